@@ -1,0 +1,24 @@
+/**
+ * Base of every error this node throws on purpose.
+ *
+ * `code` is the stable name that adapters (HTTP, x402, CLI) translate; `message` is for people and says what to do.
+ */
+export class CodedError<Code extends string = string> extends Error {
+  override name = 'CodedError'
+  readonly code: Code
+
+  constructor(code: Code, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/** The message of whatever was thrown. */
+export function reasonOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}
+
+/** Marks a branch the type system has proved unreachable. */
+export function unreachable(value: never): never {
+  throw new Error(`unreachable: ${JSON.stringify(value)}`)
+}

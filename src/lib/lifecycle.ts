@@ -1,0 +1,40 @@
+/** A part of the node that holds a resource. */
+export interface Service {
+  readonly name: string
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+/**
+ * Starts services in the order given and stops them in reverse.
+ *
+ * If one fails to start, those already running are stopped before the error is rethrown.
+ */
+export class ServiceStack {
+  readonly #services: readonly Service[]
+  #running: Service[] = []
+
+  constructor(services: readonly Service[]) {
+    this.#services = services
+  }
+
+  async start(): Promise<void> {
+    for (const service of this.#services) {
+      try {
+        await service.start()
+      } catch (error) {
+        await this.stop().catch(() => {})
+        throw error
+      }
+      this.#running.push(service)
+    }
+  }
+
+  async stop(): Promise<void> {
+    const errors: unknown[] = []
+    for (const service of this.#running.splice(0).reverse()) {
+      await service.stop().catch((error: unknown) => errors.push(error))
+    }
+    if (errors.length > 0) throw new AggregateError(errors, 'services did not stop cleanly')
+  }
+}

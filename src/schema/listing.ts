@@ -1,0 +1,63 @@
+import * as z from 'zod'
+import { AgentDescription, AgentName, AgentTags } from './agent.ts'
+import { Price } from './amount.ts'
+import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
+
+/** A signed listing is at most this long on the wire. */
+export const LISTING_BYTES_MAX = 16 * 1024
+/** How long a listing lives unless its owner refreshes it (D9). */
+export const LISTING_TTL_MS = 24 * 60 * 60 * 1000
+/** How far ahead of our clock an owner's may run. */
+export const LISTING_SKEW_MS = 2 * 60 * 1000
+
+const UnixMs = z.int().min(0).max(8.64e15)
+
+/** What an owner signs: the payload of a listing's envelope. A delisted one is a tombstone. Times are Unix ms. */
+export const ListingRecord = z.object({
+  v: z.literal(1),
+  id: AgentId,
+  seller_id: PeerId,
+  state: z.enum(['active', 'delisted']),
+  /** Higher wins. The owner never goes back, not even over a restart. */
+  version: UnixMs,
+  updated_at: UnixMs,
+  expires_at: UnixMs,
+  name: AgentName,
+  description: AgentDescription,
+  price_atomic: AtomicAmount,
+  model: z.string().max(200).optional(),
+  tags: AgentTags,
+  protocols: z.array(z.string().max(128)).max(8),
+  network: Network,
+  asset: Address,
+  pay_to: Address,
+  addrs: z.array(z.string().max(512)).max(16),
+  token_id: z.string().max(80).optional(),
+})
+export type ListingRecord = z.infer<typeof ListingRecord>
+
+/** A listing as the API shows it (D6). */
+export const Listing = z
+  .object({
+    id: AgentId,
+    name: z.string(),
+    description: z.string(),
+    price: Price,
+    price_atomic: z.string(),
+    model: z.string().optional(),
+    tags: z.array(z.string()),
+    protocols: z.array(z.string()),
+    network: Network,
+    asset: Address,
+    pay_to: Address,
+    seller_id: PeerId,
+    seller_did: z.string(),
+    addrs: z.array(z.string()),
+    token_id: z.string().optional(),
+    version: z.int(),
+    updated_at: z.iso.datetime(),
+    expires_at: z.iso.datetime(),
+    local: z.boolean(),
+  })
+  .meta({ id: 'Listing', description: 'An agent on the market.' })
+export type Listing = z.infer<typeof Listing>

@@ -1,0 +1,41 @@
+import * as z from 'zod'
+import { Address, AnyNetwork, AtomicAmount, Hash32, Signature65, UnixSecondsText } from './primitives.ts'
+
+export const PaymentRequirements = z
+  .object({
+    scheme: z.literal('exact'),
+    network: AnyNetwork,
+    amount: AtomicAmount,
+    asset: Address,
+    payTo: Address,
+    maxTimeoutSeconds: z.int().positive().max(86_400),
+  })
+  .meta({ id: 'PaymentRequirements', description: 'What the seller asks for.' })
+export type PaymentRequirements = z.infer<typeof PaymentRequirements>
+
+export const Authorization = z
+  .object({
+    from: Address,
+    to: Address,
+    value: AtomicAmount,
+    validAfter: UnixSecondsText,
+    validBefore: UnixSecondsText,
+    nonce: Hash32,
+  })
+  .meta({ id: 'Authorization', description: 'The arguments of EIP-3009 transferWithAuthorization.' })
+export type Authorization = z.infer<typeof Authorization>
+
+export const SignedAuthorization = z.object({ signature: Signature65, authorization: Authorization })
+export type SignedAuthorization = z.infer<typeof SignedAuthorization>
+
+export const PaymentEnvelope = z
+  .object({
+    x402_version: z.literal(2),
+    scheme: z.string().max(64),
+    network: z.string().max(64),
+    server_nonce: z.union([Hash32, z.literal('preemptive')]),
+    payer: Address,
+    payload: SignedAuthorization.optional(),
+  })
+  .meta({ id: 'PaymentEnvelope', description: 'A signed payment.' })
+export type PaymentEnvelope = z.infer<typeof PaymentEnvelope>

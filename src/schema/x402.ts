@@ -1,0 +1,74 @@
+import * as z from 'zod'
+import { PaymentEnvelope, PaymentRequirements } from './payment.ts'
+import { Hash32 } from './primitives.ts'
+
+export const X402_PROTOCOL = '/x402/libp2p/1.0.0'
+
+const header = { version: z.literal('1.0'), correlation_id: z.uuidv4() }
+const did = z.string().max(256)
+
+export const X402Request = z.object({
+  ...header,
+  resource: z.string().min(1).max(256),
+  /** `result` asks again for what a payment has bought (D32). */
+  method: z.enum(['execute', 'result']),
+  payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
+  body: z.base64(),
+  caller_did: did,
+})
+export const X402PaymentRequired = z.object({
+  ...header,
+  challenge_nonce: Hash32,
+  challenge_expires_at: z.int(),
+  payment_requirements: PaymentRequirements,
+  message: z.string().max(4096),
+  seller_did: did,
+})
+export const X402PaidRequest = z.object({ ...header, payment: PaymentEnvelope, body: z.base64(), caller_did: did })
+export const X402Response = z.object({
+  ...header,
+  payment_id: Hash32,
+  /** Empty while settlement is pending. */
+  tx_hash: z.union([Hash32, z.literal('')]),
+  body: z.base64(),
+  seller_did: did,
+  seller_token_id: z.string().max(80),
+})
+export const X402Error = z.object({
+  ...header,
+  error_code: z.int(),
+  error_name: z.string().max(64),
+  message: z.string().max(4096),
+  retryable: z.boolean(),
+})
+
+/** Every message of the protocol, by frame type. */
+export const x402Messages = {
+  'x402.request': X402Request,
+  'x402.payment_required': X402PaymentRequired,
+  'x402.paid_request': X402PaidRequest,
+  'x402.response': X402Response,
+  'x402.error': X402Error,
+} as const
+export type X402MessageType = keyof typeof x402Messages
+export type X402Message<T extends X402MessageType> = z.infer<(typeof x402Messages)[T]>
+
+/**
+ * The error table of both peer protocols. Code 2006 is not assigned.
+ *
+ * OVERLOADED is ours (D36): the peer's or the node's limits are reached, nothing was consumed.
+ */
+export const x402Errors = {
+  INVALID_MESSAGE: { code: 1000, retryable: false },
+  UNKNOWN_RESOURCE: { code: 1001, retryable: false },
+  PAYMENT_REQUIRED: { code: 2000, retryable: true },
+  PAYMENT_INVALID: { code: 2001, retryable: false },
+  PAYMENT_NONCE_MISMATCH: { code: 2002, retryable: false },
+  PAYMENT_NONCE_EXPIRED: { code: 2003, retryable: true },
+  PAYMENT_NONCE_USED: { code: 2004, retryable: false },
+  PAYMENT_AMOUNT_WRONG: { code: 2005, retryable: false },
+  SETTLEMENT_FAILED: { code: 2007, retryable: true },
+  EXECUTION_FAILED: { code: 3000, retryable: false },
+  OVERLOADED: { code: 3001, retryable: true },
+} as const
+export type X402ErrorName = keyof typeof x402Errors

@@ -1,0 +1,13 @@
+/** Waits until `condition` is truthy and returns its value; fails after `timeoutMs`. */
+export async function until<T>(
+  condition: () => T | Promise<T>,
+  { timeoutMs = 10_000, everyMs = 10 }: { timeoutMs?: number; everyMs?: number } = {},
+): Promise<NonNullable<T>> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    const value = await condition()
+    if (value) return value as NonNullable<T>
+    if (performance.now() > deadline) throw new Error(`condition not met within ${timeoutMs} ms: ${condition}`)
+    await new Promise((resolve) => setTimeout(resolve, everyMs))
+  }
+}
