@@ -38,3 +38,17 @@ export class ServiceStack {
     if (errors.length > 0) throw new AggregateError(errors, 'services did not stop cleanly')
   }
 }
+
+/** Several services as one: started in the order given, stopped side by side. */
+export function together(name: string, services: readonly Service[]): Service {
+  const stack = new ServiceStack(services)
+  return {
+    name,
+    start: () => stack.start(),
+    async stop() {
+      const ends = await Promise.allSettled(services.map((service) => service.stop()))
+      const errors = ends.flatMap((end) => (end.status === 'rejected' ? [end.reason as unknown] : []))
+      if (errors.length > 0) throw new AggregateError(errors, `${name} did not stop cleanly`)
+    },
+  }
+}

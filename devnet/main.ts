@@ -1,0 +1,114 @@
+/** `npm run devnet`: a local market's ground to run nodes on, until Ctrl-C. */
+import { parseArgs } from 'node:util'
+import { reasonOf } from '../src/lib/errors.ts'
+import type { Devnet } from './devnet.ts'
+
+const HELP = `A local chain (Base Sepolia's id) with USDC and ERC-8004 registries, an x402 facilitator, and two funded wallets.
+
+Usage: npm run devnet -- [options]
+
+  --port <n>              port of the chain's RPC (default: a free one)
+  --facilitator-port <n>  port of the facilitator (default: a free one)
+  --anvil <path>          anvil binary, where npm has none for this machine
+  --json                  print one line of JSON instead of shell lines
+  --help                  print this
+
+Everything listens on 127.0.0.1 and is gone, money included, when it stops. Ctrl-C stops it.
+`
+
+type Flags = { port: number; facilitatorPort: number; anvil: string | undefined; json: boolean }
+
+async function main(argv: readonly string[]): Promise<number> {
+  let flags: Flags | 'help'
+  try {
+    flags = parseFlags(argv)
+  } catch (error) {
+    process.stderr.write(`${reasonOf(error)} (npm run devnet -- --help)\n`)
+    return 2
+  }
+  if (flags === 'help') {
+    process.stdout.write(HELP)
+    return 0
+  }
+  const interrupted = new Promise<undefined>((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve(undefined))
+  })
+  try {
+    const { startDevnet } = await import('./devnet.ts')
+    const { port: rpcPort, facilitatorPort, anvil } = flags
+    const devnet = await startDevnet({ rpcPort, facilitatorPort, ...(anvil === undefined ? {} : { anvil }) })
+    process.stdout.write(flags.json ? `${JSON.stringify(describe(devnet))}\n` : instructions(devnet))
+    const ended = await Promise.race([interrupted, devnet.chain.exited])
+    await devnet.stop()
+    if (ended === undefined) return 0
+    process.stderr.write(`the chain is gone: ${ended}\n`)
+    return 1
+  } catch (error) {
+    process.stderr.write(`${reasonOf(error)}\n`)
+    return 1
+  }
+}
+
+/** @throws Error that names the flag. */
+function parseFlags(argv: readonly string[]): Flags | 'help' {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      port: { type: 'string' },
+      'facilitator-port': { type: 'string' },
+      anvil: { type: 'string' },
+      json: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  })
+  if (values.help) return 'help'
+  return {
+    port: parsePort('--port', values.port),
+    facilitatorPort: parsePort('--facilitator-port', values['facilitator-port']),
+    anvil: values.anvil,
+    json: values.json ?? false,
+  }
+}
+
+function parsePort(flag: string, text = '0'): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
+  if (!(port <= 65_535)) throw new Error(`${flag} must be a port from 0 to 65535, not ${JSON.stringify(text)}`)
+  return port
+}
+
+/** What a program needs: the same values as the shell lines. */
+function describe({ chain, rpcUrl, facilitatorUrl, wallets }: Devnet): object {
+  return {
+    network: 'eip155:84532',
+    rpc_url: rpcUrl,
+    facilitator_url: facilitatorUrl,
+    chain_pid: chain.pid,
+    seller: { address: wallets.seller.address, private_key: wallets.seller.privateKey },
+    buyer: { address: wallets.buyer.address, private_key: wallets.buyer.privateKey },
+  }
+}
+
+function instructions({ rpcUrl, facilitatorUrl, wallets }: Devnet): string {
+  const { seller, buyer } = wallets
+  return `# The devnet runs. In each terminal that runs a node:
+export NODE_NETWORK=eip155:84532
+export ETHEREUM_RPC_URL=${rpcUrl}
+export FACILITATOR_URL=${facilitatorUrl}
+
+# Terminal of the seller (${seller.address})
+export SELLER_PRIVATE_KEY=${seller.privateKey}
+npx stoa start --data-dir /tmp/stoa-seller --name echo --description "Repeats the task" --price 0.01 --model builtin/echo
+
+# Terminal of the buyer (${buyer.address})
+export BUYER_PRIVATE_KEY=${buyer.privateKey}
+npx stoa start --data-dir /tmp/stoa-buyer --port 4002 --api-port 8425
+
+# A third terminal: find the agent by the buyer's node, and buy from it
+npx stoa agent discover --api-port 8425
+npx stoa agent execute --api-port 8425 --agent-id <id> --task "hello"
+
+# These keys and this money exist on the devnet only. Ctrl-C stops it.
+`
+}
+
+process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,79 @@
+import { x402Facilitator } from '@x402/core/facilitator'
+import type { SettleResponse, SupportedResponse, VerifyResponse } from '@x402/core/types'
+import { toFacilitatorEvmSigner } from '@x402/evm'
+import { ExactEvmScheme } from '@x402/evm/exact/facilitator'
+import type { Hash, Hex } from 'viem'
+import { NETWORK } from './chain.ts'
+import { addresses } from './contracts.ts'
+import { createFacilitatorClient } from './facilitator-client.ts'
+import { type ContractWrite, GasAccount } from './gas-account.ts'
+import type { PaymentBody } from './payment-body.ts'
+
+/** The reference x402 implementation, bound to one chain and one gas account. */
+export type Settlement = {
+  readonly address: Hex
+  verify(body: PaymentBody): Promise<VerifyResponse>
+  settle(body: PaymentBody): Promise<SettleResponse>
+  supported(): SupportedResponse
+}
+
+export type SettlementOptions = { rpcUrl: string; gasKey: Hex; confirmationTimeoutMs: number }
+
+/** @throws Error when the chain has no USDC. */
+export async function createSettlement(options: SettlementOptions): Promise<Settlement> {
+  const client = createFacilitatorClient(options.rpcUrl)
+  const usdcCode = await client.getCode({ address: addresses.usdc })
+  if (usdcCode === undefined) throw new Error(`there is no USDC at ${addresses.usdc} on the chain at ${options.rpcUrl}`)
+  const gas = new GasAccount(options.gasKey, client)
+  const settling = new Map<string, Promise<SettleResponse>>()
+
+  /**
+   * USDC's code is not asked for again: the reference looks it up beside its other checks and, if one of those refuses first, nobody
+   * waits for that look-up. Should it fail then (chain down), the process would end on an unhandled rejection.
+   */
+  async function getCode({ address }: { address: Hex }): Promise<Hex | undefined> {
+    return address.toLowerCase() === addresses.usdc.toLowerCase() ? usdcCode : client.getCode({ address })
+  }
+
+  const signer = toFacilitatorEvmSigner(
+    {
+      address: gas.address,
+      getCode,
+      readContract: (call) => client.readContract(call as never),
+      verifyTypedData: (message) => client.verifyTypedData(message as never),
+      writeContract: (call) => gas.write(call as ContractWrite),
+      sendTransaction: () => Promise.reject(new Error('smart wallets are not deployed here')),
+      waitForTransactionReceipt: ({ hash, timeout }) => waitForReceipt(hash, timeout),
+    },
+    { confirmationTimeoutMs: options.confirmationTimeoutMs },
+  )
+  // One network, registered alone: two would make the reference take any EVM network.
+  const reference = new x402Facilitator().register(NETWORK, new ExactEvmScheme(signer))
+
+  function waitForReceipt(hash: Hash, timeout: number | undefined) {
+    return client.waitForTransactionReceipt({ hash, ...(timeout === undefined ? {} : { timeout }) })
+  }
+
+  return {
+    address: gas.address,
+    verify: ({ paymentPayload, paymentRequirements }) => reference.verify(paymentPayload, paymentRequirements),
+    supported: () => reference.getSupported() as SupportedResponse,
+
+    /** The same payment sent again while it is being settled shares the outcome; a later replay is refused by the chain. */
+    settle: (body) => {
+      const key = keyOf(body)
+      const running = settling.get(key)
+      if (running !== undefined) return running
+      const settlement = reference
+        .settle(body.paymentPayload, body.paymentRequirements)
+        .finally(() => settling.delete(key))
+      settling.set(key, settlement)
+      return settlement
+    },
+  }
+}
+
+/** All that decides the outcome, not the nonce alone: another payment with the same nonce must get its own answer. */
+function keyOf({ paymentPayload, paymentRequirements }: PaymentBody): string {
+  return JSON.stringify([paymentPayload.accepted, paymentPayload.payload, paymentRequirements])
+}

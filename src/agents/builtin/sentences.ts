@@ -1,0 +1,126 @@
+import type { Pace } from './pace.ts'
+
+/** A piece of text that reads as one statement. */
+export type Sentence = {
+  text: string
+  /** First of its paragraph, where writers say what it is about. */
+  opens: boolean
+  /** A heading, list item, table row or line of code: shown only if there is nothing better. */
+  minor: boolean
+}
+
+/** Longer ones are cut at the last gap before it: texts without full stops exist. */
+const SENTENCE_LENGTH_MAX = 600
+
+const segmenter = new Intl.Segmenter('und', { granularity: 'sentence' })
+
+/** A full stop after these ends no sentence. Unicode's rules know no abbreviations. */
+const TITLE =
+  /(?:^|[\s("'«„“])(?:Dr|Mr|Mrs|Ms|Prof|St|Gen|Sen|Rep|Gov|Capt|Col|Lt|Sgt|Rev|Hon|vs|cf|ca|approx|Hr|Fr|bzw|Sr|Sra|Dra|Mme|Mlle|\p{Lu})\.\s*$/u
+/** Nor after these, if a number follows. */
+const NUMBERED = /(?:^|[\s("'«„“])(?:No|Nr|Nos|Fig|Figs|Abb|Vol|Bd|Eq|Sec|Ch|p|pp|S|art|Art|n|núm)\.\s*$/u
+const LINE_BREAK = /\r\n|[\n\r\u2028\u2029]/
+/** Headings, list items, table rows. */
+const MINOR_LINE = /^(?:#{1,6}\s|[-*•‣+]\s|\d{1,3}[.)]\s|\|)/
+const MARK = /^(?:#{1,6}|[-*•‣+]|\d{1,3}[.)])\s+/
+const FENCE = /^(?:```|~~~)/
+/** Whatever may end a sentence, with something after it. */
+const INNER_END = /[\p{Sentence_Terminal}.…]\P{White_Space}*\s*\S/u
+/** Writing without spaces between sentences. */
+const UNSPACED_END = /[。！？｡]["'”’」』）]*$/
+
+/** The sentences of a text in any language, in order. Lines broken for width are joined; markup marks and code are dropped. */
+export async function sentencesOf(text: string, pace: Pace): Promise<Sentence[]> {
+  const sentences: Sentence[] = []
+  for (const { text: paragraph, minor } of paragraphsOf(text)) {
+    await pace()
+    let opens = true
+    let pending = ''
+    for (const segment of segmentsOf(paragraph)) {
+      if (pending !== '' && (pending.length >= SENTENCE_LENGTH_MAX || !goesOn(pending, segment))) {
+        await pace()
+        opens = push(sentences, pending, opens, minor)
+        pending = ''
+      }
+      pending += segment
+    }
+    push(sentences, pending, opens, minor)
+  }
+  return sentences
+}
+
+/** Sentences as running text: with spaces where their script has them. */
+export function joinSentences(texts: readonly string[]): string {
+  return texts.reduce((all, text) => (all === '' ? text : `${all}${UNSPACED_END.test(all) ? '' : ' '}${text}`), '')
+}
+
+function* segmentsOf(paragraph: string): Generator<string> {
+  // A line without a sentence's end inside needs no dictionary of rules.
+  if (paragraph.length <= SENTENCE_LENGTH_MAX && !INNER_END.test(paragraph)) yield paragraph
+  else for (const { segment } of segmenter.segment(paragraph)) yield segment
+}
+
+function push(sentences: Sentence[], segment: string, opens: boolean, minor: boolean): boolean {
+  const whole = segment.replace(/\s+/g, ' ').trim()
+  if (!/[\p{L}\p{N}]/u.test(whole)) return opens
+  let first = opens
+  for (const text of cut(whole)) {
+    sentences.push({ text, opens: first, minor })
+    first = false
+  }
+  return false
+}
+
+function* cut(text: string): Generator<string> {
+  let rest = text
+  while (rest.length > SENTENCE_LENGTH_MAX) {
+    const gap = rest.slice(0, SENTENCE_LENGTH_MAX).search(/\s\S*$/)
+    const at = gap > 0 ? gap : SENTENCE_LENGTH_MAX - (isHighSurrogate(rest, SENTENCE_LENGTH_MAX - 1) ? 1 : 0)
+    yield rest.slice(0, at)
+    rest = rest.slice(at).trimStart()
+  }
+  if (rest !== '') yield rest
+}
+
+function isHighSurrogate(text: string, at: number): boolean {
+  return (text.charCodeAt(at) & 0xfc00) === 0xd800
+}
+
+function goesOn(before: string, next: string): boolean {
+  return (
+    TITLE.test(before.slice(-20)) ||
+    (NUMBERED.test(before.slice(-20)) && /^\s*\d/.test(next)) ||
+    /^\s*\p{Ll}/u.test(next)
+  )
+}
+
+/** Splits at empty lines; headings, list items and table rows stand alone; other line breaks are only layout. */
+function* paragraphsOf(text: string): Generator<{ text: string; minor: boolean }> {
+  let lines: string[] = []
+  let isCode = false
+  for (const line of text.split(LINE_BREAK)) {
+    const trimmed = line.trim()
+    const isFence = FENCE.test(trimmed)
+    const isMinor = !isCode && MINOR_LINE.test(trimmed)
+    if (trimmed !== '' && !isFence && !isMinor && !isCode) {
+      lines.push(trimmed)
+      continue
+    }
+    if (lines.length > 0) yield { text: joinLines(lines), minor: false }
+    lines = []
+    if (isFence) isCode = !isCode
+    else if (isMinor || isCode) yield { text: trimmed.replace(MARK, ''), minor: true }
+  }
+  if (lines.length > 0) yield { text: joinLines(lines), minor: false }
+}
+
+/** Chinese and Japanese lines are joined without a space. */
+function joinLines(lines: readonly string[]): string {
+  const text: string[] = []
+  for (const line of lines) {
+    const before = text.at(-1)
+    if (before !== undefined && !/[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}、。！？]$/u.test(before)) text.push(' ')
+    text.push(line)
+  }
+  return text.join('')
+}

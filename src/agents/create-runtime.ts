@@ -1,0 +1,122 @@
+import type { ProviderKeys } from '../config/secrets.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { builtinRuntime } from './builtin/builtins.ts'
+import { commandRuntime } from './command.ts'
+import type { LlmModel } from './llm.ts'
+import { formatModelName, type LlmProvider, parseModelName } from './model-name.ts'
+import { accessTo, checkKeyVariable, firstProvider, keyVariables, providerOfKeyVariable } from './providers.ts'
+import { AgentError, type AgentRuntime, outputBytesMaxOf } from './runtime.ts'
+
+/** The built-in agent that stands in for a model nobody has a key for. */
+const STAND_IN = 'summarize'
+
+export type RuntimeFactoryOptions = {
+  providerKeys: ProviderKeys
+  /** Reads one environment variable by name. */
+  readKey(name: string): string | undefined
+}
+export type RuntimeFactoryDeps = { fetch: typeof fetch; logger: Logger }
+
+/**
+ * Makes what an agent's definition asks for (D10).
+ *
+ * A definition that can never work is refused at once: AgentError 'AGENT_NOT_RUNNABLE'. One that lacks only a key gives a
+ * runtime whose `notice` tells the operator and whose `run` tells the buyer, since keys come and go with restarts.
+ */
+export function createRuntimeFactory(
+  options: RuntimeFactoryOptions,
+  deps: RuntimeFactoryDeps,
+): (definition: AgentDefinition) => Promise<AgentRuntime> {
+  return async (definition) => {
+    const runtime = chooseRuntime(definition, options, deps)
+    if (runtime.notice !== undefined) deps.logger.warn({ agent: definition.name, model: runtime.model }, runtime.notice)
+    return runtime
+  }
+}
+
+function chooseRuntime(
+  definition: AgentDefinition,
+  options: RuntimeFactoryOptions,
+  deps: RuntimeFactoryDeps,
+): AgentRuntime {
+  const { command, model: modelText, api_key_env: keyVariable } = definition
+  if (command !== undefined) {
+    refuseKey(keyVariable, 'a command gets no keys from this node; let the program read its own')
+    const limits = { outputBytesMax: outputBytesMaxOf(definition) }
+    return commandRuntime({ name: definition.name, command, readEnv: options.readKey, ...limits }, deps)
+  }
+  if (modelText !== undefined) {
+    const model = parseModelName(modelText, { hasBaseUrl: options.providerKeys.openaiBaseUrl !== undefined })
+    if (model.kind === 'llm') return llmRuntime(definition, model, options, deps)
+    refuseKey(keyVariable, `${formatModelName(model)} needs no key`)
+    return builtinRuntime(model.name)
+  }
+  if (keyVariable !== undefined) {
+    const model = providerOfKeyVariable(keyVariable)
+    if (model !== undefined) return llmRuntime(definition, model, options, deps)
+    refuseKey(keyVariable, 'it is not known whose key this is; give the model too, such as openai/<model>')
+  }
+  const model = firstProvider(options.providerKeys)
+  if (model !== undefined) return llmRuntime(definition, model, options, deps)
+  return definition.price === 0n ? standIn() : keyless()
+}
+
+function refuseKey(variable: string | undefined, reason: string): void {
+  if (variable !== undefined) throw new AgentError('AGENT_NOT_RUNNABLE', `api_key_env: ${variable}: ${reason}`)
+}
+
+function llmRuntime(
+  definition: AgentDefinition,
+  { provider, modelId }: { provider: LlmProvider; modelId: string },
+  options: RuntimeFactoryOptions,
+  deps: RuntimeFactoryDeps,
+): AgentRuntime {
+  const model = formatModelName({ kind: 'llm', provider, modelId })
+  const keyVariable = definition.api_key_env
+  if (keyVariable !== undefined) checkKeyVariable(keyVariable, provider)
+  let access: ReturnType<typeof accessTo>
+  try {
+    access = accessTo(provider, keyVariable, options.providerKeys, options.readKey)
+  } catch (error) {
+    if (error instanceof AgentError) return notRunnable(model, error)
+    throw error
+  }
+  const agent = {
+    name: definition.name,
+    instruction: definition.description,
+    outputBytesMax: outputBytesMaxOf(definition),
+  }
+  let loaded: Promise<LlmModel> | undefined
+  return {
+    model,
+    async run(call) {
+      // The AI SDK is heavy: it loads with the first task, not with the node.
+      loaded ??= import('./llm.ts').then(({ openModel }) => openModel({ provider, modelId, access, ...agent }, deps))
+      return (await loaded).run(call)
+    },
+  }
+}
+
+/** D10: a free agent runs on a built-in one, and says so. */
+function standIn(): AgentRuntime {
+  const runtime = builtinRuntime(STAND_IN)
+  const notice = `no model key is set: this free agent runs on ${runtime.model}. Set one of ${keyVariables.join(', ')}, or choose a model.`
+  return { ...runtime, notice }
+}
+
+/** D10: nobody pays for a stand-in. */
+function keyless(): AgentRuntime {
+  const fix = `its seller must set one of ${keyVariables.join(', ')}, or choose a builtin/ model or a command`
+  return notRunnable('none', new AgentError('AGENT_NOT_RUNNABLE', `this agent has no model it can run on: ${fix}`))
+}
+
+function notRunnable(model: string, error: AgentError): AgentRuntime {
+  return {
+    model,
+    notice: error.message,
+    async run() {
+      throw new AgentError(error.code, error.message)
+    },
+  }
+}

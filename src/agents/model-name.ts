@@ -1,0 +1,85 @@
+import { AgentError } from './runtime.ts'
+
+/** Providers of language models. */
+export const llmProviders = ['openai', 'anthropic', 'google', 'openrouter', 'ollama', 'openai-compatible'] as const
+export type LlmProvider = (typeof llmProviders)[number]
+
+/** What a `model` text names (D10). */
+export type ModelName =
+  | { kind: 'builtin'; name: string }
+  | { kind: 'llm'; provider: LlmProvider /** As the provider knows it; may hold slashes. */; modelId: string }
+
+/** Names people use for a provider, and how it is called here. */
+const otherNames: Readonly<Record<string, string>> = {
+  gemini: 'google',
+  googleai: 'google',
+  claude: 'anthropic',
+  gpt: 'openai',
+  chatgpt: 'openai',
+  vllm: 'openai-compatible',
+  lmstudio: 'openai-compatible',
+  'llama.cpp': 'openai-compatible',
+  localai: 'openai-compatible',
+  builtins: 'builtin',
+}
+
+/**
+ * Reads the `model` of an agent.
+ *
+ *     model    = provider "/" modelId | "builtin/" name | bare
+ *     bare     = "gemini-…" → google | "claude-…" → anthropic | "gpt-…", "chatgpt-…", "o1…" → openai
+ *
+ * Anything else is a model of the server at OPENAI_BASE_URL, if there is one (`Qwen/Qwen3-8B`).
+ *
+ * @throws AgentError 'AGENT_NOT_RUNNABLE' that says how to write it.
+ */
+export function parseModelName(text: string, options: { hasBaseUrl: boolean }): ModelName {
+  const model = text.trim()
+  if (!/^[\x21-\x7e]{1,200}$/.test(model)) throw notUnderstood(text, 'a model name has no spaces or special characters')
+  refuseScheme(model)
+  const slash = model.indexOf('/')
+  if (slash > 0) {
+    const prefix = model.slice(0, slash).toLowerCase()
+    const rest = model.slice(slash + 1)
+    if (isProvider(prefix) || prefix === 'builtin') {
+      if (rest === '') throw notUnderstood(text, `write ${prefix}/<model>`)
+      return isProvider(prefix) ? { kind: 'llm', provider: prefix, modelId: rest } : { kind: 'builtin', name: rest }
+    }
+    const meant = otherNames[prefix]
+    if (meant !== undefined && Object.hasOwn(otherNames, prefix)) throw notUnderstood(text, `write ${meant}/${rest}`)
+  }
+  const provider = providerOfBareName(model) ?? (options.hasBaseUrl ? 'openai-compatible' : undefined)
+  if (provider !== undefined) return { kind: 'llm', provider, modelId: model }
+  throw notUnderstood(
+    text,
+    `write provider/model with one of ${llmProviders.join(', ')}, or builtin/<name>, or set OPENAI_BASE_URL to the server that has it`,
+  )
+}
+
+/** The full form of a model's name, which parses to itself. */
+export function formatModelName(model: ModelName): string {
+  return model.kind === 'builtin' ? `builtin/${model.name}` : `${model.provider}/${model.modelId}`
+}
+
+function isProvider(text: string): text is LlmProvider {
+  return (llmProviders as readonly string[]).includes(text)
+}
+
+function providerOfBareName(model: string): LlmProvider | undefined {
+  if (/^gemini-./i.test(model)) return 'google'
+  if (/^claude-./i.test(model)) return 'anthropic'
+  if (/^(?:gpt-.|chatgpt-.|o[1-9][0-9]?(?:-|$))/i.test(model)) return 'openai'
+  return undefined
+}
+
+function refuseScheme(model: string): void {
+  const scheme = /^(https?|module|command|file):/i.exec(model)?.[1]?.toLowerCase()
+  if (scheme === undefined) return
+  if (scheme === 'command')
+    throw notUnderstood(model, 'give the program as `command: [program, argument, …]`, not as a model')
+  throw notUnderstood(model, `${scheme}: agents are not supported; wrap it in a program and give that as \`command:\``)
+}
+
+function notUnderstood(text: string, fix: string): AgentError {
+  return new AgentError('AGENT_NOT_RUNNABLE', `model ${JSON.stringify(text.slice(0, 80))} is not understood: ${fix}`)
+}

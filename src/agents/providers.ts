@@ -1,0 +1,160 @@
+import type { ProviderKeys } from '../config/secrets.ts'
+import type { LlmProvider } from './model-name.ts'
+import { AgentError } from './runtime.ts'
+
+/** Where a provider's models are asked, and with what. A secret: never logged, never in an error. */
+export type Access = {
+  /** As the provider's API expects it, without a slash at the end. */
+  baseUrl: string
+  apiKey: string | undefined
+  /** The variable the key came from: what an error may name. */
+  keyVariable: string
+}
+
+type Provider = {
+  keyVariable: string
+  baseUrl: string
+  keyNeeded: boolean
+  /** What an agent without a `model` runs: small, quick and cheap. */
+  defaultModel?: string
+}
+
+const providers: Readonly<Record<LlmProvider, Provider>> = {
+  openai: {
+    keyVariable: 'OPENAI_API_KEY',
+    baseUrl: 'https://api.openai.com/v1',
+    keyNeeded: true,
+    defaultModel: 'gpt-5.4-mini',
+  },
+  anthropic: {
+    keyVariable: 'ANTHROPIC_API_KEY',
+    baseUrl: 'https://api.anthropic.com/v1',
+    keyNeeded: true,
+    defaultModel: 'claude-haiku-5-5',
+  },
+  google: {
+    keyVariable: 'GOOGLE_API_KEY',
+    baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+    keyNeeded: true,
+    defaultModel: 'gemini-flash-latest',
+  },
+  openrouter: {
+    keyVariable: 'OPENROUTER_API_KEY',
+    baseUrl: 'https://openrouter.ai/api/v1',
+    keyNeeded: true,
+    defaultModel: 'openrouter/auto',
+  },
+  ollama: { keyVariable: 'OLLAMA_API_KEY', baseUrl: 'http://127.0.0.1:11434/v1', keyNeeded: false },
+  'openai-compatible': { keyVariable: 'OPENAI_API_KEY', baseUrl: '', keyNeeded: false },
+}
+
+/** The providers that need a key, in the order they are looked for. */
+const keyedProviders = ['openai', 'anthropic', 'google', 'openrouter'] as const
+
+/** The variables any of which lets an agent without a `model` run. */
+export const keyVariables: readonly string[] = keyedProviders.map((provider) => providers[provider].keyVariable)
+
+/** Variables that hold this node's own secrets and settings. A provider must never be sent one as its key (T12, T21). */
+const OWN_VARIABLE = /^(?:NODE_|ETHEREUM_|SELLER_|BUYER_|DATABASE_)|PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^FACILITATOR_URL$/
+
+/**
+ * The first provider whose key is present, with its default model (D10); undefined: none.
+ *
+ * OPENAI_API_KEY says nothing about which models another server at OPENAI_BASE_URL has, so there it is passed over.
+ */
+export function firstProvider(keys: ProviderKeys): { provider: LlmProvider; modelId: string } | undefined {
+  for (const provider of keyedProviders) {
+    if (provider === 'openai' && present(keys.openaiBaseUrl)) continue
+    const modelId = providers[provider].defaultModel
+    if (present(keys[provider]) && modelId !== undefined) return { provider, modelId }
+  }
+  return undefined
+}
+
+/** The provider a well-known key variable belongs to, with its default model. */
+export function providerOfKeyVariable(variable: string): { provider: LlmProvider; modelId: string } | undefined {
+  for (const provider of keyedProviders) {
+    const { keyVariable, defaultModel } = providers[provider]
+    if (keyVariable === variable && defaultModel !== undefined) return { provider, modelId: defaultModel }
+  }
+  return undefined
+}
+
+/**
+ * Refuses an `api_key_env` that would hand a secret to somebody it is not for.
+ *
+ * @throws AgentError 'AGENT_NOT_RUNNABLE'
+ */
+export function checkKeyVariable(variable: string, provider: LlmProvider): void {
+  if (OWN_VARIABLE.test(variable)) {
+    throw new AgentError(
+      'AGENT_NOT_RUNNABLE',
+      `api_key_env: ${variable} belongs to this node and is never sent to a model provider`,
+    )
+  }
+  const owner = keyedProviders.find((one) => providers[one].keyVariable === variable)
+  const isCompatible = owner === 'openai' && provider === 'openai-compatible'
+  if (owner !== undefined && owner !== provider && !isCompatible) {
+    throw new AgentError(
+      'AGENT_NOT_RUNNABLE',
+      `api_key_env: ${variable} is a key of ${owner} and is not sent to ${provider}: name the variable that holds the key of ${provider}`,
+    )
+  }
+}
+
+/**
+ * How to reach a provider.
+ *
+ * @param keyVariable the agent's own `api_key_env`; undefined: the provider's usual variable.
+ * @throws AgentError 'AGENT_NOT_RUNNABLE' that names the variable to set.
+ */
+export function accessTo(
+  provider: LlmProvider,
+  keyVariable: string | undefined,
+  keys: ProviderKeys,
+  readKey: (name: string) => string | undefined,
+): Access {
+  const { keyVariable: usualVariable, baseUrl, keyNeeded } = providers[provider]
+  const variable = keyVariable ?? usualVariable
+  const apiKey = (keyVariable === undefined ? usualKey(provider, keys) : readKey(keyVariable))?.trim()
+  if (!present(apiKey) && (keyNeeded || keyVariable !== undefined)) {
+    throw new AgentError('AGENT_NOT_RUNNABLE', `the agent's model key is missing: its seller must set ${variable}`)
+  }
+  if (present(apiKey) && !/^[\x21-\x7e]+$/.test(apiKey)) {
+    throw new AgentError(
+      'AGENT_NOT_RUNNABLE',
+      `the agent's model key is not a key: its seller must correct ${variable}`,
+    )
+  }
+  const own = provider === 'openai' || provider === 'openai-compatible' ? keys.openaiBaseUrl : undefined
+  return {
+    baseUrl: present(own) ? checkBaseUrl(own) : needed(baseUrl),
+    apiKey: apiKey || undefined,
+    keyVariable: variable,
+  }
+}
+
+function usualKey(provider: LlmProvider, keys: ProviderKeys): string | undefined {
+  if (provider === 'ollama') return undefined
+  return provider === 'openai-compatible' ? keys.openai : keys[provider]
+}
+
+function present(text: string | undefined): text is string {
+  return text !== undefined && text.trim() !== ''
+}
+
+function needed(baseUrl: string): string {
+  if (baseUrl !== '') return baseUrl
+  throw new AgentError(
+    'AGENT_NOT_RUNNABLE',
+    "the agent's model server is not configured: its seller must set OPENAI_BASE_URL, for example http://127.0.0.1:8000/v1",
+  )
+}
+
+function checkBaseUrl(text: string): string {
+  const url = URL.parse(text.trim())
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw new AgentError('AGENT_NOT_RUNNABLE', 'OPENAI_BASE_URL is not an http(s) URL: its seller must correct it')
+  }
+  return url.href.replace(/\/+$/, '')
+}

@@ -1,0 +1,72 @@
+import { CodedError } from '../lib/errors.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { agentId } from './agent-id.ts'
+import { runBounded } from './run-bounded.ts'
+import { type AgentCall, type AgentRuntime, outputBytesMaxOf, timeoutMsOf } from './runtime.ts'
+
+/** An agent of this node. */
+export type HostedAgent = {
+  id: string
+  definition: AgentDefinition
+  model: string
+  /** What the operator should know and do; undefined: all is well. */
+  notice: string | undefined
+  timeoutMs: number
+  /** Runs one task within the agent's time and output limits. @throws AgentError */
+  run(call: AgentCall): Promise<string>
+}
+
+/** The agents of this node. */
+export interface Registry {
+  /**
+   * Adds an agent; one of the same name is replaced, and its running tasks end as they began.
+   *
+   * @throws AgentError when its model cannot be understood; CodedError 'AGENTS_TOO_MANY'.
+   */
+  register(definition: AgentDefinition): Promise<HostedAgent>
+  remove(id: string): boolean
+  get(id: string): HostedAgent | undefined
+  list(): HostedAgent[]
+}
+
+export type RegistryOptions = { sellerId: string; agentsMax: number }
+export type RegistryDeps = { createRuntime(definition: AgentDefinition): Promise<AgentRuntime> }
+
+export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Registry {
+  const agents = new Map<string, HostedAgent>()
+  let last: Promise<unknown> = Promise.resolve()
+
+  async function add(definition: AgentDefinition): Promise<HostedAgent> {
+    const id = agentId(options.sellerId, definition.name)
+    if (!agents.has(id) && agents.size >= options.agentsMax) {
+      throw new CodedError('AGENTS_TOO_MANY', `this node hosts at most ${options.agentsMax} agents: remove one first`)
+    }
+    const agent = hostAgent(id, definition, await deps.createRuntime(definition))
+    agents.set(id, agent)
+    return agent
+  }
+
+  return {
+    register(definition) {
+      // One after the other: of two registrations of a name the later one holds, and the maximum is never passed.
+      const added = last.then(() => add(definition))
+      last = added.catch(() => {})
+      return added
+    },
+    remove: (id) => agents.delete(id),
+    get: (id) => agents.get(id),
+    list: () => [...agents.values()],
+  }
+}
+
+function hostAgent(id: string, definition: AgentDefinition, runtime: AgentRuntime): HostedAgent {
+  const limits = { timeoutMs: timeoutMsOf(definition), outputBytesMax: outputBytesMaxOf(definition) }
+  return {
+    id,
+    definition,
+    model: runtime.model,
+    notice: runtime.notice,
+    timeoutMs: limits.timeoutMs,
+    run: (call) => runBounded(runtime, limits, call),
+  }
+}

@@ -1,0 +1,62 @@
+import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge } from './runtime.ts'
+
+/** How long a runtime may take to stop once it has been told to. A program's process group is dead by then. */
+const STOP_GRACE_MS = 3000
+
+export type RunLimits = { timeoutMs: number; outputBytesMax: number }
+
+/**
+ * Runs one task and holds it to its limits, whatever the runtime does.
+ *
+ * A timeout or a cancel aborts the runtime, waits for it to stop (at most {@link STOP_GRACE_MS}), and wins over a result
+ * that comes too late. Errors the runtime cannot explain are hidden behind a plain message and kept as `cause`.
+ *
+ * @throws AgentError
+ */
+export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call: AgentCall): Promise<string> {
+  if (call.signal.aborted) throw cancelled()
+  const controller = new AbortController()
+  const { promise: stopped, reject: giveUp } = Promise.withResolvers<never>()
+  let ending: AgentError | undefined
+  let grace: NodeJS.Timeout | undefined
+  const stop = (reason: AgentError) => {
+    if (ending !== undefined) return
+    ending = reason
+    grace = setTimeout(() => giveUp(reason), STOP_GRACE_MS)
+    controller.abort()
+  }
+  const onCancel = () => stop(cancelled())
+  const timer = setTimeout(() => stop(timedOut(limits.timeoutMs)), limits.timeoutMs)
+  call.signal.addEventListener('abort', onCancel, { once: true })
+  try {
+    const running = (async () => runtime.run({ ...call, signal: controller.signal }))()
+    const output = await Promise.race([running, stopped])
+    if (ending !== undefined) throw ending
+    return checkOutput(output, limits.outputBytesMax)
+  } catch (error) {
+    throw ending ?? explained(error)
+  } finally {
+    clearTimeout(timer)
+    clearTimeout(grace)
+    call.signal.removeEventListener('abort', onCancel)
+  }
+}
+
+function checkOutput(output: string, outputBytesMax: number): string {
+  if (typeof output !== 'string') throw new AgentError('AGENT_FAILED', 'the agent returned no text')
+  const text = output.toWellFormed()
+  if (Buffer.byteLength(text, 'utf8') > outputBytesMax) throw outputTooLarge(outputBytesMax)
+  return text
+}
+
+function explained(error: unknown): AgentError {
+  return error instanceof AgentError ? error : new AgentError('AGENT_FAILED', 'the agent failed', { cause: error })
+}
+
+function cancelled(): AgentError {
+  return new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+}
+
+function timedOut(timeoutMs: number): AgentError {
+  return new AgentError('AGENT_TIMEOUT', `the agent did not finish within its limit of ${timeoutMs / 1000} s`)
+}

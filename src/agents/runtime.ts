@@ -1,0 +1,52 @@
+import { CodedError } from '../lib/errors.ts'
+import { AGENT_TIMEOUT_SECONDS, type AgentDefinition } from '../schema/agent.ts'
+
+/** Unless its entry says otherwise. In base64 inside JSON it fits a frame many times over; so does the schema's maximum. */
+const OUTPUT_BYTES_MAX = 1024 * 1024
+
+/** An earlier task of the same caller to the same agent, and what came of it. */
+export type Exchange = { input: string; output: string }
+
+/** One task. `history` holds exchanges of this very caller only, oldest first (D19, T9). */
+export type AgentCall = { input: string; callerId: string; history: readonly Exchange[]; signal: AbortSignal }
+
+/** What an agent runs. */
+export interface AgentRuntime {
+  /** As the listing shows it. */
+  readonly model: string
+  /** What its operator should know, with the fix: a stand-in runs, or a key is missing. Not for buyers. */
+  readonly notice?: string
+  /**
+   * Does the task and resolves with its result. Stops soon after `signal` aborts.
+   *
+   * @throws AgentError for a failure it can explain; whoever calls hides any other error from the buyer.
+   */
+  run(call: AgentCall): Promise<string>
+}
+
+export type AgentErrorCode =
+  | 'AGENT_FAILED'
+  | 'AGENT_TIMEOUT'
+  | 'AGENT_OUTPUT_TOO_LARGE'
+  | 'AGENT_NOT_RUNNABLE'
+  | 'AGENT_CANCELLED'
+
+/** Why an agent gave no result. Buyers read the message: it holds no key, no path and nothing a provider or program said. */
+export class AgentError extends CodedError<AgentErrorCode> {
+  override name = 'AgentError'
+}
+
+export function timeoutMsOf(definition: AgentDefinition): number {
+  return (definition.timeout_seconds ?? AGENT_TIMEOUT_SECONDS) * 1000
+}
+
+export function outputBytesMaxOf(definition: AgentDefinition): number {
+  return definition.output_bytes_max ?? OUTPUT_BYTES_MAX
+}
+
+export function outputTooLarge(outputBytesMax: number): AgentError {
+  return new AgentError(
+    'AGENT_OUTPUT_TOO_LARGE',
+    `the agent's result is larger than its limit of ${outputBytesMax} bytes`,
+  )
+}

@@ -1,0 +1,63 @@
+import * as z from 'zod'
+import type { Hex } from '../schema/primitives.ts'
+import { unavailable } from './rpc.ts'
+import type { Log } from './usdc.ts'
+
+/*
+ * What an RPC answers, as far as we look at it. An RPC is outside: it can lie, break or be another service altogether.
+ */
+
+const LOGS_MAX = 10_000
+
+const hex = (pattern: RegExp) =>
+  z
+    .string()
+    .regex(pattern)
+    .transform((text) => text.toLowerCase() as Hex)
+const Quantity = z
+  .string()
+  .regex(/^0x(0|[1-9a-fA-F][0-9a-fA-F]{0,12})$/)
+  .transform(Number)
+const Hash = hex(/^0x[0-9a-fA-F]{64}$/)
+
+const RawLog = z.object({
+  address: hex(/^0x[0-9a-fA-F]{40}$/),
+  topics: z.array(Hash).max(4),
+  data: hex(/^0x[0-9a-fA-F]*$/),
+  transactionHash: Hash,
+  logIndex: Quantity,
+  removed: z.boolean().optional(),
+})
+const Logs = z.array(RawLog).max(LOGS_MAX)
+
+const Receipt = z.object({ status: Quantity, transactionHash: Hash, logs: Logs }).nullable()
+const Block = z.object({ timestamp: Quantity })
+
+export type Receipt = { succeeded: boolean; transactionHash: Hex; logs: Log[] }
+
+export function parseQuantity(result: unknown): number {
+  return read(Quantity, result, 'a number')
+}
+
+/** Logs that a reorganisation has taken back are left out. */
+export function parseLogs(result: unknown): Log[] {
+  return read(Logs, result, 'logs').filter((log) => log.removed !== true)
+}
+
+/** `undefined` when the RPC knows no such transaction, or has not seen it mined. */
+export function parseReceipt(result: unknown): Receipt | undefined {
+  const receipt = read(Receipt, result, 'a receipt')
+  if (receipt === null) return undefined
+  return { succeeded: receipt.status === 1, transactionHash: receipt.transactionHash, logs: receipt.logs }
+}
+
+/** The block's own time, Unix seconds. */
+export function parseBlockTime(result: unknown): number {
+  return read(Block, result, 'a block').timestamp
+}
+
+function read<T>(schema: z.ZodType<T>, result: unknown, expected: string): T {
+  const parsed = schema.safeParse(result)
+  if (!parsed.success) throw unavailable(`the RPC answered something that is not ${expected}`)
+  return parsed.data
+}

@@ -1,0 +1,153 @@
+import type { Logger } from '../lib/logger.ts'
+import type { Hex, Network } from '../schema/primitives.ts'
+import { parseBlockTime, parseQuantity, parseReceipt } from './answers.ts'
+import { createLogWindow, findAuthorizationLog } from './authorization-log.ts'
+import { ChainError, createRpc, unavailable } from './rpc.ts'
+import {
+  AUTHORIZATION_CANCELED,
+  encodeAuthorizationState,
+  encodeBalanceOf,
+  findTransfer,
+  readWord,
+  type Transfer,
+} from './usdc.ts'
+
+export { ChainError } from './rpc.ts'
+export type { Transfer } from './usdc.ts'
+
+/**
+ * What the chain says of an authorization (D34).
+ *
+ * `used` does not mean that the seller was paid: compare `transfer` with the payment. A payer can spend the same nonce on another
+ * transfer. Without a `txHash` the chain only says that the nonce is spent or canceled, and the RPC no longer shows by what.
+ */
+export type AuthorizationUse =
+  | { state: 'unused' }
+  | { state: 'used'; txHash: Hex; transfer: Transfer }
+  | { state: 'used'; txHash: undefined }
+  | { state: 'cancelled' }
+
+/**
+ * The node's view of its blockchain, through an RPC that may be down, slow, wrong or lying.
+ *
+ * Every method throws ChainError: `CHAIN_UNAVAILABLE` (no answer in time, or not the answer of such a chain), `CHAIN_WRONG` (the RPC
+ * is of another chain). No message holds the RPC's URL or key. Once `signal` is aborted they throw its reason.
+ */
+export interface Chain {
+  readonly network: Network
+  /** USDC, atomic units. */
+  usdcBalance(address: Hex, signal?: AbortSignal): Promise<bigint>
+  authorizationUse(asset: Hex, from: Hex, authorizationNonce: Hex, signal?: AbortSignal): Promise<AuthorizationUse>
+  /**
+   * The transfer this transaction made by that authorization; `false` when it is some other transaction (T13);
+   * `undefined` while the chain does not know it.
+   */
+  transferOf(
+    txHash: Hex,
+    from: Hex,
+    authorizationNonce: Hex,
+    signal?: AbortSignal,
+  ): Promise<Transfer | false | undefined>
+  /** The RPC's chain id, right or wrong. */
+  chainId(signal?: AbortSignal): Promise<number>
+  /** The time of the newest block, Unix milliseconds. */
+  blockTimeMs(signal?: AbortSignal): Promise<number>
+}
+
+export type ChainOptions = {
+  network: Network
+  /** USDC's address on `network`. */
+  asset: Hex
+  rpcUrl: string
+  /** The limit of one RPC call; a question that needs several may take three times that. */
+  timeoutMs: number
+}
+export type ChainDeps = { logger: Logger; fetch?: typeof fetch }
+
+/** Opens nothing: the first call does. */
+export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
+  const { network, asset } = options
+  const expectedChainId = Number(network.slice('eip155:'.length))
+  const rpc = createRpc(
+    { url: options.rpcUrl, timeoutMs: options.timeoutMs },
+    { fetch: (input, init) => (deps.fetch ?? fetch)(input, init) },
+  )
+  const window = createLogWindow()
+  let chainChecked = false
+
+  async function chainId(signal?: AbortSignal): Promise<number> {
+    return parseQuantity(await rpc.call('eth_chainId', [], signal))
+  }
+
+  /** Asked before anything else and until it is right, then never again. */
+  async function checkChain(signal: AbortSignal): Promise<void> {
+    if (chainChecked) return
+    const actual = await chainId(signal)
+    if (actual !== expectedChainId) {
+      const message = `the RPC is of chain ${actual}, this node's network is ${network}: check ETHEREUM_RPC_URL (--rpc-url) and NODE_NETWORK (--network)`
+      deps.logger.warn({ network, chainId: actual }, message)
+      throw new ChainError('CHAIN_WRONG', message)
+    }
+    chainChecked = true
+  }
+
+  /** Bounds a question that takes several calls. */
+  async function ask<T>(signal: AbortSignal | undefined, question: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const limit = AbortSignal.timeout(options.timeoutMs * 3)
+    try {
+      const both = signal === undefined ? limit : AbortSignal.any([signal, limit])
+      await checkChain(both)
+      return await question(both)
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (error instanceof ChainError || !limit.aborted) throw error
+      throw unavailable(`the RPC is too slow: no full answer within ${options.timeoutMs * 3} ms`)
+    }
+  }
+
+  function callUsdc(token: Hex, data: Hex, signal: AbortSignal): Promise<bigint> {
+    return rpc.call('eth_call', [{ to: token, data }, 'latest'], signal).then(readWord)
+  }
+
+  async function receiptOf(txHash: Hex, signal: AbortSignal) {
+    const receipt = parseReceipt(await rpc.call('eth_getTransactionReceipt', [txHash], signal))
+    if (receipt !== undefined && receipt.transactionHash !== txHash.toLowerCase()) {
+      throw unavailable('the RPC answered with the receipt of another transaction')
+    }
+    return receipt
+  }
+
+  return {
+    network,
+    chainId,
+
+    usdcBalance: (address, signal) => ask(signal, (bounded) => callUsdc(asset, encodeBalanceOf(address), bounded)),
+
+    authorizationUse: (token, from, nonce, signal) =>
+      ask(signal, async (bounded): Promise<AuthorizationUse> => {
+        const state = await callUsdc(token, encodeAuthorizationState(from, nonce), bounded)
+        if (state === 0n) return { state: 'unused' }
+        const log = await findAuthorizationLog(rpc, { asset: token, from, nonce }, window, bounded)
+        if (log === undefined) return { state: 'used', txHash: undefined }
+        if (log.topics[0] === AUTHORIZATION_CANCELED) return { state: 'cancelled' }
+        const receipt = await receiptOf(log.transactionHash, bounded)
+        const transfer = findTransfer(receipt?.logs ?? [], token, from, nonce)
+        // Not there yet on the node that was asked this time: the next question will find it.
+        if (transfer === false) throw unavailable('the RPC shows the event of a settlement but not its transfer yet')
+        return { state: 'used', txHash: log.transactionHash, transfer }
+      }),
+
+    transferOf: (txHash, from, nonce, signal) =>
+      ask(signal, async (bounded) => {
+        const receipt = await receiptOf(txHash, bounded)
+        if (receipt === undefined) return undefined
+        return receipt.succeeded && findTransfer(receipt.logs, asset, from, nonce)
+      }),
+
+    blockTimeMs: (signal) =>
+      ask(signal, async (bounded) => {
+        const block = await rpc.call('eth_getBlockByNumber', ['latest', false], bounded)
+        return parseBlockTime(block) * 1000
+      }),
+  }
+}

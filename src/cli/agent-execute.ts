@@ -1,0 +1,148 @@
+import * as z from 'zod'
+import type { Config } from '../config/config.ts'
+import type { Secrets } from '../config/secrets.ts'
+import { countText, UsdcText } from '../config/values.ts'
+import { CodedError } from '../lib/errors.ts'
+import { type ExecutionResult, TASK_BYTES_MAX } from '../schema/api.ts'
+import { type Context, command, commonOptions, option } from './command.ts'
+import { CliError, exitCodes, UsageError } from './exit-code.ts'
+import type { Io } from './io.ts'
+import { networkOptions } from './network-options.ts'
+import { orAborted, poll, withOwnNode } from './own-node.ts'
+import type { ExecuteRequest } from './parts.ts'
+import { findRunningNode } from './running-node.ts'
+import { startSpinner } from './spinner.ts'
+import { printable, printableLine } from './terminal-text.ts'
+
+const TIMEOUT_SECONDS = 600
+/** How long a node of our own looks for the agent before it gives up. */
+const FIND_MS_MAX = 20_000
+
+export const agentExecute = command({
+  name: 'agent execute',
+  summary: 'Have an agent do a task, paying for it if it costs something',
+  details:
+    'Goes through the node that runs on the data directory. Where none runs, a short-lived node of its own joins the network, finds the agent, pays and leaves. The result goes to standard output, everything else to standard error.',
+  examples: [
+    'stoa agent execute --agent-id abc… --task "Summarise: …"',
+    'stoa agent execute --agent-id abc… - < report.txt > summary.txt',
+    'stoa agent execute --agent-id abc… --input "…" --max-price 0.05 --json',
+  ],
+  options: {
+    ...commonOptions,
+    ...networkOptions,
+    agentId: option('--agent-id <id>', 'the agent, as `stoa agent discover` shows it (required)', z.string()),
+    task: option('--task <text>', 'what it is to do; - reads it from standard input', z.string()),
+    input: option('--input <text>', 'the same as --task', z.string()),
+    maxPrice: option(
+      '--max-price <usdc>',
+      'pay at most this for the call (default: the limit of the node, 1 USDC)',
+      UsdcText,
+    ),
+    timeout: option('--timeout <seconds>', `give up after this long (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
+  },
+  argument: { name: 'stdin', description: '- reads the task from standard input', choices: ['-'] },
+  async run(context, { agentId, task, input, maxPrice, timeout = TIMEOUT_SECONDS, ...flags }, dash) {
+    if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
+    const text = await readTask(context.io, { task, input, dash })
+    const { config, secrets } = await context.loadConfig(flags)
+    const limit = AbortSignal.timeout(timeout * 1000)
+    const signal = AbortSignal.any([context.io.signal, limit])
+    const request = { agentId, input: text, signal, ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }) }
+    try {
+      const result = await execute(context, { config, secrets, port: flags.port }, request)
+      if (context.json) context.printJson(result)
+      else show(context, result)
+      return exitCodes.done
+    } catch (error) {
+      if (!limit.aborted || context.io.signal.aborted) throw error
+      throw new CliError('DEADLINE', `no result within ${timeout} s: allow more with --timeout`, { cause: error })
+    }
+  },
+})
+
+async function execute(
+  context: Context,
+  node: { config: Config; secrets: Secrets; port: number | undefined },
+  request: ExecuteRequest,
+): Promise<ExecutionResult> {
+  const { agentId, signal } = request
+  const spinner = context.json
+    ? undefined
+    : startSpinner(context.io.stderr, `asking agent ${printableLine(agentId, 24)}`)
+  try {
+    const running = await findRunningNode(context, node.config, node.secrets)
+    if (running !== undefined) return await running.node.execute(request, { signal })
+    spinner?.update('no node runs here: looking for the agent with one of our own')
+    return await withOwnNode(context, node, async (own) => {
+      const find = () => own.listings().find(({ id }) => id === agentId)
+      const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
+      if (listing === undefined) throw notFound(agentId, node.config)
+      spinner?.update(`${printableLine(listing.name, 40)} is at work`)
+      return await orAborted(own.execute(request), signal)
+    })
+  } finally {
+    spinner?.stop()
+  }
+}
+
+/** The task from wherever it was given: exactly one of --task, --input and `-`. */
+async function readTask(
+  io: Io,
+  given: { task: string | undefined; input: string | undefined; dash: string | undefined },
+): Promise<string> {
+  const texts = [given.task, given.input, given.dash].filter((text) => text !== undefined)
+  if (texts.length === 0)
+    throw new UsageError('no task: give it with --task <text>, or - to read it from standard input')
+  if (texts.length > 1) throw new UsageError('more than one task: give one of --task, --input and -')
+  const text = texts[0] === '-' ? await readAll(io) : (texts[0] ?? '')
+  if (text.trim() === '') throw new UsageError('the task is empty')
+  if (Buffer.byteLength(text) > TASK_BYTES_MAX) throw tooLarge()
+  return text
+}
+
+async function readAll(io: Io): Promise<string> {
+  if (io.stdin.isTty) io.stderr.write('reading the task from the terminal; end it with Ctrl-D\n')
+  const chunks: Uint8Array[] = []
+  let length = 0
+  const read = async () => {
+    for await (const chunk of io.stdin) {
+      length += chunk.length
+      if (length > TASK_BYTES_MAX) throw tooLarge()
+      chunks.push(chunk)
+    }
+  }
+  await orAborted(read(), io.signal)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
+  } catch {
+    throw new UsageError('the task on standard input is not UTF-8 text')
+  }
+}
+
+function show(context: Context, { output, payment, duration_ms, correlation_id }: ExecutionResult): void {
+  const { io, style } = context
+  // A file or a pipe gets the bytes as the seller sent them; a terminal would act on them.
+  const text = io.stdout.isTty ? printable(output) : output
+  io.stdout.write(text.endsWith('\n') ? text : `${text}\n`)
+  const paid =
+    payment === null
+      ? 'free'
+      : `paid ${payment.amount} USDC to ${payment.pay_to}, ${payment.settlement === 'settled' ? `settled in ${payment.tx_hash}` : 'settlement pending'}`
+  context.tell(
+    style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s · ${correlation_id}`, 400)),
+  )
+}
+
+function notFound(agentId: string, { p2p }: Config): CliError {
+  const hint =
+    p2p.bootstrap.length === 0
+      ? 'name a peer that knows it with --bootstrap <multiaddr>'
+      : 'see that its seller is up, and that the --bootstrap peer can be reached (stoa doctor)'
+  const shown = printableLine(agentId, 64)
+  return new CliError('UNKNOWN_AGENT', `agent ${shown} was not found within ${FIND_MS_MAX / 1000} s: ${hint}`)
+}
+
+function tooLarge(): CodedError<'INPUT_TOO_LARGE'> {
+  return new CodedError('INPUT_TOO_LARGE', `the task is larger than ${TASK_BYTES_MAX} bytes: send less, or in parts`)
+}

@@ -1,0 +1,109 @@
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { connect, createServer, isIPv6 } from 'node:net'
+import { type Check, type Finding, fail, ok, skip, warn } from './doctor-check.ts'
+
+const p2pPort: Check = {
+  id: 'p2p_port',
+  title: 'Peer port',
+  async run({ config, running }) {
+    const { port, listenHosts } = config.p2p
+    if (port === 0) return ok('any free one')
+    if (running?.file.addresses.some((address) => address.includes(`/${port}/`) || address.endsWith(`/${port}`))) {
+      return ok(`${port}, held by the running node (pid ${running.file.pid})`)
+    }
+    const tries = listenHosts.flatMap((host) => [tryTcp(port, host), tryUdp(port, host)])
+    const failures = [...new Set((await Promise.all(tries)).filter((reason) => reason !== undefined))]
+    if (failures.length === 0) return ok(`${port} is free, TCP and UDP`)
+    return failures.map((reason) => portFinding(reason, port, '--port'))
+  },
+}
+
+const apiPort: Check = {
+  id: 'api_port',
+  title: 'API port',
+  async run({ config, running }) {
+    const { host, port } = config.api
+    if (port === 0) return ok('any free one')
+    if (running !== undefined && Number(new URL(running.url).port || 80) === port) {
+      return ok(`${port}, held by the running node (pid ${running.file.pid})`)
+    }
+    const reason = await tryTcp(port, host)
+    return reason === undefined ? ok(`${host}:${port} is free`) : portFinding(reason, port, '--api-port')
+  },
+}
+
+const bootstrap: Check = {
+  id: 'bootstrap',
+  title: 'Bootstrap peers',
+  async run({ config }, signal) {
+    const { bootstrap, mdns } = config.p2p
+    if (bootstrap.length === 0) {
+      const fix = 'give --bootstrap <multiaddr>, or set BOOTSTRAP_PEERS'
+      if (mdns) return warn('none: only peers on the local network will be found', fix)
+      return fail('none, and mDNS is off: no peer will be found', fix)
+    }
+    return await Promise.all(bootstrap.map((address) => tryPeer(address, signal)))
+  },
+}
+
+/** Checks of ports and peers. */
+export const networkChecks: readonly Check[] = [p2pPort, apiPort, bootstrap]
+
+async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {
+  const match = /^\/(?:ip4|ip6|dns|dns4|dns6)\/([^/]+)\/(tcp|udp)\/([0-9]+)/.exec(address)
+  if (match === null) return skip(`${address}: is looked up when the node starts`)
+  const [, host = '', transport, port] = match
+  if (transport === 'udp') return skip(`${address}: QUIC, which cannot be tried without joining`)
+  const socket = connect({ host, port: Number(port) })
+  try {
+    await once(socket, 'connect', { signal })
+    return ok(`${address} answers`)
+  } catch (error) {
+    const reason = signal.aborted ? 'no answer in time' : (error as NodeJS.ErrnoException).code
+    return fail(
+      `${address} cannot be reached (${reason})`,
+      'see that the peer is up, its port is open, and the address is right',
+    )
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** Listens for a moment. @returns the reason why that is not possible */
+async function tryTcp(port: number, host: string): Promise<string | undefined> {
+  const server = createServer()
+  try {
+    server.listen({ port, host, exclusive: true, ipv6Only: isIPv6(host) })
+    await once(server, 'listening')
+    return undefined
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? String(error)
+  } finally {
+    server.close()
+  }
+}
+
+async function tryUdp(port: number, host: string): Promise<string | undefined> {
+  const six = isIPv6(host)
+  const socket = createSocket({ type: six ? 'udp6' : 'udp4', ipv6Only: six })
+  try {
+    socket.bind({ port, address: host, exclusive: true })
+    await once(socket, 'listening')
+    return undefined
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? String(error)
+  } finally {
+    socket.close()
+  }
+}
+
+function portFinding(reason: string, port: number, flag: string): Finding {
+  if (reason === 'EADDRINUSE')
+    return fail(`${port} is in use by another program`, `stop that, or choose another with ${flag}`)
+  if (reason === 'EACCES') return fail(`${port} may not be used by this user`, `choose one above 1023 with ${flag}`)
+  if (reason === 'EADDRNOTAVAIL' || reason === 'EAFNOSUPPORT') {
+    return fail('the address to listen on is not one of this machine', 'correct NODE_LISTEN_HOST or --api-host')
+  }
+  return fail(`${port} cannot be used (${reason})`, `choose another with ${flag}`)
+}

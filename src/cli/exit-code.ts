@@ -1,0 +1,87 @@
+import { CodedError } from '../lib/errors.ts'
+
+/** What a command's exit status means. Scripts rely on it: docs/operations.md has the same table. */
+export const exitCodes = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  notFound: 3,
+  refused: 4,
+  sellerFailed: 5,
+  unreachable: 6,
+  interrupted: 130,
+} as const
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+
+export const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+  done: 'done',
+  failed: 'failed, for a reason that has no number of its own',
+  usage: 'a flag, a variable, a file or the task cannot be used',
+  notFound: 'no such agent',
+  refused: 'price, budget or listing forbid the payment; nothing was signed',
+  sellerFailed: 'the seller or its agent failed',
+  unreachable: 'node, seller, chain or facilitator cannot be reached, or did not answer in time',
+  interrupted: 'stopped by Ctrl-C or SIGTERM before it was done (`stoa start` then ends with 0)',
+}
+
+/** Exit status per error code (the CLI's side of http/problem and the x402 error table). What is not here: failed. */
+const byErrorCode: Readonly<Record<string, ExitCode>> = {
+  CONFIG_INVALID: exitCodes.usage,
+  USAGE: exitCodes.usage,
+  INVALID_REQUEST: exitCodes.usage,
+  INPUT_TOO_LARGE: exitCodes.usage,
+  BODY_TOO_LARGE: exitCodes.usage,
+  AGENTS_FILE_INVALID: exitCodes.usage,
+  UNKNOWN_AGENT: exitCodes.notFound,
+  UNKNOWN_RESOURCE: exitCodes.notFound,
+  NOT_FOUND: exitCodes.notFound,
+  OVER_PRICE: exitCodes.refused,
+  OVER_BUDGET: exitCodes.refused,
+  LISTING_MISMATCH: exitCodes.refused,
+  SELLER_FAILED: exitCodes.sellerFailed,
+  RESULT_PENDING: exitCodes.sellerFailed,
+  INVALID_MESSAGE: exitCodes.sellerFailed,
+  PAYMENT_REQUIRED: exitCodes.sellerFailed,
+  PAYMENT_INVALID: exitCodes.sellerFailed,
+  PAYMENT_NONCE_MISMATCH: exitCodes.sellerFailed,
+  PAYMENT_NONCE_EXPIRED: exitCodes.sellerFailed,
+  PAYMENT_NONCE_USED: exitCodes.sellerFailed,
+  PAYMENT_AMOUNT_WRONG: exitCodes.sellerFailed,
+  SETTLEMENT_FAILED: exitCodes.sellerFailed,
+  EXECUTION_FAILED: exitCodes.sellerFailed,
+  OVERLOADED: exitCodes.sellerFailed,
+  AGENT_FAILED: exitCodes.sellerFailed,
+  AGENT_TIMEOUT: exitCodes.sellerFailed,
+  AGENT_OUTPUT_TOO_LARGE: exitCodes.sellerFailed,
+  AGENT_NOT_RUNNABLE: exitCodes.sellerFailed,
+  AGENT_CANCELLED: exitCodes.sellerFailed,
+  NODE_UNREACHABLE: exitCodes.unreachable,
+  API_UNREACHABLE: exitCodes.unreachable,
+  API_TIMEOUT: exitCodes.unreachable,
+  API_ANSWER_INVALID: exitCodes.unreachable,
+  SELLER_UNREACHABLE: exitCodes.unreachable,
+  PEER_UNREACHABLE: exitCodes.unreachable,
+  PROTOCOL_UNSUPPORTED: exitCodes.unreachable,
+  CHAIN_UNAVAILABLE: exitCodes.unreachable,
+  CHAIN_WRONG: exitCodes.unreachable,
+  DEADLINE: exitCodes.unreachable,
+  STOPPING: exitCodes.unreachable,
+}
+
+/** A mistake in what was typed. */
+export class UsageError extends CodedError<'USAGE'> {
+  override name = 'UsageError'
+
+  constructor(message: string) {
+    super('USAGE', message)
+  }
+}
+
+export class CliError extends CodedError<'NODE_UNREACHABLE' | 'UNKNOWN_AGENT' | 'DEADLINE' | 'FAILED'> {
+  override name = 'CliError'
+}
+
+export function exitCodeOf(error: unknown): ExitCode {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return Object.hasOwn(byErrorCode, code) ? byErrorCode[code]! : exitCodes.failed
+}

@@ -1,0 +1,51 @@
+import type { Config } from '../config/config.ts'
+import { type Logger, silentLogger } from '../lib/logger.ts'
+import type { Output } from './io.ts'
+import type { Redactor } from './redactor.ts'
+import { printableLine, type Style } from './terminal-text.ts'
+
+/** Fields whose value is never logged, wherever they stand up to two levels deep. */
+const hiddenFields = ['privateKey', 'walletKey', 'apiKey', 'apiToken', 'token', 'authorization', 'secrets', 'password']
+
+/**
+ * The node's log on standard error: lines for people on a terminal, JSON lines elsewhere.
+ *
+ * Known secrets are taken out of every finished line, whatever field or message they were in (T21).
+ */
+export async function createLog(
+  level: Config['log']['level'],
+  output: Output,
+  { redactor, style }: { redactor: Redactor; style: Style },
+): Promise<Logger> {
+  if (level === 'silent') return silentLogger
+  const { pino } = await import('pino')
+  const show = output.isTty ? (line: string) => readableLine(line, style) : (line: string) => line
+  const logger: Logger = pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: { paths: hiddenFields.flatMap((name) => [name, `*.${name}`]), censor: '[secret]' },
+    },
+    { write: (line: string) => output.write(redactor.redact(show(line))) },
+  )
+  return logger
+}
+
+type Line = { level: keyof typeof marks; time: string; msg: string; err?: { message?: string } }
+const marks = { debug: 'debug', info: 'info ', warn: 'warn ', error: 'error' } as const
+
+/** `12:30:01 warn  the sentence  field=value …` */
+function readableLine(json: string, style: Style): string {
+  const { level, time, msg, err, ...fields } = JSON.parse(json) as Line & Record<string, unknown>
+  const paint = { debug: style.dim, info: style.dim, warn: style.yellow, error: style.red }[level]
+  const details = Object.entries({ ...fields, ...(err?.message !== undefined && { error: err.message }) })
+    .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(' ')
+  const sentence = printableLine(msg, 1000)
+  return (
+    `${style.dim(time.slice(11, 19))} ${paint(marks[level])} ${sentence}  ${style.dim(printableLine(details, 500))}`.trimEnd() +
+    '\n'
+  )
+}

@@ -1,0 +1,24 @@
+import { BootstrapList, LogLevelText, logLevels, NetworkText, PortText, RpcUrlText } from '../config/values.ts'
+import { flag, option, repeated } from './command.ts'
+
+/** Options of every command that may run a node in its own process. */
+export const networkOptions = {
+  port: option(
+    '--port <port>',
+    'peer-to-peer port, TCP and UDP (default: 4001 for start, any free one otherwise)',
+    PortText,
+  ),
+  bootstrap: repeated(
+    '--bootstrap <multiaddr>',
+    'a first peer to meet, ends in /p2p/<peer id>; may be repeated',
+    BootstrapList,
+  ),
+  mdns: flag('--no-mdns', 'do not look for peers on the local network'),
+  network: option(
+    '--network <id>',
+    'eip155:84532, Base Sepolia (default), or eip155:8453, Base with real money',
+    NetworkText,
+  ),
+  rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
+  logLevel: option('--log-level <level>', `what to log to standard error: ${logLevels.join(', ')}`, LogLevelText),
+} as const

@@ -1,0 +1,47 @@
+import type { Config } from '../config/config.ts'
+import type { Secrets } from '../config/secrets.ts'
+import type { ApiClient } from '../http/client.ts'
+import { type Clock, systemClock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import type { ExecutionResult } from '../schema/api.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { Hex } from '../schema/primitives.ts'
+
+export type ExecuteRequest = { agentId: string; input: string; maxPriceAtomic?: bigint; signal: AbortSignal }
+
+/** What commands need of a node in their own process. `StoaNode` fits. */
+export interface OwnNode {
+  start(): Promise<void>
+  stop(): Promise<void>
+  readonly peerId: string
+  readonly walletAddress: Hex
+  readonly apiUrl: string | undefined
+  addresses(): string[]
+  listings(): Listing[]
+  registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
+  execute(request: ExecuteRequest): Promise<ExecutionResult>
+}
+
+/** What commands need of a node in another process: its HTTP API. */
+export type RemoteNode = Pick<ApiClient, 'agents' | 'execute' | 'status' | 'peers' | 'balance'>
+
+/** The large things commands are made of. Tests replace them; everything else is real. */
+export type Parts = {
+  clock: Clock
+  fetch: typeof fetch
+  createNode(config: Config, secrets: Secrets, ports: { logger: Logger }): Promise<OwnNode>
+  connect(url: string, token: string | undefined): Promise<RemoteNode>
+}
+
+/** The real ones. Each loads when a command first needs it, so that `stoa --help` costs nothing. */
+export const systemParts: Parts = {
+  clock: systemClock,
+  fetch: (input, init) => fetch(input, init),
+  createNode: async (config, secrets, ports) => (await import('../node.ts')).createNode(config, secrets, ports),
+  connect: async (url, token) => {
+    const { createApiClient } = await import('../http/client.ts')
+    const { createPatientFetch } = await import('../http/patient-fetch.ts')
+    return createApiClient({ baseUrl: url, token }, { fetch: await createPatientFetch() })
+  },
+}

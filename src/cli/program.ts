@@ -1,0 +1,202 @@
+import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander'
+import * as z from 'zod'
+import { loadConfig } from '../config/config.ts'
+import { describeRefusal, quote } from '../config/config-error.ts'
+import { stoaVersion } from '../lib/version.ts'
+import { agentConfigAdd, agentConfigList, agentConfigRemove } from './agent-config.ts'
+import { agentDiscover } from './agent-discover.ts'
+import { agentExecute } from './agent-execute.ts'
+import type { Command, Context, Option } from './command.ts'
+import { doctor } from './doctor.ts'
+import { exitCodes, UsageError } from './exit-code.ts'
+import type { Io } from './io.ts'
+import type { Parts } from './parts.ts'
+import { createRedactor, type Redactor } from './redactor.ts'
+import { reportError } from './report-error.ts'
+import { start } from './start.ts'
+import { peers, status } from './status.ts'
+import { styleOf } from './terminal-text.ts'
+import { wallet } from './wallet.ts'
+
+/** Every command, in the order of the help page. */
+export const commands: readonly Command[] = [
+  start,
+  agentConfigAdd,
+  agentConfigList,
+  agentConfigRemove,
+  agentDiscover,
+  agentExecute,
+  wallet,
+  status,
+  peers,
+  doctor,
+]
+const groups: Readonly<Record<string, string>> = {
+  agent: 'Find agents, have them work, and set up your own',
+  'agent config': 'The agents this node sells: agents.yaml',
+}
+
+/**
+ * Runs one command line.
+ *
+ * @param argv the words after `stoa`
+ * @returns the exit status (see exit-code.ts); every error has been reported by then
+ */
+export async function runCli(
+  argv: readonly string[],
+  io: Io,
+  parts: Parts,
+  redactor: Redactor = createRedactor(io.environment),
+): Promise<number> {
+  const style = { stdout: styleOf(io.stdout, io.environment), stderr: styleOf(io.stderr, io.environment) }
+  // Only a guess until the words are read: a task may be called --json.
+  let json = argv.includes('--json')
+  let status: number = exitCodes.done
+  const report = (error: unknown) => reportError(error, { io, redactor, json, style: style.stderr })
+  const program = buildProgram(io, {
+    complain: (line) => report(new UsageError(line)),
+    async handle(command, given, argument) {
+      json = given.json === true
+      const context = createContext({ io, parts, redactor, json, style })
+      status = await command.run(context, readValues(command, given), readArgument(command, argument))
+    },
+  })
+  try {
+    await program.parseAsync([...argv], { from: 'user' })
+    return status
+  } catch (error) {
+    // Commander has written help or its complaint already.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
+    return report(error)
+  }
+}
+
+type Handlers = {
+  /** Words that make no command line. */
+  complain(line: string): void
+  handle(command: Command, given: Record<string, unknown>, argument: string | undefined): Promise<void>
+}
+
+/** Commander's program for the table above: it reads the words, the rows do the rest. */
+export function buildProgram(io: Io, handlers: Handlers): Commander {
+  const root = dressed(new Commander('stoa'), io, handlers)
+    .description('A peer-to-peer marketplace node for AI agents: list, find, buy and settle in USDC.')
+    .version(stoaVersion(), '-V, --version', 'print the version')
+    .helpCommand('help [command]', 'show the help of a command')
+    .addHelpText('after', '\nEvery command has --help with examples, and --json for programs.')
+  const groupsByName = new Map<string, Commander>([['', root]])
+  const groupOf = (words: readonly string[]): Commander => {
+    const name = words.join(' ')
+    const known = groupsByName.get(name)
+    if (known !== undefined) return known
+    const group = dressed(groupOf(words.slice(0, -1)).command(words.at(-1)!), io, handlers)
+    group.description(groups[name] ?? '')
+    groupsByName.set(name, group)
+    return group
+  }
+  for (const row of commands) {
+    const words = row.name.split(' ')
+    addCommand(dressed(groupOf(words.slice(0, -1)).command(words.at(-1)!), io, handlers), row, handlers)
+  }
+  return root
+}
+
+function addCommand(command: Commander, row: Command, { handle }: Handlers): void {
+  command.summary(row.summary)
+  command.description(row.details === undefined ? `${row.summary}.` : `${row.summary}.\n\n${row.details}`)
+  for (const option of Object.values(row.options)) command.addOption(commanderOption(option))
+  if (row.argument !== undefined) command.argument(`[${row.argument.name}]`, row.argument.description)
+  command.addHelpText('after', `\nExamples:\n${row.examples.map((line) => `  ${line}`).join('\n')}`)
+  command.action(async (first: unknown) => {
+    await handle(row, command.opts(), row.argument === undefined ? undefined : (first as string | undefined))
+  })
+}
+
+/** Every command writes to the outputs given, throws where Commander would end the process, and lists whole commands. */
+function dressed(command: Commander, io: Io, { complain }: Handlers): Commander {
+  return command
+    .exitOverride()
+    .helpOption('-h, --help', 'show this help')
+    .helpCommand(false)
+    .showSuggestionAfterError(true)
+    .allowExcessArguments(false)
+    .configureHelp({
+      visibleCommands: leavesOf,
+      subcommandTerm: (leaf) => pathOf(leaf).slice(pathOf(command).length + 1),
+    })
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      getOutHelpWidth: () => io.stdout.columns ?? 100,
+      getErrHelpWidth: () => io.stderr.columns ?? 100,
+      outputError: (text) => complain(complaintOf(text, command)),
+    })
+}
+
+/** Commander's complaint on one line, with the way to the help page where it suggests nothing itself. */
+function complaintOf(text: string, command: Commander): string {
+  const line = text
+    .trim()
+    .replace(/^error: /, '')
+    .replace(/\s*\n\s*/g, ' ')
+  return line.includes('Did you mean') ? line : `${line} (see: ${pathOf(command)} --help)`
+}
+
+function leavesOf(command: Commander): Commander[] {
+  return command.commands.flatMap((child) => (child.commands.length === 0 ? [child] : leavesOf(child)))
+}
+
+function pathOf(command: Commander): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`
+}
+
+function commanderOption({ flags, description, many }: Option): CommanderOption {
+  const option = new CommanderOption(flags, description)
+  if (many) option.argParser((text: string, earlier: string[] | undefined) => [...(earlier ?? []), text])
+  return option
+}
+
+/** The values of a command's options, each read by its schema. @throws UsageError naming the flag */
+function readValues(command: Command, given: Record<string, unknown>): Record<string, unknown> {
+  const values: Record<string, unknown> = {}
+  for (const [name, { flags, schema }] of Object.entries(command.options)) {
+    const flag = /--[a-z-]+/.exec(flags)![0]
+    const value = given[attributeOf(flag)]
+    // `--no-x` is true until it is given; only what was given is a setting.
+    if (value === undefined || (flag.startsWith('--no-') && value === true)) continue
+    const parsed = schema === undefined ? undefined : z.safeParse(schema, value)
+    if (parsed?.success === false) {
+      const shown = flag === '--rpc-url' ? undefined : value
+      throw new UsageError(describeRefusal(flag, shown, parsed.error.issues[0]!))
+    }
+    values[name] = parsed === undefined ? value : parsed.data
+  }
+  return values
+}
+
+function readArgument({ argument, name }: Command, given: string | undefined): string | undefined {
+  const choices = argument?.choices
+  if (given === undefined || choices === undefined || choices.includes(given)) return given
+  throw new UsageError(`stoa ${name}: ${quote(given)} is not valid: expected ${choices.join(' or ')}`)
+}
+
+/** Commander's name for a flag: `--api-host` is apiHost, `--no-mdns` is mdns. */
+function attributeOf(flag: string): string {
+  return flag.replace(/^--(no-)?/, '').replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}
+
+function createContext(base: Pick<Context, 'io' | 'parts' | 'redactor' | 'json' | 'style'>): Context {
+  const { io, redactor } = base
+  return {
+    ...base,
+    print: (line = '') => io.stdout.write(`${line}\n`),
+    printJson: (value) => io.stdout.write(`${JSON.stringify(value, null, io.stdout.isTty ? 2 : undefined)}\n`),
+    tell: (line) => io.stderr.write(`${line}\n`),
+    async loadConfig(flags) {
+      const loaded = await loadConfig(flags, io.environment)
+      redactor.add(loaded.secrets.walletKey)
+      redactor.add(loaded.config.rpcUrl)
+      return loaded
+    },
+  }
+}

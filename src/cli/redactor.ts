@@ -1,0 +1,36 @@
+import { type Environment, secretValues } from '../config/env.ts'
+
+/** A shorter value is no secret worth the name, and would punch holes into ordinary words. */
+const SECRET_LENGTH_MIN = 6
+
+/** Takes known secrets out of text on its way to a log, an error line or a crash report (T21). */
+export type Redactor = { add(secret: string | undefined): void; redact(text: string): string }
+
+export function createRedactor(environment: Environment): Redactor {
+  const secrets = new Set<string>()
+  const add = (secret: string | undefined) => {
+    for (const form of formsOf(secret?.trim() ?? '')) if (form.length >= SECRET_LENGTH_MIN) secrets.add(form)
+  }
+  for (const value of secretValues(environment)) add(value)
+  return {
+    add,
+    redact(text) {
+      let clean = text
+      // Longest first: a key without 0x is a part of the one with it.
+      for (const secret of [...secrets].sort((a, b) => b.length - a.length)) {
+        clean = clean.replaceAll(secret, '[secret]')
+      }
+      return clean
+    },
+  }
+}
+
+/** A secret as it may turn up: as given, without 0x, in the other letter case, inside JSON, and as the path of a URL. */
+function formsOf(secret: string): string[] {
+  const key = /^(?:0x)?([0-9a-f]{64})$/i.exec(secret)?.[1]
+  if (key !== undefined) return [key.toLowerCase(), key.toUpperCase(), key]
+  const url = /^https?:/i.test(secret) ? URL.parse(secret) : null
+  // A host is no secret, and hiding it would hide which endpoint failed.
+  if (url !== null) return [url.pathname + url.search, url.password].filter((part) => part.length > 8)
+  return [secret, JSON.stringify(secret).slice(1, -1)]
+}

@@ -1,0 +1,46 @@
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import { exitCodeOf, exitCodes } from './exit-code.ts'
+import type { Io } from './io.ts'
+import type { Redactor } from './redactor.ts'
+import { printableLine, type Style } from './terminal-text.ts'
+
+type Deps = { io: Io; redactor: Redactor; json: boolean; style: Style }
+
+/** Writes an error to standard error, one line for each thing that is wrong, and gives the exit status it stands for. */
+export function reportError(error: unknown, { io, redactor, json, style }: Deps): number {
+  if (io.signal.aborted) {
+    io.stderr.write(
+      json ? `${JSON.stringify({ error: { code: 'INTERRUPTED', message: 'interrupted' } })}\n` : 'interrupted\n',
+    )
+    return exitCodes.interrupted
+  }
+  const known = error instanceof CodedError
+  const code = known ? error.code : 'INTERNAL'
+  const message = redactor.redact(known ? reasonOf(error) : `unexpected failure: ${reasonOf(error)}`)
+  const { correlationId, retryable } = detailsOf(error)
+  if (json) {
+    const details = {
+      ...(correlationId !== undefined && { correlation_id: correlationId }),
+      ...(retryable !== undefined && { retryable }),
+    }
+    io.stderr.write(`${JSON.stringify({ error: { code, message, ...details } })}\n`)
+    return exitCodeOf(error)
+  }
+  for (const line of message.split('\n')) io.stderr.write(`${style.red('error:')} ${printableLine(line, 2000)}\n`)
+  if (correlationId !== undefined)
+    io.stderr.write(`${style.dim(`correlation id ${printableLine(correlationId, 64)}`)}\n`)
+  // A fault of ours: where it happened is what a report of it needs.
+  if (!known && error instanceof Error) io.stderr.write(`${style.dim(redactor.redact(error.stack ?? ''))}\n`)
+  return exitCodeOf(error)
+}
+
+/** What errors of the market and of the API carry beside their code. */
+function detailsOf(error: unknown): { correlationId: string | undefined; retryable: boolean | undefined } {
+  const fields = (error ?? {}) as { correlationId?: unknown; retryable?: unknown; problem?: Record<string, unknown> }
+  const correlationId = fields.correlationId ?? fields.problem?.correlation_id
+  const retryable = fields.retryable ?? fields.problem?.retryable
+  return {
+    correlationId: typeof correlationId === 'string' ? correlationId : undefined,
+    retryable: typeof retryable === 'boolean' ? retryable : undefined,
+  }
+}

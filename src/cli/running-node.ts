@@ -1,0 +1,63 @@
+import type { Config } from '../config/config.ts'
+import type { Secrets } from '../config/secrets.ts'
+import { reasonOf } from '../lib/errors.ts'
+import { dataFile } from '../store/data-dir.ts'
+import { isAlive, lockHolder } from '../store/lock.ts'
+import { type NodeFile, readNodeFile } from '../store/node-file.ts'
+import { readSecretFile } from '../store/secret-file.ts'
+import type { Context } from './command.ts'
+import { CliError } from './exit-code.ts'
+import type { RemoteNode } from './parts.ts'
+
+const ANSWER_MS_MAX = 3000
+
+/** A node that runs on this data directory, in another process. */
+export type RunningNode = { file: NodeFile; url: string; node: RemoteNode }
+
+/**
+ * Finds the node that runs on the data directory: `node.json` says where, and its API says whether it still is.
+ *
+ * A node file outlives a killed node, and its port may by then be another node's. So the one that answers must have the
+ * peer id written there, or its wallet would pay for what this one's owner buys.
+ *
+ * @throws CliError 'NODE_UNREACHABLE' where a process holds the directory but does not answer
+ */
+export async function findRunningNode(
+  context: Pick<Context, 'parts' | 'io'>,
+  config: Pick<Config, 'dataDir'>,
+  secrets: Pick<Secrets, 'apiToken'>,
+): Promise<RunningNode | undefined> {
+  const file = await readNodeFile(config.dataDir)
+  const holder = lockHolder(config.dataDir)
+  if (file === undefined || !isAlive(file.pid)) return undefined
+  if (file.api_url === undefined) {
+    if (holder !== file.pid) return undefined
+    throw new CliError('NODE_UNREACHABLE', `stoa (pid ${file.pid}) runs on ${config.dataDir} with its API switched off`)
+  }
+  const token = secrets.apiToken ?? (await readSecretFile(dataFile(config.dataDir, 'apiToken')))?.trim()
+  try {
+    const node = await context.parts.connect(file.api_url, token)
+    const signal = AbortSignal.any([context.io.signal, AbortSignal.timeout(ANSWER_MS_MAX)])
+    const { peer_id } = await node.status({ signal })
+    return peer_id === file.peer_id ? { file, url: file.api_url, node } : undefined
+  } catch (error) {
+    context.io.signal.throwIfAborted()
+    if (holder !== file.pid) return undefined
+    throw new CliError(
+      'NODE_UNREACHABLE',
+      `stoa (pid ${file.pid}) runs on ${config.dataDir}, but its API at ${file.api_url} does not answer: ${reasonOf(error)}`,
+      { cause: error },
+    )
+  }
+}
+
+/** The running node, which the command cannot do without. @throws CliError 'NODE_UNREACHABLE' */
+export async function requireRunningNode(
+  context: Pick<Context, 'parts' | 'io'>,
+  config: Pick<Config, 'dataDir'>,
+  secrets: Pick<Secrets, 'apiToken'>,
+): Promise<RunningNode> {
+  const running = await findRunningNode(context, config, secrets)
+  if (running !== undefined) return running
+  throw new CliError('NODE_UNREACHABLE', `no stoa node runs on ${config.dataDir}: start one with stoa start`)
+}

@@ -1,0 +1,170 @@
+import { once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import * as z from 'zod'
+import { readAgentsFile } from '../config/agents-yaml.ts'
+import type { Config } from '../config/config.ts'
+import type { Secrets } from '../config/secrets.ts'
+import { AnnounceList, HostText, PortText, UrlText, UsdcText } from '../config/values.ts'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { stoaVersion } from '../lib/version.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { Listing } from '../schema/listing.ts'
+import { dataFile } from '../store/data-dir.ts'
+import { readSecretFile } from '../store/secret-file.ts'
+import { agentOptions, readDefinition } from './agent-config.ts'
+import { inspectAgents } from './agent-notices.ts'
+import { type Context, command, commonOptions, flag, option, repeated } from './command.ts'
+import { exitCodes, UsageError } from './exit-code.ts'
+import { createLog } from './log.ts'
+import { networkOptions } from './network-options.ts'
+import { orAborted, stopNode } from './own-node.ts'
+import type { OwnNode } from './parts.ts'
+import { type Ready, startWarnings, summaryLines } from './start-summary.ts'
+
+/** A start that is interrupted may come to its own end for this long before it is stopped half-way. */
+const SETTLE_MS_MAX = 2000
+
+export const start = command({
+  name: 'start',
+  summary: 'Start a node: sell the agents of agents.yaml, buy from others, serve the local HTTP API',
+  details:
+    'With --name it also offers that agent until it stops. Ctrl-C or SIGTERM takes its agents off the market, lets running work end or hands it over, and ends within 5 seconds; a second one ends at once.',
+  examples: [
+    'stoa start',
+    'stoa start --name Summarizer --description "Summarises any text." --price 0.01 --model builtin/summarize',
+    'stoa start --bootstrap /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW… --max-price 0.10 --daily-budget 2',
+    'stoa start --data-dir ./buyer --port 4002 --api-port 8425 --json',
+  ],
+  options: {
+    ...agentOptions,
+    ...networkOptions,
+    announce: repeated(
+      '--announce <multiaddr>',
+      'an address to announce beside the detected ones; may be repeated',
+      AnnounceList,
+    ),
+    apiHost: option('--api-host <host>', 'address of the HTTP API (default: 127.0.0.1)', HostText),
+    apiPort: option('--api-port <port>', 'port of the HTTP API (default: 8424)', PortText),
+    insecureOpenApi: flag(
+      '--insecure-open-api',
+      'ask for no token even where other machines reach the API: they can spend',
+    ),
+    facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
+    maxPriceAtomic: option('--max-price <usdc>', 'the most this node pays for one call (default: 1)', UsdcText),
+    dailyBudgetAtomic: option('--daily-budget <usdc>', 'the most it pays in one day (default: 5)', UsdcText),
+    settleFirst: flag('--settle-first', 'settle a payment before the agent runs, not after'),
+    keepListed: flag('--keep-listed', 'leave the agents on the market when the node stops'),
+    ...commonOptions,
+  },
+  async run(context, { name, description, price, model, ...flags }) {
+    const described = [name, description, price, model].some((given) => given !== undefined)
+    const flagged = described ? readDefinition({ name, description, price, model }) : undefined
+    const { config, secrets } = await context.loadConfig(flags)
+    const fromFile = await readAgentsFile(dataFile(config.dataDir, 'agents'))
+    const definitions = fromFile.filter((agent) => agent.name !== flagged?.name)
+    if (flagged !== undefined) definitions.push(flagged)
+    const notices = await inspectAgents(definitions, secrets)
+    const unusable = notices.find((notice) => notice.definition === flagged && notice.broken)
+    if (unusable !== undefined) throw new UsageError(`--model: ${unusable.text}`)
+    const warnings = startWarnings(config, definitions, notices)
+    const runnable = definitions.filter(
+      (agent) => !notices.some((notice) => notice.definition === agent && notice.broken),
+    )
+    return await runNode(context, { config, secrets, definitions: runnable, warnings })
+  },
+})
+
+type Plan = { config: Config; secrets: Secrets; definitions: readonly AgentDefinition[]; warnings: string[] }
+
+/** From the first socket to the last: create, start, register, say so, wait for the signal, stop. */
+async function runNode(context: Context, { config, secrets, definitions, warnings }: Plan): Promise<number> {
+  const { io, parts, redactor, style } = context
+  const logger = await createLog(config.log.level, io.stderr, { redactor, style: style.stderr })
+  const node = await parts.createNode(config, secrets, { logger })
+  const started = startAndList(node, definitions, { logger, warnings })
+  try {
+    const listings = await orAborted(started, io.signal)
+    await hideKeys(context, config)
+    announce(context, readyOf(node, config, { listings, warnings }))
+    await orAborted(once(io.signal, 'abort'), io.signal)
+  } catch (error) {
+    if (!io.signal.aborted) {
+      await stopNode(node).catch((reason: unknown) => logger.error({ err: reason }, 'the node did not stop cleanly'))
+      throw error
+    }
+  }
+  await Promise.race([started.catch(() => {}), delay(SETTLE_MS_MAX, undefined, { ref: false })])
+  if (!context.json) context.tell(style.stderr.dim('stopping'))
+  const stopped = await stopNode(node).catch((reason: unknown) => {
+    logger.error({ err: reason }, 'the node did not stop cleanly; what it owes and is owed is on disk')
+    return true
+  })
+  if (!stopped) logger.warn({}, 'the node did not stop in time and is left; what it owes and is owed is on disk')
+  return exitCodes.done
+}
+
+/** Starts the node and puts its agents on the market. One that fails is told of and left out: the others can still sell. */
+async function startAndList(
+  node: OwnNode,
+  definitions: readonly AgentDefinition[],
+  { logger, warnings }: { logger: Logger; warnings: string[] },
+): Promise<Listing[]> {
+  await node.start()
+  const listings: Listing[] = []
+  for (const definition of definitions) {
+    try {
+      listings.push(await node.registerAgent(definition, { persist: false }))
+    } catch (error) {
+      logger.error({ agent: definition.name, err: error }, 'an agent could not be registered')
+      warnings.push(`${definition.name} is not on the market: ${reasonOf(error)}`)
+    }
+  }
+  return listings
+}
+
+/** Keys that the node has made or read by now must not get into a log either. */
+async function hideKeys({ redactor }: Context, { dataDir }: Config): Promise<void> {
+  for (const name of ['wallet', 'apiToken'] as const) {
+    redactor.add(await readSecretFile(dataFile(dataDir, name)).catch(() => undefined))
+  }
+}
+
+function readyOf(
+  node: OwnNode,
+  config: Config,
+  { listings, warnings }: { listings: Listing[]; warnings: string[] },
+): Ready {
+  return {
+    version: stoaVersion(),
+    peerId: node.peerId,
+    addresses: node.addresses(),
+    apiUrl: node.apiUrl,
+    walletAddress: node.walletAddress,
+    config,
+    listings,
+    warnings,
+  }
+}
+
+/** Tests and the demo read the line; people read the summary. */
+function announce(context: Context, ready: Ready): void {
+  if (!context.json) {
+    for (const line of summaryLines(ready, context.style.stdout)) context.print(line)
+    return
+  }
+  const event = {
+    event: 'ready',
+    version: ready.version,
+    pid: process.pid,
+    api_url: ready.apiUrl ?? null,
+    peer_id: ready.peerId,
+    addresses: ready.addresses,
+    wallet_address: ready.walletAddress,
+    network: ready.config.network,
+    data_dir: ready.config.dataDir,
+    agents: ready.listings.map((listing) => z.encode(Listing, listing)),
+    warnings: ready.warnings,
+  }
+  context.print(JSON.stringify(event))
+}

@@ -1,0 +1,65 @@
+import { command, commonOptions } from './command.ts'
+import { exitCodes } from './exit-code.ts'
+import { requireRunningNode } from './running-node.ts'
+import { columns, printableLine } from './terminal-text.ts'
+
+export const status = command({
+  name: 'status',
+  summary: 'Show the running node: peer id, addresses, peers, agents, settlement',
+  examples: ['stoa status', 'stoa status --json | jq .connected_peers'],
+  options: commonOptions,
+  async run(context, flags) {
+    const { config, secrets } = await context.loadConfig(flags)
+    const { node, url } = await requireRunningNode(context, config, secrets)
+    const state = await node.status({ signal: context.io.signal })
+    if (context.json) {
+      context.printJson(state)
+      return exitCodes.done
+    }
+    const { bold, yellow } = context.style.stdout
+    const { pending, failed } = state.settlement
+    const failures = failed === 0 ? '' : yellow(`, ${failed} failed: see the log`)
+    const rows = [
+      ['Peer id', state.peer_id],
+      ...state.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
+      ['API', url],
+      ['Peers', `${state.connected_peers} connected, reachability ${state.reachability}`],
+      ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
+      ['Wallet', `${state.wallet_address} on ${state.network}`],
+      ['Settlement', `${pending} pending${failures}`],
+      ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
+    ]
+    for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), value]))) context.print(line)
+    return exitCodes.done
+  },
+})
+
+export const peers = command({
+  name: 'peers',
+  summary: 'List the peers the running node is connected to',
+  examples: ['stoa peers', 'stoa peers --json'],
+  options: commonOptions,
+  async run(context, flags) {
+    const { config, secrets } = await context.loadConfig(flags)
+    const { node } = await requireRunningNode(context, config, secrets)
+    const list = await node.peers({ signal: context.io.signal })
+    if (context.json) context.printJson(list)
+    else if (list.length === 0) context.print('no peers connected: name one with --bootstrap at the next start')
+    const rows = list.map(({ peer_id, direction, latency_ms, agent_version, addresses }) => [
+      printableLine(peer_id),
+      direction,
+      latency_ms === undefined ? '' : `${Math.round(latency_ms)} ms`,
+      printableLine(agent_version ?? '', 40),
+      printableLine(addresses[0] ?? ''),
+    ])
+    if (!context.json) for (const line of columns(rows)) context.print(line)
+    return exitCodes.done
+  },
+})
+
+function uptime(seconds: number): string {
+  const [days, hours, minutes] = [seconds / 86_400, (seconds / 3600) % 24, (seconds / 60) % 60].map(Math.floor)
+  if (days) return `${days} d ${hours} h`
+  if (hours) return `${hours} h ${minutes} min`
+  return minutes ? `${minutes} min` : `${Math.floor(seconds)} s`
+}

@@ -1,0 +1,203 @@
+import { isDeepStrictEqual } from 'node:util'
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type ParsedNode,
+  parseDocument,
+  visit,
+  YAMLMap,
+  YAMLSeq,
+} from 'yaml'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { entryOf, isUnset, readEntry, scalarText } from './agents-fields.ts'
+import { ConfigError, quote } from './config-error.ts'
+
+const AGENTS_MAX = 1000
+/** More problems than anyone reads at once. */
+const PROBLEMS_MAX = 20
+
+/** The text of an `agents.yaml` with what it says: changes keep comments, order and the spelling of what did not change. */
+export interface AgentsDocument {
+  readonly agents: AgentDefinition[]
+  put(definition: AgentDefinition): void
+  remove(name: string): boolean
+  text(): string
+}
+
+/**
+ * Reads the text of an `agents.yaml`.
+ *
+ * @param path named in errors.
+ * @throws ConfigError with a line for each problem: file, line, agent, key, what stands there and what is expected
+ */
+export function parseAgentsDocument(text: string, path: string): AgentsDocument {
+  const lines = new LineCounter()
+  const lineOf = (offset: number | undefined) => lines.linePos(offset ?? 0).line
+  // Repeated keys are looked for where it matters: the parser's own search takes seconds on a long file.
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false })
+  const problems: string[] = []
+  const report = (offset: number | undefined, message: string) => {
+    if (problems.length < PROBLEMS_MAX) problems.push(`${path}:${lineOf(offset)}: ${message}`)
+  }
+  checkSyntax(document, report)
+  const list = problems.length > 0 ? undefined : findList(document.contents, report)
+  const agents: AgentDefinition[] = []
+  const names = new Map<string, number>()
+  for (const [i, node] of (list?.items ?? []).entries()) {
+    const offset = node?.range[0]
+    const agent = readEntry(node, (at, message) => report(at ?? offset, `agents[${i}]: ${message}`))
+    if (agent === undefined) continue
+    const same = names.get(sameName(agent.name))
+    if (same !== undefined)
+      report(offset, `agents[${i}]: ${quote(agent.name)} is already in line ${same}: every agent has a name of its own`)
+    names.set(sameName(agent.name), lineOf(offset))
+    agents.push(agent)
+  }
+  if (problems.length > 0) throw new ConfigError(problems)
+  return editor(document, list, agents, path, isIndented(list, lines))
+}
+
+function editor(
+  document: Document,
+  parsedList: YAMLSeq | undefined,
+  agents: AgentDefinition[],
+  path: string,
+  indentSeq: boolean,
+): AgentsDocument {
+  let list = parsedList
+  const indexOf = (name: string) => agents.findIndex((agent) => sameName(agent.name) === sameName(name))
+  return {
+    agents,
+    put(definition) {
+      list ??= addList(document)
+      const index = indexOf(definition.name)
+      const node = list.items[index]
+      if (isMap(node)) {
+        update(document, node, agents[index]!, definition)
+        agents[index] = definition
+      } else {
+        if (agents.length >= AGENTS_MAX)
+          throw new ConfigError(`${path}: holds ${AGENTS_MAX} agents already: remove one first`)
+        if (list.items.length === 0) openUp(list)
+        list.add(createNode(document, entryOf(definition)))
+        agents.push(definition)
+      }
+    },
+    remove(name) {
+      const index = indexOf(name)
+      if (index === -1 || list === undefined) return false
+      list.items.splice(index, 1)
+      agents.splice(index, 1)
+      if (agents.length === 0) list.flow = true
+      return true
+    },
+    text() {
+      const text = document.toString({ lineWidth: 0, indentSeq })
+      const written = parseAgentsDocument(text, path).agents
+      if (!isDeepStrictEqual(written, agents)) throw new Error('the rewritten file would say something else')
+      return text
+    },
+  }
+}
+
+function checkSyntax(document: Document.Parsed, report: (offset: number | undefined, message: string) => void): void {
+  for (const { pos, message } of [...document.errors, ...document.warnings].slice(0, PROBLEMS_MAX)) {
+    const isDeep = /call stack/i.test(message)
+    report(pos[0], isDeep ? 'the YAML is nested too deeply' : `not valid YAML: ${message}`)
+    if (isDeep) return
+  }
+  if (document.errors.length > 0) return
+  visit(document, {
+    Node(_, node) {
+      // A few lines of aliases to aliases unfold to gigabytes; a list of agents needs none.
+      if (!isAlias(node)) return undefined
+      report(node.range?.[0], 'aliases (*name) are not supported: write the value out')
+      return visit.BREAK
+    },
+  })
+}
+
+function findList(root: ParsedNode | null, report: (offset: number | undefined, message: string) => void) {
+  if (isUnset(root)) return undefined
+  if (!isMap(root)) {
+    report(root?.range[0], 'expected "agents:" with a list of agents under it')
+    return undefined
+  }
+  let list: YAMLSeq<ParsedNode | null> | undefined
+  let isGiven = false
+  for (const { key, value } of root.items) {
+    const name = isScalar(key) ? scalarText(key) : ''
+    if (name !== 'agents') report(key.range?.[0], `${quote(name)} is not known: expected "agents:" and nothing else`)
+    else if (isGiven) report(key.range?.[0], 'agents is given twice')
+    else if (isSeq(value)) list = value as YAMLSeq<ParsedNode | null>
+    else if (!isUnset(value)) report(value?.range[0], 'agents: expected a list: "- name: …"')
+    isGiven ||= name === 'agents'
+  }
+  if (list !== undefined && list.items.length > AGENTS_MAX) {
+    report(list.range?.[0], `agents: ${list.items.length} are too many: expected at most ${AGENTS_MAX}`)
+    return undefined
+  }
+  return list
+}
+
+/** Puts an empty list where the file has none, and keeps what was said in its place. */
+function addList(document: Document): YAMLSeq {
+  const list = new YAMLSeq(document.schema)
+  if (!isMap(document.contents)) document.contents = new YAMLMap(document.schema)
+  replaceValue(document.contents as YAMLMap, 'agents', list)
+  return list
+}
+
+/** From `agents: [] # why` to a list with the comment above it. */
+function openUp(list: YAMLSeq): void {
+  list.flow = false
+  if (!list.comment) return
+  list.commentBefore = [list.commentBefore, list.comment].filter(Boolean).join('\n')
+  list.comment = null
+}
+
+/** Touches only what is new: an untouched `price: 0.10` stays `0.10`. */
+function update(document: Document, map: YAMLMap, from: AgentDefinition, to: AgentDefinition): void {
+  const [before, after] = [entryOf(from), entryOf(to)]
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)]) as Set<keyof AgentDefinition>) {
+    if (isDeepStrictEqual(before[name], after[name])) continue
+    if (after[name] === undefined) map.delete(name)
+    else replaceValue(map, name, createNode(document, after[name]))
+  }
+}
+
+function replaceValue(map: YAMLMap, key: string, value: Node): void {
+  const old = map.get(key, true)
+  if (isNode(old)) {
+    for (const part of ['commentBefore', 'comment', 'spaceBefore'] as const) {
+      if (old[part] !== undefined) Object.assign(value, { [part]: old[part] })
+    }
+  }
+  map.set(key, value)
+}
+
+/** Lists of words stand on one line. */
+function createNode(document: Document, value: unknown): Node {
+  const node = document.createNode(value)
+  visit(node, {
+    Seq(_, list) {
+      list.flow = true
+    },
+  })
+  return node
+}
+
+/** Two spellings of a name in Unicode are one agent, as in its id (D5). */
+function sameName(name: string): string {
+  return name.normalize('NFC')
+}
+
+function isIndented(list: YAMLSeq | undefined, lines: LineCounter): boolean {
+  return list?.range == null || list.flow === true || lines.linePos(list.range[0]).col > 1
+}

@@ -1,0 +1,134 @@
+import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
+import { AgentDefinition } from '../schema/agent.ts'
+import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
+import { nearest, quote } from './config-error.ts'
+
+/** How a key of an agent's entry is written, and what an error says it should be. */
+type Field = {
+  kind: 'text' | 'texts' | 'price' | 'integer'
+  expected: string
+  /** Some paste the key itself here. */
+  isUnshown?: true
+}
+
+const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
+  name: { kind: 'text', expected: 'text of 1 to 80 characters' },
+  description: { kind: 'text', expected: 'text of 1 to 4000 characters' },
+  price: { kind: 'price', expected: 'USDC from 0 to 1000000 with at most 6 decimals, such as 0.05' },
+  model: { kind: 'text', expected: 'text of 1 to 200 characters, such as openai/<model> or builtin/summarize' },
+  command: {
+    kind: 'texts',
+    expected: 'a program and its arguments as a list of at most 64, such as [python3, agent.py]',
+  },
+  tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
+  timeout_seconds: { kind: 'integer', expected: 'a whole number from 1 to 3600' },
+  output_bytes_max: { kind: 'integer', expected: 'a whole number from 1 to 4194304' },
+  api_key_env: {
+    kind: 'text',
+    expected: 'the NAME of an environment variable, such as OPENAI_API_KEY',
+    isUnshown: true,
+  },
+}
+const fieldNames = Object.keys(fields) as (keyof AgentDefinition)[]
+
+/** An entry as YAML and JSON have it: the price is a number. */
+export type AgentEntry = Partial<Record<keyof AgentDefinition, unknown>>
+
+/** The entry of an agent, keys in the order of the documentation; absent ones are left out. */
+export function entryOf(definition: AgentDefinition): AgentEntry {
+  const entry: AgentEntry = {}
+  for (const name of fieldNames) {
+    const value = name === 'price' ? Number(formatAmount(definition.price, PRICE_DECIMALS)) : definition[name]
+    if (value !== undefined) entry[name] = value
+  }
+  return entry
+}
+
+/** Says what is wrong at an offset of the file. */
+export type Report = (offset: number | undefined, message: string) => void
+
+/** Reads one entry. What is wrong with it goes to `report`, and then there is none. */
+export function readEntry(node: ParsedNode | null, report: Report): AgentDefinition | undefined {
+  if (!isMap(node)) {
+    report(node?.range[0], 'expected an agent, with name, description and price')
+    return undefined
+  }
+  const entry: AgentEntry = {}
+  const places = new Map<string, number | undefined>()
+  let isRead = true
+  const refuse = (offset: number | undefined, message: string) => {
+    report(offset, message)
+    isRead = false
+  }
+  for (const { key, value } of node.items) {
+    const offset = key.range?.[0]
+    const name = isScalar(key) ? scalarText(key) : ''
+    if (!isFieldName(name)) refuse(offset, unknownKey(name))
+    else if (places.has(name)) refuse(offset, `${name} is given twice`)
+    else {
+      places.set(name, offset)
+      const read = isUnset(value) ? undefined : readValue(value, fields[name])
+      if (read !== undefined && 'problem' in read) refuse(offset, `${name}: ${read.problem}`)
+      else if (read !== undefined) entry[name] = read.value
+    }
+  }
+  if (!isRead) return undefined
+  const parsed = AgentDefinition.safeParse(entry)
+  if (parsed.success) return parsed.data
+  for (const { path, code, message } of parsed.error.issues) {
+    const name = String(path[0]) as keyof AgentDefinition
+    const given = entry[name]
+    if (given === undefined) report(node.range[0], `${name} is missing: expected ${fields[name].expected}`)
+    else report(places.get(name), `${name}: ${code === 'custom' ? message : notValid(given, fields[name])}`)
+  }
+  return undefined
+}
+
+/** A key or a value that was left empty. */
+export function isUnset(node: Node | null): boolean {
+  return node === null || (isScalar(node) && node.value === null)
+}
+
+/** A scalar as it is written: `0.10` is `0.10`, and `2048`, `true` or `1e-6` are those very characters. */
+export function scalarText(node: Node): string {
+  if (!isScalar(node)) return ''
+  return typeof node.value === 'string' ? node.value : (node.source ?? String(node.value))
+}
+
+type Read = { value: unknown } | { problem: string }
+
+function readValue(node: ParsedNode | null, field: Field): Read {
+  if (field.kind === 'texts') {
+    const items: (Node | null)[] = isSeq(node) ? node.items : []
+    if (!isSeq(node) || !items.every((item) => isScalar(item) && item.value !== null)) {
+      return { problem: `expected ${field.expected}` }
+    }
+    return { value: items.map((item) => scalarText(item!)) }
+  }
+  if (!isScalar(node)) return { problem: `expected ${field.expected}` }
+  const text = scalarText(node)
+  if (field.kind === 'text') return { value: text }
+  if (field.kind === 'integer')
+    return /^[0-9]{1,9}$/.test(text) ? { value: Number(text) } : { problem: notValid(text, field) }
+  try {
+    return { value: Number(formatAmount(parsePrice(text), PRICE_DECIMALS)) }
+  } catch {
+    return { problem: notValid(text, field) }
+  }
+}
+
+function notValid(given: unknown, { expected, isUnshown }: Field): string {
+  return `${isUnshown ? 'the value' : quote(given)} is not valid: expected ${expected}`
+}
+
+function isFieldName(name: string): name is keyof AgentDefinition {
+  return Object.hasOwn(fields, name)
+}
+
+function unknownKey(name: string): string {
+  if (/key|token|secret|password/i.test(name)) {
+    return `${quote(name)} is not known: keys never stand in this file, name the variable that holds it with api_key_env`
+  }
+  const meant = nearest(name, fieldNames)
+  return `${quote(name)} is not known: ${meant === undefined ? `expected one of ${fieldNames.join(', ')}` : `did you mean ${meant}?`}`
+}

@@ -1,0 +1,118 @@
+import { constants } from 'node:fs'
+import { open, realpath } from 'node:fs/promises'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { type AgentsDocument, parseAgentsDocument } from './agents-document.ts'
+import { ConfigError } from './config-error.ts'
+import { lockFile } from './file-lock.ts'
+import { replaceFile } from './replace-file.ts'
+
+const FILE_BYTES_MAX = 1024 * 1024
+
+/**
+ * The agents of `agents.yaml`, in its order (D11). A missing file has none.
+ *
+ * @throws ConfigError with file, line and key of each thing that is wrong
+ */
+export async function readAgentsFile(path: string): Promise<AgentDefinition[]> {
+  return parseAgentsDocument((await readText(path)) ?? '', path).agents
+}
+
+/**
+ * Writes an agent into the file; one of the same name is replaced where it stands. Comments and order stay as they are.
+ *
+ * Safe against a crash and against other processes doing the same.
+ *
+ * @throws ConfigError if the file as it stands is not valid: it is not touched then; CodedError 'AGENTS_FILE_UNWRITABLE'
+ */
+export async function addAgentToFile(path: string, definition: AgentDefinition): Promise<void> {
+  await edit(path, (document) => {
+    document.put(definition)
+    return true
+  })
+}
+
+/** Takes an agent out of the file. @returns whether it was there. @throws as {@link addAgentToFile} */
+export async function removeAgentFromFile(path: string, name: string): Promise<boolean> {
+  return edit(path, (document) => document.remove(name))
+}
+
+/** Read, change and replace under a lock, so that of two changes neither is lost. */
+async function edit(path: string, change: (document: AgentsDocument) => boolean): Promise<boolean> {
+  try {
+    const target = await resolveLink(path)
+    const lock = await lockFile(`${target}.lock`)
+    try {
+      const document = parseAgentsDocument((await readText(target)) ?? '', path)
+      if (!change(document)) return false
+      const text = document.text()
+      if (Buffer.byteLength(text) > FILE_BYTES_MAX) throw tooLarge(path)
+      if (!(await lock.isHeld())) throw new CodedError('FILE_LOCKED', 'another process took over: try again')
+      await replaceFile(target, text)
+      return true
+    } finally {
+      await lock.release()
+    }
+  } catch (error) {
+    if (error instanceof ConfigError) throw error
+    throw new CodedError('AGENTS_FILE_UNWRITABLE', `${path} cannot be written: ${explain(error)}`, { cause: error })
+  }
+}
+
+async function readText(path: string): Promise<string | undefined> {
+  try {
+    // Without O_NONBLOCK a named pipe would never open.
+    await using file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
+    const stats = await file.stat()
+    if (!stats.isFile()) throw new ConfigError(`${path}: is not a file: expected a YAML file with a list of agents`)
+    if (stats.size > FILE_BYTES_MAX) throw tooLarge(path)
+    return decode(await file.readFile(), path)
+  } catch (error) {
+    if (error instanceof ConfigError) throw error
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw new ConfigError(`${path}: cannot be read: ${explain(error)}`, { cause: error })
+  }
+}
+
+function decode(bytes: Buffer, path: string): string {
+  if (bytes.length > FILE_BYTES_MAX) throw tooLarge(path)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new ConfigError(`${path}: is not UTF-8 text: save it as UTF-8`)
+  }
+}
+
+/** A link is followed: replacing it would cut it from the file it stands for. */
+async function resolveLink(path: string): Promise<string> {
+  try {
+    return await realpath(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return path
+    throw error
+  }
+}
+
+function tooLarge(path: string): ConfigError {
+  return new ConfigError(`${path}: is larger than ${FILE_BYTES_MAX / 1024} KiB: split the agents over several nodes`)
+}
+
+/** What to do about it, where that is known. */
+function explain(error: unknown): string {
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'EACCES':
+    case 'EPERM':
+      return 'permission denied: give this user the right to it'
+    case 'EROFS':
+      return 'the file system is read-only'
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return 'the disk is full'
+    case 'EBUSY':
+      return 'it is mounted by itself: mount its directory instead'
+    case 'ENOENT':
+      return 'its directory does not exist'
+    default:
+      return reasonOf(error)
+  }
+}

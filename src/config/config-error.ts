@@ -1,0 +1,54 @@
+import type * as z from 'zod'
+import { CodedError } from '../lib/errors.ts'
+
+/** A setting that cannot be used. The message has one line for each: where it stands, what stands there, what is expected. */
+export class ConfigError extends CodedError<'CONFIG_INVALID'> {
+  override name = 'ConfigError'
+
+  constructor(lines: string | readonly string[], options?: ErrorOptions) {
+    super('CONFIG_INVALID', typeof lines === 'string' ? lines : lines.join('\n'), options)
+  }
+}
+
+/**
+ * One line about a value that a schema of `values.ts` refused.
+ *
+ * @param source where it was given: a flag, a variable, a line of a file
+ * @param given the text, or undefined when it must not be shown
+ */
+export function describeRefusal(source: string, given: unknown, issue: z.core.$ZodIssue): string {
+  const part = issue.code === 'custom' ? issue.params?.part : undefined
+  const shown = given === undefined ? 'the value' : quote(typeof part === 'string' ? part : given)
+  return `${source}: ${shown} is not valid: expected ${issue.message}`
+}
+
+/** A value as an error may show it: short, and nothing that a terminal would act on. */
+export function quote(given: unknown): string {
+  const text = typeof given === 'string' ? given : (JSON.stringify(given) ?? String(given))
+  const short = text.length > 80 ? `${text.slice(0, 79)}…` : text
+  return JSON.stringify(short).replace(
+    /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+/** The name a mistyped one was probably meant to be. */
+export function nearest(name: string, names: readonly string[]): string | undefined {
+  const [best] = names
+    .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
+    .sort((a, b) => a.distance - b.distance)
+  return best !== undefined && best.distance <= Math.max(1, Math.floor(name.length / 3)) ? best.candidate : undefined
+}
+
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, column) => column)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const change = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, change))
+    }
+    row = next
+  }
+  return row[b.length]!
+}

@@ -1,0 +1,87 @@
+import { expect, test } from 'vitest'
+import { configKeys, parseConfigYaml } from './config-yaml.ts'
+
+const parse = (text: string) => parseConfigYaml(text, 'config.yaml')
+
+test('every key is read', () => {
+  const settings = parse(`
+# what a node may be told in its data directory
+network: eip155:8453
+rpc_url: https://rpc.example.org/v2/key
+facilitator_url: https://pay.example.org
+p2p:
+  port: 4002
+  listen_hosts: [0.0.0.0, "::"]
+  bootstrap:
+    - /ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz
+  announce: /ip4/203.0.113.7/tcp/4001
+  mdns: no
+api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false}
+buyer: {max_price: 0.30, daily_budget: 12.000001}
+seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4}
+log: {level: warn}
+`)
+  expect(settings).toEqual({
+    network: 'eip155:8453',
+    rpcUrl: 'https://rpc.example.org/v2/key',
+    facilitatorUrl: 'https://pay.example.org',
+    port: 4002,
+    listenHosts: ['0.0.0.0', '::'],
+    bootstrap: ['/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'],
+    announce: ['/ip4/203.0.113.7/tcp/4001'],
+    mdns: false,
+    apiHost: '::1',
+    apiPort: 0,
+    corsOrigins: ['https://app.example.org'],
+    allowedHosts: ['node.example.org'],
+    insecureOpenApi: false,
+    maxPriceAtomic: 300_000n,
+    dailyBudgetAtomic: 12_000_001n,
+    settleFirst: true,
+    keepListed: true,
+    concurrentRunsMax: 4,
+    logLevel: 'warn',
+  })
+  expect(Object.keys(settings)).toHaveLength(configKeys.length)
+})
+
+test('an empty file, an empty value and an empty group give no setting', () => {
+  for (const text of ['', '# nothing\n', 'network:\np2p:\n', 'rpc_url: null\nbuyer: ~', 'p2p: {}']) {
+    expect(parse(text)).toEqual({})
+  }
+})
+
+test.each([
+  ['network: base\n', 'config.yaml:1: network: "base" is not valid: expected one of eip155:84532'],
+  ['\np2p:\n  port: 70000\n', 'config.yaml:3: p2p.port: "70000" is not valid: expected a port, 0 to 65535'],
+  ['p2p:\n  prot: 4001\n', 'config.yaml:2: "p2p.prot" is not a setting: did you mean p2p.port?'],
+  ['netwrok: x\n', 'config.yaml:1: "netwrok" is not a setting: did you mean network?'],
+  ['p2p: 4001\n', 'config.yaml:1: expected settings under p2p, such as p2p: { port: … }'],
+  ['- network\n', 'config.yaml:1: expected settings, such as network: eip155:84532'],
+  ['network: [a, b]\n', 'config.yaml:1: network: expected one value, not a list'],
+  ['network: {a: b}\n', 'config.yaml:1: network: expected a plain value or a list of them'],
+  [
+    'buyer:\n  max_price: 0.30000000000000000001\n',
+    'config.yaml:2: buyer.max_price: "0.30000000000000000001" is not valid',
+  ],
+  ['buyer: {daily_budget: -1}\n', 'config.yaml:1: buyer.daily_budget: "-1" is not valid: expected an amount in USDC'],
+  ['network: eip155:84532\nnetwork: eip155:8453\n', 'config.yaml:2: not valid YAML: Map keys must be unique'],
+  ['p2p: [\n', 'config.yaml:2: not valid YAML'],
+  ['__proto__: {a: 1}\n', 'config.yaml:1: "__proto__" is not a setting'],
+  ['constructor: 1\n', 'config.yaml:1: "constructor" is not a setting'],
+])('refuses %j with file, line and what is expected', (text, message) => {
+  expect(() => parse(text)).toThrow(message)
+})
+
+test('a key or token in the file is refused with the place where it belongs, and not shown (T21)', () => {
+  for (const name of ['private_key', 'openai_api_key', 'api.token', 'wallet_secret']) {
+    const text = name.startsWith('api.') ? 'api:\n  token: hunter2hunter2hunter2\n' : `${name}: hunter2hunter2hunter2\n`
+    expect(() => parse(text)).toThrow(/are never read from this file, give them in the environment$/)
+    expect(() => parse(text)).not.toThrow(/hunter2/)
+  }
+  expect(() => parse('rpc_url: wss://host/hunter2')).toThrow(/^config.yaml:1: rpc_url: the value is not valid/)
+})
+
+test('every mistake is reported at once', () => {
+  expect(() => parse('network: x\np2p: {port: y}\nlog: {level: z}')).toThrow(/:1: .*\n.*:2: .*\n.*:3: /)
+})

@@ -1,0 +1,159 @@
+import { open } from 'node:fs/promises'
+import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import type * as z from 'zod'
+import { reasonOf } from '../lib/errors.ts'
+import { ConfigError, describeRefusal, nearest, quote } from './config-error.ts'
+import type { Settings } from './settings.ts'
+import {
+  AnnounceList,
+  BootstrapList,
+  countText,
+  HostList,
+  HostText,
+  IpList,
+  LogLevelText,
+  NetworkText,
+  OriginList,
+  PortText,
+  RpcUrlText,
+  SwitchText,
+  UrlText,
+  UsdcText,
+} from './values.ts'
+
+const FILE_BYTES_MAX = 256 * 1024
+
+/** config.yaml by its keys: the setting each one is, and how its text is read. */
+const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
+  network: { setting: 'network', schema: NetworkText },
+  rpc_url: { setting: 'rpcUrl', schema: RpcUrlText },
+  facilitator_url: { setting: 'facilitatorUrl', schema: UrlText },
+  'p2p.port': { setting: 'port', schema: PortText },
+  'p2p.listen_hosts': { setting: 'listenHosts', schema: IpList },
+  'p2p.bootstrap': { setting: 'bootstrap', schema: BootstrapList },
+  'p2p.announce': { setting: 'announce', schema: AnnounceList },
+  'p2p.mdns': { setting: 'mdns', schema: SwitchText },
+  'api.host': { setting: 'apiHost', schema: HostText },
+  'api.port': { setting: 'apiPort', schema: PortText },
+  'api.cors_origins': { setting: 'corsOrigins', schema: OriginList },
+  'api.allowed_hosts': { setting: 'allowedHosts', schema: HostList },
+  'api.insecure_open': { setting: 'insecureOpenApi', schema: SwitchText },
+  'buyer.max_price': { setting: 'maxPriceAtomic', schema: UsdcText },
+  'buyer.daily_budget': { setting: 'dailyBudgetAtomic', schema: UsdcText },
+  'seller.settle_first': { setting: 'settleFirst', schema: SwitchText },
+  'seller.keep_listed': { setting: 'keepListed', schema: SwitchText },
+  'seller.concurrent_runs': { setting: 'concurrentRunsMax', schema: countText(1024) },
+  'log.level': { setting: 'logLevel', schema: LogLevelText },
+}
+const groups = new Set(Object.keys(keys).flatMap((key) => (key.includes('.') ? [key.split('.')[0]!] : [])))
+/** Holds a key as often as not. */
+const unshownKeys = new Set(['rpc_url'])
+
+/** The keys config.yaml may hold, in the order of the documentation. */
+export const configKeys: readonly string[] = Object.keys(keys)
+
+/** Reads config.yaml; a missing or empty file gives no settings. @throws ConfigError with file and line */
+export async function readConfigFile(path: string): Promise<Settings> {
+  const text = await readText(path)
+  return text === undefined ? {} : parseConfigYaml(text, path)
+}
+
+export function parseConfigYaml(text: string, path: string): Settings {
+  const lines = new LineCounter()
+  // With the failsafe schema every scalar stays the text it was written as: 0.30 is no float here.
+  const document = parseDocument(text, { lineCounter: lines, schema: 'failsafe', prettyErrors: false })
+  const at = (offset: number | undefined) => `${path}:${lines.linePos(offset ?? 0).line}`
+  const [broken] = document.errors
+  if (broken !== undefined) throw new ConfigError(`${at(broken.pos[0])}: not valid YAML: ${broken.message}`)
+
+  const settings: Record<string, unknown> = {}
+  const refusals: string[] = []
+  visit(document.contents, '')
+  if (refusals.length > 0) throw new ConfigError(refusals)
+  return settings as Settings
+
+  function visit(node: Node | null, group: string): void {
+    if (isUnset(node)) return
+    if (!isMap(node)) {
+      refusals.push(
+        `${at(node?.range?.[0])}: expected ${group === '' ? 'settings' : `settings under ${group}`}, such as ${example(group)}`,
+      )
+      return
+    }
+    for (const { key, value } of node.items) {
+      const name = isScalar(key) ? String(key.value) : ''
+      const place = isScalar(key) ? key.range?.[0] : node.range?.[0]
+      read(group === '' ? name : `${group}.${name}`, at(place), value as Node | null)
+    }
+  }
+
+  function read(key: string, source: string, node: Node | null): void {
+    if (groups.has(key)) {
+      visit(node, key)
+      return
+    }
+    const entry = Object.hasOwn(keys, key) ? keys[key] : undefined
+    if (entry === undefined) {
+      refusals.push(unknownKey(source, key))
+      return
+    }
+    if (isUnset(node)) return
+    const given = textOf(node)
+    if (given === undefined) {
+      refusals.push(`${source}: ${key}: expected a plain value or a list of them`)
+      return
+    }
+    const parsed = entry.schema.safeParse(given)
+    if (parsed.success) settings[entry.setting] = parsed.data
+    else {
+      const shown = unshownKeys.has(key) ? undefined : given
+      const [issue] = parsed.error.issues
+      // A list given for a single value fails in zod's own words.
+      if (issue?.code === 'custom') refusals.push(describeRefusal(`${source}: ${key}`, shown, issue))
+      else refusals.push(`${source}: ${key}: expected one value, not a list`)
+    }
+  }
+}
+
+async function readText(path: string): Promise<string | undefined> {
+  try {
+    await using file = await open(path, 'r')
+    const { size } = await file.stat()
+    if (size > FILE_BYTES_MAX) throw new ConfigError(`${path}: is larger than ${FILE_BYTES_MAX / 1024} KiB`)
+    return await file.readFile('utf8')
+  } catch (error) {
+    if (error instanceof ConfigError) throw error
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    // A data directory that is no directory is reported by the part that opens it.
+    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
+    throw new ConfigError(`${path}: cannot be read: ${reasonOf(error)}`, { cause: error })
+  }
+}
+
+function textOf(node: Node | null): string | string[] | undefined {
+  if (isScalar(node)) return String(node.value)
+  if (!isSeq(node)) return undefined
+  const texts = node.items.map((item) => (isScalar(item) ? String(item.value) : undefined))
+  return texts.every((text) => text !== undefined) ? texts : undefined
+}
+
+function isUnset(node: Node | null): boolean {
+  return node === null || (isScalar(node) && node.type === 'PLAIN' && /^(|~|null)$/i.test(String(node.value)))
+}
+
+function unknownKey(source: string, key: string): string {
+  if (/private_?key|api_?key|token|secret|mnemonic/i.test(key)) {
+    return `${source}: ${quote(key)} is not a setting: keys and tokens are never read from this file, give them in the environment`
+  }
+  const meant = nearest(key, [...Object.keys(keys), ...groups])
+  const hint = meant === undefined ? `expected one of ${Object.keys(keys).join(', ')}` : `did you mean ${meant}?`
+  return `${source}: ${quote(key)} is not a setting: ${hint}`
+}
+
+function example(group: string): string {
+  return group === ''
+    ? 'network: eip155:84532'
+    : `${group}: { ${Object.keys(keys)
+        .find((key) => key.startsWith(`${group}.`))
+        ?.slice(group.length + 1)}: … }`
+}

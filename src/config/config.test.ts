@@ -1,0 +1,66 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { homedir, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createConfig, loadConfig, resolveDataDir } from './config.ts'
+
+let dataDir: string
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'stoa-config-'))
+})
+afterAll(() => rm(dataDir, { recursive: true, force: true }))
+
+test('a flag goes before the environment, that before config.yaml, that before the default (D4)', async () => {
+  const load = async (flags: object, environment: object) =>
+    (await loadConfig(flags, { NODE_DATA_DIR: dataDir, ...environment })).config.api.port
+  expect(await load({}, {})).toBe(8424)
+  await writeFile(join(dataDir, 'config.yaml'), 'api: {port: 1001}\n')
+  expect(await load({}, {})).toBe(1001)
+  expect(await load({}, { NODE_API_PORT: '1002' })).toBe(1002)
+  expect(await load({ apiPort: 1003 }, { NODE_API_PORT: '1002' })).toBe(1003)
+  expect(await load({ apiPort: undefined }, { NODE_API_PORT: '' })).toBe(1001)
+})
+
+test('a mistake in config.yaml names the file by its whole path', async () => {
+  const file = join(dataDir, 'config.yaml')
+  await writeFile(file, 'network: eip155:84532\napi: {port: x}\n')
+  await expect(loadConfig({ dataDir }, {})).rejects.toMatchObject({
+    code: 'CONFIG_INVALID',
+    message: `${file}:2: api.port: "x" is not valid: expected a port, 0 to 65535 (0: any free one)`,
+  })
+  await rm(file)
+})
+
+test('a config.yaml that cannot be read is an error, a missing one is none', async () => {
+  await expect(loadConfig({ dataDir: join(dataDir, 'nowhere') }, {})).resolves.toBeDefined()
+  const inner = await mkdtemp(join(dataDir, 'inner-'))
+  await mkdir(join(inner, 'config.yaml'))
+  await expect(loadConfig({ dataDir: inner }, {})).rejects.toThrow(/config\.yaml: cannot be read/)
+})
+
+test('RPC and facilitator follow the network, and Base has no default facilitator', () => {
+  expect(createConfig({ dataDir })).toMatchObject({
+    network: 'eip155:84532',
+    rpcUrl: 'https://sepolia.base.org',
+    facilitatorUrl: 'https://x402.org/facilitator',
+  })
+  expect(createConfig({ dataDir, network: 'eip155:8453' })).toMatchObject({
+    rpcUrl: 'https://mainnet.base.org',
+    facilitatorUrl: undefined,
+  })
+})
+
+test('the defaults are the documented ones (D3, D4, D16, D33)', () => {
+  const config = createConfig({ dataDir })
+  expect(config.p2p).toMatchObject({ port: 4001, bootstrap: [], announce: [], mdns: true })
+  expect(config.p2p.listenHosts[0]).toBe('0.0.0.0')
+  expect(config.api).toMatchObject({ host: '127.0.0.1', port: 8424, insecureOpen: false, enabled: true })
+  expect(config.buyer).toEqual({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n })
+  expect(config.seller).toMatchObject({ settleFirst: false, keepListed: false })
+})
+
+test('the data directory is absolute, and ~ is the home directory even where no shell has said so', () => {
+  expect(resolveDataDir({}, {})).toBe(join(homedir(), '.stoa'))
+  expect(resolveDataDir({}, { NODE_DATA_DIR: '~/market' })).toBe(join(homedir(), 'market'))
+  expect(resolveDataDir({ dataDir: 'here' }, { NODE_DATA_DIR: '/there' })).toBe(resolve('here'))
+})

@@ -1,0 +1,125 @@
+import { homedir, networkInterfaces } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parsePrice } from '../schema/amount.ts'
+import type { Network } from '../schema/primitives.ts'
+import { readConfigFile } from './config-yaml.ts'
+import { type Env, type Environment, readEnv } from './env.ts'
+import { createSecrets, type Secrets } from './secrets.ts'
+import { layered, type Settings } from './settings.ts'
+import type { logLevels } from './values.ts'
+
+/** Everything that decides how a node behaves and is not secret. Complete: no part of the node looks further. */
+export type Config = {
+  /** Absolute path. */
+  dataDir: string
+  network: Network
+  rpcUrl: string | undefined
+  facilitatorUrl: string | undefined
+  p2p: { port: number; listenHosts: string[]; bootstrap: string[]; announce: string[]; mdns: boolean }
+  api: {
+    host: string
+    port: number
+    corsOrigins: string[]
+    allowedHosts: string[]
+    insecureOpen: boolean
+    enabled: boolean
+  }
+  buyer: { maxPriceAtomic: bigint; dailyBudgetAtomic: bigint }
+  seller: { settleFirst: boolean; keepListed: boolean; concurrentRunsMax: number }
+  log: { level: (typeof logLevels)[number] }
+}
+
+const rpcUrls: Record<Network, string> = {
+  'eip155:84532': 'https://sepolia.base.org',
+  'eip155:8453': 'https://mainnet.base.org',
+}
+/** No default where money is real: a seller chooses whom it trusts to settle. */
+const facilitatorUrls: Record<Network, string | undefined> = {
+  'eip155:84532': 'https://x402.org/facilitator',
+  'eip155:8453': undefined,
+}
+
+export const P2P_PORT = 4001
+export const API_PORT = 8424
+const CONCURRENT_RUNS_MAX = 16
+
+/**
+ * Reads every source and lays them over one another: flag over environment over config.yaml over default (D4).
+ *
+ * config.yaml stands in the data directory, so only a flag or a variable can name that.
+ *
+ * @throws ConfigError with a line for each value that cannot be used
+ */
+export async function loadConfig(
+  flags: Settings,
+  environment: Environment,
+): Promise<{ config: Config; secrets: Secrets }> {
+  const env = readEnv(environment)
+  const secrets = createSecrets(env, environment)
+  const dataDir = resolveDataDir(flags, env)
+  const file = await readConfigFile(join(dataDir, 'config.yaml'))
+  return { config: createConfig({ ...layered(flags, settingsOf(env), file), dataDir }), secrets }
+}
+
+/** Where the data directory is, without reading anything else. */
+export function resolveDataDir(flags: Pick<Settings, 'dataDir'>, env: Pick<Env, 'NODE_DATA_DIR'>): string {
+  const given = flags.dataDir ?? env.NODE_DATA_DIR
+  if (given === undefined) return join(homedir(), '.stoa')
+  // A shell expands ~ only where it likes; an .env file or a unit file never does.
+  return given === '~' || given.startsWith('~/') ? join(homedir(), given.slice(1)) : resolve(given)
+}
+
+/** Fills in the defaults. */
+export function createConfig(settings: Settings & { dataDir: string }): Config {
+  const network = settings.network ?? 'eip155:84532'
+  return {
+    dataDir: settings.dataDir,
+    network,
+    rpcUrl: settings.rpcUrl ?? rpcUrls[network],
+    facilitatorUrl: settings.facilitatorUrl ?? facilitatorUrls[network],
+    p2p: {
+      port: settings.port ?? P2P_PORT,
+      listenHosts: settings.listenHosts ?? defaultListenHosts(),
+      bootstrap: settings.bootstrap ?? [],
+      announce: settings.announce ?? [],
+      mdns: settings.mdns ?? true,
+    },
+    api: {
+      host: settings.apiHost ?? '127.0.0.1',
+      port: settings.apiPort ?? API_PORT,
+      corsOrigins: settings.corsOrigins ?? [],
+      allowedHosts: settings.allowedHosts ?? [],
+      insecureOpen: settings.insecureOpenApi ?? false,
+      enabled: settings.apiEnabled ?? true,
+    },
+    buyer: {
+      maxPriceAtomic: settings.maxPriceAtomic ?? parsePrice('1'),
+      dailyBudgetAtomic: settings.dailyBudgetAtomic ?? parsePrice('5'),
+    },
+    seller: {
+      settleFirst: settings.settleFirst ?? false,
+      keepListed: settings.keepListed ?? false,
+      concurrentRunsMax: settings.concurrentRunsMax ?? CONCURRENT_RUNS_MAX,
+    },
+    log: { level: settings.logLevel ?? 'info' },
+  }
+}
+
+function settingsOf(env: Env): Settings {
+  return {
+    network: env.NODE_NETWORK,
+    rpcUrl: env.ETHEREUM_RPC_URL,
+    facilitatorUrl: env.FACILITATOR_URL,
+    listenHosts: env.NODE_LISTEN_HOST,
+    bootstrap: env.BOOTSTRAP_PEERS,
+    announce: env.NODE_ANNOUNCE_ADDR,
+    apiHost: env.NODE_API_HOST,
+    apiPort: env.NODE_API_PORT,
+    corsOrigins: env.NODE_CORS_ORIGINS,
+  }
+}
+
+function defaultListenHosts(): string[] {
+  const interfaces = Object.values(networkInterfaces()).flatMap((entries) => entries ?? [])
+  return interfaces.some(({ family }) => family === 'IPv6') ? ['0.0.0.0', '::'] : ['0.0.0.0']
+}

@@ -1,0 +1,177 @@
+import * as z from 'zod'
+import { ConfigError, describeRefusal } from './config-error.ts'
+import {
+  AnnounceList,
+  ApiKeyText,
+  BootstrapList,
+  HostText,
+  IpList,
+  NetworkText,
+  OriginList,
+  PathText,
+  PortText,
+  PrivateKeyText,
+  RpcUrlText,
+  TokenText,
+  UrlText,
+} from './values.ts'
+
+/** Names and texts as an operating system hands them to a process. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export type VariableRow = {
+  description: string
+  /** What holds when it is unset. */
+  fallback?: string
+  /** The flag of `stoa start` that goes before it. */
+  flag?: string
+  /** Its value is never shown. */
+  secret?: true
+}
+const rows = z.registry<VariableRow>()
+
+/** Every variable the node reads (D4): the parser, and the row of its documentation. */
+export const Env = z.object({
+  NODE_DATA_DIR: row(PathText, {
+    description: 'The directory that holds keys, database and settings. One running node per directory.',
+    fallback: '`~/.stoa`',
+    flag: '--data-dir',
+  }),
+  NODE_NETWORK: row(NetworkText, {
+    description:
+      'Where payments settle, as a CAIP-2 id: `eip155:84532` (Base Sepolia, test money) or `eip155:8453` (Base, real money).',
+    fallback: '`eip155:84532`',
+    flag: '--network',
+  }),
+  ETHEREUM_RPC_URL: row(RpcUrlText, {
+    description: 'JSON-RPC endpoint of that network. It often holds a key, so only its host is ever shown.',
+    fallback: '`https://sepolia.base.org` or `https://mainnet.base.org`',
+    flag: '--rpc-url',
+    secret: true,
+  }),
+  FACILITATOR_URL: row(UrlText, {
+    description: 'x402 v2 facilitator that puts payments on the chain.',
+    fallback: '`https://x402.org/facilitator` on the test network; none on Base, where a seller must name one',
+    flag: '--facilitator-url',
+  }),
+  ETHEREUM_PRIVATE_KEY: row(PrivateKeyText, {
+    description:
+      'Key of the wallet that pays and is paid, 64 hex digits with or without `0x`. Goes before the two role keys below.',
+    fallback: 'a key made once and kept in `wallet.key`',
+    secret: true,
+  }),
+  SELLER_PRIVATE_KEY: row(PrivateKeyText, {
+    description:
+      'The wallet key in a container that sells. Used when `ETHEREUM_PRIVATE_KEY` is unset; it and `BUYER_PRIVATE_KEY` set to different keys is an error.',
+    secret: true,
+  }),
+  BUYER_PRIVATE_KEY: row(PrivateKeyText, {
+    description: 'The wallet key in a container that buys. As `SELLER_PRIVATE_KEY`.',
+    secret: true,
+  }),
+  NODE_ANNOUNCE_ADDR: row(AnnounceList, {
+    description:
+      'Addresses to announce beside the detected ones: multiaddrs such as `/ip4/203.0.113.7/tcp/4001`, with commas.',
+    flag: '--announce',
+  }),
+  NODE_LISTEN_HOST: row(IpList, {
+    description: 'IP addresses on which the peer-to-peer side listens, with commas.',
+    fallback: '`0.0.0.0`, and `::` where the machine has IPv6',
+  }),
+  BOOTSTRAP_PEERS: row(BootstrapList, {
+    description: 'First peers to meet: multiaddrs that end in `/p2p/<peer id>`, with commas.',
+    flag: '--bootstrap',
+  }),
+  NODE_API_HOST: row(HostText, {
+    description: 'Address the HTTP API listens on. Anywhere but loopback, requests need the API token.',
+    fallback: '`127.0.0.1`',
+    flag: '--api-host',
+  }),
+  NODE_API_PORT: row(PortText, {
+    description: 'Port of the HTTP API; 0 takes any free one.',
+    fallback: '`8424`',
+    flag: '--api-port',
+  }),
+  NODE_API_TOKEN: row(TokenText, {
+    description: 'Bearer token of the HTTP API, at least 16 characters.',
+    fallback: 'a token made once and kept in `api.token`',
+    secret: true,
+  }),
+  NODE_CORS_ORIGINS: row(OriginList, {
+    description:
+      'Web origins, beside loopback ones, whose pages may use the whole API, with commas. `*` is refused: such a page can spend.',
+    fallback: 'none',
+  }),
+  OPENAI_API_KEY: row(ApiKeyText, { description: 'Key for `openai/…` models.', secret: true }),
+  OPENAI_BASE_URL: row(UrlText, {
+    description: 'Base URL for `openai-compatible/…` models (vLLM, LM Studio, llama.cpp and others).',
+  }),
+  ANTHROPIC_API_KEY: row(ApiKeyText, { description: 'Key for `anthropic/…` models.', secret: true }),
+  GOOGLE_API_KEY: row(ApiKeyText, { description: 'Key for `google/…` models.', secret: true }),
+  OPENROUTER_API_KEY: row(ApiKeyText, { description: 'Key for `openrouter/…` models.', secret: true }),
+  DATABASE_URL: row(z.string(), {
+    description: 'Reserved for a database server. This version keeps everything in `stoa.db` and does not read it.',
+    secret: true,
+  }),
+  NO_COLOR: row(z.string(), { description: 'Set to anything: no colour in terminal output.' }),
+  FORCE_COLOR: row(z.string(), {
+    description: 'Set to anything but `0`: colour even where output is not a terminal. `NO_COLOR` goes before it.',
+  }),
+})
+export type Env = z.infer<typeof Env>
+export type VariableName = keyof typeof Env.shape
+
+/** The only place where the process's environment is read; everything else is handed it. */
+export function processEnvironment(): Environment {
+  return process.env
+}
+
+/** Reads and checks the variables above. Empty ones count as unset. @throws ConfigError that names each bad one */
+export function readEnv(environment: Environment): Env {
+  const given: Record<string, string> = {}
+  for (const name of Object.keys(Env.shape)) {
+    const text = environment[name]
+    if (text !== undefined && text.trim() !== '') given[name] = text
+  }
+  const parsed = Env.safeParse(given)
+  if (parsed.success) return parsed.data
+  throw new ConfigError(
+    parsed.error.issues.map((issue) => {
+      const name = String(issue.path[0])
+      return describeRefusal(name, isSecret(name) ? undefined : given[name], issue)
+    }),
+  )
+}
+
+/** The values of `environment` that must never be printed. */
+export function secretValues(environment: Environment): string[] {
+  return Object.keys(Env.shape)
+    .filter(isSecret)
+    .flatMap((name) => environment[name]?.trim() ?? [])
+    .filter((value) => value !== '')
+}
+
+/** Whether a variable's value may never be shown. */
+export function isSecret(name: string): boolean {
+  return rowOf(name)?.secret === true
+}
+
+/** The Markdown table of all variables, as docs/operations.md shows it. */
+export function variablesTable(): string {
+  const lines = Object.keys(Env.shape).map((name) => {
+    const { description = '', fallback = '', flag } = rowOf(name) ?? {}
+    const shownFlag = flag === undefined ? '' : `\`${flag}\``
+    return `| \`${name}\` | ${description} | ${fallback} | ${shownFlag} |`
+  })
+  return ['| Variable | What it sets | When unset | Flag |', '|---|---|---|---|', ...lines].join('\n')
+}
+
+function row<T extends z.ZodType>(schema: T, documentation: VariableRow): z.ZodOptional<T> {
+  const optional = z.optional(schema)
+  rows.add(optional, documentation)
+  return optional
+}
+
+function rowOf(name: string): VariableRow | undefined {
+  return Object.hasOwn(Env.shape, name) ? rows.get(Env.shape[name as VariableName]) : undefined
+}

@@ -1,0 +1,79 @@
+import { randomBytes } from 'node:crypto'
+import { link, open, readFile, rename, rm } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CodedError } from '../lib/errors.ts'
+
+/** A lock file that has not changed for so long belongs to a process that died: what it guards takes milliseconds. */
+const STALE_MS = 5000
+const WAIT_MAX_MS = 15_000
+const LOOK_EVERY_MS = 20
+
+export type FileLock = {
+  /** Whether nobody took the lock over in the meantime. */
+  isHeld(): Promise<boolean>
+  release(): Promise<void>
+}
+
+/**
+ * Takes a lock that processes on one file system share: a file that only one of them can create.
+ *
+ * @throws CodedError 'FILE_LOCKED' after 15 s; errors of the file system as they are
+ */
+export async function lockFile(path: string): Promise<FileLock> {
+  const token = randomBytes(12).toString('hex')
+  const started = performance.now()
+  let seen = { token: '', since: started }
+  while (!(await create(path, token))) {
+    const holder = await holderOf(path)
+    const now = performance.now()
+    if (holder !== undefined && holder !== seen.token) seen = { token: holder, since: now }
+    else if (holder !== undefined && now - seen.since > STALE_MS) await removeStale(path, holder, token)
+    if (now - started > WAIT_MAX_MS) {
+      throw new CodedError(
+        'FILE_LOCKED',
+        `${path} is held by another process: try again, or delete it if there is none`,
+      )
+    }
+    await sleep(LOOK_EVERY_MS)
+  }
+  return {
+    isHeld: async () => (await holderOf(path)) === token,
+    async release() {
+      if ((await holderOf(path)) === token) await rm(path, { force: true })
+    },
+  }
+}
+
+async function create(path: string, token: string): Promise<boolean> {
+  try {
+    await using file = await open(path, 'wx', 0o600)
+    await file.writeFile(token)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** @returns the token in the lock file; undefined when there is none any more */
+async function holderOf(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Of several that find the same stale lock one removes it; a lock that is taken meanwhile is put back. */
+async function removeStale(path: string, staleToken: string, ownToken: string): Promise<void> {
+  const aside = `${path}.${ownToken}`
+  try {
+    await rename(path, aside)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+    throw error
+  }
+  if ((await holderOf(aside)) !== staleToken) await link(aside, path).catch(() => {})
+  await rm(aside, { force: true })
+}

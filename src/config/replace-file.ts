@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto'
+import { open, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+
+/**
+ * Writes a file so that a reader, or a machine that loses power, finds the old or the new one and nothing in between.
+ *
+ * A new file is readable by its owner only; an existing one keeps its mode.
+ */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const directory = dirname(path)
+  const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`)
+  const mode = await stat(path).then(
+    (stats) => stats.mode & 0o777,
+    () => 0o600,
+  )
+  try {
+    {
+      await using file = await open(temporary, 'wx', mode)
+      // The mask of the process does not narrow what the owner had chosen.
+      await file.chmod(mode)
+      await file.writeFile(text, 'utf8')
+      await file.sync()
+    }
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => {})
+    throw error
+  }
+  await syncDirectory(directory)
+}
+
+/** Without this the new name may be lost with the power. Not every system can: the file is whole all the same. */
+async function syncDirectory(directory: string): Promise<void> {
+  try {
+    await using handle = await open(directory, 'r')
+    await handle.sync()
+  } catch {}
+}

@@ -1,0 +1,69 @@
+import { inspect } from 'node:util'
+import type { Hex } from '../schema/primitives.ts'
+import { ConfigError } from './config-error.ts'
+import type { Env, Environment } from './env.ts'
+
+/** Keys and addresses of the language-model providers, as the environment gives them. */
+export type ProviderKeys = {
+  openai?: string
+  openaiBaseUrl?: string
+  anthropic?: string
+  google?: string
+  openrouter?: string
+}
+
+/** What must never be printed, logged or sent. As text, as JSON and under `inspect` it is `[secrets]`. */
+export type Secrets = {
+  readonly walletKey: Hex | undefined
+  readonly apiToken: string | undefined
+  readonly providerKeys: ProviderKeys
+  /** A variable that an agent's `api_key_env` names. The node's own secrets are not to be had this way. */
+  env(name: string): string | undefined
+}
+
+/** An agent that named one of these would send the node's money or its keys to a model provider. */
+const ownSecrets = /PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^(NODE_API_TOKEN|DATABASE_URL|ETHEREUM_RPC_URL)$/
+
+/** @throws ConfigError if the role keys contradict each other */
+export function createSecrets(env: Env, environment: Environment): Secrets {
+  return unprintable<Secrets>({
+    walletKey: walletKeyOf(env),
+    apiToken: env.NODE_API_TOKEN,
+    providerKeys: unprintable<ProviderKeys>({
+      ...given('openai', env.OPENAI_API_KEY),
+      ...given('openaiBaseUrl', env.OPENAI_BASE_URL),
+      ...given('anthropic', env.ANTHROPIC_API_KEY),
+      ...given('google', env.GOOGLE_API_KEY),
+      ...given('openrouter', env.OPENROUTER_API_KEY),
+    }),
+    env(name) {
+      if (ownSecrets.test(name) || !Object.hasOwn(environment, name)) return undefined
+      return environment[name]?.trim() || undefined
+    },
+  })
+}
+
+/** ETHEREUM_PRIVATE_KEY, else the role's key. Two roles with two keys are two wallets, and a node has one. */
+function walletKeyOf(env: Env): Hex | undefined {
+  const { ETHEREUM_PRIVATE_KEY: own, SELLER_PRIVATE_KEY: seller, BUYER_PRIVATE_KEY: buyer } = env
+  if (own !== undefined) return own
+  if (seller !== undefined && buyer !== undefined && seller !== buyer) {
+    throw new ConfigError(
+      'SELLER_PRIVATE_KEY and BUYER_PRIVATE_KEY are set to different keys, and a node has one wallet: unset the one that is not this node’s, or set ETHEREUM_PRIVATE_KEY',
+    )
+  }
+  return seller ?? buyer
+}
+
+/** Properties that spreading, JSON, `inspect` and `for in` do not see. */
+function unprintable<T extends object>(fields: T): T {
+  const sealed = {}
+  for (const [name, value] of Object.entries(fields)) Object.defineProperty(sealed, name, { value })
+  const shown = { value: () => '[secrets]' }
+  Object.defineProperties(sealed, { toJSON: shown, toString: shown, [inspect.custom]: shown })
+  return Object.freeze(sealed) as T
+}
+
+function given<K extends keyof ProviderKeys>(name: K, value: string | undefined): { [P in K]?: string } {
+  return value === undefined ? {} : ({ [name]: value } as { [P in K]?: string })
+}

@@ -1,0 +1,36 @@
+import type { Network } from '../schema/primitives.ts'
+import type { logLevels } from './values.ts'
+
+/** Every setting that is not a secret, flat: what flags, the environment and config.yaml each give a part of. */
+export type Settings = {
+  dataDir?: string | undefined
+  network?: Network | undefined
+  rpcUrl?: string | undefined
+  facilitatorUrl?: string | undefined
+  port?: number | undefined
+  listenHosts?: string[] | undefined
+  bootstrap?: string[] | undefined
+  announce?: string[] | undefined
+  mdns?: boolean | undefined
+  apiEnabled?: boolean | undefined
+  apiHost?: string | undefined
+  apiPort?: number | undefined
+  corsOrigins?: string[] | undefined
+  allowedHosts?: string[] | undefined
+  insecureOpenApi?: boolean | undefined
+  maxPriceAtomic?: bigint | undefined
+  dailyBudgetAtomic?: bigint | undefined
+  settleFirst?: boolean | undefined
+  keepListed?: boolean | undefined
+  concurrentRunsMax?: number | undefined
+  logLevel?: (typeof logLevels)[number] | undefined
+}
+
+/** Lays layers over one another: the first that has a value for a setting gives it. */
+export function layered(...layers: readonly Settings[]): Settings {
+  const settings: Record<string, unknown> = {}
+  for (const layer of layers.toReversed()) {
+    for (const [name, value] of Object.entries(layer)) if (value !== undefined) settings[name] = value
+  }
+  return settings as Settings
+}

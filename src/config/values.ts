@@ -1,0 +1,158 @@
+import { isIP } from 'node:net'
+import * as z from 'zod'
+import { parsePrice } from '../schema/amount.ts'
+import { type Hex, networks } from '../schema/primitives.ts'
+
+/**
+ * The kinds of value a setting can have, each read from text, whether a flag, the environment or config.yaml gave it.
+ *
+ * Every refusal is a phrase that follows "expected", so that the source and the value can be put before it.
+ */
+
+/** The order of secp256k1's group: a private key lies between 1 and this, exclusive. */
+const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+const LIST_LENGTH_MAX = 64
+const TOKEN_LENGTH_MIN = 16
+
+/** A value read from text; `parse` returns undefined for what does not fit. */
+function fromText<T>(expected: string, parse: (text: string) => T | undefined) {
+  return z.string().transform((text, context): T => {
+    const value = text.length > 8192 ? undefined : parse(text.trim())
+    if (value !== undefined) return value
+    context.addIssue({ code: 'custom', message: expected })
+    return z.NEVER
+  })
+}
+
+/** A list written with commas (a flag or a variable) or as a YAML sequence. Doubles are dropped. */
+function listOf(expected: string, parse: (text: string) => string | undefined) {
+  return z.union([z.string(), z.array(z.string())]).transform((given, context): string[] => {
+    const texts = (typeof given === 'string' ? [given] : given)
+      .flatMap((text) => text.split(','))
+      .map((text) => text.trim())
+      .filter((text) => text !== '')
+    const values = new Set<string>()
+    for (const text of texts) {
+      const value = parse(text)
+      if (value === undefined) context.addIssue({ code: 'custom', message: expected, params: { part: text } })
+      else values.add(value)
+    }
+    if (values.size > LIST_LENGTH_MAX) {
+      context.addIssue({ code: 'custom', message: `at most ${LIST_LENGTH_MAX} entries`, params: { part: 'the list' } })
+    }
+    return [...values]
+  })
+}
+
+export const PathText = fromText('a path', (text) =>
+  text !== '' && !text.includes('\0') && text.length <= 4096 ? text : undefined,
+)
+
+export const NetworkText = fromText(`one of ${networks.join(' (test network), ')} (real money)`, (text) =>
+  networks.find((network) => network === text),
+)
+
+export const PortText = fromText('a port, 0 to 65535 (0: any free one)', (text) => wholeNumber(text, 65_535))
+
+export function countText(max: number) {
+  return fromText(`a whole number from 1 to ${max}`, (text) => wholeNumber(text, max) || undefined)
+}
+
+export const SwitchText = fromText('true or false', (text) =>
+  /^(true|yes|on|1)$/i.test(text) ? true : /^(false|no|off|0)$/i.test(text) ? false : undefined,
+)
+
+export const UrlText = fromText('an http:// or https:// URL without user name or password', (text) => {
+  const url = parseUrl(text)
+  return url !== undefined && url.username === '' && url.password === '' ? text : undefined
+})
+
+/** May hold a user name and password, as RPC providers hand them out. */
+export const RpcUrlText = fromText('an http:// or https:// URL, such as http://127.0.0.1:8545', (text) =>
+  parseUrl(text) === undefined ? undefined : text,
+)
+
+/** USDC as decimal text, in atomic units behind the door. */
+export const UsdcText = fromText('an amount in USDC with at most 6 decimals, from 0 to 1000000', (text) => {
+  try {
+    return parsePrice(text)
+  } catch {
+    return undefined
+  }
+})
+
+export const PrivateKeyText = fromText(
+  'a secp256k1 private key: 64 hex digits, with or without 0x, not zero and below the order of the curve',
+  (text): Hex | undefined => {
+    const digits = /^(?:0[xX])?([0-9a-fA-F]{64})$/.exec(text)?.[1]?.toLowerCase()
+    if (digits === undefined) return undefined
+    const scalar = BigInt(`0x${digits}`)
+    return scalar > 0n && scalar < CURVE_ORDER ? `0x${digits}` : undefined
+  },
+)
+
+/** What may stand after `Authorization: Bearer`, and is too long to be guessed. */
+export const TokenText = fromText(
+  `at least ${TOKEN_LENGTH_MIN} letters, digits or any of -._~+/=, such as the output of: openssl rand -hex 32`,
+  (text) => (text.length >= TOKEN_LENGTH_MIN && /^[A-Za-z0-9._~+/=-]{1,512}$/.test(text) ? text : undefined),
+)
+
+/** A provider's key goes into an HTTP header: printable, one line. */
+export const ApiKeyText = fromText('a key without spaces or control characters', (text) =>
+  /^[\x21-\x7e]{1,1024}$/.test(text) ? text : undefined,
+)
+
+export const HostText = fromText('a host name or an IP address, such as 127.0.0.1 (without a port)', parseHost)
+
+export const HostList = listOf('host names, such as node.example.org, without a port', parseHost)
+
+export const IpList = listOf('IP addresses of this machine, such as 0.0.0.0,::', (text) =>
+  isIP(text) === 0 ? undefined : text,
+)
+
+/** Shape only: what the parts mean is for libp2p to say. */
+export const AnnounceList = listOf('a multiaddr such as /ip4/203.0.113.7/tcp/4001', (text) =>
+  isMultiaddr(text) ? text : undefined,
+)
+
+export const BootstrapList = listOf(
+  'a multiaddr that ends in the peer id, such as /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…',
+  (text) => (isMultiaddr(text) && /\/(?:p2p|ipfs)\/[1-9A-HJ-NP-Za-km-z]{40,64}$/.test(text) ? text : undefined),
+)
+
+/** No `*`: these origins may spend (D16). */
+export const OriginList = listOf('origins such as https://app.example.org, without a path, and not *', (text) => {
+  const url = parseUrl(text)
+  return url !== undefined && url.pathname === '/' && !/[?#@]|\/$/.test(text) ? url.origin : undefined
+})
+
+export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const
+export const LogLevelText = fromText(`one of ${logLevels.join(', ')}`, (text) =>
+  logLevels.find((level) => level === text),
+)
+
+function wholeNumber(text: string, max: number): number | undefined {
+  return /^(0|[1-9][0-9]{0,8})$/.test(text) && Number(text) <= max ? Number(text) : undefined
+}
+
+function parseUrl(text: string): URL | undefined {
+  const url = /^https?:\/\/[^/\s\\][^\s\\]*$/i.test(text) ? URL.parse(text) : null
+  return url !== null && url.hostname !== '' ? url : undefined
+}
+
+function parseHost(text: string): string | undefined {
+  const host = text.replace(/^\[(.*)\]$/, '$1')
+  if (isIP(host) !== 0) return host
+  const labels = /^(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*$/
+  return host.length <= 253 && labels.test(host) && !/^[0-9.]+$/.test(host) ? host.toLowerCase() : undefined
+}
+
+function isMultiaddr(text: string): boolean {
+  const match = /^\/(ip4|ip6|dns|dns4|dns6|dnsaddr)\/([^/\s]+)(?:\/(tcp|udp)\/([0-9]+))?((?:\/[^/\s]+)*)$/.exec(text)
+  if (match === null || text.length > 512) return false
+  const [, kind, host = '', , port] = match
+  if (kind === 'ip4' && isIP(host) !== 4) return false
+  if (kind === 'ip6' && isIP(host) !== 6) return false
+  if (kind !== 'dnsaddr' && port === undefined) return false
+  return port === undefined || (wholeNumber(port, 65_535) ?? 0) > 0
+}

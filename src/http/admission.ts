@@ -1,0 +1,99 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../lib/clock.ts'
+import type { Operation } from './operation.ts'
+import { createPathTable } from './path-table.ts'
+import { HttpError } from './problem.ts'
+import type { Access, Guard } from './security.ts'
+
+const baseHeaders = {
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+}
+export const privateHeaders = {
+  ...baseHeaders,
+  'cache-control': 'no-store',
+  'cross-origin-resource-policy': 'same-origin',
+}
+const publicHeaders = {
+  ...baseHeaders,
+  'cache-control': 'no-cache',
+  'cross-origin-resource-policy': 'cross-origin',
+}
+
+/** Takes a request in, or throws an HttpError. False: it is answered already. */
+export type Admit = (request: FastifyRequest, reply: FastifyReply) => boolean
+
+/** The doors every request passes before its body is read: host, origin, token, path, media type. */
+export function createAdmission(rows: readonly Operation[], deps: { guard: Guard; clock: Clock }): Admit {
+  const { guard, clock } = deps
+  const paths = createPathTable(rows)
+
+  function noRoute(path: string): HttpError {
+    const methods = paths.methods(path).join(', ')
+    if (methods === '') return new HttpError('NOT_FOUND', 'no operation has this path: GET /docs lists all')
+    return new HttpError('METHOD_NOT_ALLOWED', `this path answers ${methods}`, { headers: { allow: methods } })
+  }
+
+  /** OPTIONS carries no token by its nature, and tells only what the documentation tells. */
+  function answerOptions({ headers }: FastifyRequest, reply: FastifyReply, path: string): void {
+    const methods = paths.methods(path).join(', ')
+    if (methods === '') throw noRoute(path)
+    const wanted = headers['access-control-request-method']
+    if (headers.origin !== undefined && wanted !== undefined) {
+      const row = paths.find(path, wanted)
+      if (row === undefined) throw noRoute(path)
+      guard.checkOrigin(headers, row.access, wanted)
+      reply.headers({
+        ...guard.corsHeaders(headers, row.access, wanted),
+        'access-control-allow-methods': methods,
+        'access-control-allow-headers': 'authorization, content-type',
+        'access-control-max-age': '600',
+        // Chromium asks this of a server in a private network before a page of a public one may speak to it.
+        ...(headers['access-control-request-private-network'] === 'true' && {
+          'access-control-allow-private-network': 'true',
+        }),
+      })
+    }
+    reply.code(204).header('allow', methods).send()
+  }
+
+  return function admit(request, reply) {
+    const { method, headers, raw } = request
+    const row = rowOf(request)
+    const access: Access = row?.access ?? 'private'
+    reply.headers(access === 'private' ? privateHeaders : publicHeaders)
+    // An absolute target would name a second host beside the one that is checked.
+    if (!raw.url?.startsWith('/')) throw new HttpError('INVALID_REQUEST', 'the request target must be a path')
+    guard.checkHost(headers)
+    const path = raw.url.split('?', 1)[0]!
+    if (method === 'OPTIONS') {
+      answerOptions(request, reply, path)
+      return false
+    }
+    reply.headers(guard.corsHeaders(headers, access, method))
+    guard.checkOrigin(headers, access, method)
+    guard.checkToken(headers, access, raw.socket.remoteAddress ?? '', clock.now())
+    if (row === undefined) throw noRoute(path)
+    if (row.body !== undefined) checkMediaType(headers)
+    return true
+  }
+}
+
+/** The row of the operation that the router found. */
+export function rowOf(request: FastifyRequest): Operation | undefined {
+  return (request.routeOptions.config as { row?: Operation }).row
+}
+
+/** A form or a `text/plain` body needs no preflight: only JSON can have come from where CORS allows it (T11). */
+function checkMediaType(headers: FastifyRequest['headers']): void {
+  const type = headers['content-type'] ?? ''
+  if (!/^application\/json *(?:; *charset="?utf-8"? *)?$/i.test(type)) {
+    throw new HttpError('UNSUPPORTED_MEDIA_TYPE', 'send the body as Content-Type: application/json, in UTF-8')
+  }
+  const encoding = headers['content-encoding']
+  if (encoding !== undefined && encoding !== 'identity') {
+    throw new HttpError('UNSUPPORTED_MEDIA_TYPE', 'send the body without Content-Encoding')
+  }
+}

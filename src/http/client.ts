@@ -1,0 +1,140 @@
+import * as z from 'zod'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import {
+  type ExecuteBody,
+  ExecutionResult,
+  Health,
+  Listings,
+  NodeStatus,
+  type PeerStatus,
+  PeerStatuses,
+  Problem,
+  RegisterAgent,
+  WalletBalance,
+} from '../schema/api.ts'
+import { Listing } from '../schema/listing.ts'
+
+/** How long an answer may take; an execution as long as the slowest agent and its settlement. */
+const ANSWER_TIMEOUT_MS = 30_000
+const EXECUTION_TIMEOUT_MS = 65 * 60_000
+
+export type CallOptions = { signal?: AbortSignal; timeoutMs?: number }
+export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: bigint | undefined }
+
+/**
+ * A running node's API as functions.
+ *
+ * They throw ApiError for a problem the node answers, and CodedError API_UNREACHABLE, API_CONNECTION_LOST, API_TIMEOUT
+ * or API_ANSWER_INVALID. An aborted signal throws its reason.
+ */
+export type ApiClient = {
+  health(options?: CallOptions): Promise<Health>
+  /** All known: local and discovered. */
+  agents(options?: CallOptions): Promise<Listing[]>
+  localAgents(options?: CallOptions): Promise<Listing[]>
+  discoveredAgents(options?: CallOptions): Promise<Listing[]>
+  agent(id: string, options?: CallOptions): Promise<Listing>
+  registerAgent(definition: RegisterAgent, options?: CallOptions): Promise<Listing>
+  execute(call: ExecuteCall, options?: CallOptions): Promise<ExecutionResult>
+  status(options?: CallOptions): Promise<NodeStatus>
+  peers(options?: CallOptions): Promise<PeerStatus[]>
+  balance(options?: CallOptions): Promise<WalletBalance>
+}
+
+/** What the node answered instead of a result. */
+export class ApiError extends CodedError {
+  override name = 'ApiError'
+  readonly status: number
+  readonly problem: Problem
+
+  constructor(problem: Problem) {
+    super(problem.code, problem.detail)
+    this.status = problem.status
+    this.problem = problem
+  }
+}
+
+export type ApiClientOptions = {
+  /** Such as `http://127.0.0.1:8424`. */
+  baseUrl: string
+  token?: string | undefined
+}
+
+/** The built-in `fetch` gives up after 300 s: for agents that run longer inject `createPatientFetch()`. */
+export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof fetch }): ApiClient {
+  const base = options.baseUrl.replace(/\/+$/, '')
+  const authorization = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
+
+  async function request<T extends z.ZodType>(path: string, response: T, call: CallOptions = {}, body?: object) {
+    const { signal, timeoutMs = ANSWER_TIMEOUT_MS } = call
+    const timeout = AbortSignal.timeout(timeoutMs)
+    try {
+      const answer = await deps.fetch(base + path, {
+        method: body === undefined ? 'GET' : 'POST',
+        headers: { ...authorization, ...(body !== undefined && { 'content-type': 'application/json' }) },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        // A node never redirects; whoever does is not to have the token.
+        redirect: 'error',
+        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      })
+      return readAnswer(base, response, answer.status, await answer.text())
+    } catch (error) {
+      if (error instanceof CodedError) throw error
+      signal?.throwIfAborted()
+      if (!timeout.aborted) throw connectionError(base, error)
+      throw new CodedError('API_TIMEOUT', `no answer from ${base} in ${timeoutMs / 1000} s`, { cause: error })
+    }
+  }
+
+  return {
+    health: (call) => request('/health', Health, call),
+    agents: (call) => request('/agents', Listings, call),
+    localAgents: (call) => request('/agents/local', Listings, call),
+    discoveredAgents: (call) => request('/agents/discover', Listings, call),
+    agent: (id, call) => request(`/agents/${encodeURIComponent(id)}`, Listing, call),
+    registerAgent: (definition, call) => request('/agents', Listing, call, z.encode(RegisterAgent, definition)),
+    execute({ agentId, input, maxPriceAtomic }, call) {
+      const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
+      const body: ExecuteBody = { agent_id: agentId, input, max_price }
+      return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...call }, body)
+    },
+    status: (call) => request('/status', NodeStatus, call),
+    peers: (call) => request('/peers', PeerStatuses, call),
+    balance: (call) => request('/wallet/balance', WalletBalance, call),
+  }
+}
+
+function readAnswer<T extends z.ZodType>(base: string, schema: T, status: number, text: string): z.output<T> {
+  const json = parseJson(text)
+  const ok = status >= 200 && status < 300
+  const parsed = z.safeDecode(ok ? schema : Problem, json as never)
+  if (!parsed.success) {
+    const what = `${base} answered ${status} with something else than a node of this version does`
+    throw new CodedError('API_ANSWER_INVALID', `${what}: is another program listening there?`, { cause: parsed.error })
+  }
+  if (!ok) throw new ApiError(parsed.data as Problem)
+  return parsed.data as z.output<T>
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** `fetch` says "fetch failed" and keeps what happened in its cause. */
+function connectionError(base: string, error: unknown): CodedError {
+  const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const code = inner instanceof Error && 'code' in inner ? String(inner.code) : ''
+  const reason = reasonOf(inner) || code
+  // Once connected, the request may have been carried out: what was ordered must not be ordered again unseen.
+  if (/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/.test(code)) {
+    const lost = `the connection to ${base} was lost before it answered (${reason}): what it was asked may have been done`
+    return new CodedError('API_CONNECTION_LOST', lost, { cause: error })
+  }
+  const fix = `no node answers at ${base} (${reason}): is one running? Start it with: stoa start`
+  return new CodedError('API_UNREACHABLE', fix, { cause: error })
+}

@@ -1,0 +1,104 @@
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+import { fakeDeps, fakeServer, localId, remoteId } from '../../test/support/fake-api.ts'
+import type { JsonSchema, OpenApi } from './openapi.ts'
+import { openApiDocument } from './openapi.ts'
+import { apiOperations } from './operations.ts'
+
+const rows = apiOperations(fakeDeps())
+const document = openApiDocument(rows, '1.2.3')
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+)
+
+function* nodesOf(value: unknown): Generator<JsonSchema> {
+  if (typeof value !== 'object' || value === null) return
+  if (!Array.isArray(value)) yield value as JsonSchema
+  for (const inner of Object.values(value)) yield* nodesOf(inner)
+}
+
+/** A schema of the document as a zod one. */
+function readSchema(schema: JsonSchema): z.ZodType {
+  const text = JSON.stringify({ ...schema, $defs: document.components.schemas })
+  return z.fromJSONSchema(JSON.parse(text.replaceAll('#/components/schemas/', '#/$defs/')))
+}
+
+test('D13 describes every row of the table once, with an operationId of its own', () => {
+  const described = operations.map(({ path, method }) => `${method} ${path}`)
+  expect(described.toSorted()).toEqual(rows.map(({ method, path }) => `${method} ${path}`).toSorted())
+  const ids = operations.map(({ operation }) => operation.operationId)
+  expect(new Set(ids).size).toBe(ids.length)
+})
+
+test('D13 names both prefixes as servers', () => {
+  expect(document.servers.map(({ url }) => url)).toEqual(['/', '/api'])
+})
+
+test('every reference resolves, and none is left where OpenAPI has no place for it', () => {
+  for (const node of nodesOf(document)) {
+    expect(node).not.toHaveProperty('$defs')
+    expect(node).not.toHaveProperty('$schema')
+    if (typeof node.$ref !== 'string') continue
+    const name = /^#\/components\/schemas\/(\w+)$/.exec(node.$ref)?.[1]
+    expect(document.components.schemas).toHaveProperty(name ?? node.$ref)
+  }
+})
+
+test('every response of every operation has a media type and a schema', () => {
+  for (const { operation } of operations) {
+    expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(['400', '403', '500', '503', 'default']))
+    for (const [status, response] of Object.entries(operation.responses)) {
+      expect(status).toMatch(/^([1-5][0-9]{2}|default)$/)
+      expect(response.description).not.toBe('')
+      const contents = Object.entries(response.content)
+      expect(contents).toHaveLength(1)
+      const isError = status === 'default' || Number(status) >= 400
+      if (isError) expect(contents[0]?.[0]).toBe('application/problem+json')
+      expect(Object.keys(contents[0]?.[1].schema ?? {})).not.toEqual([])
+    }
+  }
+})
+
+test('path parameters are those of the path, and required', () => {
+  for (const { path, operation } of operations) {
+    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+    const described = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path')
+    expect(described.map(({ name }) => name)).toEqual(inPath)
+    expect(described.every(({ required }) => required)).toBe(true)
+  }
+})
+
+test('every operation that acts and has a body describes it', () => {
+  for (const { method, operation } of operations) {
+    if (method === 'POST') expect(operation.requestBody?.content).toHaveProperty('application/json')
+  }
+})
+
+test('D16 only /health needs no token anywhere', () => {
+  const open = operations.filter(({ operation }) => operation.security.length === 0)
+  expect(open.map(({ path }) => path)).toEqual(['/health'])
+})
+
+test('what is sent is what the document says', async () => {
+  const { app } = fakeServer()
+  const agent = { name: 'A', description: 'B', price: 0 }
+  const calls: Record<string, object> = {
+    getAgent: { url: `/agents/${remoteId}` },
+    registerAgent: { url: '/agents', method: 'POST', payload: agent },
+    execute: { url: '/execute', method: 'POST', payload: { agent_id: localId, input: 'go' } },
+    executeAgent: { url: `/agents/${localId}/execute`, method: 'POST', payload: { task: 'go' } },
+  }
+  for (const { path, operation } of operations) {
+    const response = await app.inject(calls[operation.operationId] ?? { url: path })
+    const content = operation.responses[response.statusCode]?.content ?? {}
+    const [media = '', { schema } = { schema: {} }] = Object.entries(content)[0] ?? []
+    expect(response.headers['content-type']).toContain(media)
+    const body: unknown = media === 'application/json' ? response.json() : response.body
+    expect(readSchema(schema).safeParse(body).error).toBeUndefined()
+  }
+})
+
+test('the document is the one that is served', async () => {
+  const served: OpenApi = (await fakeServer({ version: '1.2.3' }).app.inject('/openapi.json')).json()
+  expect(served).toEqual(JSON.parse(JSON.stringify(document)))
+})

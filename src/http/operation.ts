@@ -1,0 +1,130 @@
+import * as z from 'zod'
+import type { Logger } from '../lib/logger.ts'
+import { HttpError, invalid, type ProblemCode } from './problem.ts'
+import type { Access } from './security.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+
+/** What a handler is given: parsed, and a signal that aborts when the client has gone or the node stops. */
+export type Call<Params, Query, Body> = {
+  readonly params: Params
+  readonly query: Query
+  readonly body: Body
+  readonly signal: AbortSignal
+}
+
+/** One row of the API: routing, checks and documentation all come from it. Paths stand without the `/api` prefix. */
+export type Operation = {
+  /** operationId of the OpenAPI document: unique. */
+  id: string
+  method: Method
+  /** OpenAPI form: `/agents/{id}`. */
+  path: string
+  summary: string
+  description?: string
+  tags: readonly string[]
+  access: Access
+  params?: z.ZodType
+  query?: z.ZodType
+  body?: z.ZodType
+  /** The body is at most this long; BODY_BYTES_MAX otherwise. */
+  bodyBytesMax?: number
+  /** Fields of the body that are refused with 403 and the reason here, as they are the operator's own. */
+  operatorFields?: { names: readonly string[]; reason: string }
+  response: z.ZodType
+  status: 200 | 201 | 202
+  /** Media type of the response where it is not JSON; the handler then returns text. */
+  media?: 'text/html'
+  /** Headers of a successful response, beside those of every response. */
+  headers?: Readonly<Record<string, string>>
+  /** What it may answer beyond the errors of every operation. */
+  errors: readonly ProblemCode[]
+  /** Path of what was created, without the prefix. */
+  location?(result: unknown): string
+  handler(call: Call<unknown, unknown, unknown>): unknown
+}
+
+type Typed<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType> = {
+  params?: P
+  query?: Q
+  body?: B
+  response: R
+  location?(result: z.output<R>): string
+  handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): z.output<R> | Promise<z.output<R>>
+}
+
+/** A row whose handler is checked against its own schemas. */
+export function operation<
+  R extends z.ZodType,
+  P extends z.ZodType = z.ZodUndefined,
+  Q extends z.ZodType = z.ZodUndefined,
+  B extends z.ZodType = z.ZodUndefined,
+>(row: Omit<Operation, keyof Typed<P, Q, B, R>> & Typed<P, Q, B, R>): Operation {
+  return row as unknown as Operation
+}
+
+export type RawCall = { params: unknown; query: unknown; body: unknown; signal(): AbortSignal }
+export type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
+
+/** parse → handle → encode. @throws HttpError for input that does not fit, and whatever the handler throws */
+export async function answer(row: Operation, raw: RawCall, logger: Logger): Promise<Answer> {
+  const call: Call<unknown, unknown, unknown> = {
+    params: parse(row.params, 'path', raw.params),
+    query: parseQuery(row, raw.query),
+    body: parseBody(row, raw.body),
+    get signal() {
+      return raw.signal()
+    },
+  }
+  const result = await row.handler(call)
+  return {
+    status: row.status,
+    text: row.media === undefined ? JSON.stringify(encode(row, result, logger)) : String(result),
+    media: row.media === undefined ? 'application/json' : `${row.media}; charset=utf-8`,
+    headers: { ...row.headers, ...(row.location !== undefined && { location: row.location(result) }) },
+  }
+}
+
+function parse(schema: z.ZodType | undefined, part: 'path' | 'query' | 'body', value: unknown): unknown {
+  if (schema === undefined) return undefined
+  const parsed = z.safeDecode(schema, value as never)
+  if (!parsed.success) throw invalid(part, parsed.error)
+  return parsed.data
+}
+
+function parseQuery(row: Operation, query: unknown): unknown {
+  if (row.query !== undefined) return parse(row.query, 'query', query)
+  const names = Object.keys(query as object)
+  // A read may carry any; an action must not drop what may have been meant to hold it back, as ?dry_run=true.
+  if (row.method === 'GET' || names.length === 0) return undefined
+  const path = names[0]!.slice(0, 100)
+  const issues = [{ path, message: 'is no parameter of this operation' }]
+  throw new HttpError('INVALID_REQUEST', `query: ${path} is no parameter of this operation`, { issues })
+}
+
+function parseBody(row: Operation, body: unknown): unknown {
+  if (row.body === undefined) return undefined
+  const refused = row.operatorFields?.names.find((name) => isObject(body) && Object.hasOwn(body, name))
+  if (refused !== undefined) throw new HttpError('FIELD_NOT_ALLOWED', `${refused}: ${row.operatorFields!.reason}`)
+  if (!isObject(body)) throw new HttpError('INVALID_REQUEST', 'body: send a JSON object')
+  return parse(row.body, 'body', body)
+}
+
+/** The response as its schema writes it, so that what is sent is what the OpenAPI document says. */
+function encode({ id, response }: Operation, result: unknown, logger: Logger): unknown {
+  const encoded = z.safeEncode(response, result as never)
+  if (encoded.success) return encoded.data
+  if (!(response instanceof z.ZodArray) || !Array.isArray(result)) throw encoded.error
+  // One element that cannot be shown must not hide all others.
+  const element = response.element as z.ZodType
+  return result.flatMap((item) => {
+    const one = z.safeEncode(element, item as never)
+    if (one.success) return [one.data]
+    logger.error({ operation: id, err: one.error }, 'left out an element that does not fit the response schema')
+    return []
+  })
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,30 @@
+import { type OpenApi, openApiDocument } from './openapi.ts'
+import type { Operation } from './operation.ts'
+import { type AgentRouteDeps, agentRoutes } from './routes/agents.ts'
+import { docsRoutes } from './routes/docs.ts'
+import { type ExecuteRouteDeps, executeRoutes } from './routes/execute.ts'
+import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
+import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
+
+export type OperationsDeps = NodeRouteDeps &
+  AgentRouteDeps &
+  ExecuteRouteDeps &
+  WalletRouteDeps & { /** The node's own version. */ version: string }
+
+/** The whole API as a table. A new room is one more line here. */
+export function apiOperations(deps: OperationsDeps): Operation[] {
+  let document: OpenApi | undefined
+  const rows: Operation[] = [
+    ...nodeRoutes(deps),
+    ...agentRoutes(deps),
+    ...executeRoutes(deps),
+    ...walletRoutes(deps),
+    ...docsRoutes({
+      document() {
+        document ??= openApiDocument(rows, deps.version)
+        return document
+      },
+    }),
+  ]
+  return rows
+}

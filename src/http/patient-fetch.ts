@@ -1,0 +1,11 @@
+/**
+ * A `fetch` that waits for an answer as long as its signal lets it.
+ *
+ * The built-in one gives up on headers, and between two pieces of a body, after 300 s; an agent may run for an hour.
+ */
+export async function createPatientFetch(): Promise<typeof fetch> {
+  const undici = await import('undici')
+  const dispatcher = new undici.Agent({ headersTimeout: 0, bodyTimeout: 0 })
+  const patient = (url: string, init: object) => undici.fetch(url, { ...init, dispatcher })
+  return patient as unknown as typeof fetch
+}

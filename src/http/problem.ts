@@ -1,0 +1,166 @@
+import * as z from 'zod'
+import { CodedError } from '../lib/errors.ts'
+import type { Problem } from '../schema/api.ts'
+import { x402Errors } from '../schema/x402.ts'
+
+const DETAIL_LENGTH_MAX = 2000
+const MESSAGE_LENGTH_MAX = 300
+const ISSUES_MAX = 20
+
+export type ProblemRow = { status: number; title: string; retryable?: boolean }
+
+/** Every error code of the API: status and title (D15). What is not here is a fault of the node: 500, nothing shown. */
+export const problems = {
+  INVALID_REQUEST: { status: 400, title: 'The request is not valid' },
+  MALFORMED_JSON: { status: 400, title: 'The body is not valid JSON' },
+  TOKEN_REQUIRED: { status: 401, title: 'The request needs the API token' },
+  TOKEN_WRONG: { status: 401, title: 'The API token is wrong' },
+  OVER_PRICE: { status: 402, title: 'The price is above what this call may cost' },
+  OVER_BUDGET: { status: 402, title: 'The budget does not allow this payment' },
+  LISTING_MISMATCH: { status: 402, title: 'The seller asks for something else than it listed' },
+  HOST_NOT_ALLOWED: { status: 403, title: 'The Host header names no host of this node' },
+  ORIGIN_NOT_ALLOWED: { status: 403, title: 'Web pages of this origin may not do this' },
+  FIELD_NOT_ALLOWED: { status: 403, title: 'A field that may not be set over HTTP' },
+  NOT_FOUND: { status: 404, title: 'No such path' },
+  UNKNOWN_AGENT: { status: 404, title: 'No agent with this identifier is known' },
+  METHOD_NOT_ALLOWED: { status: 405, title: 'This path does not answer this method' },
+  REQUEST_TIMEOUT: { status: 408, title: 'The request did not arrive in time' },
+  AGENTS_TOO_MANY: { status: 409, title: 'This node hosts as many agents as it can' },
+  LISTINGS_FULL: { status: 409, title: 'This node keeps as many listings as it can' },
+  CONFIG_INVALID: { status: 409, title: 'A file of the node, such as agents.yaml, cannot be used as it is' },
+  INPUT_TOO_LARGE: { status: 413, title: 'The task is too large' },
+  BODY_TOO_LARGE: { status: 413, title: 'The body is too large' },
+  URI_TOO_LONG: { status: 414, title: 'The path is too long' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'The body must be application/json' },
+  TOO_MANY_ATTEMPTS: { status: 429, title: 'Too many wrong tokens', retryable: true },
+  OVERLOADED: { status: 429, title: 'Too much work at once', retryable: true },
+  HEADERS_TOO_LARGE: { status: 431, title: 'The headers are too large' },
+  INTERNAL: { status: 500, title: 'The node failed' },
+  SELLER_UNREACHABLE: { status: 502, title: 'The seller cannot be reached', retryable: true },
+  PEER_UNREACHABLE: { status: 502, title: 'The seller cannot be reached', retryable: true },
+  PROTOCOL_UNSUPPORTED: { status: 502, title: 'The seller does not speak the protocol it lists' },
+  SELLER_FAILED: { status: 502, title: 'The seller failed' },
+  RESULT_PENDING: { status: 502, title: 'Paid, and the result has not arrived yet' },
+  AGENT_FAILED: { status: 502, title: 'The agent failed' },
+  AGENT_OUTPUT_TOO_LARGE: { status: 502, title: 'The agent wrote more than it may' },
+  AGENT_NOT_RUNNABLE: { status: 503, title: 'The agent has nothing to run on' },
+  AGENT_CANCELLED: { status: 503, title: 'The run was cancelled' },
+  CHAIN_UNAVAILABLE: { status: 503, title: 'The chain cannot be reached', retryable: true },
+  CHAIN_WRONG: { status: 503, title: 'The RPC endpoint serves another chain' },
+  WALLET_UNAVAILABLE: { status: 503, title: 'The wallet cannot be used' },
+  STORE_WRITE_FAILED: { status: 503, title: 'The node cannot write its data', retryable: true },
+  STOPPING: { status: 503, title: 'The node is stopping', retryable: true },
+  DEADLINE: { status: 504, title: 'The seller did not answer in time' },
+  AGENT_TIMEOUT: { status: 504, title: 'The agent did not finish in time' },
+} as const satisfies Record<string, ProblemRow>
+export type ProblemCode = keyof typeof problems
+
+const fastifyProblems: Record<string, [ProblemCode, string]> = {
+  FST_ERR_CTP_INVALID_JSON_BODY: ['MALFORMED_JSON', 'the body cannot be parsed, or holds a key such as __proto__'],
+  FST_ERR_CTP_EMPTY_JSON_BODY: ['MALFORMED_JSON', 'the body is empty: send a JSON object'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['BODY_TOO_LARGE', 'the body is longer than this operation takes'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['UNSUPPORTED_MEDIA_TYPE', 'send the body as Content-Type: application/json'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['INVALID_REQUEST', 'the body is not as long as Content-Length says'],
+  FST_ERR_BAD_URL: ['INVALID_REQUEST', 'the path holds a malformed percent escape'],
+  FST_ERR_MAX_PARAM_LENGTH: ['URI_TOO_LONG', 'an identifier in the path is too long'],
+}
+
+type Issue = { path: string; message: string }
+type HttpErrorOptions = ErrorOptions & { headers?: Record<string, string>; issues?: Issue[] }
+
+/** A refusal by the API itself. */
+export class HttpError extends CodedError<ProblemCode> {
+  override name = 'HttpError'
+  readonly headers: Readonly<Record<string, string>>
+  readonly issues: readonly Issue[]
+
+  constructor(code: ProblemCode, detail: string, more: HttpErrorOptions = {}) {
+    super(code, detail, more)
+    this.headers = more.headers ?? {}
+    this.issues = more.issues ?? []
+  }
+}
+
+/** The refusal of what does not fit its schema: each field that is wrong, by name. */
+export function invalid(part: 'body' | 'query' | 'path', { issues }: z.core.$ZodError): HttpError {
+  const list = issues.slice(0, ISSUES_MAX).flatMap(readIssue)
+  const said = list.slice(0, 3).map(({ path, message }) => (path === '' ? message : `${path} ${message}`))
+  return new HttpError('INVALID_REQUEST', `${part}: ${said.join('; ')}`, { issues: list })
+}
+
+/** What to answer for whatever was thrown, or undefined for a fault of the node: INTERNAL. */
+export function problemOf(error: unknown): Problem | undefined {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined
+  const fastify = Object.hasOwn(fastifyProblems, error.code) ? fastifyProblems[error.code] : undefined
+  if (fastify !== undefined) return problem(fastify[0], fastify[1])
+  if (!(error instanceof CodedError)) {
+    // Fastify and node:http mark what the client did wrong by a status, as on a body that breaks off.
+    const status = 'statusCode' in error ? Number(error.statusCode) : 500
+    return status >= 400 && status < 500 ? problem('INVALID_REQUEST', 'the request cannot be read') : undefined
+  }
+  if (!hasRow(error.code)) return undefined
+  const { correlationId, retryable } = error as { correlationId?: unknown; retryable?: unknown }
+  return {
+    ...problem(error.code, error.message),
+    ...(error instanceof HttpError && error.issues.length > 0 && { errors: [...error.issues] }),
+    ...(typeof correlationId === 'string' && { correlation_id: correlationId }),
+    ...(typeof retryable === 'boolean' && { retryable }),
+  }
+}
+
+/** A fault of the node. Nothing of it is shown; the log has it under the same id. */
+export function internalProblem(correlationId: string): Problem {
+  const detail = `something went wrong inside the node; its log tells what, under correlation id ${correlationId}`
+  return { ...problem('INTERNAL', detail), correlation_id: correlationId }
+}
+
+/** Writes a problem to a connection that has no request, such as one whose bytes are not HTTP. */
+export function rawProblem(code: ProblemCode, detail: string): string {
+  const body = JSON.stringify(problem(code, detail))
+  const head = [
+    `HTTP/1.1 ${problems[code].status} ${problems[code].title}`,
+    'Content-Type: application/problem+json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'X-Content-Type-Options: nosniff',
+    'Connection: close',
+  ]
+  return `${head.join('\r\n')}\r\n\r\n${body}`
+}
+
+type X402Name = keyof typeof x402Errors
+
+function hasRow(code: string): code is ProblemCode | X402Name {
+  return Object.hasOwn(problems, code) || Object.hasOwn(x402Errors, code)
+}
+
+function problem(code: ProblemCode | X402Name, detail: string): Problem {
+  const row: ProblemRow =
+    code in problems
+      ? problems[code as ProblemCode]
+      : { status: 502, title: `The exchange with the seller ended in ${code}` }
+  const x402 = Object.hasOwn(x402Errors, code) ? x402Errors[code as X402Name] : undefined
+  const retryable = x402?.retryable ?? row.retryable
+  return {
+    type: `/docs#${code}`,
+    title: row.title,
+    status: row.status,
+    detail: detail.slice(0, DETAIL_LENGTH_MAX),
+    code,
+    ...(x402 !== undefined && { error_code: x402.code }),
+    ...(retryable !== undefined && { retryable }),
+  }
+}
+
+function readIssue(issue: z.core.$ZodIssue): Issue[] {
+  const path = z.core.toDotPath(issue.path)
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.slice(0, ISSUES_MAX).map((key) => ({
+      path: z.core.toDotPath([...issue.path, key]).slice(0, MESSAGE_LENGTH_MAX),
+      message: 'is no field of this request',
+    }))
+  }
+  // A union tells of each of its members; the last is the widest.
+  const inner = issue.code === 'invalid_union' ? issue.errors.at(-1)?.[0]?.message : undefined
+  const message = (inner ?? issue.message).replace(/^Invalid input: expected (.*), received undefined$/, 'is missing')
+  return [{ path: path.slice(0, MESSAGE_LENGTH_MAX), message: message.slice(0, MESSAGE_LENGTH_MAX) }]
+}

@@ -1,0 +1,100 @@
+import { CodedError } from '../../lib/errors.ts'
+import type { AgentDefinition } from '../../schema/agent.ts'
+import { AgentParams, Listings, operatorFields, RegisterAgent } from '../../schema/api.ts'
+import { Listing } from '../../schema/listing.ts'
+import { type Operation, operation } from '../operation.ts'
+import { HttpError } from '../problem.ts'
+
+export type AgentRouteDeps = {
+  /** Every listing known, with `local` set. */
+  listings(): readonly Listing[]
+  registerAgent(definition: AgentDefinition): Promise<Listing>
+}
+
+const DEFINITION_BYTES_MAX = 64 * 1024
+
+export function agentRoutes(deps: AgentRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'listAgents',
+      method: 'GET',
+      path: '/agents',
+      summary: 'All known agents',
+      description: 'Local ones and those discovered from peers.',
+      tags: ['agents'],
+      access: 'public',
+      response: Listings,
+      status: 200,
+      errors: [],
+      handler: () => [...deps.listings()],
+    }),
+    operation({
+      id: 'listLocalAgents',
+      method: 'GET',
+      path: '/agents/local',
+      summary: 'Agents registered on this node',
+      tags: ['agents'],
+      access: 'public',
+      response: Listings,
+      status: 200,
+      errors: [],
+      handler: () => deps.listings().filter(({ local }) => local),
+    }),
+    operation({
+      id: 'discoverAgents',
+      method: 'GET',
+      path: '/agents/discover',
+      summary: 'Agents discovered from peers',
+      tags: ['agents'],
+      access: 'public',
+      response: Listings,
+      status: 200,
+      errors: [],
+      handler: () => deps.listings().filter(({ local }) => !local),
+    }),
+    operation({
+      id: 'getAgent',
+      method: 'GET',
+      path: '/agents/{id}',
+      summary: 'One agent',
+      tags: ['agents'],
+      access: 'public',
+      params: AgentParams,
+      response: Listing,
+      status: 200,
+      errors: ['UNKNOWN_AGENT'],
+      handler({ params }) {
+        const listing = deps.listings().find(({ id }) => id === params.id)
+        if (listing !== undefined) return listing
+        throw new HttpError('UNKNOWN_AGENT', 'no agent with this id is listed: GET /agents shows those that are')
+      },
+    }),
+    operation({
+      id: 'registerAgent',
+      method: 'POST',
+      path: '/agents',
+      summary: 'Register an agent',
+      description: 'Hosts, persists and lists it. The same name again updates the agent, which keeps its id.',
+      tags: ['agents'],
+      access: 'private',
+      body: RegisterAgent,
+      bodyBytesMax: DEFINITION_BYTES_MAX,
+      operatorFields: {
+        names: operatorFields,
+        reason: 'names a program or a key of this machine: write it into agents.yaml there',
+      },
+      response: Listing,
+      status: 201,
+      errors: ['FIELD_NOT_ALLOWED', 'AGENTS_TOO_MANY', 'LISTINGS_FULL', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'],
+      location: ({ id }) => `/agents/${id}`,
+      handler: ({ body }) => deps.registerAgent(body).catch(refuseModel),
+    }),
+  ]
+}
+
+/** An agent that cannot run is a fault of its seller's; one that cannot be registered is a fault in the request. */
+function refuseModel(error: unknown): never {
+  if (!(error instanceof CodedError) || error.code !== 'AGENT_NOT_RUNNABLE') throw error
+  const issues = [{ path: 'model', message: error.message }]
+  throw new HttpError('INVALID_REQUEST', `body: ${error.message}`, { issues, cause: error })
+}

@@ -1,0 +1,75 @@
+import { AgentParams, Execute, ExecuteAgent, ExecutionResult, TASK_BYTES_MAX } from '../../schema/api.ts'
+import { type Call, type Operation, operation } from '../operation.ts'
+import { HttpError, type ProblemCode } from '../problem.ts'
+
+export type ExecuteRequest = { agentId: string; input: string; maxPriceAtomic?: bigint; signal: AbortSignal }
+export type ExecuteRouteDeps = { execute(request: ExecuteRequest): Promise<ExecutionResult> }
+
+type Task = { input: string; maxPriceAtomic?: bigint | undefined }
+
+const errors: readonly ProblemCode[] = [
+  'OVER_PRICE',
+  'OVER_BUDGET',
+  'LISTING_MISMATCH',
+  'UNKNOWN_AGENT',
+  'INPUT_TOO_LARGE',
+  'OVERLOADED',
+  'SELLER_FAILED',
+  'SELLER_UNREACHABLE',
+  'RESULT_PENDING',
+  'AGENT_FAILED',
+  'AGENT_OUTPUT_TOO_LARGE',
+  'AGENT_NOT_RUNNABLE',
+  'CHAIN_UNAVAILABLE',
+  'WALLET_UNAVAILABLE',
+  'STORE_WRITE_FAILED',
+  'DEADLINE',
+  'AGENT_TIMEOUT',
+]
+const shared = {
+  method: 'POST',
+  summary: 'Execute an agent',
+  description:
+    'Runs an agent of this node, or buys the execution from its seller: pays the listed price if the budget allows it, ' +
+    'and answers the result. Closing the connection cancels. Errors of the exchange carry the x402 number in `error_code`.',
+  tags: ['execute'],
+  access: 'private',
+  response: ExecutionResult,
+  status: 200,
+  errors,
+} as const
+
+export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
+  function execute(agentId: string, { input, maxPriceAtomic }: Task, { signal }: Pick<Call<0, 0, 0>, 'signal'>) {
+    const bytes = Buffer.byteLength(input)
+    if (bytes > TASK_BYTES_MAX) {
+      throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; a task may have ${TASK_BYTES_MAX}`)
+    }
+    return deps.execute({ agentId, input, ...(maxPriceAtomic !== undefined && { maxPriceAtomic }), signal })
+  }
+  return [
+    operation({
+      ...shared,
+      id: 'executeAgent',
+      path: '/agents/{id}/execute',
+      params: AgentParams,
+      body: ExecuteAgent,
+      handler(call) {
+        const { params, body } = call
+        if (body.agent_id !== undefined && body.agent_id !== params.id) {
+          throw new HttpError('INVALID_REQUEST', 'body: agent_id differs from the id in the path', {
+            issues: [{ path: 'agent_id', message: 'differs from the id in the path' }],
+          })
+        }
+        return execute(params.id, body, call)
+      },
+    }),
+    operation({
+      ...shared,
+      id: 'execute',
+      path: '/execute',
+      body: Execute,
+      handler: (call) => execute(call.body.agent_id, call.body, call),
+    }),
+  ]
+}

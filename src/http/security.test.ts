@@ -1,0 +1,170 @@
+import { expect, test } from 'vitest'
+import { createGuard, type GuardOptions } from './security.ts'
+
+const options: GuardOptions = {
+  host: '127.0.0.1',
+  corsOrigins: ['https://app.example.org'],
+  allowedHosts: ['node.example.org'],
+  insecureOpen: false,
+  token: 'a-token-of-some-length',
+}
+const guard = createGuard(options)
+const elsewhere = createGuard({ ...options, host: '0.0.0.0' })
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+
+test.each([
+  'localhost',
+  'localhost:8424',
+  '127.0.0.1:9',
+  '[::1]:8424',
+  '192.168.1.7:8424',
+  '[fe80::1]',
+  'Node.Example.org',
+])('D16 T11 takes the host %s', (host) => {
+  expect(() => guard.checkHost({ host })).not.toThrow()
+})
+
+test.each([
+  'evil.example',
+  'evil.example:8424',
+  'localhost.evil.example',
+  '127.0.0.1.evil.example',
+  'node.example.org.evil.example',
+])('D16 T11 refuses the rebound host %s', (host) => {
+  expect(() => guard.checkHost({ host })).toThrow(expect.objectContaining({ code: 'HOST_NOT_ALLOWED' }))
+})
+
+test('D16 refuses a missing or malformed Host', () => {
+  for (const host of [undefined, '', 'a b', 'localhost, evil.example']) {
+    const headers = host === undefined ? {} : { host }
+    expect(() => guard.checkHost(headers)).toThrow(expect.objectContaining({ code: 'INVALID_REQUEST' }))
+  }
+})
+
+const own = [
+  'http://localhost:3000',
+  'http://127.0.0.1:8424',
+  'https://[::1]:9',
+  'https://app.example.org',
+  'http://192.168.1.7:8424',
+]
+const foreign = [
+  'https://evil.example',
+  'null',
+  '',
+  'https://app.example.org.evil.example',
+  'http://app.example.org',
+  'https://app.example.org:444',
+  'http://localhost.evil.example',
+  'http://localhost@evil.example',
+  'file://localhost',
+  'http://192.168.1.8:8424',
+  'http://192.168.1.7',
+  'https://app.example.org, https://evil.example',
+]
+const host = '192.168.1.7:8424'
+
+test.each(own)('D16 lets pages of %s do what is private', (origin) => {
+  for (const method of ['GET', 'POST', 'DELETE']) {
+    expect(() => guard.checkOrigin({ host, origin }, 'private', method)).not.toThrow()
+    const cors = guard.corsHeaders({ host, origin }, 'private', method)
+    expect(cors).toMatchObject({ 'access-control-allow-origin': origin, vary: 'Origin' })
+  }
+})
+
+test.each(foreign)('D16 T11 refuses the origin %j everything but public reads', (origin) => {
+  const refused = expect.objectContaining({ code: 'ORIGIN_NOT_ALLOWED' })
+  for (const method of ['GET', 'HEAD', 'POST', 'DELETE']) {
+    expect(() => guard.checkOrigin({ host, origin }, 'private', method)).toThrow(refused)
+    expect(guard.corsHeaders({ host, origin }, 'private', method)).toEqual({ vary: 'Origin' })
+  }
+  for (const access of ['public', 'health'] as const) {
+    expect(() => guard.checkOrigin({ host, origin }, access, 'GET')).not.toThrow()
+    expect(guard.corsHeaders({ host, origin }, access, 'GET')).toMatchObject({ 'access-control-allow-origin': '*' })
+    expect(() => guard.checkOrigin({ host, origin }, access, 'POST')).toThrow(refused)
+  }
+})
+
+test('D16 T11 refuses what another site starts without naming its origin', () => {
+  const from = (site: string, mode = 'no-cors') => ({ host, 'sec-fetch-site': site, 'sec-fetch-mode': mode })
+  const refused = expect.objectContaining({ code: 'ORIGIN_NOT_ALLOWED' })
+  for (const site of ['cross-site', 'same-site', 'anything']) {
+    expect(() => guard.checkOrigin(from(site, 'navigate'), 'private', 'POST')).toThrow(refused)
+  }
+  expect(() => guard.checkOrigin(from('cross-site'), 'private', 'GET')).toThrow(refused)
+})
+
+test('D16 takes what the user, this page or no browser at all started', () => {
+  const from = (site: string, mode: string) => ({ host, 'sec-fetch-site': site, 'sec-fetch-mode': mode })
+  for (const method of ['GET', 'POST']) {
+    expect(() => guard.checkOrigin({ host }, 'private', method)).not.toThrow()
+    expect(() => guard.checkOrigin(from('same-origin', 'cors'), 'private', method)).not.toThrow()
+    expect(() => guard.checkOrigin(from('none', 'navigate'), 'private', method)).not.toThrow()
+  }
+  expect(() => guard.checkOrigin(from('cross-site', 'navigate'), 'private', 'GET')).not.toThrow()
+})
+
+test('D16 needs no token on the loopback interface, nor where the operator opened the API', () => {
+  const open = createGuard({ ...options, host: '0.0.0.0', insecureOpen: true })
+  for (const host of ['127.0.0.1', '::1', 'localhost', '127.3.2.1']) {
+    const local = createGuard({ ...options, host })
+    expect(local).toMatchObject({ needsToken: false, isOpen: false })
+    expect(() => local.checkToken({}, 'private', '127.0.0.1', 0)).not.toThrow()
+  }
+  expect(open).toMatchObject({ needsToken: false, isOpen: true })
+  expect(() => open.checkToken({}, 'private', '10.0.0.1', 0)).not.toThrow()
+})
+
+test.each(['0.0.0.0', '::', '192.168.1.7', 'node.example.org'])('D16 needs the token when bound to %s', (bound) => {
+  const remote = createGuard({ ...options, host: bound })
+  const refused = (code: string) =>
+    expect.objectContaining({ code, headers: { 'www-authenticate': expect.any(String) } })
+  for (const access of ['public', 'private'] as const) {
+    expect(() => remote.checkToken({}, access, '10.0.0.1', 0)).toThrow(refused('TOKEN_REQUIRED'))
+    expect(() => remote.checkToken({ authorization: 'Basic eA==' }, access, '10.0.0.1', 0)).toThrow(
+      refused('TOKEN_REQUIRED'),
+    )
+    expect(() => remote.checkToken(bearer('another'), access, '10.0.0.1', 0)).toThrow(refused('TOKEN_WRONG'))
+    expect(() => remote.checkToken(bearer(options.token), access, '10.0.0.1', 0)).not.toThrow()
+  }
+  expect(() => remote.checkToken({}, 'health', '10.0.0.1', 0)).not.toThrow()
+})
+
+test('T11 limits how often one address may guess the token, and no other address', () => {
+  const remote = createGuard({ ...options, host: '0.0.0.0' })
+  const attempt = (token: string, address: string, now: number) => {
+    try {
+      remote.checkToken(bearer(token), 'private', address, now)
+      return 'taken'
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  }
+  const guesses = Array.from({ length: 100 }, (_, index) => attempt(`guess-${index}`, '10.0.0.1', 0))
+  expect(guesses.filter((code) => code === 'TOKEN_WRONG')).toHaveLength(20)
+  expect(guesses.at(-1)).toBe('TOO_MANY_ATTEMPTS')
+  expect(attempt(options.token, '10.0.0.1', 0)).toBe('TOO_MANY_ATTEMPTS')
+  expect(attempt(options.token, '10.0.0.2', 0)).toBe('taken')
+  expect(attempt(options.token, '10.0.0.1', 60_000)).toBe('taken')
+})
+
+test('T11 counts the addresses of one IPv6 network as one', () => {
+  const attempt = (address: string) => () => elsewhere.checkToken(bearer('wrong'), 'private', address, 0)
+  for (let index = 0; index < 20; index++) {
+    expect(attempt(`2001:db8::${(index + 1).toString(16)}`)).toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
+  }
+  const limited = expect.objectContaining({ code: 'TOO_MANY_ATTEMPTS' })
+  expect(attempt('2001:db8::ffff:1:2:3')).toThrow(limited)
+  expect(attempt('2001:db8:0:0:9:9:9:9')).toThrow(limited)
+  expect(attempt('2001:db8:0:1::1')).toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
+})
+
+test('T11 a missing token is no guess', () => {
+  const remote = createGuard({ ...options, host: '0.0.0.0' })
+  for (let index = 0; index < 100; index++) {
+    expect(() => remote.checkToken({}, 'private', '10.0.0.1', 0)).toThrow(
+      expect.objectContaining({ code: 'TOKEN_REQUIRED' }),
+    )
+  }
+  expect(() => remote.checkToken(bearer(options.token), 'private', '10.0.0.1', 0)).not.toThrow()
+})

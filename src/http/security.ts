@@ -1,0 +1,155 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import { isIP } from 'node:net'
+import type { UnixMs } from '../lib/clock.ts'
+import { TokenBuckets } from '../lib/token-buckets.ts'
+import { isLoopback, parseHost } from './host-name.ts'
+import { HttpError } from './problem.ts'
+
+/**
+ * Who may use an operation (D16).
+ *
+ * `public`: reads that web pages of any origin may make. `private`: everything else. `health`: public, and needs no
+ * token wherever the API is bound.
+ */
+export type Access = 'public' | 'private' | 'health'
+
+export type GuardOptions = {
+  /** Where the API listens. Off the loopback interface every request needs the token. */
+  host: string
+  corsOrigins: readonly string[]
+  allowedHosts: readonly string[]
+  /** Off the loopback interface without a token: the operator's own word. */
+  insecureOpen: boolean
+  token: string
+}
+
+/** The doors of the API, in the order in which a request meets them. Each throws an HttpError. */
+export type Guard = {
+  readonly needsToken: boolean
+  /** Whoever reaches the port may do everything. */
+  readonly isOpen: boolean
+  /** No DNS rebinding: a page that had its own name pointed at this machine still sends that name. */
+  checkHost(headers: IncomingHttpHeaders): void
+  /** The CORS headers that tell a browser whether the page that asks may see the answer. */
+  corsHeaders(headers: IncomingHttpHeaders, access: Access, method: string): Record<string, string>
+  /** Refuses what a page of a foreign origin started, before it does anything. */
+  checkOrigin(headers: IncomingHttpHeaders, access: Access, method: string): void
+  checkToken(headers: IncomingHttpHeaders, access: Access, remoteAddress: string, now: UnixMs): void
+}
+
+/** Wrong tokens that one address may send at once; one more every six seconds. */
+const WRONG_TOKENS_MAX = 20
+const WRONG_TOKENS_PER_SECOND = 1 / 6
+const ADDRESSES_MAX = 10_000
+
+const exposed = { 'access-control-expose-headers': 'location, retry-after, www-authenticate' }
+
+export function createGuard(options: GuardOptions): Guard {
+  const hosts = new Set([options.host, ...options.allowedHosts].map((name) => name.toLowerCase()))
+  const origins = new Set(options.corsOrigins)
+  const needsToken = !isLoopback(options.host) && !options.insecureOpen
+  const token = digest(options.token)
+  const wrongTokens = new TokenBuckets({
+    burst: WRONG_TOKENS_MAX,
+    perSecond: WRONG_TOKENS_PER_SECOND,
+    keysMax: ADDRESSES_MAX,
+  })
+
+  function isOwnOrigin(origin: string, host: string | undefined): boolean {
+    if (origins.has(origin)) return true
+    const match = /^(https?):\/\/([^/]+)$/.exec(origin)
+    if (match === null) return false
+    // A page that this very address served. `checkHost` has made sure that the address is the node's.
+    if (host !== undefined && match[2] === host.toLowerCase()) return true
+    const name = parseHost(match[2]!)?.name
+    return name !== undefined && isLoopback(name)
+  }
+
+  return {
+    needsToken,
+    isOpen: !isLoopback(options.host) && options.insecureOpen,
+
+    checkHost({ host }) {
+      const parsed = parseHost(host ?? '')
+      if (parsed === undefined) throw new HttpError('INVALID_REQUEST', 'the Host header is missing or malformed')
+      const { name } = parsed
+      if (isLoopback(name) || isIP(name) !== 0 || hosts.has(name)) return
+      throw new HttpError(
+        'HOST_NOT_ALLOWED',
+        `${name} is no name of this node: use its IP address or localhost, or add the name to api.allowed_hosts`,
+      )
+    },
+
+    corsHeaders({ origin, host }, access, method) {
+      if (isPublicRead(access, method)) return { 'access-control-allow-origin': '*', ...exposed }
+      if (origin === undefined || !isOwnOrigin(origin, host)) return { vary: 'Origin' }
+      return { 'access-control-allow-origin': origin, vary: 'Origin', ...exposed }
+    },
+
+    checkOrigin(headers, access, method) {
+      if (isPublicRead(access, method)) return
+      const { origin, host } = headers
+      const site = headers['sec-fetch-site']
+      if (origin !== undefined) {
+        if (isOwnOrigin(origin, host)) return
+        throw foreignOrigin(`the origin ${origin.slice(0, 100)}`)
+      }
+      // Browsers tell where a request comes from even where they send no Origin: forms, images, links.
+      if (site === undefined || site === 'same-origin' || site === 'none') return
+      if (isRead(method) && (site === 'same-site' || headers['sec-fetch-mode'] === 'navigate')) return
+      throw foreignOrigin('another site')
+    },
+
+    checkToken({ authorization }, access, remoteAddress, now) {
+      if (!needsToken || access === 'health') return
+      const given = /^Bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1]
+      if (given === undefined) {
+        throw new HttpError('TOKEN_REQUIRED', 'send Authorization: Bearer <token>; the token is in api.token', {
+          headers: { 'www-authenticate': 'Bearer realm="stoa"' },
+        })
+      }
+      const key = attemptKey(remoteAddress)
+      if (!wrongTokens.has(key, 1, now)) {
+        throw new HttpError('TOO_MANY_ATTEMPTS', 'too many wrong tokens came from this address: wait a minute', {
+          headers: { 'retry-after': '60' },
+        })
+      }
+      if (timingSafeEqual(digest(given), token)) return
+      wrongTokens.take(key, 1, now)
+      throw new HttpError('TOKEN_WRONG', 'this is not the token in api.token (or NODE_API_TOKEN) of the node', {
+        headers: { 'www-authenticate': 'Bearer realm="stoa", error="invalid_token"' },
+      })
+    },
+  }
+}
+
+/** Whether a method only looks. */
+export function isRead(method: string): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
+function isPublicRead(access: Access, method: string): boolean {
+  return access !== 'private' && isRead(method)
+}
+
+function foreignOrigin(what: string): HttpError {
+  return new HttpError(
+    'ORIGIN_NOT_ALLOWED',
+    `${what} may not do this; if the page is yours, add its origin to NODE_CORS_ORIGINS`,
+  )
+}
+
+/** Equal lengths, so that the comparison tells nothing, not even the token's length. */
+function digest(token: string): Buffer {
+  return createHash('sha256').update(token).digest()
+}
+
+/** One IPv6 customer has 2^64 addresses: they share a bucket. */
+function attemptKey(remoteAddress: string): string {
+  if (isIP(remoteAddress) !== 6 || remoteAddress.startsWith('::ffff:')) return remoteAddress
+  const [head = '', tail] = remoteAddress.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const zeros = tail === undefined ? 0 : 8 - groups.length - tail.split(':').length
+  return [...groups, ...Array<string>(Math.max(0, zeros)).fill('0')].slice(0, 4).join(':')
+}

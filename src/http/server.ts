@@ -1,0 +1,153 @@
+import { isUtf8 } from 'node:buffer'
+import { randomUUID } from 'node:crypto'
+import type { Server as HttpServer } from 'node:http'
+import type { Socket } from 'node:net'
+import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply } from 'fastify'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/api.ts'
+import { createAdmission, privateHeaders, rowOf } from './admission.ts'
+import { answer, type Operation } from './operation.ts'
+import { HttpError, internalProblem, problemOf, rawProblem } from './problem.ts'
+import { Running } from './running.ts'
+import type { Guard } from './security.ts'
+
+/** D13: every path answers under both. */
+const prefixes = ['', '/api']
+
+const HEAD_BYTES_MAX = 16 * 1024
+const PARAM_LENGTH_MAX = 256
+const CONNECTIONS_MAX = 1024
+/** For the head of a request, and for all of it, to arrive. How long the answer takes is for the handler to say. */
+const HEAD_TIMEOUT_MS = 20_000
+const REQUEST_TIMEOUT_MS = 120_000
+const IDLE_TIMEOUT_MS = 65_000
+
+export type ServerDeps = { guard: Guard; clock: Clock; logger: Logger }
+export type Server = {
+  readonly app: FastifyInstance
+  readonly running: Running
+  /** From here on new requests are refused, and connections closed as they are answered. */
+  refuseRequests(): void
+}
+
+/** The table of operations as an HTTP server that does not listen yet. */
+export function createServer(rows: readonly Operation[], deps: ServerDeps): Server {
+  const { logger } = deps
+  const admit = createAdmission(rows, deps)
+  const running = new Running()
+  let stopping = false
+
+  const serverOptions: FastifyHttpOptions<HttpServer> = {
+    bodyLimit: BODY_BYTES_MAX,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: IDLE_TIMEOUT_MS,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
+    // zod parses and encodes (schema/api). Without these Fastify loads Ajv at start, a third of all it loads.
+    schemaController: { compilersFactory: { buildValidator: notUsed, buildSerializer: notUsed } },
+    http: { maxHeaderSize: HEAD_BYTES_MAX, headersTimeout: HEAD_TIMEOUT_MS, requireHostHeader: false },
+    clientErrorHandler: refuseBytes,
+    frameworkErrors: (error, _request, reply) => sendError(error, reply),
+  }
+  const app = fastify(serverOptions)
+  app.server.maxConnections = CONNECTIONS_MAX
+
+  app.removeAllContentTypeParsers()
+  const parseJson = app.getDefaultJsonParser('error', 'error')
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    // Replacement characters would change what a buyer asks, and pays, for.
+    if (isUtf8(body)) parseJson(request, body.toString('utf8'), done)
+    else done(new HttpError('MALFORMED_JSON', 'the body is not valid UTF-8'))
+  })
+  app.addHook('onRequest', (request, reply, done) => {
+    try {
+      if (stopping) throw new HttpError('STOPPING', 'the node is stopping')
+      if (admit(request, reply)) done()
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+  app.addHook('onResponse', (request, reply, done) => {
+    const { method, routeOptions } = request
+    const fields = { method, path: routeOptions.url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
+    logger.debug(fields, 'answered a request')
+    done()
+  })
+  app.setErrorHandler((error, request, reply) => sendError(tooLarge(error, rowOf(request)), reply))
+  for (const row of rows) for (const prefix of prefixes) addRoute(row, prefix)
+
+  function addRoute(row: Operation, prefix: string): void {
+    app.route({
+      method: row.method,
+      url: prefix + row.path.replace(/\{(\w+)\}/g, ':$1'),
+      bodyLimit: row.bodyBytesMax ?? BODY_BYTES_MAX,
+      config: { row },
+      async handler({ params, query, body }, reply) {
+        const call = { params, query, body, signal: () => running.signalOf(reply.raw) }
+        const { status, text, media, headers } = await answer(row, call, logger)
+        reply.headers(headers)
+        if (headers.location !== undefined) reply.header('location', prefix + headers.location)
+        return send(reply, status, media, text)
+      },
+    })
+  }
+
+  function sendError(error: unknown, reply: FastifyReply): FastifyReply {
+    let problem = problemOf(error)
+    if (problem === undefined) {
+      // The work of a client that has left ends in whatever its abort threw: no fault of the node.
+      if (reply.raw.destroyed && error instanceof Error && error.name === 'AbortError') return reply.hijack()
+      const correlationId = randomUUID()
+      const fields = { err: error, correlation_id: correlationId, operation: rowOf(reply.request)?.id }
+      logger.error(fields, 'a request failed inside the node')
+      problem = internalProblem(correlationId)
+    }
+    // What is refused before the doors, such as a malformed path, has none of their headers yet.
+    if (!reply.hasHeader('x-content-type-options')) reply.headers(privateHeaders)
+    if (error instanceof HttpError) reply.headers(error.headers)
+    return send(reply, problem.status, 'application/problem+json', JSON.stringify(problem))
+  }
+
+  function send(reply: FastifyReply, status: number, media: string, text: string): FastifyReply {
+    if (stopping) reply.header('connection', 'close')
+    return reply.code(status).type(media).send(text)
+  }
+
+  return {
+    app,
+    running,
+    refuseRequests() {
+      stopping = true
+    },
+  }
+}
+
+/** No route has a JSON Schema of its own. */
+function notUsed(): never {
+  throw new Error('zod parses and encodes')
+}
+
+/** Says the true limit where a body was too long. */
+function tooLarge(error: unknown, row: Operation | undefined): unknown {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== 'FST_ERR_CTP_BODY_TOO_LARGE') return error
+  if (row?.errors.includes('INPUT_TOO_LARGE')) {
+    const limits = `a body may have ${BODY_BYTES_MAX} bytes and the task in it ${TASK_BYTES_MAX}`
+    return new HttpError('INPUT_TOO_LARGE', limits)
+  }
+  return new HttpError('BODY_TOO_LARGE', `the body may have ${row?.bodyBytesMax ?? BODY_BYTES_MAX} bytes`)
+}
+
+/** Bytes that are no HTTP request, or none that ends in time. */
+function refuseBytes(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy()
+  const text =
+    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? rawProblem('REQUEST_TIMEOUT', 'the request did not arrive in time')
+      : error.code === 'HPE_HEADER_OVERFLOW'
+        ? rawProblem('HEADERS_TOO_LARGE', `the headers may have ${HEAD_BYTES_MAX} bytes`)
+        : rawProblem('INVALID_REQUEST', 'this is no HTTP/1.1 request')
+  socket.end(text)
+  socket.destroySoon()
+}

@@ -1,0 +1,61 @@
+import { isoTime } from '../lib/clock.ts'
+import { didOfPeer } from '../p2p/did.ts'
+import type { Listing, ListingRecord } from '../schema/listing.ts'
+import type { Replica } from './replica.ts'
+
+/** The market as the API shows it (D6). Prices are atomic units in memory. */
+export type Catalog = {
+  /** What is on the market, this node's own included. */
+  all(): Listing[]
+  /** This node's own only. */
+  local(): Listing[]
+  /** Others' only. */
+  discovered(): Listing[]
+  resolve(id: string): Listing | undefined
+}
+
+export function createCatalog(deps: { replica: Pick<Replica, 'all' | 'get'>; sellerId: string }): Catalog {
+  const { replica, sellerId } = deps
+  // A record never changes, so it is converted once.
+  const listings = new WeakMap<ListingRecord, Listing>()
+
+  function listingOf(record: ListingRecord): Listing {
+    const known = listings.get(record)
+    if (known !== undefined) return known
+    const listing = toListing(record, sellerId)
+    listings.set(record, listing)
+    return listing
+  }
+
+  return {
+    all: () => replica.all().map(listingOf),
+    local: () =>
+      replica
+        .all()
+        .filter((record) => record.seller_id === sellerId)
+        .map(listingOf),
+    discovered: () =>
+      replica
+        .all()
+        .filter((record) => record.seller_id !== sellerId)
+        .map(listingOf),
+    resolve(id) {
+      const record = replica.get(id)
+      return record === undefined ? undefined : listingOf(record)
+    },
+  }
+}
+
+/** A replicated record as the node `sellerId` shows it. */
+export function toListing(record: ListingRecord, sellerId: string): Listing {
+  const { v: _v, state: _state, price_atomic, updated_at, expires_at, ...shown } = record
+  return {
+    ...shown,
+    price: price_atomic,
+    price_atomic: price_atomic.toString(),
+    seller_did: didOfPeer(record.seller_id),
+    updated_at: isoTime(updated_at),
+    expires_at: isoTime(expires_at),
+    local: record.seller_id === sellerId,
+  }
+}

@@ -1,0 +1,113 @@
+import type { Clock } from '../lib/clock.ts'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { TokenBuckets } from '../lib/token-buckets.ts'
+import type { Host, Verdict } from '../p2p/host.ts'
+import { decodeBatch, encodeBatch, splitBatches } from '../protocols/listing-batch.ts'
+import { LISTING_BYTES_MAX } from '../schema/listing.ts'
+import type { ListingEntry } from './listing-set.ts'
+import { isHostile, type OpenedListing } from './signed-listing.ts'
+
+export const LISTINGS_TOPIC = '/stoa/listings/1'
+/** A message: as long as the host gossips. Most sellers fit into one. */
+const MESSAGE_BYTES_MAX = 64 * 1024
+const MESSAGE_LISTINGS_MAX = 64
+
+export type ListingGossipOptions = {
+  /** Own listings that change within this time travel together. */
+  gatherMs?: number
+  /** What one neighbour may hand us, its own or others' listings: a market's worth at once, then a trickle. */
+  peerBurst?: number
+  peerPerSecond?: number
+  /** What one seller may say, whoever hands it over: all its listings a few times over, then one every other second. */
+  sellerBurst?: number
+  sellerPerSecond?: number
+  keysMax?: number
+}
+
+export type ListingGossipDeps = {
+  host: Pick<Host, 'publish'>
+  clock: Clock
+  logger: Logger
+  /** Opens an envelope and merges it where it is news. */
+  learn(envelope: Uint8Array, wanted: (entry: ListingEntry) => boolean): Promise<OpenedListing>
+}
+
+/** Listings that travel by gossip: one topic, batches of envelopes, each judged before it is passed on. */
+export class ListingGossip {
+  readonly #deps: ListingGossipDeps
+  readonly #gatherMs: number
+  readonly #peers: TokenBuckets
+  readonly #sellers: TokenBuckets
+  /** By listing id: of two versions only the last is sent. */
+  #outgoing = new Map<string, Uint8Array>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(options: ListingGossipOptions, deps: ListingGossipDeps) {
+    const { gatherMs = 50, peerBurst = 2048, peerPerSecond = 32, sellerBurst = 256, sellerPerSecond = 0.5 } = options
+    const { keysMax = 4096 } = options
+    this.#deps = deps
+    this.#gatherMs = gatherMs
+    this.#peers = new TokenBuckets({ burst: peerBurst, perSecond: peerPerSecond, keysMax })
+    this.#sellers = new TokenBuckets({ burst: sellerBurst, perSecond: sellerPerSecond, keysMax })
+  }
+
+  /** Sends one of our own with the next message. */
+  announce(id: string, envelope: Uint8Array): void {
+    this.#outgoing.set(id, envelope)
+    this.#timer ??= setTimeout(() => void this.flush(), this.#gatherMs).unref()
+  }
+
+  /** Sends what is waiting. Never throws: who is not reached now learns by catch-up. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const envelopes = [...this.#outgoing.values()]
+    this.#outgoing.clear()
+    for (const batch of splitBatches(envelopes, { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: MESSAGE_BYTES_MAX })) {
+      try {
+        await this.#deps.host.publish(LISTINGS_TOPIC, encodeBatch(batch))
+      } catch (error) {
+        this.#deps.logger.warn({ reason: reasonOf(error), listings: batch.length }, 'listings were not gossiped')
+      }
+    }
+  }
+
+  /**
+   * Judges a message (T3): `accept` passes it on, `ignore` does not, `reject` also costs the neighbour its score.
+   *
+   * Passed on is what brought news and nothing forged. News beyond a rate are dropped here; catch-up brings them later.
+   */
+  async receive(message: Uint8Array, fromPeerId: string): Promise<Verdict> {
+    const { clock, learn, logger } = this.#deps
+    const envelopes = decodeMessage(message)
+    if (envelopes === undefined) return 'reject'
+    if (!this.#peers.take(fromPeerId, envelopes.length, clock.now())) return 'ignore'
+
+    const wanted = ({ record }: ListingEntry) => this.#sellers.has(record.seller_id, 1, clock.now())
+    let verdict: Verdict = 'ignore'
+    for (const envelope of envelopes) {
+      const opened = await learn(envelope, wanted)
+      if (opened.ok) {
+        // Charged only now: before the signature was checked anybody could have spent a seller's share.
+        this.#sellers.take(opened.entry.record.seller_id, 1, clock.now())
+        verdict = 'accept'
+      } else if (isHostile(opened.error)) {
+        const { error, reason } = opened
+        logger.warn({ peer: fromPeerId, error, reason: reason.slice(0, 200) }, 'a peer gossips false listings')
+        this.#peers.drain(fromPeerId, clock.now())
+        return 'reject'
+      }
+    }
+    return verdict
+  }
+}
+
+function decodeMessage(message: Uint8Array): Uint8Array[] | undefined {
+  if (message.length === 0 || message.length > MESSAGE_BYTES_MAX) return undefined
+  try {
+    return decodeBatch(message, { itemsMax: MESSAGE_LISTINGS_MAX, itemBytesMax: LISTING_BYTES_MAX })
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,162 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
+
+/** Listings one seller may have at a time, tombstones included. */
+export const LISTINGS_PER_SELLER_MAX = 64
+
+/** One version of a listing. */
+export type ListingEntry = {
+  record: ListingRecord
+  /** SHA-256, in hex, of the bytes its owner signed. */
+  hash: string
+  /** Size of its envelope: what it is charged with. */
+  bytes: number
+}
+
+export type MergeOutcome = 'added' | 'replaced' | 'known' | 'older' | 'expired' | 'seller-full' | 'full'
+/** `evicted` had to leave for it. */
+export type Merged = { outcome: MergeOutcome; evicted?: ListingEntry }
+
+export type ListingSetOptions = {
+  listingsMax: number
+  bytesMax: number
+  perSellerMax?: number
+  /** Never refused for lack of room: our own. */
+  ownSellerId?: string
+}
+
+/** The order of all versions: the higher version, and of equal ones the larger hash. Never 0 for different contents. */
+export function compareEntries(a: ListingEntry, b: ListingEntry): number {
+  if (a.record.version !== b.record.version) return a.record.version - b.record.version
+  if (a.hash === b.hash) return 0
+  return a.hash > b.hash ? 1 : -1
+}
+
+/**
+ * When a version, shown or not, may be forgotten: no older version of the listing can be valid any more, since none may
+ * expire later than its own version + TTL + skew. Forgetting sooner would let an old version rise again.
+ */
+export function keptUntil(record: ListingRecord): UnixMs {
+  return record.version + LISTING_TTL_MS + LISTING_SKEW_MS
+}
+
+/** Whether a listing is on the market: not a tombstone, not expired. */
+export function isShown(record: ListingRecord, now: UnixMs): boolean {
+  return record.state === 'active' && now < record.expires_at
+}
+
+/**
+ * The market's listings as this node knows them: a last-writer-wins map (a delta-state CRDT).
+ *
+ * Holds, per seller, the 64 listings with the highest versions. Merging is commutative, associative and idempotent, so
+ * replicas that have seen the same versions, in any order and number, hold the same. It knows nothing of signatures
+ * (see signed-listing.ts) and nothing of how versions travel (see replica.ts).
+ *
+ * The limits on all listings are a shield and no part of these laws: a full set takes newer versions of what it holds
+ * and refuses unknown listings, so that a flood of fresh sellers cannot push out those that were there.
+ */
+export class ListingSet {
+  readonly #options: Required<Omit<ListingSetOptions, 'ownSellerId'>> & { ownSellerId: string | undefined }
+  readonly #entries = new Map<string, ListingEntry>()
+  readonly #idsOf = new Map<string, Set<string>>()
+  readonly #fingerprint = new Uint8Array(32)
+  #bytes = 0
+
+  constructor({ listingsMax, bytesMax, perSellerMax = LISTINGS_PER_SELLER_MAX, ownSellerId }: ListingSetOptions) {
+    this.#options = { listingsMax, bytesMax, perSellerMax, ownSellerId }
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get(id: string): ListingEntry | undefined {
+    return this.#entries.get(id)
+  }
+
+  entries(): IterableIterator<ListingEntry> {
+    return this.#entries.values()
+  }
+
+  entriesOf(sellerId: string): ListingEntry[] {
+    return [...(this.#idsOf.get(sellerId) ?? [])].map((id) => this.#entries.get(id)!)
+  }
+
+  /** What `merge` would answer, without merging. */
+  judge(entry: ListingEntry, now: UnixMs): Merged {
+    const { record } = entry
+    if (now >= keptUntil(record)) return { outcome: 'expired' }
+    const held = this.#entries.get(record.id)
+    if (held !== undefined) {
+      const order = compareEntries(entry, held)
+      if (order <= 0) return { outcome: order === 0 ? 'known' : 'older' }
+      return { outcome: this.#hasRoom(entry, held) ? 'replaced' : 'full' }
+    }
+    const lowest = this.#lowestOfFull(record.seller_id)
+    if (lowest !== undefined && compareEntries(entry, lowest) < 0) return { outcome: 'seller-full' }
+    if (!this.#hasRoom(entry, lowest)) return { outcome: 'full' }
+    return lowest === undefined ? { outcome: 'added' } : { outcome: 'added', evicted: lowest }
+  }
+
+  merge(entry: ListingEntry, now: UnixMs): Merged {
+    const merged = this.judge(entry, now)
+    if (merged.outcome !== 'added' && merged.outcome !== 'replaced') return merged
+    if (merged.evicted !== undefined) this.#remove(merged.evicted)
+    const held = this.#entries.get(entry.record.id)
+    if (held !== undefined) this.#remove(held)
+    this.#add(entry)
+    return merged
+  }
+
+  /** Forgets what no longer matters and returns it. */
+  purge(now: UnixMs): ListingEntry[] {
+    const gone = [...this.#entries.values()].filter(({ record }) => now >= keptUntil(record))
+    for (const entry of gone) this.#remove(entry)
+    return gone
+  }
+
+  /** 32 bytes that are equal for two sets that hold the same: the XOR of the hashes. */
+  fingerprint(): Uint8Array {
+    return this.#fingerprint.slice()
+  }
+
+  #hasRoom(entry: ListingEntry, leaves: ListingEntry | undefined): boolean {
+    const { listingsMax, bytesMax, ownSellerId } = this.#options
+    if (entry.record.seller_id === ownSellerId) return true
+    const growth = entry.bytes - (leaves?.bytes ?? 0)
+    if (leaves === undefined && this.#entries.size >= listingsMax) return false
+    return growth <= 0 || this.#bytes + growth <= bytesMax
+  }
+
+  #lowestOfFull(sellerId: string): ListingEntry | undefined {
+    if ((this.#idsOf.get(sellerId)?.size ?? 0) < this.#options.perSellerMax) return undefined
+    return this.entriesOf(sellerId).reduce((low, entry) => (compareEntries(entry, low) < 0 ? entry : low))
+  }
+
+  #add(entry: ListingEntry): void {
+    const { id, seller_id } = entry.record
+    this.#entries.set(id, entry)
+    const ids = this.#idsOf.get(seller_id)
+    if (ids === undefined) this.#idsOf.set(seller_id, new Set([id]))
+    else ids.add(id)
+    this.#account(entry, entry.bytes)
+  }
+
+  #remove(entry: ListingEntry): void {
+    const { id, seller_id } = entry.record
+    this.#entries.delete(id)
+    const ids = this.#idsOf.get(seller_id)
+    ids?.delete(id)
+    if (ids?.size === 0) this.#idsOf.delete(seller_id)
+    this.#account(entry, -entry.bytes)
+  }
+
+  #account(entry: ListingEntry, bytes: number): void {
+    this.#bytes += bytes
+    for (const [index, byte] of Buffer.from(entry.hash, 'hex').entries()) this.#fingerprint[index]! ^= byte
+  }
+}

@@ -1,0 +1,104 @@
+import type { HostedAgent, Registry } from '../agents/registry.ts'
+import type { RunSlots } from '../agents/run-slots.ts'
+import { AgentError } from '../agents/runtime.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Asset } from '../payments/assets.ts'
+import type { ServedAgent } from '../protocols/x402/exchange.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { X402_PROTOCOL } from '../schema/x402.ts'
+import type { Exchanges } from '../store/exchanges.ts'
+import type { Replica } from './replica.ts'
+
+/** What an agent is told of its caller's earlier tasks. */
+const HISTORY_MAX = 20
+
+export type OwnAgentsDeps = {
+  clock: Clock
+  registry: Registry
+  replica: Replica
+  exchanges: Exchanges
+  slots: RunSlots
+  asset: Asset
+  payTo: Hex
+  /** Keeps a definition over restarts, in agents.yaml (D12). */
+  persist(definition: AgentDefinition): Promise<void>
+}
+
+/** The agents of this node: registered, listed, and run for peers and for the node's own API. */
+export interface OwnAgents {
+  /** Registers an agent and puts it on the market; one of the same name is replaced. @returns its id */
+  register(definition: AgentDefinition, options: { persist: boolean }): Promise<string>
+  served(id: string): ServedAgent | undefined
+  /** Runs an own agent for the node's own API, unpaid (D17). */
+  run(id: string, call: { input: string; correlationId: string; signal: AbortSignal }): Promise<string>
+  /** Takes all of them off the market. */
+  delistAll(): Promise<void>
+}
+
+export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
+  const { registry, replica, exchanges, clock } = deps
+
+  function runFor(agent: HostedAgent, call: { input: string; callerId: string; signal: AbortSignal }): Promise<string> {
+    return agent.run({
+      ...call,
+      // Read only by agents that look back: most never do.
+      get history() {
+        return exchanges.history(agent.id, call.callerId, HISTORY_MAX)
+      },
+    })
+  }
+
+  return {
+    async register(definition, { persist }) {
+      const agent = await registry.register(definition)
+      try {
+        await replica.publish(listingOf(agent, deps))
+        if (persist) await deps.persist(definition)
+      } catch (error) {
+        // Half registered is not registered: it would be gone after a restart.
+        registry.remove(agent.id)
+        await replica.delist(agent.id).catch(() => {})
+        throw error
+      }
+      return agent.id
+    },
+    served(id) {
+      const agent = registry.get(id)
+      if (agent === undefined) return undefined
+      const { definition, timeoutMs } = agent
+      return { id, amount: definition.price, timeoutMs, tokenId: '', run: (call) => runFor(agent, call) }
+    },
+    async run(id, { input, correlationId, signal }) {
+      const agent = registry.get(id)
+      if (agent === undefined)
+        throw new AgentError('AGENT_NOT_RUNNABLE', 'this agent is listed, but not running on this node')
+      const createdAt = clock.now()
+      const callerId = 'local'
+      const output = await deps.slots.run(() => runFor(agent, { input, callerId, signal }))
+      const durationMs = clock.now() - createdAt
+      await exchanges.record({ agentId: id, callerId, correlationId, input, output, createdAt, durationMs })
+      return output
+    },
+    async delistAll() {
+      await Promise.allSettled(registry.list().map((agent) => replica.delist(agent.id)))
+    },
+  }
+}
+
+function listingOf({ id, definition, model }: HostedAgent, { asset, payTo }: OwnAgentsDeps) {
+  const free = definition.price === 0n
+  return {
+    id,
+    name: definition.name,
+    description: definition.description,
+    price_atomic: definition.price,
+    model,
+    tags: definition.tags ?? [],
+    protocols: free ? [MARKETPLACE_PROTOCOL, X402_PROTOCOL] : [X402_PROTOCOL],
+    network: asset.network,
+    asset: asset.address,
+    pay_to: payTo,
+  }
+}

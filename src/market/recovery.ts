@@ -1,0 +1,175 @@
+import type { AuthorizationUse } from '../chain/chain.ts'
+import type { Clock } from '../lib/clock.ts'
+import { reasonOf } from '../lib/errors.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import type { StreamPool } from '../protocols/stream-pool.ts'
+import { askX402Result } from '../protocols/x402/client.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
+import { onStream, readResponse } from './purchase.ts'
+
+const INTERVAL_MS = 15_000
+const ASK_TIMEOUT_MS = 20_000
+const BATCH_MAX = 32
+/** How long a pending transaction hash is asked for. */
+const TX_HASH_WAIT_MS = 60 * 60 * 1000
+/** The chain's clock may lag behind ours; an authorization is judged this long after its window. */
+const EXPIRY_MARGIN_MS = 30_000
+/** Without a chain to ask, a reservation is counted as spent after this. */
+const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
+
+export type RecoveryDeps = {
+  clock: Clock
+  logger: Logger
+  purchases: Purchases
+  streams: StreamPool
+  callerDid: string
+  /** Orders that someone is waiting for: not ours to touch. */
+  active: Set<string>
+  addrsOf(agentId: string): readonly string[]
+  authorizationUse?: ((asset: Hex, from: Hex, nonce: Hex) => Promise<AuthorizationUse>) | undefined
+}
+
+/**
+ * Brings every signed purchase to its end that lost its caller: the process died, or the answer did not come in time.
+ *
+ * While the payment can be settled the seller is asked for the result (D32). Once it no longer can, the chain says
+ * whether it was: a reservation is given back to the budget only when it is certain that it was not.
+ */
+export class Recovery implements Service {
+  readonly name = 'recovery'
+  readonly #deps: RecoveryDeps
+  readonly #stopping = new AbortController()
+  readonly #asked = new Map<string, { at: number; delayMs: number }>()
+  #timer: NodeJS.Timeout | undefined
+  #turn: Promise<void> = Promise.resolve()
+
+  constructor(deps: RecoveryDeps) {
+    this.#deps = deps
+  }
+
+  async start(): Promise<void> {
+    const { purchases, clock } = this.#deps
+    for (const order of purchases.executingUnpaid(clock.now(), BATCH_MAX * 100)) {
+      await this.#fail(order, 'INTERRUPTED', 'the node stopped before anything was paid; nothing is charged')
+    }
+    this.#schedule(0)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('the node is stopping'))
+    clearTimeout(this.#timer)
+    await this.#turn
+  }
+
+  #schedule(inMs: number): void {
+    if (this.#stopping.signal.aborted) return
+    this.#timer = setTimeout(() => {
+      this.#turn = this.#sweep().finally(() => this.#schedule(INTERVAL_MS))
+    }, inMs)
+    this.#timer.unref()
+  }
+
+  async #sweep(): Promise<void> {
+    const { purchases, clock, active, logger } = this.#deps
+    const open = purchases.reserved(BATCH_MAX)
+    const hashless = purchases.withoutTxHash(clock.now() - TX_HASH_WAIT_MS, BATCH_MAX)
+    for (const reservation of [...open, ...hashless]) {
+      if (this.#stopping.signal.aborted) return
+      if (active.has(reservation.orderId) || !this.#isDue(reservation)) continue
+      await this.#step(reservation).catch((error: unknown) => {
+        logger.warn({ err: error, order_id: reservation.orderId }, 'a purchase could not be looked after')
+      })
+    }
+  }
+
+  async #step(reservation: StoredReservation): Promise<void> {
+    const order = this.#deps.purchases.order(reservation.orderId)
+    const expired = this.#deps.clock.now() > reservation.validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS
+    const wantsResult =
+      order?.status === 'executing' || (order?.status === 'completed' && reservation.txHash === undefined)
+    if (order !== undefined && wantsResult && (await this.#askSeller(order, reservation))) return
+    if (expired && reservation.state === 'reserved') await this.#askChain(order, reservation)
+  }
+
+  /** True when the seller has answered for good and nothing is left to do. */
+  async #askSeller(order: Order, reservation: StoredReservation): Promise<boolean> {
+    const { purchases, clock, streams, callerDid, addrsOf } = this.#deps
+    const seller = { peerId: reservation.sellerId, addrs: addrsOf(reservation.agentId) }
+    const call = { correlationId: order.correlationId ?? order.id, resource: reservation.agentId, callerDid }
+    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(ASK_TIMEOUT_MS)])
+    try {
+      const response = await onStream(seller, streams, signal, (stream) =>
+        askX402Result(stream, call, reservation.envelope, signal),
+      )
+      const { output, txHash } = readResponse(response)
+      if (order.status === 'completed') {
+        if (txHash !== undefined) await purchases.setTxHash(reservation.paymentId, txHash, clock.now())
+      } else {
+        const completed: Order = { ...order, status: 'completed', output, error: undefined, updatedAt: clock.now() }
+        await purchases.finish(completed, { paymentId: reservation.paymentId, txHash })
+      }
+      return true
+    } catch (error) {
+      if (order.status === 'executing' && error instanceof PeerError && isFinal(error)) {
+        await this.#fail(order, error.code, error.message)
+      }
+      return false
+    }
+  }
+
+  async #askChain(order: Order | undefined, reservation: StoredReservation): Promise<void> {
+    const { purchases, clock, logger } = this.#deps
+    const use = await this.#useOf(reservation)
+    const waited = clock.now() - reservation.validBeforeSeconds * 1000
+    if (use === undefined && waited < UNKNOWN_LIMIT_MS) return
+    if (use !== undefined && use.state !== 'used') {
+      await purchases.resolve(reservation.paymentId, 'released', undefined, clock.now())
+      if (order?.status === 'executing')
+        await this.#fail(order, 'SELLER_FAILED', 'no result came, and nothing was charged')
+      return
+    }
+    const txHash = use?.txHash
+    await purchases.resolve(reservation.paymentId, 'spent', txHash, clock.now())
+    logger.warn({ order_id: reservation.orderId, tx_hash: txHash }, 'paid, or not known to be unpaid, without a result')
+    if (order?.status === 'executing') {
+      const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
+      await this.#fail(order, 'SELLER_FAILED', `no result came; ${proof}`)
+    }
+  }
+
+  async #useOf(reservation: StoredReservation): Promise<AuthorizationUse | undefined> {
+    const { authorizationUse, logger } = this.#deps
+    const { authorization } = reservation.envelope.payload!
+    try {
+      return await authorizationUse?.(reservation.requirements.asset, authorization.from, authorization.nonce)
+    } catch (error) {
+      logger.debug({ reason: reasonOf(error) }, 'the chain cannot be asked about a reservation')
+      return undefined
+    }
+  }
+
+  #fail(order: Order, code: string, message: string): Promise<void> {
+    const { purchases, clock } = this.#deps
+    const error = { code, message, retryable: false }
+    return purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
+  }
+
+  /** Each purchase is looked at less and less often: a seller that is gone costs little. */
+  #isDue({ orderId }: StoredReservation): boolean {
+    const now = this.#deps.clock.now()
+    const last = this.#asked.get(orderId)
+    if (last !== undefined && now < last.at + last.delayMs) return false
+    this.#asked.delete(orderId)
+    this.#asked.set(orderId, { at: now, delayMs: Math.min((last?.delayMs ?? 1_000) * 2, 10 * 60 * 1000) })
+    if (this.#asked.size > 10_000) this.#asked.delete(this.#asked.keys().next().value!)
+    return true
+  }
+}
+
+/** The seller has never seen the payment, or the run failed: nothing more will come. */
+function isFinal(error: PeerError): boolean {
+  return !error.retryable || error.code === 'PAYMENT_REQUIRED'
+}

@@ -1,0 +1,166 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Host } from '../p2p/host.ts'
+import type { Identity } from '../p2p/identity.ts'
+import { SYNC_PROTOCOL } from '../protocols/sync.ts'
+import type { ListingRecord } from '../schema/listing.ts'
+import type { ListingStore } from '../store/listings.ts'
+import { CatchUp, type CatchUpOptions } from './catch-up.ts'
+import { ListingBook } from './listing-book.ts'
+import { ListingExchange } from './listing-exchange.ts'
+import { LISTINGS_TOPIC, ListingGossip, type ListingGossipOptions } from './listing-gossip.ts'
+import type { ListingEntry } from './listing-set.ts'
+import { type OwnListing, OwnListings } from './own-listings.ts'
+
+export type { OwnListing } from './own-listings.ts'
+
+/** This node's copy of the market: every listing it has seen signed, kept equal with its peers'. */
+export interface Replica extends Service {
+  /**
+   * Puts an agent on the market, or changes it: signed, stored durably, then gossiped. Refreshed before it expires and
+   * when the node's addresses change, until `delist` or the end of the process.
+   *
+   * @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or the store's error; then nothing was published
+   */
+  publish(own: OwnListing): Promise<ListingRecord>
+  /** Takes a listing of ours off the market. Nothing to do where it is not on it. */
+  delist(id: string): Promise<void>
+  /** A listing that is on the market: active and not expired. */
+  get(id: string): ListingRecord | undefined
+  all(): ListingRecord[]
+  /** Tells of each version that is merged, tombstones (`state: 'delisted'`) included. Expiry is not told. */
+  onChange(listener: (record: ListingRecord) => void): () => void
+}
+
+/** What the replica needs of the p2p host. */
+export type ReplicaHost = Pick<
+  Host,
+  'addresses' | 'peers' | 'handle' | 'openStream' | 'subscribe' | 'publish' | 'onPeerConnect' | 'onAddressesChange'
+>
+
+export type ReplicaOptions = {
+  listingsMax?: number
+  /** Of all envelopes together: a measure of memory and disk. */
+  bytesMax?: number
+  /** How often expiry and refreshes are looked after. */
+  tickMs?: number
+  /** How long others' listings may wait to be written together. */
+  writeMs?: number
+  /** How long to wait for the last of a burst of address changes. */
+  addressesMs?: number
+  gossip?: ListingGossipOptions
+  catchUp?: CatchUpOptions
+}
+
+export type ReplicaDeps = {
+  host: ReplicaHost
+  identity: Identity
+  store: ListingStore
+  clock: Clock
+  logger: Logger
+}
+
+const LISTINGS_MAX = 100_000
+const BYTES_MAX = 128 * 1024 * 1024
+
+/**
+ * The replica, with what the store holds. `start` joins it with its peers'.
+ *
+ * What merging means is in listing-set.ts; here is only how versions travel: gossip brings changes, catch-up what gossip
+ * did not.
+ */
+export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Replica {
+  const {
+    listingsMax = LISTINGS_MAX,
+    bytesMax = BYTES_MAX,
+    tickMs = 15_000,
+    writeMs = 500,
+    addressesMs = 3000,
+  } = options
+  const { host, identity, store, clock, logger } = deps
+  const ownSellerId = identity.peerId
+
+  const book = new ListingBook({ listingsMax, bytesMax, ownSellerId, writeMs }, { store, clock, logger })
+  const lastVersion = Math.max(
+    store.ownVersion(),
+    ...book.set.entriesOf(ownSellerId).map(({ record }) => record.version),
+  )
+  const own = new OwnListings({
+    identity,
+    clock,
+    logger,
+    set: book.set,
+    lastVersion,
+    addresses: () => host.addresses(),
+    commit: async (entry, envelope) => {
+      await book.keepOwn(entry, envelope)
+      gossip.announce(entry.record.id, envelope)
+    },
+  })
+
+  const learn = async (envelope: Uint8Array, wanted?: (entry: ListingEntry) => boolean) => {
+    const opened = await book.learn(envelope, wanted)
+    if (opened.ok && opened.entry.record.seller_id === ownSellerId) own.heard(opened.entry.record)
+    return opened
+  }
+  const gossip = new ListingGossip(options.gossip ?? {}, { host, clock, logger, learn })
+  const exchange = new ListingExchange(
+    // A peer of our size may hold as much as we do and its own beside.
+    { listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
+    { host, clock, logger, learn, book },
+  )
+  const catchUp = new CatchUp(options.catchUp ?? {}, {
+    connectedPeers: () => [...new Set(host.peers().map(({ peerId }) => peerId))],
+    pull: (peerId, signal) => exchange.pull(peerId, signal),
+    logger,
+  })
+
+  const timers: { tick?: NodeJS.Timeout; moved?: NodeJS.Timeout } = {}
+  let leave: (() => void)[] = []
+  let running = false
+
+  async function tick(): Promise<void> {
+    book.purge()
+    await own.refreshDue()
+    if (running) timers.tick = setTimeout(() => void tick(), tickMs).unref()
+  }
+
+  function moved(): void {
+    clearTimeout(timers.moved)
+    timers.moved = setTimeout(() => void own.refreshDue(), addressesMs).unref()
+  }
+
+  return {
+    name: 'replica',
+
+    async start() {
+      running = true
+      await host.handle(SYNC_PROTOCOL, (stream, peerId) => exchange.serve(stream, peerId))
+      host.subscribe(LISTINGS_TOPIC, async (message, fromPeerId) =>
+        running ? gossip.receive(message, fromPeerId) : 'ignore',
+      )
+      leave = [host.onPeerConnect((peerId) => catchUp.attend(peerId)), host.onAddressesChange(moved)]
+      catchUp.start()
+      await tick()
+    },
+
+    async stop() {
+      running = false
+      for (const end of leave.splice(0)) end()
+      clearTimeout(timers.tick)
+      clearTimeout(timers.moved)
+      exchange.stop()
+      await catchUp.stop()
+      await own.settle()
+      
+      await book.write()
+    },
+
+    publish: (listing) => own.publish(listing),
+    delist: (id) => own.delist(id),
+    get: (id) => book.shown(id),
+    all: () => book.allShown(),
+    onChange: (listener) => book.onChange(listener),
+  }
+}

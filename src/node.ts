@@ -1,0 +1,340 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { createRuntimeFactory } from './agents/create-runtime.ts'
+import { createRegistry } from './agents/registry.ts'
+import { RunSlots, RunSlotsFull } from './agents/run-slots.ts'
+import { createChain } from './chain/chain.ts'
+import { addAgentToFile } from './config/agents-yaml.ts'
+import type { Config } from './config/config.ts'
+import type { Secrets } from './config/secrets.ts'
+import type { Api } from './http/app.ts'
+import { type Clock, isoTime, systemClock } from './lib/clock.ts'
+import { CodedError } from './lib/errors.ts'
+import { ServiceStack, together } from './lib/lifecycle.ts'
+import { type Logger, silentLogger } from './lib/logger.ts'
+import { periodic } from './lib/periodic.ts'
+import { stoaVersion } from './lib/version.ts'
+import { createCatalog } from './market/catalog.ts'
+import { type ExecuteRequest, execute } from './market/execute.ts'
+import { createOwnAgents } from './market/own-agents.ts'
+import { Recovery } from './market/recovery.ts'
+import { createReplica } from './market/replica.ts'
+import { createHost } from './p2p/host.ts'
+import { didOfPeer, loadOrCreateIdentity } from './p2p/identity.ts'
+import { assetOf } from './payments/assets.ts'
+import { Challenges } from './payments/challenges.ts'
+import { createFacilitator } from './payments/facilitator.ts'
+import { Settler } from './payments/settler.ts'
+import { createWallet } from './payments/wallet.ts'
+import { loadOrCreateWalletKey } from './payments/wallet-key.ts'
+import { serveMarketplace } from './protocols/marketplace.ts'
+import { PeerError } from './protocols/peer-error.ts'
+import { PeerLimits, peerLimitsDefaults } from './protocols/peer-limits.ts'
+import { createProtocolServer } from './protocols/serve.ts'
+import { StreamPool } from './protocols/stream-pool.ts'
+import { serveX402 } from './protocols/x402/server.ts'
+import type { AgentDefinition } from './schema/agent.ts'
+import { formatAmount } from './schema/amount.ts'
+import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './schema/api.ts'
+import type { Listing } from './schema/listing.ts'
+import type { Hex } from './schema/primitives.ts'
+import { X402_PROTOCOL } from './schema/x402.ts'
+import { dataFile, loadOrCreateApiToken, openDataDir } from './store/data-dir.ts'
+import { openDatabase } from './store/database.ts'
+import { createExchanges } from './store/exchanges.ts'
+import { createListingStore } from './store/listings.ts'
+import { lockDataDir } from './store/lock.ts'
+import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
+import { createPayments } from './store/payments.ts'
+import { PeerDatastore } from './store/peer-datastore.ts'
+import { createPurchases } from './store/purchases.ts'
+
+/** What a test may replace. Everything else is built from configuration. */
+export type Ports = {
+  clock: Clock
+  fetch: typeof fetch
+  logger: Logger
+  randomBytes(length: number): Uint8Array
+}
+
+/** A marketplace node: it sells the agents registered on it and buys from others. */
+export interface StoaNode {
+  readonly peerId: string
+  readonly did: string
+  readonly walletAddress: Hex
+  /** Where the HTTP API answers; undefined where it is switched off. Known once started. */
+  readonly apiUrl: string | undefined
+  start(): Promise<void>
+  /** Delists, lets running work end or hands it over, and closes everything, within 5 s. */
+  stop(): Promise<void>
+  addresses(): string[]
+  listings(): Listing[]
+  registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
+  execute(request: ExecuteRequest): Promise<ExecutionResult>
+  status(): NodeStatus
+  peers(): PeerStatus[]
+  balance(): Promise<WalletBalance>
+}
+
+const AGENTS_MAX = 64
+const RUNS_WAITING_MAX = 256
+const RPC_TIMEOUT_MS = 10_000
+const HOUR_MS = 60 * 60 * 1000
+
+/**
+ * Builds a node, whole, from its configuration; nothing listens before `start`.
+ *
+ * Takes the lock of the data directory, which `stop` gives back: a node that was built must be stopped.
+ *
+ * @throws CodedError that says what is wrong with the data directory, its keys, its database or a setting
+ */
+export async function createNode(config: Config, secrets: Secrets, ports: Partial<Ports> = {}): Promise<StoaNode> {
+  const { clock = systemClock, logger = silentLogger, fetch: fetchUrl = fetch } = ports
+  const random = ports.randomBytes ?? randomBytes
+  const { notes } = await openDataDir(config.dataDir)
+  for (const note of notes) logger.warn({}, note)
+  const lock = lockDataDir(config.dataDir)
+  try {
+    return await assemble()
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+
+  async function assemble(): Promise<StoaNode> {
+    // Who this node is.
+    const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'))
+    const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
+    const wallet = createWallet(key)
+    const asset = assetOf(config.network)!
+
+    // What it keeps.
+    const database = openDatabase({ path: dataFile(config.dataDir, 'database') })
+    const payments = createPayments(database)
+    const exchanges = createExchanges(database)
+    const purchases = createPurchases(database)
+    const datastore = new PeerDatastore({}, { database, logger })
+
+    // Whom it reaches.
+    const version = stoaVersion()
+    const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger }).catch(
+      async (error: unknown) => {
+        await database.close()
+        throw error
+      },
+    )
+    const chain =
+      config.rpcUrl === undefined
+        ? undefined
+        : createChain(
+            { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_TIMEOUT_MS },
+            { logger },
+          )
+    const authorizationUse = chain?.authorizationUse.bind(chain)
+    const facilitator =
+      config.facilitatorUrl === undefined ? undefined : createFacilitator({ url: config.facilitatorUrl })
+    const replica = createReplica({}, { host, identity, store: createListingStore(database), clock, logger })
+    const catalog = createCatalog({ replica, sellerId: identity.peerId })
+
+    // What it sells.
+    const settler = new Settler(
+      {},
+      { clock, logger, payments, facilitator, authorizationUse, chance: () => random(1)[0]! / 256 },
+    )
+    const createRuntime = createRuntimeFactory(
+      { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name) },
+      { fetch: fetchUrl, logger },
+    )
+    const registry = createRegistry({ sellerId: identity.peerId, agentsMax: AGENTS_MAX }, { createRuntime })
+    const slots = new RunSlots({ concurrentMax: config.seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
+    const agents = createOwnAgents({
+      clock,
+      registry,
+      replica,
+      exchanges,
+      slots,
+      asset,
+      payTo: wallet.address,
+      persist: (definition) => addAgentToFile(dataFile(config.dataDir, 'agents'), definition),
+    })
+    const limits = new PeerLimits(peerLimitsDefaults, { clock })
+    const serving = {
+      clock,
+      logger,
+      didOf: didOfPeer,
+      findAgent: (id: string) => agents.served(id),
+      inSlot: <T>(work: () => Promise<T>) => slots.run(work).catch(asOverloaded),
+      exchanges,
+      limits,
+    }
+    const x402 = {
+      ...serving,
+      asset,
+      payTo: wallet.address,
+      sellerDid: identity.did,
+      randomNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
+      challenges: new Challenges(),
+      payments,
+      settler,
+      running: new Map(),
+      settleFirst: config.seller.settleFirst,
+    }
+    const marketplace = { ...serving, newCorrelationId: randomUUID }
+    const protocols = createProtocolServer({
+      logger,
+      limits,
+      handle: (protocol, handler) => host.handle(protocol, handler),
+      serveX402: (stream, peerId, signal) => serveX402(stream, peerId, x402, signal),
+      serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
+      idle: () => slots.idle(),
+    })
+
+    // What it buys.
+    const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: (...args) => host.openStream(...args) })
+    const active = new Set<string>()
+    const buying = { clock, logger, purchases, streams, callerDid: identity.did, active }
+    const recovery = new Recovery({
+      ...buying,
+      addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
+      authorizationUse,
+    })
+    const run = (request: ExecuteRequest) =>
+      execute(request, {
+        ...buying,
+        wallet,
+        catalog,
+        runOwn: (id, call) => agents.run(id, call).catch(asOverloaded),
+        openStream: (...args) => host.openStream(...args),
+        newId: randomUUID,
+        dailyBudget: config.buyer.dailyBudgetAtomic,
+        maxPrice: config.buyer.maxPriceAtomic,
+      })
+
+    const housekeeping = periodic(
+      { name: 'housekeeping', firstMs: 60_000, everyMs: HOUR_MS },
+      {
+        work: () => exchanges.purge(clock.now()),
+        onError: (error) => logger.warn({ err: error }, 'old exchanges could not be dropped'),
+      },
+    )
+
+    // How it is asked.
+    let startedAt = clock.now()
+    const node: StoaNode = {
+      peerId: identity.peerId,
+      did: identity.did,
+      walletAddress: wallet.address,
+      get apiUrl() {
+        return api?.url
+      },
+      async start() {
+        await stack.start()
+        startedAt = clock.now()
+        await writeNodeFile(config.dataDir, {
+          pid: process.pid,
+          ...(api === undefined ? {} : { api_url: api.url }),
+          peer_id: identity.peerId,
+          addresses: host.addresses(),
+          started_at: isoTime(startedAt),
+        })
+      },
+      async stop() {
+        try {
+          await removeNodeFile(config.dataDir)
+          if (!config.seller.keepListed) await agents.delistAll()
+          await stack.stop()
+        } finally {
+          await database.close()
+          lock.release()
+        }
+      },
+      addresses: () => host.addresses(),
+      listings: () => catalog.all(),
+      async registerAgent(definition, options = { persist: true }) {
+        const listing = catalog.resolve(await agents.register(definition, options))
+        if (listing === undefined) throw new CodedError('LISTING_INVALID', `${definition.name} could not be listed`)
+        return listing
+      },
+      execute: run,
+      status() {
+        const { owed, unsettled } = payments.counts()
+        return {
+          peer_id: identity.peerId,
+          addresses: host.addresses(),
+          connected_peers: host.peers().length,
+          version,
+          uptime_seconds: Math.max(0, Math.floor((clock.now() - startedAt) / 1000)),
+          network: config.network,
+          wallet_address: wallet.address,
+          agents: { local: registry.list().length, known: catalog.all().length },
+          reachability: 'unknown',
+          settlement: { pending: owed, failed: unsettled },
+        }
+      },
+      peers: () =>
+        host.peers().map(({ peerId, latencyMs, agentVersion, ...peer }) => ({
+          peer_id: peerId,
+          ...peer,
+          ...(latencyMs === undefined ? {} : { latency_ms: latencyMs }),
+          ...(agentVersion === undefined ? {} : { agent_version: agentVersion }),
+        })),
+      async balance() {
+        if (chain === undefined) {
+          throw new CodedError('CHAIN_UNAVAILABLE', 'no RPC is configured: set ETHEREUM_RPC_URL or --rpc-url')
+        }
+        const atomic = await chain.usdcBalance(wallet.address)
+        const { network, address: contract, symbol, decimals } = asset
+        const balance = formatAmount(atomic, decimals)
+        return {
+          address: wallet.address,
+          network,
+          asset: contract,
+          symbol,
+          decimals,
+          balance,
+          balance_atomic: `${atomic}`,
+        }
+      },
+    }
+    const api = config.api.enabled ? await createHttp(node, config, secrets, { clock, logger, version }) : undefined
+
+    const pools = { name: 'streams', start: async () => {}, stop: () => streams.close() }
+    const outbox = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
+    const stack = new ServiceStack([
+      datastore,
+      host,
+      outbox,
+      settler,
+      pools,
+      together('market', [replica, housekeeping, recovery]),
+      together('doors', [protocols, ...(api === undefined ? [] : [api])]),
+    ])
+    return node
+  }
+}
+
+async function createHttp(
+  node: StoaNode,
+  config: Config,
+  secrets: Secrets,
+  deps: { clock: Clock; logger: Logger; version: string },
+): Promise<Api> {
+  const token = secrets.apiToken ?? (await loadOrCreateApiToken(config.dataDir))
+  const { createApi } = await import('./http/app.ts')
+  return createApi(
+    { ...config.api, token },
+    {
+      ...deps,
+      listings: () => node.listings(),
+      registerAgent: (definition) => node.registerAgent(definition, { persist: true }),
+      execute: (request) => node.execute(request),
+      status: () => node.status(),
+      peers: () => node.peers(),
+      balance: () => node.balance(),
+    },
+  )
+}
+
+function asOverloaded(error: unknown): never {
+  if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all places to run are taken; try again later')
+  throw error
+}

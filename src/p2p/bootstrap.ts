@@ -1,0 +1,71 @@
+import type { PeerId } from '@libp2p/interface'
+import { peerIdFromString } from '@libp2p/peer-id'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Node } from './modules.ts'
+import type { PeerAddresses } from './multiaddrs.ts'
+import { backoffMs, pause } from './waiting.ts'
+
+const DIAL_TIMEOUT_MS = 10_000
+/** A connection that ends sooner was no success. */
+const SHORT_LIVED_MS = 10_000
+
+export type BootstrapDeps = { libp2p: Node; logger: Logger; connected(peerId: string): boolean }
+
+/** Wait after a first failure, and the most after many. */
+export type RetryTiming = { firstMs: number; mostMs: number }
+
+/**
+ * Connects to a bootstrap peer, and again whenever it is lost, until the signal. libp2p's own module dials once and
+ * leaves it there: a node that came up before its bootstrap peer would stay alone.
+ */
+export async function keepConnected(
+  peer: PeerAddresses,
+  timing: RetryTiming,
+  { libp2p, logger, connected }: BootstrapDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const fields = { peerId: peer.peerId, addresses: peer.addresses.map(String) }
+  const id = peerIdFromString(peer.peerId)
+  let failures = 0
+  while (!signal.aborted) {
+    try {
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(DIAL_TIMEOUT_MS)])
+      if (!connected(peer.peerId)) await libp2p.dial(peer.addresses, { signal: limit })
+      // Of all connections these are closed last when there are too many.
+      await libp2p.peerStore.merge(id, { tags: { 'stoa-bootstrap': { value: 100 } } })
+      if (failures > 0) logger.info(fields, 'bootstrap peer reached')
+      const since = performance.now()
+      await disconnection(libp2p, id, signal)
+      failures = performance.now() - since < SHORT_LIVED_MS ? failures + 1 : 1
+    } catch (error) {
+      if (signal.aborted) return
+      failures += 1
+      // Loud at once, then now and then: an operator whose node stands alone must learn why (T20).
+      const log = failures === 1 || failures % 20 === 0 ? logger.warn : logger.debug
+      log.call(
+        logger,
+        { ...fields, failures, reason: reasonOf(error) },
+        'bootstrap peer cannot be reached; trying again',
+      )
+    }
+    await pause(backoffMs(failures, timing), signal)
+  }
+}
+
+/** Resolves when no connection to the peer is left, or on the signal. */
+async function disconnection(libp2p: Node, id: PeerId, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const onDisconnect = (event: CustomEvent<PeerId>) => {
+    if (event.detail.equals(id)) resolve()
+  }
+  const onAbort = () => resolve()
+  libp2p.addEventListener('peer:disconnect', onDisconnect)
+  signal.addEventListener('abort', onAbort)
+  try {
+    if (!signal.aborted && libp2p.getConnections(id).length > 0) await promise
+  } finally {
+    libp2p.removeEventListener('peer:disconnect', onDisconnect)
+    signal.removeEventListener('abort', onAbort)
+  }
+}

@@ -1,0 +1,159 @@
+import type { Connection, Stream } from '@libp2p/interface'
+import { peerIdFromString } from '@libp2p/peer-id'
+import type { Multiaddr } from '@multiformats/multiaddr'
+import type { Clock } from '../lib/clock.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import { type DialTiming, dialFirst, SharedDials } from './dial.ts'
+import { DHT_PROTOCOL, type Node } from './modules.ts'
+import { addressesOf } from './multiaddrs.ts'
+import type { PeerBook } from './peer-book.ts'
+import { orAbandon } from './waiting.ts'
+
+export const STREAMS_PER_PROTOCOL_MAX = 256
+const ADDRESSES_DIALLED_MAX = 16
+const LOOKUP_TIMEOUT_MS = 10_000
+
+export type Destination = { peerId: string; addrs: readonly (string | Multiaddr)[] }
+
+export type ConnectorTiming = DialTiming & {
+  /** An existing connection that opens no stream within this is taken for dead, and the peer dialled anew. */
+  stalledMs: number
+}
+
+export type ConnectorDeps = { libp2p: Node; book: PeerBook; clock: Clock }
+
+/** Reaches peers: by the connection there is, the addresses given or remembered, or those the DHT knows. */
+export class Connector {
+  readonly #timing: ConnectorTiming
+  readonly #deps: ConnectorDeps
+  readonly #dials = new SharedDials()
+
+  constructor(timing: ConnectorTiming, deps: ConnectorDeps) {
+    this.#timing = timing
+    this.#deps = deps
+  }
+
+  /**
+   * Opens a stream on which both sides have agreed to speak `protocol`.
+   *
+   * @throws CodedError `PEER_UNREACHABLE` or `PROTOCOL_UNSUPPORTED`
+   */
+  async openStream(peer: Destination, protocol: string, signal: AbortSignal): Promise<Stream> {
+    const { peerId } = peer
+    try {
+      signal.throwIfAborted()
+      const existing = this.#deps.book.connections(peerId).at(-1)
+      const stream = existing && (await this.#tryExisting(existing, protocol, signal))
+      return stream ?? (await newStream(await this.connect(peer, signal), protocol, signal))
+    } catch (error) {
+      if (error instanceof CodedError) throw error
+      if (nameOf(error) === 'UnsupportedProtocolError') {
+        throw new CodedError('PROTOCOL_UNSUPPORTED', `peer ${peerId} does not speak ${protocol}`, { cause: error })
+      }
+      throw unreachable(
+        peerId,
+        signal.aborted ? `no answer in time (${reasonOf(signal.reason)})` : reasonOf(error),
+        error,
+      )
+    }
+  }
+
+  /**
+   * Opens a new connection to a peer. Calls for the same peer at the same time share one.
+   *
+   * @throws CodedError `PEER_UNREACHABLE`
+   */
+  async connect({ peerId, addrs }: Destination, signal: AbortSignal): Promise<Connection> {
+    if (peerId === this.#deps.libp2p.peerId.toString()) throw unreachable(peerId, 'it is this node itself')
+    const known = addressesOf(peerId, [...addrs, ...(await this.#remembered(peerId))])
+    try {
+      return await this.#dial(peerId, known, signal)
+    } catch (error) {
+      if (signal.aborted) throw error
+      const tried = new Set(known.map(String))
+      const found = (await this.#lookUp(peerId, signal)).filter((address) => !tried.has(address.toString()))
+      if (found.length === 0) throw unreachable(peerId, reasonOf(error), error)
+      return await this.#dial(peerId, found, signal)
+    }
+  }
+
+  /** A stream on the connection there is; undefined where that turns out to be none. */
+  async #tryExisting(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream | undefined> {
+    try {
+      return await newStream(
+        connection,
+        protocol,
+        AbortSignal.any([signal, AbortSignal.timeout(this.#timing.stalledMs)]),
+      )
+    } catch (error) {
+      const final = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError'].includes(nameOf(error))
+      if (final || signal.aborted) throw error
+      return undefined
+    }
+  }
+
+  async #dial(peerId: string, addresses: readonly Multiaddr[], signal: AbortSignal): Promise<Connection> {
+    const { transportManager } = this.#deps.libp2p.services.inside
+    const connection = await this.#dials.dial(
+      peerId,
+      (shared) =>
+        dialFirst(
+          addresses.slice(0, ADDRESSES_DIALLED_MAX),
+          (address, attempt) => transportManager.dial(address, { signal: attempt }),
+          this.#timing,
+          shared,
+        ),
+      signal,
+    )
+    // Both transports compare the key with the address dialled; a peer is paid by what stands here, so it is said twice.
+    if (connection.remotePeer.toString() !== peerId) {
+      connection.abort(new Error('another peer answered'))
+      throw unreachable(peerId, `${connection.remotePeer} answered at ${connection.remoteAddr}`)
+    }
+    void this.#remember(connection)
+    return connection
+  }
+
+  async #lookUp(peerId: string, signal: AbortSignal): Promise<Multiaddr[]> {
+    // With nobody to ask, libp2p would wait for somebody to come.
+    if (this.#deps.book.countSpeaking(DHT_PROTOCOL) === 0) return []
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(LOOKUP_TIMEOUT_MS)])
+    try {
+      const { peerRouting } = this.#deps.libp2p
+      const lookup = peerRouting.findPeer(peerIdFromString(peerId), { signal: limit, useCache: false })
+      return addressesOf(peerId, (await orAbandon(lookup, limit)).multiaddrs)
+    } catch {
+      return []
+    }
+  }
+
+  async #remembered(peerId: string): Promise<Multiaddr[]> {
+    try {
+      const { addresses } = await this.#deps.libp2p.peerStore.get(peerIdFromString(peerId))
+      return addresses.map(({ multiaddr }) => multiaddr)
+    } catch {
+      return []
+    }
+  }
+
+  /** As libp2p's own dialler does, so that the peer is found again after a restart. */
+  async #remember({ remotePeer, remoteAddr }: Connection): Promise<void> {
+    const reachedAt = new TextEncoder().encode(String(this.#deps.clock.now()))
+    const news = { multiaddrs: [remoteAddr], metadata: { 'last-dial-success': reachedAt } }
+    await this.#deps.libp2p.peerStore.merge(remotePeer, news).catch(() => {})
+  }
+}
+
+/** QUIC waits for a free stream regardless of the signal: what comes too late is closed. */
+async function newStream(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream> {
+  const options = { signal, maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX }
+  return await orAbandon(connection.newStream(protocol, options), signal, (late) => late.abort(new Error('too late')))
+}
+
+function unreachable(peerId: string, reason: string, cause?: unknown): CodedError<'PEER_UNREACHABLE'> {
+  return new CodedError('PEER_UNREACHABLE', `peer ${peerId} cannot be reached: ${reason}`, { cause })
+}
+
+function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : ''
+}

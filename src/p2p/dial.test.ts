@@ -1,0 +1,95 @@
+import type { Connection } from '@libp2p/interface'
+import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
+import { expect, test } from 'vitest'
+import { type DialAddress, dialFirst, SharedDials } from './dial.ts'
+
+const timing = { staggerMs: 5, attemptMs: 10_000 }
+const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((ip) => multiaddr(`/ip4/${ip}/tcp/4001`))
+const never = new AbortController().signal
+const connectionTo = (address: Multiaddr) => ({ remoteAddr: address }) as Connection
+
+/** Answers as the script says of each address: at once, never, or with an error. Notes what it was asked. */
+function scripted(script: Record<string, 'answers' | 'silent' | 'refuses'>) {
+  const dialled: string[] = []
+  const signals = new Map<string, AbortSignal>()
+  const dial: DialAddress = async (address, signal) => {
+    const ip = address.getComponents()[0]!.value!
+    dialled.push(ip)
+    signals.set(ip, signal)
+    if (script[ip] === 'refuses') throw new Error('connection refused')
+    if (script[ip] === 'silent') await new Promise<never>(() => {})
+    return connectionTo(address)
+  }
+  return { dial, dialled, signals }
+}
+
+test('an address that never answers does not hold up the next', async () => {
+  const { dial, dialled, signals } = scripted({ '192.0.2.1': 'silent', '192.0.2.2': 'answers' })
+  const connection = await dialFirst(addresses, dial, timing, never)
+  expect(connection.remoteAddr.toString()).toContain('192.0.2.2')
+  expect(dialled).toEqual(['192.0.2.1', '192.0.2.2'])
+  expect(signals.get('192.0.2.1')?.aborted).toBe(true)
+  expect(signals.get('192.0.2.2')?.aborted).toBe(false)
+})
+
+test('after a refusal the next address is tried at once', async () => {
+  const { dial } = scripted({ '192.0.2.1': 'refuses', '192.0.2.2': 'refuses', '192.0.2.3': 'answers' })
+  const connection = await dialFirst(addresses, dial, { ...timing, staggerMs: 60_000 }, never)
+  expect(connection.remoteAddr.toString()).toContain('192.0.2.3')
+})
+
+test('when all fail the error names each address with its reason', async () => {
+  const { dial } = scripted({ '192.0.2.1': 'refuses', '192.0.2.2': 'silent', '192.0.2.3': 'refuses' })
+  const dialling = dialFirst(addresses, dial, { staggerMs: 1, attemptMs: 20 }, never)
+  await expect(dialling).rejects.toThrow(/192\.0\.2\.1.*refused.*192\.0\.2\.2.*no answer in 20 ms/s)
+})
+
+test('without any address it fails and says so', async () => {
+  await expect(dialFirst([], scripted({}).dial, timing, never)).rejects.toThrow(/no address known/)
+})
+
+test('the signal ends it at once and every attempt with it', async () => {
+  const { dial, signals } = scripted({ '192.0.2.1': 'silent', '192.0.2.2': 'silent', '192.0.2.3': 'silent' })
+  const controller = new AbortController()
+  const dialling = dialFirst(addresses, dial, timing, controller.signal)
+  controller.abort(new Error('enough'))
+  await expect(dialling).rejects.toThrow('enough')
+  for (const signal of signals.values()) expect(signal.aborted).toBe(true)
+  await expect(dialFirst(addresses, dial, timing, controller.signal)).rejects.toThrow('enough')
+})
+
+test('callers at the same time share one dial, and one that gives up does not end it for the others', async () => {
+  const dials = new SharedDials()
+  const { promise, resolve } = Promise.withResolvers<Connection>()
+  let begun = 0
+  let ended: AbortSignal | undefined
+  const dial = (signal: AbortSignal) => {
+    begun += 1
+    ended = signal
+    return promise
+  }
+  const impatient = new AbortController()
+  const first = dials.dial('peer', dial, impatient.signal)
+  const second = dials.dial('peer', dial, never)
+  impatient.abort(new Error('enough'))
+  await expect(first).rejects.toThrow('enough')
+  expect([begun, ended?.aborted]).toEqual([1, false])
+  resolve(connectionTo(addresses[0]!))
+  expect((await second).remoteAddr).toBe(addresses[0])
+})
+
+test('a dial that nobody waits for any more is ended, and the next caller begins a new one', async () => {
+  const dials = new SharedDials()
+  const signals: AbortSignal[] = []
+  const dial = (signal: AbortSignal) => {
+    signals.push(signal)
+    return new Promise<Connection>(() => {})
+  }
+  for (let round = 0; round < 2; round++) {
+    const controller = new AbortController()
+    const dialling = dials.dial('peer', dial, controller.signal)
+    controller.abort(new Error('enough'))
+    await expect(dialling).rejects.toThrow('enough')
+  }
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
+})

@@ -1,0 +1,49 @@
+import { base58btc } from 'multiformats/bases/base58'
+import { CodedError } from '../lib/errors.ts'
+
+/** An Ed25519 peer id: the identity multihash (0x00, 36 bytes) of a protobuf key (type 1, 32 bytes of data). */
+const PEER_ID_HEAD = [0x00, 0x24, 0x08, 0x01, 0x12, 0x20]
+/** Multicodec `ed25519-pub` as a varint. */
+const MULTIKEY_HEAD = [0xed, 0x01]
+const KEY_BYTES = 32
+
+const PEER_ID = /^12D3KooW[1-9A-HJ-NP-Za-km-z]{44}$/
+const DID = /^did:peer:0(z6Mk[1-9A-HJ-NP-Za-km-z]{44})$/
+
+/**
+ * A node's DID (did:peer method 0, D25): its peer id in another spelling, as both hold nothing but the Ed25519 key.
+ *
+ * @throws CodedError `BAD_PEER_ID` for anything but an Ed25519 peer id (`12D3KooW…`)
+ */
+export function didOfPeer(peerId: string): string {
+  const key = PEER_ID.test(peerId) ? keyBehind(PEER_ID_HEAD, `z${peerId}`) : undefined
+  if (key === undefined) {
+    throw new CodedError('BAD_PEER_ID', `not the peer id of an Ed25519 key (12D3KooW…): ${clip(peerId)}`)
+  }
+  return `did:peer:0${base58btc.encode(Uint8Array.of(...MULTIKEY_HEAD, ...key))}`
+}
+
+/**
+ * The peer id that a DID stands for.
+ *
+ * @throws CodedError `BAD_DID` for anything but did:peer method 0 of an Ed25519 key (`did:peer:0z6Mk…`)
+ */
+export function peerOfDid(did: string): string {
+  const multikey = DID.exec(did)?.[1]
+  const key = multikey === undefined ? undefined : keyBehind(MULTIKEY_HEAD, multikey)
+  if (key === undefined) {
+    throw new CodedError('BAD_DID', `not a did:peer:0z6Mk… DID: ${clip(did)}`)
+  }
+  return base58btc.encode(Uint8Array.of(...PEER_ID_HEAD, ...key)).slice(1)
+}
+
+/** The key that follows `head` in multibase text, if that is exactly what it holds. */
+function keyBehind(head: readonly number[], multibase: string): Uint8Array | undefined {
+  const bytes = base58btc.decode(multibase)
+  if (bytes.length !== head.length + KEY_BYTES || head.some((byte, index) => bytes[index] !== byte)) return undefined
+  return bytes.subarray(head.length)
+}
+
+function clip(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text
+}

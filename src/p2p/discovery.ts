@@ -1,0 +1,134 @@
+import type { PeerInfo } from '@libp2p/interface'
+import type { Multiaddr } from '@multiformats/multiaddr'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Node } from './modules.ts'
+import type { PeerAddresses } from './multiaddrs.ts'
+import { backoffMs, pause } from './waiting.ts'
+
+/** Above this many connections nobody is looked for any more; others still find this node. */
+const PEERS_WANTED = 100
+/** Below this many, remembered peers are tried again. */
+const PEERS_FEW = 4
+const CANDIDATES_MAX = 256
+const ADDRESSES_PER_CANDIDATE_MAX = 16
+const DIALS_AT_ONCE_MAX = 8
+const DIAL_TIMEOUT_MS = 10_000
+const FAILED_KEPT_MAX = 1000
+const REMEMBERED_TRIED_MAX = 100
+/** Wait before a peer that could not be reached is tried again, doubled each time. */
+const AGAIN = { firstMs: 30_000, mostMs: 60 * 60 * 1000 }
+
+export type DiscoveryTiming = {
+  /** Between two dials of discovered peers. */
+  dialGapMs: number
+  /** How often remembered peers are tried again while few are connected. */
+  rejoinEveryMs: number
+}
+
+export type DiscoveryDeps = {
+  libp2p: Node
+  logger: Logger
+  connected(peerId: string): boolean
+  dial(peer: PeerAddresses, signal: AbortSignal): Promise<unknown>
+}
+
+/** Connects to the peers that turn up (on the local network, in the DHT, from earlier days), a few at a time. */
+export class Discovery {
+  readonly #timing: DiscoveryTiming
+  readonly #deps: DiscoveryDeps
+  readonly #candidates = new Map<string, Multiaddr[]>()
+  readonly #failed = new Map<string, { failures: number; againAt: number }>()
+  #wake = () => {}
+  #dialing = 0
+
+  constructor(timing: DiscoveryTiming, deps: DiscoveryDeps) {
+    this.#timing = timing
+    this.#deps = deps
+    deps.libp2p.addEventListener('peer:discovery', (event) => this.offer(event.detail))
+  }
+
+  /** Runs until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => this.#wake(), { once: true })
+    await Promise.all([this.#dialCandidates(signal), this.#rejoin(signal)])
+  }
+
+  /** Notes a peer that was found; it is dialled in its turn, unless there is a reason not to. */
+  offer({ id, multiaddrs }: PeerInfo): void {
+    const peerId = id.toString()
+    const { libp2p, connected } = this.#deps
+    if (id.equals(libp2p.peerId) || connected(peerId)) return
+    if (this.#candidates.size >= CANDIDATES_MAX || libp2p.getConnections().length >= PEERS_WANTED) return
+    if ((this.#failed.get(peerId)?.againAt ?? 0) > performance.now()) return
+    const addresses = [...(this.#candidates.get(peerId) ?? []), ...multiaddrs]
+    this.#candidates.set(peerId, addresses.slice(0, ADDRESSES_PER_CANDIDATE_MAX))
+    this.#wake()
+  }
+
+  async #dialCandidates(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const next = this.#dialing < DIALS_AT_ONCE_MAX ? this.#candidates.entries().next().value : undefined
+      if (next === undefined) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+        continue
+      }
+      const [peerId, addresses] = next
+      this.#candidates.delete(peerId)
+      if (this.#deps.connected(peerId)) continue
+      void this.#dial({ peerId, addresses }, signal)
+      await pause(this.#timing.dialGapMs, signal)
+    }
+  }
+
+  async #dial(peer: PeerAddresses, signal: AbortSignal): Promise<void> {
+    this.#dialing += 1
+    try {
+      await this.#deps.dial(peer, AbortSignal.any([signal, AbortSignal.timeout(DIAL_TIMEOUT_MS)]))
+      this.#failed.delete(peer.peerId)
+    } catch (error) {
+      this.#deps.logger.debug({ peerId: peer.peerId, reason: reasonOf(error) }, 'a discovered peer cannot be reached')
+      this.#noteFailure(peer.peerId)
+    } finally {
+      this.#dialing -= 1
+      this.#wake()
+    }
+  }
+
+  #noteFailure(peerId: string): void {
+    const failures = (this.#failed.get(peerId)?.failures ?? 0) + 1
+    this.#failed.delete(peerId)
+    this.#failed.set(peerId, { failures, againAt: performance.now() + backoffMs(failures, AGAIN) })
+    if (this.#failed.size > FAILED_KEPT_MAX) this.#failed.delete(this.#failed.keys().next().value as string)
+  }
+
+  /** Offers the peers of earlier days, at start and for as long as there are too few of today's. */
+  async #rejoin(signal: AbortSignal): Promise<void> {
+    do {
+      if (this.#deps.libp2p.getConnections().length >= PEERS_FEW) continue
+      for (const peer of await this.#remembered()) this.offer(peer)
+    } while (await pause(this.#timing.rejoinEveryMs, signal))
+  }
+
+  /** Those reached last come first. */
+  async #remembered(): Promise<PeerInfo[]> {
+    try {
+      const peers = await this.#deps.libp2p.peerStore.all({ filters: [({ addresses }) => addresses.length > 0] })
+      const reachedAt = new Map(peers.map((peer) => [peer, timeIn(peer.metadata.get('last-dial-success'))]))
+      return peers
+        .toSorted((a, b) => reachedAt.get(b)! - reachedAt.get(a)!)
+        .slice(0, REMEMBERED_TRIED_MAX)
+        .map(({ id, addresses }) => ({ id, multiaddrs: addresses.map(({ multiaddr }) => multiaddr) }))
+    } catch (error) {
+      this.#deps.logger.warn({ reason: reasonOf(error) }, 'the peers of earlier days cannot be read')
+      return []
+    }
+  }
+}
+
+/** libp2p notes times as decimal text. */
+function timeIn(bytes: Uint8Array | undefined): number {
+  return Number(new TextDecoder().decode(bytes)) || 0
+}

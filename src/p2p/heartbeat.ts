@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto'
+import type { Connection, PeerId } from '@libp2p/interface'
+import { byteStream } from '@libp2p/utils'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Node } from './modules.ts'
+import { orAbandon, pause } from './waiting.ts'
+
+const PING_PROTOCOL = '/ipfs/ping/1.0.0'
+const PING_BYTES = 32
+const NO_LOSS = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError']
+/** Pings in a row that a connection may leave unanswered. One is nothing: a busy peer or a short loss of signal. */
+const PINGS_LOST_MAX = 3
+/** libp2p dates an address when it first hears of it and forgets it a day later, however often it is confirmed. */
+const RENEW_EVERY_MS = 60 * 60 * 1000
+
+export type HeartbeatOptions = {
+  /** Per connection. */
+  pingEveryMs: number
+  pingTimeoutMs: number
+  /** How often it is looked which connections are due. */
+  lookEveryMs: number
+}
+
+export type HeartbeatDeps = {
+  libp2p: Node
+  logger: Logger
+  noteLatency(peerId: PeerId, latencyMs: number): void
+  /** Called about every `pingEveryMs`. */
+  beat(): void
+}
+
+/**
+ * Keeps an eye on all connections, one ping at a time: measures latency, closes what has silently died (a peer that
+ * lost its network says no goodbye), and keeps the addresses of connected peers from being forgotten.
+ *
+ * Runs until the signal.
+ */
+export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDeps, signal: AbortSignal): Promise<void> {
+  /** By connection id. */
+  const pings = new Map<string, { dueAt: number; lost: number }>()
+  /** By peer id. */
+  const renewals = new Map<string, number>()
+  let nextBeatAt = 0
+
+  while (await pause(options.lookEveryMs, signal)) {
+    const connections = deps.libp2p.getConnections()
+    forgetAllBut(new Set(connections.map(({ id }) => id)), pings)
+    forgetAllBut(new Set(connections.map(({ remotePeer }) => remotePeer.toString())), renewals)
+
+    for (const connection of connections) {
+      const state = pings.get(connection.id) ?? { dueAt: 0, lost: 0 }
+      if (signal.aborted) return
+      if (connection.status !== 'open' || state.dueAt > performance.now()) continue
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(options.pingTimeoutMs)])
+      const answered = await ping(connection, deps, limit)
+      const lost = answered ? 0 : state.lost + 1
+      pings.set(connection.id, { dueAt: performance.now() + options.pingEveryMs, lost })
+      if (lost >= PINGS_LOST_MAX) {
+        deps.logger.info({ peerId: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
+        connection.abort(new Error(`${lost} pings in a row went unanswered`))
+      }
+    }
+
+    for (const peer of new Map(connections.map(({ remotePeer }) => [remotePeer.toString(), remotePeer])).values()) {
+      const renewAt = renewals.get(peer.toString())
+      if (renewAt !== undefined && renewAt <= performance.now()) await renewAddresses(deps.libp2p, peer)
+      if (renewAt === undefined || renewAt <= performance.now()) {
+        renewals.set(peer.toString(), performance.now() + RENEW_EVERY_MS)
+      }
+    }
+
+    if (nextBeatAt <= performance.now()) {
+      nextBeatAt = performance.now() + options.pingEveryMs
+      deps.beat()
+    }
+  }
+}
+
+/** Dates what is known of a connected peer's addresses to now. They must go for that first: see `RENEW_EVERY_MS`. */
+export async function renewAddresses({ peerStore }: Node, peer: PeerId): Promise<void> {
+  try {
+    const { addresses } = await peerStore.get(peer)
+    if (addresses.length === 0) return
+    await peerStore.patch(peer, { addresses: [] })
+    await peerStore.patch(peer, { addresses })
+  } catch {
+    // The peer was forgotten meanwhile.
+  }
+}
+
+/** Whether the other end is alive. */
+async function ping(connection: Connection, deps: HeartbeatDeps, signal: AbortSignal): Promise<boolean> {
+  try {
+    const opening = connection.newStream(PING_PROTOCOL, { signal, runOnLimitedConnection: true })
+    const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
+    try {
+      const bytes = byteStream(stream)
+      const sentAt = performance.now()
+      await bytes.write(randomBytes(PING_BYTES), { signal })
+      await bytes.read({ bytes: PING_BYTES, signal })
+      deps.noteLatency(connection.remotePeer, Math.round((performance.now() - sentAt) * 10) / 10)
+      await stream.close({ signal })
+    } catch (error) {
+      stream.abort(error as Error)
+      throw error
+    }
+    return true
+  } catch (error) {
+    // A refusal is an answer too; and while the DHT pings the same peer there is no stream left for another.
+    if (NO_LOSS.includes((error as Error).name)) return true
+    deps.logger.debug({ peerId: connection.remotePeer.toString(), reason: reasonOf(error) }, 'a ping was not answered')
+    return false
+  }
+}
+
+function forgetAllBut(present: ReadonlySet<string>, states: Map<string, unknown>): void {
+  for (const id of states.keys()) if (!present.has(id)) states.delete(id)
+}

@@ -1,0 +1,64 @@
+import type { Listener, Transport } from '@libp2p/interface'
+import type { Multiaddr } from '@multiformats/multiaddr'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { transportOf } from './multiaddrs.ts'
+
+/** An address this node was to listen on, and why it could not. */
+export type ListenFailure = { address: Multiaddr; error: unknown }
+
+/**
+ * Makes a transport note why it could not listen: libp2p, once told not to fail, keeps the reasons to itself.
+ */
+export function noteFailures(transport: Transport, failures: ListenFailure[]): Transport {
+  const createListener = transport.createListener.bind(transport)
+  transport.createListener = (options): Listener => {
+    const listener = createListener(options)
+    const listen = listener.listen.bind(listener)
+    listener.listen = async (address) => {
+      try {
+        await listen(address)
+      } catch (error) {
+        failures.push({ address, error })
+        throw error
+      }
+    }
+    return listener
+  }
+  return transport
+}
+
+/**
+ * Judges how listening went: TCP must listen, the rest may fail with a warning.
+ *
+ * @throws CodedError `PORT_IN_USE` or `LISTEN_FAILED`, with what to do
+ */
+export function checkListening(
+  { port, listening, failures }: { port: number; listening: readonly Multiaddr[]; failures: readonly ListenFailure[] },
+  deps: { logger: Logger },
+): void {
+  const tcp = failures.filter(({ address }) => transportOf(address) === 'tcp')
+  const taken = tcp.find(({ error }) => codeOf(error) === 'EADDRINUSE')
+  if (taken !== undefined) {
+    const fix = 'stop the program that holds it (another stoa node?) or choose another port with --port'
+    throw new CodedError('PORT_IN_USE', `TCP port ${port} is already in use; ${fix}`, { cause: taken.error })
+  }
+  if (!listening.some((address) => transportOf(address) === 'tcp')) {
+    const reasons = tcp.map(({ address, error }) => `${address}: ${reasonOf(error)}`).join('; ')
+    const fix =
+      'listen on an address of this machine (NODE_LISTEN_HOST) and on a port this user may open (--port, ≥ 1024)'
+    throw new CodedError('LISTEN_FAILED', `cannot listen on TCP port ${port}: ${reasons}; ${fix}`, {
+      cause: tcp[0]?.error,
+    })
+  }
+  for (const { address, error } of failures) {
+    const fields = { address: address.toString(), reason: reasonOf(error) }
+    // A machine without IPv6 is no news, as long as IPv4 listens.
+    if (address.getComponents()[0]?.name === 'ip6') deps.logger.debug(fields, 'not listening on this IPv6 address')
+    else deps.logger.warn(fields, 'not listening on this address; peers reach this node by the others')
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException | null)?.code
+}

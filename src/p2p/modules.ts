@@ -1,0 +1,179 @@
+import { type Identify, type IdentifyPush, identify, identifyPush } from '@libp2p/identify'
+import { type Connection, type ConnectionGater, FaultTolerance, type PeerInfo, type Transport } from '@libp2p/interface'
+import { type KadDHT, type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
+import { noise } from '@libp2p/noise'
+import { peerIdFromString } from '@libp2p/peer-id'
+import { type Ping, ping } from '@libp2p/ping'
+import { tcp } from '@libp2p/tcp'
+import { yamux } from '@libp2p/yamux'
+import type { Multiaddr } from '@multiformats/multiaddr'
+import { MemoryDatastore } from 'datastore-core/memory'
+import type { Datastore } from 'interface-datastore'
+import { createLibp2p, type Libp2p, type Libp2pInit } from 'libp2p'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { BoundedDatastore } from './bounded-datastore.ts'
+import type { Gossip } from './gossip.ts'
+import type { Identity } from './identity.ts'
+import { skipKnownProtocols } from './known-protocols.ts'
+import { type ListenFailure, noteFailures } from './listening.ts'
+import { announceable, isDialable } from './multiaddrs.ts'
+
+/** The market's own DHT, apart from the public one. */
+export const DHT_PROTOCOL = '/node/kad/1.0.0'
+
+const CONNECTIONS_MAX = 300
+/** A peer needs one or two; more are a way to use up the rest. */
+const CONNECTIONS_PER_PEER_MAX = 8
+/** Peers remembered. Beyond it the one not heard of for longest is forgotten. */
+const PEERS_KEPT_MAX = 2000
+const PEER_BYTES_MAX = 64 * 1024
+/** Records that others ask this node to keep for the DHT; kept in memory only, as they ask again. */
+const DHT_RECORDS_MAX = 1000
+const DHT_RECORD_BYTES_MAX = 4 * 1024
+
+const HOUR_MS = 60 * 60 * 1000
+const DAY_MS = 24 * HOUR_MS
+
+type Services = {
+  identify: Identify
+  identifyPush: IdentifyPush
+  ping: Ping
+  dht: KadDHT
+  pubsub: object
+  inside: Inside
+}
+
+/** Parts of libp2p that its surface does not offer. */
+export type Inside = {
+  transportManager: {
+    dial(address: Multiaddr, options: { signal: AbortSignal }): Promise<Connection>
+    getAddrs(): Multiaddr[]
+  }
+}
+
+export type Node = Libp2p<Services>
+
+export type ModulesOptions = {
+  port: number
+  listenHosts: readonly string[]
+  announce: readonly Multiaddr[]
+  mdns: boolean
+  version: string
+}
+
+export type ModulesDeps = {
+  identity: Identity
+  datastore: Datastore
+  gossip: Gossip
+  logger: Logger
+  /** Told of each peer that answers on the local network, every time it does. */
+  found: (peer: PeerInfo) => void
+}
+
+/** Which libp2p modules this node runs, and how. Nothing listens yet. `listenFailures` fills while it starts. */
+export async function createModules(
+  options: ModulesOptions,
+  deps: ModulesDeps,
+): Promise<{ libp2p: Node; listenFailures: ListenFailure[] }> {
+  const listenFailures: ListenFailure[] = []
+  const noted =
+    <C>(create: (components: C) => Transport) =>
+    (components: C) =>
+      noteFailures(create(components), listenFailures)
+  const quic = await loadQuic(deps.logger)
+  const pinned = [`/peers/${peerIdFromString(deps.identity.peerId).toCID()}`]
+
+  const libp2p: Node = await createLibp2p<Services>({
+    start: false,
+    privateKey: deps.identity.privateKey,
+    nodeInfo: { name: 'stoa', version: options.version, userAgent: `stoa/${options.version}` },
+    datastore: new BoundedDatastore(deps.datastore, {
+      entriesMax: PEERS_KEPT_MAX,
+      valueBytesMax: PEER_BYTES_MAX,
+      pinned,
+    }),
+    peerStore: { maxPeerAge: 30 * DAY_MS, maxAddressAge: DAY_MS },
+    addresses: {
+      listen: listenAddresses(options, quic !== undefined),
+      // Added, not instead: what this node finds out by itself stays announced.
+      appendAnnounce: options.announce.map(String),
+      announceFilter: announceable,
+    },
+    transports: quic === undefined ? [noted(tcp())] : [noted(tcp()), noted(quic())],
+    connectionEncrypters: [noise()],
+    streamMuxers: [yamux()],
+    // A failed listener must not stop the node by itself: `checkListening` judges.
+    transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
+    connectionManager: {
+      maxConnections: CONNECTIONS_MAX,
+      maxIncomingPendingConnections: 50,
+      // Per second and address. Nodes behind one NAT, and all of a local demo, share one.
+      inboundConnectionThreshold: 32,
+      maxPeerAddrsToDial: 16,
+      dialTimeout: 10_000,
+      addressDialTimeout: 4_000,
+    },
+    // It aborts a healthy connection with all its streams after one slow ping; `heartbeat.ts` stands in.
+    connectionMonitor: { enabled: false },
+    connectionGater: gater((peerId) => libp2p.getConnections(peerIdFromString(peerId)).length),
+    peerDiscovery: options.mdns ? [await loadMdns(deps.found)] : [],
+    services: {
+      identify: identify(),
+      identifyPush: identifyPush(),
+      // The DHT pings too, and so do others.
+      ping: ping({ maxInboundStreams: 4, maxOutboundStreams: 4 }),
+      dht: (components) => createDht(components),
+      pubsub: deps.gossip.module(),
+      inside: ({ transportManager }) => ({ transportManager }),
+    },
+  })
+  skipKnownProtocols(libp2p.peerStore)
+  return { libp2p, listenFailures }
+}
+
+/** TCP and QUIC on the same port number of each host. */
+function listenAddresses({ port, listenHosts }: ModulesOptions, withQuic: boolean): string[] {
+  return listenHosts.flatMap((host) => {
+    const base = `/${host.includes(':') ? 'ip6' : 'ip4'}/${host}`
+    return [`${base}/tcp/${port}`, ...(withQuic ? [`${base}/udp/${port}/quic-v1`] : [])]
+  })
+}
+
+function gater(connectionsWith: (peerId: string) => number): ConnectionGater {
+  return {
+    // What others say a peer's addresses are may name anything that a transport takes, unix sockets included.
+    denyDialMultiaddr: (address) => !isDialable(address),
+    filterMultiaddrForPeer: (_peer, address) => isDialable(address),
+    denyInboundUpgradedConnection: (peer) => connectionsWith(peer.toString()) >= CONNECTIONS_PER_PEER_MAX,
+  }
+}
+
+/** A server also on private networks, which libp2p's own default never makes one. */
+function createDht(components: KadDHTComponents): KadDHT {
+  const records = new BoundedDatastore(new MemoryDatastore(), {
+    entriesMax: DHT_RECORDS_MAX,
+    valueBytesMax: DHT_RECORD_BYTES_MAX,
+  })
+  const own: KadDHTComponents = Object.create(components, { datastore: { value: records } })
+  return kadDHT({ protocol: DHT_PROTOCOL, clientMode: false, peerInfoMapper: passthroughMapper })(own)
+}
+
+/** QUIC is native code, built for the common platforms only; elsewhere the node works over TCP. */
+async function loadQuic(logger: Logger): Promise<typeof import('@chainsafe/libp2p-quic').quic | undefined> {
+  try {
+    return (await import('@chainsafe/libp2p-quic')).quic
+  } catch (error) {
+    logger.warn({ reason: reasonOf(error) }, 'QUIC is not available on this platform; peers are reached over TCP only')
+    return undefined
+  }
+}
+
+async function loadMdns(found: (peer: PeerInfo) => void): Promise<NonNullable<Libp2pInit['peerDiscovery']>[number]> {
+  const { mdns } = await import('@libp2p/mdns')
+  return (components) => {
+    const discovery = mdns()(components)
+    discovery.addEventListener('peer', (event) => found(event.detail))
+    return discovery
+  }
+}

@@ -1,0 +1,98 @@
+import { multiaddr } from '@multiformats/multiaddr'
+import { expect, test } from 'vitest'
+import { addressesOf, announceable, bestFirst, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
+
+const own = '12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN'
+const other = '12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5'
+const third = '12D3KooWHoSyTgntm77sXShoeX9uNkqKNMhHxKtskaHqnA54SrSG'
+
+test('bootstrap addresses are grouped by peer, and this node’s own are left out', () => {
+  const peers = parseBootstrap(
+    [
+      `/ip4/203.0.113.1/tcp/4001/p2p/${other}`,
+      `/dns4/boot.example/udp/4001/quic-v1/p2p/${other}`,
+      `/ip4/203.0.113.9/tcp/4001/p2p/${own}`,
+      `/dnsaddr/boot.example/p2p/${third}`,
+    ],
+    own,
+  )
+  expect(peers.map(({ peerId, addresses }) => [peerId, addresses.length])).toEqual([
+    [other, 2],
+    [third, 1],
+  ])
+})
+
+test.each([
+  ['an empty text', ''],
+  ['no multiaddr', '203.0.113.1:4001'],
+  ['a URL', 'https://boot.example'],
+  ['no peer id', '/ip4/203.0.113.1/tcp/4001'],
+  ['a broken peer id', '/ip4/203.0.113.1/tcp/4001/p2p/12D3KooW'],
+  ['a transport that is not spoken here', `/ip4/203.0.113.1/tcp/4001/ws/p2p/${other}`],
+  ['no port', `/ip4/203.0.113.1/p2p/${other}`],
+  ['port 0', `/ip4/203.0.113.1/tcp/0/p2p/${other}`],
+  ['the wildcard host', `/ip4/0.0.0.0/tcp/4001/p2p/${other}`],
+  ['a port that is none', `/ip4/203.0.113.1/tcp/70000/p2p/${other}`],
+  ['a relayed address', `/ip4/203.0.113.1/tcp/4001/p2p/${other}/p2p-circuit/p2p/${third}`],
+])('a bootstrap address with %s is refused, named, with the form expected', (_what, text) => {
+  expect(() => parseBootstrap([text], own)).toThrow(
+    expect.objectContaining({
+      code: 'BAD_MULTIADDR',
+      message: expect.stringMatching(new RegExp(`bootstrap address "${RegExp.escape(text)}".*/p2p/<peer id>`)),
+    }),
+  )
+})
+
+test('announced addresses lose this node’s own peer id', () => {
+  const parsed = parseAnnounce(['/ip4/203.0.113.1/tcp/4001', `/ip4/203.0.113.1/udp/4001/quic-v1/p2p/${own}`], own)
+  expect(parsed.map(String)).toEqual(['/ip4/203.0.113.1/tcp/4001', '/ip4/203.0.113.1/udp/4001/quic-v1'])
+})
+
+test.each([
+  ['another peer’s id', `/ip4/203.0.113.1/tcp/4001/p2p/${other}`],
+  ['no port', '/ip4/203.0.113.1'],
+  ['the wildcard host', '/ip6/::/tcp/4001'],
+  ['nothing of an address', 'here'],
+])('an announced address with %s is refused', (_what, text) => {
+  expect(() => parseAnnounce([text], own)).toThrow(
+    expect.objectContaining({ code: 'BAD_MULTIADDR', message: expect.stringContaining(text) }),
+  )
+})
+
+test('T8: a very long address is not repeated whole in the error', () => {
+  expect(() => parseBootstrap(['x'.repeat(100_000)], own)).toThrow(
+    expect.objectContaining({ message: expect.stringMatching(/^.{0,400}$/) }),
+  )
+})
+
+test('T3: of a listing’s addresses only those that can be the seller’s are dialled', () => {
+  const addresses = addressesOf(other, [
+    '/ip4/203.0.113.1/tcp/4001',
+    `/ip4/203.0.113.1/tcp/4001/p2p/${other}`,
+    `/ip4/203.0.113.2/tcp/4001/p2p/${third}`,
+    '/unix/%2Fvar%2Frun%2Fdocker.sock',
+    '/ip4/203.0.113.3/tcp/0',
+    '/ip4/0.0.0.0/tcp/4001',
+    `/ip4/203.0.113.4/tcp/4001/p2p/${third}/p2p-circuit`,
+    '/ip4/203.0.113.5/tcp/443/tls/ws',
+    'garbage',
+  ])
+  expect(addresses.map(String)).toEqual([`/ip4/203.0.113.1/tcp/4001/p2p/${other}`])
+})
+
+test('public addresses come before private, private before loopback ones, TCP before QUIC', () => {
+  const order = [
+    '/dns4/seller.example/tcp/4001',
+    '/ip4/9.9.9.9/udp/4001/quic-v1',
+    '/ip4/192.168.1.7/tcp/4001',
+    '/ip4/192.168.1.7/udp/4001/quic-v1',
+    '/ip4/127.0.0.1/tcp/4001',
+    '/ip6/::1/udp/4001/quic-v1',
+  ]
+  expect(bestFirst(order.toReversed().map((text) => multiaddr(text))).map(String)).toEqual(order)
+})
+
+test('link-local addresses are not announced', () => {
+  const addresses = ['/ip6/fe80::1/udp/4001/quic-v1', '/ip4/169.254.1.1/tcp/4001', '/ip4/192.168.1.7/tcp/4001']
+  expect(announceable(addresses.map((text) => multiaddr(text))).map(String)).toEqual(['/ip4/192.168.1.7/tcp/4001'])
+})

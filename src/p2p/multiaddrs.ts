@@ -1,0 +1,128 @@
+import { peerIdFromString } from '@libp2p/peer-id'
+import { isLinkLocal, isLoopback, isPrivate } from '@libp2p/utils'
+import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+
+/** A peer and where it can be dialled. */
+export type PeerAddresses = { peerId: string; addresses: Multiaddr[] }
+
+const HOSTS = ['ip4', 'ip6', 'dns', 'dns4', 'dns6']
+const BOOTSTRAP_FORM = '/ip4/<ip>/tcp/<port>/p2p/<peer id>'
+const ANNOUNCE_FORM = '/ip4/<ip>/tcp/<port> or /ip4/<ip>/udp/<port>/quic-v1'
+
+/**
+ * The peers to join the network by, their addresses grouped; this node's own are left out, so that all nodes may share
+ * one list.
+ *
+ * @throws CodedError `BAD_MULTIADDR` naming the first address that cannot be used, and the form expected
+ */
+export function parseBootstrap(texts: readonly string[], ownPeerId: string): PeerAddresses[] {
+  const peers = new Map<string, Multiaddr[]>()
+  for (const text of texts) {
+    const address = parse(text, 'bootstrap', BOOTSTRAP_FORM)
+    const peerId = peerIdIn(address)
+    const dnsaddr = address.getComponents()[0]?.name === 'dnsaddr'
+    if (peerId === undefined || !(dnsaddr || isDialable(address))) throw bad(text, 'bootstrap', BOOTSTRAP_FORM)
+    if (peerId === ownPeerId) continue
+    peers.set(peerId, [...(peers.get(peerId) ?? []), address])
+  }
+  return Array.from(peers, ([peerId, addresses]) => ({ peerId, addresses }))
+}
+
+/**
+ * The addresses the operator says this node can be reached at, without `/p2p/`.
+ *
+ * @throws CodedError `BAD_MULTIADDR`
+ */
+export function parseAnnounce(texts: readonly string[], ownPeerId: string): Multiaddr[] {
+  return texts.map((text) => {
+    const address = parse(text, 'announce', ANNOUNCE_FORM)
+    const peerId = peerIdIn(address)
+    const others = address.getComponents().some((part) => part.name === 'p2p') && peerId !== ownPeerId
+    if (others || !isDialable(address)) throw bad(text, 'announce', ANNOUNCE_FORM)
+    return withoutPeerId(address)
+  })
+}
+
+/**
+ * What of `texts` this node can dial to reach the peer, each ending in its `/p2p/`, best first. Others wrote the texts:
+ * whatever cannot be read, or is another peer's, is left out.
+ */
+export function addressesOf(peerId: string, texts: readonly (string | Multiaddr)[]): Multiaddr[] {
+  const addresses = new Map<string, Multiaddr>()
+  for (const text of texts) {
+    const address = tryParse(text)
+    if (address === undefined || !isDialable(address)) continue
+    const named = peerIdIn(address)
+    if (named !== undefined && named !== peerId) continue
+    const full = named === undefined ? address.encapsulate(`/p2p/${peerId}`) : address
+    addresses.set(full.toString(), full)
+  }
+  return bestFirst([...addresses.values()])
+}
+
+/** Which transport of this node dials the address; undefined for all others (relayed, unix sockets, web transports …). */
+export function transportOf(address: Multiaddr): 'tcp' | 'quic' | undefined {
+  const parts = address.getComponents()
+  const names = parts.map((part) => part.name)
+  if (names.at(-1) === 'p2p') names.pop()
+  if (!HOSTS.includes(names[0] ?? '')) return undefined
+  const rest = names.slice(1).join('/')
+  return rest === 'tcp' ? 'tcp' : rest === 'udp/quic-v1' ? 'quic' : undefined
+}
+
+/** Whether dialling the address can lead anywhere: a transport of ours, a port, and a host that is one. */
+export function isDialable(address: Multiaddr): boolean {
+  if (transportOf(address) === undefined) return false
+  const [host, port] = address.getComponents()
+  return Number(port?.value) > 0 && host?.value !== '0.0.0.0' && host?.value !== '::'
+}
+
+/** Public before private before loopback addresses; TCP before QUIC among equals, as it carries more. */
+export function bestFirst(addresses: readonly Multiaddr[]): Multiaddr[] {
+  const rank = (address: Multiaddr) =>
+    (isLoopback(address) ? 4 : isPrivate(address) ? 2 : 0) + (transportOf(address) === 'tcp' ? 0 : 1)
+  return addresses.toSorted((a, b) => rank(a) - rank(b))
+}
+
+/** Addresses worth telling others: link-local ones need an interface name that means nothing elsewhere. */
+export function announceable(addresses: readonly Multiaddr[]): Multiaddr[] {
+  return addresses.filter((address) => !isLinkLocal(address))
+}
+
+function parse(text: string, kind: string, form: string): Multiaddr {
+  try {
+    return multiaddr(text)
+  } catch (error) {
+    throw bad(text, kind, form, error)
+  }
+}
+
+function tryParse(text: string | Multiaddr): Multiaddr | undefined {
+  try {
+    return typeof text === 'string' ? multiaddr(text) : text
+  } catch {
+    return undefined
+  }
+}
+
+/** The peer id an address ends in, if it does and it is one. */
+function peerIdIn(address: Multiaddr): string | undefined {
+  const last = address.getComponents().at(-1)
+  if (last?.name !== 'p2p' || last.value === undefined) return undefined
+  try {
+    return peerIdFromString(last.value).toString()
+  } catch {
+    return undefined
+  }
+}
+
+function withoutPeerId(address: Multiaddr): Multiaddr {
+  return multiaddr(address.getComponents().filter((part) => part.name !== 'p2p'))
+}
+
+function bad(text: string, kind: string, form: string, cause?: unknown): CodedError<'BAD_MULTIADDR'> {
+  const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
+  const why = cause === undefined ? '' : ` (${reasonOf(cause)})`
+  return new CodedError('BAD_MULTIADDR', `${kind} address "${shown}" cannot be used${why}; expected ${form}`, { cause })
+}

@@ -1,0 +1,141 @@
+import type { Pool } from 'undici'
+import { reasonOf } from '../lib/errors.ts'
+import { SettleAnswer, SupportedAnswer } from '../schema/facilitator.ts'
+import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import { Hash32, type Hex } from '../schema/primitives.ts'
+import { assetOf } from './assets.ts'
+
+/**
+ * What one attempt at settlement has come to.
+ *
+ * `refused` is final. `unclear` may have reached the chain or not: the chain knows, or another attempt finds out.
+ */
+export type SettleOutcome =
+  | { kind: 'settled'; txHash: Hex }
+  | { kind: 'refused'; reason: string }
+  | { kind: 'unclear'; reason: string }
+
+/** Client of an x402 v2 facilitator (D34). Never throws for what the facilitator does. */
+export interface Facilitator {
+  settle(signed: SignedAuthorization, requirements: PaymentRequirements, signal: AbortSignal): Promise<SettleOutcome>
+  /** Whether it settles `exact` payments on a network. Throws what went wrong. */
+  supports(network: string, signal: AbortSignal): Promise<boolean>
+  close(): Promise<void>
+}
+
+const CONNECTIONS_MAX = 64
+const ANSWER_BYTES_MAX = 64 * 1024
+const REASON_CHARS_MAX = 200
+
+/**
+ * Reasons after which the same authorization can never settle. Everything else is tried again.
+ *
+ * The strings are those of the reference facilitator and of the specification it grew from; both are in use.
+ */
+const FINAL_REASONS = new Set([
+  'invalid_exact_evm_recipient_mismatch',
+  'invalid_exact_evm_payload_recipient_mismatch',
+  'invalid_exact_evm_signature',
+  'invalid_exact_evm_payload_signature',
+  'invalid_exact_evm_failed_to_parse_signature',
+  'invalid_exact_evm_payload_authorization_value_mismatch',
+  'invalid_exact_evm_authorization_value',
+  'invalid_exact_evm_payload_authorization_valid_before',
+  'invalid_exact_evm_token_name_mismatch',
+  'invalid_exact_evm_token_version_mismatch',
+  'invalid_exact_evm_eip3009_not_supported',
+  'invalid_exact_evm_insufficient_balance',
+  'asset_not_deployed_contract',
+  'insufficient_funds',
+  'unsupported_scheme',
+])
+
+export function createFacilitator(options: { url: string }): Facilitator {
+  const { origin, pathname } = new URL(options.url)
+  const base = pathname.replace(/\/$/, '')
+  let pool: Promise<Pool> | undefined
+  // undici costs a tenth of a second to load: a node that never settles never pays it.
+  const connect = () => {
+    pool ??= import('undici').then(({ Pool }) => new Pool(origin, { connections: CONNECTIONS_MAX, pipelining: 1 }))
+    return pool
+  }
+
+  async function call(method: 'GET' | 'POST', path: string, body: string | null, signal: AbortSignal) {
+    const answer = await (await connect()).request({
+      method,
+      path: base + path,
+      body,
+      signal,
+      headers: body === null ? {} : { 'content-type': 'application/json' },
+    })
+    const chunks: Buffer[] = []
+    let length = 0
+    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      length += chunk.length
+      if (length > ANSWER_BYTES_MAX)
+        throw new Error(`the facilitator's answer is longer than ${ANSWER_BYTES_MAX} bytes`)
+      chunks.push(chunk)
+    }
+    return { status: answer.statusCode, text: Buffer.concat(chunks).toString('utf8') }
+  }
+
+  return {
+    async settle(signed, requirements, signal) {
+      try {
+        return outcomeOf(await call('POST', '/settle', settleBody(signed, requirements), signal))
+      } catch (error) {
+        return { kind: 'unclear', reason: short(`no answer from the facilitator: ${reasonOf(error)}`) }
+      }
+    },
+    async supports(network, signal) {
+      const { status, text } = await call('GET', '/supported', null, signal)
+      if (status !== 200) throw new Error(`the facilitator answered GET /supported with ${status}`)
+      const { kinds } = SupportedAnswer.parse(JSON.parse(text))
+      return kinds.some((kind) => kind.x402Version === 2 && kind.scheme === 'exact' && kind.network === network)
+    },
+    async close() {
+      await (await pool)?.destroy()
+    },
+  }
+}
+
+function settleBody(signed: SignedAuthorization, requirements: PaymentRequirements): string {
+  const { name, version } = assetOf(requirements.network)!
+  const accepted = { ...PaymentRequirements.encode(requirements), extra: { name, version } }
+  return JSON.stringify({
+    x402Version: 2,
+    paymentPayload: { x402Version: 2, accepted, payload: SignedAuthorization.encode(signed) },
+    paymentRequirements: accepted,
+  })
+}
+
+/** Some facilitators answer a refusal with 200, others with 4xx: the body decides, where it can be read. */
+function outcomeOf({ status, text }: { status: number; text: string }): SettleOutcome {
+  const answer = parseAnswer(text)
+  if (answer === undefined) {
+    return { kind: 'unclear', reason: `the facilitator answered ${status} with something that is no settlement answer` }
+  }
+  if (answer.success) {
+    const hash = Hash32.safeParse(answer.transaction)
+    if (hash.success && status < 300) return { kind: 'settled', txHash: hash.data.toLowerCase() as Hex }
+    return { kind: 'unclear', reason: `the facilitator answered ${status} with success but without a transaction hash` }
+  }
+  const reason = answer.errorReason ?? 'no reason given'
+  return FINAL_REASONS.has(reason)
+    ? { kind: 'refused', reason: short(`the facilitator refuses: ${reason}`) }
+    : { kind: 'unclear', reason: short(`the facilitator could not settle: ${reason}`) }
+}
+
+function parseAnswer(text: string): SettleAnswer | undefined {
+  try {
+    return SettleAnswer.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}
+
+/** Reasons come from outside and go to logs and to the operator: bounded, one line. */
+function short(reason: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
+  return reason.replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, REASON_CHARS_MAX)
+}

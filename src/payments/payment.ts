@@ -1,0 +1,117 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { SETTLEMENT_MARGIN_SECONDS } from './verify.ts'
+
+export const SETTLEMENT_ATTEMPTS_MAX = 5
+/** How long one attempt may take before its outcome is unclear. */
+export const ATTEMPT_TIMEOUT_MS = 30_000
+const BACKOFF_BASE_MS = 1_000
+/** The facilitator's word is looked up on chain this long after it was given: RPC nodes lag behind. */
+const CONFIRM_DELAY_MS = 2_000
+/** Between two looks at the chain when all attempts are spent and the outcome is still unclear. */
+const RECONCILE_INTERVAL_MS = 60_000
+/** How long after an authorization has expired its outcome is still looked for where the chain cannot be asked. */
+const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
+
+/**
+ * A payment the seller has accepted, from its claim to its end.
+ *
+ *   authorized ──executed()──▶ owed ──settled()──▶ settled
+ *       │                       │ ▲
+ *       │                       └─┘ attemptStarted(), accepted(), attemptFailed(): at most 5 attempts in all
+ *    voided()                   └──attemptFailed(), refused()──▶ unsettled
+ *       ▼
+ *     voided
+ *
+ * `settled`, `voided` and `unsettled` are final. Each transition takes only the states it may leave; time, chance and
+ * counts are arguments.
+ */
+export type Payment = Authorized | Owed | Settled | Voided | Unsettled
+
+/** Verified, nonce claimed; the agent is running. After a restart these are voided. */
+export type Authorized = { state: 'authorized'; id: Hex }
+/** The agent has delivered; settlement is under way. Survives a restart. */
+export type Owed = {
+  state: 'owed'
+  id: Hex
+  attempts: number
+  nextAttemptAt: UnixMs
+  /** An attempt may have reached the chain although nobody said so: ask the chain before trying or giving up. */
+  unclear: boolean
+  /** The transaction the facilitator named; the chain has yet to show it. */
+  txHash?: Hex | undefined
+  error?: string | undefined
+}
+export type Settled = { state: 'settled'; id: Hex; txHash: Hex | undefined; settledAt: UnixMs }
+/** The agent failed: the authorization is never submitted, the buyer is not charged. */
+export type Voided = { state: 'voided'; id: Hex; error: string }
+/** The work was done and was not paid for. */
+export type Unsettled = { state: 'unsettled'; id: Hex; attempts: number; error: string }
+
+/** The agent has delivered. The first attempt follows at once and is counted already, so that a crash cannot hide it. */
+export function executed(payment: Authorized, now: UnixMs): Owed {
+  return { state: 'owed', id: payment.id, attempts: 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
+}
+
+export function voided(payment: Authorized, error: string): Voided {
+  return { state: 'voided', id: payment.id, error }
+}
+
+/** Counts an attempt before it is made. */
+export function attemptStarted(payment: Owed, now: UnixMs): Owed {
+  return { ...payment, attempts: payment.attempts + 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
+}
+
+/** The facilitator says it has settled; the chain is asked a little later. */
+export function accepted(payment: Owed, txHash: Hex, now: UnixMs): Owed {
+  return { ...payment, txHash, unclear: true, nextAttemptAt: now + CONFIRM_DELAY_MS, error: undefined }
+}
+
+export function settled(payment: Owed, txHash: Hex | undefined, now: UnixMs): Settled {
+  return { state: 'settled', id: payment.id, txHash, settledAt: now }
+}
+
+/** The facilitator or the chain says that it can never be settled. */
+export function refused(payment: Owed, error: string): Unsettled {
+  return { state: 'unsettled', id: payment.id, attempts: payment.attempts, error }
+}
+
+/**
+ * An attempt ended without settlement. What follows depends on time and on whether the chain may know more.
+ *
+ * `chance` is in [0, 1): the jitter of the back-off.
+ */
+export function attemptFailed(
+  payment: Owed,
+  failure: { error: string; unclear: boolean },
+  at: { now: UnixMs; validBeforeMs: UnixMs; chance: number },
+): Owed | Unsettled {
+  const { error, unclear } = failure
+  const next: Owed = {
+    ...payment,
+    error,
+    unclear,
+    txHash: undefined,
+    nextAttemptAt: at.now + backoffMs(payment.attempts, at.chance),
+  }
+  if (canAttempt(next, { now: next.nextAttemptAt, validBeforeMs: at.validBeforeMs })) return next
+  return unclear ? waiting(next, at) : refused(next, error)
+}
+
+/** Nothing is left to try, and the chain cannot say yet whether it was paid. Gives up when it never will. */
+export function waiting(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs }): Owed | Unsettled {
+  if (at.now > at.validBeforeMs + RECONCILE_LIMIT_MS) {
+    return refused(payment, `outcome unknown, the chain could not be asked: ${payment.error ?? 'no answer'}`)
+  }
+  return { ...payment, nextAttemptAt: at.now + RECONCILE_INTERVAL_MS }
+}
+
+/** Whether another attempt may be made: fewer than 5 so far, and time for it to reach the chain. */
+export function canAttempt(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs }): boolean {
+  return payment.attempts < SETTLEMENT_ATTEMPTS_MAX && at.now + SETTLEMENT_MARGIN_SECONDS * 1000 < at.validBeforeMs
+}
+
+/** 1 s, 2 s, 4 s, 8 s after the first to fourth attempt, 20 % more or less by `chance`. */
+export function backoffMs(attempts: number, chance: number): number {
+  return Math.round(BACKOFF_BASE_MS * 2 ** (attempts - 1) * (0.8 + 0.4 * chance))
+}

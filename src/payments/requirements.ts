@@ -1,0 +1,39 @@
+import type { PaymentRequirements } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { type Asset, sameAddress } from './assets.ts'
+
+/** Seconds beyond the agent's own time limit that settlement may take (D28). */
+const SETTLEMENT_SECONDS = 120
+
+/** What a seller asks for one run of an agent. */
+export function requirementsOf(
+  agent: { amount: bigint; timeoutMs: number },
+  asset: Asset,
+  payTo: Hex,
+): PaymentRequirements {
+  return {
+    scheme: 'exact',
+    network: asset.network,
+    amount: agent.amount,
+    asset: asset.address,
+    payTo,
+    maxTimeoutSeconds: Math.ceil(agent.timeoutMs / 1000) + SETTLEMENT_SECONDS,
+  }
+}
+
+/** What the buyer has agreed to, from the seller's signed listing. */
+export type ListedTerms = { amount: bigint; network: string; asset: string; payTo: string }
+
+/**
+ * Compares what a seller asks with what it has listed (D33): the first difference, in words, or undefined.
+ *
+ * The guard against blind signing (T2): whatever differs is never signed.
+ */
+export function differenceFromListing(asked: PaymentRequirements, listed: ListedTerms): string | undefined {
+  if (asked.amount !== listed.amount) return `asks for ${asked.amount} atomic units, its listing says ${listed.amount}`
+  if (asked.network !== listed.network)
+    return `asks for payment on ${asked.network}, its listing says ${listed.network}`
+  if (!sameAddress(asked.asset, listed.asset)) return `asks for asset ${asked.asset}, its listing says ${listed.asset}`
+  if (!sameAddress(asked.payTo, listed.payTo)) return `asks to pay ${asked.payTo}, its listing says ${listed.payTo}`
+  return undefined
+}

@@ -1,0 +1,290 @@
+import type { AuthorizationUse } from '../chain/chain.ts'
+import type { Clock } from '../lib/clock.ts'
+import { reasonOf } from '../lib/errors.ts'
+import { faultPoint } from '../lib/fault-point.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { NewExchange } from '../store/exchanges.ts'
+import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
+import { sameAddress } from './assets.ts'
+import type { Facilitator, SettleOutcome } from './facilitator.ts'
+import {
+  ATTEMPT_TIMEOUT_MS,
+  accepted,
+  attemptFailed,
+  attemptStarted,
+  canAttempt,
+  executed,
+  type Owed,
+  type Payment,
+  refused,
+  settled,
+  voided,
+  waiting,
+} from './payment.ts'
+
+/** How long the answer to a buyer waits for the first attempt (D31). */
+const FIRST_ATTEMPT_WAIT_MS = 10_000
+const CONCURRENT_MAX = 16
+const TICK_MAX_MS = 60_000
+
+export type SettlerDeps = {
+  clock: Clock
+  logger: Logger
+  payments: Payments
+  /** Undefined: none is configured, payments stay owed. */
+  facilitator: Facilitator | undefined
+  /** Undefined: no RPC is configured, the facilitator's word is all there is. */
+  authorizationUse?: ((asset: Hex, from: Hex, nonce: Hex) => Promise<AuthorizationUse>) | undefined
+  /** A number in [0, 1) for the jitter of the back-off. */
+  chance(): number
+}
+
+/**
+ * Takes every accepted payment to its end: claim, void, or settlement through the facilitator (D31, D34).
+ *
+ * The outbox is the store: what is owed is found there by its due time, after a restart as before it. An outcome that is
+ * unclear is looked up on chain before it is tried again or given up.
+ */
+export class Settler implements Service {
+  readonly name = 'settler'
+  readonly #deps: SettlerDeps
+  readonly #firstAttemptWaitMs: number
+  readonly #attemptTimeoutMs: number
+  readonly #busy = new Map<Hex, Promise<void>>()
+  readonly #attempts = new Set<AbortController>()
+  #stopping = false
+  #timer: NodeJS.Timeout | undefined
+  #timerAt = 0
+
+  constructor(options: { firstAttemptWaitMs?: number; attemptTimeoutMs?: number }, deps: SettlerDeps) {
+    this.#deps = deps
+    this.#firstAttemptWaitMs = options.firstAttemptWaitMs ?? FIRST_ATTEMPT_WAIT_MS
+    this.#attemptTimeoutMs = options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS
+  }
+
+  async start(): Promise<void> {
+    const { payments, clock, logger } = this.#deps
+    const lost = await payments.voidRunning(
+      'the node stopped while the agent ran; the buyer was not charged',
+      clock.now(),
+    )
+    if (lost > 0) logger.warn({ payments: lost }, 'voided payments whose run was interrupted')
+    this.#schedule(0)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true
+    clearTimeout(this.#timer)
+    for (const attempt of this.#attempts) attempt.abort(new Error('the node is stopping'))
+    await Promise.allSettled(this.#busy.values())
+  }
+
+  /** Stores a verified payment before its agent runs. False when its nonce or its challenge was used before. */
+  claim(claim: Claim): Promise<boolean> {
+    return this.#deps.payments.claim(claim, this.#deps.clock.now())
+  }
+
+  /** The agent failed: the payment ends here, and nobody is charged. */
+  async void(id: Hex, reason: string, exchange: NewExchange): Promise<void> {
+    const now = this.#deps.clock.now()
+    await this.#deps.payments.deliver(voided({ state: 'authorized', id }, reason), exchange, now)
+  }
+
+  /**
+   * Stores the result and that it is owed for, then makes the first attempt at settlement.
+   *
+   * @returns the transaction hash, or undefined while it is pending
+   */
+  async deliver(claim: Claim, exchange: NewExchange): Promise<Hex | undefined> {
+    const { clock, payments } = this.#deps
+    const owed = executed({ state: 'authorized', id: claim.id }, clock.now())
+    await payments.deliver(owed, exchange, clock.now())
+    faultPoint('seller:owed')
+    return this.#firstAttempt(claim, owed)
+  }
+
+  /** Settles before the agent runs (`--settle-first`): the hash once the facilitator has said so, else undefined. */
+  async settleFirst(claim: Claim): Promise<Hex | undefined> {
+    const { clock, payments } = this.#deps
+    const owed = executed({ state: 'authorized', id: claim.id }, clock.now())
+    await payments.save(owed, clock.now())
+    return this.#firstAttempt(claim, owed)
+  }
+
+  async #firstAttempt(claim: Claim, owed: Owed): Promise<Hex | undefined> {
+    let txHash: Hex | undefined
+    const attempt = this.#exclusive(claim.id, async () => {
+      const outcome = await this.#settle(claim)
+      faultPoint('seller:settle-answered')
+      if (outcome.kind === 'settled') txHash = outcome.txHash
+      this.#saveLater(this.#afterAttempt(claim, owed, outcome))
+    })
+    await within(this.#firstAttemptWaitMs, attempt)
+    return txHash
+  }
+
+  /** Runs `work` on a payment unless something else does; rescheduling finds it again. */
+  #exclusive(id: Hex, work: () => Promise<void>): Promise<void> {
+    const running = this.#busy.get(id)
+    if (running !== undefined) return running
+    const promise = work()
+      .catch((error: unknown) => this.#deps.logger.error({ err: error, payment_id: id }, 'settlement step failed'))
+      .finally(() => this.#busy.delete(id))
+    this.#busy.set(id, promise)
+    return promise
+  }
+
+  /** One look at the outbox: every due payment takes one step. */
+  async #sweep(): Promise<void> {
+    const due = this.#deps.payments.due(this.#deps.clock.now(), CONCURRENT_MAX)
+    await Promise.all(due.map((payment) => this.#exclusive(payment.id, () => this.#step(payment))))
+  }
+
+  async #step(payment: StoredPayment): Promise<void> {
+    let owed = owedOf(payment)
+    if (owed.unclear) {
+      const known = await this.#askChain(payment, owed)
+      if (known !== undefined) return this.#save(known)
+    }
+    const at = { now: this.#deps.clock.now(), validBeforeMs: validBeforeMs(payment) }
+    if (!canAttempt(owed, at)) {
+      const { authorizationUse } = this.#deps
+      const mayStillSettle = owed.unclear && authorizationUse !== undefined
+      return this.#save(mayStillSettle ? waiting(owed, at) : refused(owed, owed.error ?? 'not settled in time'))
+    }
+    owed = attemptStarted(owed, at.now)
+    await this.#save(owed)
+    await this.#save(this.#afterAttempt(payment, owed, await this.#settle(payment)))
+  }
+
+  /** What the chain knows of an unclear payment, as the state that follows; undefined when it must be tried again. */
+  async #askChain(payment: StoredPayment, owed: Owed): Promise<Payment | undefined> {
+    const { authorizationUse, clock, logger } = this.#deps
+    const now = clock.now()
+    if (authorizationUse === undefined) return owed.txHash === undefined ? undefined : settled(owed, owed.txHash, now)
+    const { authorization } = payment.signed
+    try {
+      const use = await authorizationUse(payment.requirements.asset, authorization.from, authorization.nonce)
+      if (use.state === 'used') return this.#afterUse(payment, owed, use)
+      if (use.state === 'cancelled') return refused(owed, 'the buyer cancelled the authorization on chain')
+    } catch (error) {
+      logger.warn({ payment_id: payment.id, reason: reasonOf(error) }, 'cannot ask the chain about a payment')
+      // The facilitator named a transaction and nobody can contradict it.
+      return owed.txHash === undefined ? undefined : settled(owed, owed.txHash, now)
+    }
+    const at = { now, validBeforeMs: validBeforeMs(payment) }
+    if (owed.txHash !== undefined) {
+      const error = `the facilitator named ${owed.txHash}, but the chain shows no such payment`
+      return attemptFailed(owed, { error, unclear: true }, { ...at, chance: this.#deps.chance() })
+    }
+    if (now > at.validBeforeMs) return refused(owed, `expired unpaid: ${owed.error ?? 'no attempt succeeded'}`)
+    return undefined
+  }
+
+  /** A used nonce pays us only if it was used on our transfer: its owner may have spent it on another. */
+  #afterUse(payment: StoredPayment, owed: Owed, use: AuthorizationUse & { state: 'used' }): Payment {
+    const now = this.#deps.clock.now()
+    if (use.txHash === undefined) {
+      if (owed.txHash !== undefined) return settled(owed, owed.txHash, now)
+      const error = 'the authorization is spent, but the RPC does not show by which transaction'
+      return waiting({ ...owed, error }, { now, validBeforeMs: validBeforeMs(payment) })
+    }
+    const { authorization } = payment.signed
+    const ours = sameAddress(use.transfer.to, authorization.to) && use.transfer.value === authorization.value
+    if (ours) return settled(owed, use.txHash, now)
+    return refused(owed, `the buyer spent this authorization's nonce on another transfer, ${use.txHash}`)
+  }
+
+  async #settle(payment: Pick<Claim, 'signed' | 'requirements'>): Promise<SettleOutcome> {
+    const { facilitator } = this.#deps
+    if (facilitator === undefined)
+      return { kind: 'unclear', reason: 'no facilitator is configured: set FACILITATOR_URL' }
+    const attempt = new AbortController()
+    const timer = setTimeout(() => attempt.abort(new Error('timed out')), this.#attemptTimeoutMs)
+    this.#attempts.add(attempt)
+    try {
+      return await facilitator.settle(payment.signed, payment.requirements, attempt.signal)
+    } finally {
+      clearTimeout(timer)
+      this.#attempts.delete(attempt)
+    }
+  }
+
+  #afterAttempt(payment: Pick<Claim, 'id' | 'signed'>, owed: Owed, outcome: SettleOutcome): Payment {
+    const { clock, logger, authorizationUse, chance } = this.#deps
+    const now = clock.now()
+    if (outcome.kind === 'settled') {
+      return authorizationUse === undefined ? settled(owed, outcome.txHash, now) : accepted(owed, outcome.txHash, now)
+    }
+    logger.warn({ payment_id: payment.id, attempt: owed.attempts, reason: outcome.reason }, 'settlement attempt failed')
+    if (outcome.kind === 'refused') return refused(owed, outcome.reason)
+    const failure = { error: outcome.reason, unclear: authorizationUse !== undefined }
+    return attemptFailed(owed, failure, { now, validBeforeMs: validBeforeMs(payment), chance: chance() })
+  }
+
+  async #save(payment: Payment): Promise<void> {
+    await this.#deps.payments.save(payment, this.#deps.clock.now())
+    if (payment.state === 'settled') faultPoint('seller:settled')
+    if (payment.state === 'unsettled') {
+      this.#deps.logger.error({ payment_id: payment.id, reason: payment.error }, 'a payment could not be settled')
+    }
+    if (payment.state === 'owed') this.#schedule(payment.nextAttemptAt - this.#deps.clock.now())
+  }
+
+  /** Saves without making anyone wait: should it be lost, the row is still owed and the chain is asked again. */
+  #saveLater(payment: Payment): void {
+    this.#save(payment).catch((error: unknown) => {
+      this.#deps.logger.error({ err: error, payment_id: payment.id }, 'could not store the state of a payment')
+    })
+  }
+
+  #schedule(inMs: number): void {
+    if (this.#stopping) return
+    const at = Math.max(0, Math.min(inMs, TICK_MAX_MS))
+    if (this.#timer !== undefined && this.#timerAt <= performance.now() + at) return
+    clearTimeout(this.#timer)
+    this.#timerAt = performance.now() + at
+    this.#timer = setTimeout(() => void this.#tick(), at)
+    this.#timer.unref()
+  }
+
+  async #tick(): Promise<void> {
+    this.#timer = undefined
+    try {
+      await this.#sweep()
+    } catch (error) {
+      this.#deps.logger.error({ err: error }, 'the outbox could not be read')
+    }
+    const next = this.#deps.payments.nextDueAt()
+    this.#schedule(next === undefined ? TICK_MAX_MS : next - this.#deps.clock.now())
+  }
+}
+
+/** Waits for work, but not longer than `ms`; the work goes on. */
+function within(ms: number, work: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    void work.finally(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
+function owedOf(payment: StoredPayment): Owed {
+  return {
+    state: 'owed',
+    id: payment.id,
+    attempts: payment.attempts,
+    nextAttemptAt: payment.nextAttemptAt ?? 0,
+    unclear: payment.unclear,
+    txHash: payment.txHash,
+    error: payment.error,
+  }
+}
+
+function validBeforeMs(payment: Pick<Claim, 'signed'>): number {
+  return Number(payment.signed.authorization.validBefore) * 1000
+}

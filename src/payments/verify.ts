@@ -1,0 +1,88 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { PaymentEnvelope, PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { X402ErrorName } from '../schema/x402.ts'
+import { type Asset, assetOf, sameAddress } from './assets.ts'
+import { authorizationDigest, paymentIdOf, recoverSigner } from './authorization.ts'
+import { addressOfPublicKey } from './secp256k1.ts'
+
+/** Seconds an authorization must still be valid for, so that settlement can reach the chain. */
+export const SETTLEMENT_MARGIN_SECONDS = 6
+/** Seconds by which the buyer's clock may run ahead of ours. */
+const CLOCK_SKEW_SECONDS = 30
+
+export type VerifiedPayment = { paymentId: Hex; payer: Hex; signed: SignedAuthorization }
+export type Verification = { ok: true; payment: VerifiedPayment } | { ok: false; error: X402ErrorName; reason: string }
+
+/**
+ * Decides whether a signed payment meets the requirements at a point in time (D27, D28).
+ *
+ * Touches no clock, store or network. The checks run in the order written and the first that fails names the error.
+ * Nonces are the caller's concern: see challenges.ts and the claim in settler.ts.
+ */
+export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRequirements, now: UnixMs): Verification {
+  const { payload } = envelope
+  if (payload === undefined) return refuse('PAYMENT_INVALID', 'the payment has no payload')
+  const { authorization } = payload
+
+  // Scheme, network, asset, payTo. The envelope names no asset: it is the network's USDC.
+  if (envelope.scheme !== requirements.scheme) return refuse('PAYMENT_INVALID', `scheme must be ${requirements.scheme}`)
+  if (envelope.network !== requirements.network) {
+    return refuse('PAYMENT_INVALID', `network must be ${requirements.network}`)
+  }
+  const asset = assetOf(requirements.network)
+  if (asset === undefined || !sameAddress(asset.address, requirements.asset)) {
+    return refuse('PAYMENT_INVALID', 'the asset is not USDC of a network this node knows')
+  }
+  if (!sameAddress(authorization.to, requirements.payTo)) {
+    return refuse('PAYMENT_INVALID', `the authorization must pay ${requirements.payTo}`)
+  }
+
+  const proof = proveSigner(envelope, asset)
+  if (!proof.ok) return proof
+
+  // "amount equals the requirement": equal, so that more is refused as well.
+  if (authorization.value !== requirements.amount) {
+    return refuse(
+      'PAYMENT_AMOUNT_WRONG',
+      `the authorization is over ${authorization.value}, due are ${requirements.amount}`,
+    )
+  }
+
+  // "timestamp bounds": open now, open long enough to settle, no wider than agreed.
+  const nowSeconds = BigInt(Math.floor(now / 1000))
+  const latest = nowSeconds + BigInt(requirements.maxTimeoutSeconds + CLOCK_SKEW_SECONDS)
+  if (authorization.validAfter > nowSeconds) return refuse('PAYMENT_INVALID', 'the authorization is not valid yet')
+  if (authorization.validBefore < nowSeconds + BigInt(SETTLEMENT_MARGIN_SECONDS)) {
+    return refuse('PAYMENT_INVALID', 'the authorization expires before it could be settled')
+  }
+  if (authorization.validBefore > latest) {
+    return refuse('PAYMENT_INVALID', 'the authorization is valid for longer than maxTimeoutSeconds')
+  }
+
+  return proof
+}
+
+/**
+ * "recover the signer … comparing with payer and authorization.from": who signed what, and nothing about whether it is
+ * enough. The signature comes back in the one form that the chain accepts.
+ */
+export function proveSigner(envelope: PaymentEnvelope, asset: Asset): Verification {
+  const { payload, payer, network } = envelope
+  if (payload === undefined) return refuse('PAYMENT_INVALID', 'the payment has no payload')
+  if (network !== asset.network) return refuse('PAYMENT_INVALID', `network must be ${asset.network}`)
+  const { authorization, signature } = payload
+  if (!sameAddress(authorization.from, payer)) return refuse('PAYMENT_INVALID', 'payer differs from authorization.from')
+  const digest = authorizationDigest(asset, authorization)
+  const recovered = recoverSigner(digest, signature)
+  if (!recovered.ok) return refuse('PAYMENT_INVALID', recovered.reason)
+  if (!sameAddress(addressOfPublicKey(recovered.publicKey), payer)) {
+    return refuse('PAYMENT_INVALID', 'the signature is not the payer’s')
+  }
+  const signed = { signature: recovered.signature, authorization }
+  return { ok: true, payment: { paymentId: paymentIdOf(digest), payer, signed } }
+}
+
+function refuse(error: X402ErrorName, reason: string): Verification {
+  return { ok: false, error, reason }
+}

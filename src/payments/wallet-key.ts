@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto'
+import type { Secrets } from '../config/secrets.ts'
+import { PrivateKeyText } from '../config/values.ts'
+import { CodedError } from '../lib/errors.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { dataFile } from '../store/data-dir.ts'
+import { loadOrCreateSecret, readSecretFile } from '../store/secret-file.ts'
+
+/**
+ * The wallet's private key: from the environment, else from `wallet.key`, which is made once (D4).
+ *
+ * @returns created: whether a new wallet was made just now, which holds no money yet
+ * @throws CodedError 'WALLET_KEY_UNREADABLE', or what secret-file throws. No message holds the key.
+ */
+export async function loadOrCreateWalletKey(
+  dataDir: string,
+  secrets: Pick<Secrets, 'walletKey'>,
+): Promise<{ key: Hex; created: boolean }> {
+  if (secrets.walletKey !== undefined) return { key: secrets.walletKey, created: false }
+  const path = dataFile(dataDir, 'wallet')
+  const { text, created } = await loadOrCreateSecret(path, () => `${makeKey()}\n`)
+  return { key: parseKey(text, path), created }
+}
+
+/** The same without making one: undefined where there is none yet. */
+export async function readWalletKey(dataDir: string, secrets: Pick<Secrets, 'walletKey'>): Promise<Hex | undefined> {
+  if (secrets.walletKey !== undefined) return secrets.walletKey
+  const path = dataFile(dataDir, 'wallet')
+  const text = await readSecretFile(path)
+  return text === undefined ? undefined : parseKey(text, path)
+}
+
+function makeKey(): Hex {
+  for (;;) {
+    // All but one of 2^128 draws lie within the order of the curve.
+    const drawn = PrivateKeyText.safeParse(randomBytes(32).toString('hex'))
+    if (drawn.success) return drawn.data
+  }
+}
+
+function parseKey(text: string, path: string): Hex {
+  const parsed = PrivateKeyText.safeParse(text)
+  if (parsed.success) return parsed.data
+  throw new CodedError(
+    'WALLET_KEY_UNREADABLE',
+    `${path} holds no usable wallet key: restore it from a backup, or move it away to start with a new, empty wallet`,
+  )
+}

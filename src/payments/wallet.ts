@@ -1,0 +1,83 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { assetOf, sameAddress } from './assets.ts'
+import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
+import { addressOfPublicKey, secp256k1 } from './secp256k1.ts'
+
+/** The longest part of a window that lies in the past: the chain's clock lags and its rule is strict (D28). */
+const BACKDATE_SECONDS_MAX = 60
+
+export class WalletError extends CodedError<'WALLET_KEY_INVALID' | 'ASSET_UNKNOWN'> {
+  override name = 'WalletError'
+}
+
+export type SignedPayment = { paymentId: Hex; envelope: PaymentEnvelope }
+
+/** The account this node pays from and is paid to. The key stays inside. */
+export interface Wallet {
+  readonly address: Hex
+  /**
+   * Signs an authorization for exactly what is asked. Whether it should is decided before: see budget.ts.
+   *
+   * `serverNonce` is the challenge nonce, which becomes the authorization's own (D30), or `preemptive` with a fresh one.
+   */
+  authorize(
+    requirements: PaymentRequirements,
+    nonces: { serverNonce: Hex | 'preemptive'; authorizationNonce: Hex },
+    now: UnixMs,
+  ): SignedPayment
+}
+
+/** @throws WalletError `WALLET_KEY_INVALID` for a key outside the curve; its message never holds the key */
+export function createWallet(privateKey: Hex): Wallet {
+  const key = Buffer.from(privateKey.slice(2), 'hex')
+  const address = addressOf(key)
+  return {
+    address,
+    authorize(requirements, { serverNonce, authorizationNonce }, now) {
+      const asset = assetOf(requirements.network)
+      if (asset === undefined || !sameAddress(asset.address, requirements.asset)) {
+        throw new WalletError(
+          'ASSET_UNKNOWN',
+          `no payment in ${requirements.asset} on ${requirements.network}: not USDC`,
+        )
+      }
+      const window = requirements.maxTimeoutSeconds
+      const start = Math.floor(now / 1000) - Math.min(BACKDATE_SECONDS_MAX, Math.floor(window / 4))
+      const authorization = {
+        from: address,
+        to: requirements.payTo,
+        value: requirements.amount,
+        validAfter: BigInt(start),
+        validBefore: BigInt(start + window),
+        nonce: authorizationNonce,
+      }
+      const digest = authorizationDigest(asset, authorization)
+      const signature = signDigest(digest, key)
+      return {
+        paymentId: paymentIdOf(digest),
+        envelope: {
+          x402_version: 2,
+          scheme: requirements.scheme,
+          network: requirements.network,
+          server_nonce: serverNonce,
+          payer: address,
+          payload: { signature, authorization },
+        },
+      }
+    },
+  }
+}
+
+function addressOf(key: Uint8Array): Hex {
+  try {
+    return addressOfPublicKey(secp256k1.publicKey(key))
+  } catch {
+    throw new WalletError(
+      'WALLET_KEY_INVALID',
+      'the wallet key must be 32 bytes of hex, not zero, below the curve order',
+    )
+  }
+}

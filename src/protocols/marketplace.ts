@@ -1,0 +1,158 @@
+import type { Stream } from '@libp2p/interface'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import { MarketplaceAnswer, MarketplaceExecute } from '../schema/marketplace.ts'
+import type { Exchanges } from '../store/exchanges.ts'
+import { DATA_BYTES_MAX, encodeTextFrame, FrameError } from './frame.ts'
+import type { FramedStream } from './framed-stream.ts'
+import { PeerError, peerErrorFrom } from './peer-error.ts'
+import type { PeerLimits } from './peer-limits.ts'
+import { RawReader } from './raw-reader.ts'
+import { asExecutionFailed, type ServedAgent } from './x402/exchange.ts'
+
+const LENGTH_BYTES = 4
+
+export type MarketplaceServerDeps = {
+  clock: Clock
+  logger: Logger
+  didOf(peerId: string): string
+  newCorrelationId(): string
+  findAgent(id: string): ServedAgent | undefined
+  inSlot<T>(work: () => Promise<T>): Promise<T>
+  exchanges: Exchanges
+  limits: PeerLimits
+}
+
+/**
+ * Serves the free-agent protocol (D35): typed requests in frames, raw answers.
+ *
+ * ```bnf
+ * answer ::= length(u32be) json
+ * ```
+ * One request after the other, until the client ends its side.
+ */
+export async function serveMarketplace(
+  stream: FramedStream,
+  peerId: string,
+  deps: MarketplaceServerDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    for (;;) {
+      const frame = await stream.read(signal).catch(asInvalidMessage)
+      if (frame === undefined) break
+      await stream.writeRaw(encodeAnswer(await answer(frame, peerId, deps, signal)), signal)
+    }
+    await stream.close()
+  } catch (error) {
+    if (!(error instanceof PeerError)) return stream.abort(error as Error)
+    await stream.writeRaw(encodeAnswer(errorAnswer(error)), signal).catch(() => {})
+    await stream.close().catch(() => {})
+  }
+}
+
+async function answer(
+  frame: { type: string; data: Uint8Array },
+  peerId: string,
+  deps: MarketplaceServerDeps,
+  signal: AbortSignal,
+): Promise<MarketplaceAnswer> {
+  try {
+    if (!deps.limits.takeRequest(peerId))
+      throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down')
+    return { output: await execute(parseExecute(frame), peerId, deps, signal) }
+  } catch (error) {
+    if (error instanceof PeerError) return errorAnswer(error)
+    deps.logger.error({ err: error }, 'a free call failed')
+    return errorAnswer(new PeerError('EXECUTION_FAILED', 'the seller failed'))
+  }
+}
+
+async function execute(
+  request: { agent_id: string; input: string; correlation_id?: string | undefined },
+  peerId: string,
+  deps: MarketplaceServerDeps,
+  signal: AbortSignal,
+): Promise<string> {
+  const agent = deps.findAgent(request.agent_id)
+  if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', `this node has no agent ${request.agent_id}`)
+  if (agent.amount > 0n) {
+    throw new PeerError('PAYMENT_REQUIRED', 'this agent is paid: call it over /x402/libp2p/1.0.0')
+  }
+  const call = { input: request.input, callerId: deps.didOf(peerId), signal }
+  const createdAt = deps.clock.now()
+  const output = await deps.inSlot(() => agent.run(call)).catch(asExecutionFailed)
+  await deps.exchanges.record({
+    agentId: agent.id,
+    callerId: call.callerId,
+    correlationId: request.correlation_id ?? deps.newCorrelationId(),
+    input: request.input,
+    output,
+    createdAt,
+    durationMs: deps.clock.now() - createdAt,
+  })
+  return output
+}
+
+/** Runs one call, as the client of the protocol. @throws PeerError as the seller sends it */
+export async function callMarketplace(
+  stream: Stream,
+  call: { agentId: string; input: string; correlationId: string },
+  signal: AbortSignal,
+): Promise<string> {
+  const reader = new RawReader(stream)
+  const request = { agent_id: call.agentId, input: call.input, correlation_id: call.correlationId }
+  stream.send(encodeTextFrame('execute', JSON.stringify(request)))
+  const length = Buffer.from(await reader.read(LENGTH_BYTES, signal)).readUInt32BE(0)
+  if (length > DATA_BYTES_MAX)
+    throw new PeerError('INVALID_MESSAGE', `the seller announces an answer of ${length} bytes`)
+  const answered = parseAnswer(await reader.read(length, signal))
+  if ('error' in answered) throw peerErrorFrom(answered.error)
+  return answered.output
+}
+
+function parseExecute(frame: { type: string; data: Uint8Array }) {
+  if (frame.type !== 'execute')
+    throw new PeerError('INVALID_MESSAGE', `unknown message type ${JSON.stringify(frame.type)}`)
+  const parsed = MarketplaceExecute.safeParse(parseJson(frame.data))
+  if (parsed.success) return parsed.data
+  throw new PeerError('INVALID_MESSAGE', parsed.error.issues.map((issue) => issue.message).join('; '))
+}
+
+function parseAnswer(bytes: Uint8Array): MarketplaceAnswer {
+  const parsed = MarketplaceAnswer.safeParse(parseJson(bytes))
+  if (parsed.success) return parsed.data
+  throw new PeerError('INVALID_MESSAGE', 'the seller answered with something else than output or error')
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch (cause) {
+    throw new PeerError('INVALID_MESSAGE', 'the data is not JSON in UTF-8', { cause })
+  }
+}
+
+function errorAnswer(error: PeerError): MarketplaceAnswer {
+  return {
+    error: {
+      code: error.errorCode,
+      name: error.code,
+      message: error.message.slice(0, 1000),
+      retryable: error.retryable,
+    },
+  }
+}
+
+function encodeAnswer(answered: MarketplaceAnswer): Uint8Array {
+  const text = JSON.stringify(answered)
+  const bytes = Buffer.allocUnsafe(LENGTH_BYTES + Buffer.byteLength(text))
+  bytes.writeUInt32BE(bytes.length - LENGTH_BYTES, 0)
+  bytes.write(text, LENGTH_BYTES)
+  return bytes
+}
+
+function asInvalidMessage(cause: unknown): never {
+  if (cause instanceof FrameError) throw new PeerError('INVALID_MESSAGE', cause.message, { cause })
+  throw cause
+}

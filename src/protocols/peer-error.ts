@@ -1,0 +1,27 @@
+import { CodedError } from '../lib/errors.ts'
+import { type X402ErrorName, x402Errors } from '../schema/x402.ts'
+
+/** A failure that either side puts on the wire, in both peer protocols: a row of the error table and a reason. */
+export class PeerError extends CodedError<X402ErrorName> {
+  override name = 'PeerError'
+  readonly retryable: boolean
+  correlationId: string | undefined
+
+  constructor(code: X402ErrorName, message: string, options: ErrorOptions & { retryable?: boolean } = {}) {
+    super(code, message, options)
+    this.retryable = options.retryable ?? x402Errors[code].retryable
+  }
+
+  /** The number of the error table. */
+  get errorCode(): number {
+    return x402Errors[this.code].code
+  }
+}
+
+/** A peer's error as it arrives: names we do not know count as EXECUTION_FAILED, its own `retryable` is believed. */
+export function peerErrorFrom(wire: { name: string; message: string; retryable: boolean }): PeerError {
+  const known = Object.hasOwn(x402Errors, wire.name)
+  const code = known ? (wire.name as X402ErrorName) : 'EXECUTION_FAILED'
+  const message = known ? wire.message : `${wire.name}: ${wire.message}`
+  return new PeerError(code, message, { retryable: wire.retryable })
+}

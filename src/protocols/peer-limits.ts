@@ -1,0 +1,59 @@
+import type { Clock } from '../lib/clock.ts'
+import { TokenBuckets } from '../lib/token-buckets.ts'
+
+export type PeerLimitsOptions = {
+  streamsMax: number
+  requestsPerSecond: number
+  bytesHeldMax: number
+  /** Over all peers. */
+  bytesHeldTotalMax: number
+}
+
+export const peerLimitsDefaults: PeerLimitsOptions = {
+  streamsMax: 128,
+  requestsPerSecond: 1_000,
+  bytesHeldMax: 64 * 1024 * 1024,
+  bytesHeldTotalMax: 256 * 1024 * 1024,
+}
+
+/** What one peer may use of this node at once (D36). Keeps nothing about a peer that uses nothing. */
+export class PeerLimits {
+  readonly #options: PeerLimitsOptions
+  readonly #clock: Clock
+  readonly #requests: TokenBuckets
+  readonly #streams = new Map<string, number>()
+  readonly #bytes = new Map<string, number>()
+  #bytesTotal = 0
+
+  constructor(options: PeerLimitsOptions, deps: { clock: Clock }) {
+    this.#options = options
+    this.#clock = deps.clock
+    const perSecond = options.requestsPerSecond
+    this.#requests = new TokenBuckets({ burst: 2 * perSecond, perSecond, keysMax: 10_000 })
+  }
+
+  /** Takes a stream; answers how to give it back, or undefined when the peer has too many. */
+  openStream(peerId: string): (() => void) | undefined {
+    const open = this.#streams.get(peerId) ?? 0
+    if (open >= this.#options.streamsMax) return undefined
+    this.#streams.set(peerId, open + 1)
+    return () => {
+      const left = (this.#streams.get(peerId) ?? 1) - 1
+      if (left === 0) this.#streams.delete(peerId)
+      else this.#streams.set(peerId, left)
+    }
+  }
+
+  takeRequest(peerId: string): boolean {
+    return this.#requests.take(peerId, 1, this.#clock.now())
+  }
+
+  /** Books a change of the bytes held for a peer; answers whether they may be held. */
+  holdBytes(peerId: string, change: number): boolean {
+    const held = (this.#bytes.get(peerId) ?? 0) + change
+    this.#bytesTotal += change
+    if (held <= 0) this.#bytes.delete(peerId)
+    else this.#bytes.set(peerId, held)
+    return change <= 0 || (held <= this.#options.bytesHeldMax && this.#bytesTotal <= this.#options.bytesHeldTotalMax)
+  }
+}

@@ -1,0 +1,79 @@
+import type { Stream } from '@libp2p/interface'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
+import { X402_PROTOCOL } from '../schema/x402.ts'
+import { FramedStream } from './framed-stream.ts'
+import type { PeerLimits } from './peer-limits.ts'
+
+type Serve = (stream: FramedStream, peerId: string, signal: AbortSignal) => Promise<void>
+
+export type ProtocolServerDeps = {
+  logger: Logger
+  limits: PeerLimits
+  handle(protocol: string, handler: (stream: Stream, peerId: string) => void): Promise<void>
+  serveX402: Serve
+  serveMarketplace: Serve
+  /** Resolves when no agent runs. */
+  idle(): Promise<void>
+}
+
+/** Runs may end by themselves for this long when the node stops … */
+const STOP_GRACE_MS = 2_000
+/** … and this long is left to record how the others ended. */
+const STOP_ABORT_MS = 700
+
+/** Answers both peer protocols on inbound streams, within the limits of each peer (D36). */
+export function createProtocolServer(deps: ProtocolServerDeps): Service {
+  const streams = new Map<Promise<void>, AbortController>()
+  let stopping = false
+
+  function accept(serve: Serve, endsWithStream: boolean) {
+    return (stream: Stream, peerId: string): void => {
+      const release = stopping ? undefined : deps.limits.openStream(peerId)
+      if (release === undefined) {
+        stream.abort(new Error(stopping ? 'the node is stopping' : 'too many streams from this peer'))
+        return
+      }
+      const framed = new FramedStream(stream, { account: (change) => deps.limits.holdBytes(peerId, change) })
+      const controller = new AbortController()
+      stream.addEventListener('close', ({ error }) => {
+        if (endsWithStream || isCancellation(error)) controller.abort(new Error('the caller has gone'))
+      })
+      const served = serve(framed, peerId, controller.signal)
+        .catch((error: unknown) => deps.logger.debug({ err: error, peer_id: peerId }, 'a stream ended badly'))
+        .finally(() => {
+          release()
+          streams.delete(served)
+        })
+      streams.set(served, controller)
+    }
+  }
+
+  return {
+    name: 'protocols',
+    async start() {
+      // A paid run goes on without its caller, who may come back for the result; only a reset cancels it.
+      await deps.handle(X402_PROTOCOL, accept(deps.serveX402, false))
+      await deps.handle(MARKETPLACE_PROTOCOL, accept(deps.serveMarketplace, true))
+    },
+    async stop() {
+      stopping = true
+      await within(STOP_GRACE_MS, deps.idle())
+      for (const controller of streams.values()) controller.abort(new Error('the node is stopping'))
+      await within(STOP_ABORT_MS, Promise.allSettled(streams.keys()))
+    },
+  }
+}
+
+/** A stream that the other side has reset while the connection lives on: the buyer takes its request back. */
+function isCancellation(error: Error | undefined): boolean {
+  return error?.name === 'StreamResetError'
+}
+
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ms)
+  await Promise.race([work, promise])
+  clearTimeout(timer)
+}

@@ -1,0 +1,79 @@
+import type { Stream } from '@libp2p/interface'
+import { FramedStream } from './framed-stream.ts'
+
+export type StreamPeer = { peerId: string; addrs: readonly string[] }
+export type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
+
+const IDLE_PER_PEER_MAX = 64
+const IDLE_MAX = 512
+const IDLE_MS = 60_000
+
+type Idle = { stream: FramedStream; timer: NodeJS.Timeout }
+
+/**
+ * Idle streams of one protocol, kept per peer and used again: five times the throughput of a new stream each (D23).
+ *
+ * A stream carries one exchange at a time. One that its peer has ended meanwhile is found out and replaced.
+ */
+export class StreamPool {
+  readonly #protocol: string
+  readonly #open: OpenStream
+  readonly #idle = new Map<string, Idle[]>()
+  readonly #reuse: boolean
+  #count = 0
+
+  constructor(options: { protocol: string; reuse?: boolean }, deps: { open: OpenStream }) {
+    this.#protocol = options.protocol
+    this.#reuse = options.reuse ?? true
+    this.#open = deps.open
+  }
+
+  /** A stream to the peer, and whether it was used before: then the peer may have ended it without our knowing yet. */
+  async take(peer: StreamPeer, signal: AbortSignal): Promise<{ stream: FramedStream; reused: boolean }> {
+    const idle = this.#idle.get(peer.peerId) ?? []
+    for (let last = idle.pop(); last !== undefined; last = idle.pop()) {
+      this.#count--
+      clearTimeout(last.timer)
+      if (idle.length === 0) this.#idle.delete(peer.peerId)
+      if (last.stream.writable && !last.stream.ended) return { stream: last.stream, reused: true }
+      void last.stream.close().catch(() => {})
+    }
+    return { stream: await this.open(peer, signal), reused: false }
+  }
+
+  async open(peer: StreamPeer, signal: AbortSignal): Promise<FramedStream> {
+    return new FramedStream(await this.#open(peer, this.#protocol, signal))
+  }
+
+  /** Gives a stream back after an exchange that ended well; any other is aborted by its user. */
+  give(peer: StreamPeer, stream: FramedStream): void {
+    const idle = this.#idle.get(peer.peerId) ?? []
+    const usable = this.#reuse && stream.writable && !stream.ended
+    if (!usable || idle.length >= IDLE_PER_PEER_MAX || this.#count >= IDLE_MAX) {
+      void stream.close().catch(() => {})
+      return
+    }
+    const timer = setTimeout(() => this.#expire(peer.peerId, stream), IDLE_MS).unref()
+    idle.push({ stream, timer })
+    this.#idle.set(peer.peerId, idle)
+    this.#count++
+  }
+
+  async close(): Promise<void> {
+    const all = [...this.#idle.values()].flat()
+    this.#idle.clear()
+    this.#count = 0
+    for (const { timer } of all) clearTimeout(timer)
+    await Promise.allSettled(all.map(({ stream }) => stream.close(AbortSignal.timeout(500))))
+  }
+
+  #expire(peerId: string, stream: FramedStream): void {
+    const idle = this.#idle.get(peerId)
+    const index = idle?.findIndex((one) => one.stream === stream) ?? -1
+    if (idle === undefined || index < 0) return
+    idle.splice(index, 1)
+    this.#count--
+    if (idle.length === 0) this.#idle.delete(peerId)
+    void stream.close().catch(() => {})
+  }
+}

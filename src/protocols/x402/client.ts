@@ -1,0 +1,138 @@
+import { faultPoint } from '../../lib/fault-point.ts'
+import type { PaymentEnvelope, PaymentRequirements } from '../../schema/payment.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { X402Message } from '../../schema/x402.ts'
+import type { FramedStream } from '../framed-stream.ts'
+import { PeerError, peerErrorFrom } from '../peer-error.ts'
+import { type AnyX402Message, readMessage, VERSION, writeMessage } from './messages.ts'
+
+/** What a buyer asks of a seller. `task` is text; on the wire it is the base64 of its UTF-8. */
+export type Call = { correlationId: string; resource: string; task: string; callerDid: string }
+
+/**
+ * Signs a payment for what the seller asks, or throws when it is more than the buyer agreed to.
+ *
+ * Called again for the same call when the seller wants a new challenge: it then returns the same authorization under the
+ * new nonce. One purchase is never signed twice (D33).
+ */
+export type Pay = (requirements: PaymentRequirements, challengeNonce: Hex) => Promise<PaymentEnvelope>
+
+/** Opens another stream to the same seller, for one that ends its stream after the challenge (D23). */
+export type Reopen = () => Promise<FramedStream>
+
+const CHALLENGES_MAX = 3
+
+/**
+ * Runs one exchange, as the client of the protocol. The mirror of serveX402.
+ *
+ * @returns the response; for a free agent no payment is asked for
+ * @throws PeerError as the seller sends it, or whatever the stream fails with
+ */
+export async function callX402(
+  stream: FramedStream,
+  call: Call,
+  deps: { pay: Pay; reopen: Reopen },
+  signal: AbortSignal,
+): Promise<X402Message<'x402.response'>> {
+  for (let challenges = 1; ; challenges++) {
+    await writeMessage(stream, 'x402.request', requestOf(call, 'execute', null), signal)
+    const asked = await nextAnswer(stream, call.correlationId, signal)
+    if (asked.type === 'x402.response') return asked.message
+    const { payment_requirements, challenge_nonce } = asked.message
+    const payment = await deps.pay(payment_requirements, challenge_nonce as Hex)
+    if (!stream.writable || stream.ended) stream = await deps.reopen()
+    await writeMessage(stream, 'x402.paid_request', paidRequestOf(call, payment), signal)
+    faultPoint('buyer:sent')
+    try {
+      return await nextResponse(stream, call.correlationId, signal)
+    } catch (error) {
+      // "request a new challenge": the same authorization, under a nonce that still lives.
+      const expired = error instanceof PeerError && error.code === 'PAYMENT_NONCE_EXPIRED'
+      if (!expired || challenges >= CHALLENGES_MAX) throw error
+    }
+  }
+}
+
+/** Sends the task with a payment that was signed before: for a seller that never saw it, or no longer knows its challenge. */
+export async function callX402Preemptively(
+  stream: FramedStream,
+  call: Call,
+  payment: PaymentEnvelope,
+  signal: AbortSignal,
+): Promise<X402Message<'x402.response'>> {
+  const preemptive = { ...payment, server_nonce: 'preemptive' as const }
+  await writeMessage(stream, 'x402.request', requestOf(call, 'execute', preemptive), signal)
+  return nextResponse(stream, call.correlationId, signal)
+}
+
+/** Asks again for what a payment has bought (D32). */
+export async function askX402Result(
+  stream: FramedStream,
+  call: Omit<Call, 'task'>,
+  payment: PaymentEnvelope,
+  signal: AbortSignal,
+): Promise<X402Message<'x402.response'>> {
+  await writeMessage(stream, 'x402.request', requestOf({ ...call, task: '' }, 'result', payment), signal)
+  return nextResponse(stream, call.correlationId, signal)
+}
+
+function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnvelope | null) {
+  return {
+    version: VERSION,
+    correlation_id: call.correlationId,
+    resource: call.resource,
+    method,
+    payment,
+    body: Buffer.from(call.task).toString('base64'),
+    caller_did: call.callerDid,
+  } as const
+}
+
+function paidRequestOf(call: Call, payment: PaymentEnvelope) {
+  return {
+    version: VERSION,
+    correlation_id: call.correlationId,
+    payment,
+    body: Buffer.from(call.task).toString('base64'),
+    caller_did: call.callerDid,
+  } as const
+}
+
+type Answer = Extract<AnyX402Message, { type: 'x402.response' | 'x402.payment_required' }>
+
+/** The next message of this exchange; what a stream still carries of another one is passed over. */
+async function nextAnswer(stream: FramedStream, correlationId: string, signal: AbortSignal): Promise<Answer> {
+  for (;;) {
+    const answer = await readMessage(stream, signal)
+    if (answer === undefined) throw new StreamEnded()
+    const { message } = answer
+    if (answer.type === 'x402.error' && isFor(message.correlation_id, correlationId)) {
+      const { error_name, message: reason, retryable } = answer.message
+      const error = peerErrorFrom({ name: error_name, message: reason, retryable })
+      error.correlationId = correlationId
+      throw error
+    }
+    if (message.correlation_id !== correlationId) continue
+    if (answer.type === 'x402.response' || answer.type === 'x402.payment_required') return answer
+    throw new PeerError('INVALID_MESSAGE', `the seller sent ${answer.type}, which is no answer`)
+  }
+}
+
+async function nextResponse(stream: FramedStream, correlationId: string, signal: AbortSignal) {
+  const answer = await nextAnswer(stream, correlationId, signal)
+  if (answer.type === 'x402.response') return answer.message
+  throw new PeerError('PAYMENT_REQUIRED', 'the seller asks to be paid again', { retryable: false })
+}
+
+/** The seller ended the stream without an answer. */
+export class StreamEnded extends Error {
+  override name = 'StreamEnded'
+  constructor() {
+    super('the seller ended the stream without an answer')
+  }
+}
+
+/** An error about bytes that could not be read carries no id of ours: on a stream of our own it can only be ours. */
+function isFor(received: string, correlationId: string): boolean {
+  return received === correlationId || received.startsWith('00000000-')
+}

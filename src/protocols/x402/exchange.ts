@@ -1,0 +1,68 @@
+import { AgentError } from '../../agents/runtime.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/logger.ts'
+import type { Asset } from '../../payments/assets.ts'
+import type { Challenges } from '../../payments/challenges.ts'
+import type { Settler } from '../../payments/settler.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { Exchanges } from '../../store/exchanges.ts'
+import type { Payments } from '../../store/payments.ts'
+import type { FramedStream } from '../framed-stream.ts'
+import { PeerError } from '../peer-error.ts'
+import type { PeerLimits } from '../peer-limits.ts'
+
+/** An agent of this node as the protocols see it. */
+export type ServedAgent = {
+  id: string
+  /** Atomic units; 0 is free. */
+  amount: bigint
+  timeoutMs: number
+  tokenId: string
+  run(call: { input: string; callerId: string; signal: AbortSignal }): Promise<string>
+}
+
+export type X402ServerDeps = {
+  clock: Clock
+  logger: Logger
+  asset: Asset
+  payTo: Hex
+  sellerDid: string
+  didOf(peerId: string): string
+  randomNonce(): Hex
+  findAgent(id: string): ServedAgent | undefined
+  /** Runs work when there is a place for it. @throws PeerError OVERLOADED when there is none */
+  inSlot<T>(work: () => Promise<T>): Promise<T>
+  challenges: Challenges
+  payments: Payments
+  exchanges: Exchanges
+  settler: Settler
+  limits: PeerLimits
+  /** What runs now, by payment id: whoever asks for its result waits for it. */
+  running: Map<Hex, Promise<unknown>>
+  settleFirst: boolean
+}
+
+/** One exchange: who asks, on what stream, under which id. `signal` ends when the node stops or the peer resets. */
+export type Exchange = { stream: FramedStream; peerId: string; correlationId: string; signal: AbortSignal }
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** The task is text: base64 of UTF-8. */
+export function decodeTask(body: string): string {
+  try {
+    return utf8.decode(Buffer.from(body, 'base64'))
+  } catch (cause) {
+    throw new PeerError('INVALID_MESSAGE', 'body is not the base64 of UTF-8 text', { cause })
+  }
+}
+
+/** What a buyer may read of a failed run: an AgentError is written for buyers, anything else is ours alone. */
+export function buyerReason(failure: unknown): string {
+  return failure instanceof AgentError ? failure.message : 'the agent failed'
+}
+
+/** What an agent throws becomes EXECUTION_FAILED. */
+export function asExecutionFailed(cause: unknown): never {
+  if (cause instanceof PeerError) throw cause
+  throw new PeerError('EXECUTION_FAILED', buyerReason(cause), { cause })
+}

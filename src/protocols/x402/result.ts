@@ -1,0 +1,57 @@
+import { proveSigner } from '../../payments/verify.ts'
+import type { X402Message } from '../../schema/x402.ts'
+import type { StoredPayment } from '../../store/payments.ts'
+import { PeerError } from '../peer-error.ts'
+import type { Exchange, X402ServerDeps } from './exchange.ts'
+import { type Delivered, respond, runSettled, track } from './paid-run.ts'
+
+/**
+ * Answers `method: "result"`: what this payment has bought, to the peer that paid (D32).
+ *
+ * The payment proves itself by its signature, the peer by its connection. Nothing is claimed or charged, and nothing
+ * runs but what was settled first and never finished. One that is running is waited for.
+ */
+export async function answerResult(
+  request: Pick<X402Message<'x402.request'>, 'payment' | 'resource'>,
+  exchange: Exchange,
+  deps: X402ServerDeps,
+): Promise<void> {
+  if (request.payment === null) {
+    throw new PeerError('PAYMENT_REQUIRED', 'to ask for a result, send the payment that bought it')
+  }
+  const proof = proveSigner(request.payment, deps.asset)
+  if (!proof.ok) throw new PeerError(proof.error, proof.reason)
+  const { paymentId } = proof.payment
+  await deps.running.get(paymentId)?.catch(() => {})
+  const stored = deps.payments.get(paymentId)
+  if (stored === undefined) {
+    throw new PeerError('PAYMENT_REQUIRED', 'this payment was never accepted here; it can still be used to pay')
+  }
+  if (stored.peerId !== exchange.peerId || stored.agentId !== request.resource) {
+    throw new PeerError('PAYMENT_INVALID', 'this payment was made by another peer or for another agent')
+  }
+  const delivered = await deliveredBy(stored, exchange, deps)
+  await respond(deps.findAgent(stored.agentId)?.tokenId ?? '', { id: stored.id, ...delivered }, exchange, deps)
+}
+
+async function deliveredBy(payment: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<Delivered> {
+  const output = deps.exchanges.paidOutput(payment.id)
+  if (output !== undefined) return { output, txHash: payment.txHash }
+  if (payment.state === 'voided') {
+    const reason = payment.error ?? 'the agent failed'
+    throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`)
+  }
+  const { task } = payment
+  if (task === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the result is no longer kept')
+  if (payment.state !== 'settled') {
+    throw new PeerError('SETTLEMENT_FAILED', 'the payment is not settled yet; ask for the result later')
+  }
+  const agent = deps.findAgent(payment.agentId)
+  if (agent === undefined)
+    throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')
+  return track(
+    payment.id,
+    deps.inSlot(() => runSettled(agent, payment, task, exchange, deps)),
+    deps,
+  )
+}

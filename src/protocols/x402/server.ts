@@ -1,0 +1,181 @@
+import { faultPoint } from '../../lib/fault-point.ts'
+import { requirementsOf } from '../../payments/requirements.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { X402Message } from '../../schema/x402.ts'
+import type { FramedStream } from '../framed-stream.ts'
+import { PeerError } from '../peer-error.ts'
+import { asExecutionFailed, decodeTask, type Exchange, type ServedAgent, type X402ServerDeps } from './exchange.ts'
+import { type AnyX402Message, readMessage, VERSION, writeError, writeMessage } from './messages.ts'
+import { payAndRun } from './paid-run.ts'
+import { answerResult } from './result.ts'
+
+/** Exchanges under way on one stream; beyond it the next message waits to be read. */
+const EXCHANGES_PER_STREAM_MAX = 16
+
+/**
+ * Serves one stream: any number of exchanges, each known by its correlation id (D23).
+ *
+ * 1. client sends `x402.request`
+ * 2. without payment: server sends `x402.payment_required`; client sends `x402.paid_request`, here or on another stream
+ * 3. server verifies, claims the authorization, runs the agent, stores the result and what is owed, settles
+ * 4. server sends `x402.response`, or `x402.error` for the first step that failed
+ */
+export async function serveX402(stream: FramedStream, peerId: string, deps: X402ServerDeps, signal: AbortSignal) {
+  const underWay = new Set<Promise<void>>()
+  try {
+    for (;;) {
+      const message = await readMessage(stream, signal)
+      if (message === undefined) break
+      const exchange = { stream, peerId, correlationId: message.message.correlation_id, signal }
+      const answered = answer(message, exchange, deps).finally(() => underWay.delete(answered))
+      underWay.add(answered)
+      if (underWay.size >= EXCHANGES_PER_STREAM_MAX) await Promise.race(underWay)
+    }
+    await Promise.all(underWay)
+    await stream.close()
+  } catch (error) {
+    // The stream carries no further message: a broken one is answered, then both sides start anew.
+    await Promise.all(underWay)
+    if (!(error instanceof PeerError)) return stream.abort(error as Error)
+    await writeError(stream, error, undefined, signal).catch(() => {})
+    await stream.close().catch(() => {})
+  }
+}
+
+/** Takes one message to its answer. Never throws: a failure is an `x402.error`, or a stream that cannot carry one. */
+async function answer(message: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+  const { correlationId, stream, signal } = exchange
+  try {
+    if (!deps.limits.takeRequest(exchange.peerId)) {
+      throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down and try again')
+    }
+    await dispatch(message, exchange, deps)
+  } catch (error) {
+    if (signal.aborted) return
+    if (!(error instanceof PeerError)) {
+      deps.logger.error({ err: error, correlation_id: correlationId }, 'an exchange failed')
+    }
+    const known =
+      error instanceof PeerError ? error : new PeerError('EXECUTION_FAILED', 'the seller failed; nobody was charged')
+    await writeError(stream, known, correlationId, signal).catch((cause: unknown) => {
+      deps.logger.debug({ err: cause, correlation_id: correlationId }, 'the peer did not take our answer')
+    })
+  }
+}
+
+async function dispatch(message: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+  if (message.type === 'x402.request') return answerRequest(message.message, exchange, deps)
+  if (message.type === 'x402.paid_request') return answerPaidRequest(message.message, exchange, deps)
+  throw new PeerError('INVALID_MESSAGE', `${message.type} is not a message for a server`)
+}
+
+async function answerRequest(request: X402Message<'x402.request'>, exchange: Exchange, deps: X402ServerDeps) {
+  noteCaller(request.caller_did, exchange, deps)
+  if (request.method === 'result') return answerResult(request, exchange, deps)
+  const agent = deps.findAgent(request.resource)
+  if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', `this node has no agent ${request.resource}`)
+  if (agent.amount === 0n) return runFree(agent, request.body, exchange, deps)
+  if (request.payment === null) return challenge(agent, exchange, deps)
+  if (request.payment.server_nonce !== 'preemptive') {
+    throw new PeerError('PAYMENT_NONCE_MISMATCH', 'a payment in x402.request must have the server_nonce "preemptive"')
+  }
+  return payAndRun(agent, { payment: request.payment, body: request.body, challenge: undefined }, exchange, deps)
+}
+
+async function answerPaidRequest(paid: X402Message<'x402.paid_request'>, exchange: Exchange, deps: X402ServerDeps) {
+  faultPoint('seller:paid-request')
+  noteCaller(paid.caller_did, exchange, deps)
+  const { payment, body } = paid
+  if (payment.server_nonce === 'preemptive') {
+    throw new PeerError('PAYMENT_NONCE_MISMATCH', 'an x402.paid_request must name the nonce of its challenge')
+  }
+  const asked = { nonce: payment.server_nonce, correlationId: exchange.correlationId, peerId: exchange.peerId }
+  const found = deps.challenges.find(asked, deps.clock.now())
+  if ('error' in found) throw refusedNonce(found.error, payment, deps)
+  const agent = deps.findAgent(found.challenge.resource)
+  if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed meanwhile')
+  return payAndRun(agent, { payment, body, challenge: found.challenge }, exchange, deps)
+}
+
+/** A challenge that is gone: consumed (2004), or never there or not this peer's (2002), or too old (2003). */
+function refusedNonce(
+  error: 'PAYMENT_NONCE_MISMATCH' | 'PAYMENT_NONCE_EXPIRED' | (string & {}),
+  payment: X402Message<'x402.paid_request'>['payment'],
+  deps: X402ServerDeps,
+): PeerError {
+  const authorization = payment.payload?.authorization
+  const seen =
+    deps.payments.challengeConsumed(payment.server_nonce as Hex) ||
+    (authorization !== undefined &&
+      deps.payments.authorizationSeen(deps.asset.network, deps.asset.address, authorization.from, authorization.nonce))
+  if (seen)
+    return new PeerError('PAYMENT_NONCE_USED', 'this challenge or authorization was used before; ask for its result')
+  if (error === 'PAYMENT_NONCE_EXPIRED')
+    return new PeerError('PAYMENT_NONCE_EXPIRED', 'the challenge has expired; request a new one')
+  return new PeerError('PAYMENT_NONCE_MISMATCH', 'no such challenge for this peer and correlation id')
+}
+
+async function challenge(
+  agent: ServedAgent,
+  { stream, peerId, correlationId, signal }: Exchange,
+  deps: X402ServerDeps,
+) {
+  const asked = { nonce: deps.randomNonce(), correlationId, resource: agent.id, peerId }
+  const issued = deps.challenges.issue(asked, deps.clock.now())
+  await writeMessage(
+    stream,
+    'x402.payment_required',
+    {
+      version: VERSION,
+      correlation_id: correlationId,
+      challenge_nonce: issued.nonce,
+      challenge_expires_at: Math.floor(issued.expiresAt / 1000),
+      payment_requirements: requirementsOf(agent, deps.asset, deps.payTo),
+      message: 'payment required',
+      seller_did: deps.sellerDid,
+    },
+    signal,
+  )
+}
+
+const NO_PAYMENT = `0x${'0'.repeat(64)}` as const
+
+async function runFree(agent: ServedAgent, body: string, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+  const { stream, peerId, correlationId, signal } = exchange
+  const call = { input: decodeTask(body), callerId: deps.didOf(peerId), signal }
+  const started = deps.clock.now()
+  const output = await deps.inSlot(() => agent.run(call)).catch(asExecutionFailed)
+  await deps.exchanges.record({
+    agentId: agent.id,
+    callerId: call.callerId,
+    correlationId,
+    input: call.input,
+    output,
+    createdAt: started,
+    durationMs: deps.clock.now() - started,
+  })
+  await writeMessage(
+    stream,
+    'x402.response',
+    {
+      version: VERSION,
+      correlation_id: correlationId,
+      payment_id: NO_PAYMENT,
+      tx_hash: '',
+      body: Buffer.from(output).toString('base64'),
+      seller_did: deps.sellerDid,
+      seller_token_id: agent.tokenId,
+    },
+    signal,
+  )
+}
+
+/** The server uses the DID of the connection's peer; another one in the message is ignored (D25). */
+function noteCaller(callerDid: string, { peerId, correlationId }: Exchange, deps: X402ServerDeps): void {
+  if (callerDid !== deps.didOf(peerId)) {
+    deps.logger.debug(
+      { correlation_id: correlationId, peer_id: peerId, caller_did: callerDid },
+      'caller_did is not the peer’s',
+    )
+  }
+}

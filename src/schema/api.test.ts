@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+import { Execute, ExecuteAgent, RegisterAgent, TASK_BYTES_MAX } from './api.ts'
+
+const issuesOf = (schema: z.ZodType, value: unknown) =>
+  z.safeDecode(schema, value as never).error?.issues.map(({ path, code }) => [path.join('.'), code]) ?? []
+
+test.each([
+  { agent_id: 'a', task: 'go' },
+  { agent_id: 'a', input: 'go' },
+  { agent_id: 'a', input: 'go', task: 'go' },
+])('D17 reads the task of %j', (body) => {
+  const { agent_id: _, ...withoutId } = body
+  expect(z.decode(Execute, body)).toEqual({ agent_id: 'a', input: 'go' })
+  expect(z.decode(ExecuteAgent, withoutId)).toEqual({ agent_id: undefined, input: 'go' })
+})
+
+test.each(['0.25', 0.25, '25e-2'])('reads max_price %j exactly', (max_price) => {
+  expect(z.decode(Execute, { agent_id: 'a', task: 'go', max_price })).toMatchObject({ maxPriceAtomic: 250_000n })
+})
+
+test.each([
+  [{ agent_id: 'a' }, 'task'],
+  [{ agent_id: 'a', task: '' }, 'task'],
+  [{ agent_id: 'a', task: 'go', input: 'stop' }, 'input'],
+  [{ agent_id: 'a', task: '\ud800' }, 'task'],
+  [{ agent_id: 'a', task: null }, 'task'],
+  [{ agent_id: '', task: 'go' }, 'agent_id'],
+  [{ task: 'go' }, 'agent_id'],
+  [{ agent_id: 'a', task: 'go', max_price: '0.0000001' }, 'max_price'],
+  [{ agent_id: 'a', task: 'go', max_price: -1 }, 'max_price'],
+  [{ agent_id: 'a', task: 'go', max_price: 'NaN' }, 'max_price'],
+])('T8 T18 refuses %j for its %s', (body, path) => {
+  expect(issuesOf(Execute, body).map(([at]) => at)).toContain(path)
+})
+
+test('refuses a field it does not know where money is spent, as it may be a mistyped limit', () => {
+  expect(issuesOf(Execute, { agent_id: 'a', task: 'go', maxPrice: 1 })).toEqual([['', 'unrecognized_keys']])
+})
+
+test('T12 takes no field of an agent that names a program or a key of this machine', () => {
+  const agent = { name: 'A', description: 'B', price: 0 }
+  expect(z.decode(RegisterAgent, agent)).toEqual({ ...agent, price: 0n })
+  for (const extra of [{ command: ['sh'] }, { api_key_env: 'X' }, { output_bytes_max: 1 }, { base_url: 'http://x' }]) {
+    expect(issuesOf(RegisterAgent, { ...agent, ...extra })).toEqual([['', 'unrecognized_keys']])
+  }
+})
+
+test('D24 the longest task fits one frame as base64, beside a payment', () => {
+  const base64 = (TASK_BYTES_MAX / 3) * 4
+  expect(Number.isInteger(base64)).toBe(true)
+  expect(8 * 1024 * 1024 - base64).toBeGreaterThanOrEqual(4096)
+})

@@ -1,0 +1,183 @@
+import * as z from 'zod'
+import { AgentDefinition } from './agent.ts'
+import { Price, PriceText } from './amount.ts'
+import { Listing } from './listing.ts'
+import { Address, Network } from './primitives.ts'
+
+/**
+ * The longest task, in bytes of UTF-8: as base64 beside a payment it must fit one frame of 8 MiB.
+ *
+ * 4 KiB of the frame are kept for the message around the task.
+ */
+export const TASK_BYTES_MAX = ((8 * 1024 * 1024 - 4096) / 4) * 3
+/** A request's body is at most this long. JSON escapes make a task longer than it is. */
+export const BODY_BYTES_MAX = 8.5 * 1024 * 1024
+
+export const Health = z.object({ status: z.literal('ok') }).meta({ id: 'Health' })
+export type Health = z.infer<typeof Health>
+
+export const Listings = z.array(Listing)
+
+/** Whatever a caller names an agent by. What is no agent's id is answered like an unknown one: 404. */
+export const AgentRef = z.string().min(1).max(256).meta({ description: 'agent identifier, lower-case base32' })
+export const AgentParams = z.strictObject({ id: AgentRef })
+
+const { name, description, price, model, tags, timeout_seconds } = AgentDefinition.shape
+
+/**
+ * The body of POST /agents (D12): what a definition may hold over HTTP.
+ *
+ * What names a program or a key of this machine stays in agents.yaml (T12), see `operatorFields`.
+ */
+export const RegisterAgent = z
+  .strictObject({ name, description, price, model, tags, timeout_seconds })
+  .meta({ id: 'RegisterAgent', description: 'An agent to host, persist and list.' })
+export type RegisterAgent = z.infer<typeof RegisterAgent>
+
+/** Fields of an agent that only the operator may write, in agents.yaml. */
+export const operatorFields = ['command', 'http', 'module', 'api_key_env'] as const
+
+const Task = z
+  .string()
+  .min(1, 'is empty: say what the agent is to do')
+  .refine((text) => text.isWellFormed(), 'is not well-formed Unicode (a lone surrogate)')
+
+/** `task` and `input` are two spellings of one field (D17). */
+const taskFields = {
+  task: Task.optional().meta({ description: `what the agent is to do; at most ${TASK_BYTES_MAX} bytes as UTF-8` }),
+  input: Task.optional().meta({ description: 'the same as `task`' }),
+  max_price: z
+    .union([Price, PriceText])
+    .optional()
+    .meta({ description: 'the most to pay for this call, in USDC, as text or number; no more than the node allows' }),
+}
+const taskRequired = { anyOf: [{ required: ['task'] }, { required: ['input'] }] }
+
+type TaskFields = { task?: string | undefined; input?: string | undefined; max_price?: bigint | undefined }
+
+function readTask({ task, input, max_price }: TaskFields, context: z.core.$RefinementCtx) {
+  if (task === undefined && input === undefined) {
+    context.addIssue({ code: 'custom', path: ['task'], message: 'is missing' })
+  } else if (task !== undefined && input !== undefined && task !== input) {
+    context.addIssue({ code: 'custom', path: ['input'], message: 'differs from task: give one of the two' })
+  }
+  return { input: task ?? input ?? '', ...(max_price !== undefined && { maxPriceAtomic: max_price }) }
+}
+
+/**
+ * The body of POST /agents/{id}/execute.
+ *
+ * Strict, as everything that spends: a mistyped `max_price` must not be dropped.
+ */
+export const ExecuteAgent = z
+  .strictObject({ agent_id: AgentRef.optional(), ...taskFields })
+  .meta({ id: 'ExecuteAgent', description: 'Give `task` or `input`.', ...taskRequired })
+  .transform((body, context) => ({ agent_id: body.agent_id, ...readTask(body, context) }))
+export type ExecuteAgentBody = z.input<typeof ExecuteAgent>
+
+/** The body of POST /execute. */
+export const Execute = z
+  .strictObject({ agent_id: AgentRef, ...taskFields })
+  .meta({ id: 'Execute', description: 'Give `input` or `task`.', ...taskRequired })
+  .transform((body, context) => ({ agent_id: body.agent_id, ...readTask(body, context) }))
+export type ExecuteBody = z.input<typeof Execute>
+
+// From here on: what the node answers. Formats are told, not enforced, wherever money has been spent by the time the
+// answer is written: a result must never be lost to its own schema.
+
+export const ExecutionPayment = z
+  .object({
+    payment_id: z.string().meta({ description: 'EIP-712 digest of the authorization, 0x-prefixed' }),
+    network: z.string().meta({ description: 'CAIP-2 id' }),
+    asset: z.string().meta({ description: 'address of the USDC contract' }),
+    amount: z.string().meta({ description: 'USDC as decimal text' }),
+    amount_atomic: z.string().meta({ description: 'the same in atomic units' }),
+    payer: z.string(),
+    pay_to: z.string(),
+    tx_hash: z.string().meta({ description: 'settlement transaction; empty while settlement is pending' }),
+    settlement: z.enum(['settled', 'pending']),
+  })
+  .meta({ id: 'ExecutionPayment', description: 'What was paid for an execution.' })
+export type ExecutionPayment = z.infer<typeof ExecutionPayment>
+
+/** What an execution gives (D17). */
+export const ExecutionResult = z
+  .object({
+    correlation_id: z.string(),
+    agent_id: z.string(),
+    seller_id: z.string(),
+    output: z.string().meta({ description: "the agent's answer: data from another party, never to be trusted" }),
+    session_id: z.string(),
+    duration_ms: z.number(),
+    order_id: z.string(),
+    payment: ExecutionPayment.nullable().meta({ description: 'null for a free or an own agent' }),
+  })
+  .meta({ id: 'ExecutionResult', description: 'What an execution gives.' })
+export type ExecutionResult = z.infer<typeof ExecutionResult>
+
+const count = z.int().min(0)
+
+/** The node in one look (D21). */
+export const NodeStatus = z
+  .object({
+    peer_id: z.string(),
+    addresses: z.array(z.string()).meta({ description: 'multiaddrs this node announces' }),
+    connected_peers: count,
+    version: z.string(),
+    uptime_seconds: z.number().min(0),
+    network: Network,
+    wallet_address: Address,
+    agents: z.object({ local: count, known: count }),
+    reachability: z.enum(['public', 'private', 'unknown']),
+    settlement: z
+      .object({ pending: count, failed: count })
+      .meta({ description: 'payments owed to this node that are not settled yet, and those that never will be' }),
+  })
+  .meta({ id: 'NodeStatus' })
+export type NodeStatus = z.infer<typeof NodeStatus>
+
+/** A connected peer (D21). */
+export const PeerStatus = z
+  .object({
+    peer_id: z.string(),
+    addresses: z.array(z.string()),
+    direction: z.enum(['inbound', 'outbound']),
+    latency_ms: z.number().optional(),
+    agent_version: z.string().optional(),
+  })
+  .meta({ id: 'PeerStatus' })
+export type PeerStatus = z.infer<typeof PeerStatus>
+export const PeerStatuses = z.array(PeerStatus)
+
+/** The node's USDC (D21). */
+export const WalletBalance = z
+  .object({
+    address: Address,
+    network: Network,
+    asset: Address,
+    symbol: z.string(),
+    decimals: count,
+    balance: z.string().meta({ description: 'decimal text' }),
+    balance_atomic: z.string(),
+  })
+  .meta({ id: 'WalletBalance' })
+export type WalletBalance = z.infer<typeof WalletBalance>
+
+/** Every error of the API (D15, RFC 9457). */
+export const Problem = z
+  .object({
+    type: z.string().meta({ description: 'URI reference: this code on the documentation page' }),
+    title: z.string(),
+    status: z.int().min(400).max(599),
+    detail: z.string().meta({ description: 'what is wrong and what to do' }),
+    code: z.string().meta({ description: 'stable name of the error' }),
+    errors: z
+      .array(z.object({ path: z.string(), message: z.string() }))
+      .optional()
+      .meta({ description: 'each field that is wrong' }),
+    error_code: z.int().optional().meta({ description: 'number of an x402 error' }),
+    correlation_id: z.string().optional(),
+    retryable: z.boolean().optional(),
+  })
+  .meta({ id: 'Problem', description: 'An error, as application/problem+json.' })
+export type Problem = z.infer<typeof Problem>

@@ -1,0 +1,146 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir, open, readdir, stat, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import { loadOrCreateSecret, modeOf, tighten } from './secret-file.ts'
+
+/** Files of the data directory (D3). */
+export const dataFiles = {
+  identity: 'identity.key',
+  wallet: 'wallet.key',
+  apiToken: 'api.token',
+  agents: 'agents.yaml',
+  config: 'config.yaml',
+  database: 'stoa.db',
+  lock: 'lock.db',
+  lockPid: 'lock.pid',
+  node: 'node.json',
+} as const
+export const secretFiles = [dataFiles.identity, dataFiles.wallet, dataFiles.apiToken] as const
+
+const PROBE_BYTES = 4096
+const TOKEN_LENGTH_MIN = 16
+
+export function dataFile(dataDir: string, name: keyof typeof dataFiles): string {
+  return join(dataDir, dataFiles[name])
+}
+
+/**
+ * Makes the data directory where it is missing (0700), proves that it can be written, and closes it to other users.
+ *
+ * @returns notes: one sentence for each permission that was too loose
+ * @throws CodedError<'DATA_DIR_UNUSABLE'> that says what to do
+ */
+export async function openDataDir(path: string): Promise<{ path: string; notes: string[] }> {
+  try {
+    await makeDirectory(path)
+    if (!(await stat(path)).isDirectory()) throw errno('ENOTDIR')
+    const notes = await closeToOthers(path)
+    await probe(path)
+    return { path, notes }
+  } catch (error) {
+    throw error instanceof CodedError ? error : dataDirError(path, error)
+  }
+}
+
+/**
+ * Looks at the data directory and changes nothing: whether it exists, and its permission bits where there are any.
+ *
+ * @throws CodedError<'DATA_DIR_UNUSABLE'> if a node could not use it
+ */
+export async function inspectDataDir(path: string): Promise<{ exists: boolean; mode: number | undefined }> {
+  try {
+    if (!(await stat(path)).isDirectory()) throw errno('ENOTDIR')
+    await probe(path)
+    return { exists: true, mode: await modeOf(path) }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { exists: false, mode: undefined }
+    throw dataDirError(path, error)
+  }
+}
+
+/** The bearer token of the HTTP API: made once, 256 bits. @throws CodedError if the file holds no usable one */
+export async function loadOrCreateApiToken(dataDir: string): Promise<string> {
+  const path = dataFile(dataDir, 'apiToken')
+  const { text } = await loadOrCreateSecret(path, () => `${randomBytes(32).toString('base64url')}\n`)
+  const token = text.trim()
+  if (token.length >= TOKEN_LENGTH_MIN && /^[A-Za-z0-9._~+/=-]{1,512}$/.test(token)) return token
+  throw new CodedError(
+    'SECRET_FILE_UNUSABLE',
+    `${path} holds no usable token (one line, at least ${TOKEN_LENGTH_MIN} letters or digits): delete the file and a new one is made`,
+  )
+}
+
+/** What the operating system refused, as a sentence that says what to do about it. */
+export function dataDirError(path: string, error: unknown): CodedError<'DATA_DIR_UNUSABLE'> {
+  const choose = 'choose another with --data-dir or NODE_DATA_DIR'
+  const sentences: Record<string, string> = {
+    EACCES: `the user that runs stoa may not write to the data directory ${path}: give it to that user (chown), or ${choose}`,
+    EROFS: `the data directory ${path} is on a read-only file system: ${choose}`,
+    ENOSPC: `the disk that holds the data directory ${path} is full: free some space, or ${choose}`,
+    ENOTDIR: `the data directory ${path} is, or lies under, a file and not a directory: ${choose}`,
+    ENOENT: `the data directory ${path} cannot be made there: ${choose}`,
+    ENAMETOOLONG: `the path of the data directory is too long: ${choose}`,
+    ELOOP: `the path of the data directory ${path} runs through links in a circle: ${choose}`,
+    EIO: `the disk that holds the data directory ${path} fails to read or write: check it, or ${choose}`,
+  }
+  const code = (error as NodeJS.ErrnoException | undefined)?.code ?? ''
+  const same: Record<string, string> = { EPERM: 'EACCES', EEXIST: 'ENOTDIR', EDQUOT: 'ENOSPC' }
+  const sentence =
+    sentences[same[code] ?? code] ?? `the data directory ${path} cannot be used (${reasonOf(error)}): ${choose}`
+  return new CodedError('DATA_DIR_UNUSABLE', sentence, { cause: error })
+}
+
+/**
+ * Tightens the mode of the directory and of the keys in it.
+ *
+ * Only a directory that is ours or empty is touched: `--data-dir /tmp` must not take /tmp from everybody else, nor may
+ * keys lie where other users can swap them.
+ */
+async function closeToOthers(path: string): Promise<string[]> {
+  if (process.platform === 'win32') return []
+  const mode = (await stat(path)).mode
+  const entries = await readdir(path)
+  const own = entries.length === 0 || Object.values(dataFiles).some((name) => entries.includes(name))
+  if (!own && (mode & 0o022) !== 0) {
+    throw new CodedError(
+      'DATA_DIR_UNUSABLE',
+      `${path} is shared with other users (mode ${(mode & 0o7777).toString(8)}) and holds other files: give stoa a directory of its own, such as --data-dir ${join(path, 'stoa')}`,
+    )
+  }
+  const notes = own ? [await tighten(path, 0o700)] : []
+  for (const name of secretFiles) notes.push(await tighten(join(path, name), 0o600))
+  return notes.filter((note) => note !== undefined)
+}
+
+/** Not `recursive: true`: where the parent exists and still answers ENOENT (as under /proc), that spins for ever. */
+async function makeDirectory(path: string): Promise<void> {
+  const make = () =>
+    mkdir(path, { mode: 0o700 }).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    })
+  try {
+    await make()
+  } catch (error) {
+    const parent = dirname(path)
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || parent === path) throw error
+    await makeDirectory(parent)
+    await make()
+  }
+}
+
+/** Permission bits do not tell: root passes them all, and a full disk has none. So a block is written, and synced. */
+async function probe(path: string): Promise<void> {
+  const draft = join(path, `.probe-${randomBytes(6).toString('hex')}`)
+  try {
+    await using file = await open(draft, 'wx', 0o600)
+    await file.writeFile(Buffer.alloc(PROBE_BYTES, 1))
+    await file.sync()
+  } finally {
+    await unlink(draft).catch(() => {})
+  }
+}
+
+function errno(code: string): Error {
+  return Object.assign(new Error(code), { code })
+}

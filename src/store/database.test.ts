@@ -1,0 +1,75 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, test } from 'vitest'
+import { openDatabase } from './database.ts'
+
+const put = 'INSERT INTO kv (key, value) VALUES (?, ?)'
+const count = 'SELECT count(*) AS n FROM kv'
+const scratch = () => join(mkdtempSync(join(tmpdir(), 'stoa-store-')), 'stoa.db')
+
+test('a write resolves once it is committed and is there after reopening', async () => {
+  const path = scratch()
+  const first = openDatabase({ path })
+  expect(await first.write(() => first.prepare(put).run('a', '1').changes)).toBe(1)
+  await first.close()
+  const second = openDatabase({ path })
+  expect(second.prepare(count).get()).toEqual({ n: 1 })
+  await second.close()
+})
+
+test('writes of one turn share one commit, and one that throws takes no other with it', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const settled = await Promise.allSettled([
+    database.write(() => database.prepare(put).run('a', '1').changes),
+    database.write(() => {
+      database.prepare(put).run('b', '1')
+      throw new Error('refused')
+    }),
+    database.write(() => database.prepare(put).run('c', '1').changes),
+  ])
+  expect(settled.map((one) => one.status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  expect(database.prepare('SELECT key FROM kv ORDER BY key').all()).toEqual([{ key: 'a' }, { key: 'c' }])
+})
+
+test('close commits what is waiting', async () => {
+  const path = scratch()
+  const database = openDatabase({ path })
+  const write = database.write(() => database.prepare(put).run('a', '1'))
+  await database.close()
+  await write
+  expect(openDatabase({ path }).prepare(count).get()).toEqual({ n: 1 })
+})
+
+test('durability is synchronous=FULL over WAL', () => {
+  const database = openDatabase({ path: scratch() })
+  expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 })
+  expect(database.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
+})
+
+test('a database of a later version is refused with the fix', () => {
+  const path = scratch()
+  const later = new DatabaseSync(path)
+  later.exec('PRAGMA user_version = 999')
+  later.close()
+  expect(() => openDatabase({ path })).toThrow(/upgrade stoa/)
+})
+
+test('a file that is no database is refused and left as it was', () => {
+  const path = scratch()
+  writeFileSync(path, 'not a database at all, just some text that is long enough to look at')
+  expect(() => openDatabase({ path })).toThrow(/cannot open .*backup/)
+})
+
+test('a full disk rejects the write with a hint and keeps the store usable (T16)', async () => {
+  const database = openDatabase({ path: scratch() })
+  const { page_count } = database.prepare('PRAGMA page_count').get() as { page_count: number }
+  database.prepare(`PRAGMA max_page_count = ${page_count + 2}`).get()
+  const big = database.write(() => database.prepare(put).run('big', 'x'.repeat(1_000_000)))
+  await expect(big).rejects.toMatchObject({
+    code: 'STORE_WRITE_FAILED',
+    message: expect.stringContaining('free space'),
+  })
+  expect(await database.write(() => database.prepare(put).run('small', 'x').changes)).toBe(1)
+})

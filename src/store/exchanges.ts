@@ -1,0 +1,83 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+
+/** One task that a caller gave one of this node's agents, and what came of it. */
+export type NewExchange = {
+  agentId: string
+  /** The caller's DID as the connection proved it, or `local`. */
+  callerId: string
+  correlationId: string
+  input: string
+  output?: string | undefined
+  error?: string | undefined
+  paymentId?: Hex | undefined
+  createdAt: UnixMs
+  durationMs: number
+}
+
+/** The exchanges of this node's agents, which make up its sessions (D19) and its paid results (D32). */
+export interface Exchanges {
+  record(exchange: NewExchange): Promise<void>
+  /** The latest exchanges of one caller with one agent that have an answer, oldest first. */
+  history(agentId: string, callerId: string, limit: number): { input: string; output: string }[]
+  /** What a payment has bought, for as long as it is kept. */
+  paidOutput(paymentId: Hex): string | undefined
+  /** Drops paid results whose time is over and what sessions hold beyond their limits. */
+  purge(now: UnixMs): Promise<void>
+}
+
+/** How long a paid result is kept after its payment has settled or has been given up (D32). */
+const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
+/** How long a session remembers an exchange. */
+const SESSION_KEPT_MS = 30 * 24 * 60 * 60 * 1000
+const PURGE_ROWS_MAX = 5_000
+
+/** For use inside a transaction. */
+export function recordExchange(database: Database, exchange: NewExchange): void {
+  database
+    .prepare(`
+      INSERT OR IGNORE INTO exchanges
+        (agent_id, caller_id, correlation_id, input, output, error, payment_id, created_at, duration_ms)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+    .run(
+      exchange.agentId,
+      exchange.callerId,
+      exchange.correlationId,
+      exchange.input,
+      exchange.output ?? null,
+      exchange.error ?? null,
+      exchange.paymentId ?? null,
+      exchange.createdAt,
+      Math.round(exchange.durationMs),
+    )
+}
+
+export function createExchanges(database: Database): Exchanges {
+  return {
+    record: (exchange) => database.write(() => recordExchange(database, exchange)),
+    history(agentId, callerId, limit) {
+      const rows = database
+        .prepare(`
+          SELECT input, output FROM exchanges
+          WHERE agent_id = ? AND caller_id = ? AND output IS NOT NULL ORDER BY id DESC LIMIT ?`)
+        .all(agentId, callerId, limit)
+      return (rows as { input: string; output: string }[]).reverse()
+    },
+    paidOutput(paymentId) {
+      const row = database.prepare('SELECT output FROM exchanges WHERE payment_id = ?').get(paymentId.toLowerCase())
+      return (row as { output: string | null } | undefined)?.output ?? undefined
+    },
+    purge: (now) =>
+      database.write(() => {
+        database
+          .prepare(`
+            DELETE FROM exchanges WHERE id IN (
+              SELECT e.id FROM exchanges e LEFT JOIN payments p ON p.id = e.payment_id
+              WHERE e.created_at < ?
+                AND (p.id IS NULL OR (p.state NOT IN ('authorized', 'owed') AND p.updated_at < ?))
+              LIMIT ?)`)
+          .run(now - SESSION_KEPT_MS, now - RESULT_KEPT_MS, PURGE_ROWS_MAX)
+      }),
+  }
+}

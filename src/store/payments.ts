@@ -1,0 +1,200 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+import { type NewExchange, recordExchange } from './exchanges.ts'
+
+export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
+
+/** A payment as it is claimed: verified, its nonce not seen before. */
+export type Claim = {
+  id: Hex
+  agentId: string
+  peerId: string
+  correlationId: string
+  /** Undefined for a preemptive payment. */
+  challengeNonce: Hex | undefined
+  requirements: PaymentRequirements
+  signed: SignedAuthorization
+  /** Kept where the payment is settled before the agent runs: a crash must not lose what was paid for. */
+  task?: string | undefined
+}
+
+/** What changes as a payment goes through its states. */
+export type PaymentProgress = {
+  id: Hex
+  state: PaymentState
+  attempts?: number
+  nextAttemptAt?: UnixMs
+  unclear?: boolean
+  txHash?: Hex | undefined
+  error?: string | undefined
+}
+
+export type StoredPayment = Omit<Claim, 'challengeNonce'> & {
+  state: PaymentState
+  attempts: number
+  nextAttemptAt: UnixMs | undefined
+  unclear: boolean
+  txHash: Hex | undefined
+  error: string | undefined
+  updatedAt: UnixMs
+}
+
+/** The seller's ledger: every payment ever accepted, by payment id. */
+export interface Payments {
+  /** Stores a payment unless its authorization or its challenge was seen before. Durable when it resolves. */
+  claim(claim: Claim, now: UnixMs): Promise<boolean>
+  /** Stores what the agent answered together with the state that follows from it. Durable when it resolves. */
+  deliver(progress: PaymentProgress, exchange: NewExchange, now: UnixMs): Promise<void>
+  save(progress: PaymentProgress, now: UnixMs): Promise<void>
+  get(id: Hex): StoredPayment | undefined
+  /** Whether a payment has consumed this challenge, in this life of the node or an earlier one. */
+  challengeConsumed(challengeNonce: Hex): boolean
+  /** Whether this authorization was accepted before, whatever else the payment said (D30). */
+  authorizationSeen(network: string, asset: string, from: string, authorizationNonce: string): boolean
+  /** Owed payments whose time has come, the longest overdue first. */
+  due(now: UnixMs, limit: number): StoredPayment[]
+  nextDueAt(): UnixMs | undefined
+  /** Ends what was running when the node died: the work is gone and nobody is charged. */
+  voidRunning(error: string, now: UnixMs): Promise<number>
+  /** How many are owed, and how many never will be paid. */
+  counts(): { owed: number; unsettled: number }
+}
+
+type Row = {
+  id: string
+  state: string
+  agent_id: string
+  peer_id: string
+  correlation_id: string
+  requirements: string
+  signed: string
+  task: string | null
+  attempts: number
+  next_attempt_at: number | null
+  unclear: number
+  tx_hash: string | null
+  error: string | null
+  updated_at: number
+}
+
+const INSERT = `
+  INSERT OR IGNORE INTO payments
+    (id, replay_key, state, agent_id, peer_id, correlation_id, challenge_nonce, requirements, signed, payer, amount,
+     valid_before_s, task, created_at, updated_at)
+  VALUES (?, ?, 'authorized', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const UPDATE = `
+  UPDATE payments SET state = ?, attempts = coalesce(?, attempts), next_attempt_at = ?, unclear = ?, tx_hash = ?,
+    error = ?, updated_at = ?
+  WHERE id = ? AND state IN ('authorized', 'owed')`
+
+export function createPayments(database: Database): Payments {
+  const write = (progress: PaymentProgress, now: UnixMs) =>
+    database
+      .prepare(UPDATE)
+      .run(
+        progress.state,
+        progress.attempts ?? null,
+        progress.nextAttemptAt ?? null,
+        progress.unclear === true ? 1 : 0,
+        progress.txHash ?? null,
+        progress.error ?? null,
+        now,
+        progress.id,
+      )
+  const rows = (sql: string, ...values: (string | number)[]) =>
+    (database.prepare(sql).all(...values) as unknown as Row[]).map(fromRow)
+
+  const count = (state: 'owed' | 'unsettled') =>
+    (database.prepare(`SELECT count(*) AS n FROM payments WHERE state = '${state}'`).get() as { n: number }).n
+
+  return {
+    claim: (claim, now) =>
+      database.write(() => {
+        const { authorization } = claim.signed
+        const key = replayKey(
+          claim.requirements.network,
+          claim.requirements.asset,
+          authorization.from,
+          authorization.nonce,
+        )
+        const { changes } = database
+          .prepare(INSERT)
+          .run(
+            claim.id,
+            key,
+            claim.agentId,
+            claim.peerId,
+            claim.correlationId,
+            claim.challengeNonce?.toLowerCase() ?? null,
+            JSON.stringify(PaymentRequirements.encode(claim.requirements)),
+            JSON.stringify(SignedAuthorization.encode(claim.signed)),
+            authorization.from,
+            authorization.value,
+            authorization.validBefore,
+            claim.task ?? null,
+            now,
+            now,
+          )
+        return changes === 1
+      }),
+    deliver: (progress, exchange, now) =>
+      database.write(() => {
+        write(progress, now)
+        recordExchange(database, exchange)
+      }),
+    save: (progress, now) =>
+      database.write(() => {
+        write(progress, now)
+      }),
+    get: (id) => rows('SELECT * FROM payments WHERE id = ?', id.toLowerCase())[0],
+    challengeConsumed: (nonce) =>
+      database.prepare('SELECT 1 FROM payments WHERE challenge_nonce = ?').get(nonce.toLowerCase()) !== undefined,
+    authorizationSeen: (...key) =>
+      database.prepare('SELECT 1 FROM payments WHERE replay_key = ?').get(replayKey(...key)) !== undefined,
+    due: (now, limit) =>
+      rows(
+        `SELECT * FROM payments WHERE state = 'owed' AND next_attempt_at <= ? ORDER BY next_attempt_at LIMIT ?`,
+        now,
+        limit,
+      ),
+    nextDueAt() {
+      const row = database.prepare(`SELECT min(next_attempt_at) AS at FROM payments WHERE state = 'owed'`).get()
+      return (row as { at: number | null }).at ?? undefined
+    },
+    voidRunning: (error, now) =>
+      database.write(() =>
+        Number(
+          database
+            .prepare(`UPDATE payments SET state = 'voided', error = ?, updated_at = ? WHERE state = 'authorized'`)
+            .run(error, now).changes,
+        ),
+      ),
+    counts: () => ({ owed: count('owed'), unsettled: count('unsettled') }),
+  }
+}
+
+/** What EIP-3009 lets an authorization be spent once by. */
+function replayKey(network: string, asset: string, from: string, authorizationNonce: string): string {
+  return `${network}|${asset}|${from}|${authorizationNonce}`.toLowerCase()
+}
+
+function fromRow(row: Row): StoredPayment {
+  return {
+    id: row.id as Hex,
+    state: row.state as PaymentState,
+    agentId: row.agent_id,
+    peerId: row.peer_id,
+    correlationId: row.correlation_id,
+    requirements: PaymentRequirements.parse(JSON.parse(row.requirements)),
+    signed: SignedAuthorization.parse(JSON.parse(row.signed)),
+    task: row.task ?? undefined,
+    attempts: row.attempts,
+    nextAttemptAt: row.next_attempt_at ?? undefined,
+    unclear: row.unclear === 1,
+    txHash: (row.tx_hash ?? undefined) as Hex | undefined,
+    error: row.error ?? undefined,
+    updatedAt: row.updated_at,
+  }
+}

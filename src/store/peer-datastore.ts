@@ -1,0 +1,132 @@
+import { BaseDatastore } from 'datastore-core/base'
+import type { KeyQuery, Pair, Query } from 'interface-datastore'
+import { Key } from 'interface-datastore/key'
+import { reasonOf } from '../lib/errors.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Database } from './database.ts'
+
+const FLUSH_AFTER_MS = 1000
+/** After a failed write: the disk may be full for long. */
+const RETRY_AFTER_MS = 30_000
+
+/** libp2p knows it by its name. */
+class NotFoundError extends Error {
+  override name = 'NotFoundError'
+}
+
+/**
+ * What libp2p remembers of other peers: an interface-datastore over the table `peer_data`.
+ *
+ * Held whole in memory and written behind, about a second later: libp2p writes a peer's entry on every new stream, and
+ * none of it is promised to anybody. A crash loses that second; `stop` loses nothing. Whoever fills it bounds it.
+ */
+export class PeerDatastore extends BaseDatastore implements Service {
+  readonly name = 'peer-datastore'
+  readonly #database: Database
+  readonly #logger: Logger
+  readonly #flushAfterMs: number
+  readonly #values = new Map<string, Uint8Array>()
+  /** Keys whose row differs from what is in memory. */
+  #unsaved = new Set<string>()
+  #timer: NodeJS.Timeout | undefined
+  #writing: Promise<void> = Promise.resolve()
+
+  constructor(options: { flushAfterMs?: number }, deps: { database: Database; logger: Logger }) {
+    super()
+    this.#database = deps.database
+    this.#logger = deps.logger
+    this.#flushAfterMs = options.flushAfterMs ?? FLUSH_AFTER_MS
+    for (const row of this.#database.prepare('SELECT key, value FROM peer_data').iterate()) {
+      this.#values.set(row.key as string, row.value as Uint8Array)
+    }
+  }
+
+  async start(): Promise<void> {}
+
+  /** Puts everything on disk. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    await this.flush()
+  }
+
+  override put(key: Key, value: Uint8Array): Key {
+    const name = key.toString()
+    const held = this.#values.get(name)
+    if (held !== undefined && Buffer.compare(held, value) === 0) return key
+    // A copy of its own: encoders hand out slices of large shared buffers, which it would keep alive.
+    this.#values.set(name, new Uint8Array(value))
+    this.#changed(name)
+    return key
+  }
+
+  override get(key: Key): Uint8Array {
+    const value = this.#values.get(key.toString())
+    if (value === undefined) throw new NotFoundError(`nothing is stored under ${key}`)
+    return value
+  }
+
+  override has(key: Key): boolean {
+    return this.#values.has(key.toString())
+  }
+
+  override delete(key: Key): void {
+    const name = key.toString()
+    if (this.#values.delete(name)) this.#changed(name)
+  }
+
+  override *_all(query: Query): Generator<Pair> {
+    for (const [name, value] of this.#values) {
+      if (name.startsWith(query.prefix ?? '')) yield { key: new Key(name, false), value }
+    }
+  }
+
+  override *_allKeys(query: KeyQuery): Generator<Key> {
+    for (const name of this.#values.keys()) {
+      if (name.startsWith(query.prefix ?? '')) yield new Key(name, false)
+    }
+  }
+
+  /** Resolves once all that was put or deleted until now is on disk, or has failed to get there (which is logged). */
+  async flush(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#write())
+    await this.#writing
+  }
+
+  #changed(name: string): void {
+    this.#unsaved.add(name)
+    this.#schedule(this.#flushAfterMs)
+  }
+
+  #schedule(afterMs: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      void this.flush()
+    }, afterMs).unref()
+  }
+
+  async #write(): Promise<void> {
+    const names = this.#unsaved
+    if (names.size === 0) return
+    this.#unsaved = new Set()
+    try {
+      await this.#database.write(() => {
+        for (const name of names) this.#save(name)
+      })
+    } catch (error) {
+      for (const name of names) this.#unsaved.add(name)
+      this.#logger.warn({ reason: reasonOf(error) }, 'what is known of other peers could not be stored; trying again')
+      this.#schedule(RETRY_AFTER_MS)
+    }
+  }
+
+  #save(name: string): void {
+    const value = this.#values.get(name)
+    if (value === undefined) {
+      this.#database.prepare('DELETE FROM peer_data WHERE key = ?').run(name)
+    } else {
+      this.#database.prepare('INSERT OR REPLACE INTO peer_data (key, value) VALUES (?, ?)').run(name, value)
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import type { ApiDeps, ApiOptions } from '../../src/http/app.ts'
+import { apiOperations } from '../../src/http/operations.ts'
+import { createGuard } from '../../src/http/security.ts'
+import { createServer } from '../../src/http/server.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import type { AgentDefinition } from '../../src/schema/agent.ts'
+import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from '../../src/schema/api.ts'
+import type { Listing } from '../../src/schema/listing.ts'
+
+export const localId = 'localagent234567localagent234567'
+export const remoteId = 'remoteagent23456remoteagent23456'
+const sellerId = '12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st'
+const address = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
+const hash = `0x${'ab'.repeat(32)}`
+
+export function listingFixture(changes: Partial<Listing> = {}): Listing {
+  return {
+    id: remoteId,
+    name: 'Summary',
+    description: 'Summarises any text.',
+    price: 10_000n,
+    price_atomic: '10000',
+    model: 'builtin/summarize',
+    tags: ['text'],
+    protocols: ['/x402/libp2p/1.0.0'],
+    network: 'eip155:84532',
+    asset: address,
+    pay_to: address,
+    seller_id: sellerId,
+    seller_did: 'did:peer:0z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw',
+    addrs: [`/ip4/127.0.0.1/tcp/4001/p2p/${sellerId}`],
+    version: 1_700_000_000_000,
+    updated_at: '2026-11-21T10:00:00.000Z',
+    expires_at: '2026-11-22T10:00:00.000Z',
+    local: false,
+    ...changes,
+  }
+}
+
+export function resultFixture(changes: Partial<ExecutionResult> = {}): ExecutionResult {
+  return {
+    correlation_id: '7e7d1f3c-1f1e-4b69-9b0e-1f4a9f6a3f10',
+    agent_id: remoteId,
+    seller_id: sellerId,
+    output: 'a summary',
+    session_id: 'session-1',
+    duration_ms: 12,
+    order_id: 'order-1',
+    payment: {
+      payment_id: hash,
+      network: 'eip155:84532',
+      asset: address,
+      amount: '0.01',
+      amount_atomic: '10000',
+      payer: address,
+      pay_to: address,
+      tx_hash: hash,
+      settlement: 'settled',
+    },
+    ...changes,
+  }
+}
+
+export const statusFixture: NodeStatus = {
+  peer_id: sellerId,
+  addresses: [`/ip4/127.0.0.1/tcp/4001/p2p/${sellerId}`],
+  connected_peers: 1,
+  version: '0.1.0',
+  uptime_seconds: 5,
+  network: 'eip155:84532',
+  wallet_address: address,
+  agents: { local: 1, known: 2 },
+  reachability: 'unknown',
+  settlement: { pending: 0, failed: 0 },
+}
+export const peerFixture: PeerStatus = {
+  peer_id: sellerId,
+  addresses: [`/ip4/127.0.0.1/tcp/4001/p2p/${sellerId}`],
+  direction: 'outbound',
+  latency_ms: 1.5,
+}
+export const balanceFixture: WalletBalance = {
+  address,
+  network: 'eip155:84532',
+  asset: address,
+  symbol: 'USDC',
+  decimals: 6,
+  balance: '12.5',
+  balance_atomic: '12500000',
+}
+
+export const loopbackOptions: ApiOptions = {
+  host: '127.0.0.1',
+  port: 0,
+  corsOrigins: [],
+  allowedHosts: [],
+  insecureOpen: false,
+  token: 'a-token-of-some-length',
+}
+
+/** Everything below the API: one local and one remote agent, and every call answered. */
+export function fakeDeps(changes: Partial<ApiDeps> = {}): ApiDeps {
+  return {
+    clock: systemClock,
+    logger: silentLogger,
+    version: '0.1.0',
+    listings: () => [listingFixture({ id: localId, local: true }), listingFixture()],
+    registerAgent: async (definition) => listingOf(definition),
+    execute: async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
+    status: () => statusFixture,
+    peers: () => [peerFixture],
+    balance: async () => balanceFixture,
+    ...changes,
+  }
+}
+
+/** The API without a socket, for `inject`. */
+export function fakeServer(changes: Partial<ApiDeps> = {}, options: Partial<ApiOptions> = {}) {
+  const deps = fakeDeps(changes)
+  const guard = createGuard({ ...loopbackOptions, ...options })
+  return createServer(apiOperations(deps), { guard, clock: deps.clock, logger: deps.logger })
+}
+
+function listingOf({ name, description, price, model, tags }: AgentDefinition): Listing {
+  const own = { id: localId, name, description, price, price_atomic: price.toString(), tags: tags ?? [], local: true }
+  return listingFixture({ ...own, ...(model !== undefined && { model }) })
+}

@@ -1,0 +1,63 @@
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export type RpcRequest = { id: number; method: string; params: unknown[] }
+/** Answers a call in its own way and returns true, or returns false to pass it on. */
+export type RpcFault = (request: RpcRequest, response: ServerResponse) => boolean
+
+export type FaultyRpc = {
+  readonly url: string
+  readonly requests: readonly RpcRequest[]
+  /** What goes wrong from now on; undefined: nothing. */
+  fault: RpcFault | undefined
+  stop(): Promise<void>
+}
+
+/** A real HTTP server before the RPC at `upstreamUrl`, failing as it is told. */
+export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
+  const requests: RpcRequest[] = []
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
+    const text = Buffer.concat(chunks).toString('utf8')
+    const call = JSON.parse(text) as RpcRequest
+    requests.push(call)
+    if (rpc.fault?.(call, response) === true) return
+    const headers = { 'content-type': 'application/json' }
+    const upstream = await fetch(upstreamUrl, { method: 'POST', headers, body: text })
+    response.writeHead(upstream.status, headers).end(await upstream.text())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const rpc: FaultyRpc = {
+    // A provider's address, with its key in it.
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/SECRET-API-KEY?token=SECRET-TOKEN`,
+    requests,
+    fault: undefined,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+  return rpc
+}
+
+/** A JSON-RPC error, as providers send them. */
+export function refuse(
+  response: ServerResponse,
+  request: RpcRequest,
+  message: string,
+  code = -32_000,
+  status = 200,
+): true {
+  response.writeHead(status, { 'content-type': 'application/json' })
+  response.end(JSON.stringify({ jsonrpc: '2.0', id: request.id, error: { code, message } }))
+  return true
+}
+
+/** A JSON-RPC result of our own making. */
+export function result(response: ServerResponse, request: RpcRequest, value: unknown): true {
+  response.writeHead(200, { 'content-type': 'application/json' })
+  response.end(JSON.stringify({ jsonrpc: '2.0', id: request.id, result: value }))
+  return true
+}

@@ -1,0 +1,16 @@
+/** A process of its own that takes the lock of the directory given and says so, then holds it until it is killed. */
+import { lockDataDir } from '../../src/store/lock.ts'
+
+const [dataDir = ''] = process.argv.slice(2)
+try {
+  const lock = lockDataDir(dataDir)
+  process.on('SIGTERM', () => {
+    lock.release()
+    process.exit(0)
+  })
+  process.stdout.write('held\n')
+  setInterval(() => {}, 1000)
+} catch (error) {
+  process.stdout.write(`${(error as Error).message}\n`)
+  process.exit(1)
+}

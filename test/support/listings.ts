@@ -1,0 +1,61 @@
+import { agentId } from '../../src/agents/agent-id.ts'
+import type { OwnListing } from '../../src/market/replica.ts'
+import { sealEnvelope } from '../../src/p2p/envelope.ts'
+import type { Identity } from '../../src/p2p/identity.ts'
+import { assets } from '../../src/payments/assets.ts'
+import { LISTING_TTL_MS, type ListingRecord } from '../../src/schema/listing.ts'
+
+const protocolsOf = (price: bigint) =>
+  price === 0n ? ['/x402/libp2p/1.0.0', '/node/marketplace/1.0.0'] : ['/x402/libp2p/1.0.0']
+
+/** What a seller says of an agent: free unless told otherwise. */
+export function ownListing(sellerId: string, name: string, changes: Partial<OwnListing> = {}): OwnListing {
+  const price = changes.price_atomic ?? 0n
+  return {
+    id: agentId(sellerId, name),
+    name,
+    description: `${name} does one thing well`,
+    price_atomic: price,
+    tags: ['test'],
+    protocols: protocolsOf(price),
+    network: 'eip155:84532',
+    asset: assets['eip155:84532'].address,
+    pay_to: '0x2222222222222222222222222222222222222222',
+    ...changes,
+  }
+}
+
+export function listingRecord(
+  sellerId: string,
+  name: string,
+  version: number,
+  changes: Partial<ListingRecord> = {},
+): ListingRecord {
+  return {
+    ...ownListing(sellerId, name, changes),
+    v: 1,
+    seller_id: sellerId,
+    state: 'active',
+    version,
+    updated_at: version,
+    expires_at: version + LISTING_TTL_MS,
+    addrs: [`/ip4/192.0.2.1/tcp/4001/p2p/${sellerId}`],
+    ...changes,
+  }
+}
+
+/** Signs whatever it is given, as an attacker can with a key of its own. */
+export function signRecord(record: ListingRecord, identity: Identity): Promise<Uint8Array> {
+  return signJson({ ...record, price_atomic: record.price_atomic.toString() }, identity)
+}
+
+export function signJson(payload: unknown, identity: Identity): Promise<Uint8Array> {
+  return sealEnvelope(Buffer.from(JSON.stringify(payload)), identity)
+}
+
+/** An envelope whose signature is over something else: another listing's signature in its place. */
+export async function forgeRecord(record: ListingRecord, victim: Identity): Promise<Uint8Array> {
+  const signed = Buffer.from(await signRecord(record, victim))
+  signed[signed.length - 1]! ^= 1
+  return signed
+}

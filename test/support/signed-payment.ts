@@ -1,0 +1,123 @@
+import { randomBytes } from 'node:crypto'
+import { type Hex, toHex } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { NETWORK, usdcDomain } from '../../devnet/chain.ts'
+import { addresses } from '../../devnet/contracts.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+
+/** What to sign, and what to ask for when it should differ from what is signed. */
+export type PaymentSpec = {
+  payerKey: Hex
+  payTo: Hex
+  amount?: bigint
+  nonce?: Hex
+  validAfter?: bigint
+  validBefore?: bigint
+  /** What the authorization says instead of `payTo` and `amount`. */
+  to?: Hex
+  value?: bigint
+  /** The payer, when it is a contract that `payerKey` owns. */
+  from?: Hex
+  asset?: Hex
+  network?: string
+  /** The EIP-712 domain's name, in the signature and in `extra`. */
+  domainName?: string
+  /** Left out of the requirements altogether when null. */
+  extra?: object | null
+  /** Changes the finished signature. */
+  alter?: (signature: Hex) => Hex
+}
+
+/** A request body for a facilitator, and the parts tests ask about. */
+export type SignedPayment = {
+  from: Hex
+  nonce: Hex
+  signature: Hex
+  authorization: Record<'from' | 'to' | 'value' | 'validAfter' | 'validBefore' | 'nonce', string>
+  body: {
+    x402Version: 2
+    paymentPayload: { x402Version: 2; accepted: object; payload: { signature: string; authorization: object } }
+    paymentRequirements: Record<string, unknown>
+  }
+}
+
+const transferTypes = {
+  TransferWithAuthorization: [
+    { name: 'from', type: 'address' },
+    { name: 'to', type: 'address' },
+    { name: 'value', type: 'uint256' },
+    { name: 'validAfter', type: 'uint256' },
+    { name: 'validBefore', type: 'uint256' },
+    { name: 'nonce', type: 'bytes32' },
+  ],
+} as const
+
+export function randomHash(): Hex {
+  return toHex(randomBytes(32))
+}
+
+/** Unix seconds from now. */
+export function secondsFromNow(seconds: number): bigint {
+  return BigInt(Math.floor(systemClock.now() / 1000) + seconds)
+}
+
+/** Signs an EIP-3009 transfer with viem, as a buyer of any make would. */
+export async function signPayment(spec: PaymentSpec): Promise<SignedPayment> {
+  const account = privateKeyToAccount(spec.payerKey)
+  const amount = spec.amount ?? 10_000n
+  const asset = spec.asset ?? addresses.usdc
+  const name = spec.domainName ?? usdcDomain.name
+  const message = {
+    from: spec.from ?? account.address,
+    to: spec.to ?? spec.payTo,
+    value: spec.value ?? amount,
+    validAfter: spec.validAfter ?? 0n,
+    validBefore: spec.validBefore ?? secondsFromNow(300),
+    nonce: spec.nonce ?? randomHash(),
+  }
+  const signed = await account.signTypedData({
+    domain: { ...usdcDomain, name, verifyingContract: asset },
+    types: transferTypes,
+    primaryType: 'TransferWithAuthorization',
+    message,
+  })
+  const signature = spec.alter?.(signed) ?? signed
+  const authorization = {
+    ...message,
+    value: String(message.value),
+    validAfter: String(message.validAfter),
+    validBefore: String(message.validBefore),
+  }
+  const requirements = {
+    scheme: 'exact',
+    network: spec.network ?? NETWORK,
+    amount: String(amount),
+    asset,
+    payTo: spec.payTo,
+    maxTimeoutSeconds: 300,
+    ...(spec.extra === null ? {} : { extra: spec.extra ?? { name, version: usdcDomain.version } }),
+  }
+  const paymentPayload = {
+    x402Version: 2 as const,
+    accepted: requirements,
+    payload: { signature, authorization },
+  }
+  return {
+    from: message.from,
+    nonce: message.nonce,
+    signature,
+    authorization,
+    body: { x402Version: 2, paymentPayload, paymentRequirements: requirements },
+  }
+}
+
+/** Posts a body as JSON and reads the JSON that comes back. */
+export async function postJson(url: string, body: unknown): Promise<{ status: number; body: Record<string, unknown> }> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    signal: AbortSignal.timeout(20_000),
+  })
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+}

@@ -1,0 +1,58 @@
+import { MemoryDatastore } from 'datastore-core/memory'
+import type { Datastore } from 'interface-datastore'
+import { systemClock } from '../../src/lib/clock.ts'
+import { type Logger, silentLogger } from '../../src/lib/logger.ts'
+import { createHost, type Host, type HostOptions } from '../../src/p2p/host.ts'
+import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
+
+export type TestHostOptions = Partial<HostOptions> & {
+  identity?: Identity
+  datastore?: Datastore
+  logger?: Logger
+}
+
+/** Retries, pings and looks for peers fast enough for a test. */
+const timing: NonNullable<HostOptions['timing']> = {
+  retry: { firstMs: 20, mostMs: 100 },
+  dialGapMs: 0,
+  rejoinEveryMs: 100,
+  pingEveryMs: 100,
+  pingTimeoutMs: 2000,
+  lookEveryMs: 10,
+}
+
+/** A host on loopback: free ports, no mDNS, peers kept in memory. Not started. */
+export async function createTestHost(options: TestHostOptions = {}): Promise<Host> {
+  const {
+    identity = await createIdentity(),
+    datastore = new MemoryDatastore(),
+    logger = silentLogger,
+    ...rest
+  } = options
+  return await createHost(
+    {
+      port: 0,
+      listenHosts: ['127.0.0.1'],
+      bootstrap: [],
+      announce: [],
+      mdns: false,
+      version: '0.0.0-test',
+      ...rest,
+      timing: { ...timing, ...rest.timing },
+    },
+    { identity, datastore, clock: systemClock, logger },
+  )
+}
+
+/** The same, started. */
+export async function startTestHost(options: TestHostOptions = {}): Promise<Host> {
+  const host = await createTestHost(options)
+  await host.start()
+  return host
+}
+
+/** What another host needs to reach this one. */
+export function whereIs(host: Host, transport?: 'tcp' | 'quic-v1'): { peerId: string; addrs: string[] } {
+  const addrs = host.addresses().filter((address) => transport === undefined || address.includes(`/${transport}`))
+  return { peerId: host.peerId, addrs }
+}
