@@ -6,7 +6,7 @@ import { createChain } from './chain/chain.ts'
 import { addAgentToFile } from './config/agents-yaml.ts'
 import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
-import type { Api } from './http/app.ts'
+import { createNodeApi } from './http/node-api.ts'
 import { type Clock, isoTime, systemClock } from './lib/clock.ts'
 import { CodedError } from './lib/errors.ts'
 import { ServiceStack, together } from './lib/lifecycle.ts'
@@ -15,6 +15,7 @@ import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
 import { createCatalog } from './market/catalog.ts'
 import { type ExecuteRequest, execute } from './market/execute.ts'
+import { peerStatus, walletBalance } from './market/node-views.ts'
 import { createOwnAgents } from './market/own-agents.ts'
 import { Recovery } from './market/recovery.ts'
 import { createReplica } from './market/replica.ts'
@@ -33,12 +34,11 @@ import { createProtocolServer } from './protocols/serve.ts'
 import { StreamPool } from './protocols/stream-pool.ts'
 import { serveX402 } from './protocols/x402/server.ts'
 import type { AgentDefinition } from './schema/agent.ts'
-import { formatAmount } from './schema/amount.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './schema/api.ts'
 import type { Listing } from './schema/listing.ts'
 import type { Hex } from './schema/primitives.ts'
 import { X402_PROTOCOL } from './schema/x402.ts'
-import { dataFile, loadOrCreateApiToken, openDataDir } from './store/data-dir.ts'
+import { dataFile, openDataDir } from './store/data-dir.ts'
 import { openDatabase } from './store/database.ts'
 import { createExchanges } from './store/exchanges.ts'
 import { createListingStore } from './store/listings.ts'
@@ -270,32 +270,13 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
           settlement: { pending: owed, failed: unsettled },
         }
       },
-      peers: () =>
-        host.peers().map(({ peerId, latencyMs, agentVersion, ...peer }) => ({
-          peer_id: peerId,
-          ...peer,
-          ...(latencyMs === undefined ? {} : { latency_ms: latencyMs }),
-          ...(agentVersion === undefined ? {} : { agent_version: agentVersion }),
-        })),
-      async balance() {
-        if (chain === undefined) {
-          throw new CodedError('CHAIN_UNAVAILABLE', 'no RPC is configured: set ETHEREUM_RPC_URL or --rpc-url')
-        }
-        const atomic = await chain.usdcBalance(wallet.address)
-        const { network, address: contract, symbol, decimals } = asset
-        const balance = formatAmount(atomic, decimals)
-        return {
-          address: wallet.address,
-          network,
-          asset: contract,
-          symbol,
-          decimals,
-          balance,
-          balance_atomic: `${atomic}`,
-        }
-      },
+      peers: () => host.peers().map(peerStatus),
+      balance: () => walletBalance(wallet.address, asset, chain),
     }
-    const api = config.api.enabled ? await createHttp(node, config, secrets, { clock, logger, version }) : undefined
+    const { listings, registerAgent, status, peers, balance } = node
+    const asked = { listings, registerAgent, execute: run, status, peers, balance, clock, logger, version }
+    const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
+    const api = config.api.enabled ? await createNodeApi(access, asked) : undefined
 
     const pools = { name: 'streams', start: async () => {}, stop: () => streams.close() }
     const outbox = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
@@ -310,28 +291,6 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     ])
     return node
   }
-}
-
-async function createHttp(
-  node: StoaNode,
-  config: Config,
-  secrets: Secrets,
-  deps: { clock: Clock; logger: Logger; version: string },
-): Promise<Api> {
-  const token = secrets.apiToken ?? (await loadOrCreateApiToken(config.dataDir))
-  const { createApi } = await import('./http/app.ts')
-  return createApi(
-    { ...config.api, token },
-    {
-      ...deps,
-      listings: () => node.listings(),
-      registerAgent: (definition) => node.registerAgent(definition, { persist: true }),
-      execute: (request) => node.execute(request),
-      status: () => node.status(),
-      peers: () => node.peers(),
-      balance: () => node.balance(),
-    },
-  )
 }
 
 function asOverloaded(error: unknown): never {

@@ -8,13 +8,13 @@ export class ResponseTooLargeError extends Error {
 }
 
 /**
- * A `fetch` for requests that carry a key: it follows no redirect, since `x-api-key` and the like would travel along (T12), and it
- * stops reading an answer that could not be a result any more.
+ * A `fetch` for requests that carry a key: a redirect is an answer like any other and is not followed, since
+ * `x-api-key` and the like would travel along (T12), and it stops reading an answer that could not be a result any more.
  */
 export function guardFetch(fetchIt: typeof fetch, outputBytesMax: number): typeof fetch {
   const bytesMax = outputBytesMax * RESPONSE_GROWTH + RESPONSE_BYTES_EXTRA
   return async (input, init) => {
-    const response = await fetchIt(input, { ...init, redirect: 'error' })
+    const response = await fetchIt(input, { ...init, redirect: 'manual' })
     if (response.body === null) return response
     let bytes = 0
     const bounded = response.body.pipeThrough(

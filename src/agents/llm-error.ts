@@ -56,6 +56,9 @@ function explain(
       : ['AGENT_FAILED', `${provider} gave an answer that is not understood`]
   }
   const http = `(HTTP ${status})`
+  if (status >= 300 && status < 400) {
+    return ['AGENT_NOT_RUNNABLE', `${provider} answers with a redirect ${http}: its seller must correct the address`]
+  }
   if (status < 400) return ['AGENT_FAILED', `${provider} gave an answer that is not understood ${http}`]
   if (status === 401 || status === 403) {
     return [

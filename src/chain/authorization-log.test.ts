@@ -71,7 +71,7 @@ describe('findAuthorizationLog', () => {
     expect(wide.ranges.at(-1)?.[0]).toBe(950_000)
     const narrow = chainOf({ latest: 1_000_000, rangeMax: 10 })
     expect(await findAuthorizationLog(narrow.rpc, authorization, createLogWindow())).toBeUndefined()
-    expect(narrow.ranges.length).toBeLessThanOrEqual(24)
+    expect(narrow.ranges.length).toBeLessThanOrEqual(64)
   })
 
   it.each([10_000, 2_000, 1_000, 100, 10, 5])('finds its way with an RPC that allows %i blocks', async (rangeMax) => {

@@ -9,7 +9,7 @@ const WINDOW_MAX = 10_000
 const WINDOW_MIN = 5
 /** More than a day of Base's 2 s blocks: longer than any authorization we accept is valid. */
 const BLOCKS_MAX = 50_000
-const REQUESTS_MAX = 24
+const REQUESTS_MAX = 64
 
 /** How wide a block range this RPC has shown to allow; kept between searches. */
 export type LogWindow = { blocksMax: number }

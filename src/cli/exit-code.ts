@@ -13,7 +13,7 @@ export const exitCodes = {
 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-export const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   done: 'done',
   failed: 'failed, for a reason that has no number of its own',
   usage: 'a flag, a variable, a file or the task cannot be used',
@@ -22,6 +22,14 @@ export const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> 
   sellerFailed: 'the seller or its agent failed',
   unreachable: 'node, seller, chain or facilitator cannot be reached, or did not answer in time',
   interrupted: 'stopped by Ctrl-C or SIGTERM before it was done (`stoa start` then ends with 0)',
+}
+
+/** The Markdown table of docs/operations.md. */
+export function exitCodesTable(): string {
+  const rows = Object.entries(exitCodes).map(
+    ([name, code]) => `| ${code} | ${exitCodeMeanings[name as keyof typeof exitCodes]} |`,
+  )
+  return ['| Status | Meaning |', '|---|---|', ...rows].join('\n')
 }
 
 /** Exit status per error code (the CLI's side of http/problem and the x402 error table). What is not here: failed. */

@@ -83,7 +83,10 @@ export function buildProgram(io: Io, handlers: Handlers): Commander {
     .description('A peer-to-peer marketplace node for AI agents: list, find, buy and settle in USDC.')
     .version(stoaVersion(), '-V, --version', 'print the version')
     .helpCommand('help [command]', 'show the help of a command')
-    .addHelpText('after', '\nEvery command has --help with examples, and --json for programs.')
+    .addHelpText(
+      'after',
+      '\nEvery command has --help with examples, and --json for programs.\nExit status: 0 done, 1 failed, 2 usage, 3 no such agent, 4 refused by price or budget, 5 seller failed,\n6 unreachable, 130 interrupted.',
+    )
   const groupsByName = new Map<string, Commander>([['', root]])
   const groupOf = (words: readonly string[]): Commander => {
     const name = words.join(' ')

@@ -22,7 +22,7 @@ const AGENTS_MAX = 1000
 /** More problems than anyone reads at once. */
 const PROBLEMS_MAX = 20
 
-/** The text of an `agents.yaml` with what it says: changes keep comments, order and the spelling of what did not change. */
+/** The text of an `agents.yaml` with what it says: changes keep comments, order and the spelling of values they do not touch. */
 export interface AgentsDocument {
   readonly agents: AgentDefinition[]
   put(definition: AgentDefinition): void

@@ -12,7 +12,7 @@ type Field = {
 }
 
 const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
-  name: { kind: 'text', expected: 'text of 1 to 80 characters' },
+  name: { kind: 'text', expected: 'text of 1 to 80 characters without control characters' },
   description: { kind: 'text', expected: 'text of 1 to 4000 characters' },
   price: { kind: 'price', expected: 'USDC from 0 to 1000000 with at most 6 decimals, such as 0.05' },
   model: { kind: 'text', expected: 'text of 1 to 200 characters, such as openai/<model> or builtin/summarize' },

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -12,6 +13,7 @@ export const LISTINGS_TOPIC = '/stoa/listings/1'
 /** A message: as long as the host gossips. Most sellers fit into one. */
 const MESSAGE_BYTES_MAX = 64 * 1024
 const MESSAGE_LISTINGS_MAX = 64
+const CAUGHT_UP_MAX = 4096
 
 export type ListingGossipOptions = {
   /** Own listings that change within this time travel together. */
@@ -41,6 +43,8 @@ export class ListingGossip {
   readonly #sellers: TokenBuckets
   /** By listing id: of two versions only the last is sent. */
   #outgoing = new Map<string, Uint8Array>()
+  /** Hashes of envelopes that catch-up has brought and gossip not yet. */
+  readonly #caughtUp = new Set<string>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(options: ListingGossipOptions, deps: ListingGossipDeps) {
@@ -74,6 +78,15 @@ export class ListingGossip {
   }
 
   /**
+   * Takes note of an envelope that came by catch-up. Should gossip bring it too, it is no news here, and yet others may
+   * wait for it behind us: it is passed on once.
+   */
+  noteCaughtUp(envelope: Uint8Array): void {
+    this.#caughtUp.add(hashOf(envelope))
+    if (this.#caughtUp.size > CAUGHT_UP_MAX) this.#caughtUp.delete(this.#caughtUp.values().next().value!)
+  }
+
+  /**
    * Judges a message (T3): `accept` passes it on, `ignore` does not, `reject` also costs the neighbour its score.
    *
    * Passed on is what brought news and nothing forged. News beyond a rate are dropped here; catch-up brings them later.
@@ -97,10 +110,16 @@ export class ListingGossip {
         logger.warn({ peer: fromPeerId, error, reason: reason.slice(0, 200) }, 'a peer gossips false listings')
         this.#peers.drain(fromPeerId, clock.now())
         return 'reject'
+      } else if (opened.error === 'UNWANTED' && this.#caughtUp.delete(hashOf(envelope))) {
+        verdict = 'accept'
       }
     }
     return verdict
   }
+}
+
+function hashOf(envelope: Uint8Array): string {
+  return createHash('sha256').update(envelope).digest('base64')
 }
 
 function decodeMessage(message: Uint8Array): Uint8Array[] | undefined {

@@ -8,7 +8,8 @@ import type { StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
-import { onStream, readResponse } from './purchase.ts'
+import { onStream } from './on-stream.ts'
+import { readResponse } from './purchase.ts'
 
 const INTERVAL_MS = 15_000
 const ASK_TIMEOUT_MS = 20_000

@@ -105,6 +105,19 @@ test('a listing that gossip lost is found by the next round', async () => {
   await until(() => names(b).length === 1)
 })
 
+test('what catch-up brought first is still passed on, once, when gossip brings it', async () => {
+  const network = new FakeNetwork()
+  const [a, b] = [await peer(network), await peer(network)]
+  b.host.deaf = true
+  const record = await a.replica.publish(ownListing(a.identity.peerId, 'echo'))
+  network.connect(a.host, b.host)
+  await until(() => b.replica.get(record.id))
+  b.host.deaf = false
+  const message = await until(() => a.host.published[0])
+  expect(await b.host.deliver(message, a.identity.peerId)).toBe('accept')
+  expect(await b.host.deliver(Buffer.concat([message, message]), a.identity.peerId)).toBe('ignore')
+})
+
 test('D9 delisting is seen by peers at once, and an older version cannot bring it back', async () => {
   const network = new FakeNetwork()
   const [a, b] = [await peer(network), await peer(network)]
@@ -252,6 +265,18 @@ test('a seller of 64 agents can list no more, but what it delists makes room wit
   const replay = encodeBatch([await signRecord(delisted, a.identity)])
   expect(await b.host.deliver(replay, a.identity.peerId)).toBe('ignore')
   expect(b.replica.get(id(63))).toBeUndefined()
+})
+
+test('a peer is served with what has not yet been written', async () => {
+  const network = new FakeNetwork()
+  const [a, b] = [await peer(network), await peer(network, {}, { writeMs: 60_000 })]
+  network.connect(a.host, b.host)
+  await a.replica.publish(ownListing(a.identity.peerId, 'echo'))
+  await until(() => names(b).length === 1)
+  expect(rows(b).n).toBe(0)
+  const late = await peer(network)
+  network.connect(b.host, late.host)
+  await until(() => names(late).length === 1)
 })
 
 test('a stop sends and writes what was waiting', async () => {

@@ -108,7 +108,17 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
   const exchange = new ListingExchange(
     // A peer of our size may hold as much as we do and its own beside.
     { listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
-    { host, clock, logger, learn, book },
+    {
+      host,
+      clock,
+      logger,
+      book,
+      learn: async (envelope) => {
+        const opened = await learn(envelope)
+        if (opened.ok) gossip.noteCaughtUp(envelope)
+        return opened
+      },
+    },
   )
   const catchUp = new CatchUp(options.catchUp ?? {}, {
     connectedPeers: () => [...new Set(host.peers().map(({ peerId }) => peerId))],
@@ -153,7 +163,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       exchange.stop()
       await catchUp.stop()
       await own.settle()
-      
+      await gossip.flush()
       await book.write()
     },
 

@@ -77,17 +77,13 @@ export class Connector {
     }
   }
 
-  /** A stream on the connection there is; undefined where that turns out to be none. */
+  /** A stream on the connection there is; undefined where that turns out to be dead. A refusal on a live one is final. */
   async #tryExisting(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream | undefined> {
+    const stalled = AbortSignal.timeout(this.#timing.stalledMs)
     try {
-      return await newStream(
-        connection,
-        protocol,
-        AbortSignal.any([signal, AbortSignal.timeout(this.#timing.stalledMs)]),
-      )
+      return await newStream(connection, protocol, AbortSignal.any([signal, stalled]))
     } catch (error) {
-      const final = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError'].includes(nameOf(error))
-      if (final || signal.aborted) throw error
+      if (signal.aborted || (connection.status === 'open' && !stalled.aborted)) throw error
       return undefined
     }
   }

@@ -102,7 +102,8 @@ export async function createModules(
     },
     transports: quic === undefined ? [noted(tcp())] : [noted(tcp()), noted(quic())],
     connectionEncrypters: [noise()],
-    streamMuxers: [yamux()],
+    // A busy buyer opens many streams before this end has finished connecting; over 10, libp2p drops the connection.
+    streamMuxers: [yamux({ maxEarlyStreams: 256 })],
     // A failed listener must not stop the node by itself: `checkListening` judges.
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionManager: {

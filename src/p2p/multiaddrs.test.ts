@@ -35,12 +35,9 @@ test.each([
   ['a port that is none', `/ip4/203.0.113.1/tcp/70000/p2p/${other}`],
   ['a relayed address', `/ip4/203.0.113.1/tcp/4001/p2p/${other}/p2p-circuit/p2p/${third}`],
 ])('a bootstrap address with %s is refused, named, with the form expected', (_what, text) => {
-  expect(() => parseBootstrap([text], own)).toThrow(
-    expect.objectContaining({
-      code: 'BAD_MULTIADDR',
-      message: expect.stringMatching(new RegExp(`bootstrap address "${RegExp.escape(text)}".*/p2p/<peer id>`)),
-    }),
-  )
+  expect(() => parseBootstrap([text], own)).toThrow(expect.objectContaining({ code: 'BAD_MULTIADDR' }))
+  expect(() => parseBootstrap([text], own)).toThrow(`bootstrap address "${text}" cannot be used`)
+  expect(() => parseBootstrap([text], own)).toThrow('/p2p/<peer id>')
 })
 
 test('announced addresses lose this node’s own peer id', () => {

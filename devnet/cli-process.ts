@@ -1,0 +1,87 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+const STOA = fileURLToPath(new URL('../bin/stoa.js', import.meta.url))
+const READY_MS = 15_000
+const STOP_MS = 8_000
+const STDERR_CHARS_KEPT = 8_000
+
+/** What `stoa start --json` says of itself once it listens. */
+export type Ready = {
+  event: 'ready'
+  pid: number
+  api_url: string
+  peer_id: string
+  addresses: string[]
+  wallet_address: `0x${string}`
+  agents: { id: string; name: string; price: number; model: string }[]
+  warnings: string[]
+}
+
+/** A node in a process of its own, started by the real command line. */
+export type NodeProcess = {
+  readonly ready: Ready
+  readonly child: ChildProcess
+  /** What it has written to its log, the end of it. */
+  log(): string
+  /** SIGTERM, and the exit code it ends with. */
+  stop(): Promise<number | null>
+}
+
+type Environment = Record<string, string>
+
+/** Runs `stoa` with these arguments to its end. Resolves with its standard output; a failure throws what it said. */
+export async function runStoa(args: readonly string[], environment: Environment): Promise<string> {
+  const child = spawnStoa(args, environment)
+  const [output, said] = [collect(child.stdout), collect(child.stderr)]
+  const [code] = (await once(child, 'close')) as [number | null]
+  if (code !== 0) throw new Error(`stoa ${args.slice(0, 2).join(' ')} ended with ${code}: ${said()}`)
+  return output()
+}
+
+/** Starts a node and waits until it listens. */
+export async function startNode(args: readonly string[], environment: Environment): Promise<NodeProcess> {
+  const child = spawnStoa(['start', '--json', ...args], environment)
+  const log = collect(child.stderr, STDERR_CHARS_KEPT)
+  const exited = once(child, 'close') as Promise<[number | null]>
+  const ready = await Promise.race([
+    firstLine(child),
+    exited.then(([code]) => Promise.reject(new Error(`stoa start ended with ${code}: ${log()}`))),
+  ])
+  return {
+    ready: JSON.parse(ready) as Ready,
+    child,
+    log,
+    async stop() {
+      child.kill('SIGTERM')
+      const late = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+      const [code] = await exited
+      clearTimeout(late)
+      return code
+    },
+  }
+}
+
+function spawnStoa(args: readonly string[], environment: Environment): ChildProcess {
+  const { PATH = '', HOME = '' } = process.env
+  return spawn(process.execPath, [STOA, ...args], {
+    env: { PATH, HOME, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+async function firstLine(child: ChildProcess): Promise<string> {
+  const lines = createInterface({ input: child.stdout! })
+  const [line] = (await once(lines, 'line', { signal: AbortSignal.timeout(READY_MS) })) as [string]
+  return line
+}
+
+function collect(stream: NodeJS.ReadableStream | null, charsMax = Number.POSITIVE_INFINITY): () => string {
+  let text = ''
+  stream?.setEncoding('utf8').on('data', (part: string) => {
+    text = (text + part).slice(-charsMax)
+  })
+  return () => text
+}

@@ -1,0 +1,22 @@
+import { expect, it } from 'vitest'
+import { postJson, signPayment } from '../test/support/signed-payment.ts'
+import { startDevnet } from './devnet.ts'
+
+/*
+ * In a file, and so a process, of its own: the reference remembers for 15 minutes, process-wide, that an asset is a contract, and its
+ * trouble with a chain that is gone shows only before it knows.
+ */
+
+it('a facilitator whose chain is gone answers, and does not die of a look-up that nobody awaits', async () => {
+  const devnet = await startDevnet()
+  const parties = { payerKey: devnet.wallets.buyer.privateKey, payTo: devnet.wallets.seller.address }
+  const good = await signPayment(parties)
+  const forged = await signPayment({ ...parties, alter: (signature) => `0x11${signature.slice(4)}` })
+  await devnet.chain.stop()
+  for (const { body } of [forged, good]) {
+    const { status, body: answer } = await postJson(`${devnet.facilitatorUrl}/settle`, body)
+    expect(status === 200 ? answer.success : status).toBeOneOf([false, 500])
+  }
+  expect((await fetch(`${devnet.facilitatorUrl}/supported`)).ok).toBe(true)
+  await devnet.stop()
+})

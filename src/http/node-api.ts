@@ -1,0 +1,13 @@
+import type { Config } from '../config/config.ts'
+import { loadOrCreateApiToken } from '../store/data-dir.ts'
+import type { Api, ApiDeps } from './app.ts'
+
+/** The node's API with its token from the environment or the data directory. Loads the HTTP server only now. */
+export async function createNodeApi(
+  options: Config['api'] & { dataDir: string; token: string | undefined },
+  deps: ApiDeps,
+): Promise<Api> {
+  const token = options.token ?? (await loadOrCreateApiToken(options.dataDir))
+  const { createApi } = await import('./app.ts')
+  return createApi({ ...options, token }, deps)
+}

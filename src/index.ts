@@ -1,0 +1,10 @@
+/** The public API for embedding a node in a program of one's own. */
+export { type Config, createConfig, loadConfig } from './config/config.ts'
+export type { Secrets } from './config/secrets.ts'
+export { CodedError } from './lib/errors.ts'
+export type { Logger } from './lib/logger.ts'
+export type { ExecuteRequest } from './market/execute.ts'
+export { createNode, type Ports, type StoaNode } from './node.ts'
+export type { AgentDefinition } from './schema/agent.ts'
+export type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './schema/api.ts'
+export type { Listing } from './schema/listing.ts'

@@ -1,0 +1,106 @@
+import type { Clock } from '../lib/clock.ts'
+import { faultPoint } from '../lib/fault-point.ts'
+import { differenceFromListing } from '../payments/requirements.ts'
+import type { Wallet } from '../payments/wallet.ts'
+import type { StreamPeer } from '../protocols/stream-pool.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Order, Purchases, Reservation } from '../store/purchases.ts'
+import { MarketError } from './market-error.ts'
+
+/** The widest window that is ever signed: the longest time limit an agent may have, and time to settle. */
+const WINDOW_SECONDS_MAX = 3600 + 120
+
+/** What the buyer knows of the agent, from its signed listing, and the most it will pay. */
+export type Terms = {
+  agentId: string
+  seller: StreamPeer
+  listed: { amount: bigint; network: string; asset: string; payTo: string }
+}
+
+export type SigningDeps = {
+  clock: Clock
+  purchases: Purchases
+  wallet: Wallet
+  /** Atomic units a UTC day. */
+  dailyBudget: bigint
+}
+
+/**
+ * The buyer's guard: the one place where this node signs (D33).
+ *
+ * Signs once for one order, whatever the seller asks afterwards, and only what listing, order and budget allow; the
+ * reservation is on disk before the signature leaves.
+ */
+export class Signing {
+  readonly #order: Order
+  readonly #terms: Terms
+  readonly #deps: SigningDeps
+  reservation: Reservation | undefined
+
+  constructor(order: Order, terms: Terms, deps: SigningDeps) {
+    this.#order = order
+    this.#terms = terms
+    this.#deps = deps
+  }
+
+  async pay(requirements: PaymentRequirements, challengeNonce: Hex): Promise<PaymentEnvelope> {
+    this.#guard(requirements)
+    // A second challenge for the same order gets the same authorization.
+    if (this.reservation !== undefined) return { ...this.reservation.envelope, server_nonce: challengeNonce }
+    const { clock, wallet, purchases, dailyBudget } = this.#deps
+    const now = clock.now()
+    const nonces = { serverNonce: challengeNonce, authorizationNonce: challengeNonce }
+    const { paymentId, envelope } = wallet.authorize(requirements, nonces, now)
+    faultPoint('buyer:signed')
+    const reservation: Reservation = {
+      paymentId,
+      orderId: this.#order.id,
+      agentId: this.#terms.agentId,
+      sellerId: this.#terms.seller.peerId,
+      requirements,
+      envelope,
+      amount: requirements.amount,
+      validBeforeSeconds: Number(envelope.payload!.authorization.validBefore),
+    }
+    const day = new Date(now).toISOString().slice(0, 10)
+    const outcome = await purchases.reserve(this.#order, reservation, { day, amountMax: dailyBudget })
+    if (outcome === 'over') throw this.#overBudget(requirements.amount, day)
+    if (outcome === 'again') throw new MarketError('SELLER_FAILED', `order ${this.#order.id} was signed for before`)
+    faultPoint('buyer:reserved')
+    this.reservation = reservation
+    return envelope
+  }
+
+  /** Nothing is signed blindly (T2). */
+  #guard(requirements: PaymentRequirements): void {
+    const { listed } = this.#terms
+    const difference = differenceFromListing(requirements, listed)
+    if (difference !== undefined)
+      throw new MarketError('LISTING_MISMATCH', `the seller ${difference}: nothing was signed`)
+    if (requirements.maxTimeoutSeconds > WINDOW_SECONDS_MAX) {
+      const window = `a payment valid for ${requirements.maxTimeoutSeconds} s, the limit is ${WINDOW_SECONDS_MAX} s`
+      throw new MarketError('LISTING_MISMATCH', `the seller asks for ${window}: nothing was signed`)
+    }
+    if (requirements.amount > this.#order.price) {
+      throw new MarketError(
+        'OVER_PRICE',
+        `the seller asks for ${usdc(requirements.amount)}, more than ${usdc(this.#order.price)}`,
+      )
+    }
+  }
+
+  #overBudget(amount: bigint, day: string): MarketError {
+    const { purchases, dailyBudget } = this.#deps
+    const spent = usdc(purchases.spentOn(day))
+    return new MarketError(
+      'OVER_BUDGET',
+      `${usdc(amount)} do not fit the daily budget: ${spent} of ${usdc(dailyBudget)} are spent or reserved on ${day} (UTC); raise --daily-budget or wait`,
+    )
+  }
+}
+
+function usdc(amount: bigint): string {
+  return `${formatAmount(amount, PRICE_DECIMALS)} USDC`
+}

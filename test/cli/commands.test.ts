@@ -1,0 +1,165 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { cli, fakeNode, listing, peerId, runningNode, status, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const add = ['agent', 'config', 'add', '--name', 'Echo', '--description', 'Says it again.', '--price', '0.10']
+
+test('agent config add writes agents.yaml, list shows it, remove takes it out', async () => {
+  const options = { dataDir: dataDir() }
+  const file = join(dataDir(), 'agents.yaml')
+  const added = await cli(
+    [...add, '--model', 'builtin/echo', '--tag', 'a', '--tag', 'b', '--run-timeout', '5'],
+    options,
+  )
+  expect(added).toEqual({
+    code: 0,
+    stdout: `added Echo (0.1 USDC) in ${file}\n`,
+    stderr: 'it takes effect at the next stoa start\n',
+  })
+  expect(await readFile(file, 'utf8')).toContain('name: Echo')
+  const json = await cli(['agent', 'config', 'list', '--json'], options)
+  expect(JSON.parse(json.stdout)).toEqual([
+    {
+      name: 'Echo',
+      description: 'Says it again.',
+      price: 0.1,
+      model: 'builtin/echo',
+      tags: ['a', 'b'],
+      timeout_seconds: 5,
+    },
+  ])
+  expect((await cli(['agent', 'config', 'list'], options)).stdout).toBe(
+    'Echo  0.1 USDC  builtin/echo  Says it again.\n',
+  )
+  expect((await cli(add, options)).stdout).toMatch(/^replaced Echo/)
+  expect(await cli(['agent', 'config', 'remove', '--name', 'Echo'], options)).toMatchObject({ code: 0 })
+  expect((await cli(['agent', 'config', 'list', '--json'], options)).stdout).toBe('[]\n')
+  expect(await cli(['agent', 'config', 'remove', '--name', 'Echo'], options)).toMatchObject({
+    code: 3,
+    stderr: expect.stringMatching(/^error: no agent named "Echo" in .*: stoa agent config list shows the names\n$/),
+  })
+})
+
+test('with a node running the operator is told that it must be started again', async () => {
+  await runningNode(dataDir())
+  const run = await cli(add, { dataDir: dataDir() })
+  expect(run.stderr).toMatch(/takes effect when it is started again\n$/)
+})
+
+test.each([
+  [['--price', '1e-7'], '--price: "1e-7" is not valid'],
+  [['--api-key-env', 'sk-12345'], '--api-key-env: api_key_env is the NAME of an environment variable'],
+  [['--run-timeout', '3601'], '--run-timeout: "3601" is not valid: expected a whole number from 1 to 3600'],
+  [['--model', 'builtin/echo', '--command', 'cat'], '--command: give either model or command, not both'],
+  [['--tag', ''], '--tag: '],
+])('agent config add refuses %j, and writes nothing', async (flags, message) => {
+  const run = await cli([...add, ...flags], { dataDir: dataDir() })
+  expect(run).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(`error: ${message}`) })
+  await expect(readFile(join(dataDir(), 'agents.yaml'))).rejects.toThrow(/ENOENT/)
+})
+
+test('a mistake in agents.yaml is told with its line, and no command goes past it (D11)', async () => {
+  await writeFile(join(dataDir(), 'agents.yaml'), 'agents:\n  - name: A\n    descripton: x\n    price: 1\n')
+  for (const argv of [add, ['agent', 'config', 'list'], ['start']]) {
+    const run = await cli(argv, { dataDir: dataDir() })
+    expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(/agents\.yaml:\d+: /) })
+  }
+})
+
+test('agent discover lists names, prices and peer addresses of the running node', async () => {
+  const { parts } = await runningNode(dataDir(), {
+    agents: async () => [listing(), listing({ name: 'Evil\u001b[2J', price: 0n, price_atomic: '0', local: true })],
+  })
+  const run = await cli(['agent', 'discover'], { dataDir: dataDir(), parts, tty: true, environment: { NO_COLOR: '1' } })
+  expect(run.code).toBe(0)
+  expect(run.stdout).toContain('2 agents')
+  expect(run.stdout).toContain('Echo  0.01 USDC  builtin/echo')
+  expect(run.stdout).toContain(`  at      /ip4/203.0.113.7/tcp/4001/p2p/${peerId}`)
+  expect(run.stdout).toContain('Evil\ufffd[2J  free')
+  expect(run.stdout).toContain('seller  this node')
+  const json = await cli(['agent', 'discover', '--json'], { dataDir: dataDir(), parts })
+  expect(JSON.parse(json.stdout)[0]).toMatchObject({
+    name: 'Echo',
+    price: 0.01,
+    price_atomic: '10000',
+    seller_id: peerId,
+  })
+  expect(json.stderr).toBe('')
+})
+
+test('agent discover with no node running listens with one of its own until the list is quiet', async () => {
+  const { seen, parts } = fakeNode()
+  const argv = [
+    'agent',
+    'discover',
+    '--json',
+    '--bootstrap',
+    `/ip4/203.0.113.7/tcp/4001/p2p/${peerId}`,
+    '--port',
+    '4009',
+  ]
+  const run = await cli(argv, { dataDir: dataDir(), parts })
+  expect(JSON.parse(run.stdout)).toHaveLength(1)
+  expect(seen.calls).toEqual(['start', 'stop'])
+  expect(seen.config?.p2p).toMatchObject({ port: 4009, bootstrap: [expect.stringContaining(peerId)] })
+  const none = fakeNode({ listings: () => [] })
+  const empty = await cli(['agent', 'discover', '--wait', '1'], { dataDir: dataDir(), parts: none.parts })
+  expect(empty).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^no agents found: name a peer with --bootstrap/),
+  })
+})
+
+test('colour is for terminals, and for whoever forces it; NO_COLOR goes before both', async () => {
+  const { parts } = await runningNode(dataDir())
+  const coloured = async (tty: boolean, environment: Record<string, string>) =>
+    (await cli(['agent', 'discover'], { dataDir: dataDir(), parts, tty, environment })).stdout.includes('\u001b[')
+  expect(await coloured(true, {})).toBe(true)
+  expect(await coloured(false, {})).toBe(false)
+  expect(await coloured(false, { FORCE_COLOR: '1' })).toBe(true)
+  expect(await coloured(true, { FORCE_COLOR: '0' })).toBe(false)
+  expect(await coloured(true, { NO_COLOR: '1', FORCE_COLOR: '1' })).toBe(false)
+})
+
+test('status and peers show the running node, and say how to start one where none runs', async () => {
+  const { parts } = await runningNode(dataDir(), {
+    peers: async () => [
+      { peer_id: peerId, addresses: ['/ip4/1.2.3.4/tcp/1'], direction: 'outbound', latency_ms: 12.3 },
+    ],
+  })
+  const options = { dataDir: dataDir(), parts }
+  expect((await cli(['status'], options)).stdout).toMatch(/Peers +2 connected.*\nAgents +1 here, 3 known/)
+  expect(JSON.parse((await cli(['status', '--json'], options)).stdout)).toEqual(status)
+  expect((await cli(['peers'], options)).stdout).toBe(`${peerId}  outbound  12 ms    /ip4/1.2.3.4/tcp/1\n`)
+  for (const name of ['status', 'peers']) {
+    const run = await cli([name], { dataDir: join(dataDir(), 'other') })
+    expect(run).toMatchObject({
+      code: 6,
+      stderr: expect.stringMatching(/^error: no stoa node runs on .*: start one with stoa start\n$/),
+    })
+  }
+})
+
+test('wallet shows address and balance of the running node', async () => {
+  const { parts } = await runningNode(dataDir())
+  const options = { dataDir: dataDir(), parts }
+  expect((await cli(['wallet'], options)).stdout).toBe(`${status.wallet_address}  on eip155:84532\n12.5 USDC\n`)
+  expect((await cli(['wallet', 'address'], options)).stdout).toBe(`${status.wallet_address}\n`)
+  expect(JSON.parse((await cli(['wallet', 'balance', '--json'], options)).stdout)).toMatchObject({ balance: '12.5' })
+})
+
+test('wallet works without a node and without a chain: the address is known, the balance is not (T15)', async () => {
+  const key = 'ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
+  const parts = { fetch: () => Promise.reject(new TypeError('fetch failed')) }
+  const options = { dataDir: dataDir(), parts, environment: { ETHEREUM_PRIVATE_KEY: key } }
+  const run = await cli(['wallet'], options)
+  expect(run).toMatchObject({ code: 6, stdout: '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266  on eip155:84532\n' })
+  expect(run.stderr).toMatch(/^error: the RPC cannot be reached/)
+  const made = await cli(['wallet', 'address'], { dataDir: dataDir() })
+  expect(made.stdout).toMatch(/^0x[0-9a-fA-F]{40}\n$/)
+  expect(await cli(['wallet', 'address'], { dataDir: dataDir() })).toEqual(made)
+  const stored = (await readFile(join(dataDir(), 'wallet.key'), 'utf8')).trim()
+  expect(JSON.stringify(run) + JSON.stringify(made)).not.toContain(stored.slice(2))
+})

@@ -1,0 +1,221 @@
+import { once } from 'node:events'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { cli, peerId, type RunOptions, runningNode, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const now = Date.UTC(2026, 0, 1)
+const free = ['--port', '0', '--api-port', '0']
+
+type World = { chainId?: number; blockMs?: number; balance?: bigint; kinds?: unknown; rpcDown?: boolean }
+
+/** RPC and facilitator behind one `fetch`. */
+function world({ chainId = 84532, blockMs = now, balance = 5_000_000n, kinds, rpcDown = false }: World = {}) {
+  const hex = (value: bigint | number) => `0x${value.toString(16)}`
+  const answers: Record<string, () => unknown> = {
+    eth_chainId: () => hex(chainId),
+    eth_call: () => `0x${balance.toString(16).padStart(64, '0')}`,
+    eth_getBlockByNumber: () => ({ timestamp: hex(Math.floor(blockMs / 1000)) }),
+  }
+  const fetchFake = async (input: unknown, init?: RequestInit) => {
+    if (String(input).endsWith('/supported')) {
+      return Response.json({ kinds: kinds ?? [{ x402Version: 2, scheme: 'exact', network: 'eip155:84532' }] })
+    }
+    if (rpcDown)
+      throw new TypeError('fetch failed', { cause: Object.assign(new Error('no'), { code: 'ECONNREFUSED' }) })
+    const { id, method } = JSON.parse(String(init?.body)) as { id: number; method: string }
+    return Response.json({ jsonrpc: '2.0', id, result: answers[method]?.() })
+  }
+  return { fetch: fetchFake as typeof fetch, clock: { now: () => now } }
+}
+
+type Row = { id: string; state: string; text: string; fix?: string }
+async function examine(
+  argv: readonly string[],
+  options: RunOptions,
+): Promise<{ code: number; rows: Row[]; of(id: string): Row }> {
+  const run = await cli(['doctor', '--json', ...argv], { dataDir: dataDir(), ...options })
+  expect(run.stderr).toBe('')
+  const { ok, checks: rows } = JSON.parse(run.stdout) as { ok: boolean; checks: Row[] }
+  expect(ok).toBe(run.code === 0)
+  return { code: run.code, rows, of: (id) => rows.find((row) => row.id === id)! }
+}
+
+test('a sound set-up passes, and every check says what it looked at', async () => {
+  await cli(['wallet', 'address'], { dataDir: dataDir() })
+  const { code, rows } = await examine(free, { parts: world() })
+  expect(rows.filter(({ state }) => state === 'fail')).toEqual([])
+  expect(code).toBe(0)
+  expect(Object.fromEntries(rows.map(({ id, state }) => [id, state]))).toEqual({
+    node: 'skip',
+    node_version: 'ok',
+    data_dir: 'ok',
+    key_files: 'ok',
+    identity: 'ok',
+    wallet_key: 'ok',
+    agents: 'skip',
+    p2p_port: 'ok',
+    api_port: 'ok',
+    bootstrap: 'warn',
+    rpc: 'ok',
+    clock: 'ok',
+    balance: 'ok',
+    facilitator: 'ok',
+  })
+})
+
+test('it changes nothing: not even the data directory is made', async () => {
+  const elsewhere = join(dataDir(), 'none')
+  expect((await examine([...free, '--data-dir', elsewhere], { parts: world() })).of('data_dir').state).toBe('ok')
+  await expect(import('node:fs/promises').then(({ stat }) => stat(elsewhere))).rejects.toThrow(/ENOENT/)
+})
+
+test.each<[string, World, string, string, RegExp, RegExp]>([
+  [
+    'an RPC of another chain',
+    { chainId: 1 },
+    'rpc',
+    'fail',
+    /is of chain 1, this node’s network is eip155:84532/,
+    /ETHEREUM_RPC_URL/,
+  ],
+  ['no RPC (T15)', { rpcDown: true }, 'rpc', 'fail', /^sepolia\.base\.org does not answer/, /--rpc-url/],
+  ['a clock behind the chain (T16)', { blockMs: now + 60_000 }, 'clock', 'fail', /^60 s behind the chain/, /set-ntp/],
+  ['a clock far ahead (T16)', { blockMs: now - 3_600_000 }, 'clock', 'warn', /^3600 s ahead/, /time server/],
+  ['an empty wallet', { balance: 0n }, 'balance', 'warn', /^0 USDC/, /fund 0x.* faucet/],
+  [
+    'a facilitator of another network',
+    { kinds: [{ x402Version: 2, scheme: 'exact', network: 'eip155:1' }] },
+    'facilitator',
+    'fail',
+    /does not settle exact payments on eip155:84532/,
+    /FACILITATOR_URL/,
+  ],
+  [
+    'a facilitator that is none',
+    { kinds: 'hello' },
+    'facilitator',
+    'fail',
+    /not as an x402 facilitator does/,
+    /FACILITATOR_URL/,
+  ],
+])('finds %s and names the fix', async (_, state, id, expected, text, fix) => {
+  await cli(['wallet', 'address'], { dataDir: dataDir() })
+  const { code, of } = await examine(free, { parts: world(state) })
+  expect(of(id)).toMatchObject({ state: expected, text: expect.stringMatching(text), fix: expect.stringMatching(fix) })
+  expect(code).toBe(expected === 'fail' ? 1 : 0)
+})
+
+test.skipIf(process.platform === 'win32')('finds permissions that let others in (D3)', async () => {
+  await cli(['wallet', 'address'], { dataDir: dataDir() })
+  await chmod(join(dataDir(), 'wallet.key'), 0o644)
+  await chmod(dataDir(), 0o755)
+  const { of } = await examine(free, { parts: world() })
+  expect(of('key_files')).toMatchObject({ state: 'fail', fix: `chmod 600 ${join(dataDir(), 'wallet.key')}` })
+  expect(of('data_dir')).toMatchObject({ state: 'fail', fix: `chmod 700 ${dataDir()}` })
+})
+
+test('finds damaged keys without showing them (T21)', async () => {
+  await writeFile(join(dataDir(), 'wallet.key'), 'hunter2hunter2', { mode: 0o600 })
+  await writeFile(join(dataDir(), 'identity.key'), 'hunter2hunter2', { mode: 0o600 })
+  const { code, rows, of } = await examine(free, { parts: world() })
+  expect(code).toBe(1)
+  expect(of('wallet_key')).toMatchObject({ state: 'fail', text: expect.stringMatching(/restore it from a backup/) })
+  expect(of('identity')).toMatchObject({ state: 'fail', text: expect.stringMatching(/restore it from a backup/) })
+  expect(JSON.stringify(rows)).not.toContain('hunter2')
+})
+
+test('finds ports that another program holds, and those our own node holds to be well', async () => {
+  const other = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const port = String((other.address() as AddressInfo).port)
+  const flags = ['--port', port, '--api-port', port]
+  const options = { parts: world(), environment: { NODE_LISTEN_HOST: '127.0.0.1' } }
+  const taken = await examine(flags, options)
+  expect(taken.of('p2p_port')).toMatchObject({ state: 'fail', fix: expect.stringContaining('--port') })
+  expect(taken.of('api_port')).toMatchObject({ state: 'fail', fix: expect.stringContaining('--api-port') })
+  other.close()
+  await once(other, 'close')
+  expect((await examine(flags, options)).of('p2p_port')).toMatchObject({
+    state: 'ok',
+    text: `${port} is free, TCP and UDP`,
+  })
+
+  const running = await runningNode(dataDir())
+  const held = await examine(['--port', '4001', '--api-port', '8424'], { parts: { ...world(), ...running.parts } })
+  expect(held.of('node')).toMatchObject({ state: 'ok', text: expect.stringContaining(`pid ${process.pid}`) })
+  expect(held.of('p2p_port').text).toContain('held by the running node')
+  expect(held.of('api_port').text).toContain('held by the running node')
+  expect(held.of('balance')).toMatchObject({ state: 'ok', text: '12.5 USDC' })
+})
+
+test('finds agents with nothing to run on (D10, T20)', async () => {
+  await writeFile(
+    join(dataDir(), 'agents.yaml'),
+    `agents:
+  - {name: Paid, description: d, price: 1}
+  - {name: Free, description: d, price: 0}
+  - {name: Keyless, description: d, price: 1, model: anthropic/claude-x}
+  - {name: Good, description: d, price: 1, model: builtin/echo}
+`,
+  )
+  const { rows, code } = await examine(free, { parts: world() })
+  expect(code).toBe(1)
+  const found = rows.filter(({ id }) => id === 'agents')
+  expect(found).toMatchObject([
+    { state: 'fail', text: expect.stringMatching(/^Paid: this agent has no model .* must set one of/) },
+    { state: 'warn', text: expect.stringMatching(/^Free: no model key is set/) },
+    { state: 'fail', text: expect.stringMatching(/^Keyless: .*ANTHROPIC_API_KEY/) },
+  ])
+  const mainnet = await examine([...free, '--network', 'eip155:8453'], { parts: world({ chainId: 8453 }) })
+  expect(mainnet.of('facilitator')).toMatchObject({ state: 'fail', text: expect.stringMatching(/never settled/) })
+})
+
+test('a broken agents.yaml and an unusable data directory are findings, not the end of the examination', async () => {
+  await writeFile(join(dataDir(), 'agents.yaml'), 'agents: [')
+  const { of, rows } = await examine(free, { parts: world() })
+  expect(of('agents_file')).toMatchObject({ state: 'fail', text: expect.stringMatching(/agents\.yaml:\d/) })
+  expect(rows.length).toBeGreaterThan(12)
+  const file = join(dataDir(), 'file')
+  await writeFile(file, '')
+  const unusable = await examine([...free, '--data-dir', file], { parts: world() })
+  expect(unusable.of('data_dir')).toMatchObject({ state: 'fail', text: expect.stringMatching(/and not a directory/) })
+})
+
+test('tries every bootstrap peer', async () => {
+  const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const peer = (address: string) => ['--bootstrap', `${address}/p2p/${peerId}`]
+  const { rows } = await examine(
+    [
+      ...free,
+      ...peer(`/ip4/127.0.0.1/tcp/${port}`),
+      ...peer('/ip4/127.0.0.1/tcp/1'),
+      ...peer('/ip4/127.0.0.1/udp/1/quic-v1'),
+    ],
+    { parts: world() },
+  )
+  server.close()
+  expect(rows.filter(({ id }) => id === 'bootstrap').map(({ state }) => state)).toEqual(['ok', 'fail', 'skip'])
+})
+
+test('checks run side by side, each within its time', { timeout: 15_000 }, async () => {
+  const hang = () => new Promise<never>(() => {})
+  const before = performance.now()
+  const { of, code } = await examine(free, { parts: { fetch: hang as typeof fetch, clock: { now: () => now } } })
+  expect(performance.now() - before).toBeLessThan(9000)
+  expect(code).toBe(1)
+  expect(of('facilitator')).toMatchObject({ state: 'fail', text: 'no answer within 5 s' })
+})
+
+test('people get a line a finding, with the fix below it', async () => {
+  await mkdir(join(dataDir(), 'x'))
+  const run = await cli(['doctor', ...free], { dataDir: dataDir(), parts: world({ chainId: 1 }) })
+  expect(run.code).toBe(1)
+  expect(run.stdout).toMatch(/^✓ Node\.js +v\d/m)
+  expect(run.stdout).toMatch(/^✗ Chain RPC +.*\n +fix: correct ETHEREUM_RPC_URL or NODE_NETWORK$/m)
+  expect(run.stdout).toMatch(/\n1 to mend, 1 to look at\n$/)
+})

@@ -1,0 +1,164 @@
+import { expect, test } from 'vitest'
+import { ApiError } from '../../src/http/client.ts'
+import { CodedError } from '../../src/lib/errors.ts'
+import { agentId, cli, fakeNode, listing, result, runningNode, status, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const execute = (...more: string[]) => ['agent', 'execute', '--agent-id', agentId, ...more]
+const never = () => new Promise<never>(() => {})
+
+test('a task goes through the running node; the result alone is on standard output', async () => {
+  const { seen, parts } = await runningNode(dataDir())
+  for (const task of [['--task', 'a task'], ['--input', 'a task'], ['-'], ['--task', '-']]) {
+    const run = await cli(execute(...task, '--max-price', '0.02'), { dataDir: dataDir(), parts, stdin: 'a task' })
+    expect(run).toMatchObject({ code: 0, stdout: 'the result\n' })
+    expect(run.stderr).toContain('free · 1.2 s')
+    expect(seen.executed.at(-1)).toMatchObject({ agentId, input: 'a task', maxPriceAtomic: 20_000n })
+  }
+})
+
+test('with --json the whole result is on standard output, and nothing else anywhere', async () => {
+  const payment = {
+    payment_id: '0x1',
+    network: 'eip155:84532',
+    asset: '0x2',
+    amount: '0.01',
+    amount_atomic: '10000',
+    payer: '0x3',
+    pay_to: '0x4',
+    tx_hash: '0x5',
+    settlement: 'settled' as const,
+  }
+  const { parts } = await runningNode(dataDir(), { execute: async () => result({ payment }) })
+  const json = await cli(execute('--task', 'x', '--json'), { dataDir: dataDir(), parts })
+  expect(JSON.parse(json.stdout)).toEqual(result({ payment }))
+  expect(json).toMatchObject({ code: 0, stderr: '' })
+  const plain = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
+  expect(plain.stderr).toContain('paid 0.01 USDC to 0x4, settled in 0x5')
+})
+
+test('a result cannot act on the terminal; a pipe gets it as it is (T10)', async () => {
+  const output = 'a\u001b]0;owned\u0007\u001b[2J\u009b1m\u202eb\tc\nd'
+  const { parts } = await runningNode(dataDir(), { execute: async () => result({ output }) })
+  const onTerminal = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts, tty: true })
+  expect(onTerminal.stdout).toBe('a\ufffd]0;owned\ufffd\ufffd[2J\ufffd1m\ufffdb\tc\nd\n')
+  const piped = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
+  expect(piped.stdout).toBe(`${output}\n`)
+})
+
+test.each([
+  ['UNKNOWN_AGENT', 404, 3],
+  ['OVER_PRICE', 402, 4],
+  ['OVER_BUDGET', 402, 4],
+  ['LISTING_MISMATCH', 402, 4],
+  ['SELLER_FAILED', 502, 5],
+  ['EXECUTION_FAILED', 502, 5],
+  ['PAYMENT_INVALID', 502, 5],
+  ['SETTLEMENT_FAILED', 502, 5],
+  ['SELLER_UNREACHABLE', 502, 6],
+  ['CHAIN_UNAVAILABLE', 503, 6],
+  ['DEADLINE', 504, 6],
+  ['INPUT_TOO_LARGE', 413, 2],
+  ['INTERNAL', 500, 1],
+] as const)('%s ends with its own exit status', async (code, httpStatus, exit) => {
+  const problem = { type: '/docs', title: 't', status: httpStatus, detail: 'what to do', code, correlation_id: 'c-1' }
+  const { parts } = await runningNode(dataDir(), { execute: () => Promise.reject(new ApiError(problem)) })
+  const run = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
+  expect(run).toMatchObject({ code: exit, stdout: '' })
+  expect(run.stderr).toContain('error: what to do\ncorrelation id c-1\n')
+  const json = await cli(execute('--task', 'x', '--json'), { dataDir: dataDir(), parts })
+  expect(JSON.parse(json.stderr)).toEqual({ error: { code, message: 'what to do', correlation_id: 'c-1' } })
+})
+
+test('with no node running one of its own finds the agent, pays and leaves; it offers nothing and has no API', async () => {
+  let asked = 0
+  const { seen, parts } = fakeNode({ listings: () => (++asked < 3 ? [] : [listing()]) })
+  const run = await cli(execute('--task', 'x', '--max-price', '0.5'), { dataDir: dataDir(), parts })
+  expect(run).toMatchObject({ code: 0, stdout: 'the result\n' })
+  expect(seen.calls).toEqual(['start', 'stop'])
+  expect(seen.registered).toEqual([])
+  expect(seen.config).toMatchObject({ p2p: { port: 0 }, api: { enabled: false }, log: { level: 'warn' } })
+  expect(seen.executed).toMatchObject([{ agentId, input: 'x', maxPriceAtomic: 500_000n }])
+})
+
+test('a node of its own is stopped whatever happens, and the error is the first one', async () => {
+  for (const failing of [
+    { start: () => Promise.reject(new CodedError('PORT_IN_USE', 'port is taken')) },
+    { execute: () => Promise.reject(new CodedError('OVER_BUDGET', 'no budget left')) },
+  ]) {
+    const { seen, parts } = fakeNode(failing)
+    const run = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
+    expect(run.code).toBe('start' in failing ? 1 : 4)
+    expect(seen.calls.at(-1)).toBe('stop')
+  }
+})
+
+test('Ctrl-C ends it with 130, also when nothing answers any more', async () => {
+  const { parts } = await runningNode(dataDir(), {
+    execute: (_, call) =>
+      new Promise((_, reject) => call?.signal?.addEventListener('abort', () => reject(call.signal?.reason))),
+  })
+  const own = fakeNode({ execute: never })
+  for (const [used, dir] of [
+    [parts, dataDir()],
+    [own.parts, `${dataDir()}/other`],
+  ] as const) {
+    const stop = new AbortController()
+    const running = cli(execute('--task', 'x'), { dataDir: dir, parts: used, signal: stop.signal })
+    setTimeout(() => stop.abort(), 50)
+    expect(await running).toMatchObject({ code: 130, stdout: '', stderr: expect.stringMatching(/interrupted\n$/) })
+  }
+  expect(own.seen.calls.at(-1)).toBe('stop')
+})
+
+test('--timeout bounds the whole command, with exit 6', async () => {
+  const { parts } = fakeNode({ execute: never })
+  const run = await cli(execute('--task', 'x', '--timeout', '1'), { dataDir: dataDir(), parts })
+  expect(run).toMatchObject({
+    code: 6,
+    stderr: expect.stringContaining('no result within 1 s: allow more with --timeout'),
+  })
+})
+
+test('a node file of another node, or of a dead one, is not believed: its wallet would pay', async () => {
+  const { parts, seen } = await runningNode(dataDir(), {
+    status: async () => ({ ...status, peer_id: '12D3KooWanother' }),
+  })
+  const own = fakeNode()
+  const run = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts: { ...parts, ...own.parts } })
+  expect(run.code).toBe(0)
+  expect(seen.executed).toEqual([])
+  expect(own.seen.executed).toHaveLength(1)
+})
+
+test('the token of the API is sent to the node that runs, from the environment or api.token', async () => {
+  const { parts, seen } = await runningNode(dataDir())
+  await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
+  await cli(execute('--task', 'x'), {
+    dataDir: dataDir(),
+    parts,
+    environment: { NODE_API_TOKEN: 'token-token-token-token' },
+  })
+  expect(seen.connected.map(({ token }) => token)).toEqual([undefined, 'token-token-token-token'])
+})
+
+test('a task on standard input that is too large or no text is refused before anything is asked', async () => {
+  const big = await cli(execute('-'), { dataDir: dataDir(), stdin: Buffer.alloc(7 * 1024 * 1024, 97) })
+  expect(big).toMatchObject({ code: 2, stderr: expect.stringContaining('the task is larger than') })
+  const binary = await cli(execute('-'), { dataDir: dataDir(), stdin: Uint8Array.of(0xff, 0xfe, 0x00) })
+  expect(binary).toMatchObject({ code: 2, stderr: expect.stringContaining('is not UTF-8 text') })
+})
+
+test('a spinner turns on a terminal and is one plain line elsewhere', async () => {
+  const { parts } = await runningNode(dataDir())
+  const terminal = await cli(execute('--task', 'x'), {
+    dataDir: dataDir(),
+    parts,
+    tty: true,
+    environment: { NO_COLOR: '1' },
+  })
+  expect(terminal.stderr.startsWith('\r\u001b[2K⠋ asking agent')).toBe(true)
+  const plain = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
+  expect(plain.stderr).toMatch(/^asking agent abc.*\nfree ·/)
+  expect(plain.stderr).not.toContain('\u001b')
+})

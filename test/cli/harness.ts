@@ -1,0 +1,210 @@
+/** Runs command lines in this process, with outputs that are kept and a node that is not one. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach } from 'vitest'
+import type { Io, Output } from '../../src/cli/io.ts'
+import type { OwnNode, Parts, RemoteNode } from '../../src/cli/parts.ts'
+import { runCli } from '../../src/cli/program.ts'
+import type { Config } from '../../src/config/config.ts'
+import type { Secrets } from '../../src/config/secrets.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import type { Logger } from '../../src/lib/logger.ts'
+import type { AgentDefinition } from '../../src/schema/agent.ts'
+import type { ExecutionResult, NodeStatus } from '../../src/schema/api.ts'
+import type { Listing } from '../../src/schema/listing.ts'
+import { writeNodeFile } from '../../src/store/node-file.ts'
+
+export const peerId = '12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'
+export const agentId = 'abcdefghijklmnopqrstuvwxyz'
+export const address = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266'
+
+/** A data directory of its own for every test. */
+export function useDataDir(): () => string {
+  let dir = ''
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'stoa-cli-'))
+  })
+  afterEach(() => rm(dir, { recursive: true, force: true }))
+  return () => dir
+}
+
+export type Run = { code: number; stdout: string; stderr: string }
+export type RunOptions = {
+  dataDir?: string
+  environment?: Record<string, string>
+  parts?: Partial<Parts>
+  stdin?: string | Uint8Array
+  tty?: boolean
+  signal?: AbortSignal
+  /** Called with each piece of standard output. */
+  onOutput?(text: string): void
+}
+
+export async function cli(argv: readonly string[], options: RunOptions = {}): Promise<Run> {
+  const { tty = false, stdin = '', signal = new AbortController().signal } = options
+  const run: Run = { code: -1, stdout: '', stderr: '' }
+  const output = (name: 'stdout' | 'stderr'): Output => ({
+    isTty: tty,
+    columns: 100,
+    write(text) {
+      run[name] += text
+      if (name === 'stdout') options.onOutput?.(text)
+    },
+  })
+  const io: Io = {
+    stdout: output('stdout'),
+    stderr: output('stderr'),
+    stdin: {
+      isTty: tty,
+      async *[Symbol.asyncIterator]() {
+        yield Buffer.from(stdin)
+      },
+    },
+    environment: {
+      ...(options.dataDir !== undefined && { NODE_DATA_DIR: options.dataDir }),
+      ...options.environment,
+    },
+    signal,
+  }
+  run.code = await runCli(argv, io, { ...noParts, ...options.parts })
+  return run
+}
+
+const refuse = (what: string) => () => {
+  throw new Error(`this test has no ${what}`)
+}
+const noParts: Parts = {
+  clock: systemClock,
+  fetch: refuse('network'),
+  createNode: refuse('node'),
+  connect: refuse('running node'),
+}
+
+export function listing(fields: Partial<Listing> = {}): Listing {
+  return {
+    id: agentId,
+    name: 'Echo',
+    description: 'Says it again.',
+    price: 10_000n,
+    price_atomic: '10000',
+    model: 'builtin/echo',
+    tags: [],
+    protocols: ['/x402/libp2p/1.0.0'],
+    network: 'eip155:84532',
+    asset: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
+    pay_to: address,
+    seller_id: peerId,
+    seller_did: 'did:peer:0z6Mk',
+    addrs: [`/ip4/203.0.113.7/tcp/4001/p2p/${peerId}`],
+    version: 1,
+    updated_at: '2026-01-01T00:00:00.000Z',
+    expires_at: '2026-01-02T00:00:00.000Z',
+    local: false,
+    ...fields,
+  }
+}
+
+export function result(fields: Partial<ExecutionResult> = {}): ExecutionResult {
+  return {
+    correlation_id: '3f0e8a52-0a7e-4c1e-9d4a-0d8f4f1c2b11',
+    agent_id: agentId,
+    seller_id: peerId,
+    output: 'the result',
+    session_id: 's',
+    duration_ms: 1234,
+    order_id: 'o',
+    payment: null,
+    ...fields,
+  }
+}
+
+export const status: NodeStatus = {
+  peer_id: peerId,
+  addresses: [`/ip4/127.0.0.1/tcp/4001/p2p/${peerId}`],
+  connected_peers: 2,
+  version: '0.1.0',
+  uptime_seconds: 90,
+  network: 'eip155:84532',
+  wallet_address: address,
+  agents: { local: 1, known: 3 },
+  reachability: 'unknown',
+  settlement: { pending: 0, failed: 0 },
+}
+
+/** A node in the command's own process, and what was asked of it. */
+export function fakeNode(fields: Partial<OwnNode> = {}) {
+  const seen = {
+    config: undefined as Config | undefined,
+    secrets: undefined as Secrets | undefined,
+    logger: undefined as Logger | undefined,
+    calls: [] as string[],
+    registered: [] as AgentDefinition[],
+    executed: [] as Parameters<OwnNode['execute']>[0][],
+  }
+  const node: OwnNode = {
+    peerId,
+    walletAddress: address,
+    apiUrl: 'http://127.0.0.1:8424',
+    async start() {
+      seen.calls.push('start')
+    },
+    async stop() {
+      seen.calls.push('stop')
+    },
+    addresses: () => status.addresses,
+    listings: () => [listing()],
+    async registerAgent(definition) {
+      seen.calls.push('register')
+      seen.registered.push(definition)
+      const { name, description, price, model } = definition
+      return listing({ name, description, price, price_atomic: `${price}`, model, local: true })
+    },
+    async execute(request) {
+      seen.executed.push(request)
+      return result()
+    },
+    ...fields,
+  }
+  const createNode: Parts['createNode'] = async (config, secrets, { logger }) => {
+    Object.assign(seen, { config, secrets, logger })
+    return node
+  }
+  return { seen, parts: { createNode } satisfies Partial<Parts> }
+}
+
+/** A running node: what it has written, and its API. */
+export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {
+  const seen = { connected: [] as { url: string; token: string | undefined }[], executed: [] as unknown[] }
+  await writeNodeFile(dataDir, {
+    pid: process.pid,
+    api_url: 'http://127.0.0.1:8424',
+    peer_id: peerId,
+    addresses: status.addresses,
+    started_at: '2026-01-01T00:00:00.000Z',
+  })
+  const node: RemoteNode = {
+    agents: async () => [listing()],
+    execute: async (call) => {
+      seen.executed.push(call)
+      return result()
+    },
+    status: async () => status,
+    peers: async () => [],
+    balance: async () => ({
+      address,
+      network: 'eip155:84532',
+      asset: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
+      symbol: 'USDC',
+      decimals: 6,
+      balance: '12.5',
+      balance_atomic: '12500000',
+    }),
+    ...fields,
+  }
+  const connect: Parts['connect'] = async (url, token) => {
+    seen.connected.push({ url, token })
+    return node
+  }
+  return { seen, parts: { connect } satisfies Partial<Parts> }
+}

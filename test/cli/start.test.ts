@@ -1,0 +1,157 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { CodedError } from '../../src/lib/errors.ts'
+import { address, cli, fakeNode, peerId, type RunOptions, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const echo = ['--name', 'Echo', '--description', 'Says it again.', '--price', '0.01', '--model', 'builtin/echo']
+
+/** Starts, waits for the first output, then does what Ctrl-C does. */
+async function startAndStop(argv: readonly string[], options: RunOptions) {
+  const stop = new AbortController()
+  const onOutput = () => stop.abort(new Error('stopped by SIGINT'))
+  return await cli(['start', ...argv], { dataDir: dataDir(), signal: stop.signal, onOutput, ...options })
+}
+
+test('with --json one line tells that it listens, and with what; SIGTERM then ends it with 0', async () => {
+  const { seen, parts } = fakeNode()
+  const run = await startAndStop([...echo, '--json', '--port', '0', '--no-mdns'], { parts })
+  expect(run.code).toBe(0)
+  expect(run.stdout.split('\n')).toHaveLength(2)
+  expect(JSON.parse(run.stdout)).toMatchObject({
+    event: 'ready',
+    api_url: 'http://127.0.0.1:8424',
+    peer_id: peerId,
+    addresses: [expect.stringContaining('/p2p/')],
+    wallet_address: address,
+    network: 'eip155:84532',
+    data_dir: dataDir(),
+    agents: [{ name: 'Echo', price: 0.01, price_atomic: '10000', model: 'builtin/echo', local: true }],
+  })
+  expect(seen.calls).toEqual(['start', 'register', 'stop'])
+  expect(seen.config?.p2p).toMatchObject({ port: 0, mdns: false })
+})
+
+test('people get a calm summary with agents, prices and warnings', async () => {
+  const { parts } = fakeNode()
+  const run = await startAndStop(['--name', 'Free', '--description', 'd', '--price', '0', '--no-mdns'], { parts })
+  expect(run.stdout).toMatch(/^stoa \d+\.\d+\.\d+ is up\n/)
+  expect(run.stdout).toMatch(new RegExp(`Peer id +${peerId}`))
+  expect(run.stdout).toMatch(/API +http:\/\/127\.0\.0\.1:8424/)
+  expect(run.stdout).toMatch(new RegExp(`Wallet +${address} +\\(eip155:84532: Base Sepolia, test money\\)`))
+  expect(run.stdout).toMatch(/1 agent on the market\n +Free {2}free/)
+  // D10, T20: no key is set, so the operator is told what runs instead, and the fix.
+  expect(run.stdout).toMatch(
+    /! Free: no model key is set: this free agent runs on builtin\/.*Set one of .*OPENAI_API_KEY/,
+  )
+  expect(run.stdout).toContain('! this node knows no peer and looks for none: give --bootstrap, or drop --no-mdns')
+  expect(run.stderr).toBe('stopping\n')
+})
+
+test('every agent of agents.yaml is registered, a flag of the same name goes before it, and a broken one hides no other', async () => {
+  await writeFile(
+    join(dataDir(), 'agents.yaml'),
+    `agents:
+  - {name: Echo, description: the file's, price: 5}
+  - {name: Typo, description: d, price: 0, model: builtn/echo}
+  - {name: Sum, description: d, price: 0.002, model: builtin/summarize}
+`,
+  )
+  const { seen, parts } = fakeNode()
+  const run = await startAndStop([...echo, '--json'], { parts })
+  expect(seen.registered.map(({ name, price }) => [name, price])).toEqual([
+    ['Sum', 2000n],
+    ['Echo', 10_000n],
+  ])
+  expect(JSON.parse(run.stdout).warnings).toEqual([expect.stringMatching(/^Typo is not on the market: model/)])
+})
+
+test('an agent that the node refuses is told of, and the node stays up', async () => {
+  const { parts } = fakeNode({ registerAgent: () => Promise.reject(new CodedError('AGENTS_TOO_MANY', 'at most 100')) })
+  const run = await startAndStop([...echo, '--json'], { parts })
+  expect(run.code).toBe(0)
+  expect(JSON.parse(run.stdout)).toMatchObject({ agents: [], warnings: ['Echo is not on the market: at most 100'] })
+})
+
+test('a paid agent on Base without a facilitator is warned about: it would work for nothing', async () => {
+  const { parts } = fakeNode()
+  const run = await startAndStop([...echo, '--json', '--network', 'eip155:8453'], { parts })
+  expect(JSON.parse(run.stdout).warnings).toEqual([
+    expect.stringMatching(/^no facilitator is set for eip155:8453.*never settled: give --facilitator-url/),
+  ])
+})
+
+test.each([
+  ['DATA_DIR_LOCKED', 'another stoa (pid 7) uses /d'],
+  ['PORT_IN_USE', 'port 4001 is in use'],
+  ['API_PORT_IN_USE', 'port 8424 is in use'],
+])('a start that fails with %s says so in one line, stops what runs, and exits with 1', async (code, message) => {
+  const { seen, parts } = fakeNode({ start: () => Promise.reject(new CodedError(code, message)) })
+  const run = await cli(['start'], { dataDir: dataDir(), parts })
+  expect(run).toEqual({ code: 1, stdout: '', stderr: `error: ${message}\n` })
+  expect(seen.calls).toEqual(['stop'])
+})
+
+test('Ctrl-C while it starts stops it with 0 and says nothing of being ready', async () => {
+  const stop = new AbortController()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { seen, parts } = fakeNode({
+    start: () => {
+      setTimeout(() => stop.abort(), 10)
+      setTimeout(resolve, 50)
+      return promise
+    },
+  })
+  const run = await cli(['start', '--json'], { dataDir: dataDir(), parts, signal: stop.signal })
+  expect(run).toMatchObject({ code: 0, stdout: '' })
+  expect(seen.calls).toEqual(['stop'])
+})
+
+test('a node that does not stop is left after less than 5 s, exit 0', { timeout: 10_000 }, async () => {
+  const { parts } = fakeNode({ stop: () => new Promise(() => {}) })
+  const before = performance.now()
+  const run = await startAndStop(['--json'], { parts })
+  expect(run.code).toBe(0)
+  expect(performance.now() - before).toBeLessThan(5000)
+  expect(run.stderr).toContain('did not stop in time')
+})
+
+test('no secret gets into log, error or crash lines, whatever field it is in (T21)', async () => {
+  const key = 'ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
+  const stored = '59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d'
+  const environment = {
+    ETHEREUM_PRIVATE_KEY: key,
+    OPENAI_API_KEY: 'sk-openai-123',
+    ETHEREUM_RPC_URL: 'https://rpc.example.org/v2/RPCKEY99',
+  }
+  await writeFile(join(dataDir(), 'wallet.key'), `0x${stored}`)
+  for (const tty of [false, true]) {
+    const { seen, parts } = fakeNode({
+      stop: async () => {
+        seen.logger?.info({ privateKey: 'whatever', deep: { token: 'whatever' } }, 'fields')
+        seen.logger?.warn(
+          { url: environment.ETHEREUM_RPC_URL, err: new Error(`bad key 0x${key}`) },
+          `x ${key.toUpperCase()}`,
+        )
+        seen.logger?.error({ secrets: seen.secrets, list: ['sk-openai-123'] }, `stored ${stored}`)
+        throw new Error(`leaked ${key}`)
+      },
+    })
+    const run = await startAndStop(['--json'], { parts, environment, tty })
+    expect(run.stderr).toContain('[secret]')
+    expect(run.stderr).toContain('rpc.example.org')
+    expect(run.stdout + run.stderr).not.toMatch(new RegExp(`${key}|${stored}|sk-openai-123|RPCKEY99|whatever`, 'i'))
+  }
+})
+
+test('the log is JSON lines on standard error, and silent when told so', async () => {
+  const talking = () => {
+    const { seen, parts } = fakeNode({ start: async () => seen.logger?.info({ part: 'p2p' }, 'listening') })
+    return parts
+  }
+  const run = await startAndStop(['--json'], { parts: talking() })
+  expect(JSON.parse(run.stderr.split('\n')[0]!)).toMatchObject({ level: 'info', part: 'p2p', msg: 'listening' })
+  expect((await startAndStop(['--json', '--log-level', 'silent'], { parts: talking() })).stderr).toBe('')
+  expect((await startAndStop(['--json', '--log-level', 'warn'], { parts: talking() })).stderr).toBe('')
+})

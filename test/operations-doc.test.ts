@@ -1,0 +1,16 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { exitCodesTable } from '../src/cli/exit-code.ts'
+import { variablesTable } from '../src/config/env.ts'
+
+const page = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8')
+const between = (name: string) =>
+  new RegExp(`<!-- ${name}: .* -->\\n([\\s\\S]*?)\\n<!-- /${name} -->`).exec(page)?.[1] ?? `no markers for ${name}`
+
+test('docs/operations.md holds a row for every variable, as the schema has it (D4)', () => {
+  expect(between('variables'), 'paste the expected table between the markers').toBe(variablesTable())
+})
+
+test('docs/operations.md holds every exit status', () => {
+  expect(between('exit-status'), 'paste the expected table between the markers').toBe(exitCodesTable())
+})
