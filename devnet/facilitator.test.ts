@@ -1,7 +1,8 @@
-import { type Hex, hexToBytes, parseSignature, serializeSignature } from 'viem'
+import { type Hex, hexToBytes } from 'viem'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
+  highS,
   type PaymentSpec,
   postJson,
   randomHash,
@@ -12,7 +13,6 @@ import {
 import { type Devnet, startDevnet } from './devnet.ts'
 import { startFacilitator } from './facilitator.ts'
 
-const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const NOBODY = privateKeyToAddress(generatePrivateKey())
 
 let devnet: Devnet
@@ -30,12 +30,6 @@ function flipBit(signature: Hex): Hex {
   const bytes = hexToBytes(signature)
   bytes[40] = (bytes[40] as number) ^ 1
   return `0x${Buffer.from(bytes).toString('hex')}`
-}
-
-function highS(signature: Hex): Hex {
-  const { r, s, yParity } = parseSignature(signature)
-  const flipped = `0x${(CURVE_ORDER - BigInt(s)).toString(16).padStart(64, '0')}` as Hex
-  return serializeSignature({ r, s: flipped, yParity: yParity === 0 ? 1 : 0 })
 }
 
 const smallV = (signature: Hex) => `${signature.slice(0, -2)}0${Number.parseInt(signature.slice(-2), 16) - 27}` as Hex

@@ -1,11 +1,17 @@
-import { decodeFunctionResult, encodeFunctionData, type Hex, parseAbi, parseSignature, serializeSignature } from 'viem'
+import { decodeFunctionResult, encodeFunctionData, type Hex, parseAbi, parseSignature } from 'viem'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type PaymentSpec, randomHash, secondsFromNow, signPayment } from '../test/support/signed-payment.ts'
+import {
+  highS,
+  type PaymentSpec,
+  randomHash,
+  secondsFromNow,
+  signPayment,
+  transferCalldata,
+} from '../test/support/signed-payment.ts'
 import { type DevChain, startChain, usdcAbi } from './chain.ts'
 import { addresses, USDC_DOMAIN_SEPARATOR } from './contracts.ts'
 
-const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const usdc = { address: addresses.usdc, abi: usdcAbi } as const
 
 let chain: DevChain
@@ -21,10 +27,7 @@ afterAll(() => chain.stop())
 
 /** `transferWithAuthorization` with the signature in one piece, as calldata. */
 async function transferCall(spec: Partial<PaymentSpec> = {}): Promise<Hex> {
-  const { authorization: a, signature } = await signPayment({ payerKey, payTo, ...spec })
-  const window = [BigInt(a.validAfter), BigInt(a.validBefore), a.nonce as Hex] as const
-  const args = [a.from as Hex, a.to as Hex, BigInt(a.value), ...window, signature] as const
-  return encodeFunctionData({ abi: usdcAbi, functionName: 'transferWithAuthorization', args })
+  return transferCalldata(await signPayment({ payerKey, payTo, ...spec }))
 }
 
 /** The same call with the signature in three parts. */
@@ -38,13 +41,6 @@ async function transferCallVrs(spec: Partial<PaymentSpec> & { v?: number } = {})
 
 function attempt(data: Hex): Promise<unknown> {
   return chain.client.call({ to: addresses.usdc, data })
-}
-
-/** The other form of the same signature, which USDC does not take. */
-function highS(signature: Hex): Hex {
-  const { r, s, yParity } = parseSignature(signature)
-  const flipped = `0x${(CURVE_ORDER - BigInt(s)).toString(16).padStart(64, '0')}` as Hex
-  return serializeSignature({ r, s: flipped, yParity: yParity === 0 ? 1 : 0 })
 }
 
 function withV(v: string): (signature: Hex) => Hex {

@@ -4,6 +4,7 @@ import type { Secrets } from '../config/secrets.ts'
 import { countText, UsdcText } from '../config/values.ts'
 import { CodedError } from '../lib/errors.ts'
 import { type ExecutionResult, TASK_BYTES_MAX } from '../schema/api.ts'
+import { AgentId } from '../schema/primitives.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import type { Io } from './io.ts'
@@ -73,6 +74,12 @@ async function execute(
   try {
     const running = await findRunningNode(context, node.config, node.secrets)
     if (running !== undefined) return await running.node.execute(request, { signal })
+    if (!AgentId.safeParse(agentId).success) {
+      throw new CliError(
+        'UNKNOWN_AGENT',
+        `${printableLine(agentId, 64)} is no agent’s id: stoa agent discover shows them`,
+      )
+    }
     spinner?.update('no node runs here: looking for the agent with one of our own')
     return await withOwnNode(context, node, async (own) => {
       const find = () => own.listings().find(({ id }) => id === agentId)

@@ -3,11 +3,11 @@ import type { Output } from './io.ts'
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
 const FRAME_MS = 80
 
-/** Shows that something is being waited for: it turns on a terminal, and is one plain line elsewhere. */
+/** Shows that something is being waited for: it turns on a terminal, and is plain lines elsewhere. */
 export function startSpinner(output: Output, text: string): { update(text: string): void; stop(): void } {
   if (!output.isTty) {
     output.write(`${text}\n`)
-    return { update: () => {}, stop: () => {} }
+    return { update: (next) => output.write(`${next}\n`), stop: () => {} }
   }
   let shown = text
   let frame = 0

@@ -47,7 +47,9 @@ export function startWarnings(
     )
   }
   if (config.p2p.bootstrap.length === 0 && !config.p2p.mdns) {
-    warnings.push('this node knows no peer and looks for none: give --bootstrap, or drop --no-mdns')
+    warnings.push(
+      'this node knows no peer and looks for none, so others must dial it: or give --bootstrap, or drop --no-mdns',
+    )
   }
   return warnings
 }

@@ -18,7 +18,7 @@ import { type Context, command, commonOptions, flag, option, repeated } from './
 import { exitCodes, UsageError } from './exit-code.ts'
 import { createLog } from './log.ts'
 import { networkOptions } from './network-options.ts'
-import { orAborted, stopNode } from './own-node.ts'
+import { orAborted, STOP_MS_MAX, stopNode } from './own-node.ts'
 import type { OwnNode } from './parts.ts'
 import { type Ready, startWarnings, summaryLines } from './start-summary.ts'
 
@@ -94,9 +94,10 @@ async function runNode(context: Context, { config, secrets, definitions, warning
       throw error
     }
   }
-  await Promise.race([started.catch(() => {}), delay(SETTLE_MS_MAX, undefined, { ref: false })])
+  const since = performance.now()
   if (!context.json) context.tell(style.stderr.dim('stopping'))
-  const stopped = await stopNode(node).catch((reason: unknown) => {
+  await Promise.race([started.catch(() => {}), delay(SETTLE_MS_MAX, undefined, { ref: false })])
+  const stopped = await stopNode(node, STOP_MS_MAX - (performance.now() - since)).catch((reason: unknown) => {
     logger.error({ err: reason }, 'the node did not stop cleanly; what it owes and is owed is on disk')
     return true
   })

@@ -60,7 +60,7 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
     if (await within(closed, STOP_GRACE_MS)) return
     running.abortAll(new HttpError('STOPPING', 'the node stopped before this was done'))
     if (await within(closed, STOP_ABORT_MS)) return
-
+    app.server.closeAllConnections()
     await closed
   }
 

@@ -92,9 +92,9 @@ export class ListingGossip {
    * Passed on is what brought news and nothing forged. News beyond a rate are dropped here; catch-up brings them later.
    */
   async receive(message: Uint8Array, fromPeerId: string): Promise<Verdict> {
-    const { clock, learn, logger } = this.#deps
+    const { clock, learn } = this.#deps
     const envelopes = decodeMessage(message)
-    if (envelopes === undefined) return 'reject'
+    if (envelopes === undefined) return this.#reject(fromPeerId, 'the message is no list of listings')
     if (!this.#peers.take(fromPeerId, envelopes.length, clock.now())) return 'ignore'
 
     const wanted = ({ record }: ListingEntry) => this.#sellers.has(record.seller_id, 1, clock.now())
@@ -106,15 +106,19 @@ export class ListingGossip {
         this.#sellers.take(opened.entry.record.seller_id, 1, clock.now())
         verdict = 'accept'
       } else if (isHostile(opened.error)) {
-        const { error, reason } = opened
-        logger.warn({ peer: fromPeerId, error, reason: reason.slice(0, 200) }, 'a peer gossips false listings')
-        this.#peers.drain(fromPeerId, clock.now())
-        return 'reject'
+        return this.#reject(fromPeerId, `${opened.error}: ${opened.reason}`)
       } else if (opened.error === 'UNWANTED' && this.#caughtUp.delete(hashOf(envelope))) {
         verdict = 'accept'
       }
     }
     return verdict
+  }
+
+  /** A liar is not listened to for a while, so that its lies cost us little. */
+  #reject(peerId: string, reason: string): Verdict {
+    this.#deps.logger.warn({ peer: peerId, reason: reason.slice(0, 200) }, 'a peer gossips false listings')
+    this.#peers.drain(peerId, this.#deps.clock.now())
+    return 'reject'
   }
 }
 

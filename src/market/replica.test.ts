@@ -269,13 +269,12 @@ test('a seller of 64 agents can list no more, but what it delists makes room wit
 
 test('a peer is served with what has not yet been written', async () => {
   const network = new FakeNetwork()
-  const [a, b] = [await peer(network), await peer(network, {}, { writeMs: 60_000 })]
-  network.connect(a.host, b.host)
-  await a.replica.publish(ownListing(a.identity.peerId, 'echo'))
-  await until(() => names(b).length === 1)
-  expect(rows(b).n).toBe(0)
+  const [a, seller] = [await peer(network, {}, { writeMs: 60_000 }), await createIdentity()]
+  const envelope = await signRecord(listingRecord(seller.peerId, 'echo', a.clock.now()), seller)
+  await a.host.deliver(encodeBatch([envelope]), 'neighbour')
+  expect(rows(a).n).toBe(0)
   const late = await peer(network)
-  network.connect(b.host, late.host)
+  network.connect(a.host, late.host)
   await until(() => names(late).length === 1)
 })
 

@@ -140,10 +140,13 @@ export class Connector {
   }
 }
 
-/** QUIC waits for a free stream regardless of the signal: what comes too late is closed. */
 async function newStream(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream> {
-  const options = { signal, maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX }
-  return await orAbandon(connection.newStream(protocol, options), signal, (late) => late.abort(new Error('too late')))
+  const opening = connection.newStream(protocol, { signal, maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX })
+  // QUIC waits for a free stream regardless of the signal: what comes too late is closed.
+  const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
+  // A peer that has enough streams first agrees on the protocol and then resets: libp2p hands the dead stream over.
+  if (stream.status !== 'open') throw new Error('the peer closed the stream at once; it may have too many')
+  return stream
 }
 
 function unreachable(peerId: string, reason: string, cause?: unknown): CodedError<'PEER_UNREACHABLE'> {

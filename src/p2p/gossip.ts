@@ -108,7 +108,7 @@ export class Gossip {
   async publish(topic: string, data: Uint8Array): Promise<void> {
     if (data.byteLength > GOSSIP_BYTES_MAX) throw new Error(`a gossip message has at most ${GOSSIP_BYTES_MAX} bytes`)
     if (!this.#started) throw new Error('cannot publish: the host is not running')
-    await this.#service().publish(topic, data)
+    const r = await this.#service().publish(topic, data); process.stderr.write('PUB ' + r.recipients.length + ' ' + performance.now() + '\n')
   }
 
   start(): void {

@@ -45,7 +45,9 @@ test('people get a calm summary with agents, prices and warnings', async () => {
   expect(run.stdout).toMatch(
     /! Free: no model key is set: this free agent runs on builtin\/.*Set one of .*OPENAI_API_KEY/,
   )
-  expect(run.stdout).toContain('! this node knows no peer and looks for none: give --bootstrap, or drop --no-mdns')
+  expect(run.stdout).toContain(
+    '! this node knows no peer and looks for none, so others must dial it: or give --bootstrap, or drop --no-mdns',
+  )
   expect(run.stderr).toBe('stopping\n')
 })
 

@@ -171,6 +171,7 @@ test('T3 false, old and future listings change nothing and are passed on to nobo
   await until(() => rejected() === 2)
   a.clock.advance(1000)
   await hostile.send(new Uint8Array(20_000), await own('beside', now))
+  await until(() => rejected() === 3)
   for (const peer of [a, behind]) {
     expect(names(peer)).toEqual(['genuine', 'victim'])
     expect(peer.replica.get(victim.id)).toEqual(victim)

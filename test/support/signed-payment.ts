@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { type Hex, toHex } from 'viem'
+import { encodeFunctionData, type Hex, parseSignature, serializeSignature, toHex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { NETWORK, usdcDomain } from '../../devnet/chain.ts'
+import { NETWORK, usdcAbi, usdcDomain } from '../../devnet/chain.ts'
 import { addresses } from '../../devnet/contracts.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 
@@ -109,6 +109,22 @@ export async function signPayment(spec: PaymentSpec): Promise<SignedPayment> {
     authorization,
     body: { x402Version: 2, paymentPayload, paymentRequirements: requirements },
   }
+}
+
+/** The call to USDC that settles a payment, with the signature in one piece. */
+export function transferCalldata({ authorization: a, signature }: SignedPayment): Hex {
+  const window = [BigInt(a.validAfter), BigInt(a.validBefore), a.nonce as Hex] as const
+  const args = [a.from as Hex, a.to as Hex, BigInt(a.value), ...window, signature] as const
+  return encodeFunctionData({ abi: usdcAbi, functionName: 'transferWithAuthorization', args })
+}
+
+const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
+
+/** The other form of the same signature, by the same signer, which USDC does not take. */
+export function highS(signature: Hex): Hex {
+  const { r, s, yParity } = parseSignature(signature)
+  const flipped = `0x${(CURVE_ORDER - BigInt(s)).toString(16).padStart(64, '0')}` as Hex
+  return serializeSignature({ r, s: flipped, yParity: yParity === 0 ? 1 : 0 })
 }
 
 /** Posts a body as JSON and reads the JSON that comes back. */
