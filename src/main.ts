@@ -1,4 +1,4 @@
-import { isatty } from 'node:tty'
+import { processIo } from './cli/io.ts'
 import { systemParts } from './cli/parts.ts'
 import { runCli } from './cli/program.ts'
 import { createRedactor } from './cli/redactor.ts'
@@ -19,24 +19,8 @@ process.on('uncaughtException', (error) => {
   process.stderr.write(`${redactor.redact(`fatal: ${error instanceof Error ? error.stack : String(error)}`)}\n`)
   process.exit(1)
 })
-// `stoa agent discover | head` closes the pipe early: nobody is left to tell.
-process.stdout.on('error', () => process.exit(0))
-process.stderr.on('error', () => {})
+// Whoever reads may leave early, as in `stoa start | head`: that ends neither a node nor a purchase.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
-const output = (stream: NodeJS.WriteStream) => ({
-  write: (text: string) => void stream.write(text),
-  isTty: stream.isTTY === true,
-  get columns() {
-    return stream.columns
-  },
-})
-const io = {
-  stdout: output(process.stdout),
-  stderr: output(process.stderr),
-  // Opened only by a command that reads it.
-  stdin: { isTty: isatty(0), [Symbol.asyncIterator]: () => process.stdin[Symbol.asyncIterator]() },
-  environment,
-  signal: stop.signal,
-}
-const status = await runCli(process.argv.slice(2), io, systemParts, redactor)
+const status = await runCli(process.argv.slice(2), processIo(environment, stop.signal), systemParts, redactor)
 process.stdout.write('', () => process.exit(status))

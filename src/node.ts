@@ -29,7 +29,7 @@ import { createWallet } from './payments/wallet.ts'
 import { loadOrCreateWalletKey } from './payments/wallet-key.ts'
 import { serveMarketplace } from './protocols/marketplace.ts'
 import { PeerError } from './protocols/peer-error.ts'
-import { PeerLimits, peerLimitsDefaults } from './protocols/peer-limits.ts'
+import { PeerLimits } from './protocols/peer-limits.ts'
 import { createProtocolServer } from './protocols/serve.ts'
 import { StreamPool } from './protocols/stream-pool.ts'
 import { serveX402 } from './protocols/x402/server.ts'
@@ -129,17 +129,13 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
             { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_TIMEOUT_MS },
             { logger },
           )
-    const authorizationUse = chain?.authorizationUse.bind(chain)
     const facilitator =
       config.facilitatorUrl === undefined ? undefined : createFacilitator({ url: config.facilitatorUrl })
     const replica = createReplica({}, { host, identity, store: createListingStore(database), clock, logger })
     const catalog = createCatalog({ replica, sellerId: identity.peerId })
 
     // What it sells.
-    const settler = new Settler(
-      {},
-      { clock, logger, payments, facilitator, authorizationUse, chance: () => random(1)[0]! / 256 },
-    )
+    const settler = new Settler({}, { clock, logger, payments, facilitator, chain, chance: () => random(1)[0]! / 256 })
     const createRuntime = createRuntimeFactory(
       { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name) },
       { fetch: fetchUrl, logger },
@@ -156,7 +152,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       payTo: wallet.address,
       persist: (definition) => addAgentToFile(dataFile(config.dataDir, 'agents'), definition),
     })
-    const limits = new PeerLimits(peerLimitsDefaults, { clock })
+    const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock })
     const serving = {
       clock,
       logger,
@@ -195,7 +191,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const recovery = new Recovery({
       ...buying,
       addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
-      authorizationUse,
+      chain,
     })
     const run = (request: ExecuteRequest) =>
       execute(request, {

@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty'
 import type { Environment } from '../config/env.ts'
 
 /** One of the two outputs of a command. */
@@ -11,4 +12,26 @@ export type Io = {
   environment: Environment
   /** Aborts on the first Ctrl-C or SIGTERM. */
   signal: AbortSignal
+}
+
+/** The process's own outputs and input. */
+export function processIo(environment: Environment, signal: AbortSignal): Io {
+  return {
+    stdout: outputOf(process.stdout),
+    stderr: outputOf(process.stderr),
+    // Opened only by a command that reads it.
+    stdin: { isTty: isatty(0), [Symbol.asyncIterator]: () => process.stdin[Symbol.asyncIterator]() },
+    environment,
+    signal,
+  }
+}
+
+function outputOf(stream: NodeJS.WriteStream): Output {
+  return {
+    write: (text) => void stream.write(text),
+    isTty: stream.isTTY === true,
+    get columns() {
+      return stream.columns
+    },
+  }
 }

@@ -43,6 +43,7 @@ const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   'seller.settle_first': { setting: 'settleFirst', schema: SwitchText },
   'seller.keep_listed': { setting: 'keepListed', schema: SwitchText },
   'seller.concurrent_runs': { setting: 'concurrentRunsMax', schema: countText(1024) },
+  'seller.peer_requests_per_second': { setting: 'peerRequestsPerSecond', schema: countText(1_000_000) },
   'log.level': { setting: 'logLevel', schema: LogLevelText },
 }
 const groups = new Set(Object.keys(keys).flatMap((key) => (key.includes('.') ? [key.split('.')[0]!] : [])))

@@ -25,7 +25,7 @@ export type Config = {
     enabled: boolean
   }
   buyer: { maxPriceAtomic: bigint; dailyBudgetAtomic: bigint }
-  seller: { settleFirst: boolean; keepListed: boolean; concurrentRunsMax: number }
+  seller: { settleFirst: boolean; keepListed: boolean; concurrentRunsMax: number; peerRequestsPerSecond: number }
   log: { level: (typeof logLevels)[number] }
 }
 
@@ -42,6 +42,8 @@ const facilitatorUrls: Record<Network, string | undefined> = {
 export const P2P_PORT = 4001
 export const API_PORT = 8424
 const CONCURRENT_RUNS_MAX = 16
+/** A paid call is two. One peer at this rate leaves more than half of a core to the others. */
+const PEER_REQUESTS_PER_SECOND = 2000
 
 /**
  * Reads every source and lays them over one another: flag over environment over config.yaml over default (D4).
@@ -100,6 +102,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       settleFirst: settings.settleFirst ?? false,
       keepListed: settings.keepListed ?? false,
       concurrentRunsMax: settings.concurrentRunsMax ?? CONCURRENT_RUNS_MAX,
+      peerRequestsPerSecond: settings.peerRequestsPerSecond ?? PEER_REQUESTS_PER_SECOND,
     },
     log: { level: settings.logLevel ?? 'info' },
   }
@@ -116,6 +119,7 @@ function settingsOf(env: Env): Settings {
     apiHost: env.NODE_API_HOST,
     apiPort: env.NODE_API_PORT,
     corsOrigins: env.NODE_CORS_ORIGINS,
+    peerRequestsPerSecond: env.NODE_PEER_REQUESTS_PER_SECOND,
   }
 }
 

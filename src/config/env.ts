@@ -4,6 +4,7 @@ import {
   AnnounceList,
   ApiKeyText,
   BootstrapList,
+  countText,
   HostText,
   IpList,
   NetworkText,
@@ -101,6 +102,11 @@ export const Env = z.object({
     description:
       'Web origins, beside loopback ones, whose pages may use the whole API, with commas. `*` is refused: such a page can spend.',
     fallback: 'none',
+  }),
+  NODE_PEER_REQUESTS_PER_SECOND: row(countText(1_000_000), {
+    description:
+      'Requests that one peer may make of this node per second; a paid call is two. It may burst to twice that.',
+    fallback: '`2000`',
   }),
   OPENAI_API_KEY: row(ApiKeyText, { description: 'Key for `openai/…` models.', secret: true }),
   OPENAI_BASE_URL: row(UrlText, {

@@ -23,6 +23,7 @@ export type Settings = {
   settleFirst?: boolean | undefined
   keepListed?: boolean | undefined
   concurrentRunsMax?: number | undefined
+  peerRequestsPerSecond?: number | undefined
   logLevel?: (typeof logLevels)[number] | undefined
 }
 

@@ -17,7 +17,7 @@ import { Listing } from '../schema/listing.ts'
 
 /** How long an answer may take; an execution as long as the slowest agent and its settlement. */
 const ANSWER_TIMEOUT_MS = 30_000
-const EXECUTION_TIMEOUT_MS = 65 * 60_000
+const EXECUTION_TIMEOUT_MS = 66 * 60_000
 
 export type CallOptions = { signal?: AbortSignal; timeoutMs?: number }
 export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: bigint | undefined }

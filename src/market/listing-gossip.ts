@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -14,10 +15,14 @@ export const LISTINGS_TOPIC = '/stoa/listings/1'
 const MESSAGE_BYTES_MAX = 64 * 1024
 const MESSAGE_LISTINGS_MAX = 64
 const CAUGHT_UP_MAX = 4096
+const STOP_TRIES = 5
 
 export type ListingGossipOptions = {
   /** Own listings that change within this time travel together. */
   gatherMs?: number
+  /** What nobody has taken is offered again after this, then twice this, and so on up to `retryMsMax`. */
+  retryMs?: number
+  retryMsMax?: number
   /** What one neighbour may hand us, its own or others' listings: a market's worth at once, then a trickle. */
   peerBurst?: number
   peerPerSecond?: number
@@ -38,7 +43,7 @@ export type ListingGossipDeps = {
 /** Listings that travel by gossip: one topic, batches of envelopes, each judged before it is passed on. */
 export class ListingGossip {
   readonly #deps: ListingGossipDeps
-  readonly #gatherMs: number
+  readonly #timing: { gatherMs: number; retryMs: number; retryMsMax: number }
   readonly #peers: TokenBuckets
   readonly #sellers: TokenBuckets
   /** By listing id: of two versions only the last is sent. */
@@ -46,12 +51,15 @@ export class ListingGossip {
   /** Hashes of envelopes that catch-up has brought and gossip not yet. */
   readonly #caughtUp = new Set<string>()
   #timer: NodeJS.Timeout | undefined
+  #retryMs: number
+  #stopped = false
 
   constructor(options: ListingGossipOptions, deps: ListingGossipDeps) {
     const { gatherMs = 50, peerBurst = 2048, peerPerSecond = 32, sellerBurst = 256, sellerPerSecond = 0.5 } = options
-    const { keysMax = 4096 } = options
+    const { retryMs = 500, retryMsMax = 30_000, keysMax = 4096 } = options
     this.#deps = deps
-    this.#gatherMs = gatherMs
+    this.#timing = { gatherMs, retryMs, retryMsMax }
+    this.#retryMs = retryMs
     this.#peers = new TokenBuckets({ burst: peerBurst, perSecond: peerPerSecond, keysMax })
     this.#sellers = new TokenBuckets({ burst: sellerBurst, perSecond: sellerPerSecond, keysMax })
   }
@@ -59,21 +67,61 @@ export class ListingGossip {
   /** Sends one of our own with the next message. */
   announce(id: string, envelope: Uint8Array): void {
     this.#outgoing.set(id, envelope)
-    this.#timer ??= setTimeout(() => void this.flush(), this.#gatherMs).unref()
+    this.#flushIn(this.#timing.gatherMs)
   }
 
-  /** Sends what is waiting. Never throws: who is not reached now learns by catch-up. */
-  async flush(): Promise<void> {
+  /** A new neighbour hears what nobody has taken so far: soon, since gossip between us is not set up at once. */
+  noteConnected(): void {
+    this.#retryMs = this.#timing.retryMs
+    if (this.#outgoing.size === 0) return
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const envelopes = [...this.#outgoing.values()]
-    this.#outgoing.clear()
-    for (const batch of splitBatches(envelopes, { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: MESSAGE_BYTES_MAX })) {
-      try {
-        await this.#deps.host.publish(LISTINGS_TOPIC, encodeBatch(batch))
-      } catch (error) {
-        this.#deps.logger.warn({ reason: reasonOf(error), listings: batch.length }, 'listings were not gossiped')
+    this.#flushIn(this.#retryMs)
+  }
+
+  /** Offers what is waiting, a few times if need be while there is somebody who might take it; then no more. */
+  async stop(connected: () => boolean): Promise<void> {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+    await this.#flush()
+    for (let tries = 1; tries < STOP_TRIES && this.#outgoing.size > 0 && connected(); tries++) {
+      await delay(this.#timing.retryMs / 2)
+      await this.#flush()
+    }
+  }
+
+  #flushIn(ms: number): void {
+    if (!this.#stopped) this.#timer ??= setTimeout(() => void this.#flush(), ms).unref()
+  }
+
+  /** Never throws. What nobody takes stays waiting; who takes it passes it on, so one is enough. */
+  async #flush(): Promise<void> {
+    this.#timer = undefined
+    const waiting = [...this.#outgoing]
+    const limits = { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: MESSAGE_BYTES_MAX }
+    for (const batch of splitBatches(
+      waiting.map(([, envelope]) => envelope),
+      limits,
+    )) {
+      if ((await this.#publish(batch)) === 0) continue
+      for (const [id, envelope] of waiting) {
+        if (batch.includes(envelope) && this.#outgoing.get(id) === envelope) this.#outgoing.delete(id)
       }
+    }
+    if (this.#outgoing.size === 0) {
+      this.#retryMs = this.#timing.retryMs
+      return
+    }
+    this.#flushIn(this.#retryMs)
+    this.#retryMs = Math.min(this.#retryMs * 2, this.#timing.retryMsMax)
+  }
+
+  async #publish(batch: Uint8Array[]): Promise<number> {
+    try {
+      return await this.#deps.host.publish(LISTINGS_TOPIC, encodeBatch(batch))
+    } catch (error) {
+      this.#deps.logger.warn({ reason: reasonOf(error), listings: batch.length }, 'listings were not gossiped')
+      return 0
     }
   }
 

@@ -1,12 +1,10 @@
-import type { AuthorizationUse } from '../chain/chain.ts'
 import type { Clock } from '../lib/clock.ts'
-import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import { askChain, type PaymentChain } from '../payments/chain-verdict.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
-import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
 import { onStream } from './on-stream.ts'
 import { readResponse } from './purchase.ts'
@@ -30,7 +28,7 @@ export type RecoveryDeps = {
   /** Orders that someone is waiting for: not ours to touch. */
   active: Set<string>
   addrsOf(agentId: string): readonly string[]
-  authorizationUse?: ((asset: Hex, from: Hex, nonce: Hex) => Promise<AuthorizationUse>) | undefined
+  chain?: PaymentChain | undefined
 }
 
 /**
@@ -122,33 +120,25 @@ export class Recovery implements Service {
   }
 
   async #askChain(order: Order | undefined, reservation: StoredReservation): Promise<void> {
-    const { purchases, clock, logger } = this.#deps
-    const use = await this.#useOf(reservation)
+    const { purchases, clock, logger, chain } = this.#deps
+    const { authorization } = reservation.envelope.payload!
+    const asset = reservation.requirements.asset
+    const verdict = chain && (await askChain(chain, asset, authorization, undefined))
     const waited = clock.now() - reservation.validBeforeSeconds * 1000
-    if (use === undefined && waited < UNKNOWN_LIMIT_MS) return
-    if (use !== undefined && use.state !== 'used') {
+    const known = verdict !== undefined && verdict.kind !== 'unknown'
+    if (!known && waited < UNKNOWN_LIMIT_MS) return
+    if (verdict?.kind === 'unpaid' || verdict?.kind === 'never') {
       await purchases.resolve(reservation.paymentId, 'released', undefined, clock.now())
       if (order?.status === 'executing')
         await this.#fail(order, 'SELLER_FAILED', 'no result came, and nothing was charged')
       return
     }
-    const txHash = use?.txHash
+    const txHash = verdict?.kind === 'paid' ? verdict.txHash : undefined
     await purchases.resolve(reservation.paymentId, 'spent', txHash, clock.now())
     logger.warn({ order_id: reservation.orderId, tx_hash: txHash }, 'paid, or not known to be unpaid, without a result')
     if (order?.status === 'executing') {
       const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
       await this.#fail(order, 'SELLER_FAILED', `no result came; ${proof}`)
-    }
-  }
-
-  async #useOf(reservation: StoredReservation): Promise<AuthorizationUse | undefined> {
-    const { authorizationUse, logger } = this.#deps
-    const { authorization } = reservation.envelope.payload!
-    try {
-      return await authorizationUse?.(reservation.requirements.asset, authorization.from, authorization.nonce)
-    } catch (error) {
-      logger.debug({ reason: reasonOf(error) }, 'the chain cannot be asked about a reservation')
-      return undefined
     }
   }
 

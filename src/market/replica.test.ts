@@ -33,7 +33,7 @@ const quick: ReplicaOptions = {
   tickMs: 5,
   writeMs: 1,
   addressesMs: 1,
-  gossip: { gatherMs: 1 },
+  gossip: { gatherMs: 1, retryMs: 2 },
   catchUp: { retryMs: 2, followUpMs: 2, roundMs: 1_000_000 },
 }
 
@@ -50,7 +50,9 @@ async function peer(
   const log: string[] = []
   const logger = { ...silentLogger, warn: (_: object, message: string) => void log.push(message) }
   const deps = { host, identity, store: createListingStore(database), clock, logger }
-  const replica = createReplica({ ...quick, ...options, catchUp: { ...quick.catchUp, ...options.catchUp } }, deps)
+  const gossip = { ...quick.gossip, ...options.gossip }
+  const catchUp = { ...quick.catchUp, ...options.catchUp }
+  const replica = createReplica({ ...quick, ...options, gossip, catchUp }, deps)
   await replica.start()
   running.push(replica)
   return { identity, host, database, clock, replica, log }
@@ -103,6 +105,37 @@ test('a listing that gossip lost is found by the next round', async () => {
   b.host.deaf = true
   await a.replica.publish(ownListing(a.identity.peerId, 'echo'))
   await until(() => names(b).length === 1)
+})
+
+test('what gossip could not hand to anybody is offered again once it can', async () => {
+  const network = new FakeNetwork()
+  const options = { catchUp: { followUpMs: 1_000_000 } }
+  const [a, b, c] = [
+    await peer(network, {}, options),
+    await peer(network, {}, options),
+    await peer(network, {}, options),
+  ]
+  network.connect(b.host, c.host)
+  a.host.linked = false
+  network.connect(a.host, b.host)
+  await a.replica.publish(ownListing(a.identity.peerId, 'echo'))
+  a.host.linked = true
+  await until(() => names(c).length === 1)
+  expect(a.host.published).toHaveLength(1)
+})
+
+test('D9 a node that stops waits a moment for gossip to take its last word', async () => {
+  const network = new FakeNetwork()
+  const [a, b] = [await peer(network), await peer(network)]
+  network.connect(a.host, b.host)
+  const { id } = await a.replica.publish(ownListing(a.identity.peerId, 'echo'))
+  await until(() => b.replica.get(id))
+  a.host.linked = false
+  await a.replica.delist(id)
+  const stopped = a.replica.stop()
+  a.host.linked = true
+  await stopped
+  await until(() => b.replica.get(id) === undefined)
 })
 
 test('what catch-up brought first is still passed on, once, when gossip brings it', async () => {

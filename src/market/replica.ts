@@ -136,6 +136,11 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     if (running) timers.tick = setTimeout(() => void tick(), tickMs).unref()
   }
 
+  function met(peerId: string): void {
+    catchUp.attend(peerId)
+    gossip.noteConnected()
+  }
+
   function moved(): void {
     clearTimeout(timers.moved)
     timers.moved = setTimeout(() => void own.refreshDue(), addressesMs).unref()
@@ -150,7 +155,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       host.subscribe(LISTINGS_TOPIC, async (message, fromPeerId) =>
         running ? gossip.receive(message, fromPeerId) : 'ignore',
       )
-      leave = [host.onPeerConnect((peerId) => catchUp.attend(peerId)), host.onAddressesChange(moved)]
+      leave = [host.onPeerConnect(met), host.onAddressesChange(moved)]
       catchUp.start()
       await tick()
     },
@@ -163,7 +168,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       exchange.stop()
       await catchUp.stop()
       await own.settle()
-      await gossip.flush()
+      await gossip.stop(() => host.peers().length > 0)
       await book.write()
     },
 

@@ -104,11 +104,12 @@ export class Gossip {
     if (this.#started) pubsub.subscribe(topic)
   }
 
-  /** Sends to the topic's peers; with none there it resolves all the same. */
-  async publish(topic: string, data: Uint8Array): Promise<void> {
+  /** Sends to the topic's peers and tells to how many; with none there it resolves all the same. */
+  async publish(topic: string, data: Uint8Array): Promise<number> {
     if (data.byteLength > GOSSIP_BYTES_MAX) throw new Error(`a gossip message has at most ${GOSSIP_BYTES_MAX} bytes`)
     if (!this.#started) throw new Error('cannot publish: the host is not running')
-    const r = await this.#service().publish(topic, data); process.stderr.write('PUB ' + r.recipients.length + ' ' + performance.now() + '\n')
+    const { recipients } = await this.#service().publish(topic, data)
+    return recipients.length
   }
 
   start(): void {

@@ -45,8 +45,8 @@ export interface Host extends Service {
    * throws is ignored. `fromPeerId` is who handed it over.
    */
   subscribe(topic: string, receive: Receive): void
-  /** Gossips to all who listen; with no peers it resolves. */
-  publish(topic: string, data: Uint8Array): Promise<void>
+  /** Gossips to all who listen; with no peers it resolves. Returns to how many neighbours it went. */
+  publish(topic: string, data: Uint8Array): Promise<number>
   /** Tells of peers as their first connection opens. Returns how to stop listening. */
   onPeerConnect(listener: (peerId: string) => void): () => void
   onAddressesChange(listener: () => void): () => void
@@ -209,8 +209,8 @@ class Libp2pHost implements Host {
     this.#parts.gossip.subscribe(topic, receive)
   }
 
-  async publish(topic: string, data: Uint8Array): Promise<void> {
-    await this.#parts.gossip.publish(topic, data)
+  async publish(topic: string, data: Uint8Array): Promise<number> {
+    return await this.#parts.gossip.publish(topic, data)
   }
 
   onPeerConnect(listener: (peerId: string) => void): () => void {

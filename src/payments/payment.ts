@@ -85,7 +85,7 @@ export function attemptFailed(
   payment: Owed,
   failure: { error: string; unclear: boolean },
   at: { now: UnixMs; validBeforeMs: UnixMs; chance: number },
-): Owed | Unsettled {
+): Payment {
   const { error, unclear } = failure
   const next: Owed = {
     ...payment,
@@ -98,9 +98,13 @@ export function attemptFailed(
   return unclear ? waiting(next, at) : refused(next, error)
 }
 
-/** Nothing is left to try, and the chain cannot say yet whether it was paid. Gives up when it never will. */
-export function waiting(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs }): Owed | Unsettled {
+/**
+ * Nothing is left to try, and the chain cannot say yet whether it was paid. When it never will, the facilitator's word
+ * is all there is.
+ */
+export function waiting(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs }): Owed | Settled | Unsettled {
   if (at.now > at.validBeforeMs + RECONCILE_LIMIT_MS) {
+    if (payment.txHash !== undefined) return settled(payment, payment.txHash, at.now)
     return refused(payment, `outcome unknown, the chain could not be asked: ${payment.error ?? 'no answer'}`)
   }
   return { ...payment, nextAttemptAt: at.now + RECONCILE_INTERVAL_MS }

@@ -1,13 +1,11 @@
-import type { AuthorizationUse } from '../chain/chain.ts'
 import type { Clock } from '../lib/clock.ts'
-import { reasonOf } from '../lib/errors.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { NewExchange } from '../store/exchanges.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
-import { sameAddress } from './assets.ts'
+import { askChain, type PaymentChain } from './chain-verdict.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
 import {
   ATTEMPT_TIMEOUT_MS,
@@ -36,7 +34,7 @@ export type SettlerDeps = {
   /** Undefined: none is configured, payments stay owed. */
   facilitator: Facilitator | undefined
   /** Undefined: no RPC is configured, the facilitator's word is all there is. */
-  authorizationUse?: ((asset: Hex, from: Hex, nonce: Hex) => Promise<AuthorizationUse>) | undefined
+  chain?: PaymentChain | undefined
   /** A number in [0, 1) for the jitter of the back-off. */
   chance(): number
 }
@@ -150,8 +148,7 @@ export class Settler implements Service {
     }
     const at = { now: this.#deps.clock.now(), validBeforeMs: validBeforeMs(payment) }
     if (!canAttempt(owed, at)) {
-      const { authorizationUse } = this.#deps
-      const mayStillSettle = owed.unclear && authorizationUse !== undefined
+      const mayStillSettle = owed.unclear && this.#deps.chain !== undefined
       return this.#save(mayStillSettle ? waiting(owed, at) : refused(owed, owed.error ?? 'not settled in time'))
     }
     owed = attemptStarted(owed, at.now)
@@ -161,40 +158,24 @@ export class Settler implements Service {
 
   /** What the chain knows of an unclear payment, as the state that follows; undefined when it must be tried again. */
   async #askChain(payment: StoredPayment, owed: Owed): Promise<Payment | undefined> {
-    const { authorizationUse, clock, logger } = this.#deps
-    const now = clock.now()
-    if (authorizationUse === undefined) return owed.txHash === undefined ? undefined : settled(owed, owed.txHash, now)
+    const { chain, clock, logger, chance } = this.#deps
+    if (chain === undefined) return undefined
     const { authorization } = payment.signed
-    try {
-      const use = await authorizationUse(payment.requirements.asset, authorization.from, authorization.nonce)
-      if (use.state === 'used') return this.#afterUse(payment, owed, use)
-      if (use.state === 'cancelled') return refused(owed, 'the buyer cancelled the authorization on chain')
-    } catch (error) {
-      logger.warn({ payment_id: payment.id, reason: reasonOf(error) }, 'cannot ask the chain about a payment')
-      // The facilitator named a transaction and nobody can contradict it.
-      return owed.txHash === undefined ? undefined : settled(owed, owed.txHash, now)
+    const verdict = await askChain(chain, payment.requirements.asset, authorization, owed.txHash)
+    const at = { now: clock.now(), validBeforeMs: validBeforeMs(payment) }
+    if (verdict.kind === 'paid') return settled(owed, verdict.txHash, at.now)
+    if (verdict.kind === 'never') return refused(owed, verdict.reason)
+    if (verdict.kind === 'unknown') {
+      logger.warn({ payment_id: payment.id, reason: verdict.reason }, 'the chain cannot tell about a payment')
+      // The facilitator says that it is paid: nothing is to be tried, only to be seen.
+      return owed.txHash === undefined ? undefined : waiting(owed, at)
     }
-    const at = { now, validBeforeMs: validBeforeMs(payment) }
     if (owed.txHash !== undefined) {
       const error = `the facilitator named ${owed.txHash}, but the chain shows no such payment`
-      return attemptFailed(owed, { error, unclear: true }, { ...at, chance: this.#deps.chance() })
+      return attemptFailed(owed, { error, unclear: true }, { ...at, chance: chance() })
     }
-    if (now > at.validBeforeMs) return refused(owed, `expired unpaid: ${owed.error ?? 'no attempt succeeded'}`)
+    if (at.now > at.validBeforeMs) return refused(owed, `expired unpaid: ${owed.error ?? 'no attempt succeeded'}`)
     return undefined
-  }
-
-  /** A used nonce pays us only if it was used on our transfer: its owner may have spent it on another. */
-  #afterUse(payment: StoredPayment, owed: Owed, use: AuthorizationUse & { state: 'used' }): Payment {
-    const now = this.#deps.clock.now()
-    if (use.txHash === undefined) {
-      if (owed.txHash !== undefined) return settled(owed, owed.txHash, now)
-      const error = 'the authorization is spent, but the RPC does not show by which transaction'
-      return waiting({ ...owed, error }, { now, validBeforeMs: validBeforeMs(payment) })
-    }
-    const { authorization } = payment.signed
-    const ours = sameAddress(use.transfer.to, authorization.to) && use.transfer.value === authorization.value
-    if (ours) return settled(owed, use.txHash, now)
-    return refused(owed, `the buyer spent this authorization's nonce on another transfer, ${use.txHash}`)
   }
 
   async #settle(payment: Pick<Claim, 'signed' | 'requirements'>): Promise<SettleOutcome> {
@@ -213,14 +194,14 @@ export class Settler implements Service {
   }
 
   #afterAttempt(payment: Pick<Claim, 'id' | 'signed'>, owed: Owed, outcome: SettleOutcome): Payment {
-    const { clock, logger, authorizationUse, chance } = this.#deps
+    const { clock, logger, chain, chance } = this.#deps
     const now = clock.now()
     if (outcome.kind === 'settled') {
-      return authorizationUse === undefined ? settled(owed, outcome.txHash, now) : accepted(owed, outcome.txHash, now)
+      return chain === undefined ? settled(owed, outcome.txHash, now) : accepted(owed, outcome.txHash, now)
     }
     logger.warn({ payment_id: payment.id, attempt: owed.attempts, reason: outcome.reason }, 'settlement attempt failed')
     if (outcome.kind === 'refused') return refused(owed, outcome.reason)
-    const failure = { error: outcome.reason, unclear: authorizationUse !== undefined }
+    const failure = { error: outcome.reason, unclear: chain !== undefined }
     return attemptFailed(owed, failure, { now, validBeforeMs: validBeforeMs(payment), chance: chance() })
   }
 

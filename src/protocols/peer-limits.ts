@@ -2,23 +2,19 @@ import type { Clock } from '../lib/clock.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 
 export type PeerLimitsOptions = {
-  streamsMax: number
+  /** A peer may burst to twice that. */
   requestsPerSecond: number
-  bytesHeldMax: number
+  streamsMax?: number
+  bytesHeldMax?: number
   /** Over all peers. */
-  bytesHeldTotalMax: number
+  bytesHeldTotalMax?: number
 }
 
-export const peerLimitsDefaults: PeerLimitsOptions = {
-  streamsMax: 128,
-  requestsPerSecond: 1_000,
-  bytesHeldMax: 64 * 1024 * 1024,
-  bytesHeldTotalMax: 256 * 1024 * 1024,
-}
+const defaults = { streamsMax: 128, bytesHeldMax: 64 * 1024 * 1024, bytesHeldTotalMax: 256 * 1024 * 1024 }
 
 /** What one peer may use of this node at once (D36). Keeps nothing about a peer that uses nothing. */
 export class PeerLimits {
-  readonly #options: PeerLimitsOptions
+  readonly #options: Required<PeerLimitsOptions>
   readonly #clock: Clock
   readonly #requests: TokenBuckets
   readonly #streams = new Map<string, number>()
@@ -26,7 +22,7 @@ export class PeerLimits {
   #bytesTotal = 0
 
   constructor(options: PeerLimitsOptions, deps: { clock: Clock }) {
-    this.#options = options
+    this.#options = { ...defaults, ...options }
     this.#clock = deps.clock
     const perSecond = options.requestsPerSecond
     this.#requests = new TokenBuckets({ burst: 2 * perSecond, perSecond, keysMax: 10_000 })

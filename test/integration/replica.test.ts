@@ -25,7 +25,7 @@ const never = new AbortController().signal
 const quick: ReplicaOptions = {
   tickMs: 20,
   writeMs: 5,
-  gossip: { gatherMs: 5 },
+  gossip: { gatherMs: 5, retryMs: 50 },
   catchUp: { retryMs: 50, followUpMs: 300, roundMs: 1_000_000 },
 }
 const running = new Set<{ stop(): Promise<void> }>()

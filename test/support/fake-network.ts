@@ -39,6 +39,8 @@ export class FakeHost implements ReplicaHost {
   readonly published: Uint8Array[] = []
   /** While true this host's gossip, in and out, is lost. */
   deaf = false
+  /** While false, gossip knows of no neighbour, as it does at first on a new connection. */
+  linked = true
   announced: string[]
   readonly #hosts: ReadonlyMap<string, FakeHost>
   readonly #handlers = new Map<string, Handle>()
@@ -87,10 +89,12 @@ export class FakeHost implements ReplicaHost {
     this.#receive = receive
   }
 
-  async publish(_topic: string, data: Uint8Array): Promise<void> {
+  async publish(_topic: string, data: Uint8Array): Promise<number> {
+    if (this.linked === false) return 0
     this.published.push(data)
     this.#seen.add(Buffer.from(data).toString('base64'))
     await this.#pass(data)
+    return this.connected.size
   }
 
   onPeerConnect(listener: (peerId: string) => void): () => void {

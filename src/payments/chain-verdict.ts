@@ -1,0 +1,51 @@
+import type { Chain, Transfer } from '../chain/chain.ts'
+import { reasonOf } from '../lib/errors.ts'
+import type { Authorization } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { sameAddress } from './assets.ts'
+
+/** What of the chain a payment needs. */
+export type PaymentChain = Pick<Chain, 'authorizationUse' | 'transferOf'>
+
+/**
+ * What the chain says of a payment.
+ *
+ * `never`: the authorization is spent or cancelled and did not pay this payment. `unknown`: the chain could not be asked,
+ * or does not show enough.
+ */
+export type ChainVerdict =
+  | { kind: 'paid'; txHash: Hex }
+  | { kind: 'unpaid' }
+  | { kind: 'never'; reason: string }
+  | { kind: 'unknown'; reason: string }
+
+/**
+ * Asks the chain whether an authorization has paid what it was signed for (T13). Never throws.
+ *
+ * That its nonce is used is not enough: its owner may have spent the nonce on another transfer. `named` is the transaction
+ * that somebody says did it; it is looked at where the chain no longer shows by itself which one it was.
+ */
+export async function askChain(
+  chain: PaymentChain,
+  asset: Hex,
+  authorization: Authorization,
+  named: Hex | undefined,
+): Promise<ChainVerdict> {
+  try {
+    const use = await chain.authorizationUse(asset, authorization.from, authorization.nonce)
+    if (use.state === 'unused') return { kind: 'unpaid' }
+    if (use.state === 'cancelled') return { kind: 'never', reason: 'the buyer cancelled the authorization on chain' }
+    if (use.txHash !== undefined) return judge(use.txHash, use.transfer, authorization)
+    const transfer = named && (await chain.transferOf(named, authorization.from, authorization.nonce))
+    if (named !== undefined && transfer) return judge(named, transfer, authorization)
+    return { kind: 'unknown', reason: 'the authorization is spent, but the RPC does not show by which transaction' }
+  } catch (error) {
+    return { kind: 'unknown', reason: reasonOf(error) }
+  }
+}
+
+function judge(txHash: Hex, transfer: Transfer, authorization: Authorization): ChainVerdict {
+  const ours = sameAddress(transfer.to, authorization.to) && transfer.value === authorization.value
+  if (ours) return { kind: 'paid', txHash }
+  return { kind: 'never', reason: `the authorization's nonce was spent on another transfer, in ${txHash}` }
+}
