@@ -34,7 +34,6 @@ export const agentConfigAdd = command({
     'stoa agent config add --name Linter --description "Lints Python." --price 0.002 --command python3 --command lint.py',
   ],
   options: {
-    ...commonOptions,
     ...agentOptions,
     command: repeated(
       '--command <word>',
@@ -48,6 +47,7 @@ export const agentConfigAdd = command({
       'NAME of the variable that holds its model key, never the key itself',
       Text,
     ),
+    ...commonOptions,
   },
   async run(context, { command: argv, tag, runTimeout, apiKeyEnv, ...flags }) {
     const definition = readDefinition({
@@ -103,7 +103,7 @@ export const agentConfigRemove = command({
   name: 'agent config remove',
   summary: 'Remove an agent from agents.yaml',
   examples: ['stoa agent config remove --name Translator'],
-  options: { ...commonOptions, name: option('--name <name>', 'the agent to remove (required)', Text) },
+  options: { name: option('--name <name>', 'the agent to remove (required)', Text), ...commonOptions },
   async run(context, { name, ...flags }) {
     if (name === undefined) throw new UsageError('--name is missing: `stoa agent config list` shows the names')
     const { config } = await context.loadConfig(flags)

@@ -26,9 +26,9 @@ export const agentDiscover = command({
     'stoa agent discover --bootstrap /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…',
   ],
   options: {
-    ...commonOptions,
     ...networkOptions,
     wait: option('--wait <seconds>', `how long to listen when no node runs (default: ${WAIT_SECONDS})`, countText(600)),
+    ...commonOptions,
   },
   async run(context, { wait = WAIT_SECONDS, ...flags }) {
     const { config, secrets } = await context.loadConfig(flags)

@@ -30,7 +30,6 @@ export const agentExecute = command({
     'stoa agent execute --agent-id abc… --input "…" --max-price 0.05 --json',
   ],
   options: {
-    ...commonOptions,
     ...networkOptions,
     agentId: option('--agent-id <id>', 'the agent, as `stoa agent discover` shows it (required)', z.string()),
     task: option('--task <text>', 'what it is to do; - reads it from standard input', z.string()),
@@ -41,6 +40,7 @@ export const agentExecute = command({
       UsdcText,
     ),
     timeout: option('--timeout <seconds>', `give up after this long (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
+    ...commonOptions,
   },
   argument: { name: 'stdin', description: '- reads the task from standard input', choices: ['-'] },
   async run(context, { agentId, task, input, maxPrice, timeout = TIMEOUT_SECONDS, ...flags }, dash) {

@@ -25,7 +25,7 @@ const rpc: Check = {
       )
     } catch (error) {
       const fix =
-        'see ETHEREUM_RPC_URL (--rpc-url); the node trades without, but knows no balance and cannot reconcile settlements'
+        'name one that can be reached; without it the node trades, but knows no balance and cannot reconcile settlements'
       return fail(`${host} does not answer: ${reasonOf(error)}`, fix)
     }
   },

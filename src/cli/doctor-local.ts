@@ -60,7 +60,10 @@ const identity: Check = {
   title: 'Identity',
   async run({ config, running }) {
     const path = dataFile(config.dataDir, 'identity')
-    if ((await modeOf(path)) === undefined) return ok('none yet, made at the first start')
+    const mode = await modeOf(path)
+    if (mode === undefined) return ok('none yet, made at the first start')
+    // Loading it would mend its mode, and this command changes nothing.
+    if ((mode & 0o077) !== 0) return skip('not read: see the key files')
     const { loadOrCreateIdentity } = await import('../p2p/identity.ts')
     const { peerId } = await loadOrCreateIdentity(path)
     if (running === undefined || running.file.peer_id === peerId) return ok(peerId)

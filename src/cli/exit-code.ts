@@ -65,6 +65,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   AGENT_CANCELLED: exitCodes.sellerFailed,
   NODE_UNREACHABLE: exitCodes.unreachable,
   API_UNREACHABLE: exitCodes.unreachable,
+  API_CONNECTION_LOST: exitCodes.unreachable,
   API_TIMEOUT: exitCodes.unreachable,
   API_ANSWER_INVALID: exitCodes.unreachable,
   SELLER_UNREACHABLE: exitCodes.unreachable,

@@ -31,7 +31,8 @@ function outputOf(stream: NodeJS.WriteStream): Output {
     write: (text) => void stream.write(text),
     isTty: stream.isTTY === true,
     get columns() {
-      return stream.columns
+      // A terminal that does not know its size says 0.
+      return stream.columns || undefined
     },
   }
 }

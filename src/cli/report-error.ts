@@ -2,7 +2,7 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 import { exitCodeOf, exitCodes } from './exit-code.ts'
 import type { Io } from './io.ts'
 import type { Redactor } from './redactor.ts'
-import { printableLine, type Style } from './terminal-text.ts'
+import { printable, printableLine, type Style } from './terminal-text.ts'
 
 type Deps = { io: Io; redactor: Redactor; json: boolean; style: Style }
 
@@ -30,7 +30,7 @@ export function reportError(error: unknown, { io, redactor, json, style }: Deps)
   if (correlationId !== undefined)
     io.stderr.write(`${style.dim(`correlation id ${printableLine(correlationId, 64)}`)}\n`)
   // A fault of ours: where it happened is what a report of it needs.
-  if (!known && error instanceof Error) io.stderr.write(`${style.dim(redactor.redact(error.stack ?? ''))}\n`)
+  if (!known && error instanceof Error) io.stderr.write(`${style.dim(printable(redactor.redact(error.stack ?? '')))}\n`)
   return exitCodeOf(error)
 }
 

@@ -32,7 +32,10 @@ export async function findRunningNode(
   if (file === undefined || !isAlive(file.pid)) return undefined
   if (file.api_url === undefined) {
     if (holder !== file.pid) return undefined
-    throw new CliError('NODE_UNREACHABLE', `stoa (pid ${file.pid}) runs on ${config.dataDir} with its API switched off`)
+    throw new CliError(
+      'NODE_UNREACHABLE',
+      `stoa (pid ${file.pid}) uses ${config.dataDir} without an API, perhaps for another command: try again when it is done`,
+    )
   }
   const token = secrets.apiToken ?? (await readSecretFile(dataFile(config.dataDir, 'apiToken')))?.trim()
   try {

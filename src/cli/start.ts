@@ -10,7 +10,7 @@ import type { Logger } from '../lib/logger.ts'
 import { stoaVersion } from '../lib/version.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import { Listing } from '../schema/listing.ts'
-import { dataFile } from '../store/data-dir.ts'
+import { dataFile, openDataDir } from '../store/data-dir.ts'
 import { readSecretFile } from '../store/secret-file.ts'
 import { agentOptions, readDefinition } from './agent-config.ts'
 import { inspectAgents } from './agent-notices.ts'
@@ -61,13 +61,14 @@ export const start = command({
     const described = [name, description, price, model].some((given) => given !== undefined)
     const flagged = described ? readDefinition({ name, description, price, model }) : undefined
     const { config, secrets } = await context.loadConfig(flags)
+    const { notes } = await openDataDir(config.dataDir)
     const fromFile = await readAgentsFile(dataFile(config.dataDir, 'agents'))
     const definitions = fromFile.filter((agent) => agent.name !== flagged?.name)
     if (flagged !== undefined) definitions.push(flagged)
     const notices = await inspectAgents(definitions, secrets)
     const unusable = notices.find((notice) => notice.definition === flagged && notice.broken)
     if (unusable !== undefined) throw new UsageError(`--model: ${unusable.text}`)
-    const warnings = startWarnings(config, definitions, notices)
+    const warnings = [...notes, ...startWarnings(config, definitions, notices)]
     const runnable = definitions.filter(
       (agent) => !notices.some((notice) => notice.definition === agent && notice.broken),
     )

@@ -45,7 +45,7 @@ export type Style = {
 export function styleOf(output: Output, environment: Environment): Style {
   const on = hasColour(output, environment)
   const paint = (format: 'bold' | 'dim' | 'red' | 'green' | 'yellow') => (text: string) =>
-    on ? styleText(format, text, { validateStream: false }) : text
+    on && text !== '' ? styleText(format, text, { validateStream: false }) : text
   return { bold: paint('bold'), dim: paint('dim'), red: paint('red'), green: paint('green'), yellow: paint('yellow') }
 }
 

@@ -20,9 +20,9 @@ export const wallet = command({
     'Works with and without a running node. A wallet that does not exist yet is made, so that it can be funded before the first start.',
   examples: ['stoa wallet', 'stoa wallet address', 'stoa wallet balance --json'],
   options: {
-    ...commonOptions,
     network: option('--network <id>', 'eip155:84532 (default) or eip155:8453', NetworkText),
     rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
+    ...commonOptions,
   },
   argument: { name: 'what', description: 'show only this', choices: ['address', 'balance'] },
   async run(context, flags, what) {

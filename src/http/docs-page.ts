@@ -40,7 +40,10 @@ export function docsPage(document: OpenApi): string {
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Stoa API</title><style>${style}</style></head><body>
 <h1>Stoa API ${text(document.info.version)}</h1>
-<p>${prose(document.info.description)}</p>
+${document.info.description
+  .split('\n\n')
+  .map((part) => `<p>${prose(part)}</p>`)
+  .join('')}
 <p>The same as OpenAPI 3.1: <a href="openapi.json">openapi.json</a></p>
 <main>${sections.join('')}
 <h2 id="schemas">Schemas</h2>${schemas.join('')}
@@ -51,29 +54,30 @@ export function docsPage(document: OpenApi): string {
 
 function describeOperation(method: string, path: string, operation: OpenApiOperation): string {
   const { operationId, summary, description, parameters = [], requestBody, responses } = operation
-  const body = requestBody?.content['application/json']?.schema
+  const content = requestBody?.content['application/json']
   const answers = Object.entries(responses).map(([status, response]) => {
     const schema = Object.values(response.content)[0]?.schema ?? {}
     return `<tr><td>${text(status)}</td><td>${prose(response.description)}</td><td>${typeName(schema)}</td></tr>`
   })
   const takes = [
     ...parameters.map(({ name, schema }) => `<code>${text(name)}</code> in the path: ${typeName(schema)}`),
-    ...(body === undefined ? [] : [`body: ${typeName(body)}`]),
+    ...(content === undefined ? [] : [`body: ${typeName(content.schema)}`]),
   ]
   return `<article id="${text(operationId)}">
 <h3><code><span class="method">${method}</span> ${text(path)}</code></h3>
 <p>${prose(summary)}.${description === undefined ? '' : ` ${prose(description)}`}</p>
 ${takes.length === 0 ? '' : `<p>Takes ${takes.join('; ')}</p>`}
-<pre>${text(example(method, path, body))}</pre>
+<pre>${text(curl(method, path, content?.example))}</pre>
 <details><summary>Answers</summary><table>${answers.join('')}</table></details>
 </article>`
 }
 
-function example(method: string, path: string, body: JsonSchema | undefined): string {
+function curl(method: string, path: string, body: object | undefined): string {
   const url = `http://127.0.0.1:8424${path.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.toUpperCase()}`)}`
-  if (method === 'GET') return `curl ${url}`
-  const head = `curl -X ${method} ${url}`
-  return body === undefined ? head : `${head} \\\n  -H 'Content-Type: application/json' -d @body.json`
+  const head = method === 'GET' ? `curl ${url}` : `curl -X ${method} ${url}`
+  if (body === undefined) return head
+  const json = JSON.stringify(body).replaceAll("'", "'\\''")
+  return `${head} \\\n  -H 'Content-Type: application/json' \\\n  -d '${json}'`
 }
 
 function describeSchema(schema: JsonSchema): string {

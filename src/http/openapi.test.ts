@@ -68,9 +68,12 @@ test('path parameters are those of the path, and required', () => {
   }
 })
 
-test('every operation that acts and has a body describes it', () => {
+test('every operation that acts describes its body, with an example that fits', () => {
   for (const { method, operation } of operations) {
-    if (method === 'POST') expect(operation.requestBody?.content).toHaveProperty('application/json')
+    if (method !== 'POST') continue
+    const { schema, example } = operation.requestBody?.content['application/json'] ?? { schema: {} }
+    expect(example).toBeDefined()
+    expect(readSchema(schema).safeParse(example).error).toBeUndefined()
   }
 })
 

@@ -12,7 +12,7 @@ export type OpenApiOperation = {
   tags: readonly string[]
   security: object[]
   parameters?: { name: string; in: 'path' | 'query'; required: boolean; description?: string; schema: JsonSchema }[]
-  requestBody?: { required: true; content: Record<string, { schema: JsonSchema }> }
+  requestBody?: { required: true; content: Record<string, { schema: JsonSchema; example?: object }> }
   responses: Record<string, OpenApiResponse>
 }
 export type OpenApi = {
@@ -71,7 +71,7 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
     security: row.access === 'health' ? [] : [{}, { token: [] }],
     ...(parameters.length > 0 && { parameters }),
     ...(row.body !== undefined && {
-      requestBody: { required: true, content: { 'application/json': { schema: wireSchema(row.body, schemas) } } },
+      requestBody: { required: true, content: { 'application/json': describeBody(row.body, row.example, schemas) } },
     }),
     responses: {
       [row.status]: {
@@ -82,6 +82,10 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
       ...describeErrors(row, schemas),
     },
   }
+}
+
+function describeBody(type: z.ZodType, example: object | undefined, schemas: Record<string, JsonSchema>) {
+  return { schema: wireSchema(type, schemas), ...(example !== undefined && { example }) }
 }
 
 function describeErrors(row: Operation, schemas: Record<string, JsonSchema>): Record<string, OpenApiResponse> {

@@ -27,6 +27,8 @@ export type Operation = {
   params?: z.ZodType
   query?: z.ZodType
   body?: z.ZodType
+  /** A body to show in the documentation. */
+  example?: object
   /** The body is at most this long; BODY_BYTES_MAX otherwise. */
   bodyBytesMax?: number
   /** Fields of the body that are refused with 403 and the reason here, as they are the operator's own. */

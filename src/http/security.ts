@@ -104,21 +104,22 @@ export function createGuard(options: GuardOptions): Guard {
     checkToken({ authorization }, access, remoteAddress, now) {
       if (!needsToken || access === 'health') return
       const given = /^Bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1]
+      // `connection: close`: whoever has no token is not to hold the connections that others need.
       if (given === undefined) {
         throw new HttpError('TOKEN_REQUIRED', 'send Authorization: Bearer <token>; the token is in api.token', {
-          headers: { 'www-authenticate': 'Bearer realm="stoa"' },
+          headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' },
         })
       }
       const key = attemptKey(remoteAddress)
       if (!wrongTokens.has(key, 1, now)) {
         throw new HttpError('TOO_MANY_ATTEMPTS', 'too many wrong tokens came from this address: wait a minute', {
-          headers: { 'retry-after': '60' },
+          headers: { 'retry-after': '60', connection: 'close' },
         })
       }
       if (timingSafeEqual(digest(given), token)) return
       wrongTokens.take(key, 1, now)
       throw new HttpError('TOKEN_WRONG', 'this is not the token in api.token (or NODE_API_TOKEN) of the node', {
-        headers: { 'www-authenticate': 'Bearer realm="stoa", error="invalid_token"' },
+        headers: { 'www-authenticate': 'Bearer realm="stoa", error="invalid_token"', connection: 'close' },
       })
     },
   }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import { fakeServer, listingFixture, localId, remoteId, resultFixture } from '../../test/support/fake-api.ts'
 import { CodedError } from '../lib/errors.ts'
@@ -261,6 +262,14 @@ test('T21 shows no field that the schema does not have', async () => {
   expect((await fakeServer({ listings }).app.inject('/agents')).body).not.toContain('secret')
 })
 
+test('T7 bounds connections and how long a request may arrive, and not how long an agent may run', async () => {
+  const { server } = fakeServer().app
+  expect(server.maxConnections).toBe(1024)
+  expect(server.headersTimeout).toBe(20_000)
+  expect(server.requestTimeout).toBe(120_000)
+  expect(server.timeout).toBe(0)
+})
+
 test('refuses new requests once the node stops', async () => {
   const { app, refuseRequests } = fakeServer()
   refuseRequests()
@@ -274,11 +283,15 @@ test('the documentation page names every operation and may load nothing', async 
   for (const url of ['/docs', '/api/docs']) {
     const { body, headers } = await app.inject(url)
     expect(headers['content-type']).toBe('text/html; charset=utf-8')
-    expect(headers['content-security-policy']).toMatch(/^default-src 'none'; style-src 'sha256-[^']+';/)
+    const style = createHash('sha256')
+      .update(/<style>(.*?)<\/style>/s.exec(body)?.[1] ?? '')
+      .digest('base64')
+    expect(headers['content-security-policy']).toContain(`default-src 'none'; style-src 'sha256-${style}';`)
     expect(body).not.toMatch(/<script|<link|<img|src=|@import|url\(/i)
     for (const id of ['getHealth', 'listAgents', 'registerAgent', 'execute', 'executeAgent', 'getWalletBalance']) {
       expect(body).toContain(`<article id="${id}">`)
     }
     expect(body).toContain('<tr id="OVER_PRICE">')
+    expect(body).toContain('&#34;max_price&#34;')
   }
 })

@@ -47,7 +47,13 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     // zod parses and encodes (schema/api). Without these Fastify loads Ajv at start, a third of all it loads.
     schemaController: { compilersFactory: { buildValidator: notUsed, buildSerializer: notUsed } },
-    http: { maxHeaderSize: HEAD_BYTES_MAX, headersTimeout: HEAD_TIMEOUT_MS, requireHostHeader: false },
+    http: {
+      maxHeaderSize: HEAD_BYTES_MAX,
+      headersTimeout: HEAD_TIMEOUT_MS,
+      connectionsCheckingInterval: HEAD_TIMEOUT_MS / 2,
+      // Its absence is refused by `admit`, with a problem.
+      requireHostHeader: false,
+    },
     clientErrorHandler: refuseBytes,
     frameworkErrors: (error, _request, reply) => sendError(error, reply),
   }
@@ -107,6 +113,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     // What is refused before the doors, such as a malformed path, has none of their headers yet.
     if (!reply.hasHeader('x-content-type-options')) reply.headers(privateHeaders)
     if (error instanceof HttpError) reply.headers(error.headers)
+    if (problem.code === 'TOKEN_WRONG') logger.warn({ address: reply.request.ip }, 'a wrong API token was sent')
     return send(reply, problem.status, 'application/problem+json', JSON.stringify(problem))
   }
 

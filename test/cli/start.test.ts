@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { CodedError } from '../../src/lib/errors.ts'
@@ -156,4 +156,27 @@ test('the log is JSON lines on standard error, and silent when told so', async (
   expect(JSON.parse(run.stderr.split('\n')[0]!)).toMatchObject({ level: 'info', part: 'p2p', msg: 'listening' })
   expect((await startAndStop(['--json', '--log-level', 'silent'], { parts: talking() })).stderr).toBe('')
   expect((await startAndStop(['--json', '--log-level', 'warn'], { parts: talking() })).stderr).toBe('')
+})
+
+test.skipIf(process.platform === 'win32')(
+  'a data directory that was open to others is closed, and that is told (D3)',
+  async () => {
+    await chmod(dataDir(), 0o755)
+    const { parts } = fakeNode()
+    const run = await startAndStop(['--json'], { parts })
+    expect(JSON.parse(run.stdout).warnings).toEqual([
+      expect.stringMatching(/could be read by other users.*its mode is now 700$/),
+    ])
+  },
+)
+
+test('a data directory that is none is refused before anything else, with the fix', async () => {
+  const file = join(dataDir(), 'file')
+  await writeFile(file, '')
+  const run = await cli(['start', '--data-dir', file], {})
+  expect(run).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/^error: .*not a directory: choose another/),
+  })
 })

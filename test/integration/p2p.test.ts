@@ -252,7 +252,7 @@ test('T17: peers are remembered over a restart and reached again without bootstr
 })
 
 test('gossip reaches a peer that the sender is not connected to', async () => {
-  const [a, b, c] = await Promise.all([start(), start(), start()])
+  const [a, b, c] = await Promise.all([start(), start(), createTestHost()])
   const received: [string, string][] = []
   a.subscribe(TOPIC, async () => 'accept')
   b.subscribe(TOPIC, async () => 'accept')
@@ -260,6 +260,8 @@ test('gossip reaches a peer that the sender is not connected to', async () => {
     received.push([decode(data), from])
     return 'accept'
   })
+  await c.start()
+  cleanups.push(() => c.stop())
   await a.openStream(whereIs(b), '/ipfs/ping/1.0.0', within(5000))
   await c.openStream(whereIs(b), '/ipfs/ping/1.0.0', within(5000))
   await published(a, () => received.length > 0)
@@ -405,27 +407,40 @@ test('a malformed address stops the host before it is built', async () => {
     code: 'BAD_MULTIADDR',
   })
   await expect(createTestHost({ announce: ['4001'] })).rejects.toMatchObject({ code: 'BAD_MULTIADDR' })
+  await expect(createTestHost({ listenHosts: ['localhost'] })).rejects.toMatchObject({ code: 'BAD_LISTEN_HOST' })
 })
 
-test('a change of the machine’s addresses is noticed', async () => {
+test('a change of the machine’s addresses is noticed, each time', async () => {
   const host = await start({ listenHosts: ['0.0.0.0'] })
   let changes = 0
   const stop = host.onAddressesChange(() => {
     changes += 1
   })
   const interfaces = os.networkInterfaces()
+  for (const address of ['10.99.0.1', '10.99.0.2']) {
+    const before = changes
+    const added = { address, netmask: '255.0.0.0', family: 'IPv4' as const, mac: '', internal: false, cidr: null }
+    vi.spyOn(os, 'networkInterfaces').mockReturnValue({ ...interfaces, added0: [added] })
+    await until(() => changes > before)
+    expect(host.addresses().some((text) => text.startsWith(`/ip4/${address}/tcp/`))).toBe(true)
+  }
+  stop()
+})
+
+test('T20: a public address that nobody has proved is not announced, and the operator is told how to', async () => {
   const added = {
-    address: '10.99.0.1',
+    address: '9.9.9.9',
     netmask: '255.0.0.0',
     family: 'IPv4' as const,
     mac: '',
     internal: false,
     cidr: null,
   }
-  vi.spyOn(os, 'networkInterfaces').mockReturnValue({ ...interfaces, added0: [added] })
-  await until(() => changes > 0)
-  expect(host.addresses().some((address) => address.startsWith('/ip4/10.99.0.1/tcp/'))).toBe(true)
-  stop()
+  vi.spyOn(os, 'networkInterfaces').mockReturnValue({ public0: [added] })
+  const { logger, warnings } = noting()
+  const host = await start({ listenHosts: ['0.0.0.0'], logger })
+  expect(host.addresses().some((address) => address.includes('9.9.9.9'))).toBe(false)
+  expect(warnings).toEqual([expect.stringContaining('NODE_ANNOUNCE_ADDR=/ip4/9.9.9.9/tcp/')])
 })
 
 test('peers are told of as they connect, until the listener is removed', async () => {

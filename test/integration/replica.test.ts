@@ -68,7 +68,11 @@ async function startHostile(): Promise<{
   const host = await startTestHost({ identity })
   running.add(host)
   host.subscribe(LISTINGS_TOPIC, async () => 'ignore')
-  return { identity, host, send: (...envelopes) => host.publish(LISTINGS_TOPIC, encodeBatch(envelopes)) }
+  return {
+    identity,
+    host,
+    send: async (...envelopes) => void (await host.publish(LISTINGS_TOPIC, encodeBatch(envelopes))),
+  }
 }
 
 /** Joins two hosts as any use of one by the other does. */

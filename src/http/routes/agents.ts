@@ -78,6 +78,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       tags: ['agents'],
       access: 'private',
       body: RegisterAgent,
+      example: { name: 'Summary', description: 'Summarise the text in three sentences.', price: 0.01 },
       bodyBytesMax: DEFINITION_BYTES_MAX,
       operatorFields: {
         names: operatorFields,

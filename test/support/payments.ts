@@ -1,0 +1,85 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { assets } from '../../src/payments/assets.ts'
+import { createWallet, type Wallet } from '../../src/payments/wallet.ts'
+import type { PaymentEnvelope, PaymentRequirements } from '../../src/schema/payment.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
+import type { NewExchange } from '../../src/store/exchanges.ts'
+import type { Claim } from '../../src/store/payments.ts'
+
+export const usdc = assets['eip155:84532']
+export const payTo: Hex = '0x2222222222222222222222222222222222222222'
+export const agentId = 'paidagent234567paidagent234567aa'
+
+export function randomHex(bytes = 32): Hex {
+  return `0x${randomBytes(bytes).toString('hex')}`
+}
+
+/** A wallet of nobody, always the same for the same number. */
+export function testWallet(seed = 1): Wallet {
+  return createWallet(`0x${seed.toString(16).padStart(2, '0').repeat(32)}`)
+}
+
+/** What a seller asks for one run: 0.01 USDC and four minutes, unless told otherwise. */
+export function requirements(changes: Partial<PaymentRequirements> = {}): PaymentRequirements {
+  return {
+    scheme: 'exact',
+    network: usdc.network,
+    amount: 10_000n,
+    asset: usdc.address,
+    payTo,
+    maxTimeoutSeconds: 240,
+    ...changes,
+  }
+}
+
+/** A payment that a seller of `requirements` takes, under a challenge or preemptive. */
+export function signed(
+  now: number,
+  options: {
+    wallet?: Wallet
+    requirements?: PaymentRequirements
+    serverNonce?: Hex | 'preemptive'
+    authorizationNonce?: Hex
+  } = {},
+): { paymentId: Hex; envelope: PaymentEnvelope } {
+  const { wallet = testWallet(), serverNonce = 'preemptive' } = options
+  const authorizationNonce =
+    options.authorizationNonce ?? (serverNonce === 'preemptive' ? randomHex() : (serverNonce as Hex))
+  return wallet.authorize(options.requirements ?? requirements(), { serverNonce, authorizationNonce }, now)
+}
+
+/** A verified payment, as the seller claims it. */
+export function claim(now: number, changes: Partial<Claim> & { wallet?: Wallet; authorizationNonce?: Hex } = {}): Claim {
+  const { wallet, authorizationNonce, ...rest } = changes
+  const asked = rest.requirements ?? requirements()
+  const { paymentId, envelope } = signed(now, {
+    requirements: asked,
+    ...(wallet && { wallet }),
+    ...(authorizationNonce && { authorizationNonce }),
+  })
+  return {
+    id: paymentId,
+    agentId,
+    peerId: 'buyer',
+    correlationId: randomUUID(),
+    challengeNonce: undefined,
+    requirements: asked,
+    signed: envelope.payload!,
+    ...rest,
+  }
+}
+
+/** The exchange that goes with a payment. */
+export function exchangeOf(payment: Claim, now: number, changes: Partial<NewExchange> = {}): NewExchange {
+  return {
+    agentId: payment.agentId,
+    callerId: `did:${payment.peerId}`,
+    correlationId: payment.correlationId,
+    input: 'task',
+    output: 'result',
+    paymentId: payment.id,
+    createdAt: now,
+    durationMs: 1,
+    ...changes,
+  }
+}

@@ -1,0 +1,68 @@
+import { silentLogger } from '../../src/lib/logger.ts'
+import { createReplica, type Replica, type ReplicaOptions } from '../../src/market/replica.ts'
+import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createListingStore } from '../../src/store/listings.ts'
+import type { FakeHost, FakeNetwork } from './fake-network.ts'
+import { HandClock } from './hand-clock.ts'
+
+/** A replica on a network in memory, with all a test may look at or turn. */
+export type ReplicaPeer = {
+  identity: Identity
+  host: FakeHost
+  database: Database
+  clock: HandClock
+  replica: Replica
+  /** The warnings it has logged. */
+  log: string[]
+}
+
+const running = new Set<Replica>()
+
+const quick: ReplicaOptions = {
+  tickMs: 5,
+  writeMs: 1,
+  addressesMs: 1,
+  gossip: { gatherMs: 1, retryMs: 2 },
+  catchUp: { retryMs: 2, followUpMs: 2, roundMs: 1_000_000 },
+}
+
+/** A started replica. Give it parts of an earlier one to start that one anew. */
+export async function startReplica(
+  network: FakeNetwork,
+  earlier: Partial<Pick<ReplicaPeer, 'identity' | 'database' | 'clock'>> = {},
+  options: ReplicaOptions = {},
+): Promise<ReplicaPeer> {
+  const identity = earlier.identity ?? (await createIdentity())
+  const database = earlier.database ?? openDatabase({ path: ':memory:' })
+  const clock = earlier.clock ?? new HandClock()
+  const host = network.host(identity.peerId)
+  const log: string[] = []
+  const logger = { ...silentLogger, warn: (_: object, message: string) => void log.push(message) }
+  const deps = { host, identity, store: createListingStore(database), clock, logger }
+  const gossip = { ...quick.gossip, ...options.gossip }
+  const catchUp = { ...quick.catchUp, ...options.catchUp }
+  const replica = createReplica({ ...quick, ...options, gossip, catchUp }, deps)
+  await replica.start()
+  running.add(replica)
+  return { identity, host, database, clock, replica, log }
+}
+
+/** For `afterEach`. */
+export async function stopReplicas(): Promise<void> {
+  const replicas = [...running]
+  running.clear()
+  await Promise.all(replicas.map((replica) => replica.stop()))
+}
+
+/** The names of what a replica shows, sorted. */
+export function namesIn({ replica }: Pick<ReplicaPeer, 'replica'>): string[] {
+  return replica
+    .all()
+    .map(({ name }) => name)
+    .sort()
+}
+
+export function rowsOf({ database }: Pick<ReplicaPeer, 'database'>): number {
+  return (database.prepare('SELECT count(*) AS n FROM listings').get() as { n: number }).n
+}
