@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -46,6 +46,14 @@ test('durability is synchronous=FULL over WAL', () => {
   const database = openDatabase({ path: scratch() })
   expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 })
   expect(database.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
+})
+
+test('only its owner can read the database and its log (T21)', async () => {
+  const path = scratch()
+  const database = openDatabase({ path })
+  await database.write(() => database.prepare(put).run('a', '1'))
+  expect(['', '-wal', '-shm'].map((end) => statSync(path + end).mode & 0o777)).toEqual([0o600, 0o600, 0o600])
+  await database.close()
 })
 
 test('a database of a later version is refused with the fix', () => {

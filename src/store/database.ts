@@ -1,3 +1,4 @@
+import { chmodSync } from 'node:fs'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { migrations } from './migrations.ts'
@@ -100,6 +101,8 @@ export function openDatabase(options: { path: string }): Database {
 function connect(path: string): DatabaseSync {
   try {
     const sqlite = new DatabaseSync(path)
+    // Tasks and results are in it. SQLite gives its -wal and -shm files the same mode.
+    if (path !== ':memory:') chmodSync(path, 0o600)
     sqlite.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000')
     migrate(sqlite, path)
     return sqlite

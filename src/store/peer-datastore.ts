@@ -31,6 +31,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
   #unsaved = new Set<string>()
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> = Promise.resolve()
+  #stopped = false
 
   constructor(options: { flushAfterMs?: number }, deps: { database: Database; logger: Logger }) {
     super()
@@ -44,8 +45,9 @@ export class PeerDatastore extends BaseDatastore implements Service {
 
   async start(): Promise<void> {}
 
-  /** Puts everything on disk. */
+  /** Puts everything on disk. What comes later stays in memory. */
   async stop(): Promise<void> {
+    this.#stopped = true
     clearTimeout(this.#timer)
     this.#timer = undefined
     await this.flush()
@@ -100,6 +102,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
   }
 
   #schedule(afterMs: number): void {
+    if (this.#stopped) return
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       void this.flush()
