@@ -143,6 +143,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const registry = createRegistry({ sellerId: identity.peerId, agentsMax: AGENTS_MAX }, { createRuntime })
     const slots = new RunSlots({ concurrentMax: config.seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
     const agents = createOwnAgents({
+      sellerId: identity.peerId,
       clock,
       registry,
       replica,
@@ -206,10 +207,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       })
 
     const housekeeping = periodic(
-      { name: 'housekeeping', firstMs: 60_000, everyMs: HOUR_MS },
+      { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
       {
-        work: () => exchanges.purge(clock.now()),
-        onError: (error) => logger.warn({ err: error }, 'old exchanges could not be dropped'),
+        work: async () => void (await Promise.all([exchanges.purge(clock.now()), agents.delistUnknown()])),
+        onError: (error) => logger.warn({ err: error }, 'housekeeping failed'),
       },
     )
 

@@ -113,7 +113,7 @@ test('another exit status is a failure; what the program says on stderr is logge
   const script = `process.stderr.write('e'.repeat(1_000_000) + 'the end', () => process.exit(3))`
   const error = await failure(runScript(script))
   expect(error).toMatchObject({ code: 'AGENT_FAILED', message: "the agent's program failed with exit status 3" })
-  const { stderr } = logged[0]?.fields as { stderr: string }
+  const { stderr } = logged[0]!.fields as { stderr: string }
   expect(stderr.length).toBe(8192)
   expect(stderr.endsWith('the end')).toBe(true)
 })

@@ -11,7 +11,7 @@ export function createRedactor(environment: Environment): Redactor {
   const add = (secret: string | undefined) => {
     for (const form of formsOf(secret?.trim() ?? '')) if (form.length >= SECRET_LENGTH_MIN) secrets.add(form)
   }
-  
+  for (const value of secretValues(environment)) add(value)
   return {
     add,
     redact(text) {

@@ -18,7 +18,7 @@ p2p:
   mdns: no
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false}
 buyer: {max_price: 0.30, daily_budget: 12.000001}
-seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4}
+seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50}
 log: {level: warn}
 `)
   expect(settings).toEqual({
@@ -40,6 +40,7 @@ log: {level: warn}
     settleFirst: true,
     keepListed: true,
     concurrentRunsMax: 4,
+    peerRequestsPerSecond: 50,
     logLevel: 'warn',
   })
   expect(Object.keys(settings)).toHaveLength(configKeys.length)

@@ -28,6 +28,7 @@ export class ListingBook {
   readonly #set: ListingSet
   #writing: NodeJS.Timeout | undefined
   #writeFailed = false
+  #closed = false
 
   constructor(options: ListingBookOptions, deps: ListingBookDeps) {
     this.#deps = deps
@@ -102,6 +103,12 @@ export class ListingBook {
     }
   }
 
+  /** Writes what waits, for the last time. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.write()
+  }
+
   onChange(listener: (record: ListingRecord) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -147,7 +154,7 @@ export class ListingBook {
   }
 
   #writeSoon(): void {
-    this.#writing ??= setTimeout(() => void this.write(), this.#options.writeMs).unref()
+    if (!this.#closed) this.#writing ??= setTimeout(() => void this.write(), this.#options.writeMs).unref()
   }
 }
 

@@ -85,6 +85,7 @@ export class ListingExchange {
 
   async #answer(stream: FramedStream, peerId: string): Promise<void> {
     const { book, clock } = this.#deps
+    this.#stopping.signal.throwIfAborted()
     if (this.#serving >= this.#options.servesMax) throw new Error('too many exchanges at once')
     if (!this.#asked.take(peerId, 1, clock.now())) throw new Error('it asks too often')
     this.#serving++

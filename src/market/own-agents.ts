@@ -15,6 +15,7 @@ import type { Replica } from './replica.ts'
 const HISTORY_MAX = 20
 
 export type OwnAgentsDeps = {
+  sellerId: string
   clock: Clock
   registry: Registry
   replica: Replica
@@ -35,6 +36,8 @@ export interface OwnAgents {
   run(id: string, call: { input: string; correlationId: string; signal: AbortSignal }): Promise<string>
   /** Takes all of them off the market. */
   delistAll(): Promise<void>
+  /** Takes listings of this node off the market that no agent stands behind: removed while the node was down. */
+  delistUnknown(): Promise<void>
 }
 
 export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
@@ -80,6 +83,12 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       const durationMs = clock.now() - createdAt
       await exchanges.record({ agentId: id, callerId, correlationId, input, output, createdAt, durationMs })
       return output
+    },
+    async delistUnknown() {
+      const ghosts = replica
+        .all()
+        .filter(({ id, seller_id }) => seller_id === deps.sellerId && registry.get(id) === undefined)
+      for (const ghost of ghosts) await replica.delist(ghost.id)
     },
     async delistAll() {
       await Promise.allSettled(registry.list().map((agent) => replica.delist(agent.id)))

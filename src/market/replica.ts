@@ -169,7 +169,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       await catchUp.stop()
       await own.settle()
       await gossip.stop(() => host.peers().length > 0)
-      await book.write()
+      await book.close()
     },
 
     publish: (listing) => own.publish(listing),

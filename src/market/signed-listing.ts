@@ -78,14 +78,18 @@ export async function sealListing(
   record: ListingRecord,
   identity: Identity,
 ): Promise<{ entry: ListingEntry; envelope: Uint8Array }> {
-  const refusal = refuseContents(record)
-  if (refusal !== undefined) throw unlistable(record, refusal.reason)
   const encoded = z.safeEncode(ListingRecord, record)
   if (!encoded.success) throw unlistable(record, firstIssue(encoded.error))
+  const envelope = await seal(record, Buffer.from(JSON.stringify(encoded.data)), identity)
+  const read = readListing(envelope)
+  const refusal = read.ok ? refuseContents(read.entry.record) : read
+  if (!read.ok || refusal !== undefined) throw unlistable(record, refusal?.reason ?? 'it cannot be read')
+  return { entry: read.entry, envelope }
+}
+
+async function seal(record: ListingRecord, payload: Uint8Array, identity: Identity): Promise<Uint8Array> {
   try {
-    const payload = Buffer.from(JSON.stringify(encoded.data))
-    const envelope = await sealEnvelope(payload, identity)
-    return { entry: { record, hash: hashOf(payload), bytes: envelope.length }, envelope }
+    return await sealEnvelope(payload, identity)
   } catch (cause) {
     throw unlistable(record, reasonOf(cause), cause)
   }

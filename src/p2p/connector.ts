@@ -42,6 +42,7 @@ export class Connector {
     const { peerId } = peer
     try {
       signal.throwIfAborted()
+      if (!isPeerId(peerId)) throw unreachable(peerId, 'that is not a peer id')
       const existing = this.#deps.book.connections(peerId).at(-1)
       const stream = existing && (await this.#tryExisting(existing, protocol, signal))
       return stream ?? (await newStream(await this.connect(peer, signal), protocol, signal))
@@ -147,6 +148,14 @@ async function newStream(connection: Connection, protocol: string, signal: Abort
   // A peer that has enough streams first agrees on the protocol and then resets: libp2p hands the dead stream over.
   if (stream.status !== 'open') throw new Error('the peer closed the stream at once; it may have too many')
   return stream
+}
+
+function isPeerId(text: string): boolean {
+  try {
+    return peerIdFromString(text).toString() === text
+  } catch {
+    return false
+  }
 }
 
 function unreachable(peerId: string, reason: string, cause?: unknown): CodedError<'PEER_UNREACHABLE'> {

@@ -6,7 +6,10 @@ import type { Node } from './modules.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
 import { backoffMs, pause } from './waiting.ts'
 
-/** Above this many connections nobody is looked for any more; others still find this node. */
+/**
+ * Above this many connections of its own a node looks for nobody any more; others still find it. Those that others
+ * opened do not count: whoever opens many must not decide whom this node meets.
+ */
 const PEERS_WANTED = 100
 /** Below this many, remembered peers are tried again. */
 const PEERS_FEW = 4
@@ -59,7 +62,7 @@ export class Discovery {
     const peerId = id.toString()
     const { libp2p, connected } = this.#deps
     if (id.equals(libp2p.peerId) || connected(peerId)) return
-    if (this.#candidates.size >= CANDIDATES_MAX || libp2p.getConnections().length >= PEERS_WANTED) return
+    if (this.#candidates.size >= CANDIDATES_MAX || this.#outbound() >= PEERS_WANTED) return
     if ((this.#failed.get(peerId)?.againAt ?? 0) > performance.now()) return
     const addresses = [...(this.#candidates.get(peerId) ?? []), ...multiaddrs]
     this.#candidates.set(peerId, addresses.slice(0, ADDRESSES_PER_CANDIDATE_MAX))
@@ -107,9 +110,13 @@ export class Discovery {
   /** Offers the peers of earlier days, at start and for as long as there are too few of today's. */
   async #rejoin(signal: AbortSignal): Promise<void> {
     do {
-      if (this.#deps.libp2p.getConnections().length >= PEERS_FEW) continue
+      if (this.#outbound() >= PEERS_FEW) continue
       for (const peer of await this.#remembered()) this.offer(peer)
     } while (await pause(this.#timing.rejoinEveryMs, signal))
+  }
+
+  #outbound(): number {
+    return this.#deps.libp2p.getConnections().filter(({ direction }) => direction === 'outbound').length
   }
 
   /** Those reached last come first. */

@@ -86,7 +86,7 @@ const STOP_MAX_MS = 3000
 /**
  * Builds the host. Nothing listens before `start`.
  *
- * @throws CodedError `BAD_MULTIADDR`; from `start`: `PORT_IN_USE`, `LISTEN_FAILED`
+ * @throws CodedError `BAD_MULTIADDR`, `BAD_LISTEN_HOST`; from `start`: `PORT_IN_USE`, `LISTEN_FAILED`
  */
 export async function createHost(options: HostOptions, deps: HostDeps): Promise<Host> {
   const bootstrap = parseBootstrap(options.bootstrap, deps.identity.peerId)

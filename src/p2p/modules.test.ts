@@ -76,10 +76,12 @@ test('a protocol that a peer has given up is written when it speaks it again', a
   expect((await peerStore.get(peer)).protocols).toEqual(['/x/1'])
 })
 
-test('T3: addresses that this node must not dial are not even remembered', async () => {
-  const { peerStore } = await build()
+test('T3: addresses that this node must not dial are neither remembered nor dialled', async () => {
+  const libp2p = await build()
   const hostile = [multiaddr('/unix/%2Fvar%2Frun%2Fdocker.sock'), multiaddr('/ip4/0.0.0.0/tcp/4001')]
-  await peerStore.merge(peer, { multiaddrs: [address, ...hostile] })
-  const kept = (await peerStore.get(peer)).addresses.map(({ multiaddr }) => multiaddr.toString())
+  await libp2p.peerStore.merge(peer, { multiaddrs: [address, ...hostile] })
+  const kept = (await libp2p.peerStore.get(peer)).addresses.map(({ multiaddr }) => multiaddr.toString())
   expect(kept).toEqual([address.toString()])
+  for (const one of hostile) expect(await libp2p.isDialable(one)).toBe(false)
+  expect(await libp2p.isDialable(address)).toBe(true)
 })

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { type Identify, type IdentifyPush, identify, identifyPush } from '@libp2p/identify'
 import { type Connection, type ConnectionGater, FaultTolerance, type PeerInfo, type Transport } from '@libp2p/interface'
 import { type KadDHT, type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
@@ -10,7 +11,7 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { MemoryDatastore } from 'datastore-core/memory'
 import type { Datastore } from 'interface-datastore'
 import { createLibp2p, type Libp2p, type Libp2pInit } from 'libp2p'
-import { reasonOf } from '../lib/errors.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
 import type { Gossip } from './gossip.ts'
@@ -108,9 +109,11 @@ export async function createModules(
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionManager: {
       maxConnections: CONNECTIONS_MAX,
-      maxIncomingPendingConnections: 50,
       // Per second and address. Nodes behind one NAT, and all of a local demo, share one.
       inboundConnectionThreshold: 32,
+      // One address that connects and then says nothing cannot take all places.
+      inboundUpgradeTimeout: 5_000,
+      maxIncomingPendingConnections: 256,
       maxPeerAddrsToDial: 16,
       dialTimeout: 10_000,
       addressDialTimeout: 4_000,
@@ -136,6 +139,9 @@ export async function createModules(
 /** TCP and QUIC on the same port number of each host. */
 function listenAddresses({ port, listenHosts }: ModulesOptions, withQuic: boolean): string[] {
   return listenHosts.flatMap((host) => {
+    if (isIP(host) === 0) {
+      throw new CodedError('BAD_LISTEN_HOST', `cannot listen on "${host}" (NODE_LISTEN_HOST): give an IP address`)
+    }
     const base = `/${host.includes(':') ? 'ip6' : 'ip4'}/${host}`
     return [`${base}/tcp/${port}`, ...(withQuic ? [`${base}/udp/${port}/quic-v1`] : [])]
   })

@@ -10,7 +10,7 @@ test('bootstrap addresses are grouped by peer, and this node’s own are left ou
   const peers = parseBootstrap(
     [
       `/ip4/203.0.113.1/tcp/4001/p2p/${other}`,
-      `/dns4/boot.example/udp/4001/quic-v1/p2p/${other}`,
+      `/dns4/boot.example/tcp/4001/p2p/${other}`,
       `/ip4/203.0.113.9/tcp/4001/p2p/${own}`,
       `/dnsaddr/boot.example/p2p/${third}`,
     ],
@@ -31,6 +31,7 @@ test.each([
   ['a transport that is not spoken here', `/ip4/203.0.113.1/tcp/4001/ws/p2p/${other}`],
   ['no port', `/ip4/203.0.113.1/p2p/${other}`],
   ['port 0', `/ip4/203.0.113.1/tcp/0/p2p/${other}`],
+  ['a name for QUIC, which resolves none', `/dns4/boot.example/udp/4001/quic-v1/p2p/${other}`],
   ['the wildcard host', `/ip4/0.0.0.0/tcp/4001/p2p/${other}`],
   ['a port that is none', `/ip4/203.0.113.1/tcp/70000/p2p/${other}`],
   ['a relayed address', `/ip4/203.0.113.1/tcp/4001/p2p/${other}/p2p-circuit/p2p/${third}`],

@@ -6,7 +6,8 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 /** A peer and where it can be dialled. */
 export type PeerAddresses = { peerId: string; addresses: Multiaddr[] }
 
-const HOSTS = ['ip4', 'ip6', 'dns', 'dns4', 'dns6']
+const IP_HOSTS = ['ip4', 'ip6']
+const NAMED_HOSTS = ['dns', 'dns4', 'dns6']
 const BOOTSTRAP_FORM = '/ip4/<ip>/tcp/<port>/p2p/<peer id>'
 const ANNOUNCE_FORM = '/ip4/<ip>/tcp/<port> or /ip4/<ip>/udp/<port>/quic-v1'
 
@@ -63,12 +64,14 @@ export function addressesOf(peerId: string, texts: readonly (string | Multiaddr)
 
 /** Which transport of this node dials the address; undefined for all others (relayed, unix sockets, web transports …). */
 export function transportOf(address: Multiaddr): 'tcp' | 'quic' | undefined {
-  const parts = address.getComponents()
-  const names = parts.map((part) => part.name)
+  const names = address.getComponents().map((part) => part.name)
   if (names.at(-1) === 'p2p') names.pop()
-  if (!HOSTS.includes(names[0] ?? '')) return undefined
-  const rest = names.slice(1).join('/')
-  return rest === 'tcp' ? 'tcp' : rest === 'udp/quic-v1' ? 'quic' : undefined
+  const [host = '', ...rest] = names
+  const stack = rest.join('/')
+  if (stack === 'tcp' && (IP_HOSTS.includes(host) || NAMED_HOSTS.includes(host))) return 'tcp'
+  // The QUIC module resolves no names.
+  if (stack === 'udp/quic-v1' && IP_HOSTS.includes(host)) return 'quic'
+  return undefined
 }
 
 /** Whether dialling the address can lead anywhere: a transport of ours, a port, and a host that is one. */

@@ -4,10 +4,16 @@ import { createServer } from 'node:net'
 import os, { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Stream } from '@libp2p/interface'
+import { multiaddr } from '@multiformats/multiaddr'
+import { MemoryDatastore } from 'datastore-core/memory'
+import { CID } from 'multiformats/cid'
+import { identity as identityHash } from 'multiformats/hashes/identity'
 import { afterEach, expect, test, vi } from 'vitest'
 import { type Logger, silentLogger } from '../../src/lib/logger.ts'
+import { Gossip } from '../../src/p2p/gossip.ts'
 import type { Host, Verdict } from '../../src/p2p/host.ts'
 import { createIdentity } from '../../src/p2p/identity.ts'
+import { createModules, type Node } from '../../src/p2p/modules.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { PeerDatastore } from '../../src/store/peer-datastore.ts'
 import { FreezableProxy, freePort, listen } from '../support/loopback.ts'
@@ -49,6 +55,23 @@ async function ask(stream: Stream, text: string): Promise<string> {
   stream.addEventListener('close', (event) => reject(event.error ?? new Error('closed')))
   stream.send(encode(text))
   return await promise
+}
+
+/** A peer that need not behave: bare libp2p. */
+async function startRaw(): Promise<Node> {
+  const { libp2p } = await createModules(
+    { port: 0, listenHosts: ['127.0.0.1'], announce: [], mdns: false, version: '0' },
+    {
+      identity: await createIdentity(),
+      datastore: new MemoryDatastore(),
+      gossip: new Gossip({ logger: silentLogger }),
+      logger: silentLogger,
+      found: () => {},
+    },
+  )
+  await libp2p.start()
+  cleanups.push(() => libp2p.stop())
+  return libp2p
 }
 
 /** Notes every warning. */
@@ -111,6 +134,27 @@ test('T7: a peer gets 256 streams of one protocol and not one more, and no secon
   const oneMore = buyer.openStream(whereIs(seller, 'tcp'), ECHO, within(5000))
   await expect(oneMore).rejects.toMatchObject({ code: 'PEER_UNREACHABLE' })
   expect(buyer.peers()[0]?.addresses).toHaveLength(1)
+})
+
+test('T7: a peer gets 8 connections and not one more', async () => {
+  const [hoarder, seller] = await Promise.all([startRaw(), start()])
+  const address = multiaddr(whereIs(seller, 'tcp').addrs[0])
+  for (let count = 0; count < 12; count++) await hoarder.dial(address, { force: true }).catch(() => {})
+  await until(() => hoarder.getConnections().length === 8)
+  expect(seller.peers()[0]?.addresses).toHaveLength(8)
+})
+
+test('T19: what others ask this node to keep for the DHT does not reach its disk', async () => {
+  const datastore = new MemoryDatastore()
+  const [client, server] = await Promise.all([startRaw(), start({ datastore })])
+  await client.dial(multiaddr(whereIs(server, 'tcp').addrs[0]))
+  await until(() => server.speaks(client.peerId.toString(), '/node/kad/1.0.0'))
+  const record = CID.createV1(0x55, identityHash.digest(encode('record')))
+  await client.contentRouting.provide(record, { signal: within(10_000) })
+  const kept: string[] = []
+  for await (const { key } of datastore.query({})) kept.push(key.toString())
+  expect(kept.length).toBeGreaterThan(0)
+  expect(kept.filter((key) => !key.startsWith('/peers/'))).toEqual([])
 })
 
 test('a handler that throws resets its stream and harms no other', async () => {

@@ -49,7 +49,10 @@ export function signed(
 }
 
 /** A verified payment, as the seller claims it. */
-export function claim(now: number, changes: Partial<Claim> & { wallet?: Wallet; authorizationNonce?: Hex } = {}): Claim {
+export function claim(
+  now: number,
+  changes: Partial<Claim> & { wallet?: Wallet; authorizationNonce?: Hex } = {},
+): Claim {
   const { wallet, authorizationNonce, ...rest } = changes
   const asked = rest.requirements ?? requirements()
   const { paymentId, envelope } = signed(now, {

@@ -24,7 +24,7 @@ export function jsonQuery(input: string): string {
   try {
     return found.map((value) => JSON.stringify(value)).join('\n')
   } catch {
-    // The only way to fail here: V8 parses deeper than it writes.
+    // The only way to fail here: older engines read deeper than they write.
     throw wrong('the JSON is nested too deeply')
   }
 }

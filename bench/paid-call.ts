@@ -1,0 +1,94 @@
+/**
+ * What a paid call costs beside its floors and beside x402 over HTTP, in one run. Figures of one run compare; those of
+ * two runs do not.
+ *
+ * - ours: two nodes as they are shipped, `builtin/echo`, an instant facilitator
+ * - floor A: the same frames over the same libp2p, no crypto and no store
+ * - floor B: floor A and one durable commit at each place where the design needs one (four in all)
+ * - HTTP: @x402/express bought from with @x402/fetch and a viem account, the same facilitator
+ */
+import { availableParallelism } from 'node:os'
+import { parseArgs } from 'node:util'
+import { DurableLog } from './paid-call/durable-log.ts'
+import { concurrents, goalsOf, reportLines, rowsOf, type Sample } from './paid-call/report.ts'
+import { TASK } from './paid-call/terms.ts'
+import { startVariants, type Variant } from './paid-call/variants.ts'
+import { median } from './statistics.ts'
+
+const { values } = parseArgs({
+  options: {
+    json: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+    quic: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+    /** Variants by the beginning of their name, with commas. */
+    only: { type: 'string', default: '' },
+    /** A directory for the CPU profiles of all processes. */
+    profile: { type: 'string' },
+  },
+})
+const rounds = Number(values.rounds ?? (values.quick ? 1 : 5))
+const durationMs = values.quick ? 300 : 700
+const warmUpMs = values.quick ? 500 : 1500
+const only = values.only.split(',')
+
+const note = (text: string) => process.stderr.write(`${text}\n`)
+const transport = values.quic ? 'quic' : 'tcp'
+
+const started = await startVariants({ transport, profileDir: values.profile })
+try {
+  const variants = started.variants.filter(({ name }) => only.some((start) => name.startsWith(start)))
+  const commitMs = await measureCommit(started.directory)
+  for (const { name, measure } of variants) {
+    note(`warming up: ${name}`)
+    await measure({ concurrent: 16, durationMs: warmUpMs })
+  }
+  const samples: Sample[] = []
+  for (let round = 1; round <= rounds; round++) {
+    note(`round ${round} of ${rounds}`)
+    samples.push(...(await measureRound(variants, round)))
+  }
+  const setting = {
+    transport,
+    taskBytes: TASK.length,
+    rounds,
+    durationMs,
+    commitMs,
+    node: process.version,
+    cpus: availableParallelism(),
+    notes: 'no RPC is configured: what the facilitator says stands; request limit and budget are raised',
+  }
+  const rows = rowsOf(samples)
+  const goals = only.includes('') ? goalsOf(samples) : []
+  if (values.json) process.stdout.write(`${JSON.stringify({ setting, rows, goals, samples }, undefined, 2)}\n`)
+  else {
+    const text = Object.entries(setting).map(([name, value]) => `${name}: ${value}`)
+    process.stdout.write(`${[...text, '', ...reportLines(rows, goals)].join('\n')}\n`)
+  }
+} finally {
+  await started.stop()
+}
+
+/** Every variant at every load, one after the other, so that a busy minute of the machine meets all of them. */
+async function measureRound(variants: readonly Variant[], round: number): Promise<Sample[]> {
+  const samples: Sample[] = []
+  for (const concurrent of concurrents) {
+    for (const { name, measure } of variants) {
+      samples.push({ ...(await measure({ concurrent, durationMs })), variant: name, concurrent, round })
+    }
+  }
+  return samples
+}
+
+/** What the disk takes for one commit: it explains most of what one call at a time costs. */
+async function measureCommit(directory: string): Promise<number> {
+  const log = new DurableLog(directory)
+  const times: number[] = []
+  for (let turn = 0; turn < 100; turn++) {
+    const from = performance.now()
+    await log.append('x'.repeat(TASK.length))
+    times.push(performance.now() - from)
+  }
+  log.close()
+  return Math.round(median(times) * 1000) / 1000
+}

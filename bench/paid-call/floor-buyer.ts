@@ -1,0 +1,54 @@
+import { multiaddr } from '@multiformats/multiaddr'
+import type { FramedStream } from '../../src/protocols/framed-stream.ts'
+import { StreamPool } from '../../src/protocols/stream-pool.ts'
+import { type LoadPlan, runLoad } from '../load.ts'
+import { servePart } from '../part.ts'
+import { DurableLog } from './durable-log.ts'
+import { createFloorHost, type Floor, floors, STREAMS_MAX } from './floor-host.ts'
+import { type FloorMessage, frames, messages } from './floor-messages.ts'
+
+const { signal } = new AbortController()
+/** What a buyer keeps of a call: what it has signed before that leaves, and what it has bought. */
+const kept = {
+  reservation: JSON.stringify(messages['x402.paid_request'].payment),
+  result: JSON.stringify(messages['x402.response']),
+}
+
+/** The buyer's side of both floors. */
+servePart(async ({ dataDir = '', seller = '', transport = 'tcp' }) => {
+  const log = new DurableLog(dataDir)
+  const host = await createFloorHost(transport)
+  const connection = await host.dial(multiaddr(seller))
+  const peer = { peerId: String(connection.remotePeer), addrs: [] }
+  const open = (_peer: unknown, protocol: string) =>
+    connection.newStream(protocol, { maxOutboundStreams: STREAMS_MAX, signal })
+  const pool = (floor: Floor, reuse: boolean) => new StreamPool({ protocol: floors[floor], reuse }, { open })
+  const pools = { A: { on: pool('A', true), off: pool('A', false) }, B: { on: pool('B', true), off: pool('B', false) } }
+
+  async function call(floor: Floor, streams: StreamPool): Promise<void> {
+    const { stream } = await streams.take(peer, signal)
+    await ask(stream, 'x402.request', 'x402.payment_required')
+    if (floor === 'B') await log.append(kept.reservation)
+    await ask(stream, 'x402.paid_request', 'x402.response')
+    streams.give(peer, stream)
+    if (floor === 'B') await log.append(kept.result)
+  }
+
+  return {
+    ready: {},
+    answer(question) {
+      const { floor, reuse, ...plan } = question as LoadPlan & { floor: Floor; reuse: boolean }
+      return runLoad(plan, () => call(floor, pools[floor][reuse ? 'on' : 'off']))
+    },
+    async stop() {
+      await host.stop()
+      log.close()
+    },
+  }
+})
+
+async function ask(stream: FramedStream, sent: FloorMessage, expected: FloorMessage): Promise<void> {
+  await stream.writeRaw(frames[sent], signal)
+  const answer = await stream.read(signal)
+  if (answer?.type !== expected) throw new Error(`expected ${expected}, got ${answer?.type ?? 'the end of the stream'}`)
+}

@@ -1,0 +1,24 @@
+import { quic } from '@chainsafe/libp2p-quic'
+import { noise } from '@libp2p/noise'
+import { tcp } from '@libp2p/tcp'
+import { yamux } from '@libp2p/yamux'
+import { createLibp2p, type Libp2p } from 'libp2p'
+
+/** By protocol: the two round trips alone (floor A), and with the durable commits that the design needs (floor B). */
+export const floors = { A: '/bench/floor-a/1.0.0', B: '/bench/floor-b/1.0.0' } as const
+export type Floor = keyof typeof floors
+
+/** As many as the node allows. */
+export const STREAMS_MAX = 256
+
+/** The libp2p stack under the floors, with nothing on it. */
+export function createFloorHost(transport: string): Promise<Libp2p> {
+  const listen = transport === 'tcp' ? '/ip4/127.0.0.1/tcp/0' : '/ip4/127.0.0.1/udp/0/quic-v1'
+  return createLibp2p({
+    addresses: { listen: [listen] },
+    transports: [transport === 'tcp' ? tcp() : quic()],
+    connectionEncrypters: [noise()],
+    streamMuxers: [yamux({ maxEarlyStreams: STREAMS_MAX })],
+    connectionMonitor: { enabled: false },
+  })
+}

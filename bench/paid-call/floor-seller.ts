@@ -1,0 +1,46 @@
+import type { Stream } from '@libp2p/interface'
+import { FramedStream } from '../../src/protocols/framed-stream.ts'
+import { servePart } from '../part.ts'
+import { DurableLog } from './durable-log.ts'
+import { createFloorHost, type Floor, floors, STREAMS_MAX } from './floor-host.ts'
+import { type FloorMessage, frames, messages } from './floor-messages.ts'
+
+const { signal } = new AbortController()
+/** What a seller keeps of a call: the payment when it is claimed, the result when it is owed for. */
+const kept = {
+  claim: JSON.stringify(messages['x402.paid_request'].payment),
+  result: JSON.stringify(messages['x402.response']),
+}
+
+/** The seller's side of both floors. */
+servePart(async ({ dataDir = '', transport = 'tcp' }) => {
+  const log = new DurableLog(dataDir)
+  const host = await createFloorHost(transport)
+  for (const floor of ['A', 'B'] as const) {
+    const limits = { maxInboundStreams: STREAMS_MAX, maxOutboundStreams: STREAMS_MAX }
+    await host.handle(floors[floor], (stream) => void serve(stream, floor, log), limits)
+  }
+  const stop = async () => {
+    await host.stop()
+    log.close()
+  }
+  return { ready: { address: String(host.getMultiaddrs()[0]) }, stop }
+})
+
+async function serve(libp2pStream: Stream, floor: Floor, log: DurableLog): Promise<void> {
+  const stream = new FramedStream(libp2pStream)
+  for (;;) {
+    const frame = await stream.read(signal).catch(() => undefined)
+    if (frame === undefined) break
+    if ((frame.type as FloorMessage) === 'x402.request') {
+      await stream.writeRaw(frames['x402.payment_required'], signal)
+      continue
+    }
+    if (floor === 'B') {
+      await log.append(kept.claim)
+      await log.append(kept.result)
+    }
+    await stream.writeRaw(frames['x402.response'], signal)
+  }
+  await stream.close().catch(() => {})
+}

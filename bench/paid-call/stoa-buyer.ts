@@ -1,0 +1,56 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { createNode, type StoaNode } from '../../src/node.ts'
+import { StreamPool } from '../../src/protocols/stream-pool.ts'
+import { type LoadPlan, runLoad } from '../load.ts'
+import { servePart } from '../part.ts'
+import { benchConfig } from './stoa-config.ts'
+import { TASK } from './terms.ts'
+
+const FIND_MS_MAX = 15_000
+
+/** Our buyer: the real node, asked in process as the HTTP API asks it. */
+servePart(async ({ dataDir = '', seller = '', agentId = '', transport = 'tcp' }) => {
+  const { config, secrets } = benchConfig({ dataDir, bootstrap: seller })
+  const node = await createNode(config, secrets)
+  await node.start()
+  await found(node, agentId)
+  const { signal } = new AbortController()
+  const call = async () => {
+    const { output, payment } = await node.execute({ agentId, input: TASK, signal })
+    if (output !== TASK || payment?.settlement !== 'settled') throw new Error('not the result that was paid for')
+  }
+  return {
+    ready: {},
+    async answer(question) {
+      const { reuse, ...plan } = question as LoadPlan & { reuse: boolean }
+      reuseStreams(reuse)
+      const load = await runLoad(plan, call)
+      const other = node
+        .peers()
+        .find(({ addresses }) => addresses.some((one) => one.includes('/quic') !== (transport === 'quic')))
+      if (other !== undefined) throw new Error(`connected over another transport: ${other.addresses.join()}`)
+      return load
+    },
+    stop: () => node.stop(),
+  }
+})
+
+async function found(node: StoaNode, agentId: string): Promise<void> {
+  const end = performance.now() + FIND_MS_MAX
+  while (!node.listings().some(({ id }) => id === agentId)) {
+    if (performance.now() > end) throw new Error(`the seller's listing did not come within ${FIND_MS_MAX} ms`)
+    await delay(20)
+  }
+}
+
+const { give, take } = StreamPool.prototype
+
+/** No setting of the node: nobody but this bench wants to do without. */
+function reuseStreams(reuse: boolean): void {
+  StreamPool.prototype.give = reuse ? give : (_peer, stream) => void stream.close().catch(() => {})
+  StreamPool.prototype.take = reuse
+    ? take
+    : async function (this: StreamPool, peer, signal) {
+        return { stream: await this.open(peer, signal), reused: false }
+      }
+}

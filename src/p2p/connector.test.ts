@@ -1,0 +1,107 @@
+import type { Connection, Stream } from '@libp2p/interface'
+import { peerIdFromString } from '@libp2p/peer-id'
+import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
+import { expect, test, vi } from 'vitest'
+import { Connector, type ConnectorDeps } from './connector.ts'
+
+const own = '12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN'
+const seller = '12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5'
+const other = '12D3KooWHoSyTgntm77sXShoeX9uNkqKNMhHxKtskaHqnA54SrSG'
+const listed = '/ip4/9.9.9.9/tcp/4001'
+const remembered = '/ip4/9.9.9.9/tcp/4002'
+const moved = '/ip4/9.9.9.9/tcp/4003'
+const PROTOCOL = '/test/1.0.0'
+const timing = { staggerMs: 1, attemptMs: 1000, stalledMs: 1000 }
+const never = new AbortController().signal
+
+function streamOf(fields: Partial<Stream> = {}): Stream {
+  return { status: 'open', abort: vi.fn(), ...fields } as unknown as Stream
+}
+
+function connectionWith(peerId: string, newStream: () => Promise<Stream> = async () => streamOf()): Connection {
+  const remotePeer = peerIdFromString(peerId)
+  return {
+    remotePeer,
+    remoteAddr: multiaddr(listed),
+    status: 'open',
+    newStream,
+    abort: vi.fn(),
+  } as unknown as Connection
+}
+
+/** A connector on a network where `answers` says who is at an address. */
+function connector(answers: Record<string, Connection>, { speakingDht = 1, existing = [] as Connection[] } = {}) {
+  const dialled: string[] = []
+  const findPeer = vi.fn(async () => ({
+    id: peerIdFromString(seller),
+    multiaddrs: [multiaddr(listed), multiaddr(moved)],
+  }))
+  const dial = async (address: Multiaddr) => {
+    const place = address.toString().replace(/\/p2p\/.*/, '')
+    dialled.push(place)
+    const connection = answers[place]
+    if (connection === undefined) throw new Error('connection refused')
+    return connection
+  }
+  const known = { addresses: [{ multiaddr: multiaddr(remembered), isCertified: true }] }
+  const deps = {
+    libp2p: {
+      peerId: peerIdFromString(own),
+      peerStore: { get: async () => known, merge: async () => {} },
+      peerRouting: { findPeer },
+      services: { inside: { transportManager: { dial, getAddrs: () => [] } } },
+    },
+    book: { connections: () => existing, countSpeaking: () => speakingDht },
+    clock: { now: () => 0 },
+  }
+  return { connector: new Connector(timing, deps as unknown as ConnectorDeps), dialled, findPeer }
+}
+
+const unreachable = { code: 'PEER_UNREACHABLE' }
+const destination = { peerId: seller, addrs: [listed] }
+
+test('the addresses given and those remembered are dialled before anybody is asked', async () => {
+  const { connector: reach, dialled, findPeer } = connector({ [remembered]: connectionWith(seller) })
+  await reach.openStream(destination, PROTOCOL, never)
+  expect(dialled).toEqual([listed, remembered])
+  expect(findPeer).not.toHaveBeenCalled()
+})
+
+test('a peer that has moved is looked up in the DHT, past what this node remembers itself', async () => {
+  const { connector: reach, dialled, findPeer } = connector({ [moved]: connectionWith(seller) })
+  await reach.openStream(destination, PROTOCOL, never)
+  expect(dialled).toEqual([listed, remembered, moved])
+  expect(findPeer).toHaveBeenCalledWith(expect.anything(), expect.objectContaining({ useCache: false }))
+})
+
+test('with nobody to ask, the failure is told at once', async () => {
+  const { connector: reach, findPeer } = connector({}, { speakingDht: 0 })
+  await expect(reach.openStream(destination, PROTOCOL, never)).rejects.toMatchObject(unreachable)
+  expect(findPeer).not.toHaveBeenCalled()
+})
+
+test('T9: a connection that proves another peer is dropped, whatever the transport thinks of it', async () => {
+  const impostor = connectionWith(other)
+  const { connector: reach } = connector({ [listed]: impostor }, { speakingDht: 0 })
+  await expect(reach.openStream(destination, PROTOCOL, never)).rejects.toMatchObject(unreachable)
+  expect(impostor.abort).toHaveBeenCalled()
+})
+
+test('a stream that opens after the signal is closed again', async () => {
+  const { promise, resolve } = Promise.withResolvers<Stream>()
+  const { connector: reach } = connector({}, { existing: [connectionWith(seller, () => promise)] })
+  const controller = new AbortController()
+  const opening = reach.openStream(destination, PROTOCOL, controller.signal)
+  controller.abort(new Error('enough'))
+  await expect(opening).rejects.toMatchObject({ ...unreachable, message: expect.stringContaining('enough') })
+  const late = streamOf()
+  resolve(late)
+  await vi.waitFor(() => expect(late.abort).toHaveBeenCalled())
+})
+
+test('a stream that the peer has already reset is an error, not a stream', async () => {
+  const existing = [connectionWith(seller, async () => streamOf({ status: 'reset' }))]
+  const { connector: reach, dialled } = connector({ [listed]: connectionWith(seller) }, { existing })
+  await expect(reach.openStream(destination, PROTOCOL, never)).rejects.toMatchObject(unreachable)
+  expect(dialled).toEqual([])
+})
