@@ -4,6 +4,9 @@ import { Price } from './amount.ts'
 /** The longest an agent may run, in seconds, unless its entry says less. */
 export const AGENT_TIMEOUT_SECONDS = 120
 
+/** Text that survives UTF-8: no lone surrogates. */
+export const wellFormed = (text: string) => text.isWellFormed()
+
 export const AgentName = z
   .string()
   .trim()
@@ -11,14 +14,16 @@ export const AgentName = z
   .max(80, 'name is longer than 80 characters')
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what a name must not hold
   .regex(/^[^\u0000-\u001f\u007f]*$/, 'name holds control characters')
-  .refine((name) => name.isWellFormed(), 'name is not well-formed Unicode')
+  .refine(wellFormed, 'name is not well-formed Unicode')
 export const AgentDescription = z
   .string()
   .trim()
   .min(1, 'description is empty')
   .max(4000, 'description is longer than 4000 characters')
-  .refine((text) => text.isWellFormed(), 'description is not well-formed Unicode')
-export const AgentTags = z.array(z.string().trim().min(1).max(32)).max(16)
+  .refine(wellFormed, 'description is not well-formed Unicode')
+export const AgentTags = z
+  .array(z.string().trim().min(1).max(32).refine(wellFormed, 'a tag is not well-formed Unicode'))
+  .max(16)
 
 /** What a seller writes to register an agent: the body of POST /agents and an entry of agents.yaml. */
 export const AgentDefinition = z

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentDescription, AgentName, AgentTags } from './agent.ts'
+import { AgentDescription, AgentName, AgentTags, wellFormed } from './agent.ts'
 import { Price } from './amount.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 
@@ -25,14 +25,14 @@ export const ListingRecord = z.object({
   name: AgentName,
   description: AgentDescription,
   price_atomic: AtomicAmount,
-  model: z.string().max(200).optional(),
+  model: z.string().max(200).refine(wellFormed).optional(),
   tags: AgentTags,
   protocols: z.array(z.string().max(128)).max(8),
   network: Network,
   asset: Address,
   pay_to: Address,
   addrs: z.array(z.string().max(512)).max(16),
-  token_id: z.string().max(80).optional(),
+  token_id: z.string().max(80).refine(wellFormed).optional(),
 })
 export type ListingRecord = z.infer<typeof ListingRecord>
 
