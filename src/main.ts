@@ -15,10 +15,15 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     stop.abort(new Error(`stopped by ${signal}`))
   })
 }
+const tell = (what: string, error: unknown) => {
+  process.stderr.write(`${redactor.redact(`${what}: ${error instanceof Error ? error.stack : String(error)}`)}\n`)
+}
 process.on('uncaughtException', (error) => {
-  process.stderr.write(`${redactor.redact(`fatal: ${error instanceof Error ? error.stack : String(error)}`)}\n`)
+  tell('fatal', error)
   process.exit(1)
 })
+// A promise that nobody waited for has broken no state; a peer that can provoke one must not end the node.
+process.on('unhandledRejection', (reason) => tell('unhandled', reason))
 // Whoever reads may leave early, as in `stoa start | head`: that ends neither a node nor a purchase.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 

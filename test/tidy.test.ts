@@ -38,7 +38,6 @@ const homes: Record<string, readonly string[]> = {
   stopword: ['agents'],
   yaml: ['config'],
   commander: ['cli'],
-  '@clack': ['cli'],
   pino: ['cli'],
   zod: ['lib', 'schema', 'config', 'store', 'chain', 'p2p', 'payments', 'agents', 'protocols', 'market', 'http', 'cli'],
 }
