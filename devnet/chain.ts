@@ -21,8 +21,8 @@ export const NETWORK = `eip155:${CHAIN_ID}` as const
 
 /** anvil's first account, whose key it holds: pays for mints and for what tests submit. */
 const BANK = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266'
-const RECEIPT_TIMEOUT_MS = 10_000
-const RPC_TIMEOUT_MS = 10_000
+const RECEIPT_TIMEOUT_MS = 60_000
+const RPC_TIMEOUT_MS = 60_000
 const GAS_GRANT = parseEther('1')
 
 export const usdcAbi = parseAbi([
