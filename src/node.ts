@@ -11,6 +11,7 @@ import { type Clock, isoTime, systemClock } from './lib/clock.ts'
 import { CodedError } from './lib/errors.ts'
 import { ServiceStack, together } from './lib/lifecycle.ts'
 import { type Logger, silentLogger } from './lib/logger.ts'
+import { patientFetch } from './lib/patient-fetch.ts'
 import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
 import { createCatalog } from './market/catalog.ts'
@@ -88,7 +89,7 @@ const HOUR_MS = 60 * 60 * 1000
  * @throws CodedError that says what is wrong with the data directory, its keys, its database or a setting
  */
 export async function createNode(config: Config, secrets: Secrets, ports: Partial<Ports> = {}): Promise<StoaNode> {
-  const { clock = systemClock, logger = silentLogger, fetch: fetchUrl = fetch } = ports
+  const { clock = systemClock, logger = silentLogger, fetch: fetchUrl = patientFetch } = ports
   const random = ports.randomBytes ?? randomBytes
   const { notes } = await openDataDir(config.dataDir)
   for (const note of notes) logger.warn({}, note)

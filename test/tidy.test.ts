@@ -29,7 +29,7 @@ const homes: Record<string, readonly string[]> = {
   'datastore-core': ['store', 'p2p'],
   'interface-datastore': ['store', 'p2p'],
   viem: ['payments', 'chain'],
-  undici: ['payments', 'http', 'agents'],
+  undici: ['lib', 'payments'],
   '@noble': ['payments', 'chain'],
   secp256k1: ['payments'],
   fastify: ['http'],

@@ -3,6 +3,7 @@ import type { Secrets } from '../config/secrets.ts'
 import type { ApiClient } from '../http/client.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import { patientFetch } from '../lib/patient-fetch.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { Listing } from '../schema/listing.ts'
@@ -41,7 +42,6 @@ export const systemParts: Parts = {
   createNode: async (config, secrets, ports) => (await import('../node.ts')).createNode(config, secrets, ports),
   connect: async (url, token) => {
     const { createApiClient } = await import('../http/client.ts')
-    const { createPatientFetch } = await import('../http/patient-fetch.ts')
-    return createApiClient({ baseUrl: url, token }, { fetch: await createPatientFetch() })
+    return createApiClient({ baseUrl: url, token }, { fetch: patientFetch })
   },
 }

@@ -247,6 +247,17 @@ test('an agent of the same name is replaced where it stands, and only what diffe
   ])
 })
 
+test('a value that did not change keeps its spelling', () => {
+  const document = parseAgentsDocument(FILE, PATH)
+  document.put(agent({ name: 'one', description: 'other', price: 0.1, tags: ['x', 'y'] }))
+  document.put(agent({ name: 'two', description: '2', price: 0.000001 }))
+  expect(document.text()).toBe(
+    FILE.replace('|\n      text\n      over lines', 'other')
+      .replace('[x, y]', '[ x, y ]')
+      .replace('# the end', '\n# the end'),
+  )
+})
+
 test('removing an agent leaves the others and their comments', () => {
   const document = parseAgentsDocument(FILE, PATH)
   expect(document.remove('nobody')).toBe(false)

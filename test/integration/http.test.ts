@@ -5,8 +5,8 @@ import { text } from 'node:stream/consumers'
 import { afterEach, expect, test, vi } from 'vitest'
 import { type Api, type ApiDeps, type ApiOptions, createApi } from '../../src/http/app.ts'
 import { createApiClient } from '../../src/http/client.ts'
-import { createPatientFetch } from '../../src/http/patient-fetch.ts'
 import type { ExecuteRequest } from '../../src/http/routes/execute.ts'
+import { patientFetch } from '../../src/lib/patient-fetch.ts'
 import type { ExecutionResult } from '../../src/schema/api.ts'
 import { fakeDeps, localId, loopbackOptions, remoteId, resultFixture } from '../support/fake-api.ts'
 import { until } from '../support/until.ts'
@@ -331,7 +331,7 @@ test('stopping does not wait for work that ignores its signal', async () => {
 
 test('the client reaches the node through a fetch that waits as long as an agent may run', async () => {
   const api = await start()
-  const client = createApiClient({ baseUrl: api.url }, { fetch: await createPatientFetch() })
+  const client = createApiClient({ baseUrl: api.url }, { fetch: patientFetch })
   expect(await client.execute({ agentId: remoteId, input: 'go' })).toMatchObject({ output: 'go' })
   await api.stop()
   await expect(client.health()).rejects.toMatchObject({

@@ -96,6 +96,13 @@ test('a repeated sentence is told once', async () => {
   expect(summary).toBe('The cat sat on the mat today.')
 })
 
+test('sentences that say nearly the same are not told twice', async () => {
+  const text = `The dam holds the river back and gives power to the valley. The dam holds the river back and gives power to the whole valley.
+The river dam gives power to the valley and holds the river back. Fishermen fear that the salmon will not pass the dam.`
+  const summary = await summarize(text, signal)
+  expect(summary).toContain('salmon')
+})
+
 test('abbreviations end no sentence', async () => {
   const text = 'Dr. Smith met Mr. Jones at No. 5 Main St. on Monday.'
   expect(await summarize(text, signal)).toBe(text)
