@@ -103,7 +103,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
   async function assemble(): Promise<StoaNode> {
     // Who this node is.
-    const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'))
+    const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
     const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
     const wallet = createWallet(key)
     const asset = assetOf(config.network)!

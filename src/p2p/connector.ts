@@ -66,7 +66,8 @@ export class Connector {
    */
   async connect({ peerId, addrs }: Destination, signal: AbortSignal): Promise<Connection> {
     if (peerId === this.#deps.libp2p.peerId.toString()) throw unreachable(peerId, 'it is this node itself')
-    const known = addressesOf(peerId, [...addrs, ...(await this.#remembered(peerId))])
+    const all = addressesOf(peerId, [...addrs, ...(await this.#remembered(peerId))])
+    const known = all.slice(0, ADDRESSES_DIALLED_MAX)
     try {
       return await this.#dial(peerId, known, signal)
     } catch (error) {
@@ -74,7 +75,7 @@ export class Connector {
       const tried = new Set(known.map(String))
       const found = (await this.#lookUp(peerId, signal)).filter((address) => !tried.has(address.toString()))
       if (found.length === 0) throw unreachable(peerId, reasonOf(error), error)
-      return await this.#dial(peerId, found, signal)
+      return await this.#dial(peerId, found.slice(0, ADDRESSES_DIALLED_MAX), signal)
     }
   }
 
@@ -95,7 +96,7 @@ export class Connector {
       peerId,
       (shared) =>
         dialFirst(
-          addresses.slice(0, ADDRESSES_DIALLED_MAX),
+          addresses,
           (address, attempt) => transportManager.dial(address, { signal: attempt }),
           this.#timing,
           shared,

@@ -1,7 +1,5 @@
 import { setMaxListeners } from 'node:events'
 import type { Stream } from '@libp2p/interface'
-import { isPrivate } from '@libp2p/utils'
-import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
@@ -15,7 +13,8 @@ import { type HeartbeatOptions, renewAddresses, runHeartbeat } from './heartbeat
 import type { Identity } from './identity.ts'
 import { checkListening, type ListenFailure } from './listening.ts'
 import { createModules, type Node } from './modules.ts'
-import { announceable, bestFirst, type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
+import { type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
+import { OwnAddresses } from './own-addresses.ts'
 import { PeerBook, type PeerView } from './peer-book.ts'
 
 export type { Verdict } from './gossip.ts'
@@ -107,13 +106,15 @@ export async function createHost(options: HostOptions, deps: HostDeps): Promise<
     connected,
     dial: ({ peerId, addresses }, signal) => connector.connect({ peerId, addrs: addresses }, signal),
   })
-  const parts = { libp2p, listenFailures, gossip, book, connector, discovery, bootstrap, timing }
+  const addresses = new OwnAddresses({ libp2p, logger: deps.logger })
+  const parts = { libp2p, listenFailures, addresses, gossip, book, connector, discovery, bootstrap, timing }
   return new Libp2pHost({ port: options.port, announced: announce.length > 0 }, deps, parts)
 }
 
 type Parts = {
   libp2p: Node
   listenFailures: ListenFailure[]
+  addresses: OwnAddresses
   gossip: Gossip
   book: PeerBook
   connector: Connector
@@ -130,8 +131,6 @@ class Libp2pHost implements Host {
   readonly #logger: Logger
   readonly #parts: Parts
   readonly #closing = new AbortController()
-  readonly #onAddresses = new Set<() => void>()
-  #lastAddresses = ''
   #background: Promise<unknown> = Promise.resolve()
 
   constructor(options: { port: number; announced: boolean }, { identity, logger }: HostDeps, parts: Parts) {
@@ -141,22 +140,21 @@ class Libp2pHost implements Host {
     this.#logger = logger
     this.#parts = parts
     setMaxListeners(0, this.#closing.signal)
-    parts.libp2p.addEventListener('self:peer:update', () => this.#checkAddresses())
   }
 
   async start(): Promise<void> {
-    const { libp2p, listenFailures: failures, gossip } = this.#parts
+    const { libp2p, listenFailures: failures, gossip, addresses } = this.#parts
     await libp2p.start()
     try {
       const listening = libp2p.services.inside.transportManager.getAddrs()
       checkListening({ port: this.#options.port, listening, failures }, { logger: this.#logger })
-      this.#warnOfUnannounced(listening)
+      if (!this.#options.announced) this.#parts.addresses.warnOfUnannounced(listening)
     } catch (error) {
       await libp2p.stop()
       throw error
     }
     gossip.start()
-    this.#lastAddresses = this.addresses().join()
+    addresses.check()
     this.#background = this.#runBackground(this.#closing.signal)
   }
 
@@ -171,7 +169,7 @@ class Libp2pHost implements Host {
   }
 
   addresses(): string[] {
-    return bestFirst(this.#parts.libp2p.getMultiaddrs()).map(String)
+    return this.#parts.addresses.list()
   }
 
   peers(): PeerView[] {
@@ -221,19 +219,18 @@ class Libp2pHost implements Host {
   }
 
   onAddressesChange(listener: () => void): () => void {
-    this.#onAddresses.add(listener)
-    return () => this.#onAddresses.delete(listener)
+    return this.#parts.addresses.onChange(listener)
   }
 
   async #runBackground(signal: AbortSignal): Promise<void> {
-    const { libp2p, book, discovery, bootstrap, timing } = this.#parts
+    const { libp2p, addresses, book, discovery, bootstrap, timing } = this.#parts
     const logger = this.#logger
     const connected = (peerId: string) => book.connected(peerId)
     const heartbeatDeps = {
       libp2p,
       logger,
       noteLatency: book.noteLatency.bind(book),
-      beat: () => this.#checkAddresses(),
+      beat: () => addresses.check(),
     }
     const ended = await Promise.allSettled([
       ...bootstrap.map((peer) => keepConnected(peer, timing.retry, { libp2p, logger, connected }, signal)),
@@ -243,28 +240,6 @@ class Libp2pHost implements Host {
     for (const { reason } of ended.filter((one) => one.status === 'rejected')) {
       logger.error({ reason: reasonOf(reason) }, 'a part of the peer-to-peer host has ended early')
     }
-  }
-
-  /** libp2p does not notice when the machine changes networks; peers and listings must. */
-  #checkAddresses(): void {
-    const { libp2p } = this.#parts
-    if (libp2p.status !== 'started') return
-    const multiaddrs = libp2p.getMultiaddrs()
-    const addresses = bestFirst(multiaddrs).join()
-    if (addresses === this.#lastAddresses) return
-    this.#lastAddresses = addresses
-    libp2p.peerStore.patch(libp2p.peerId, { multiaddrs }).catch((error: unknown) => {
-      this.#logger.warn({ reason: reasonOf(error) }, 'peers could not be told of the new addresses')
-    })
-    for (const listener of this.#onAddresses) listener()
-  }
-
-  /** libp2p keeps a public address to itself until somebody has proved that it can be dialled. */
-  #warnOfUnannounced(listening: readonly Multiaddr[]): void {
-    const hidden = announceable(listening).find((address) => !isPrivate(address))
-    if (hidden === undefined || this.#options.announced) return
-    const fix = `if peers can dial it, say so: NODE_ANNOUNCE_ADDR=${hidden}`
-    this.#logger.warn({ address: hidden.toString() }, `this public address is not announced to others; ${fix}`)
   }
 
   async #withinLimit(stopping: Promise<void>): Promise<void> {

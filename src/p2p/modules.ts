@@ -13,6 +13,7 @@ import type { Datastore } from 'interface-datastore'
 import { createLibp2p, type Libp2p, type Libp2pInit } from 'libp2p'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { batchingWrites } from './batched-writes.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
 import type { Gossip } from './gossip.ts'
 import type { Identity } from './identity.ts'
@@ -102,7 +103,7 @@ export async function createModules(
       announceFilter: announceable,
     },
     transports: quic === undefined ? [noted(tcp())] : [noted(tcp()), noted(quic())],
-    connectionEncrypters: [noise()],
+    connectionEncrypters: [batchingWrites(noise())],
     // A busy buyer opens many streams before this end has finished connecting; over 10, libp2p drops the connection.
     streamMuxers: [yamux({ maxEarlyStreams: 256 })],
     // A failed listener must not stop the node by itself: `checkListening` judges.

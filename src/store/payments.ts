@@ -53,9 +53,14 @@ export interface Payments {
   challengeConsumed(challengeNonce: Hex): boolean
   /** Whether this authorization was accepted before, whatever else the payment said (D30). */
   authorizationSeen(network: string, asset: string, from: string, authorizationNonce: string): boolean
-  /** Owed payments whose time has come, the longest overdue first. */
+  /**
+   * Owed payments whose time has come, the longest overdue first. So has that of one which lies further ahead than any
+   * wait: the clock was set back.
+   */
   due(now: UnixMs, limit: number): StoredPayment[]
   nextDueAt(): UnixMs | undefined
+  /** Makes every owed payment due: after a restart nobody works on them. */
+  hasten(now: UnixMs): Promise<void>
   /** Ends what was running when the node died: the work is gone and nobody is charged. */
   voidRunning(error: string, now: UnixMs): Promise<number>
   /** How many are owed, and how many never will be paid. */
@@ -78,6 +83,9 @@ type Row = {
   error: string | null
   updated_at: number
 }
+
+/** No owed payment waits for its next attempt as long as this. */
+const WAIT_MAX_MS = 10 * 60 * 1000
 
 const INSERT = `
   INSERT OR IGNORE INTO payments
@@ -155,14 +163,22 @@ export function createPayments(database: Database): Payments {
       database.prepare('SELECT 1 FROM payments WHERE replay_key = ?').get(replayKey(...key)) !== undefined,
     due: (now, limit) =>
       rows(
-        `SELECT * FROM payments WHERE state = 'owed' AND next_attempt_at <= ? ORDER BY next_attempt_at LIMIT ?`,
+        `SELECT * FROM payments WHERE state = 'owed' AND (next_attempt_at <= ? OR next_attempt_at > ?)
+           ORDER BY next_attempt_at LIMIT ?`,
         now,
+        now + WAIT_MAX_MS,
         limit,
       ),
     nextDueAt() {
       const row = database.prepare(`SELECT min(next_attempt_at) AS at FROM payments WHERE state = 'owed'`).get()
       return (row as { at: number | null }).at ?? undefined
     },
+    hasten: (now) =>
+      database.write(() => {
+        database
+          .prepare(`UPDATE payments SET next_attempt_at = ? WHERE state = 'owed' AND next_attempt_at > ?`)
+          .run(now, now)
+      }),
     voidRunning: (error, now) =>
       database.write(() =>
         Number(

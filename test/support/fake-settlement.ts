@@ -1,0 +1,84 @@
+import type { AuthorizationUse, Transfer } from '../../src/chain/chain.ts'
+import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
+import type { Facilitator, SettleOutcome } from '../../src/payments/facilitator.ts'
+import type { SignedAuthorization } from '../../src/schema/payment.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
+import { randomHex } from './payments.ts'
+
+/** What happens to one call of `settle`: whether the money moves, and what is answered whether it did or not. */
+export type Settling = { moves: boolean; answer: SettleOutcome | 'the transaction' | 'hang' }
+
+export const unclear: Settling = { moves: false, answer: { kind: 'unclear', reason: 'no answer' } }
+const asItShould: Settling = { moves: true, answer: 'the transaction' }
+
+/**
+ * A facilitator and the chain behind it, in memory: the ports of settlement.
+ *
+ * The chain knows what truly happened; the facilitator answers as it is told.
+ */
+export class FakeSettlement {
+  /** What the next calls of `settle` meet, first in first out; afterwards `usual`. */
+  readonly plan: Settling[] = []
+  usual: Settling = asItShould
+  /** Nonces in the order in which they were sent to be settled. */
+  readonly attempts: Hex[] = []
+  /** While true the RPC does not answer. */
+  chainIsDown = false
+  readonly #uses = new Map<string, AuthorizationUse>()
+
+  readonly facilitator: Facilitator = {
+    settle: async ({ authorization }, _requirements, signal) => {
+      this.attempts.push(authorization.nonce as Hex)
+      const { moves, answer } = this.plan.shift() ?? this.usual
+      const txHash = moves ? this.pay(authorization) : randomHex()
+      if (answer === 'hang') return await hung(signal)
+      return answer === 'the transaction' ? { kind: 'settled', txHash } : answer
+    },
+    supports: async () => true,
+    close: async () => {},
+  }
+
+  readonly chain: PaymentChain = {
+    authorizationUse: async (_asset, from, nonce) => {
+      if (this.chainIsDown) throw new Error('the RPC is down')
+      return this.#uses.get(keyOf(from, nonce)) ?? { state: 'unused' }
+    },
+    transferOf: async (txHash) => {
+      if (this.chainIsDown) throw new Error('the RPC is down')
+      for (const use of this.#uses.values()) {
+        if (use.state === 'used' && use.txHash === txHash) return (use as { transfer: Transfer }).transfer
+      }
+      return undefined
+    },
+  }
+
+  /** Moves the money on chain, once. @returns the transaction that did */
+  pay({ from, to, value, nonce }: SignedAuthorization['authorization']): Hex {
+    const use = this.useOf(from, nonce)
+    if (use.state === 'used' && use.txHash !== undefined) return use.txHash
+    const txHash = randomHex()
+    if (use.state === 'unused') this.setUse(from, nonce, { state: 'used', txHash, transfer: { to, value } })
+    return txHash
+  }
+
+  useOf(from: string, nonce: string): AuthorizationUse {
+    return this.#uses.get(keyOf(from, nonce)) ?? { state: 'unused' }
+  }
+
+  setUse(from: string, nonce: string, use: AuthorizationUse): void {
+    this.#uses.set(keyOf(from, nonce), use)
+  }
+}
+
+function keyOf(from: string, nonce: string): string {
+  return `${from}|${nonce}`.toLowerCase()
+}
+
+/** As an HTTP call ends that nobody answers. */
+function hung(signal: AbortSignal): Promise<SettleOutcome> {
+  return new Promise((resolve) => {
+    const end = () => resolve({ kind: 'unclear', reason: `no answer from the facilitator: ${signal.reason}` })
+    if (signal.aborted) end()
+    else signal.addEventListener('abort', end, { once: true })
+  })
+}
