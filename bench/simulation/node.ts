@@ -1,0 +1,85 @@
+import type { LiarKind } from './liars.ts'
+import type { SimulatedReplica } from './replica.ts'
+import type { Universe } from './universe.ts'
+
+/** What a node has done and borne. */
+export type Work = {
+  sessions: number
+  /** Of reconciliation, both ways. */
+  reconcileBytes: number
+  reconcileMs: number
+  /** Sums of ranges that were computed. */
+  sums: number
+  /** Envelopes taken in reconciliation and from gossip. */
+  handedOver: number
+  gossiped: number
+  /** Signatures checked, and those of them that were false. */
+  verified: number
+  forged: number
+  /** What of the bytes and time above went to liars. */
+  liarBytes: number
+  liarMs: number
+}
+
+export type SimulatedNode = {
+  index: number
+  liar: LiarKind | undefined
+  replica: SimulatedReplica
+  online: boolean
+  /** The part of the network it is in. */
+  group: number
+  /** The round in which it comes back. */
+  backIn: number
+  /** Peers that are not asked for some rounds, as in catch-up.ts. */
+  leftOut: Map<number, { rounds: number; until: number }>
+  work: Work
+}
+
+export type Taken = 'news' | 'unwanted' | 'hostile'
+
+const ROUNDS_LEFT_OUT_MAX = 64
+
+export function emptyWork(): Work {
+  return {
+    sessions: 0,
+    reconcileBytes: 0,
+    reconcileMs: 0,
+    sums: 0,
+    handedOver: 0,
+    gossiped: 0,
+    verified: 0,
+    forged: 0,
+    liarBytes: 0,
+    liarMs: 0,
+  }
+}
+
+/** What an honest node does with an envelope from anywhere, in the order of signed-listing.ts: the signature last. */
+export function take({ replica, work }: SimulatedNode, element: number, universe: Universe): Taken {
+  const kind = universe.kindOf(element)
+  if (kind === 'future') return 'unwanted'
+  const judged = replica.judge(element)
+  if (judged !== 'added' && judged !== 'replaced') return 'unwanted'
+  work.verified++
+  if (kind === 'forged') {
+    work.forged++
+    return 'hostile'
+  }
+  replica.merge(element)
+  return 'news'
+}
+
+/** As in catch-up.ts: who brings nothing new is left out for 1, 2, 4 … rounds, a hostile peer for the most of them. */
+export function leaveOut(node: SimulatedNode, peer: number, outcome: 'fine' | 'idle' | 'hostile', round: number): void {
+  if (outcome === 'fine') {
+    node.leftOut.delete(peer)
+    return
+  }
+  const before = node.leftOut.get(peer)?.rounds ?? 1
+  const rounds = outcome === 'hostile' ? ROUNDS_LEFT_OUT_MAX : Math.min(2 * before, ROUNDS_LEFT_OUT_MAX)
+  node.leftOut.set(peer, { rounds, until: round + rounds })
+}
+
+export function isLeftOut(node: SimulatedNode, peer: number, round: number): boolean {
+  return (node.leftOut.get(peer)?.until ?? 0) > round
+}

@@ -1,0 +1,140 @@
+import type { ElementKey } from '../../src/market/reconcile/element-key.ts'
+import type { RangeView } from '../../src/market/reconcile/range-index.ts'
+import { ReconcileError } from '../../src/market/reconcile/reconcile-error.ts'
+import { Reconciliation } from '../../src/market/reconcile/reconciliation.ts'
+import { SALT_BYTES } from '../../src/market/reconcile/session-hash.ts'
+import { answerFalsely, openFalsely, speaksTrue } from './liars.ts'
+import { isLeftOut, leaveOut, type SimulatedNode, take, type Work } from './node.ts'
+import type { Random } from './random.ts'
+import type { Universe } from './universe.ts'
+
+export type SessionDeps = {
+  universe: Universe
+  random: Random
+  round: number
+  /** How many messages of a hundred are lost, and the connection with them. */
+  lossShare: number
+}
+
+/** One side's part in a session. */
+type Speaker = {
+  node: SimulatedNode
+  have: ElementKey[]
+  open(salt: Uint8Array): Uint8Array
+  /** The reply; undefined at the end. */
+  receive(message: Uint8Array): Uint8Array | undefined
+}
+
+type Outcome = 'fine' | 'idle' | 'hostile'
+
+/**
+ * Two nodes reconcile, then each hands over what the other lacks: the server first, so that the client need not send
+ * what has been replaced meanwhile.
+ */
+export function runSession(client: SimulatedNode, server: SimulatedNode, deps: SessionDeps): void {
+  // A server does not speak with whom it has found hostile.
+  if (server.liar === undefined && (server.leftOut.get(client.index)?.rounds ?? 0) >= 64) {
+    if (isLeftOut(server, client.index, deps.round)) return
+  }
+  const speakers: [Speaker, Speaker] = [speakerOf(client, deps), speakerOf(server, deps)]
+  for (const { node } of speakers) node.work.sessions++
+  const before = speakers.map(({ node }) => ({ ...node.work }))
+  const talked = talk(speakers, deps)
+  const outcomes: [Outcome, Outcome] = [talked, talked]
+  if (talked === 'fine') {
+    outcomes[0] = handOver(speakers[1], client, deps)
+    if (outcomes[0] !== 'hostile') outcomes[1] = handOver(speakers[0], server, deps)
+  }
+  for (const [side, { node }] of speakers.entries()) {
+    const peer = speakers[1 - side]!.node
+    if (node.liar !== undefined) continue
+    // Only who asked keeps count of who brings nothing; both remember who is hostile.
+    if (side === 0 || outcomes[side] === 'hostile') leaveOut(node, peer.index, outcomes[side]!, deps.round)
+    if (peer.liar === undefined) continue
+    node.work.liarBytes += node.work.reconcileBytes - before[side]!.reconcileBytes
+    node.work.liarMs += node.work.reconcileMs - before[side]!.reconcileMs
+  }
+}
+
+function talk(speakers: [Speaker, Speaker], { random, lossShare }: SessionDeps): Outcome {
+  try {
+    let message = speakers[0].open(random.bytes(SALT_BYTES))
+    for (let turn = 1; ; turn = 1 - turn) {
+      for (const { node } of speakers) node.work.reconcileBytes += message.length
+      if (random.chance(lossShare)) return 'idle'
+      const reply = speakers[turn]!.receive(message)
+      if (reply === undefined) return 'fine'
+      message = reply
+    }
+  } catch (error) {
+    if (!(error instanceof ReconcileError)) throw error
+    return error.code === 'RECONCILE_INVALID' ? 'hostile' : 'idle'
+  }
+}
+
+function handOver(from: Speaker, to: SimulatedNode, { universe }: SessionDeps): Outcome {
+  // These keep up with the market, so that their lies are what stands out; the other liars learn nothing.
+  if (to.liar !== undefined && to.liar !== 'forger' && to.liar !== 'futurist') return 'fine'
+  let news = 0
+  for (const key of from.have) {
+    const element = universe.placeOf(key)
+    if (!from.node.replica.holds(element)) continue
+    to.work.handedOver++
+    const taken = take(to, element, universe)
+    if (taken === 'hostile' && to.liar === undefined) return 'hostile'
+    if (taken === 'news') news++
+  }
+  return news > 0 || from.have.length === 0 ? 'fine' : 'idle'
+}
+
+function speakerOf(node: SimulatedNode, { random }: SessionDeps): Speaker {
+  const { liar } = node
+  if (liar !== undefined && !speaksTrue(liar)) {
+    let isFirst = true
+    return {
+      node,
+      have: [],
+      open: () => openFalsely(liar, random),
+      receive(message) {
+        const reply = answerFalsely(liar, message, isFirst, random)
+        isFirst = false
+        return reply
+      },
+    }
+  }
+  const reconciliation = new Reconciliation(counting(node.replica.view(), node.work))
+  const speaker: Speaker = {
+    node,
+    have: [],
+    open: (salt) => timed(node.work, () => reconciliation.open({ salt })),
+    receive: (message) =>
+      timed(node.work, () => {
+        const { have, reply } = reconciliation.receive(message)
+        for (const key of have) speaker.have.push(key)
+        return reply
+      }),
+  }
+  return speaker
+}
+
+function counting(view: RangeView, work: Work): RangeView {
+  return {
+    size: view.size,
+    rankOf: (bound) => view.rankOf(bound),
+    keyAt: (rank) => view.keyAt(rank),
+    keys: (from, to) => view.keys(from, to),
+    sum(from, to) {
+      work.sums++
+      return view.sum(from, to)
+    },
+  }
+}
+
+function timed<T>(work: Work, run: () => T): T {
+  const from = performance.now()
+  try {
+    return run()
+  } finally {
+    work.reconcileMs += performance.now() - from
+  }
+}

@@ -1,0 +1,154 @@
+import type { Asked } from './asked-ranges.ts'
+import { type Bound, boundBetween, type ElementKey, KEY_BYTES, START } from './element-key.ts'
+import type { RangeView } from './range-index.ts'
+import { BOUND_BYTES_MAX, type Range, sizeOfAll } from './range-message.ts'
+import { type SessionHash, SHORT_ID_BYTES, type ShortId } from './session-hash.ts'
+
+/** Our elements, and how they are named in this session. */
+export type Side = { view: RangeView; hash: SessionHash }
+
+export type Question =
+  | { kind: 'fingerprint'; fingerprint: Uint8Array }
+  | { kind: 'list'; ids: readonly ShortId[] }
+  /** A list that was answered but for this older part. */
+  | { kind: 'rest'; ids: ReadonlySet<ShortId> }
+/** A range we owe an answer for. */
+export type Due = { from: Bound; until: Bound; question: Question }
+
+/** Elements of ours that the peer lacks, and of the peer's that we lack. */
+export type Found = { have: ElementKey[]; need: ShortId[] }
+/** Ranges, one after the other, with what they ask. */
+export type Said = { ranges: Range[]; asked: Asked[] }
+/** What is said of a due range, from `from` on: where that is not its beginning, `rest` is due still. */
+export type Answer = Said & Found & { from: Bound; rest?: Due }
+
+/** Into how many parts a range that differs is split. */
+const PARTS = 16
+/** Elements in a part, where there are few. */
+const PART_MIN = 16
+/** A range of so many elements is listed and not split. */
+const LIST_MAX = 32
+/** Elements looked through at once. */
+const BLOCK = 1024
+
+/** The first question: about all elements, in parts that are finer towards the newest, where most differences are. */
+export function ask(side: Side, from: Bound, until: Bound): Said {
+  const [first, last] = ranksOf(side, from, until)
+  if (last - first <= LIST_MAX) return list(side, from, until)
+  const cuts = evenCuts(first, last)
+  for (let newest = (last - cuts.at(-1)!) >> 2; newest >= PART_MIN; newest >>= 2) cuts.push(last - newest)
+  return split(side, from, until, cuts)
+}
+
+/** The answer, or as much of it as fits into so many bytes; undefined where nothing does. */
+export function answerTo(side: Side, due: Due, bytesMax: number): Answer | undefined {
+  const { from, until, question } = due
+  if (question.kind !== 'fingerprint') return tell(side, due, bytesMax)
+  const [first, last] = ranksOf(side, from, until)
+  const nothing = { from, have: [], need: [] }
+  if (Buffer.compare(fingerprintOf(side, first, last), question.fingerprint) === 0) {
+    return { ...nothing, ranges: [{ mode: 'equal', until }], asked: [] }
+  }
+  const isShort = last - first <= LIST_MAX
+  return { ...nothing, ...(isShort ? list(side, from, until) : split(side, from, until, evenCuts(first, last))) }
+}
+
+/** Asks about the parts between these ranks. */
+function split(side: Side, from: Bound, until: Bound, cuts: readonly number[]): Said {
+  const { view } = side
+  const ranks = [...cuts, view.rankOf(until)]
+  const said: Said = { ranges: [], asked: [] }
+  let [start, first] = [from, view.rankOf(from)]
+  for (const [part, last] of ranks.entries()) {
+    const end = part === cuts.length ? until : boundBetween(view.keyAt(last - 1), view.keyAt(last))
+    said.ranges.push({ mode: 'fingerprint', until: end, fingerprint: fingerprintOf(side, first, last) })
+    said.asked.push({ from: start, until: end, listed: undefined })
+    start = end
+    first = last
+  }
+  return said
+}
+
+/** Asks by naming all elements. */
+function list(side: Side, from: Bound, until: Bound): Said {
+  const [first, last] = ranksOf(side, from, until)
+  const named = [...namesOf(side, first, last)].sort(byId)
+  const ids = named.map(({ id }) => id)
+  return { ranges: [{ mode: 'list', until, ids }], asked: [{ from, until, listed: named.map(({ key }) => key) }] }
+}
+
+/** Answers a list: what of it we lack, and what we have besides or, from the newest on, as much of that as fits. */
+function tell(side: Side, { from, until, question }: Due, bytesMax: number): Answer | undefined {
+  if (question.kind === 'fingerprint') return undefined
+  const ids = question.kind === 'list' ? new Set(question.ids) : question.ids
+  const [first, last] = ranksOf(side, from, until)
+  const listed = question.kind === 'list' ? question.ids : []
+  const lacked = lackedOf(side, first, last, listed)
+  const lacks = bitmapOf(listed, lacked)
+  const need = listed.filter((id) => lacked.has(id))
+
+  const head = sizeOfAll([{ mode: 'answer', until, lacks, ids: [] }], START) + BOUND_BYTES_MAX
+  const idsMax = Math.floor((bytesMax - head) / SHORT_ID_BYTES)
+  if (idsMax < 1) return undefined
+  const told: Named[] = []
+  for (let end = last; end > first; end -= BLOCK) {
+    for (const named of namesOf(side, Math.max(end - BLOCK, first), end).reverse()) {
+      if (ids.has(named.id)) continue
+      if (told.length < idsMax) {
+        told.push(named)
+        continue
+      }
+      const cut = boundBetween(named.key, told.at(-1)!.key)
+      const rest: Due = { from, until: cut, question: { kind: 'rest', ids } }
+      return { ...answerOf(until, lacks, told), from: cut, need, rest }
+    }
+  }
+  return { ...answerOf(until, lacks, told), from, need }
+}
+
+function answerOf(until: Bound, lacks: Uint8Array, told: readonly Named[]): Omit<Answer, 'from' | 'need'> {
+  const ids = told.map(({ id }) => id).sort((a, b) => a - b)
+  return { ranges: [{ mode: 'answer', until, lacks, ids }], asked: [], have: told.map(({ key }) => key) }
+}
+
+/** Which of the ids are none of ours. */
+function lackedOf(side: Side, first: number, last: number, ids: readonly ShortId[]): Set<ShortId> {
+  const lacked = new Set(ids)
+  for (let start = first; start < last && lacked.size > 0; start += BLOCK) {
+    for (const { id } of namesOf(side, start, Math.min(start + BLOCK, last))) lacked.delete(id)
+  }
+  return lacked
+}
+
+/** A bit for each id, the least first, without the bytes at the end that are 0. */
+function bitmapOf(ids: readonly ShortId[], set: ReadonlySet<ShortId>): Uint8Array {
+  const last = ids.findLastIndex((id) => set.has(id))
+  const bitmap = new Uint8Array((last >> 3) + 1)
+  for (const [index, id] of ids.entries()) if (set.has(id)) bitmap[index >> 3]! |= 1 << (index & 7)
+  return bitmap
+}
+
+type Named = { id: ShortId; key: ElementKey }
+
+function namesOf({ view, hash }: Side, first: number, last: number): Named[] {
+  const keys = view.keys(first, last)
+  const keyOf = (index: number) => keys.subarray(index * KEY_BYTES, (index + 1) * KEY_BYTES)
+  return hash.shortIds(keys).map((id, index) => ({ id, key: keyOf(index) }))
+}
+
+function byId(a: Named, b: Named): number {
+  return a.id - b.id
+}
+
+function fingerprintOf({ view, hash }: Side, first: number, last: number): Uint8Array {
+  return hash.fingerprint(view.sum(first, last), last - first)
+}
+
+function ranksOf({ view }: Side, from: Bound, until: Bound): [first: number, last: number] {
+  return [view.rankOf(from), view.rankOf(until)]
+}
+
+function evenCuts(first: number, last: number): number[] {
+  const parts = Math.min(PARTS, Math.ceil((last - first) / PART_MIN))
+  return Array.from({ length: parts - 1 }, (_, part) => first + Math.floor(((last - first) * (part + 1)) / parts))
+}

@@ -1,0 +1,89 @@
+import { type Bound, type ElementKey, KEY_BYTES } from './element-key.ts'
+import { type ElementSum, emptySum } from './element-sum.ts'
+import {
+  addRange,
+  copyKeys,
+  emptyTree,
+  hasKey,
+  keyAt,
+  rankOf,
+  type TreeNode,
+  treeOf,
+  withKey,
+  withoutKey,
+} from './range-tree.ts'
+
+/** An ordered set of elements that does not change while it is looked at. */
+export type RangeView = {
+  readonly size: number
+  /** How many elements stand before the bound. */
+  rankOf(bound: Bound): number
+  /** The key of that rank, as a view. */
+  keyAt(rank: number): ElementKey
+  /** The keys of the ranks `from` to `to`, packed. */
+  keys(from: number, to: number): Uint8Array
+  /** The sum of the elements of the ranks `from` to `to`. */
+  sum(from: number, to: number): ElementSum
+}
+
+/**
+ * The elements of a replica, in order, with the sum of any range of them: O(log n) each to add, delete and ask.
+ *
+ * About 30 bytes an element. Who fills it bounds it: it holds one element for each listing of the set.
+ */
+export class RangeIndex {
+  #root: TreeNode = emptyTree
+
+  constructor(keys: Iterable<ElementKey> = []) {
+    const sorted = [...keys].sort(Buffer.compare)
+    const distinct = sorted.filter((key, index) => index === 0 || Buffer.compare(key, sorted[index - 1]!) !== 0)
+    const packed = new Uint8Array(distinct.length * KEY_BYTES)
+    for (const [index, key] of distinct.entries()) packed.set(key, index * KEY_BYTES)
+    this.#root = treeOf(packed)
+  }
+
+  get size(): number {
+    return this.#root.count
+  }
+
+  has(key: ElementKey): boolean {
+    return hasKey(this.#root, key)
+  }
+
+  /** False where it is there already. */
+  add(key: ElementKey): boolean {
+    if (this.has(key)) return false
+    this.#root = withKey(this.#root, key)
+    return true
+  }
+
+  /** False where it is not there. */
+  delete(key: ElementKey): boolean {
+    if (!this.has(key)) return false
+    this.#root = withoutKey(this.#root, key)
+    return true
+  }
+
+  /** The set as it is now, whatever becomes of the index. Costs nothing but the nodes that have changed since. */
+  snapshot(): RangeView {
+    return viewOf(this.#root)
+  }
+}
+
+function viewOf(root: TreeNode): RangeView {
+  return {
+    size: root.count,
+    rankOf: (bound) => rankOf(root, bound),
+    keyAt: (rank) => keyAt(root, rank),
+    keys(from, to) {
+      const keys = new Uint8Array((to - from) * KEY_BYTES)
+      copyKeys(root, from, to, keys)
+      return keys
+    },
+    sum(from, to) {
+      const sum = emptySum()
+      addRange(root, from, to, sum)
+      return sum
+    },
+  }
+}

@@ -1,0 +1,48 @@
+import { createCipheriv, hash } from 'node:crypto'
+import { KEY_BYTES } from './element-key.ts'
+import { blockOf, type ElementSum, SUM_BYTES } from './element-sum.ts'
+
+export const SALT_BYTES = 16
+export const FINGERPRINT_BYTES = 8
+export const SHORT_ID_BYTES = 6
+
+/** An element's name within one session: a number of 48 bits. */
+export type ShortId = number
+
+/**
+ * What stands for elements and ranges within one session.
+ *
+ * The salt is new in each, so both can be short: nobody can have made listings beforehand whose names agree, chance
+ * makes two of a range agree once in 2^48 / (n·m), and the next session sees the difference. A peer that chooses the
+ * salt to its liking deceives only itself.
+ */
+export type SessionHash = {
+  /** Of a range's sum and count. */
+  fingerprint(sum: ElementSum, count: number): Uint8Array
+  /** Of packed keys, in their order. */
+  shortIds(keys: Uint8Array): ShortId[]
+}
+
+/** @param salt 16 bytes */
+export function createSessionHash(salt: Uint8Array): SessionHash {
+  const cipher = createCipheriv('aes-128-ecb', salt, null).setAutoPadding(false)
+  const text = Buffer.alloc(SALT_BYTES + 4 + SUM_BYTES)
+  text.set(salt)
+  return {
+    /** The first 8 bytes of SHA-256(salt ‖ count, u32be ‖ sum). */
+    fingerprint(sum, count) {
+      text.writeUInt32BE(count, SALT_BYTES)
+      text.set(new Uint8Array(sum.buffer, sum.byteOffset, SUM_BYTES), SALT_BYTES + 4)
+      return hash('sha256', text, 'buffer').subarray(0, FINGERPRINT_BYTES)
+    },
+
+    /** The first 6 bytes, big-endian, of AES-128 under the salt of hash and time, XORed. */
+    shortIds(keys) {
+      const count = keys.length / KEY_BYTES
+      const blocks = new Int32Array(4 * count)
+      for (let element = 0; element < count; element++) blocks.set(blockOf(keys, element * KEY_BYTES), 4 * element)
+      const output = cipher.update(new Uint8Array(blocks.buffer))
+      return Array.from({ length: count }, (_, element) => output.readUIntBE(16 * element, SHORT_ID_BYTES))
+    },
+  }
+}
