@@ -10,7 +10,7 @@
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { DurableLog } from './paid-call/durable-log.ts'
-import { concurrents, goalsOf, reportLines, rowsOf, type Sample } from './paid-call/report.ts'
+import { allLoads, goalsOf, reportLines, rowsOf, type Sample } from './paid-call/report.ts'
 import { TASK } from './paid-call/terms.ts'
 import { startVariants, type Variant } from './paid-call/variants.ts'
 import { median } from './statistics.ts'
@@ -21,8 +21,10 @@ const { values } = parseArgs({
     quick: { type: 'boolean', default: false },
     quic: { type: 'boolean', default: false },
     rounds: { type: 'string' },
-    /** Variants by the beginning of their name, with commas. */
-    only: { type: 'string', default: '' },
+    /** Variants by name, with commas; no goals are judged then. */
+    only: { type: 'string' },
+    /** Numbers of concurrent calls, with commas; no goals are judged then. */
+    loads: { type: 'string' },
     /** A directory for the CPU profiles of all processes. */
     profile: { type: 'string' },
   },
@@ -30,14 +32,15 @@ const { values } = parseArgs({
 const rounds = Number(values.rounds ?? (values.quick ? 1 : 5))
 const durationMs = values.quick ? 300 : 700
 const warmUpMs = values.quick ? 500 : 1500
-const only = values.only.split(',')
+const only = values.only?.split(',')
+const loads = values.loads?.split(',').map(Number) ?? allLoads
 
 const note = (text: string) => process.stderr.write(`${text}\n`)
 const transport = values.quic ? 'quic' : 'tcp'
 
 const started = await startVariants({ transport, profileDir: values.profile })
 try {
-  const variants = started.variants.filter(({ name }) => only.some((start) => name.startsWith(start)))
+  const variants = started.variants.filter(({ name }) => only?.includes(name) ?? true)
   const commitMs = await measureCommit(started.directory)
   for (const { name, measure } of variants) {
     note(`warming up: ${name}`)
@@ -58,12 +61,12 @@ try {
     cpus: availableParallelism(),
     notes: 'no RPC is configured: what the facilitator says stands; request limit and budget are raised',
   }
-  const rows = rowsOf(samples)
-  const goals = only.includes('') ? goalsOf(samples) : []
+  const rows = rowsOf(samples, loads)
+  const goals = only === undefined && values.loads === undefined ? goalsOf(samples) : []
   if (values.json) process.stdout.write(`${JSON.stringify({ setting, rows, goals, samples }, undefined, 2)}\n`)
   else {
     const text = Object.entries(setting).map(([name, value]) => `${name}: ${value}`)
-    process.stdout.write(`${[...text, '', ...reportLines(rows, goals)].join('\n')}\n`)
+    process.stdout.write(`${[...text, '', ...reportLines(rows, goals, loads)].join('\n')}\n`)
   }
 } finally {
   await started.stop()
@@ -72,7 +75,7 @@ try {
 /** Every variant at every load, one after the other, so that a busy minute of the machine meets all of them. */
 async function measureRound(variants: readonly Variant[], round: number): Promise<Sample[]> {
   const samples: Sample[] = []
-  for (const concurrent of concurrents) {
+  for (const concurrent of loads) {
     for (const { name, measure } of variants) {
       samples.push({ ...(await measure({ concurrent, durationMs })), variant: name, concurrent, round })
     }

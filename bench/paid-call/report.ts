@@ -2,23 +2,23 @@ import type { Load } from '../load.ts'
 import { median } from '../statistics.ts'
 import type { Cpu, VariantName } from './variants.ts'
 
-export const concurrents = [1, 16, 64] as const
+export const allLoads: readonly number[] = [1, 16, 64]
 export type Sample = Load & { cpuMicros: Cpu; variant: VariantName; concurrent: number; round: number }
 
 export type Goal = { name: string; value: number; limit: number; atMost: boolean; met: boolean }
 export type Row = { variant: VariantName; p50Ms: number; p99Ms: number; perSecond: number[]; cpuMicros: Cpu }
 
-/** The median over all rounds of each figure. */
-export function rowsOf(samples: readonly Sample[]): Row[] {
+/** The median over all rounds of each figure: latency at the first load, CPU time at the last. */
+export function rowsOf(samples: readonly Sample[], loads: readonly number[]): Row[] {
   return [...new Set(samples.map(({ variant }) => variant))].map((variant) => {
     const of = (concurrent: number, figure: (sample: Sample) => number) =>
       median(samples.filter((one) => one.variant === variant && one.concurrent === concurrent).map(figure))
-    const most = concurrents.at(-1)!
+    const [least, most] = [loads[0]!, loads.at(-1)!]
     return {
       variant,
-      p50Ms: of(1, (one) => one.p50Ms),
-      p99Ms: of(1, (one) => one.p99Ms),
-      perSecond: concurrents.map((concurrent) => of(concurrent, (one) => one.perSecond)),
+      p50Ms: of(least, (one) => one.p50Ms),
+      p99Ms: of(least, (one) => one.p99Ms),
+      perSecond: loads.map((concurrent) => of(concurrent, (one) => one.perSecond)),
       cpuMicros: {
         buyer: of(most, (one) => one.cpuMicros.buyer),
         seller: of(most, (one) => one.cpuMicros.seller),
@@ -52,12 +52,12 @@ export function goalsOf(samples: readonly Sample[]): Goal[] {
   ]
 }
 
-export function reportLines(rows: readonly Row[], goals: readonly Goal[]): string[] {
+export function reportLines(rows: readonly Row[], goals: readonly Goal[], loads: readonly number[]): string[] {
   const head = [
     '',
     'p50 ms',
     'p99 ms',
-    ...concurrents.map((many) => `${many} conc.`),
+    ...loads.map((many) => `${many} conc.`),
     'CPU µs per call: buyer',
     'seller',
     'facilitator',

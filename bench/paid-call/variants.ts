@@ -9,9 +9,9 @@ export const variantNames = [
   'floor A',
   'floor B',
   'HTTP',
-  'ours, new streams',
-  'floor A, new streams',
-  'floor B, new streams',
+  'ours (new streams)',
+  'floor A (new streams)',
+  'floor B (new streams)',
 ] as const
 export type VariantName = (typeof variantNames)[number]
 
@@ -55,9 +55,9 @@ export async function startVariants({ transport, profileDir }: VariantsOptions) 
       variant('floor A', floor, { floor: 'A', reuse: true }),
       variant('floor B', floor, { floor: 'B', reuse: true }),
       variant('HTTP', http, {}),
-      variant('ours, new streams', ours, { reuse: false }),
-      variant('floor A, new streams', floor, { floor: 'A', reuse: false }),
-      variant('floor B, new streams', floor, { floor: 'B', reuse: false }),
+      variant('ours (new streams)', ours, { reuse: false }),
+      variant('floor A (new streams)', floor, { floor: 'A', reuse: false }),
+      variant('floor B (new streams)', floor, { floor: 'B', reuse: false }),
     ]
     return { variants, directory, stop }
   } catch (error) {

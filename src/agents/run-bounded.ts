@@ -29,7 +29,7 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
   const timer = setTimeout(() => stop(timedOut(limits.timeoutMs)), limits.timeoutMs)
   call.signal.addEventListener('abort', onCancel, { once: true })
   try {
-    const running = (async () => runtime.run({ ...call, signal: controller.signal }))()
+    const running = (async () => runtime.run(underSignal(call, controller.signal)))()
     const output = await Promise.race([running, stopped])
     if (ending !== undefined) throw ending
     return checkOutput(output, limits.outputBytesMax)
@@ -39,6 +39,19 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
     clearTimeout(timer)
     clearTimeout(grace)
     call.signal.removeEventListener('abort', onCancel)
+  }
+}
+
+/** The history stays unread until the agent asks for it, which most never do: it may cost a look into the store. */
+function underSignal(call: AgentCall, signal: AbortSignal): AgentCall {
+  const { input, callerId } = call
+  return {
+    input,
+    callerId,
+    get history() {
+      return call.history
+    },
+    signal,
   }
 }
 

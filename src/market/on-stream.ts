@@ -1,34 +1,45 @@
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
-import { MarketError } from './market-error.ts'
+import { MarketError, NodeStopping } from './market-error.ts'
 
 /** A pooled stream that failed: its peer may have ended it before we asked. */
 export class StaleStream extends Error {
   override name = 'StaleStream'
 }
 
-/** Uses a stream to a seller for one exchange. It is kept for the next one unless it failed. */
+/**
+ * Uses a stream to a seller for one exchange, and any further one that it opens. They are kept for the next exchange
+ * unless this one failed.
+ */
 export async function onStream<T>(
   seller: StreamPeer,
   streams: StreamPool,
   signal: AbortSignal,
-  use: (stream: FramedStream) => Promise<T>,
+  use: (stream: FramedStream, reopen: () => Promise<FramedStream>) => Promise<T>,
   options: { fresh?: boolean } = {},
 ): Promise<T> {
   const taken = options.fresh
     ? { stream: await streams.open(seller, signal), reused: false }
     : await streams.take(seller, signal)
+  const used = [taken.stream]
+  const reopen = async () => {
+    const stream = await streams.open(seller, signal)
+    used.push(stream)
+    return stream
+  }
   try {
-    const value = await use(taken.stream)
-    streams.give(seller, taken.stream)
+    const value = await use(taken.stream, reopen)
+    for (const stream of used) streams.give(seller, stream)
     return value
   } catch (error) {
     if (error instanceof PeerError) {
-      streams.give(seller, taken.stream)
+      for (const stream of used) streams.give(seller, stream)
       throw error
     }
-    taken.stream.abort(error instanceof Error ? error : new Error('the call failed'))
+    // A reset would cancel what runs at the seller (see protocols/serve): a node that only stops asks for it later.
+    if (signal.reason instanceof NodeStopping) throw error
+    for (const stream of used) stream.abort(error instanceof Error ? error : new Error('the call failed'))
     if (taken.reused && !signal.aborted && !(error instanceof MarketError)) {
       throw new StaleStream('a stream that was kept open had ended', { cause: error })
     }

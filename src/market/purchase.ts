@@ -4,7 +4,14 @@ import type { Logger } from '../lib/logger.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
-import { askX402Result, type Call, callX402, callX402Preemptively, type Pay } from '../protocols/x402/client.ts'
+import {
+  askX402Result,
+  type Call,
+  callX402,
+  callX402Preemptively,
+  type Pay,
+  type Reopen,
+} from '../protocols/x402/client.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { X402Message } from '../schema/x402.ts'
 import type { Order, Reservation } from '../store/purchases.ts'
@@ -44,7 +51,11 @@ export async function purchase(
     callerDid: deps.callerDid,
   }
   const signing = new Signing(order, terms, deps)
-  const pay: Pay = (requirements, challengeNonce) => signing.pay(requirements, challengeNonce)
+  const pay: Pay = (requirements, challengeNonce) => {
+    // What was called off meanwhile is not signed for.
+    signal.throwIfAborted()
+    return signing.pay(requirements, challengeNonce)
+  }
   let response: X402Message<'x402.response'>
   try {
     response = await firstCall(terms.seller, call, pay, signing, deps, signal)
@@ -79,7 +90,7 @@ export async function recoverResult(
     } catch (error) {
       signal.throwIfAborted()
       const unseen = error instanceof PeerError && error.code === 'PAYMENT_REQUIRED'
-      if (error instanceof PeerError && !error.retryable && !unseen) throw error
+      if (error instanceof PeerError && isLastWord(error) && !unseen) throw error
       if (unseen && maySend(reservation, deps.clock)) {
         const again = await sendAgain(reservation, call, seller, deps, signal)
         if (again !== undefined) return again
@@ -105,7 +116,7 @@ async function sendAgain(
   } catch (error) {
     signal.throwIfAborted()
     // "used": an earlier copy got through after all, so there is a result to ask for.
-    if (error instanceof PeerError && !error.retryable && error.code !== 'PAYMENT_NONCE_USED') throw error
+    if (error instanceof PeerError && isLastWord(error) && error.code !== 'PAYMENT_NONCE_USED') throw error
     return undefined
   }
 }
@@ -120,8 +131,7 @@ async function firstCall(
   signal: AbortSignal,
 ) {
   const { streams } = deps
-  const reopen = () => streams.open(seller, signal)
-  const run = (stream: FramedStream) => callX402(stream, call, { pay, reopen }, signal)
+  const run = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen }, signal)
   try {
     return await onStream(seller, streams, signal, run)
   } catch (error) {
@@ -130,10 +140,25 @@ async function firstCall(
   }
 }
 
-/** An answer after which asking again cannot help, or a refusal of our own. */
+/**
+ * Whether nothing more will come of a payment after this answer.
+ *
+ * A run that failed has voided it: "retryable" means then that another purchase may fare better. Only of an error we do
+ * not know is it believed that asking again may help.
+ */
+export function isLastWord(error: PeerError): boolean {
+  return !error.retryable || (error.code === 'EXECUTION_FAILED' && !error.isForeign)
+}
+
+/**
+ * An answer to a payment after which asking again cannot help, or a refusal of our own.
+ *
+ * "Used" means that there is a result to ask for; "mismatch", that the seller has forgotten its challenge, in a restart
+ * or among too many: it takes the same payment without one.
+ */
 function isFinal(error: unknown): boolean {
-  if (error instanceof PeerError) return !error.retryable && error.code !== 'PAYMENT_NONCE_USED'
-  return error instanceof MarketError
+  if (!(error instanceof PeerError)) return error instanceof MarketError
+  return isLastWord(error) && error.code !== 'PAYMENT_NONCE_USED' && error.code !== 'PAYMENT_NONCE_MISMATCH'
 }
 
 function maySend(reservation: Reservation, clock: Clock): boolean {

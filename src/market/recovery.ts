@@ -6,12 +6,18 @@ import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
+import { NodeStopping } from './market-error.ts'
 import { onStream } from './on-stream.ts'
-import { readResponse } from './purchase.ts'
+import { isLastWord, readResponse } from './purchase.ts'
 
 const INTERVAL_MS = 15_000
+const INTERVAL_MIN_MS = 2_000
 const ASK_TIMEOUT_MS = 20_000
-const BATCH_MAX = 32
+/** Looked at in one turn. Those that failed stay open until they have expired, and must not hide the others. */
+const BATCH_MAX = 512
+const UNANSWERED_MAX = 3_200
+/** Sellers that are asked at once: one that is slow to answer holds up few. */
+const ASKED_MAX = 8
 /** How long a pending transaction hash is asked for. */
 const TX_HASH_WAIT_MS = 60 * 60 * 1000
 /** The chain's clock may lag behind ours; an authorization is judged this long after its window. */
@@ -25,8 +31,10 @@ export type RecoveryDeps = {
   purchases: Purchases
   streams: StreamPool
   callerDid: string
-  /** Orders that someone is waiting for: not ours to touch. */
-  active: Set<string>
+  /** Orders that this process works on: not ours to touch. */
+  active: { has(orderId: string): boolean }
+  /** Told when an order has ended, or what was signed for it has. */
+  changed(orderId: string): void
   addrsOf(agentId: string): readonly string[]
   chain?: PaymentChain | undefined
 }
@@ -51,14 +59,12 @@ export class Recovery implements Service {
 
   async start(): Promise<void> {
     const { purchases, clock } = this.#deps
-    for (const order of purchases.executingUnpaid(clock.now(), BATCH_MAX * 100)) {
-      await this.#fail(order, 'INTERRUPTED', 'the node stopped before anything was paid; nothing is charged')
-    }
+    await purchases.reopenUnsigned(clock.now())
     this.#schedule(0)
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error('the node is stopping'))
+    this.#stopping.abort(new NodeStopping())
     clearTimeout(this.#timer)
     await this.#turn
   }
@@ -66,22 +72,37 @@ export class Recovery implements Service {
   #schedule(inMs: number): void {
     if (this.#stopping.signal.aborted) return
     this.#timer = setTimeout(() => {
-      this.#turn = this.#sweep().finally(() => this.#schedule(INTERVAL_MS))
+      this.#turn = this.#sweep().then((waitMs) => this.#schedule(waitMs))
     }, inMs)
     this.#timer.unref()
   }
 
-  async #sweep(): Promise<void> {
+  /** Looks after every purchase that is due. @returns how long until the next one is */
+  async #sweep(): Promise<number> {
     const { purchases, clock, active, logger } = this.#deps
     const open = purchases.reserved(BATCH_MAX)
     const hashless = purchases.withoutTxHash(clock.now() - TX_HASH_WAIT_MS, BATCH_MAX)
-    for (const reservation of [...open, ...hashless]) {
-      if (this.#stopping.signal.aborted) return
-      if (active.has(reservation.orderId) || !this.#isDue(reservation)) continue
-      await this.#step(reservation).catch((error: unknown) => {
-        logger.warn({ err: error, order_id: reservation.orderId }, 'a purchase could not be looked after')
-      })
+    const ours = [...open, ...hashless].filter(({ orderId }) => !active.has(orderId))
+    const due = ours.filter((reservation) => this.#isDue(reservation))
+    const lookAfterNext = async (): Promise<void> => {
+      for (let next = due.shift(); next !== undefined; next = due.shift()) {
+        const { orderId } = next
+        if (this.#stopping.signal.aborted) return
+        await this.#step(next).catch((error: unknown) => {
+          logger.warn({ err: error, order_id: orderId }, 'a purchase could not be looked after')
+        })
+      }
     }
+    await Promise.all(Array.from({ length: ASKED_MAX }, lookAfterNext))
+    const waits = ours.map(({ orderId }) => this.#dueAt(orderId) - clock.now())
+    return Math.max(INTERVAL_MIN_MS, Math.min(INTERVAL_MS, ...waits))
+  }
+
+  /** Asks the seller of an order at once what became of it. The order says how that ended; so does `changed`. */
+  async look(orderId: string): Promise<void> {
+    const reservation = this.#deps.purchases.reservationOf(orderId)
+    if (reservation === undefined || this.#deps.active.has(orderId)) return
+    await this.#step(reservation)
   }
 
   async #step(reservation: StoredReservation): Promise<void> {
@@ -110,10 +131,11 @@ export class Recovery implements Service {
         const completed: Order = { ...order, status: 'completed', output, error: undefined, updatedAt: clock.now() }
         await purchases.finish(completed, { paymentId: reservation.paymentId, txHash })
       }
+      this.#deps.changed(order.id)
       return true
     } catch (error) {
       if (order.status === 'executing' && error instanceof PeerError && isFinal(error)) {
-        await this.#fail(order, error.code, error.message)
+        await this.#fail(order, error.code, error.message, error.retryable)
       }
       return false
     }
@@ -127,40 +149,51 @@ export class Recovery implements Service {
     const waited = clock.now() - reservation.validBeforeSeconds * 1000
     const known = verdict !== undefined && verdict.kind !== 'unknown'
     if (!known && waited < UNKNOWN_LIMIT_MS) return
+    // The order first: a crash in between leaves the reservation open, and this is done again.
     if (verdict?.kind === 'unpaid' || verdict?.kind === 'never') {
-      await purchases.resolve(reservation.paymentId, 'released', undefined, clock.now())
       if (order?.status === 'executing')
         await this.#fail(order, 'SELLER_FAILED', 'no result came, and nothing was charged')
+      await purchases.resolve(reservation.paymentId, 'released', undefined, clock.now())
+      this.#deps.changed(reservation.orderId)
       return
     }
     const txHash = verdict?.kind === 'paid' ? verdict.txHash : undefined
-    await purchases.resolve(reservation.paymentId, 'spent', txHash, clock.now())
+    // Whatever the seller said before, it has taken the money: it may have the result after all (T23).
+    const ended = order?.status === 'failed' || order?.status === 'cancelled'
+    if (txHash !== undefined && ended && (await this.#askSeller(order, reservation))) return
     logger.warn({ order_id: reservation.orderId, tx_hash: txHash }, 'paid, or not known to be unpaid, without a result')
     if (order?.status === 'executing') {
       const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
       await this.#fail(order, 'SELLER_FAILED', `no result came; ${proof}`)
     }
+    await purchases.resolve(reservation.paymentId, 'spent', txHash, clock.now())
+    this.#deps.changed(reservation.orderId)
   }
 
-  #fail(order: Order, code: string, message: string): Promise<void> {
-    const { purchases, clock } = this.#deps
-    const error = { code, message, retryable: false }
-    return purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
+  async #fail(order: Order, code: string, message: string, retryable = false): Promise<void> {
+    const { purchases, clock, changed } = this.#deps
+    await purchases.finish({ ...order, status: 'failed', error: { code, message, retryable }, updatedAt: clock.now() })
+    changed(order.id)
   }
 
   /** Each purchase is looked at less and less often: a seller that is gone costs little. */
   #isDue({ orderId }: StoredReservation): boolean {
     const now = this.#deps.clock.now()
     const last = this.#asked.get(orderId)
-    if (last !== undefined && now < last.at + last.delayMs) return false
+    if (now < this.#dueAt(orderId)) return false
     this.#asked.delete(orderId)
     this.#asked.set(orderId, { at: now, delayMs: Math.min((last?.delayMs ?? 1_000) * 2, 10 * 60 * 1000) })
     if (this.#asked.size > 10_000) this.#asked.delete(this.#asked.keys().next().value!)
     return true
   }
+
+  #dueAt(orderId: string): number {
+    const last = this.#asked.get(orderId)
+    return last === undefined ? 0 : last.at + last.delayMs
+  }
 }
 
 /** The seller has never seen the payment, or the run failed: nothing more will come. */
 function isFinal(error: PeerError): boolean {
-  return !error.retryable || error.code === 'PAYMENT_REQUIRED'
+  return isLastWord(error) || error.code === 'PAYMENT_REQUIRED'
 }

@@ -68,6 +68,9 @@ export class Signing {
     const outcome = await purchases.reserve(this.#order, reservation, { day, amountMax: dailyBudget })
     if (outcome === 'over') throw this.#overBudget(requirements.amount, day)
     if (outcome === 'again') throw new MarketError('SELLER_FAILED', `order ${this.#order.id} was signed for before`)
+    if (outcome === 'ended') {
+      throw new MarketError('ORDER_CANCELLED', `order ${this.#order.id} was cancelled; nothing was signed for it`)
+    }
     faultPoint('buyer:reserved')
     this.reservation = reservation
     return envelope

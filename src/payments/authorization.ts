@@ -1,14 +1,14 @@
-import { keccak_256 } from '@noble/hashes/sha3.js'
 import type { Authorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Asset } from './assets.ts'
+import { keccak256 } from './keccak.ts'
 import { type Secp256k1, secp256k1 } from './secp256k1.ts'
 
 const WORD_BYTES = 32
 const ADDRESS_BYTES = 20
 const HALF_ORDER = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n
 
-const text = (value: string) => keccak_256(Buffer.from(value, 'utf8'))
+const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
 const DOMAIN_TYPE = text('EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)')
 const AUTHORIZATION_TYPE = text(
   'TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)',
@@ -26,7 +26,7 @@ export function domainSeparator(asset: Asset): Uint8Array {
     words.set(text(asset.version), 2 * WORD_BYTES)
     writeUint(words, 3, BigInt(asset.chainId))
     writeAddress(words, 4, asset.address)
-    separator = keccak_256(words)
+    separator = keccak256(words)
     domainSeparators.set(asset, separator)
   }
   return separator
@@ -46,8 +46,8 @@ export function authorizationDigest(asset: Asset, authorization: Authorization):
   signed[0] = 0x19
   signed[1] = 0x01
   signed.set(domainSeparator(asset), 2)
-  signed.set(keccak_256(words), 2 + WORD_BYTES)
-  return keccak_256(signed)
+  signed.set(keccak256(words), 2 + WORD_BYTES)
+  return keccak256(signed)
 }
 
 /** What both sides call the payment: its digest, as hex (D29). */

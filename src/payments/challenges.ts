@@ -4,6 +4,8 @@ import type { X402ErrorName } from '../schema/x402.ts'
 
 /** How long a challenge lives (D26). */
 export const CHALLENGE_TTL_MS = 300_000
+/** More than can wait for their turn to run: a consumed nonce is on disk long before it is forgotten here. */
+const CONSUMED_MAX = 1_024
 
 export type Challenge = {
   nonce: Hex
@@ -17,11 +19,13 @@ export type Challenge = {
  * The challenges a seller has issued and that no payment has consumed (D26).
  *
  * Bounded: the oldest give way, a peer's own before those of others; whoever held one is told of a mismatch and asks
- * again. A consumed one leaves this map: the payments on disk know its nonce for ever.
+ * again. A consumed one leaves this map: the payments on disk know its nonce for ever, and until they do it is
+ * remembered here.
  */
 export class Challenges {
   readonly #byNonce = new Map<string, Challenge>()
   readonly #byPeer = new Map<string, Set<string>>()
+  readonly #consumed = new Set<string>()
   readonly #countMax: number
   readonly #perPeerMax: number
 
@@ -49,7 +53,9 @@ export class Challenges {
     asked: Pick<Challenge, 'nonce' | 'correlationId' | 'peerId'>,
     now: UnixMs,
   ): { challenge: Challenge } | { error: X402ErrorName } {
-    const challenge = this.#byNonce.get(asked.nonce.toLowerCase())
+    const nonce = asked.nonce.toLowerCase()
+    if (this.#consumed.has(nonce)) return { error: 'PAYMENT_NONCE_USED' }
+    const challenge = this.#byNonce.get(nonce)
     if (challenge?.correlationId !== asked.correlationId || challenge.peerId !== asked.peerId) {
       return { error: 'PAYMENT_NONCE_MISMATCH' }
     }
@@ -60,10 +66,13 @@ export class Challenges {
   /** Consumes a challenge: for a payment that has passed every check, and only then. */
   consume(challenge: Challenge): void {
     this.#forget(challenge.nonce)
+    this.#consumed.add(challenge.nonce)
+    if (this.#consumed.size > CONSUMED_MAX) this.#consumed.delete(first(this.#consumed))
   }
 
   /** Puts a challenge back whose payment was refused after all. */
   restore(challenge: Challenge): void {
+    this.#consumed.delete(challenge.nonce)
     this.#byNonce.set(challenge.nonce, challenge)
     const own = this.#byPeer.get(challenge.peerId)
     if (own === undefined) this.#byPeer.set(challenge.peerId, new Set([challenge.nonce]))

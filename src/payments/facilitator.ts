@@ -1,9 +1,10 @@
 import type { Pool } from 'undici'
 import { reasonOf } from '../lib/errors.ts'
 import { SettleAnswer, SupportedAnswer } from '../schema/facilitator.ts'
-import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import { Hash32, type Hex } from '../schema/primitives.ts'
 import { assetOf } from './assets.ts'
+import { httpCall } from './http-call.ts'
 
 /**
  * What one attempt at settlement has come to.
@@ -61,22 +62,8 @@ export function createFacilitator(options: { url: string }): Facilitator {
   }
 
   async function call(method: 'GET' | 'POST', path: string, body: string | null, signal: AbortSignal) {
-    const answer = await (await connect()).request({
-      method,
-      path: base + path,
-      body,
-      signal,
-      headers: body === null ? {} : { 'content-type': 'application/json' },
-    })
-    const chunks: Buffer[] = []
-    let length = 0
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-      length += chunk.length
-      if (length > ANSWER_BYTES_MAX)
-        throw new Error(`the facilitator's answer is longer than ${ANSWER_BYTES_MAX} bytes`)
-      chunks.push(chunk)
-    }
-    return { status: answer.statusCode, text: Buffer.concat(chunks).toString('utf8') }
+    const request = { method, path: base + path, body, answerBytesMax: ANSWER_BYTES_MAX }
+    return httpCall(await connect(), request, signal)
   }
 
   return {
@@ -101,16 +88,17 @@ export function createFacilitator(options: { url: string }): Facilitator {
 
 function settleBody(signed: SignedAuthorization, requirements: PaymentRequirements): string {
   const { name, version } = assetOf(requirements.network)!
-  const accepted = { ...PaymentRequirements.encode(requirements), extra: { name, version } }
-  return JSON.stringify({
+  const accepted = { ...requirements, extra: { name, version } }
+  const body = {
     x402Version: 2,
-    paymentPayload: { x402Version: 2, accepted, payload: SignedAuthorization.encode(signed) },
+    paymentPayload: { x402Version: 2, accepted, payload: signed },
     paymentRequirements: accepted,
-  })
+  }
+  return JSON.stringify(body, (_key, value) => (typeof value === 'bigint' ? value.toString() : value))
 }
 
 /** Some facilitators answer a refusal with 200, others with 4xx: the body decides, where it can be read. */
-function outcomeOf({ status, text }: { status: number; text: string }): SettleOutcome {
+export function outcomeOf({ status, text }: { status: number; text: string }): SettleOutcome {
   const answer = parseAnswer(text)
   if (answer === undefined) {
     return { kind: 'unclear', reason: `the facilitator answered ${status} with something that is no settlement answer` }

@@ -43,8 +43,16 @@ test.runIf(native !== undefined)('native and noble sign the same, byte by byte',
   fc.assert(
     fc.property(digest, key, (message, privateKey) => {
       const [ours, theirs] = [native!.sign(message, privateKey), noble.sign(message, privateKey)]
-      expect([hexOf(ours.compact), ours.recovery]).toEqual([hexOf(theirs.compact), theirs.recovery])
       expect(hexOf(native!.publicKey(privateKey))).toBe(hexOf(noble.publicKey(privateKey)))
+      if (BigInt(`0x${hexOf(message)}`) < ORDER) {
+        expect([hexOf(ours.compact), ours.recovery]).toEqual([hexOf(theirs.compact), theirs.recovery])
+        return
+      }
+      // One digest in 2^128: RFC 6979 takes it modulo the order, libsecp256k1 as it is. Either signature is good.
+      for (const signature of [ours, theirs]) {
+        expect(hexOf(native!.recover(message, signature))).toBe(hexOf(native!.publicKey(privateKey)))
+        expect(hexOf(noble.recover(message, signature))).toBe(hexOf(native!.publicKey(privateKey)))
+      }
     }),
     { numRuns: 500 },
   )

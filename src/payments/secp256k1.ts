@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
-import { keccak_256 } from '@noble/hashes/sha3.js'
 import type { Hex } from '../schema/primitives.ts'
+import { keccak256 } from './keccak.ts'
 
 /** A compact signature: 32 bytes r, 32 bytes s, and which of the two possible keys signed. */
 export type Signature = { compact: Uint8Array; recovery: 0 | 1 }
@@ -68,13 +68,18 @@ export function nobleSecp256k1(): Secp256k1 {
 /** The fastest there is on this machine. */
 export const secp256k1: Secp256k1 = nativeSecp256k1() ?? nobleSecp256k1()
 
-/** The account of an uncompressed public key, checksummed (EIP-55). */
+/** The account of an uncompressed public key, checksummed (EIP-55): as it is shown. */
 export function addressOfPublicKey(publicKey: Uint8Array): Hex {
-  return checksumAddress(Buffer.from(keccak_256(publicKey.subarray(1)).subarray(12)).toString('hex'))
+  return checksumAddress(accountOfPublicKey(publicKey).slice(2))
+}
+
+/** The same in lower case: as it is compared. */
+export function accountOfPublicKey(publicKey: Uint8Array): Hex {
+  return `0x${Buffer.from(keccak256(publicKey.subarray(1)).subarray(12)).toString('hex')}`
 }
 
 function checksumAddress(hex: string): Hex {
-  const hash = keccak_256(Buffer.from(hex, 'latin1'))
+  const hash = keccak256(Buffer.from(hex, 'latin1'))
   let text = '0x'
   for (let index = 0; index < hex.length; index++) {
     const nibble = (hash[index >> 1]! >> (index % 2 === 0 ? 4 : 0)) & 15

@@ -25,7 +25,11 @@ import {
 /** How long the answer to a buyer waits for the first attempt (D31). */
 const FIRST_ATTEMPT_WAIT_MS = 10_000
 const CONCURRENT_MAX = 16
+/** Beyond it answers go out at once, settlement pending: one that hangs must not pile up those that wait for it. */
+const ATTEMPTS_MAX = 256
 const TICK_MAX_MS = 60_000
+/** Between two looks at the outbox while the store fails. */
+const FAILING_WAIT_MS = 1_000
 
 export type SettlerDeps = {
   clock: Clock
@@ -39,6 +43,8 @@ export type SettlerDeps = {
   chance(): number
 }
 
+type Claimed = Pick<Claim, 'id' | 'signed' | 'requirements'>
+
 /**
  * Takes every accepted payment to its end: claim, void, or settlement through the facilitator (D31, D34).
  *
@@ -50,16 +56,22 @@ export class Settler implements Service {
   readonly #deps: SettlerDeps
   readonly #firstAttemptWaitMs: number
   readonly #attemptTimeoutMs: number
+  readonly #tickMaxMs: number
   readonly #busy = new Map<Hex, Promise<void>>()
   readonly #attempts = new Set<AbortController>()
   #stopping = false
+  #failing = false
   #timer: NodeJS.Timeout | undefined
   #timerAt = 0
 
-  constructor(options: { firstAttemptWaitMs?: number; attemptTimeoutMs?: number }, deps: SettlerDeps) {
+  constructor(
+    options: { firstAttemptWaitMs?: number; attemptTimeoutMs?: number; tickMaxMs?: number },
+    deps: SettlerDeps,
+  ) {
     this.#deps = deps
     this.#firstAttemptWaitMs = options.firstAttemptWaitMs ?? FIRST_ATTEMPT_WAIT_MS
     this.#attemptTimeoutMs = options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS
+    this.#tickMaxMs = options.tickMaxMs ?? TICK_MAX_MS
   }
 
   async start(): Promise<void> {
@@ -69,6 +81,8 @@ export class Settler implements Service {
       clock.now(),
     )
     if (lost > 0) logger.warn({ payments: lost }, 'voided payments whose run was interrupted')
+    // Whatever attempt they waited for has ended with the process that made it.
+    await payments.hasten(clock.now())
     this.#schedule(0)
   }
 
@@ -111,16 +125,20 @@ export class Settler implements Service {
     return this.#firstAttempt(claim, owed)
   }
 
+  /** The answer is not kept waiting for the store: should the state be lost, the chain is asked again. */
   async #firstAttempt(claim: Claim, owed: Owed): Promise<Hex | undefined> {
-    let txHash: Hex | undefined
-    const attempt = this.#exclusive(claim.id, async () => {
+    if (this.#attempts.size >= ATTEMPTS_MAX) {
+      this.#schedule(owed.nextAttemptAt - this.#deps.clock.now())
+      return undefined
+    }
+    const { promise: answered, resolve: answer } = Promise.withResolvers<Hex | undefined>()
+    void this.#exclusive(claim.id, async () => {
       const outcome = await this.#settle(claim)
       faultPoint('seller:settle-answered')
-      if (outcome.kind === 'settled') txHash = outcome.txHash
-      this.#saveLater(this.#afterAttempt(claim, owed, outcome))
+      answer(outcome.kind === 'settled' ? outcome.txHash : undefined)
+      await this.#save(await this.#afterAttempt(claim, owed, outcome))
     })
-    await within(this.#firstAttemptWaitMs, attempt)
-    return txHash
+    return within(this.#firstAttemptWaitMs, answered)
   }
 
   /** Runs `work` on a payment unless something else does; rescheduling finds it again. */
@@ -128,7 +146,10 @@ export class Settler implements Service {
     const running = this.#busy.get(id)
     if (running !== undefined) return running
     const promise = work()
-      .catch((error: unknown) => this.#deps.logger.error({ err: error, payment_id: id }, 'settlement step failed'))
+      .catch((error: unknown) => {
+        this.#failing = true
+        this.#deps.logger.error({ err: error, payment_id: id }, 'settlement step failed')
+      })
       .finally(() => this.#busy.delete(id))
     this.#busy.set(id, promise)
     return promise
@@ -153,7 +174,7 @@ export class Settler implements Service {
     }
     owed = attemptStarted(owed, at.now)
     await this.#save(owed)
-    await this.#save(this.#afterAttempt(payment, owed, await this.#settle(payment)))
+    await this.#save(await this.#afterAttempt(payment, owed, await this.#settle(payment)))
   }
 
   /** What the chain knows of an unclear payment, as the state that follows; undefined when it must be tried again. */
@@ -178,7 +199,7 @@ export class Settler implements Service {
     return undefined
   }
 
-  async #settle(payment: Pick<Claim, 'signed' | 'requirements'>): Promise<SettleOutcome> {
+  async #settle(payment: Claimed): Promise<SettleOutcome> {
     const { facilitator } = this.#deps
     if (facilitator === undefined)
       return { kind: 'unclear', reason: 'no facilitator is configured: set FACILITATOR_URL' }
@@ -193,16 +214,23 @@ export class Settler implements Service {
     }
   }
 
-  #afterAttempt(payment: Pick<Claim, 'id' | 'signed'>, owed: Owed, outcome: SettleOutcome): Payment {
+  async #afterAttempt(payment: Claimed, owed: Owed, outcome: SettleOutcome): Promise<Payment> {
     const { clock, logger, chain, chance } = this.#deps
-    const now = clock.now()
     if (outcome.kind === 'settled') {
-      return chain === undefined ? settled(owed, outcome.txHash, now) : accepted(owed, outcome.txHash, now)
+      const { txHash } = outcome
+      return chain === undefined ? settled(owed, txHash, clock.now()) : accepted(owed, txHash, clock.now())
     }
-    logger.warn({ payment_id: payment.id, attempt: owed.attempts, reason: outcome.reason }, 'settlement attempt failed')
-    if (outcome.kind === 'refused') return refused(owed, outcome.reason)
-    const failure = { error: outcome.reason, unclear: chain !== undefined }
-    return attemptFailed(owed, failure, { now, validBeforeMs: validBeforeMs(payment), chance: chance() })
+    const { reason } = outcome
+    logger.warn({ payment_id: payment.id, attempt: owed.attempts, reason }, 'settlement attempt failed')
+    if (outcome.kind === 'refused') {
+      // "No money", "expired": so it looks as well when an earlier attempt has paid. The chain decides.
+      const { requirements, signed } = payment
+      const verdict = chain && (await askChain(chain, requirements.asset, signed.authorization, undefined))
+      if (verdict?.kind === 'paid') return settled(owed, verdict.txHash, clock.now())
+      if (verdict?.kind !== 'unknown') return refused(owed, reason)
+    }
+    const at = { now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() }
+    return attemptFailed(owed, { error: reason, unclear: chain !== undefined }, at)
   }
 
   async #save(payment: Payment): Promise<void> {
@@ -214,16 +242,9 @@ export class Settler implements Service {
     if (payment.state === 'owed') this.#schedule(payment.nextAttemptAt - this.#deps.clock.now())
   }
 
-  /** Saves without making anyone wait: should it be lost, the row is still owed and the chain is asked again. */
-  #saveLater(payment: Payment): void {
-    this.#save(payment).catch((error: unknown) => {
-      this.#deps.logger.error({ err: error, payment_id: payment.id }, 'could not store the state of a payment')
-    })
-  }
-
   #schedule(inMs: number): void {
     if (this.#stopping) return
-    const at = Math.max(0, Math.min(inMs, TICK_MAX_MS))
+    const at = Math.max(this.#failing ? FAILING_WAIT_MS : 0, Math.min(inMs, this.#tickMaxMs))
     if (this.#timer !== undefined && this.#timerAt <= performance.now() + at) return
     clearTimeout(this.#timer)
     this.#timerAt = performance.now() + at
@@ -233,23 +254,27 @@ export class Settler implements Service {
 
   async #tick(): Promise<void> {
     this.#timer = undefined
+    this.#failing = false
+    let waitMs = TICK_MAX_MS
     try {
       await this.#sweep()
+      const next = this.#deps.payments.nextDueAt()
+      if (next !== undefined) waitMs = next - this.#deps.clock.now()
     } catch (error) {
+      this.#failing = true
       this.#deps.logger.error({ err: error }, 'the outbox could not be read')
     }
-    const next = this.#deps.payments.nextDueAt()
-    this.#schedule(next === undefined ? TICK_MAX_MS : next - this.#deps.clock.now())
+    this.#schedule(waitMs)
   }
 }
 
-/** Waits for work, but not longer than `ms`; the work goes on. */
-function within(ms: number, work: Promise<void>): Promise<void> {
+/** The value of `work` if it comes within `ms`; the work goes on. */
+function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms)
-    void work.finally(() => {
+    const timer = setTimeout(resolve, ms, undefined)
+    void work.then((value) => {
       clearTimeout(timer)
-      resolve()
+      resolve(value)
     })
   })
 }

@@ -4,7 +4,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
 import { type Asset, assetOf, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, recoverSigner } from './authorization.ts'
-import { addressOfPublicKey } from './secp256k1.ts'
+import { accountOfPublicKey } from './secp256k1.ts'
 
 /** Seconds an authorization must still be valid for, so that settlement can reach the chain. */
 export const SETTLEMENT_MARGIN_SECONDS = 6
@@ -76,7 +76,7 @@ export function proveSigner(envelope: PaymentEnvelope, asset: Asset): Verificati
   const digest = authorizationDigest(asset, authorization)
   const recovered = recoverSigner(digest, signature)
   if (!recovered.ok) return refuse('PAYMENT_INVALID', recovered.reason)
-  if (!sameAddress(addressOfPublicKey(recovered.publicKey), payer)) {
+  if (!sameAddress(accountOfPublicKey(recovered.publicKey), payer)) {
     return refuse('PAYMENT_INVALID', 'the signature is not the payer’s')
   }
   const signed = { signature: recovered.signature, authorization }

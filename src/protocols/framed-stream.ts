@@ -2,7 +2,7 @@ import type { Stream } from '@libp2p/interface'
 import type { Uint8ArrayList } from 'uint8arraylist'
 import { encodeFrame, encodeTextFrame, FRAME_BYTES_MAX, type Frame, FrameDecoder, FrameError } from './frame.ts'
 
-/** How long a frame may take from its first byte to its last (D24). */
+/** How long a frame may take from its first byte to its last (D24), and how long the peer may take to accept one. */
 const FRAME_TIMEOUT_MS = 30_000
 /** Frames held for a reader that has not asked yet. Beyond it the peer is made to wait. */
 const FRAMES_WAITING_MAX = 4
@@ -23,11 +23,12 @@ type Reader = { resolve: (frame: Frame | undefined) => void; reject: (error: unk
  */
 export class FramedStream {
   readonly #stream: Stream
-  readonly #decoder = new FrameDecoder()
+  #decoder = new FrameDecoder()
   readonly #frameTimeoutMs: number
   readonly #account: (change: number) => boolean
   #waiting: Frame[] = []
   #held = 0
+  #sent = 0
   #reader: Reader | undefined
   #end: { error?: unknown } | undefined
   #slow: NodeJS.Timeout | undefined
@@ -38,13 +39,16 @@ export class FramedStream {
     this.#account = options.account ?? (() => true)
     stream.maxReadBufferLength = 2 * FRAME_BYTES_MAX
     stream.addEventListener('message', (event) => this.#receive(event.data))
-    stream.addEventListener('remoteCloseWrite', () => this.#finish())
+    // Not `remoteCloseWrite`: while the stream is paused, what came before it is still to be delivered.
+    stream.addEventListener('end', () => {
+      if (stream.status !== 'aborted' && stream.status !== 'reset') this.#finish()
+    })
     stream.addEventListener('close', (event) => this.#finish(event.error))
   }
 
   /** False once no further frame can be written, whatever the reason. */
   get writable(): boolean {
-    return this.#stream.status === 'open'
+    return this.#stream.status === 'open' && this.#stream.writeStatus === 'writable'
   }
 
   /** True once the peer has ended or broken its side; frames that wait can still be read. */
@@ -61,6 +65,7 @@ export class FramedStream {
     if (signal.aborted) return Promise.reject(signal.reason)
     const frame = this.#waiting.shift()
     if (frame !== undefined) {
+      this.#advance()
       this.#hold()
       this.#resume()
       return Promise.resolve(frame)
@@ -83,12 +88,12 @@ export class FramedStream {
     })
   }
 
-  write(frame: Frame, signal: AbortSignal): Promise<void> {
+  async write(frame: Frame, signal: AbortSignal): Promise<void> {
     return this.#send(encodeFrame(frame), signal)
   }
 
   /** Writes a frame whose data is a text, JSON as a rule. */
-  writeText(type: string, text: string, signal: AbortSignal): Promise<void> {
+  async writeText(type: string, text: string, signal: AbortSignal): Promise<void> {
     return this.#send(encodeTextFrame(type, text), signal)
   }
 
@@ -97,8 +102,10 @@ export class FramedStream {
     return this.#send(bytes, signal)
   }
 
-  async close(signal?: AbortSignal): Promise<void> {
-    if (this.#stream.status === 'open') await this.#stream.close(signal === undefined ? {} : { signal })
+  /** Ends our side once the peer has taken what was written. One that does not take it in time is cut off. */
+  async close(signal: AbortSignal = AbortSignal.timeout(this.#frameTimeoutMs)): Promise<void> {
+    if (!this.writable) return
+    await this.#stream.close({ signal }).catch((error: Error) => this.abort(error))
   }
 
   abort(error: Error): void {
@@ -106,82 +113,135 @@ export class FramedStream {
     this.#finish(error)
   }
 
+  /** Drops what waits and whatever still comes: nobody reads any more. What was written still goes out. */
+  discard(): void {
+    this.#finish(new Error('nobody reads this stream any more'))
+    this.#waiting = []
+    this.#decoder = new FrameDecoder()
+    this.#hold()
+    this.#resume()
+  }
+
   #receive(data: Uint8Array | Uint8ArrayList): void {
     if (this.#end !== undefined) return
     if (data instanceof Uint8Array) this.#decoder.push(data)
     else for (const chunk of data) this.#decoder.push(chunk)
-    try {
-      for (let frame = this.#decoder.next(); frame !== undefined; frame = this.#decoder.next()) this.#deliver(frame)
-    } catch (error) {
-      // The bytes that follow a broken frame mean nothing, but the stream can still carry our answer.
-      this.#finish(error)
-      return
-    }
-    this.#watch()
-    if (this.#waiting.length >= FRAMES_WAITING_MAX && this.#stream.status === 'open') this.#stream.pause()
+    this.#advance()
     if (!this.#hold()) this.abort(new FrameError('FRAMES_UNREAD', 'too many bytes wait to be read'))
+    else if (this.#isFull && this.#stream.readStatus === 'readable') this.#stream.pause()
   }
 
-  #deliver(frame: Frame): void {
-    if (this.#reader !== undefined) this.#reader.resolve(frame)
-    else this.#waiting.push(frame)
+  get #isFull(): boolean {
+    return this.#waiting.length >= FRAMES_WAITING_MAX
+  }
+
+  /** Cuts frames for the reader and a few ahead of it. What lies behind them stays bytes: small frames cost no objects. */
+  #advance(): void {
+    let frame = this.#next()
+    if (frame !== undefined || this.#isFull) this.#stopWatch()
+    for (; frame !== undefined; frame = this.#next()) {
+      if (this.#reader === undefined) this.#waiting.push(frame)
+      else this.#reader.resolve(frame)
+    }
+    if (this.#isFull) return
+    if (this.#decoder.buffered === 0) this.#stopWatch()
+    else if (this.#end === undefined) this.#startWatch()
+    else this.#fail(new FrameError('FRAME_CUT', 'the stream ended inside a frame'))
+  }
+
+  #next(): Frame | undefined {
+    if (this.#isFull) return undefined
+    try {
+      return this.#decoder.next()
+    } catch (error) {
+      // The bytes that follow a broken frame mean nothing, but the stream can still carry our answer.
+      this.#fail(error)
+      return undefined
+    }
+  }
+
+  /** Nothing that comes after the frames before has a meaning. */
+  #fail(error: unknown): void {
+    this.#decoder = new FrameDecoder()
+    if (this.#end === undefined) this.#finish(error)
+    else this.#end.error ??= error
+  }
+
+  /** Each frame has its own time, which begins with its first byte, or with the end of the frame before. */
+  #startWatch(): void {
+    const late = () => this.#fail(new FrameError('FRAME_SLOW', `a frame took longer than ${this.#frameTimeoutMs} ms`))
+    this.#slow ??= setTimeout(late, this.#frameTimeoutMs).unref()
+  }
+
+  #stopWatch(): void {
+    clearTimeout(this.#slow)
+    this.#slow = undefined
   }
 
   /** QUIC cannot be paused, so what waits is bounded here as well. Answers whether it may be held. */
   #hold(): boolean {
-    const now = this.#decoder.buffered + this.#waiting.reduce((sum, frame) => sum + frame.data.length, 0)
+    const now = this.#waiting.reduce((sum, frame) => sum + frame.data.length, this.#decoder.buffered)
     const change = now - this.#held
     this.#held = now
     if (change === 0) return true
     return this.#account(change) && now <= 2 * FRAME_BYTES_MAX
   }
 
-  #watch(): void {
-    if (this.#decoder.buffered === 0) {
-      clearTimeout(this.#slow)
-      this.#slow = undefined
-      return
-    }
-    const late = () => this.#finish(new FrameError('FRAME_SLOW', `a frame took longer than ${this.#frameTimeoutMs} ms`))
-    this.#slow ??= setTimeout(late, this.#frameTimeoutMs).unref()
-  }
-
   #resume(): void {
-    if (this.#waiting.length < FRAMES_WAITING_MAX && this.#stream.status === 'open') this.#stream.resume()
+    if (!this.#isFull && this.#stream.readStatus === 'paused') this.#stream.resume()
   }
 
+  /** No more bytes come, or none that matter. Frames that are complete can still be read. */
   #finish(error?: unknown): void {
     if (this.#end !== undefined) return
-    clearTimeout(this.#slow)
-    const cut = this.#decoder.buffered > 0 ? new FrameError('FRAME_CUT', 'the stream ended inside a frame') : undefined
-    const reason = error ?? cut
-    this.#end = reason === undefined ? {} : { error: reason }
-    this.#account(-this.#held)
-    this.#held = 0
-    if (reason === undefined) this.#reader?.resolve(undefined)
-    else this.#reader?.reject(reason)
+    this.#end = error === undefined ? {} : { error }
+    this.#stopWatch()
+    this.#advance()
+    this.#hold()
+    if (this.#reader === undefined) return
+    if (this.#end.error === undefined) this.#reader.resolve(undefined)
+    else this.#reader.reject(this.#end.error)
   }
 
   async #send(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    if (!this.#stream.send(bytes)) await drained(this.#stream, signal)
+    const isTaken = this.#stream.send(bytes)
+    this.#sent += bytes.length
+    if (isTaken) return
+    const end = this.#sent
+    const isOut = () => this.#sent - this.#stream.writeBufferLength >= end
+    if (isOut()) return
+    const mayWait = this.#account(bytes.length)
+    try {
+      if (!mayWait) throw new FrameError('FRAMES_UNREAD', 'too many bytes wait for the peer to take them')
+      await drained(this.#stream, isOut, this.#frameTimeoutMs, signal)
+    } catch (error) {
+      // A part of the frame may be out: what follows it would mean nothing.
+      if (error instanceof FrameError) this.abort(error)
+      throw error
+    } finally {
+      this.#account(-bytes.length)
+    }
   }
 }
 
-/** Waits for the stream's own `drain`: libp2p's `onDrain()` waits only the first time. */
-function drained(stream: Stream, signal: AbortSignal): Promise<void> {
-  if (!stream.writableNeedsDrain) return Promise.resolve()
+/** Waits for the stream's own `drain` until the frame is out: libp2p's `onDrain()` waits only the first time. */
+function drained(stream: Stream, isOut: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const settle = (finish: () => void) => () => {
-      stream.removeEventListener('drain', ready)
+    const settle = (finish: () => void) => {
+      clearTimeout(timer)
+      stream.removeEventListener('drain', more)
       stream.removeEventListener('close', closed)
       signal.removeEventListener('abort', aborted)
       finish()
     }
-    const ready = settle(resolve)
-    const closed = settle(() => reject(new Error('the stream closed before it took the frame')))
-    const aborted = settle(() => reject(signal.reason))
-    stream.addEventListener('drain', ready)
+    // The stream sends on in a microtask of its own, which it has queued before.
+    const more = () => queueMicrotask(() => isOut() && settle(resolve))
+    const closed = () => settle(() => reject(new Error('the stream closed before it took the frame')))
+    const aborted = () => settle(() => reject(signal.reason))
+    const late = () => settle(() => reject(new FrameError('FRAME_SLOW', `the peer took no frame within ${limitMs} ms`)))
+    const timer = setTimeout(late, limitMs).unref()
+    stream.addEventListener('drain', more)
     stream.addEventListener('close', closed)
     signal.addEventListener('abort', aborted)
   })

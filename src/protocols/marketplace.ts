@@ -8,7 +8,8 @@ import type { FramedStream } from './framed-stream.ts'
 import { PeerError, peerErrorFrom } from './peer-error.ts'
 import type { PeerLimits } from './peer-limits.ts'
 import { RawReader } from './raw-reader.ts'
-import { asExecutionFailed, type ServedAgent } from './x402/exchange.ts'
+import type { ServedAgent } from './x402/exchange.ts'
+import { runFree } from './x402/free-run.ts'
 
 const LENGTH_BYTES = 4
 
@@ -51,6 +52,12 @@ export async function serveMarketplace(
   }
 }
 
+/** Tells a peer that its stream is not served, and ends it. */
+export async function refuseMarketplace(stream: FramedStream, error: PeerError, signal: AbortSignal): Promise<void> {
+  await stream.writeRaw(encodeAnswer(errorAnswer(error)), signal)
+  await stream.close()
+}
+
 async function answer(
   frame: { type: string; data: Uint8Array },
   peerId: string,
@@ -79,19 +86,8 @@ async function execute(
   if (agent.amount > 0n) {
     throw new PeerError('PAYMENT_REQUIRED', 'this agent is paid: call it over /x402/libp2p/1.0.0')
   }
-  const call = { input: request.input, callerId: deps.didOf(peerId), signal }
-  const createdAt = deps.clock.now()
-  const output = await deps.inSlot(() => agent.run(call)).catch(asExecutionFailed)
-  await deps.exchanges.record({
-    agentId: agent.id,
-    callerId: call.callerId,
-    correlationId: request.correlation_id ?? deps.newCorrelationId(),
-    input: request.input,
-    output,
-    createdAt,
-    durationMs: deps.clock.now() - createdAt,
-  })
-  return output
+  const correlationId = request.correlation_id ?? deps.newCorrelationId()
+  return runFree(agent, request.input, { callerDid: deps.didOf(peerId), correlationId, signal }, deps)
 }
 
 /** Runs one call, as the client of the protocol. @throws PeerError as the seller sends it */
@@ -146,6 +142,9 @@ function errorAnswer(error: PeerError): MarketplaceAnswer {
 
 function encodeAnswer(answered: MarketplaceAnswer): Uint8Array {
   const text = JSON.stringify(answered)
+  if (Buffer.byteLength(text) > DATA_BYTES_MAX) {
+    return encodeAnswer(errorAnswer(new PeerError('EXECUTION_FAILED', 'the result is too large to be sent')))
+  }
   const bytes = Buffer.allocUnsafe(LENGTH_BYTES + Buffer.byteLength(text))
   bytes.writeUInt32BE(bytes.length - LENGTH_BYTES, 0)
   bytes.write(text, LENGTH_BYTES)

@@ -5,11 +5,18 @@ import { type X402ErrorName, x402Errors } from '../schema/x402.ts'
 export class PeerError extends CodedError<X402ErrorName> {
   override name = 'PeerError'
   readonly retryable: boolean
+  /** Came under a name that is not in the table. */
+  readonly isForeign: boolean
   correlationId: string | undefined
 
-  constructor(code: X402ErrorName, message: string, options: ErrorOptions & { retryable?: boolean } = {}) {
+  constructor(
+    code: X402ErrorName,
+    message: string,
+    options: ErrorOptions & { retryable?: boolean; isForeign?: boolean } = {},
+  ) {
     super(code, message, options)
     this.retryable = options.retryable ?? x402Errors[code].retryable
+    this.isForeign = options.isForeign ?? false
   }
 
   /** The number of the error table. */
@@ -23,5 +30,5 @@ export function peerErrorFrom(wire: { name: string; message: string; retryable: 
   const known = Object.hasOwn(x402Errors, wire.name)
   const code = known ? (wire.name as X402ErrorName) : 'EXECUTION_FAILED'
   const message = known ? wire.message : `${wire.name}: ${wire.message}`
-  return new PeerError(code, message, { retryable: wire.retryable })
+  return new PeerError(code, message, { retryable: wire.retryable, isForeign: !known })
 }

@@ -4,9 +4,13 @@ import type { Logger } from '../lib/logger.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { FramedStream } from './framed-stream.ts'
+import { refuseMarketplace } from './marketplace.ts'
+import { PeerError } from './peer-error.ts'
 import type { PeerLimits } from './peer-limits.ts'
+import { refuseX402 } from './x402/messages.ts'
 
 type Serve = (stream: FramedStream, peerId: string, signal: AbortSignal) => Promise<void>
+type Refuse = (stream: FramedStream, error: PeerError, signal: AbortSignal) => Promise<void>
 
 export type ProtocolServerDeps = {
   logger: Logger
@@ -14,36 +18,42 @@ export type ProtocolServerDeps = {
   handle(protocol: string, handler: (stream: Stream, peerId: string) => void): Promise<void>
   serveX402: Serve
   serveMarketplace: Serve
-  /** Resolves when no agent runs. */
-  idle(): Promise<void>
+  /** Resolves when no agent runs and no answer waits for its settlement. */
+  idle(): Promise<unknown>
 }
 
 /** Runs may end by themselves for this long when the node stops … */
 const STOP_GRACE_MS = 2_000
 /** … and this long is left to record how the others ended. */
 const STOP_ABORT_MS = 700
+/** How long a peer may keep its side of a stream open once ours has ended. */
+const PART_MS = 5_000
 
 /** Answers both peer protocols on inbound streams, within the limits of each peer (D36). */
 export function createProtocolServer(deps: ProtocolServerDeps): Service {
   const streams = new Map<Promise<void>, AbortController>()
   let stopping = false
 
-  function accept(serve: Serve, endsWithStream: boolean) {
+  function accept(serve: Serve, refuse: Refuse, endsWithStream: boolean) {
     return (stream: Stream, peerId: string): void => {
-      const release = stopping ? undefined : deps.limits.openStream(peerId)
-      if (release === undefined) {
-        stream.abort(new Error(stopping ? 'the node is stopping' : 'too many streams from this peer'))
+      if (stopping) {
+        stream.abort(new Error('the node is stopping'))
         return
       }
       const framed = new FramedStream(stream, { account: (change) => deps.limits.holdBytes(peerId, change) })
       const controller = new AbortController()
+      const { signal } = controller
       stream.addEventListener('close', ({ error }) => {
         if (endsWithStream || isCancellation(error)) controller.abort(new Error('the caller has gone'))
       })
-      const served = serve(framed, peerId, controller.signal)
+      const release = deps.limits.openStream(peerId)
+      if (release === undefined) framed.discard()
+      const answered = release === undefined ? refuse(framed, tooMany(), signal) : serve(framed, peerId, signal)
+      const served = answered
         .catch((error: unknown) => deps.logger.debug({ err: error, peer_id: peerId }, 'a stream ended badly'))
+        .then(() => part(stream, framed, signal))
         .finally(() => {
-          release()
+          release?.()
           streams.delete(served)
         })
       streams.set(served, controller)
@@ -54,8 +64,8 @@ export function createProtocolServer(deps: ProtocolServerDeps): Service {
     name: 'protocols',
     async start() {
       // A paid run goes on without its caller, who may come back for the result; only a reset cancels it.
-      await deps.handle(X402_PROTOCOL, accept(deps.serveX402, false))
-      await deps.handle(MARKETPLACE_PROTOCOL, accept(deps.serveMarketplace, true))
+      await deps.handle(X402_PROTOCOL, accept(deps.serveX402, refuseX402, false))
+      await deps.handle(MARKETPLACE_PROTOCOL, accept(deps.serveMarketplace, refuseMarketplace, true))
     },
     async stop() {
       stopping = true
@@ -69,6 +79,24 @@ export function createProtocolServer(deps: ProtocolServerDeps): Service {
 /** A stream that the other side has reset while the connection lives on: the buyer takes its request back. */
 function isCancellation(error: Error | undefined): boolean {
   return error?.name === 'StreamResetError'
+}
+
+function tooMany(): PeerError {
+  return new PeerError('OVERLOADED', 'too many streams from this peer; use them again or close some')
+}
+
+/** A stream counts, and costs, until both sides have ended it: a peer that does not end its own is cut off. */
+async function part(stream: Stream, framed: FramedStream, signal: AbortSignal): Promise<void> {
+  framed.discard()
+  if (stream.status === 'open' || stream.status === 'closing') {
+    const closed = new Promise((resolve) => {
+      stream.addEventListener('close', resolve, { once: true })
+      signal.addEventListener('abort', resolve, { once: true })
+      if (signal.aborted) resolve(undefined)
+    })
+    await within(PART_MS, closed)
+  }
+  stream.abort(new Error('the exchange is over'))
 }
 
 async function within(ms: number, work: Promise<unknown>): Promise<void> {

@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
+import { toBytes } from './hex.ts'
 
 /** One task that a caller gave one of this node's agents, and what came of it. */
 export type NewExchange = {
@@ -11,6 +12,7 @@ export type NewExchange = {
   input: string
   output?: string | undefined
   error?: string | undefined
+  /** Of a payment that is stored. */
   paymentId?: Hex | undefined
   createdAt: UnixMs
   durationMs: number
@@ -37,9 +39,9 @@ const PURGE_ROWS_MAX = 5_000
 export function recordExchange(database: Database, exchange: NewExchange): void {
   database
     .prepare(`
-      INSERT OR IGNORE INTO exchanges
-        (agent_id, caller_id, correlation_id, input, output, error, payment_id, created_at, duration_ms)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+      INSERT INTO exchanges
+        (agent_id, caller_id, correlation_id, input, output, error, payment_no, created_at, duration_ms)
+      VALUES (?, ?, ?, ?, ?, ?, (SELECT no FROM payments WHERE id = ?), ?, ?) ON CONFLICT DO NOTHING`)
     .run(
       exchange.agentId,
       exchange.callerId,
@@ -47,7 +49,7 @@ export function recordExchange(database: Database, exchange: NewExchange): void 
       exchange.input,
       exchange.output ?? null,
       exchange.error ?? null,
-      exchange.paymentId ?? null,
+      exchange.paymentId === undefined ? null : toBytes(exchange.paymentId),
       exchange.createdAt,
       Math.round(exchange.durationMs),
     )
@@ -65,7 +67,9 @@ export function createExchanges(database: Database): Exchanges {
       return (rows as { input: string; output: string }[]).reverse()
     },
     paidOutput(paymentId) {
-      const row = database.prepare('SELECT output FROM exchanges WHERE payment_id = ?').get(paymentId.toLowerCase())
+      const row = database
+        .prepare('SELECT output FROM exchanges WHERE payment_no = (SELECT no FROM payments WHERE id = ?)')
+        .get(toBytes(paymentId))
       return (row as { output: string | null } | undefined)?.output ?? undefined
     },
     purge: (now) =>
@@ -73,9 +77,9 @@ export function createExchanges(database: Database): Exchanges {
         database
           .prepare(`
             DELETE FROM exchanges WHERE id IN (
-              SELECT e.id FROM exchanges e LEFT JOIN payments p ON p.id = e.payment_id
+              SELECT e.id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
               WHERE e.created_at < ?
-                AND (p.id IS NULL OR (p.state NOT IN ('authorized', 'owed') AND p.updated_at < ?))
+                AND (p.no IS NULL OR (p.state NOT IN ('authorized', 'owed') AND p.updated_at < ?))
               LIMIT ?)`)
           .run(now - SESSION_KEPT_MS, now - RESULT_KEPT_MS, PURGE_ROWS_MAX)
       }),

@@ -6,30 +6,38 @@
  */
 export const migrations: readonly string[] = [
   `
-  -- What this node has been paid, or is owed (seller).
+  -- What this node has been paid, or is owed (seller). The numbers rise: what is changed together lies together.
   CREATE TABLE payments (
-    id TEXT PRIMARY KEY,
-    replay_key TEXT NOT NULL UNIQUE,
+    no INTEGER PRIMARY KEY,
+    id BLOB NOT NULL UNIQUE,
     state TEXT NOT NULL CHECK (state IN ('authorized', 'owed', 'settled', 'voided', 'unsettled')),
     agent_id TEXT NOT NULL,
     peer_id TEXT NOT NULL,
     correlation_id TEXT NOT NULL,
-    challenge_nonce TEXT,
-    requirements TEXT NOT NULL,
-    signed TEXT NOT NULL,
-    payer TEXT NOT NULL,
+    network TEXT NOT NULL,
+    asset TEXT NOT NULL COLLATE NOCASE,
+    pay_to TEXT NOT NULL,
     amount INTEGER NOT NULL,
+    max_timeout_s INTEGER NOT NULL,
+    payer TEXT NOT NULL COLLATE NOCASE,
+    authorization_nonce BLOB NOT NULL,
+    valid_after_s INTEGER NOT NULL,
     valid_before_s INTEGER NOT NULL,
+    signature BLOB NOT NULL,
+    challenge_nonce BLOB,
     task TEXT,
     attempts INTEGER NOT NULL DEFAULT 0,
     next_attempt_at INTEGER,
     unclear INTEGER NOT NULL DEFAULT 0,
-    tx_hash TEXT,
+    tx_hash BLOB,
     error TEXT,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
-  ) WITHOUT ROWID;
-  CREATE UNIQUE INDEX payments_by_challenge ON payments (challenge_nonce) WHERE challenge_nonce IS NOT NULL;
+  );
+  -- What EIP-3009 lets be spent once.
+  CREATE UNIQUE INDEX payments_by_authorization ON payments (authorization_nonce, payer, asset, network);
+  -- As a rule the challenge is the authorization's nonce (D30), and found by the index above.
+  CREATE INDEX payments_by_challenge ON payments (challenge_nonce) WHERE challenge_nonce <> authorization_nonce;
   CREATE INDEX payments_due ON payments (next_attempt_at) WHERE state = 'owed';
   CREATE INDEX payments_unsettled ON payments (created_at) WHERE state = 'unsettled';
   CREATE INDEX payments_running ON payments (created_at) WHERE state = 'authorized';
@@ -43,17 +51,18 @@ export const migrations: readonly string[] = [
     input TEXT NOT NULL,
     output TEXT,
     error TEXT,
-    payment_id TEXT,
+    payment_no INTEGER REFERENCES payments (no),
     created_at INTEGER NOT NULL,
     duration_ms INTEGER NOT NULL
   );
   CREATE INDEX exchanges_by_session ON exchanges (agent_id, caller_id, id);
   CREATE INDEX exchanges_by_age ON exchanges (created_at);
-  CREATE UNIQUE INDEX exchanges_by_payment ON exchanges (payment_id) WHERE payment_id IS NOT NULL;
+  CREATE UNIQUE INDEX exchanges_by_payment ON exchanges (payment_no) WHERE payment_no IS NOT NULL;
 
   -- What this node has bought (buyer).
   CREATE TABLE orders (
-    id TEXT PRIMARY KEY,
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
     agent_id TEXT NOT NULL,
     seller_id TEXT,
     price INTEGER NOT NULL,
@@ -70,20 +79,28 @@ export const migrations: readonly string[] = [
 
   -- What this node has signed (buyer): stored before the signature leaves. One per order, for ever.
   CREATE TABLE authorizations (
-    payment_id TEXT PRIMARY KEY,
-    order_id TEXT NOT NULL UNIQUE,
+    order_no INTEGER PRIMARY KEY REFERENCES orders (no),
+    payment_id BLOB NOT NULL,
     agent_id TEXT NOT NULL,
     seller_id TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('reserved', 'spent', 'released')),
-    requirements TEXT NOT NULL,
-    envelope TEXT NOT NULL,
+    network TEXT NOT NULL,
+    asset TEXT NOT NULL,
+    pay_to TEXT NOT NULL,
     amount INTEGER NOT NULL,
+    max_timeout_s INTEGER NOT NULL,
+    payer TEXT NOT NULL,
+    authorization_nonce BLOB NOT NULL,
+    valid_after_s INTEGER NOT NULL,
     valid_before_s INTEGER NOT NULL,
+    signature BLOB NOT NULL,
+    -- The seller's challenge; NULL for a preemptive payment.
+    challenge_nonce BLOB,
     day TEXT NOT NULL,
-    tx_hash TEXT,
+    tx_hash BLOB,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
-  ) WITHOUT ROWID;
+  );
   CREATE INDEX authorizations_open ON authorizations (valid_before_s) WHERE state = 'reserved';
   CREATE INDEX authorizations_unconfirmed ON authorizations (created_at) WHERE state = 'spent' AND tx_hash IS NULL;
 
@@ -105,5 +122,89 @@ export const migrations: readonly string[] = [
   CREATE TABLE peer_data (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 
   CREATE TABLE kv (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  `,
+  `
+  -- What can be searched. Derived from the listings, but for first_seen: drop it and it is built anew.
+  -- Numbers rise in the order of meeting, since the times a seller writes prove nothing of who was first. A listing that
+  -- has left the market stays for a while (shown = 0), so that nobody takes over its name unseen.
+  CREATE TABLE met_listings (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    seller_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    skeleton TEXT NOT NULL,
+    first_seen INTEGER NOT NULL,
+    shown INTEGER NOT NULL,
+    price INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    text_key INTEGER NOT NULL,
+    -- Number of the listing of another seller that this one may be taken for.
+    alike INTEGER
+  );
+  CREATE INDEX met_by_price ON met_listings (price, number) WHERE shown = 1;
+  CREATE INDEX met_gone ON met_listings (expires_at) WHERE shown = 0;
+  CREATE INDEX met_alike ON met_listings (alike) WHERE alike IS NOT NULL;
+  -- See lib/near-keys.ts.
+  CREATE TABLE name_keys (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID;
+  -- Words of names and tags, to which a mistyped one is compared.
+  CREATE TABLE market_words (
+    initial TEXT, length INTEGER, word TEXT, PRIMARY KEY (initial, length, word)
+  ) WITHOUT ROWID;
+  -- Marks of what is filtered by, such as a tag or a seller, are words too: see store/listing-text.ts.
+  CREATE VIRTUAL TABLE listing_text USING fts5 (
+    name, tags, description, marks, content='', contentless_delete=1, prefix='2 3',
+    tokenize="unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
+  );
+  `,
+  `
+  -- A2A tasks are asked for by their id, also after a restart.
+  CREATE INDEX exchanges_of_a2a ON exchanges (correlation_id) WHERE caller_id GLOB 'a2a:*';
+  `,
+  `
+  -- Orders that are placed and wait, are cancelled, or belong to a workflow. The indices end with the order's number.
+  ALTER TABLE orders ADD COLUMN started_at INTEGER;
+  ALTER TABLE orders ADD COLUMN cancel_requested_at INTEGER;
+  ALTER TABLE orders ADD COLUMN workflow_id TEXT;
+  ALTER TABLE orders ADD COLUMN step_id TEXT;
+  DROP INDEX orders_by_agent;
+  CREATE INDEX orders_by_agent ON orders (agent_id);
+  DROP INDEX orders_open;
+  CREATE INDEX orders_open ON orders (status) WHERE status IN ('pending', 'executing');
+  CREATE INDEX orders_fruitless ON orders (status) WHERE status IN ('failed', 'cancelled');
+  CREATE INDEX orders_by_workflow ON orders (workflow_id, step_id) WHERE workflow_id IS NOT NULL;
+
+  CREATE TABLE workflows (
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT,
+    input TEXT NOT NULL,
+    budget INTEGER,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'failed', 'canceled')),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+  );
+  CREATE INDEX workflows_by_status ON workflows (status);
+
+  CREATE TABLE workflow_steps (
+    workflow_no INTEGER NOT NULL REFERENCES workflows (no),
+    position INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    -- What was asked for, as JSON: never changed.
+    plan TEXT NOT NULL,
+    -- As listed when the workflow was made.
+    price INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'failed', 'canceled', 'skipped')),
+    -- Which of the step's agents is at work, counted from 0, and how often it has been asked.
+    agent INTEGER NOT NULL DEFAULT 0,
+    tries INTEGER NOT NULL DEFAULT 0,
+    -- Stored before that order can run.
+    order_id TEXT,
+    error TEXT,
+    started_at INTEGER,
+    ended_at INTEGER,
+    PRIMARY KEY (workflow_no, position)
+  ) WITHOUT ROWID;
+  CREATE INDEX workflow_steps_running ON workflow_steps (workflow_no) WHERE status = 'running';
   `,
 ]

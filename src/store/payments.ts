@@ -1,8 +1,16 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import {
+  AUTHORIZATION_COLUMNS,
+  AUTHORIZATION_PLACES,
+  type AuthorizationRow,
+  authorizationOf,
+  authorizationValues,
+} from './authorization-row.ts'
 import type { Database } from './database.ts'
 import { type NewExchange, recordExchange } from './exchanges.ts'
+import { toBytes, toHex } from './hex.ts'
 
 export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
 
@@ -47,6 +55,7 @@ export interface Payments {
   claim(claim: Claim, now: UnixMs): Promise<boolean>
   /** Stores what the agent answered together with the state that follows from it. Durable when it resolves. */
   deliver(progress: PaymentProgress, exchange: NewExchange, now: UnixMs): Promise<void>
+  /** Stores a step of settlement. Durable when it resolves, after the moment in which others may share its commit. */
   save(progress: PaymentProgress, now: UnixMs): Promise<void>
   get(id: Hex): StoredPayment | undefined
   /** Whether a payment has consumed this challenge, in this life of the node or an earlier one. */
@@ -68,34 +77,38 @@ export interface Payments {
 }
 
 type Row = {
-  id: string
-  state: string
+  id: Uint8Array
+  state: PaymentState
   agent_id: string
   peer_id: string
   correlation_id: string
-  requirements: string
-  signed: string
   task: string | null
   attempts: number
   next_attempt_at: number | null
   unclear: number
-  tx_hash: string | null
+  tx_hash: Uint8Array | null
   error: string | null
   updated_at: number
-}
+} & AuthorizationRow
 
 /** No owed payment waits for its next attempt as long as this. */
 const WAIT_MAX_MS = 10 * 60 * 1000
 
 const INSERT = `
-  INSERT OR IGNORE INTO payments
-    (id, replay_key, state, agent_id, peer_id, correlation_id, challenge_nonce, requirements, signed, payer, amount,
-     valid_before_s, task, created_at, updated_at)
-  VALUES (?, ?, 'authorized', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+  INSERT INTO payments
+    (id, state, agent_id, peer_id, correlation_id, challenge_nonce, ${AUTHORIZATION_COLUMNS}, task, created_at, updated_at)
+  VALUES (?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?) ON CONFLICT DO NOTHING`
 const UPDATE = `
   UPDATE payments SET state = ?, attempts = coalesce(?, attempts), next_attempt_at = ?, unclear = ?, tx_hash = ?,
     error = ?, updated_at = ?
   WHERE id = ? AND state IN ('authorized', 'owed')`
+
+const BY_CHALLENGE = `
+  SELECT 1 FROM payments WHERE authorization_nonce = ? AND challenge_nonce = authorization_nonce
+  UNION ALL
+  SELECT 1 FROM payments WHERE challenge_nonce = ? AND challenge_nonce <> authorization_nonce`
+const BY_AUTHORIZATION = `
+  SELECT 1 FROM payments WHERE authorization_nonce = ? AND payer = ? AND asset = ? AND network = ?`
 
 export function createPayments(database: Database): Payments {
   const write = (progress: PaymentProgress, now: UnixMs) =>
@@ -106,41 +119,35 @@ export function createPayments(database: Database): Payments {
         progress.attempts ?? null,
         progress.nextAttemptAt ?? null,
         progress.unclear === true ? 1 : 0,
-        progress.txHash ?? null,
+        progress.txHash === undefined ? null : toBytes(progress.txHash),
         progress.error ?? null,
         now,
-        progress.id,
+        toBytes(progress.id),
       )
-  const rows = (sql: string, ...values: (string | number)[]) =>
+  const rows = (sql: string, ...values: (Uint8Array | number)[]) =>
     (database.prepare(sql).all(...values) as unknown as Row[]).map(fromRow)
 
+  const challengeConsumed = (challengeNonce: Hex) => {
+    const nonce = toBytes(challengeNonce)
+    return database.prepare(BY_CHALLENGE).get(nonce, nonce) !== undefined
+  }
   const count = (state: 'owed' | 'unsettled') =>
     (database.prepare(`SELECT count(*) AS n FROM payments WHERE state = '${state}'`).get() as { n: number }).n
 
   return {
     claim: (claim, now) =>
       database.write(() => {
-        const { authorization } = claim.signed
-        const key = replayKey(
-          claim.requirements.network,
-          claim.requirements.asset,
-          authorization.from,
-          authorization.nonce,
-        )
+        const { challengeNonce } = claim
+        if (challengeNonce !== undefined && challengeConsumed(challengeNonce)) return false
         const { changes } = database
           .prepare(INSERT)
           .run(
-            claim.id,
-            key,
+            toBytes(claim.id),
             claim.agentId,
             claim.peerId,
             claim.correlationId,
-            claim.challengeNonce?.toLowerCase() ?? null,
-            JSON.stringify(PaymentRequirements.encode(claim.requirements)),
-            JSON.stringify(SignedAuthorization.encode(claim.signed)),
-            authorization.from,
-            authorization.value,
-            authorization.validBefore,
+            challengeNonce === undefined ? null : toBytes(challengeNonce),
+            ...authorizationValues(claim.requirements, claim.signed),
             claim.task ?? null,
             now,
             now,
@@ -153,14 +160,13 @@ export function createPayments(database: Database): Payments {
         recordExchange(database, exchange)
       }),
     save: (progress, now) =>
-      database.write(() => {
+      database.writeLater(() => {
         write(progress, now)
       }),
-    get: (id) => rows('SELECT * FROM payments WHERE id = ?', id.toLowerCase())[0],
-    challengeConsumed: (nonce) =>
-      database.prepare('SELECT 1 FROM payments WHERE challenge_nonce = ?').get(nonce.toLowerCase()) !== undefined,
-    authorizationSeen: (...key) =>
-      database.prepare('SELECT 1 FROM payments WHERE replay_key = ?').get(replayKey(...key)) !== undefined,
+    get: (id) => rows('SELECT * FROM payments WHERE id = ?', toBytes(id))[0],
+    challengeConsumed,
+    authorizationSeen: (network, asset, from, nonce) =>
+      database.prepare(BY_AUTHORIZATION).get(toBytes(nonce), from, asset, network) !== undefined,
     due: (now, limit) =>
       rows(
         `SELECT * FROM payments WHERE state = 'owed' AND (next_attempt_at <= ? OR next_attempt_at > ?)
@@ -191,25 +197,19 @@ export function createPayments(database: Database): Payments {
   }
 }
 
-/** What EIP-3009 lets an authorization be spent once by. */
-function replayKey(network: string, asset: string, from: string, authorizationNonce: string): string {
-  return `${network}|${asset}|${from}|${authorizationNonce}`.toLowerCase()
-}
-
 function fromRow(row: Row): StoredPayment {
   return {
-    id: row.id as Hex,
-    state: row.state as PaymentState,
+    id: toHex(row.id),
+    state: row.state,
     agentId: row.agent_id,
     peerId: row.peer_id,
     correlationId: row.correlation_id,
-    requirements: PaymentRequirements.parse(JSON.parse(row.requirements)),
-    signed: SignedAuthorization.parse(JSON.parse(row.signed)),
+    ...authorizationOf(row),
     task: row.task ?? undefined,
     attempts: row.attempts,
     nextAttemptAt: row.next_attempt_at ?? undefined,
     unclear: row.unclear === 1,
-    txHash: (row.tx_hash ?? undefined) as Hex | undefined,
+    txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     error: row.error ?? undefined,
     updatedAt: row.updated_at,
   }

@@ -1,25 +1,18 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
+import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import {
+  AUTHORIZATION_COLUMNS,
+  AUTHORIZATION_PLACES,
+  type AuthorizationRow,
+  authorizationOf,
+  authorizationValues,
+} from './authorization-row.ts'
 import type { Database } from './database.ts'
+import { toBytes, toHex } from './hex.ts'
+import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 
-export type OrderStatus = 'pending' | 'executing' | 'completed' | 'failed' | 'cancelled'
-export type OrderError = { code: string; message: string; retryable: boolean }
-
-/** One purchase, paid or free (D18). `price` is the most the buyer will pay, in atomic units. */
-export type Order = {
-  id: string
-  agentId: string
-  sellerId: string | undefined
-  price: bigint
-  status: OrderStatus
-  task: string | undefined
-  output: string | undefined
-  error: OrderError | undefined
-  correlationId: string | undefined
-  createdAt: UnixMs
-  updatedAt: UnixMs
-}
+export type { Order, OrderError, OrderStatus } from './order-row.ts'
 
 /** A signature this node has given, stored before it left. */
 export type Reservation = {
@@ -41,13 +34,13 @@ export interface Purchases {
   /**
    * Stores an order with the authorization signed for it, if the day's budget holds both. Durable when it resolves.
    *
-   * `again`: this order was signed for before; it never is twice (D33).
+   * `again`: this order was signed for before; it never is twice (D33). `ended`: it was cancelled meanwhile.
    */
   reserve(
     order: Order,
     reservation: Reservation,
     budget: { day: string; amountMax: bigint },
-  ): Promise<'reserved' | 'over' | 'again'>
+  ): Promise<'reserved' | 'over' | 'again' | 'ended'>
   /** Stores what was bought, or that nothing was. Durable when it resolves. */
   finish(order: Order, paid?: { paymentId: Hex; txHash: Hex | undefined }): Promise<void>
   setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<void>
@@ -59,78 +52,64 @@ export interface Purchases {
   reserved(limit: number): StoredReservation[]
   /** Purchases that got their result while settlement was pending. */
   withoutTxHash(since: UnixMs, limit: number): StoredReservation[]
-  /** Free or unpaid orders that a crash left executing. */
-  executingUnpaid(before: UnixMs, limit: number): Order[]
+  /** Makes orders that were executing when the node died pending again, where nothing was signed for them. */
+  reopenUnsigned(now: UnixMs): Promise<void>
   spentOn(day: string): bigint
 }
 
-type OrderRow = {
-  id: string
-  agent_id: string
-  seller_id: string | null
-  price: number
-  status: OrderStatus
-  task: string | null
-  output: string | null
-  error: string | null
-  correlation_id: string | null
-  created_at: number
-  updated_at: number
-}
 type ReservationRow = {
-  payment_id: string
   order_id: string
+  payment_id: Uint8Array
   agent_id: string
   seller_id: string
   state: ReservationState
-  requirements: string
-  envelope: string
-  amount: number
-  valid_before_s: number
+  challenge_nonce: Uint8Array | null
   day: string
-  tx_hash: string | null
+  tx_hash: Uint8Array | null
   updated_at: number
-}
+} & AuthorizationRow
 
-const UPSERT_ORDER = `
-  INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, status = excluded.status, task = excluded.task,
-    output = excluded.output, error = excluded.error, correlation_id = excluded.correlation_id,
-    updated_at = excluded.updated_at`
+const ORDER_NO = 'SELECT no FROM orders WHERE id = ?'
 const INSERT_AUTHORIZATION = `
   INSERT INTO authorizations
-    (payment_id, order_id, agent_id, seller_id, state, requirements, envelope, amount, valid_before_s, day, created_at, updated_at)
-  VALUES (?, ?, ?, ?, 'reserved', ?, ?, ?, ?, ?, ?, ?)`
+    (order_no, payment_id, agent_id, seller_id, state, challenge_nonce, ${AUTHORIZATION_COLUMNS}, day, created_at, updated_at)
+  VALUES ((${ORDER_NO}), ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?)`
+const SIGNED_FOR = `
+  SELECT o.status, o.cancel_requested_at, a.payment_id
+  FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.id = ?`
+type SignedForRow = { status: OrderStatus; cancel_requested_at: number | null; payment_id: Uint8Array | null }
+const SPEND = `UPDATE authorizations SET state = 'spent', tx_hash = ?, updated_at = ? WHERE order_no = (${ORDER_NO})`
+const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
 const ADD_TO_DAY = `
   INSERT INTO budget_days (day, amount) VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET amount = amount + excluded.amount`
 
 export function createPurchases(database: Database): Purchases {
-  const one = (sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values) as unknown
-  const all = (sql: string, ...values: (string | number)[]) => database.prepare(sql).all(...values) as unknown[]
+  type Value = string | number | Uint8Array
+  const one = (sql: string, ...values: Value[]) => database.prepare(sql).get(...values) as unknown
+  const all = (sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown[]
   const spentOn = (day: string) => {
     const row = one('SELECT amount FROM budget_days WHERE day = ?', day) as { amount: number } | undefined
     return BigInt(row?.amount ?? 0)
   }
-  const putOrder = (order: Order) => database.prepare(UPSERT_ORDER).run(...orderValues(order))
 
   return {
     reserve: (order, reservation, budget) =>
       database.write(() => {
-        if (one('SELECT 1 FROM authorizations WHERE order_id = ?', order.id) !== undefined) return 'again'
+        const known = one(SIGNED_FOR, order.id) as SignedForRow | undefined
+        if (known !== undefined && known.payment_id !== null) return 'again'
+        if (known !== undefined && (isFinal(known.status) || known.cancel_requested_at !== null)) return 'ended'
         if (spentOn(budget.day) + reservation.amount > budget.amountMax) return 'over'
-        putOrder(order)
+        const { requirements, envelope } = reservation
+        putOrder(database, order)
         database
           .prepare(INSERT_AUTHORIZATION)
           .run(
-            reservation.paymentId,
             reservation.orderId,
+            toBytes(reservation.paymentId),
             reservation.agentId,
             reservation.sellerId,
-            JSON.stringify(PaymentRequirements.encode(reservation.requirements)),
-            JSON.stringify(PaymentEnvelope.encode(reservation.envelope)),
-            reservation.amount,
-            reservation.validBeforeSeconds,
+            envelope.server_nonce === 'preemptive' ? null : toBytes(envelope.server_nonce),
+            ...authorizationValues(requirements, envelope.payload!),
             budget.day,
             order.updatedAt,
             order.updatedAt,
@@ -140,47 +119,49 @@ export function createPurchases(database: Database): Purchases {
       }),
     finish: (order, paid) =>
       database.write(() => {
-        putOrder(order)
-        if (paid === undefined) return
-        database
-          .prepare(`UPDATE authorizations SET state = 'spent', tx_hash = ?, updated_at = ? WHERE payment_id = ?`)
-          .run(paid.txHash ?? null, order.updatedAt, paid.paymentId)
+        putOrder(database, order)
+        if (paid !== undefined) database.prepare(SPEND).run(bytesOrNull(paid.txHash), order.updatedAt, order.id)
       }),
     setTxHash: (paymentId, txHash, now) =>
       database.write(() => {
         database
-          .prepare('UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ?')
-          .run(txHash, now, paymentId)
+          .prepare(`
+            UPDATE authorizations SET tx_hash = ?, updated_at = ?
+            WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL`)
+          .run(toBytes(txHash), now, toBytes(paymentId))
       }),
     resolve: (paymentId, state, txHash, now) =>
       database.write(() => {
-        const row = one(`SELECT * FROM authorizations WHERE payment_id = ? AND state = 'reserved'`, paymentId)
+        const row = one(`SELECT * FROM authorizations WHERE payment_id = ? AND state = 'reserved'`, toBytes(paymentId))
         if (row === undefined) return
-        const { amount, day } = row as ReservationRow
+        const { order_no, amount, day } = row as ReservationRow & { order_no: number }
         database
-          .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE payment_id = ?')
-          .run(state, txHash ?? null, now, paymentId)
+          .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE order_no = ?')
+          .run(state, bytesOrNull(txHash), now, order_no)
         if (state === 'released') database.prepare(ADD_TO_DAY).run(day, -amount)
       }),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
-    reservationOf: (orderId) => mapRow(one('SELECT * FROM authorizations WHERE order_id = ?', orderId), toReservation),
+    reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toReservation),
     reserved: (limit) =>
-      all(`SELECT * FROM authorizations WHERE state = 'reserved' ORDER BY valid_before_s LIMIT ?`, limit).map((row) =>
+      all(`${RESERVATIONS} WHERE a.state = 'reserved' ORDER BY a.valid_before_s LIMIT ?`, limit).map((row) =>
         toReservation(row as ReservationRow),
       ),
     withoutTxHash: (since, limit) =>
       all(
-        `SELECT * FROM authorizations WHERE state = 'spent' AND tx_hash IS NULL AND created_at >= ? ORDER BY created_at LIMIT ?`,
+        `${RESERVATIONS} WHERE a.state = 'spent' AND a.tx_hash IS NULL AND a.created_at >= ?
+           ORDER BY a.created_at LIMIT ?`,
         since,
         limit,
       ).map((row) => toReservation(row as ReservationRow)),
-    executingUnpaid: (before, limit) =>
-      all(
-        `SELECT * FROM orders WHERE status = 'executing' AND updated_at < ?
-           AND id NOT IN (SELECT order_id FROM authorizations WHERE state = 'reserved') LIMIT ?`,
-        before,
-        limit,
-      ).map((row) => toOrder(row as OrderRow)),
+    reopenUnsigned: (now) =>
+      database.write(() => {
+        database
+          .prepare(`
+            UPDATE orders SET status = iif(cancel_requested_at IS NULL, 'pending', 'cancelled'), updated_at = ?
+            WHERE status IN ('pending', 'executing') AND status = 'executing'
+              AND no NOT IN (SELECT order_no FROM authorizations)`)
+          .run(now)
+      }),
     spentOn,
   }
 }
@@ -189,50 +170,30 @@ function mapRow<R, T>(row: unknown, map: (row: R) => T): T | undefined {
   return row === undefined ? undefined : map(row as R)
 }
 
-function orderValues(order: Order) {
-  return [
-    order.id,
-    order.agentId,
-    order.sellerId ?? null,
-    order.price,
-    order.status,
-    order.task ?? null,
-    order.output ?? null,
-    order.error === undefined ? null : JSON.stringify(order.error),
-    order.correlationId ?? null,
-    order.createdAt,
-    order.updatedAt,
-  ] as const
-}
-
-function toOrder(row: OrderRow): Order {
-  return {
-    id: row.id,
-    agentId: row.agent_id,
-    sellerId: row.seller_id ?? undefined,
-    price: BigInt(row.price),
-    status: row.status,
-    task: row.task ?? undefined,
-    output: row.output ?? undefined,
-    error: row.error === null ? undefined : (JSON.parse(row.error) as OrderError),
-    correlationId: row.correlation_id ?? undefined,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
-}
-
 function toReservation(row: ReservationRow): StoredReservation {
+  const { requirements, signed } = authorizationOf(row)
   return {
-    paymentId: row.payment_id as Hex,
+    paymentId: toHex(row.payment_id),
     orderId: row.order_id,
     agentId: row.agent_id,
     sellerId: row.seller_id,
     state: row.state,
-    requirements: PaymentRequirements.parse(JSON.parse(row.requirements)),
-    envelope: PaymentEnvelope.parse(JSON.parse(row.envelope)),
-    amount: BigInt(row.amount),
+    requirements,
+    envelope: {
+      x402_version: 2,
+      scheme: requirements.scheme,
+      network: requirements.network,
+      server_nonce: row.challenge_nonce === null ? 'preemptive' : toHex(row.challenge_nonce),
+      payer: signed.authorization.from,
+      payload: signed,
+    },
+    amount: requirements.amount,
     validBeforeSeconds: row.valid_before_s,
-    txHash: (row.tx_hash ?? undefined) as Hex | undefined,
+    txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     updatedAt: row.updated_at,
   }
+}
+
+function bytesOrNull(hash: Hex | undefined): Uint8Array | null {
+  return hash === undefined ? null : toBytes(hash)
 }

@@ -90,6 +90,13 @@ export const balanceFixture: WalletBalance = {
   balance_atomic: '12500000',
 }
 
+const cardFixture = {
+  name: 'node',
+  description: 'a node',
+  url: 'http://127.0.0.1/a2a/market',
+  protocolVersion: '0.3.0',
+}
+
 export const loopbackOptions: ApiOptions = {
   host: '127.0.0.1',
   port: 0,
@@ -111,6 +118,7 @@ export function fakeDeps(changes: Partial<ApiDeps> = {}): ApiDeps {
     status: () => statusFixture,
     peers: () => [peerFixture],
     balance: async () => balanceFixture,
+    cards: { agents: () => [], node: () => cardFixture, catalog: () => ({ specVersion: '1.0', entries: [] }) },
     ...changes,
   }
 }
@@ -119,7 +127,7 @@ export function fakeDeps(changes: Partial<ApiDeps> = {}): ApiDeps {
 export function fakeServer(changes: Partial<ApiDeps> = {}, options: Partial<ApiOptions> = {}) {
   const deps = fakeDeps(changes)
   const guard = createGuard({ ...loopbackOptions, ...options })
-  return createServer(apiOperations(deps), { guard, clock: deps.clock, logger: deps.logger })
+  return createServer(apiOperations(deps), { ...deps, guard })
 }
 
 function listingOf({ name, description, price, model, tags }: AgentDefinition): Listing {

@@ -2,6 +2,7 @@ import { faultPoint } from '../../lib/fault-point.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
+import { FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError, peerErrorFrom } from '../peer-error.ts'
 import { type AnyX402Message, readMessage, VERSION, writeMessage } from './messages.ts'
@@ -17,7 +18,7 @@ export type Call = { correlationId: string; resource: string; task: string; call
  */
 export type Pay = (requirements: PaymentRequirements, challengeNonce: Hex) => Promise<PaymentEnvelope>
 
-/** Opens another stream to the same seller, for one that ends its stream after the challenge (D23). */
+/** Opens another stream to the same seller, for one that ends its stream after every message (D23). */
 export type Reopen = () => Promise<FramedStream>
 
 const CHALLENGES_MAX = 3
@@ -34,21 +35,40 @@ export async function callX402(
   deps: { pay: Pay; reopen: Reopen },
   signal: AbortSignal,
 ): Promise<X402Message<'x402.response'>> {
+  let current = stream
+  const open = async () => {
+    if (!current.writable || current.ended) current = await deps.reopen()
+    return current
+  }
   for (let challenges = 1; ; challenges++) {
-    await writeMessage(stream, 'x402.request', requestOf(call, 'execute', null), signal)
-    const asked = await nextAnswer(stream, call.correlationId, signal)
+    await writeMessage(await open(), 'x402.request', requestOf(call, 'execute', null), signal)
+    const asked = await nextAnswer(current, call.correlationId, signal)
     if (asked.type === 'x402.response') return asked.message
     const { payment_requirements, challenge_nonce } = asked.message
     const payment = await deps.pay(payment_requirements, challenge_nonce as Hex)
-    if (!stream.writable || stream.ended) stream = await deps.reopen()
+    try {
+      return await sendPayment(open, call, payment, signal)
+    } catch (error) {
+      // "request a new challenge": the same authorization, under a nonce that still lives.
+      const expired = error instanceof PeerError && error.code === 'PAYMENT_NONCE_EXPIRED'
+      if (!expired || challenges >= CHALLENGES_MAX) throw error
+    }
+  }
+}
+
+/**
+ * Sends the paid request, and once more on another stream if the seller has ended this one unanswered: it may have done
+ * so before it came. The authorization can be spent once, however often it is sent.
+ */
+async function sendPayment(open: Reopen, call: Call, payment: PaymentEnvelope, signal: AbortSignal) {
+  for (let streams = 1; ; streams++) {
+    const stream = await open()
     await writeMessage(stream, 'x402.paid_request', paidRequestOf(call, payment), signal)
     faultPoint('buyer:sent')
     try {
       return await nextResponse(stream, call.correlationId, signal)
     } catch (error) {
-      // "request a new challenge": the same authorization, under a nonce that still lives.
-      const expired = error instanceof PeerError && error.code === 'PAYMENT_NONCE_EXPIRED'
-      if (!expired || challenges >= CHALLENGES_MAX) throw error
+      if (!(error instanceof StreamEnded) || streams > 1) throw error
     }
   }
 }
@@ -63,6 +83,18 @@ export async function callX402Preemptively(
   const preemptive = { ...payment, server_nonce: 'preemptive' as const }
   await writeMessage(stream, 'x402.request', requestOf(call, 'execute', preemptive), signal)
   return nextResponse(stream, call.correlationId, signal)
+}
+
+/** Asks what one run costs now, with an empty task, and leaves it at that. @throws PeerError as the seller sends it */
+export async function askX402Price(
+  stream: FramedStream,
+  call: Omit<Call, 'task'>,
+  signal: AbortSignal,
+): Promise<X402Message<'x402.payment_required'>> {
+  await writeMessage(stream, 'x402.request', requestOf({ ...call, task: '' }, 'execute', null), signal)
+  const answer = await nextAnswer(stream, call.correlationId, signal)
+  if (answer.type === 'x402.payment_required') return answer.message
+  throw new PeerError('INVALID_MESSAGE', 'the seller lists a price and asks for none')
 }
 
 /** Asks again for what a payment has bought (D32). */
@@ -103,7 +135,7 @@ type Answer = Extract<AnyX402Message, { type: 'x402.response' | 'x402.payment_re
 /** The next message of this exchange; what a stream still carries of another one is passed over. */
 async function nextAnswer(stream: FramedStream, correlationId: string, signal: AbortSignal): Promise<Answer> {
   for (;;) {
-    const answer = await readMessage(stream, signal)
+    const answer = await readMessage(stream, signal).catch(asStreamEnded)
     if (answer === undefined) throw new StreamEnded()
     const { message } = answer
     if (answer.type === 'x402.error' && isFor(message.correlation_id, correlationId)) {
@@ -124,12 +156,19 @@ async function nextResponse(stream: FramedStream, correlationId: string, signal:
   throw new PeerError('PAYMENT_REQUIRED', 'the seller asks to be paid again', { retryable: false })
 }
 
-/** The seller ended the stream without an answer. */
+/** The seller ended the stream without an answer, or inside it. */
 export class StreamEnded extends Error {
   override name = 'StreamEnded'
-  constructor() {
-    super('the seller ended the stream without an answer')
+  constructor(options: ErrorOptions = {}) {
+    super('the seller ended the stream without an answer', options)
   }
+}
+
+/** A frame that did not arrive whole says nothing of the exchange: the answer is there to be asked for (T23). */
+function asStreamEnded(error: unknown): never {
+  const cause = error instanceof PeerError ? error.cause : undefined
+  const isCut = cause instanceof FrameError && (cause.code === 'FRAME_CUT' || cause.code === 'FRAME_SLOW')
+  throw isCut ? new StreamEnded({ cause }) : error
 }
 
 /** An error about bytes that could not be read carries no id of ours: on a stream of our own it can only be ours. */

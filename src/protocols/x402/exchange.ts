@@ -1,3 +1,4 @@
+import type { Place } from '../../agents/run-slots.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
@@ -30,7 +31,9 @@ export type X402ServerDeps = {
   didOf(peerId: string): string
   randomNonce(): Hex
   findAgent(id: string): ServedAgent | undefined
-  /** Runs work when there is a place for it. @throws PeerError OVERLOADED when there is none */
+  /** Lets work in that has a run to wait for. @throws PeerError OVERLOADED at once when too many are in */
+  admit<T>(work: (place: Place) => Promise<T>): Promise<T>
+  /** Lets a run in and runs it in its turn. @throws PeerError OVERLOADED */
   inSlot<T>(work: () => Promise<T>): Promise<T>
   challenges: Challenges
   payments: Payments
@@ -42,8 +45,34 @@ export type X402ServerDeps = {
   settleFirst: boolean
 }
 
-/** One exchange: who asks, on what stream, under which id. `signal` ends when the node stops or the peer resets. */
-export type Exchange = { stream: FramedStream; peerId: string; correlationId: string; signal: AbortSignal }
+/** Who asks, and under which id. `signal` ends when the node stops or the caller takes its request back. */
+export type Caller = {
+  peerId: string
+  /** Of that peer: the connection has proved it, whatever a message says (D25). */
+  callerDid: string
+  correlationId: string
+  signal: AbortSignal
+}
+
+/** One exchange on a stream. */
+export type Exchange = Caller & { stream: FramedStream }
+
+/** What a paid run needs, whichever door the payment came through. */
+export type PaidRunDeps = Pick<
+  X402ServerDeps,
+  | 'clock'
+  | 'logger'
+  | 'asset'
+  | 'payTo'
+  | 'admit'
+  | 'inSlot'
+  | 'challenges'
+  | 'payments'
+  | 'exchanges'
+  | 'settler'
+  | 'running'
+  | 'settleFirst'
+>
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 

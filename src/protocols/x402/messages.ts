@@ -70,6 +70,12 @@ export function writeError(
   )
 }
 
+/** Tells a peer that its stream is not served, and ends it. */
+export async function refuseX402(stream: FramedStream, error: PeerError, signal: AbortSignal): Promise<void> {
+  await writeError(stream, error, undefined, signal)
+  await stream.close()
+}
+
 /** Amounts and times are bigint in memory and decimal text on the wire: the schemas' codecs say so, this does it. */
 function bigintAsText(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? value.toString() : value

@@ -1,3 +1,4 @@
+import type { Place } from '../../agents/run-slots.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import type { Challenge } from '../../payments/challenges.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
@@ -10,14 +11,28 @@ import { PeerError } from '../peer-error.ts'
 import {
   asExecutionFailed,
   buyerReason,
+  type Caller,
   decodeTask,
   type Exchange,
+  type PaidRunDeps,
   type ServedAgent,
   type X402ServerDeps,
 } from './exchange.ts'
 import { VERSION, writeMessage } from './messages.ts'
 
 export type PaidTask = { payment: PaymentEnvelope; body: string; challenge: Challenge | undefined }
+
+/** Runs a paid task and answers it on its stream. */
+export async function payAndRun(
+  agent: ServedAgent,
+  { payment, body, challenge }: PaidTask,
+  exchange: Exchange,
+  deps: X402ServerDeps,
+): Promise<void> {
+  const paid = await runPaid(agent, { payment, input: decodeTask(body), challenge }, exchange, deps)
+  await respond(agent.tokenId, paid, exchange, deps)
+  faultPoint('seller:answered')
+}
 
 /**
  * Turns a payment into a result, in the one order in which nobody loses (D31).
@@ -26,46 +41,54 @@ export type PaidTask = { payment: PaymentEnvelope; body: string; challenge: Chal
  * 2. claim the authorization and its challenge, on disk, before anything runs: one authorization, one run (T5)
  * 3. run; a failure voids the payment
  * 4. store the result and `owed`, on disk, before anyone is told
- * 5. settle, then answer
+ * 5. settle
+ *
+ * @throws PeerError: nobody is charged, but for SETTLEMENT_FAILED, after which the result can be asked for
  */
-export async function payAndRun(
+export async function runPaid(
   agent: ServedAgent,
-  task: PaidTask,
-  exchange: Exchange,
-  deps: X402ServerDeps,
-): Promise<void> {
-  const input = decodeTask(task.body)
+  task: {
+    payment: PaymentEnvelope
+    input: string
+    challenge: Challenge | undefined
+    /** Told when the payment is accepted, before the agent runs. */
+    onClaimed?(payment: { id: Hex; payer: Hex }): void
+  },
+  caller: Caller,
+  deps: PaidRunDeps,
+): Promise<{ id: Hex } & Delivered> {
+  const { input, challenge } = task
   const verified = verify(agent, task.payment, deps)
   if (deps.running.has(verified.paymentId)) throw nonceUsed()
   // From here to the claim no other message may use this challenge; the store refuses a second authorization anyway.
-  if (task.challenge !== undefined) deps.challenges.consume(task.challenge)
+  if (challenge !== undefined) deps.challenges.consume(challenge)
   const claim: Claim = {
     id: verified.paymentId,
     agentId: agent.id,
-    peerId: exchange.peerId,
-    correlationId: exchange.correlationId,
-    challengeNonce: task.challenge?.nonce,
+    peerId: caller.peerId,
+    correlationId: caller.correlationId,
+    challengeNonce: challenge?.nonce,
     requirements: requirementsOf(agent, deps.asset, deps.payTo),
     signed: verified.signed,
     ...(deps.settleFirst ? { task: input } : {}),
   }
   faultPoint('seller:verified')
-  const run = deps.inSlot(async () => {
-    if (!(await deps.settler.claim(claim))) {
-      throw nonceUsed()
-    }
+  let claimed = false
+  const run = deps.admit(async (place) => {
+    if (!(await deps.settler.claim(claim))) throw nonceUsed()
+    claimed = true
     faultPoint('seller:claimed')
+    task.onClaimed?.({ id: claim.id, payer: verified.payer })
     return deps.settleFirst
-      ? settleThenRun(agent, claim, input, exchange, deps)
-      : runThenSettle(agent, claim, input, exchange, deps)
+      ? settleThenRun(agent, claim, input, caller, place, deps)
+      : runThenSettle(agent, claim, input, caller, place, deps)
   })
   const answered = track(claim.id, run, deps).catch((error: unknown) => {
-    if (refusedBeforeClaim(error) && task.challenge !== undefined) deps.challenges.restore(task.challenge)
+    // Whatever kept it from being claimed, a payment that was not is free to come again (T4).
+    if (!claimed && challenge !== undefined) deps.challenges.restore(challenge)
     throw error
   })
-  const { output, txHash } = await answered
-  await respond(agent.tokenId, { id: claim.id, output, txHash }, exchange, deps)
-  faultPoint('seller:answered')
+  return { id: claim.id, ...(await answered) }
 }
 
 export type Delivered = { output: string; txHash: Hex | undefined }
@@ -74,10 +97,11 @@ async function runThenSettle(
   agent: ServedAgent,
   claim: Claim,
   input: string,
-  exchange: Exchange,
-  deps: X402ServerDeps,
+  caller: Caller,
+  place: Place,
+  deps: PaidRunDeps,
 ): Promise<Delivered> {
-  const outcome = await runAgent(agent, claim, input, exchange, deps)
+  const outcome = await inTurn(place, () => runAgent(agent, claim, input, caller, deps))
   faultPoint('seller:executed')
   if ('failure' in outcome) {
     const error = buyerReason(outcome.failure)
@@ -93,8 +117,9 @@ async function settleThenRun(
   agent: ServedAgent,
   claim: Claim,
   input: string,
-  exchange: Exchange,
-  deps: X402ServerDeps,
+  caller: Caller,
+  place: Place,
+  deps: PaidRunDeps,
 ): Promise<Delivered> {
   const txHash = await deps.settler.settleFirst(claim)
   faultPoint('seller:settled-first')
@@ -104,7 +129,17 @@ async function settleThenRun(
       'this seller settles first, and settlement is not done; ask for the result later',
     )
   }
-  return runSettled(agent, { ...claim, txHash }, input, exchange, deps)
+  return inTurn(place, () => runSettled(agent, { ...claim, txHash }, input, caller, deps))
+}
+
+/** Only the run itself takes a slot: what is stored before and after shares its commits with others, and settlement is slow. */
+async function inTurn<T>(place: Place, run: () => Promise<T>): Promise<T> {
+  await place.turn()
+  try {
+    return await run()
+  } finally {
+    place.leave()
+  }
 }
 
 /** Runs what is paid for already. A failure is told and kept, and the next request for the result runs it again. */
@@ -112,10 +147,10 @@ export async function runSettled(
   agent: ServedAgent,
   payment: Pick<StoredPayment, 'id' | 'correlationId' | 'txHash'>,
   input: string,
-  exchange: Exchange,
-  deps: X402ServerDeps,
+  caller: Caller,
+  deps: PaidRunDeps,
 ): Promise<Delivered> {
-  const outcome = await runAgent(agent, payment, input, exchange, deps)
+  const outcome = await runAgent(agent, payment, input, caller, deps)
   if ('failure' in outcome) return asExecutionFailed(outcome.failure)
   await deps.exchanges.record({ ...outcome.exchange, output: outcome.output })
   return { output: outcome.output, txHash: payment.txHash }
@@ -127,11 +162,11 @@ async function runAgent(
   agent: ServedAgent,
   payment: Pick<Claim, 'id' | 'correlationId'>,
   input: string,
-  exchange: Exchange,
-  deps: X402ServerDeps,
+  caller: Caller,
+  deps: PaidRunDeps,
 ): Promise<Outcome> {
   const started = deps.clock.now()
-  const callerId = deps.didOf(exchange.peerId)
+  const callerId = caller.callerDid
   const record = (): NewExchange => ({
     agentId: agent.id,
     callerId,
@@ -142,7 +177,7 @@ async function runAgent(
     durationMs: deps.clock.now() - started,
   })
   try {
-    const output = await agent.run({ input, callerId, signal: exchange.signal })
+    const output = await agent.run({ input, callerId, signal: caller.signal })
     return { output, exchange: record() }
   } catch (failure) {
     deps.logger.warn(
@@ -153,7 +188,11 @@ async function runAgent(
   }
 }
 
-function verify(agent: ServedAgent, payment: PaymentEnvelope, deps: X402ServerDeps): VerifiedPayment {
+function verify(agent: ServedAgent, payment: PaymentEnvelope, deps: PaidRunDeps): VerifiedPayment {
+  const verification = verifyPayment(payment, requirementsOf(agent, deps.asset, deps.payTo), deps.clock.now())
+  // Whether a good one was used before is for the claim to say.
+  if (verification.ok) return verification.payment
+  // That it was used goes before whatever else is wrong with it (D27).
   const authorization = payment.payload?.authorization
   const { network, address } = deps.asset
   if (
@@ -162,9 +201,7 @@ function verify(agent: ServedAgent, payment: PaymentEnvelope, deps: X402ServerDe
   ) {
     throw nonceUsed()
   }
-  const verification = verifyPayment(payment, requirementsOf(agent, deps.asset, deps.payTo), deps.clock.now())
-  if (!verification.ok) throw new PeerError(verification.error, verification.reason)
-  return verification.payment
+  throw new PeerError(verification.error, verification.reason)
 }
 
 export async function respond(
@@ -189,7 +226,7 @@ export async function respond(
   )
 }
 
-export function track<T>(id: Hex, work: Promise<T>, deps: X402ServerDeps): Promise<T> {
+export function track<T>(id: Hex, work: Promise<T>, deps: Pick<X402ServerDeps, 'running'>): Promise<T> {
   deps.running.set(id, work)
   const done = () => {
     if (deps.running.get(id) === work) deps.running.delete(id)
@@ -200,8 +237,4 @@ export function track<T>(id: Hex, work: Promise<T>, deps: X402ServerDeps): Promi
 
 function nonceUsed(): PeerError {
   return new PeerError('PAYMENT_NONCE_USED', 'this authorization was used before; ask for its result')
-}
-
-function refusedBeforeClaim(error: unknown): boolean {
-  return error instanceof PeerError && (error.code === 'OVERLOADED' || error.code === 'PAYMENT_NONCE_USED')
 }

@@ -2,7 +2,7 @@ import { proveSigner } from '../../payments/verify.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
-import type { Exchange, X402ServerDeps } from './exchange.ts'
+import type { Caller, Exchange, PaidRunDeps, X402ServerDeps } from './exchange.ts'
 import { type Delivered, respond, runSettled, track } from './paid-run.ts'
 
 /**
@@ -22,7 +22,10 @@ export async function answerResult(
   const proof = proveSigner(request.payment, deps.asset)
   if (!proof.ok) throw new PeerError(proof.error, proof.reason)
   const { paymentId } = proof.payment
-  await deps.running.get(paymentId)?.catch(() => {})
+  // Again and again: when a run fails that was settled first, one of those who waited for it may have begun the next.
+  for (let run = deps.running.get(paymentId); run !== undefined; run = deps.running.get(paymentId)) {
+    await run.catch(() => {})
+  }
   const stored = deps.payments.get(paymentId)
   if (stored === undefined) {
     throw new PeerError('PAYMENT_REQUIRED', 'this payment was never accepted here; it can still be used to pay')
@@ -34,15 +37,27 @@ export async function answerResult(
   await respond(deps.findAgent(stored.agentId)?.tokenId ?? '', { id: stored.id, ...delivered }, exchange, deps)
 }
 
-async function deliveredBy(payment: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<Delivered> {
+/** What a payment has bought; one that was settled before its agent ran, and never finished, is run now. @throws PeerError */
+export async function deliveredBy(
+  payment: StoredPayment,
+  caller: Caller,
+  deps: PaidRunDeps & Pick<X402ServerDeps, 'findAgent'>,
+): Promise<Delivered> {
   const output = deps.exchanges.paidOutput(payment.id)
   if (output !== undefined) return { output, txHash: payment.txHash }
   if (payment.state === 'voided') {
     const reason = payment.error ?? 'the agent failed'
     throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`)
   }
+  if (payment.state === 'authorized') {
+    throw new PeerError('EXECUTION_FAILED', 'the seller could not store the result; nobody is charged')
+  }
   const { task } = payment
   if (task === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the result is no longer kept')
+  if (payment.state === 'unsettled') {
+    const reason = `the payment could not be settled (${payment.error ?? 'no reason known'}), so nothing ran`
+    throw new PeerError('SETTLEMENT_FAILED', reason, { retryable: false })
+  }
   if (payment.state !== 'settled') {
     throw new PeerError('SETTLEMENT_FAILED', 'the payment is not settled yet; ask for the result later')
   }
@@ -51,7 +66,7 @@ async function deliveredBy(payment: StoredPayment, exchange: Exchange, deps: X40
     throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')
   return track(
     payment.id,
-    deps.inSlot(() => runSettled(agent, payment, task, exchange, deps)),
+    deps.inSlot(() => runSettled(agent, payment, task, caller, deps)),
     deps,
   )
 }

@@ -1,10 +1,11 @@
 import { faultPoint } from '../../lib/fault-point.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { X402Message } from '../../schema/x402.ts'
+import type { X402ErrorName, X402Message } from '../../schema/x402.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
-import { asExecutionFailed, decodeTask, type Exchange, type ServedAgent, type X402ServerDeps } from './exchange.ts'
+import { decodeTask, type Exchange, type ServedAgent, type X402ServerDeps } from './exchange.ts'
+import { runFree } from './free-run.ts'
 import { type AnyX402Message, readMessage, VERSION, writeError, writeMessage } from './messages.ts'
 import { payAndRun } from './paid-run.ts'
 import { answerResult } from './result.ts'
@@ -23,10 +24,11 @@ const EXCHANGES_PER_STREAM_MAX = 16
 export async function serveX402(stream: FramedStream, peerId: string, deps: X402ServerDeps, signal: AbortSignal) {
   const underWay = new Set<Promise<void>>()
   try {
+    const callerDid = deps.didOf(peerId)
     for (;;) {
       const message = await readMessage(stream, signal)
       if (message === undefined) break
-      const exchange = { stream, peerId, correlationId: message.message.correlation_id, signal }
+      const exchange = { stream, peerId, callerDid, correlationId: message.message.correlation_id, signal }
       const answered = answer(message, exchange, deps).finally(() => underWay.delete(answered))
       underWay.add(answered)
       if (underWay.size >= EXCHANGES_PER_STREAM_MAX) await Promise.race(underWay)
@@ -74,7 +76,7 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   if (request.method === 'result') return answerResult(request, exchange, deps)
   const agent = deps.findAgent(request.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', `this node has no agent ${request.resource}`)
-  if (agent.amount === 0n) return runFree(agent, request.body, exchange, deps)
+  if (agent.amount === 0n) return answerFree(agent, request.body, exchange, deps)
   if (request.payment === null) return challenge(agent, exchange, deps)
   if (request.payment.server_nonce !== 'preemptive') {
     throw new PeerError('PAYMENT_NONCE_MISMATCH', 'a payment in x402.request must have the server_nonce "preemptive"')
@@ -99,12 +101,13 @@ async function answerPaidRequest(paid: X402Message<'x402.paid_request'>, exchang
 
 /** A challenge that is gone: consumed (2004), or never there or not this peer's (2002), or too old (2003). */
 function refusedNonce(
-  error: 'PAYMENT_NONCE_MISMATCH' | 'PAYMENT_NONCE_EXPIRED' | (string & {}),
+  error: X402ErrorName,
   payment: X402Message<'x402.paid_request'>['payment'],
   deps: X402ServerDeps,
 ): PeerError {
   const authorization = payment.payload?.authorization
   const seen =
+    error === 'PAYMENT_NONCE_USED' ||
     deps.payments.challengeConsumed(payment.server_nonce as Hex) ||
     (authorization !== undefined &&
       deps.payments.authorizationSeen(deps.asset.network, deps.asset.address, authorization.from, authorization.nonce))
@@ -140,20 +143,9 @@ async function challenge(
 
 const NO_PAYMENT = `0x${'0'.repeat(64)}` as const
 
-async function runFree(agent: ServedAgent, body: string, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
-  const { stream, peerId, correlationId, signal } = exchange
-  const call = { input: decodeTask(body), callerId: deps.didOf(peerId), signal }
-  const started = deps.clock.now()
-  const output = await deps.inSlot(() => agent.run(call)).catch(asExecutionFailed)
-  await deps.exchanges.record({
-    agentId: agent.id,
-    callerId: call.callerId,
-    correlationId,
-    input: call.input,
-    output,
-    createdAt: started,
-    durationMs: deps.clock.now() - started,
-  })
+async function answerFree(agent: ServedAgent, body: string, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+  const { stream, correlationId, signal } = exchange
+  const output = await runFree(agent, decodeTask(body), exchange, deps)
   await writeMessage(
     stream,
     'x402.response',
@@ -171,10 +163,10 @@ async function runFree(agent: ServedAgent, body: string, exchange: Exchange, dep
 }
 
 /** The server uses the DID of the connection's peer; another one in the message is ignored (D25). */
-function noteCaller(callerDid: string, { peerId, correlationId }: Exchange, deps: X402ServerDeps): void {
-  if (callerDid !== deps.didOf(peerId)) {
+function noteCaller(named: string, { peerId, callerDid, correlationId }: Exchange, deps: X402ServerDeps): void {
+  if (named !== callerDid) {
     deps.logger.debug(
-      { correlation_id: correlationId, peer_id: peerId, caller_did: callerDid },
+      { correlation_id: correlationId, peer_id: peerId, caller_did: named },
       'caller_did is not the peer’s',
     )
   }

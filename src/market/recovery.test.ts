@@ -1,0 +1,243 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { FakeSettlement } from '../../test/support/fake-settlement.ts'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { randomHex } from '../../test/support/payments.ts'
+import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
+import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
+import { until } from '../../test/support/until.ts'
+import { openDatabase } from '../store/database.ts'
+
+const buyers: TestBuyer[] = []
+afterEach(async () => {
+  await Promise.all(buyers.splice(0).map((buyer) => buyer.recovery.stop()))
+})
+
+/** A buyer whose process has ended after the payment was sent, and its next life, which has yet to start. */
+async function interrupted(script: (stream: ScriptedStream) => Promise<void>, options: Partial<TestBuyerOptions> = {}) {
+  const database = openDatabase({ path: ':memory:' })
+  const clock = new HandClock()
+  const settlement = new FakeSettlement()
+  const silent = new ScriptedSeller(async (stream) => {
+    await stream.challenge(await stream.next())
+    await stream.next()
+  })
+  const before = new TestBuyer({ database, clock, open: silent.open })
+  await before.execute({ signal: AbortSignal.timeout(30) }).catch(() => {})
+  const [{ order, reservation } = {}] = before.ledger()
+  expect([order?.status, reservation?.state]).toEqual(['executing', 'reserved'])
+  const seller = new ScriptedSeller(script)
+  const buyer = new TestBuyer({ database, clock, open: seller.open, chain: settlement.chain, ...options })
+  buyers.push(buyer)
+  const authorization = reservation!.envelope.payload!.authorization
+  const validBeforeMs = reservation!.validBeforeSeconds * 1000
+  const now = () => buyer.ledger()[0]!
+  return {
+    buyer,
+    seller,
+    settlement,
+    authorization,
+    order: order!,
+    reservation: reservation!,
+    clock,
+    validBeforeMs,
+    now,
+  }
+}
+const down = () => Promise.reject(new Error('the seller is down'))
+const refusing = (name: string, retryable: boolean) => async (stream: ScriptedStream) => {
+  for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
+    await stream.refuse(message, name, { retryable })
+  }
+}
+
+describe('after a restart, while the payment can be settled', () => {
+  test('the seller is asked for the result with the same payment, and nothing is signed', async () => {
+    const txHash = randomHex()
+    const { buyer, seller, reservation, order, now } = await interrupted(async (stream) =>
+      stream.respond(await stream.next(), { tx_hash: txHash }),
+    )
+    await buyer.recovery.start()
+    await until(() => now().order.status === 'completed')
+    expect(now()).toMatchObject({ order: { output: 'result' }, reservation: { state: 'spent', txHash } })
+    expect(seller.received).toMatchObject([
+      {
+        type: 'x402.request',
+        message: { method: 'result', payment: reservation.envelope, correlation_id: order.correlationId },
+      },
+    ])
+    expect([buyer.ledger().length, buyer.spent()]).toEqual([1, 10_000n])
+  })
+
+  test.each([
+    ['the run failed', 'EXECUTION_FAILED', false],
+    ['the payment never arrived', 'PAYMENT_REQUIRED', true],
+  ])(
+    'and answers that %s, the order fails and the reservation stays until it is certain',
+    async (_what, name, retryable) => {
+      const { buyer, now } = await interrupted(refusing(name, retryable))
+      await buyer.recovery.start()
+      await until(() => now().order.status === 'failed')
+      expect(now()).toMatchObject({ order: { error: { code: name } }, reservation: { state: 'reserved' } })
+      expect(buyer.spent()).toBe(10_000n)
+    },
+  )
+
+  test('and cannot be reached, or asks to wait, the order stays open', async () => {
+    for (const open of [down, new ScriptedSeller(refusing('OVERLOADED', true)).open]) {
+      let asked = 0
+      const counting = async () => {
+        asked++
+        return await open()
+      }
+      const { buyer, now } = await interrupted(async () => {}, { open: counting })
+      await buyer.recovery.start()
+      await until(() => asked > 0)
+      await buyer.recovery.stop()
+      expect(now()).toMatchObject({ order: { status: 'executing' }, reservation: { state: 'reserved' } })
+    }
+  })
+
+  test('an order that someone waits for is left alone', async () => {
+    const { buyer, seller, order } = await interrupted(async (stream) => stream.respond(await stream.next()))
+    buyer.deps.active.set(order.id, () => {})
+    await buyer.recovery.start()
+    await buyer.recovery.stop()
+    expect(seller.received).toEqual([])
+  })
+})
+
+describe('once the payment can no longer be settled, the chain decides', () => {
+  test('not before, and not while the chain’s clock may lag', async () => {
+    const { buyer, clock, validBeforeMs, now, settlement } = await interrupted(async () => {}, { open: down })
+    let asked = 0
+    const { authorizationUse } = settlement.chain
+    settlement.chain.authorizationUse = (...args) => {
+      asked++
+      return authorizationUse(...args)
+    }
+    clock.set(validBeforeMs + 30_000)
+    await buyer.recovery.start()
+    await buyer.recovery.stop()
+    expect([asked, now().reservation?.state]).toEqual([0, 'reserved'])
+  })
+
+  test('unpaid: the reservation is given back to its day', async () => {
+    const { buyer, clock, validBeforeMs, now } = await interrupted(async () => {}, { open: down })
+    clock.set(validBeforeMs + 30_001)
+    await buyer.recovery.start()
+    await until(() => now().reservation?.state === 'released')
+    expect(now().order).toMatchObject({
+      status: 'failed',
+      error: { message: expect.stringContaining('nothing was charged') },
+    })
+    expect(buyer.spent()).toBe(0n)
+  })
+
+  test('paid: it is spent, and the order says by which transaction', async () => {
+    const { buyer, clock, validBeforeMs, now, settlement, authorization } = await interrupted(async () => {}, {
+      open: down,
+    })
+    const txHash = settlement.pay(authorization)
+    clock.set(validBeforeMs + 30_001)
+    await buyer.recovery.start()
+    await until(() => now().reservation?.state === 'spent')
+    expect(now()).toMatchObject({
+      reservation: { txHash },
+      order: { status: 'failed', error: { message: expect.stringContaining(txHash) } },
+    })
+    expect(buyer.spent()).toBe(10_000n)
+  })
+
+  test('T23: paid, though the seller said that nothing came: its result is asked for once more', async () => {
+    let knows = false
+    const { buyer, clock, validBeforeMs, now, settlement, authorization } = await interrupted(async (stream) => {
+      for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
+        if (knows) await stream.respond(message)
+        else await stream.refuse(message, 'PAYMENT_REQUIRED', { retryable: true })
+      }
+    })
+    await buyer.recovery.start()
+    await until(() => now().order.status === 'failed')
+    await buyer.recovery.stop()
+    settlement.pay(authorization)
+    knows = true
+    clock.set(validBeforeMs + 30_001)
+    const { recovery } = new TestBuyer({ ...buyer, open: buyer.deps.openStream, chain: settlement.chain })
+    await recovery.start()
+    await until(() => now().order.status === 'completed')
+    await recovery.stop()
+    expect(now()).toMatchObject({ order: { output: 'result', error: undefined }, reservation: { state: 'spent' } })
+  })
+
+  test('T15: with no chain to ask it counts as spent after a day, and not before', async () => {
+    const { buyer, clock, validBeforeMs, now, settlement } = await interrupted(async () => {}, { open: down })
+    settlement.chainIsDown = true
+    clock.set(validBeforeMs + 23 * 60 * 60 * 1000)
+    await buyer.recovery.start()
+    await buyer.recovery.stop()
+    expect(now().reservation?.state).toBe('reserved')
+    clock.set(validBeforeMs + 24 * 60 * 60 * 1000)
+    const next = new TestBuyer({ ...buyer, open: down, chain: settlement.chain })
+    await next.recovery.start()
+    await until(() => now().reservation?.state === 'spent')
+    await next.recovery.stop()
+    expect(now().order).toMatchObject({
+      status: 'failed',
+      error: { message: expect.stringContaining('could not be asked') },
+    })
+  })
+
+  test('T16: killed between its two writes, it is done again and comes to the same end', async () => {
+    const { buyer, clock, validBeforeMs, now, settlement, authorization } = await interrupted(async () => {}, {
+      open: down,
+    })
+    settlement.pay(authorization)
+    clock.set(validBeforeMs + 30_001)
+    const { resolve } = buyer.purchases
+    buyer.purchases.resolve = () => Promise.reject(new Error('killed'))
+    await buyer.recovery.start()
+    await until(() => now().order.status === 'failed')
+    await buyer.recovery.stop()
+    const message = now().order.error?.message
+    buyer.purchases.resolve = resolve
+    const next = new TestBuyer({ ...buyer, open: down, chain: settlement.chain })
+    await next.recovery.start()
+    await until(() => now().reservation?.state === 'spent')
+    await next.recovery.stop()
+    expect(now().order.error?.message).toBe(message)
+  })
+})
+
+test('a purchase without a transaction hash gets the one that has come since', async () => {
+  const txHash = randomHex()
+  const { buyer, reservation, order, now } = await interrupted(async (stream) =>
+    stream.respond(await stream.next(), { tx_hash: txHash }),
+  )
+  await buyer.purchases.finish(
+    { ...order, status: 'completed', output: 'mine' },
+    { paymentId: reservation.paymentId, txHash: undefined },
+  )
+  await buyer.recovery.start()
+  await until(() => now().reservation?.txHash)
+  expect(now()).toMatchObject({ order: { output: 'mine' }, reservation: { txHash } })
+})
+
+test('T17: an order that a crash left executing is taken up again where nothing was signed for it', async () => {
+  const { buyer, order, clock } = await interrupted(refusing('OVERLOADED', true))
+  const free = { ...order, id: 'free order', updatedAt: clock.now() - 1 }
+  await buyer.purchases.finish(free)
+  await buyer.recovery.start()
+  expect(buyer.purchases.order(free.id)).toMatchObject({ status: 'pending', error: undefined })
+  expect(buyer.purchases.order(order.id)?.status).toBe('executing')
+})
+
+test('however many purchases have failed and wait to expire, the next one is looked after (T15)', async () => {
+  const { buyer, order, now } = await interrupted(async (stream) => stream.respond(await stream.next()))
+  for (let index = 0; index < 40; index++) {
+    const other = { ...order, id: `failed ${index}`, status: 'failed' as const }
+    const reservation = { ...now().reservation!, orderId: other.id, paymentId: randomHex(), validBeforeSeconds: 0 }
+    await buyer.purchases.reserve(other, reservation, { day: '2020-01-01', amountMax: 10n ** 9n })
+  }
+  await buyer.recovery.start()
+  await until(() => buyer.purchases.order(order.id)?.status === 'completed')
+})

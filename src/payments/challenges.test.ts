@@ -1,0 +1,120 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { randomHex } from '../../test/support/payments.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { CHALLENGE_TTL_MS, Challenges } from './challenges.ts'
+
+const asked = (peerId = 'alice', nonce: Hex = randomHex()) => ({
+  nonce,
+  correlationId: 'one',
+  resource: 'agent',
+  peerId,
+})
+
+test('D26: a challenge is found by its nonce, correlation id and peer, for 300 s', () => {
+  const challenges = new Challenges()
+  const challenge = challenges.issue(asked(), 1000)
+  expect(challenge.expiresAt).toBe(1000 + 300_000)
+  expect(challenges.find(challenge, 1000)).toEqual({ challenge })
+  expect(
+    challenges.find({ ...challenge, nonce: challenge.nonce.toUpperCase().replace('0X', '0x') as Hex }, 1000),
+  ).toEqual({
+    challenge,
+  })
+  expect(challenges.find(challenge, 1000 + 299_999)).toEqual({ challenge })
+  expect(challenges.find(challenge, 1000 + 300_000)).toEqual({ error: 'PAYMENT_NONCE_EXPIRED' })
+})
+
+test.each([
+  ['another nonce', { nonce: randomHex() }],
+  ['another correlation id', { correlationId: 'two' }],
+  ['another peer (T4)', { peerId: 'mallory' }],
+])('T4: %s is a mismatch, and the challenge stays', (_what, change) => {
+  const challenges = new Challenges()
+  const challenge = challenges.issue(asked(), 0)
+  expect(challenges.find({ ...challenge, ...change }, 0)).toEqual({ error: 'PAYMENT_NONCE_MISMATCH' })
+  expect(challenges.find(challenge, 0)).toEqual({ challenge })
+})
+
+test('a consumed challenge is told as used, also before its payment is on disk', () => {
+  const challenges = new Challenges()
+  const challenge = challenges.issue(asked(), 0)
+  challenges.consume(challenge)
+  expect(challenges.find(challenge, 0)).toEqual({ error: 'PAYMENT_NONCE_USED' })
+  expect(challenges.size).toBe(0)
+})
+
+test('a challenge whose payment was refused after all can be used again, for the rest of its time', () => {
+  const challenges = new Challenges()
+  const challenge = challenges.issue(asked(), 0)
+  challenges.consume(challenge)
+  challenges.restore(challenge)
+  expect(challenges.find(challenge, CHALLENGE_TTL_MS - 1)).toEqual({ challenge })
+  expect(challenges.find(challenge, CHALLENGE_TTL_MS)).toEqual({ error: 'PAYMENT_NONCE_EXPIRED' })
+})
+
+test('D26: a peer holds 64, its oldest give way, and others’ stay', () => {
+  const challenges = new Challenges()
+  const bob = challenges.issue(asked('bob'), 0)
+  const own = Array.from({ length: 70 }, () => challenges.issue(asked('alice'), 0))
+  expect(challenges.size).toBe(65)
+  expect(own.map((one) => 'challenge' in challenges.find(one, 0))).toEqual([
+    ...Array(6).fill(false),
+    ...Array(64).fill(true),
+  ])
+  expect(challenges.find(bob, 0)).toEqual({ challenge: bob })
+})
+
+test('D26: all peers together hold 10,000', () => {
+  const challenges = new Challenges()
+  const first = challenges.issue(asked('first'), 0)
+  for (let peer = 0; peer < 10_000; peer++) challenges.issue(asked(`peer ${peer}`), 0)
+  expect(challenges.size).toBe(10_000)
+  expect(challenges.find(first, 0)).toEqual({ error: 'PAYMENT_NONCE_MISMATCH' })
+})
+
+test('T19: what has expired long ago is forgotten when the next is issued', () => {
+  const challenges = new Challenges()
+  for (let index = 0; index < 50; index++) challenges.issue(asked(`peer ${index}`), index)
+  challenges.issue(asked('late'), 2 * CHALLENGE_TTL_MS + 49)
+  expect(challenges.size).toBe(1)
+})
+
+test('whatever is issued, consumed and restored, the limits hold and no challenge is another peer’s', () => {
+  const step = fc.oneof(
+    fc.record({ do: fc.constant('issue' as const), peer: fc.nat(3) }),
+    fc.record({ do: fc.constantFrom('consume' as const, 'restore' as const), index: fc.nat(40) }),
+    fc.record({ do: fc.constant('wait' as const), ms: fc.nat(2 * CHALLENGE_TTL_MS) }),
+  )
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const challenges = new Challenges({ countMax: 8, perPeerMax: 3 })
+      const issued: ReturnType<Challenges['issue']>[] = []
+      const consumed = new Set<Hex>()
+      let now = 0
+      for (const one of steps) {
+        if (one.do === 'wait') now += one.ms
+        else if (one.do === 'issue') issued.push(challenges.issue(asked(`peer ${one.peer}`), now))
+        else {
+          const challenge = issued[one.index % Math.max(1, issued.length)]
+          if (challenge === undefined) continue
+          const isFound = 'challenge' in challenges.find(challenge, now)
+          if (one.do === 'consume' && isFound) {
+            challenges.consume(challenge)
+            consumed.add(challenge.nonce)
+          }
+          if (one.do === 'restore' && consumed.delete(challenge.nonce)) challenges.restore(challenge)
+        }
+        expect(challenges.size).toBeLessThanOrEqual(8)
+        for (const challenge of issued) {
+          const found = challenges.find(challenge, now)
+          if ('challenge' in found) {
+            expect(consumed.has(challenge.nonce)).toBe(false)
+            expect(found.challenge.expiresAt).toBeGreaterThan(now)
+          }
+          expect(challenges.find({ ...challenge, peerId: 'mallory' }, now)).not.toHaveProperty('challenge')
+        }
+      }
+    }),
+  )
+})

@@ -1,0 +1,86 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { randomHex } from '../../test/support/payments.ts'
+import { outcomeOf } from './facilitator.ts'
+
+const transaction = randomHex()
+const outcome = (body: unknown, status = 200) =>
+  outcomeOf({ status, text: typeof body === 'string' ? body : JSON.stringify(body) })
+
+test('success with a hash is settled', () => {
+  expect(outcome({ success: true, transaction, network: 'eip155:84532', payer: '0x' })).toEqual({
+    kind: 'settled',
+    txHash: transaction,
+  })
+  expect(outcome({ success: true, transaction: transaction.toUpperCase().replace('0X', '0x') })).toEqual({
+    kind: 'settled',
+    txHash: transaction,
+  })
+})
+
+describe('T13: is unclear, for the chain to decide', () => {
+  test.each<[string, unknown, number?]>([
+    ['success with an empty hash', { success: true, transaction: '' }],
+    ['success without a hash', { success: true }],
+    ['success with null for a hash', { success: true, transaction: null }],
+    ['success with half a hash', { success: true, transaction: transaction.slice(0, 34) }],
+    ['success with a status of 500', { success: true, transaction }, 500],
+    ['settlement_pending', { success: false, errorReason: 'settlement_pending', transaction }],
+    ['a nonce used already', { success: false, errorReason: 'invalid_exact_evm_nonce_already_used', transaction: '' }],
+    ['a failed transaction', { success: false, errorReason: 'invalid_exact_evm_transaction_failed' }],
+    ['a reason nobody knows', { success: false, errorReason: 'the moon' }],
+    ['a reason of every object', { success: false, errorReason: '__proto__' }],
+    ['no reason', { success: false }],
+    ['text', 'Bad Gateway', 502],
+    ['nothing', ''],
+    ['null', 'null'],
+    ['an array', []],
+    ['success as text', { success: 'true', transaction }],
+    ['a server error', { error: 'down' }, 500],
+    ['a reason without end', { success: false, errorReason: 'x'.repeat(1000) }],
+  ])('%s', (_what, body, status) => {
+    expect(outcome(body, status)).toMatchObject({ kind: 'unclear', reason: expect.any(String) })
+  })
+})
+
+describe('is refused for good, with 200 or 4xx alike', () => {
+  test.each([
+    'invalid_exact_evm_recipient_mismatch',
+    'invalid_exact_evm_signature',
+    'invalid_exact_evm_authorization_value',
+    'invalid_exact_evm_payload_authorization_valid_before',
+    'invalid_exact_evm_token_name_mismatch',
+    'invalid_exact_evm_insufficient_balance',
+    'insufficient_funds',
+    'asset_not_deployed_contract',
+    'unsupported_scheme',
+  ])('%s', (errorReason) => {
+    for (const status of [200, 400, 402]) {
+      const refused = outcome({ success: false, errorReason, transaction: '', network: '' }, status)
+      expect(refused).toEqual({ kind: 'refused', reason: `the facilitator refuses: ${errorReason}` })
+    }
+  })
+})
+
+test('a reason is one short line, whatever the facilitator sends', () => {
+  const { reason } = outcome({ success: false, errorReason: `a\n\u001b[31mb\u0000${'c'.repeat(180)}` }) as {
+    reason: string
+  }
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: what must not be there
+  expect(reason).toMatch(/^[^\u0000-\u001f\u007f]{1,200}$/)
+})
+
+test('T8: any text at all has an outcome, and only a well-formed success is settled', () => {
+  const answers = fc.oneof(
+    fc.string(),
+    fc.json(),
+    fc.jsonValue().map((value) => JSON.stringify({ success: true, transaction: value })),
+  )
+  fc.assert(
+    fc.property(answers, fc.constantFrom(200, 201, 400, 500), (text, status) => {
+      const { kind } = outcomeOf({ status, text })
+      expect(['unclear', 'refused']).toContain(kind)
+    }),
+    { numRuns: 500 },
+  )
+})

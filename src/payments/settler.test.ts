@@ -1,0 +1,476 @@
+import fc from 'fast-check'
+import { afterEach, describe, expect, test } from 'vitest'
+import { FakeSettlement, type Settling, unclear } from '../../test/support/fake-settlement.ts'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { claim, exchangeOf, randomHex, testWallet } from '../../test/support/payments.ts'
+import { until } from '../../test/support/until.ts'
+import { silentLogger } from '../lib/logger.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { openDatabase } from '../store/database.ts'
+import { createExchanges } from '../store/exchanges.ts'
+import { createPayments, type Payments } from '../store/payments.ts'
+import { SETTLEMENT_ATTEMPTS_MAX } from './payment.ts'
+import { Settler } from './settler.ts'
+
+const refusal: Settling = { moves: false, answer: { kind: 'refused', reason: 'the facilitator refuses: no money' } }
+
+type Options = {
+  settlement?: FakeSettlement
+  clock?: HandClock
+  payments?: Payments
+  chain?: boolean
+  firstAttemptWaitMs?: number
+  attemptTimeoutMs?: number
+}
+const started: Settler[] = []
+afterEach(async () => {
+  await Promise.all(started.splice(0).map((settler) => settler.stop()))
+})
+
+/** A settler over a real store in memory. It looks at the outbox every few ms; what is due is up to the hand clock. */
+async function setup(options: Options = {}) {
+  const { settlement = new FakeSettlement(), clock = new HandClock(), chain = true } = options
+  const database = openDatabase({ path: ':memory:' })
+  const stored = options.payments ?? createPayments(database)
+  /** Calls of the store, the facilitator and the chain that are under way. */
+  let busy = 0
+  const counted =
+    <Args extends unknown[], T>(call: (...args: Args) => Promise<T>) =>
+    async (...args: Args) => {
+      busy++
+      return await call(...args).finally(() => busy--)
+    }
+  const payments = { ...stored, save: counted(stored.save) }
+  const facilitator = { ...settlement.facilitator, settle: counted(settlement.facilitator.settle) }
+  const asked = { ...settlement.chain, authorizationUse: counted(settlement.chain.authorizationUse) }
+  const log: string[] = []
+  const note = (_: object, message: string) => void log.push(message)
+  const logger = { ...silentLogger, warn: note, error: note }
+  const open = async () => {
+    const settler = new Settler(
+      {
+        firstAttemptWaitMs: options.firstAttemptWaitMs ?? 5_000,
+        attemptTimeoutMs: options.attemptTimeoutMs ?? 20,
+        tickMaxMs: 2,
+      },
+      {
+        clock,
+        logger,
+        payments,
+        facilitator,
+        chain: chain ? asked : undefined,
+        chance: () => 0.5,
+      },
+    )
+    started.push(settler)
+    await settler.start()
+    return settler
+  }
+  const settler = await open()
+  const paid = (changes: Parameters<typeof claim>[1] = {}) => claim(clock.now(), changes)
+  /** Claims a payment and delivers for it. */
+  const deliver = async (payment = paid()) => {
+    expect(await settler.claim(payment)).toBe(true)
+    return { payment, txHash: await settler.deliver(payment, exchangeOf(payment, clock.now())) }
+  }
+  const stateOf = (id: Hex) => payments.get(id)?.state
+  /** Lets time go by, in steps in which everything due is done. */
+  const pass = async (ms: number, id: Hex) => {
+    const isQuiet = () => busy === 0 && (stateOf(id) !== 'owed' || payments.get(id)!.nextAttemptAt! > clock.now())
+    const end = clock.now() + ms
+    do {
+      await until(isQuiet, { everyMs: 1 })
+      clock.set(Math.min(end, Math.max(clock.now() + 1, payments.nextDueAt() ?? end)))
+    } while (clock.now() < end)
+    await until(isQuiet, { everyMs: 1 })
+  }
+  const exchanges = createExchanges(database)
+  return { settlement, clock, database, payments, exchanges, settler, open, paid, deliver, stateOf, pass, log }
+}
+
+describe('D31: settlement', () => {
+  test('gives the transaction at once, and is settled when the chain shows it', async () => {
+    const { deliver, settlement, payments, exchanges, pass, stateOf } = await setup()
+    const { payment, txHash } = await deliver()
+    const use = settlement.useOf(payment.signed.authorization.from, payment.signed.authorization.nonce)
+    expect(use).toMatchObject({ state: 'used', txHash })
+    expect(exchanges.paidOutput(payment.id)).toBe('result')
+    await until(() => payments.get(payment.id)?.txHash)
+    expect(stateOf(payment.id)).toBe('owed')
+    await pass(2_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', txHash, attempts: 1 })
+    expect(settlement.attempts).toHaveLength(1)
+  })
+
+  test('is settled by the facilitator’s word where there is no chain to ask (T15)', async () => {
+    const { deliver, payments } = await setup({ chain: false })
+    const { payment, txHash } = await deliver()
+    await until(() => payments.get(payment.id)?.state === 'settled')
+    expect(payments.get(payment.id)?.txHash).toBe(txHash)
+  })
+
+  test('does not keep the buyer waiting longer than the first attempt may take', async () => {
+    const { deliver, settlement, stateOf } = await setup({ firstAttemptWaitMs: 1, attemptTimeoutMs: 60_000 })
+    settlement.plan.push({ moves: false, answer: 'hang' })
+    const { payment, txHash } = await deliver()
+    expect(txHash).toBeUndefined()
+    expect(stateOf(payment.id)).toBe('owed')
+  })
+
+  test('of a payment whose agent failed never begins', async () => {
+    const { settler, paid, settlement, payments, exchanges, clock, pass } = await setup()
+    const payment = paid()
+    await settler.claim(payment)
+    await settler.void(payment.id, 'the agent failed', exchangeOf(payment, clock.now(), { output: undefined }))
+    await pass(600_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'voided', error: 'the agent failed', attempts: 0 })
+    expect(exchanges.paidOutput(payment.id)).toBeUndefined()
+    expect(settlement.attempts).toEqual([])
+  })
+
+  test('that is done first (--settle-first) says only whether it is done', async () => {
+    const { settler, paid, settlement, stateOf } = await setup()
+    const payment = paid({ task: 'task' })
+    await settler.claim(payment)
+    expect(await settler.settleFirst(payment)).toMatch(/^0x/)
+    settlement.plan.push(refusal)
+    const second = paid({ task: 'task' })
+    await settler.claim(second)
+    expect(await settler.settleFirst(second)).toBeUndefined()
+    await until(() => stateOf(second.id) === 'unsettled')
+  })
+})
+
+describe('a failing facilitator', () => {
+  test('is tried again after 1, 2, 4 and 8 s, and five times at most', async () => {
+    const { deliver, settlement, clock, pass, payments } = await setup()
+    settlement.usual = unclear
+    const start = clock.now()
+    const { payment } = await deliver()
+    const attemptsAfter = []
+    for (const second of [1, 3, 7, 15, 120]) {
+      await pass(start + second * 1000 - 1 - clock.now(), payment.id)
+      const before = settlement.attempts.length
+      await pass(1, payment.id)
+      attemptsAfter.push([before, settlement.attempts.length])
+    }
+    expect(attemptsAfter).toEqual([
+      [1, 2],
+      [2, 3],
+      [3, 4],
+      [4, 5],
+      [5, 5],
+    ])
+    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 5 })
+    await pass(180_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: 'expired unpaid: no answer' })
+    expect(settlement.attempts).toHaveLength(5)
+  })
+
+  test('without a chain to ask ends the payment after the fifth attempt', async () => {
+    const { deliver, settlement, pass, payments } = await setup({ chain: false })
+    settlement.usual = unclear
+    const { payment } = await deliver()
+    await pass(15_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: 'no answer', attempts: 5 })
+  })
+
+  test('that refuses for good is not asked again', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.usual = refusal
+    const { payment } = await deliver()
+    await until(() => payments.get(payment.id)?.state === 'unsettled')
+    await pass(600_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ attempts: 1, error: 'the facilitator refuses: no money' })
+    expect(settlement.attempts).toHaveLength(1)
+  })
+
+  test('that recovers is paid through', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.plan.push(unclear, { moves: false, answer: 'hang' }, unclear)
+    const { payment, txHash } = await deliver()
+    expect(txHash).toBeUndefined()
+    await pass(20_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 4 })
+  })
+
+  test('that is not configured leaves the payment owed, and says what to do', async () => {
+    const clock = new HandClock()
+    const payments = createPayments(openDatabase({ path: ':memory:' }))
+    const deps = { clock, logger: silentLogger, payments, facilitator: undefined, chance: () => 0 }
+    const settler = new Settler({}, deps)
+    started.push(settler)
+    const payment = claim(clock.now())
+    await settler.claim(payment)
+    expect(await settler.deliver(payment, exchangeOf(payment, clock.now()))).toBeUndefined()
+    await until(() => payments.get(payment.id)?.error)
+    expect(payments.get(payment.id)).toMatchObject({
+      state: 'owed',
+      error: 'no facilitator is configured: set FACILITATOR_URL',
+    })
+  })
+})
+
+describe('T13: an ambiguous settlement', () => {
+  const paidAnyway: [string, Settling['answer']][] = [
+    ['a time-out', 'hang'],
+    ['no clear answer', { kind: 'unclear', reason: 'success without a hash' }],
+    ['the hash of another transaction', { kind: 'settled', txHash: randomHex() }],
+  ]
+  test.each(paidAnyway)('that paid and ended in %s is found on chain and not tried again', async (_what, answer) => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.plan.push({ moves: true, answer })
+    const { payment } = await deliver()
+    await pass(5_000, payment.id)
+    const { from, nonce } = payment.signed.authorization
+    const use = settlement.useOf(from, nonce)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', txHash: (use as { txHash: Hex }).txHash })
+    expect(settlement.attempts).toHaveLength(1)
+  })
+
+  test('that named a hash and did not pay is tried again', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    const lie = randomHex()
+    settlement.plan.push({ moves: false, answer: { kind: 'settled', txHash: lie } })
+    const { payment } = await deliver()
+    await pass(1_999, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', txHash: lie })
+    await pass(10_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 2 })
+    expect(payments.get(payment.id)?.txHash).not.toBe(lie)
+  })
+
+  test('whose second attempt is refused because the first has paid, is settled', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.plan.push(unclear, { ...refusal, moves: true })
+    const { payment } = await deliver()
+    await pass(5_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 2 })
+  })
+
+  test('whose second attempt is refused while the chain is down, is decided when it is up again', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.chainIsDown = true
+    settlement.plan.push({ ...unclear, moves: true })
+    settlement.usual = refusal
+    const { payment } = await deliver()
+    await pass(100_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 5 })
+    settlement.chainIsDown = false
+    await pass(60_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled' })
+  })
+
+  test('whose second attempt is refused, and that did not pay, is unsettled', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.plan.push(unclear, refusal)
+    const { payment } = await deliver()
+    await pass(5_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', attempts: 2 })
+  })
+
+  test('with a chain that cannot be asked for a day after its window ends as unknown', async () => {
+    const { deliver, settlement, clock, pass, payments, log } = await setup()
+    settlement.chainIsDown = true
+    settlement.usual = unclear
+    const { payment } = await deliver()
+    await pass(20_000, payment.id)
+    clock.advance(25 * 60 * 60 * 1000)
+    await until(() => payments.get(payment.id)?.state === 'unsettled')
+    expect(payments.get(payment.id)).toMatchObject({ error: expect.stringContaining('outcome unknown') })
+    expect(settlement.attempts).toHaveLength(5)
+    expect(log).toContain('a payment could not be settled')
+  })
+})
+
+describe('T6: a buyer that', () => {
+  test('cancels the authorization after the run is not charged, and the operator is told why', async () => {
+    const { deliver, settlement, pass, payments, paid } = await setup()
+    const payment = paid()
+    const { from, nonce } = payment.signed.authorization
+    settlement.plan.push(unclear)
+    settlement.setUse(from, nonce, { state: 'cancelled' })
+    await deliver(payment)
+    await pass(2_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: expect.stringContaining('cancelled') })
+    expect(settlement.attempts).toHaveLength(1)
+  })
+  test('spends the nonce on another transfer is found out', async () => {
+    const { deliver, settlement, pass, payments, paid } = await setup()
+    const payment = paid()
+    const { from, nonce } = payment.signed.authorization
+    settlement.plan.push(unclear)
+    settlement.setUse(from, nonce, {
+      state: 'used',
+      txHash: randomHex(),
+      transfer: { to: from as Hex, value: 10_000n },
+    })
+    await deliver(payment)
+    await pass(2_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({
+      state: 'unsettled',
+      error: expect.stringContaining('another transfer'),
+    })
+  })
+})
+
+describe('T17: a restart', () => {
+  test('voids what was running and settles what is owed at once, with the attempts of before counted', async () => {
+    const { settler, paid, settlement, open, payments, clock, pass } = await setup({ firstAttemptWaitMs: 1 })
+    const [running, owed] = [paid(), paid()]
+    settlement.plan.push({ moves: false, answer: 'hang' })
+    await settler.claim(running)
+    await settler.claim(owed)
+    await settler.deliver(owed, exchangeOf(owed, clock.now()))
+    expect(payments.get(owed.id)).toMatchObject({ state: 'owed', attempts: 1 })
+    await settler.stop()
+    await open()
+    expect(payments.get(running.id)).toMatchObject({ state: 'voided', error: expect.stringContaining('not charged') })
+    await until(() => settlement.attempts.length === 2)
+    await pass(2_000, owed.id)
+    expect(payments.get(owed.id)).toMatchObject({ state: 'settled', attempts: 2 })
+    expect(settlement.attempts).toEqual([owed.signed.authorization.nonce, owed.signed.authorization.nonce])
+  })
+
+  test('does not try a payment again that the attempt of before has paid', async () => {
+    const { settler, paid, settlement, open, payments, clock } = await setup({ firstAttemptWaitMs: 1 })
+    settlement.plan.push({ moves: true, answer: 'hang' })
+    const payment = paid()
+    await settler.claim(payment)
+    await settler.deliver(payment, exchangeOf(payment, clock.now()))
+    await settler.stop()
+    await open()
+    await until(() => payments.get(payment.id)?.state === 'settled')
+    expect(settlement.attempts).toHaveLength(1)
+  })
+
+  test('never tries a sixth time', async () => {
+    const { deliver, settler, settlement, open, pass, payments } = await setup()
+    settlement.usual = unclear
+    const { payment } = await deliver()
+    await pass(16_000, payment.id)
+    await settler.stop()
+    for (let restart = 0; restart < 3; restart++) {
+      const again = await open()
+      await pass(70_000, payment.id)
+      await again.stop()
+    }
+    expect(settlement.attempts).toHaveLength(5)
+    expect(payments.get(payment.id)).toMatchObject({ attempts: 5 })
+  })
+})
+
+test('T16: after the clock was set back an hour what is owed is still settled', async () => {
+  const { deliver, settlement, clock, payments } = await setup()
+  settlement.plan.push(unclear)
+  const { payment } = await deliver()
+  clock.advance(-60 * 60 * 1000)
+  await until(() => payments.get(payment.id)?.state === 'owed' && payments.get(payment.id)?.txHash)
+  clock.advance(2_000)
+  await until(() => payments.get(payment.id)?.state === 'settled')
+})
+
+test('T16: with a full disk no attempt is made that is not counted, and the outbox is not looked at without pause', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const real = createPayments(database)
+  let failures = 0
+  const { deliver, settlement, clock, log } = await setup({
+    payments: {
+      ...real,
+      save: (progress, now) => {
+        if (progress.attempts !== 2) return real.save(progress, now)
+        failures++
+        return Promise.reject(new Error('disk full'))
+      },
+    },
+  })
+  settlement.plan.push(unclear)
+  const { payment } = await deliver()
+  await until(() => real.get(payment.id)?.error)
+  clock.advance(1_000)
+  await until(() => failures > 0)
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+  expect(failures).toBe(1)
+  expect(log).toContain('settlement step failed')
+  expect(settlement.attempts).toHaveLength(1)
+})
+
+test('an outbox that cannot be read is told, and ends neither the process nor the settler', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const real = createPayments(database)
+  let broken = 0
+  const { log, deliver, pass, payments } = await setup({
+    payments: {
+      ...real,
+      nextDueAt: () => {
+        if (broken++ === 0) throw new Error('disk I/O error')
+        return real.nextDueAt()
+      },
+    },
+  })
+  await until(() => log.includes('the outbox could not be read'))
+  const { payment } = await deliver()
+  await pass(2_000, payment.id)
+  expect(payments.get(payment.id)?.state).toBe('settled')
+})
+
+test('of many payments that are owed, a few are settled at a time, each once', async () => {
+  const { settlement, settler, paid, open, payments, clock } = await setup({ firstAttemptWaitMs: 1 })
+  let now = 0
+  let most = 0
+  const settle = settlement.facilitator.settle
+  settlement.usual = { moves: false, answer: 'hang' }
+  const all = Array.from({ length: 60 }, (_, seed) => paid({ wallet: testWallet(seed + 1) }))
+  await Promise.all(
+    all.map(async (payment) => {
+      await settler.claim(payment)
+      await settler.deliver(payment, exchangeOf(payment, clock.now()))
+    }),
+  )
+  await settler.stop()
+  settlement.attempts.length = 0
+  settlement.usual = { moves: true, answer: 'the transaction' }
+  settlement.facilitator.settle = async (...args) => {
+    most = Math.max(most, ++now)
+    await new Promise((resolve) => setImmediate(resolve))
+    now--
+    return settle(...args)
+  }
+  await open()
+  await until(() => all.every(({ id }) => payments.get(id)?.txHash))
+  clock.advance(2_000)
+  await until(() => all.every(({ id }) => payments.get(id)?.state === 'settled'))
+  expect(most).toBeLessThanOrEqual(32)
+  expect(new Set(settlement.attempts).size).toBe(60)
+  expect(settlement.attempts).toHaveLength(60)
+})
+
+test('whatever facilitator and chain do, a payment is tried five times at most and ends as the chain has it', async () => {
+  const answers = fc.constantFrom<Settling['answer']>('the transaction', 'hang', unclear.answer, refusal.answer, {
+    kind: 'settled',
+    txHash: randomHex(),
+  })
+  const settlings = fc.array(fc.record({ moves: fc.boolean(), answer: answers }), { minLength: 6, maxLength: 6 })
+  const outages = fc.array(fc.boolean(), { minLength: 12, maxLength: 12 })
+  await fc.assert(
+    fc.asyncProperty(settlings, outages, async (plan, down) => {
+      const { deliver, settlement, pass, payments, settler, clock } = await setup({ attemptTimeoutMs: 1 })
+      settlement.plan.push(...plan)
+      const { payment } = await deliver()
+      for (const isDown of down) {
+        settlement.chainIsDown = isDown
+        await pass(5_000, payment.id)
+      }
+      settlement.chainIsDown = false
+      await pass(Number(payment.signed.authorization.validBefore) * 1000 + 61_000 - clock.now(), payment.id)
+      const { from, nonce } = payment.signed.authorization
+      const used = settlement.useOf(from, nonce).state === 'used'
+      const end = payments.get(payment.id)
+      expect(end?.state).toBe(used ? 'settled' : 'unsettled')
+      expect(settlement.attempts.length).toBeLessThanOrEqual(SETTLEMENT_ATTEMPTS_MAX)
+      expect(settlement.attempts.length).toBe(end?.attempts)
+      await settler.stop()
+    }),
+    { numRuns: 40 },
+  )
+}, 60_000)

@@ -1,0 +1,15 @@
+import { asExecutionFailed, type Caller, type ServedAgent, type X402ServerDeps } from './exchange.ts'
+
+/** Runs a task of an agent that costs nothing, and keeps what came of it for the caller's session. @throws PeerError */
+export async function runFree(
+  agent: ServedAgent,
+  input: string,
+  { callerDid: callerId, correlationId, signal }: Omit<Caller, 'peerId'>,
+  deps: Pick<X402ServerDeps, 'clock' | 'exchanges'> & { inSlot<T>(work: () => Promise<T>): Promise<T> },
+): Promise<string> {
+  const createdAt = deps.clock.now()
+  const output = await deps.inSlot(() => agent.run({ input, callerId, signal })).catch(asExecutionFailed)
+  const durationMs = deps.clock.now() - createdAt
+  await deps.exchanges.record({ agentId: agent.id, callerId, correlationId, input, output, createdAt, durationMs })
+  return output
+}

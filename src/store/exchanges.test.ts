@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { claim, exchangeOf, randomHex } from '../../test/support/payments.ts'
+import { type Database, openDatabase } from './database.ts'
+import { createExchanges, type Exchanges, type NewExchange } from './exchanges.ts'
+import { createPayments } from './payments.ts'
+
+const now = Date.UTC(2026, 0, 1)
+const DAY_MS = 24 * 60 * 60 * 1000
+let database: Database
+let exchanges: Exchanges
+
+beforeEach(() => {
+  database = openDatabase({ path: ':memory:' })
+  exchanges = createExchanges(database)
+})
+afterEach(() => database.close())
+
+const exchange = (changes: Partial<NewExchange> = {}): NewExchange => ({
+  agentId: 'agent',
+  callerId: 'alice',
+  correlationId: 'one',
+  input: 'task',
+  output: 'result',
+  createdAt: now,
+  durationMs: 1.5,
+  ...changes,
+})
+/** The id of a payment that is stored. */
+async function claimed() {
+  const payment = claim(now)
+  await createPayments(database).claim(payment, now)
+  return payment.id
+}
+const count = () => (database.prepare('SELECT count(*) AS n FROM exchanges').get() as { n: number }).n
+
+test('T9: history is one caller’s with one agent, answered ones only, the latest, oldest first', async () => {
+  for (const input of ['a', 'b', 'c', 'd']) await exchanges.record(exchange({ input, output: `re: ${input}` }))
+  await exchanges.record(exchange({ input: 'failed', output: undefined, error: 'no' }))
+  await exchanges.record(exchange({ callerId: 'bob', input: 'secret' }))
+  await exchanges.record(exchange({ agentId: 'other', input: 'elsewhere' }))
+  expect(exchanges.history('agent', 'alice', 3)).toEqual([
+    { input: 'b', output: 're: b' },
+    { input: 'c', output: 're: c' },
+    { input: 'd', output: 're: d' },
+  ])
+  expect(exchanges.history('agent', 'bob', 3)).toEqual([{ input: 'secret', output: 'result' }])
+  expect(exchanges.history('agent', 'carol', 3)).toEqual([])
+})
+
+test('D32: a payment has one result, the first that was stored', async () => {
+  const paymentId = await claimed()
+  await exchanges.record(exchange({ paymentId, output: 'first' }))
+  await exchanges.record(exchange({ paymentId, output: 'second' }))
+  expect(exchanges.paidOutput(paymentId)).toBe('first')
+  expect(exchanges.paidOutput(randomHex())).toBeUndefined()
+})
+
+test('an empty result is a result', async () => {
+  const paymentId = await claimed()
+  await exchanges.record(exchange({ paymentId, output: '' }))
+  expect(exchanges.paidOutput(paymentId)).toBe('')
+})
+
+test('T19: what is older than a session remembers is dropped', async () => {
+  await exchanges.record(exchange({ createdAt: now - 31 * DAY_MS }))
+  await exchanges.record(exchange({ createdAt: now - 29 * DAY_MS }))
+  await exchanges.purge(now)
+  expect(count()).toBe(1)
+})
+
+test('D32: a paid result is kept while it is owed for, and a day beyond its settlement', async () => {
+  const payments = createPayments(database)
+  const longAgo = now - 40 * DAY_MS
+  const payment = claim(longAgo)
+  await payments.claim(payment, longAgo)
+  const owed = { id: payment.id, state: 'owed' as const, attempts: 1, nextAttemptAt: longAgo }
+  await payments.deliver(owed, exchangeOf(payment, longAgo), longAgo)
+  await exchanges.purge(now)
+  expect(exchanges.paidOutput(payment.id)).toBe('result')
+  await payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, now)
+  await exchanges.purge(now + DAY_MS)
+  expect(exchanges.paidOutput(payment.id)).toBe('result')
+  await exchanges.purge(now + DAY_MS + 1)
+  expect(exchanges.paidOutput(payment.id)).toBeUndefined()
+})

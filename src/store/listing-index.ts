@@ -1,0 +1,153 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { textKey } from '../lib/near-keys.ts'
+import { skeletonOf } from '../lib/skeleton.ts'
+import type { Database } from './database.ts'
+import { type IndexedText, indexedText, type ListingFacts } from './listing-text.ts'
+import { createLookAlikes, type Named } from './look-alikes.ts'
+
+/** A listing on the market, as far as it is searched. */
+export type IndexedListing = {
+  id: string
+  sellerId: string
+  facts: ListingFacts
+  updatedAt: UnixMs
+  expiresAt: UnixMs
+  /** When this node met this version: it becomes `first_seen` with the first. */
+  seenAt: UnixMs
+}
+
+/**
+ * The writing side of search: what is on the market by number, and the text index over it. Everything but `forget` and
+ * `reset` is called inside a transaction of the listings' own, so that the two never differ.
+ */
+export interface ListingIndex {
+  put(listing: IndexedListing): void
+  /** It has left the market, or is another listing than before. */
+  hide(id: string): void
+  /** Forgets what left the market long ago; a listing that comes back after that is a new one. */
+  forget(now: UnixMs): Promise<void>
+  /** Whether the index was built by this version of the code, to its end. */
+  isWhole(): boolean
+  /** Empties the index. Who was first is kept. */
+  reset(): Promise<void>
+  /** From here on `isWhole`. */
+  setWhole(): Promise<void>
+}
+
+/** How long a listing is remembered after it would have expired. */
+const REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
+/** Listings that have left the market and are remembered; of more, those that were met last go first. */
+const REMEMBERED_MAX = 100_000
+/** Forgotten in one transaction. */
+const TIDIED_MAX = 500
+const WORDS_MAX = 100_000
+/** Words this process has stored lately and need not store again. */
+const FRESH_WORDS_MAX = 20_000
+
+/** Of the format: raise it with any change of what is indexed or how, and it is built anew. */
+const INDEX_VERSION = '1'
+const INDEX_KEY = 'listings.index'
+
+const HELD = 'SELECT number, shown, text_key AS textKey FROM met_listings WHERE id = ?'
+const MEET = `
+  INSERT INTO met_listings
+    (id, seller_id, name, skeleton, first_seen, shown, price, updated_at, expires_at, text_key)
+  VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?)`
+const UPDATE = `
+  UPDATE met_listings SET name = ?, skeleton = ?, shown = 1, price = ?, updated_at = ?, expires_at = ?, text_key = ?
+  WHERE number = ?`
+const REFRESH = 'UPDATE met_listings SET price = ?, updated_at = ?, expires_at = ? WHERE number = ?'
+const PUT_TEXT = 'INSERT OR REPLACE INTO listing_text (rowid, name, tags, description, marks) VALUES (?, ?, ?, ?, ?)'
+const REMOVE_TEXT = 'DELETE FROM listing_text WHERE rowid = ?'
+const COUNT_WORDS = 'SELECT count(*) AS count FROM market_words'
+const PUT_WORD = 'INSERT OR IGNORE INTO market_words (initial, length, word) VALUES (?, ?, ?)'
+const FORGETTABLE = `
+  SELECT number, skeleton FROM met_listings WHERE shown = 0 AND expires_at < ? ORDER BY expires_at LIMIT ${TIDIED_MAX}`
+const SURPLUS = `
+  SELECT number, skeleton FROM met_listings WHERE shown = 0 ORDER BY number DESC
+  LIMIT min(${TIDIED_MAX}, max(0, (SELECT count(*) FROM met_listings WHERE shown = 0) - ${REMEMBERED_MAX}))`
+const FORGET = 'DELETE FROM met_listings WHERE number = ?'
+
+type Held = { number: number; shown: number; textKey: number }
+
+export function createListingIndex(database: Database): ListingIndex {
+  const names = createLookAlikes(database)
+  const freshWords = new Set<string>()
+  const run = (sql: string, ...values: (string | number | null)[]) => database.prepare(sql).run(...values)
+  const one = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values) as T | undefined
+  const all = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).all(...values) as T[]
+
+  function putText(number: number, { name, tags, description, marks }: IndexedText): void {
+    run(PUT_TEXT, number, name, tags, description, marks)
+  }
+
+  /** Past its limit the table is emptied: listings fill it again as they are refreshed. */
+  function putWords({ words }: IndexedText): void {
+    for (const word of words) {
+      if (freshWords.has(word)) continue
+      if (freshWords.size >= FRESH_WORDS_MAX) {
+        freshWords.clear()
+        if (one<{ count: number }>(COUNT_WORDS)!.count > WORDS_MAX) run('DELETE FROM market_words')
+      }
+      freshWords.add(word)
+      run(PUT_WORD, word.slice(0, 1), word.length, word)
+    }
+  }
+
+  /** @returns how many there were */
+  function forgetRows(rows: readonly Named[]): number {
+    for (const { number } of rows) run(FORGET, number)
+    names.remove(rows)
+    return rows.length
+  }
+
+  return {
+    put({ id, sellerId, facts, updatedAt, expiresAt, seenAt }) {
+      const skeleton = skeletonOf(facts.name)
+      const text = indexedText(facts, sellerId, skeleton)
+      const key = textKey(`${text.name}\n${text.tags}\n${text.description}\n${text.marks}`)
+      const price = Number(facts.price)
+      const held = one<Held>(HELD, id)
+      putWords(text)
+      if (held === undefined) {
+        const values = [facts.name, skeleton, seenAt, price, updatedAt, expiresAt, key]
+        const { lastInsertRowid } = run(MEET, id, sellerId, ...values)
+        putText(Number(lastInsertRowid), text)
+      } else if (held.shown === 1 && held.textKey === key) {
+        run(REFRESH, price, updatedAt, expiresAt, held.number)
+      } else {
+        run(UPDATE, facts.name, skeleton, price, updatedAt, expiresAt, key, held.number)
+        putText(held.number, text)
+      }
+    },
+
+    hide(id) {
+      const held = one<Held>(HELD, id)
+      if (held?.shown !== 1) return
+      run('UPDATE met_listings SET shown = 0 WHERE number = ?', held.number)
+      run(REMOVE_TEXT, held.number)
+    },
+
+    async forget(now) {
+      const step = () => forgetRows(all<Named>(FORGETTABLE, now - REMEMBERED_MS)) + forgetRows(all<Named>(SURPLUS))
+      while ((await database.write(step)) > 0) {}
+    },
+
+    isWhole: () => one<{ value: string }>('SELECT value FROM kv WHERE key = ?', INDEX_KEY)?.value === INDEX_VERSION,
+
+    async reset() {
+      freshWords.clear()
+      await database.write(() => {
+        run(`INSERT INTO listing_text (listing_text) VALUES ('delete-all')`)
+        run('DELETE FROM market_words')
+        run('UPDATE met_listings SET shown = 0')
+        run('DELETE FROM kv WHERE key = ?', INDEX_KEY)
+        names.reset()
+      })
+    },
+
+    async setWhole() {
+      await database.write(() => run('INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)', INDEX_KEY, INDEX_VERSION))
+    },
+  }
+}

@@ -1,0 +1,54 @@
+import { foldText, wordsOf } from '../lib/fold.ts'
+import { stemOf } from '../lib/stem.ts'
+import { type Mark, markWord } from './listing-text.ts'
+
+/** A word that is looked for, in whatever form. Several tokens are a phrase: a compound, or a script without spaces. */
+export type SoughtWord = {
+  tokens: readonly string[]
+  /** Also found where a longer word begins with it. */
+  begins: boolean
+}
+
+/** Which listings are wanted. No words and no marks: all. */
+export type Wanted = {
+  words?: { list: readonly SoughtWord[]; join: 'all' | 'any'; place: 'anywhere' | 'name' }
+  marks?: readonly Mark[]
+  /** Of those, not these. */
+  except?: readonly Wanted[]
+}
+
+/** What is more is not looked for. */
+const TYPED_WORDS_MAX = 24
+const TOKENS_MAX = 32
+
+/** The words of whatever somebody typed, as they stand, doubles dropped. Nothing in it is syntax. */
+export function typedWords(query: string): string[][] {
+  const words = query
+    .split(/\s+/)
+    .map((word) => wordsOf(foldText(word)).slice(0, TOKENS_MAX))
+    .filter((tokens) => tokens.length > 0)
+  const distinct = new Map(words.map((tokens) => [tokens.join(' '), tokens]))
+  return [...distinct.values()].slice(0, TYPED_WORDS_MAX)
+}
+
+/** The expression in the language of FTS5; undefined for all listings. */
+export function matchExpression({ words, marks = [], except = [] }: Wanted): string | undefined {
+  const parts = marks.map((mark) => `marks : ${quoted(markWord(mark))}`)
+  if (words !== undefined && words.list.length > 0) {
+    const joined = words.list.map(wordExpression).join(words.join === 'all' ? ' AND ' : ' OR ')
+    parts.push(words.place === 'name' ? `name : (${joined})` : `(${joined})`)
+  }
+  if (parts.length === 0) return undefined
+  const without = except.flatMap((wanted) => matchExpression(wanted) ?? []).map((expression) => ` NOT (${expression})`)
+  return `(${parts.join(' AND ')})${without.join('')}`
+}
+
+function wordExpression({ tokens, begins }: SoughtWord): string {
+  const whole = quoted(tokens.map(stemOf).join(' '))
+  return begins ? `(${whole} OR ${quoted(tokens.join(' '))} *)` : whole
+}
+
+/** A string of FTS5: what stands in it is looked for, never read as an operator. */
+function quoted(text: string): string {
+  return `"${text.replaceAll('"', '""')}"`
+}

@@ -1,0 +1,142 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Database } from './database.ts'
+import { matchExpression, type Wanted } from './listing-match.ts'
+
+/** A listing that was found, as far as ranking needs to know it. */
+export type FoundListing = {
+  /** Of all listings met; a lower number was met earlier. */
+  number: number
+  id: string
+  sellerId: string
+  /** Atomic units. */
+  price: number
+  updatedAt: UnixMs
+  expiresAt: UnixMs
+  firstSeen: UnixMs
+  /** Number of the older listing of another seller it may be taken for. */
+  alike: number | null
+  /** How well the words fit: BM25, higher is better; 0 where no words were sought. */
+  fit: number
+  /** Its name is what was typed, or looks the same. */
+  named: boolean
+}
+
+/** What is remembered of a listing that this node has met, whether or not it is still on the market. */
+export type MetListing = {
+  number: number
+  id: string
+  sellerId: string
+  name: string
+  firstSeen: UnixMs
+  alike: number | null
+}
+
+/** Where in an order to go on: after this one. */
+export type SortPosition = { price: number; number: number }
+export type SortedQuery = {
+  sort: 'price' | 'newest'
+  after?: SortPosition | undefined
+  priceMax: number
+  now: UnixMs
+  limit: number
+}
+
+/** The reading side of search. All of it is bounded and synchronous; nothing is kept between calls. */
+export interface ListingSearch {
+  /** How many are wanted, counted up to a limit. */
+  count(wanted: Wanted, limit: number): number
+  /** Those met after a number, in the order of meeting. `skeleton` is that of what was typed. */
+  block(wanted: Wanted, range: { after: number; limit: number; skeleton: string }): FoundListing[]
+  /** The cheapest, or the latest met, first. */
+  sorted(wanted: Wanted, query: SortedQuery): FoundListing[]
+  met(by: { id: string } | { number: number }): MetListing | undefined
+  /** Words on the market that begin like `word` and are about as long. */
+  wordsLike(word: string, longer: number): string[]
+}
+
+const WORDS_LIKE_MAX = 4000
+/** name ≫ tags > description; marks say nothing of how well words fit. */
+const FIT = '-bm25(listing_text, 10, 4, 1, 0)'
+const COLUMNS = `
+  met.number, met.id, met.seller_id AS sellerId, met.price, met.updated_at AS updatedAt, met.expires_at AS expiresAt,
+  met.first_seen AS firstSeen, met.alike`
+
+const COUNT_ALL = 'SELECT count(*) AS count FROM (SELECT 1 FROM met_listings WHERE shown = 1 LIMIT :limit)'
+const COUNT = `
+  SELECT count(*) AS count FROM (SELECT 1 FROM listing_text WHERE listing_text MATCH :match LIMIT :limit)`
+const BLOCK_ALL = `
+  SELECT ${COLUMNS}, 0 AS fit, 0 AS named FROM met_listings AS met
+  WHERE shown = 1 AND number > :after ORDER BY number LIMIT :limit`
+const blockOf = (fit: string) => `
+  SELECT ${COLUMNS}, found.fit, met.skeleton = :skeleton AS named
+  FROM (
+    SELECT rowid AS number, ${fit} AS fit FROM listing_text
+    WHERE listing_text MATCH :match AND rowid > :after ORDER BY rowid LIMIT :limit
+  ) AS found CROSS JOIN met_listings AS met ON met.number = found.number
+  ORDER BY found.number`
+const BLOCK_BY_WORDS = blockOf(FIT)
+const BLOCK_BY_MARKS = blockOf('0')
+
+const USABLE = 'met.price <= :priceMax AND met.expires_at > :now'
+const ALL = 'met_listings AS met WHERE met.shown = 1 AND'
+const MATCHING = `
+  listing_text CROSS JOIN met_listings AS met ON met.number = listing_text.rowid WHERE listing_text MATCH :match AND`
+const sortedOf = (source: string, number: string) => ({
+  price: `SELECT ${COLUMNS}, 0 AS fit, 0 AS named FROM ${source} ${USABLE}
+    AND (met.price, met.number) > (:price, :number) ORDER BY met.price, met.number LIMIT :limit`,
+  newest: `SELECT ${COLUMNS}, 0 AS fit, 0 AS named FROM ${source} ${USABLE}
+    AND ${number} < :number ORDER BY ${number} DESC LIMIT :limit`,
+})
+const SORTED_ALL = sortedOf(ALL, 'met.number')
+const SORTED_MATCHING = sortedOf(MATCHING, 'listing_text.rowid')
+
+const MET = 'SELECT number, id, seller_id AS sellerId, name, first_seen AS firstSeen, alike FROM met_listings WHERE'
+const WORDS_LIKE = `
+  SELECT word FROM market_words WHERE initial = :initial AND length BETWEEN :from AND :to LIMIT ${WORDS_LIKE_MAX}`
+
+/** Where to begin, in each order. */
+const FIRST: Record<SortedQuery['sort'], SortPosition> = {
+  price: { price: -1, number: 0 },
+  newest: { price: 0, number: Number.MAX_SAFE_INTEGER },
+}
+
+type Values = Record<string, string | number | bigint>
+
+export function createListingSearch(database: Database): ListingSearch {
+  const all = <T>(sql: string, values: Values) => database.prepare(sql).all(values) as T[]
+  const one = <T>(sql: string, values: Values) => database.prepare(sql).get(values) as T | undefined
+  const found = (sql: string, values: Values) =>
+    all<Omit<FoundListing, 'named'> & { named: number }>(sql, values).map((row) => ({ ...row, named: row.named === 1 }))
+
+  return {
+    count(wanted, limit) {
+      const match = matchExpression(wanted)
+      const row = match === undefined ? one(COUNT_ALL, { limit }) : one(COUNT, { match, limit })
+      return (row as { count: number }).count
+    },
+
+    block(wanted, { after, limit, skeleton }) {
+      const match = matchExpression(wanted)
+      if (match === undefined) return found(BLOCK_ALL, { after, limit })
+      const sql = wanted.words === undefined ? BLOCK_BY_MARKS : BLOCK_BY_WORDS
+      // As a bigint: FTS5 takes no notice of a rowid that is bound as a double, as numbers are.
+      return found(sql, { match, after: BigInt(after), limit, skeleton })
+    },
+
+    sorted(wanted, { sort, after = FIRST[sort], priceMax, now, limit }) {
+      const match = matchExpression(wanted)
+      const number = BigInt(after.number)
+      const values = { priceMax, now, limit, number, ...(sort === 'price' && { price: after.price }) }
+      return match === undefined ? found(SORTED_ALL[sort], values) : found(SORTED_MATCHING[sort], { ...values, match })
+    },
+
+    met(by) {
+      return 'id' in by ? one<MetListing>(`${MET} id = :id`, by) : one<MetListing>(`${MET} number = :number`, by)
+    },
+
+    wordsLike(word, longer) {
+      const range = { initial: word.slice(0, 1), from: word.length - longer, to: word.length + longer }
+      return all<{ word: string }>(WORDS_LIKE, range).map((row) => row.word)
+    },
+  }
+}

@@ -1,0 +1,148 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { isNear, soughtKeys, storedKeys } from '../lib/near-keys.ts'
+import { skeletonOf } from '../lib/skeleton.ts'
+import type { Database } from './database.ts'
+
+/**
+ * Which listings may be taken for one of another seller that this node met before them.
+ *
+ * Comparing costs more than everything else about a listing but its signature, so it is done behind, in the order of
+ * meeting, and the work can be left at any point: two marks say how far it has come.
+ */
+export interface LookAlikes {
+  /** Compares some of the listings that are not compared yet, in one transaction. @returns whether some are left */
+  step(): Promise<boolean>
+  /** Inside a transaction: these listings are forgotten. */
+  remove(forgotten: readonly Named[]): void
+  /** Inside a transaction: all names are to be read and compared anew. */
+  reset(): void
+}
+
+export type Named = { number: number; skeleton: string }
+type Met = Named & { name: string; sellerId: string; firstSeen: UnixMs; alike: number | null }
+/** Numbers up to which listings have their keys, and have been compared. */
+type Progress = { keyed: number; compared: number }
+
+/** Keys are written for many listings at once, in their order: each would touch a page of its own otherwise. */
+const KEYED_AT_ONCE = 1000
+/** About 5 ms of work. */
+const COMPARED_AT_ONCE = 100
+/** Of the listings that share a key with a name, the longest-known are compared. */
+const SHARING_MAX = 16
+
+const PROGRESS_KEY = 'listings.names'
+const GET_PROGRESS = 'SELECT value FROM kv WHERE key = ?'
+const SET_PROGRESS = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
+const MET =
+  'SELECT number, name, skeleton, seller_id AS sellerId, first_seen AS firstSeen, alike FROM met_listings AS met'
+const AFTER = `${MET} WHERE number > ? ORDER BY number LIMIT ?`
+const UP_TO = `${MET} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?`
+const THESE = `${MET} WHERE number IN (SELECT value FROM json_each(?))`
+const WIDOWED = `${MET} WHERE alike = 0 LIMIT ?`
+const ANY_WIDOWED = 'SELECT 1 FROM met_listings WHERE alike = 0 LIMIT 1'
+const LAST = 'SELECT max(number) AS number FROM met_listings'
+const SET_SKELETON = 'UPDATE met_listings SET skeleton = ? WHERE number = ?'
+const SET_ALIKE = 'UPDATE met_listings SET alike = ? WHERE number = ?'
+/** No listing has the number 0: what it stands at is to be compared anew. */
+const WIDOW = 'UPDATE met_listings SET alike = 0 WHERE alike = ?'
+const PUT_KEYS = `
+  INSERT OR IGNORE INTO name_keys (key, number) SELECT value ->> 0, value ->> 1 FROM json_each(?)`
+const REMOVE_KEYS = 'DELETE FROM name_keys WHERE number = ? AND key IN (SELECT value FROM json_each(?))'
+const SHARING = `
+  SELECT sought.key AS place, found.value AS number FROM json_each(?) AS sought, json_each((
+    SELECT json_group_array(number) FROM
+      (SELECT number FROM name_keys WHERE key = sought.value ORDER BY number LIMIT ${SHARING_MAX}))) AS found`
+
+export function createLookAlikes(database: Database): LookAlikes {
+  const run = (sql: string, ...values: (string | number | null)[]) => database.prepare(sql).run(...values)
+  const one = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values) as T | undefined
+  const all = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).all(...values) as T[]
+
+  function progress(): Progress {
+    const row = one<{ value: string }>(GET_PROGRESS, PROGRESS_KEY)
+    return row === undefined ? { keyed: 0, compared: 0 } : (JSON.parse(row.value) as Progress)
+  }
+
+  function setProgress(reached: Progress): void {
+    run(SET_PROGRESS, PROGRESS_KEY, JSON.stringify(reached))
+  }
+
+  /** @returns the number of the last that has got its keys */
+  function putKeys(after: number): number {
+    const met = all<Met>(AFTER, after, KEYED_AT_ONCE)
+    const keys = met.flatMap(({ number, name, skeleton: before }) => {
+      const skeleton = skeletonOf(name)
+      if (skeleton !== before) run(SET_SKELETON, skeleton, number)
+      return storedKeys(skeleton).map((key) => [key, number] as const)
+    })
+    run(PUT_KEYS, JSON.stringify(keys.sort(([a], [b]) => a - b)))
+    return met.at(-1)?.number ?? after
+  }
+
+  /**
+   * Of two that were first seen at once neither is known to be the older: then each is noted at the other, unless it has
+   * been at another already.
+   */
+  function compare(met: readonly Met[]): void {
+    const sought = met
+      .flatMap((one) => soughtKeys(one.skeleton).map((key) => ({ key, one })))
+      .sort((a, b) => a.key - b.key)
+    const sharing = all<{ place: number; number: number }>(SHARING, JSON.stringify(sought.map(({ key }) => key)))
+    const olderOf = new Map<Met, Set<number>>(met.map((one) => [one, new Set()]))
+    for (const { place, number } of sharing) {
+      const { one } = sought[place]!
+      if (number < one.number) olderOf.get(one)!.add(number)
+    }
+    const numbers = [...new Set([...olderOf.values()].flatMap((older) => [...older]))]
+    const others = new Map(all<Met>(THESE, JSON.stringify(numbers)).map((other) => [other.number, other]))
+    for (const [one, older] of olderOf) {
+      const near = [...older]
+        .sort((a, b) => a - b)
+        .flatMap((number) => others.get(number) ?? [])
+        .filter((other) => other.sellerId !== one.sellerId && isNear(one.skeleton, other.skeleton))
+      run(SET_ALIKE, near[0]?.number ?? null, one.number)
+      for (const other of near) {
+        if (other.firstSeen !== one.firstSeen || other.alike !== null) continue
+        other.alike = one.number
+        run(SET_ALIKE, one.number, other.number)
+      }
+    }
+  }
+
+  function takeStep(): boolean {
+    const { keyed, compared } = progress()
+    const widowed = all<Met>(WIDOWED, COMPARED_AT_ONCE)
+    if (widowed.length > 0) compare(widowed)
+    else if (compared < keyed) {
+      const met = all<Met>(UP_TO, compared, keyed, COMPARED_AT_ONCE)
+      compare(met)
+      setProgress({ keyed, compared: met.at(-1)?.number ?? keyed })
+    } else {
+      const last = putKeys(keyed)
+      if (last > keyed) setProgress({ keyed: last, compared })
+    }
+    return isBehind()
+  }
+
+  function isBehind(): boolean {
+    const last = one<{ number: number | null }>(LAST)?.number ?? 0
+    return progress().compared < last || one(ANY_WIDOWED) !== undefined
+  }
+
+  return {
+    step: async () => isBehind() && (await database.write(takeStep)),
+
+    remove(forgotten) {
+      for (const { number, skeleton } of forgotten) {
+        run(REMOVE_KEYS, number, JSON.stringify(storedKeys(skeleton)))
+        run(WIDOW, number)
+      }
+    },
+
+    reset() {
+      run('DELETE FROM name_keys')
+      run('UPDATE met_listings SET alike = NULL')
+      run('DELETE FROM kv WHERE key = ?', PROGRESS_KEY)
+    },
+  }
+}

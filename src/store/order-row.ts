@@ -1,0 +1,105 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Database } from './database.ts'
+
+export type OrderStatus = 'pending' | 'executing' | 'completed' | 'failed' | 'cancelled'
+export type OrderError = { code: string; message: string; retryable: boolean }
+
+/** One purchase, paid or free (D18). `price` is the most the buyer will pay, in atomic units. */
+export type Order = {
+  id: string
+  agentId: string
+  sellerId: string | undefined
+  price: bigint
+  status: OrderStatus
+  task: string | undefined
+  output: string | undefined
+  error: OrderError | undefined
+  correlationId: string | undefined
+  createdAt: UnixMs
+  updatedAt: UnixMs
+  /** When it began to execute; undefined where that is when it was made. */
+  startedAt?: UnixMs | undefined
+  /** The workflow and the step that placed it. */
+  workflowId?: string | undefined
+  stepId?: string | undefined
+  cancelRequested?: boolean | undefined
+}
+
+export function isFinal(status: OrderStatus): boolean {
+  return status !== 'pending' && status !== 'executing'
+}
+
+export type OrderRow = {
+  no: number
+  id: string
+  agent_id: string
+  seller_id: string | null
+  price: number
+  status: OrderStatus
+  task: string | null
+  output: string | null
+  error: string | null
+  correlation_id: string | null
+  created_at: number
+  updated_at: number
+  started_at: number | null
+  workflow_id: string | null
+  step_id: string | null
+  cancel_requested_at: number | null
+}
+
+/**
+ * What has ended stays as it ended, but for a result that was paid for: it is kept whenever it comes. An order that was to
+ * be cancelled while it ran ends `cancelled` unless it brought a result: whoever ends it need not know.
+ */
+const UPSERT_ORDER = `
+  INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
+    started_at, workflow_id, step_id)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
+    error = excluded.error, correlation_id = excluded.correlation_id, updated_at = excluded.updated_at,
+    status = CASE WHEN excluded.status = 'failed' AND orders.cancel_requested_at IS NOT NULL THEN 'cancelled'
+                  ELSE excluded.status END
+  WHERE orders.status IN ('pending', 'executing') OR (excluded.status = 'completed' AND orders.status <> 'completed')`
+
+/** For use inside a transaction. */
+export function putOrder(database: Database, order: Order): void {
+  database
+    .prepare(UPSERT_ORDER)
+    .run(
+      order.id,
+      order.agentId,
+      order.sellerId ?? null,
+      order.price,
+      order.status,
+      order.task ?? null,
+      order.output ?? null,
+      order.error === undefined ? null : JSON.stringify(order.error),
+      order.correlationId ?? null,
+      order.createdAt,
+      order.updatedAt,
+      order.startedAt ?? null,
+      order.workflowId ?? null,
+      order.stepId ?? null,
+    )
+}
+
+export function toOrder(row: OrderRow): Order {
+  return {
+    id: row.id,
+    agentId: row.agent_id,
+    sellerId: row.seller_id ?? undefined,
+    price: BigInt(row.price),
+    status: row.status,
+    task: row.task ?? undefined,
+    output: row.output ?? undefined,
+    error: row.error === null ? undefined : (JSON.parse(row.error) as OrderError),
+    correlationId: row.correlation_id ?? undefined,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    startedAt: row.started_at ?? undefined,
+    workflowId: row.workflow_id ?? undefined,
+    stepId: row.step_id ?? undefined,
+    cancelRequested: row.cancel_requested_at !== null || undefined,
+  }
+}

@@ -1,0 +1,227 @@
+import { randomUUID } from 'node:crypto'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { agentId, randomHex, requirements, signed } from '../../test/support/payments.ts'
+import { type Database, openDatabase } from './database.ts'
+import { createOrderStore } from './orders.ts'
+import { createPurchases, type Order, type Purchases, type Reservation } from './purchases.ts'
+
+const now = Date.UTC(2026, 0, 1, 12)
+const day = '2026-01-01'
+let database: Database
+let purchases: Purchases
+
+beforeEach(() => {
+  database = openDatabase({ path: ':memory:' })
+  purchases = createPurchases(database)
+})
+afterEach(() => database.close())
+
+function order(changes: Partial<Order> = {}): Order {
+  return {
+    id: randomUUID(),
+    agentId,
+    sellerId: 'seller',
+    price: 1_000_000n,
+    status: 'executing',
+    task: 'task',
+    output: undefined,
+    error: undefined,
+    correlationId: randomUUID(),
+    createdAt: now,
+    updatedAt: now,
+    ...changes,
+  }
+}
+
+function reservation({ id: orderId }: Order, amount = 10_000n, at = now): Reservation {
+  const asked = requirements({ amount })
+  const { paymentId, envelope } = signed(at, { requirements: asked })
+  const validBeforeSeconds = Number(envelope.payload!.authorization.validBefore)
+  return { paymentId, orderId, agentId, sellerId: 'seller', requirements: asked, envelope, amount, validBeforeSeconds }
+}
+const budget = (amountMax = 1_000_000n) => ({ day, amountMax })
+async function reserved(amount = 10_000n) {
+  const [bought] = [order()]
+  const authorization = reservation(bought, amount)
+  expect(await purchases.reserve(bought, authorization, budget())).toBe('reserved')
+  return { order: bought, reservation: authorization }
+}
+
+test('an order and its authorization read back as they were', async () => {
+  const { order: bought, reservation: authorization } = await reserved()
+  expect(purchases.order(bought.id)).toEqual(bought)
+  const kept = { ...authorization, state: 'reserved', txHash: undefined, updatedAt: now }
+  expect(purchases.reservationOf(bought.id)).toEqual(kept)
+  expect(purchases.reserved(10)).toEqual([kept])
+  expect(purchases.spentOn(day)).toBe(10_000n)
+})
+
+test('D33: an order is never signed for twice, not even after its authorization was released', async () => {
+  const { order: bought, reservation: authorization } = await reserved()
+  expect(await purchases.reserve(bought, reservation(bought), budget())).toBe('again')
+  await purchases.resolve(authorization.paymentId, 'released', undefined, now)
+  expect(await purchases.reserve(bought, reservation(bought), budget())).toBe('again')
+  expect(purchases.spentOn(day)).toBe(0n)
+})
+
+describe('D33: the daily budget', () => {
+  test('holds what fits exactly, and not one atomic unit more', async () => {
+    expect(await purchases.reserve(order(), reservation(order(), 1n), budget(0n))).toBe('over')
+    const [first, second, third] = [order(), order(), order()]
+    expect(await purchases.reserve(first, reservation(first, 60n), budget(100n))).toBe('reserved')
+    expect(await purchases.reserve(second, reservation(second, 41n), budget(100n))).toBe('over')
+    expect(purchases.order(second.id)).toBeUndefined()
+    expect(await purchases.reserve(third, reservation(third, 40n), budget(100n))).toBe('reserved')
+    expect(purchases.spentOn(day)).toBe(100n)
+  })
+
+  test('is each UTC day’s own', async () => {
+    const [today, tomorrow] = [order(), order()]
+    expect(await purchases.reserve(today, reservation(today, 100n), budget(100n))).toBe('reserved')
+    const next = { day: '2026-01-02', amountMax: 100n }
+    expect(await purchases.reserve(tomorrow, reservation(tomorrow, 100n), next)).toBe('reserved')
+  })
+
+  test('gets back what was released, once, and keeps what was spent', async () => {
+    const { reservation: released } = await reserved()
+    const { reservation: spent } = await reserved()
+    for (let time = 0; time < 2; time++) {
+      await purchases.resolve(released.paymentId, 'released', undefined, now)
+      await purchases.resolve(spent.paymentId, 'spent', randomHex(), now)
+      await purchases.resolve(spent.paymentId, 'released', undefined, now)
+    }
+    expect(purchases.spentOn(day)).toBe(10_000n)
+  })
+
+  test('keeps what bought something', async () => {
+    const { order: bought, reservation: authorization } = await reserved()
+    const completed = { ...bought, status: 'completed' as const, output: 'result', updatedAt: now + 5 }
+    await purchases.finish(completed, { paymentId: authorization.paymentId, txHash: undefined })
+    expect(purchases.order(bought.id)).toEqual(completed)
+    expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', updatedAt: now + 5 })
+    await purchases.resolve(authorization.paymentId, 'released', undefined, now)
+    expect(purchases.spentOn(day)).toBe(10_000n)
+  })
+
+  test('is never exceeded and no order is signed for twice, however reservations and releases interleave', async () => {
+    const action = fc.record({
+      orderIndex: fc.nat(5),
+      amount: fc.bigInt({ min: 0n, max: 60n }),
+      end: fc.constantFrom('release', 'spend', 'finish', 'leave'),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(action, { maxLength: 25 }), async (actions) => {
+        const own = createPurchases(openDatabase({ path: ':memory:' }))
+        const orders = Array.from({ length: 6 }, () => order())
+        const signedFor = new Map<string, number>()
+        let held = 0n
+        await Promise.all(
+          actions.map(async ({ orderIndex, amount, end }) => {
+            const bought = orders[orderIndex]!
+            const authorization = reservation(bought, amount)
+            if ((await own.reserve(bought, authorization, budget(100n))) !== 'reserved') return
+            signedFor.set(bought.id, (signedFor.get(bought.id) ?? 0) + 1)
+            held += amount
+            expect(own.spentOn(day)).toBeLessThanOrEqual(100n)
+            if (end === 'leave') return
+            if (end === 'finish') {
+              const paid = { paymentId: authorization.paymentId, txHash: undefined }
+              return own.finish({ ...bought, status: 'completed' }, paid)
+            }
+            if (end === 'release') held -= amount
+            return own.resolve(authorization.paymentId, end === 'spend' ? 'spent' : 'released', undefined, now)
+          }),
+        )
+        expect(own.spentOn(day)).toBe(held)
+        expect(held).toBeLessThanOrEqual(100n)
+        for (const times of signedFor.values()) expect(times).toBe(1)
+      }),
+      { numRuns: 60 },
+    )
+  })
+})
+
+test('T5: of many reservations for one order at the same time exactly one holds', async () => {
+  const bought = order()
+  const outcomes = await Promise.all(
+    Array.from({ length: 30 }, () => purchases.reserve(bought, reservation(bought), budget())),
+  )
+  expect(outcomes.filter((outcome) => outcome === 'reserved')).toHaveLength(1)
+  expect(outcomes.filter((outcome) => outcome === 'again')).toHaveLength(29)
+  expect(purchases.spentOn(day)).toBe(10_000n)
+})
+
+test('open reservations come in the order in which they expire', async () => {
+  const orders = [30_000, 10_000, 20_000].map((createdAt) => order({ createdAt }))
+  for (const bought of orders) {
+    await purchases.reserve(bought, reservation(bought, 10_000n, now + bought.createdAt), budget())
+  }
+  expect(purchases.reserved(2).map(({ orderId }) => orderId)).toEqual([orders[1]!.id, orders[2]!.id])
+})
+
+test('a purchase without a transaction hash is found until it has one', async () => {
+  const { order: bought, reservation: authorization } = await reserved()
+  const completed = { ...bought, status: 'completed' as const, output: 'result' }
+  await purchases.finish(completed, { paymentId: authorization.paymentId, txHash: undefined })
+  expect(purchases.withoutTxHash(now, 10).map((one) => one.orderId)).toEqual([bought.id])
+  expect(purchases.withoutTxHash(now + 1, 10)).toEqual([])
+  const txHash = randomHex()
+  await purchases.setTxHash(authorization.paymentId, txHash, now)
+  expect(purchases.withoutTxHash(now, 10)).toEqual([])
+  expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', txHash })
+})
+
+test('T17: an order that a crash left executing is pending again only if nothing was signed for it', async () => {
+  const { order: paid } = await reserved()
+  const [free, cancelled] = [order(), order()]
+  for (const executing of [free, cancelled]) await purchases.finish(executing)
+  await createOrderStore(database).cancel(cancelled.id, now)
+  await purchases.reopenUnsigned(now + 1)
+  const status = ({ id }: Order) => purchases.order(id)?.status
+  expect([paid, free, cancelled].map(status)).toEqual(['executing', 'pending', 'cancelled'])
+})
+
+test('what has ended stays as it ended, but for a result that was paid for', async () => {
+  const { order: bought, reservation: authorization } = await reserved()
+  await purchases.finish({ ...bought, status: 'failed' })
+  await purchases.finish({ ...bought, status: 'executing' })
+  expect(purchases.order(bought.id)?.status).toBe('failed')
+  await purchases.finish({ ...bought, status: 'completed', output: 'late' }, { ...authorization, txHash: undefined })
+  await purchases.finish({ ...bought, status: 'failed' })
+  expect(purchases.order(bought.id)).toMatchObject({ status: 'completed', output: 'late' })
+})
+
+test('D33: an order that was cancelled is never signed for, whether it waits or runs', async () => {
+  const [waiting, running] = [order({ status: 'pending' }), order()]
+  for (const placed of [waiting, running]) {
+    await purchases.finish(placed)
+    await createOrderStore(database).cancel(placed.id, now)
+    expect(await purchases.reserve({ ...placed, status: 'executing' }, reservation(placed), budget())).toBe('ended')
+  }
+  expect(purchases.spentOn(day)).toBe(0n)
+})
+
+test('an order that was cancelled while it ran ends cancelled, unless it brings a result', async () => {
+  const [fruitless, fruitful] = [order(), order()]
+  for (const running of [fruitless, fruitful]) {
+    await purchases.finish(running)
+    expect(await createOrderStore(database).cancel(running.id, now)).toMatchObject({ status: 'executing' })
+  }
+  const error = { code: 'EXECUTION_FAILED', message: 'cancelled', retryable: false }
+  await purchases.finish({ ...fruitless, status: 'failed', error })
+  await purchases.finish({ ...fruitful, status: 'completed', output: 'result' })
+  expect(purchases.order(fruitless.id)).toMatchObject({ status: 'cancelled', error })
+  expect(purchases.order(fruitful.id)).toMatchObject({ status: 'completed', output: 'result' })
+})
+
+test('T18: amounts up to the dearest price add up exactly', async () => {
+  const dearest = 1_000_000_000_000n
+  const most = { day, amountMax: 1_000n * dearest }
+  for (let count = 0; count < 3; count++) {
+    const bought = order({ price: dearest })
+    expect(await purchases.reserve(bought, reservation(bought, dearest - 1n), most)).toBe('reserved')
+    expect(purchases.order(bought.id)?.price).toBe(dearest)
+  }
+  expect(purchases.spentOn(day)).toBe(3n * dearest - 3n)
+})

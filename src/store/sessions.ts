@@ -1,0 +1,167 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { PAGE_LENGTH_MAX, type Page } from '../schema/page.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+import { toHex } from './hex.ts'
+import { type Order, type OrderRow, toOrder } from './order-row.ts'
+import type { PaymentState } from './payments.ts'
+
+/** A payment to this node, beside the exchange that it paid for. */
+export type ExchangePayment = {
+  paymentId: Hex
+  network: string
+  asset: string
+  amount: bigint
+  payer: string
+  payTo: string
+  txHash: Hex | undefined
+  state: PaymentState
+}
+export type StoredExchange = {
+  correlationId: string
+  input: string
+  output: string | undefined
+  error: string | undefined
+  createdAt: UnixMs
+  durationMs: number
+  payment: ExchangePayment | undefined
+}
+/** When a session began, and when its last exchange ended. */
+export type SessionSpan = { createdAt: UnixMs; updatedAt: UnixMs }
+type PageQuery = { limit: number; cursor?: string | undefined }
+
+/** What sessions (D19) are made of: exchanges of this node's agents with peers, and its own orders. */
+export interface SessionStore {
+  /** Who has called an agent of this node, in the order of their names, beginning after `after`. */
+  callers(agentId: string, after: string, limit: number): string[]
+  span(agentId: string, callerId: string): SessionSpan | undefined
+  /** The latest exchanges before the cursor, oldest first; `next` leads to earlier ones. */
+  exchanges(agentId: string, callerId: string, query: PageQuery): Page<StoredExchange>
+  /** The same of what this node itself had an agent do, its own or another's: orders that have run and ended. */
+  ownSpan(agentId: string): SessionSpan | undefined
+  ownExchanges(agentId: string, query: PageQuery): Page<Order>
+}
+
+type ExchangeRow = {
+  id: number
+  correlation_id: string
+  input: string
+  output: string | null
+  error: string | null
+  created_at: number
+  duration_ms: number
+  payment_id: Uint8Array | null
+  network: string
+  asset: string
+  amount: number
+  payer: string
+  pay_to: string
+  tx_hash: Uint8Array | null
+  state: PaymentState
+}
+
+const NEXT_CALLER = `
+  SELECT caller_id FROM exchanges WHERE agent_id = ? AND caller_id > ? ORDER BY caller_id LIMIT 1`
+const EDGE = 'SELECT created_at, duration_ms FROM exchanges WHERE agent_id = ? AND caller_id = ? ORDER BY id'
+const EXCHANGES = `
+  SELECT e.id, e.correlation_id, e.input, e.output, e.error, e.created_at, e.duration_ms, p.id AS payment_id, p.network,
+    p.asset, p.amount, p.payer, p.pay_to, p.tx_hash, p.state
+  FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
+  WHERE e.agent_id = ? AND e.caller_id = ? AND e.id < ? ORDER BY e.id DESC`
+const OWN = `agent_id = ? AND correlation_id IS NOT NULL AND +status IN ('completed', 'failed', 'cancelled')`
+const OWN_EDGE = `SELECT coalesce(started_at, created_at) AS created_at, updated_at FROM orders WHERE ${OWN} ORDER BY no`
+const OWN_EXCHANGES = `SELECT * FROM orders WHERE ${OWN} AND no < ? ORDER BY no DESC`
+
+export function createSessionStore(database: Database): SessionStore {
+  const one = (sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values)
+  const before = (cursor: string | undefined) => (cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor))
+
+  return {
+    callers(agentId, after, limit) {
+      // From caller to caller by the index: a session may have any number of exchanges.
+      const callers: string[] = []
+      for (let last = after; callers.length < limit; ) {
+        const row = one(NEXT_CALLER, agentId, last) as { caller_id: string } | undefined
+        if (row === undefined) break
+        callers.push(row.caller_id)
+        last = row.caller_id
+      }
+      return callers
+    },
+    span(agentId, callerId) {
+      type Edge = { created_at: number; duration_ms: number }
+      const first = one(`${EDGE} LIMIT 1`, agentId, callerId) as Edge | undefined
+      const last = one(`${EDGE} DESC LIMIT 1`, agentId, callerId) as Edge | undefined
+      if (first === undefined || last === undefined) return undefined
+      return { createdAt: first.created_at, updatedAt: last.created_at + last.duration_ms }
+    },
+    exchanges(agentId, callerId, { limit, cursor }) {
+      const rows = database.prepare(EXCHANGES).iterate(agentId, callerId, before(cursor)) as Iterable<unknown>
+      return readBack(rows as Iterable<ExchangeRow>, limit, (row) => ({
+        item: toExchange(row),
+        no: row.id,
+        length: row.input.length + (row.output?.length ?? 0),
+      }))
+    },
+    ownSpan(agentId) {
+      type Edge = { created_at: number; updated_at: number }
+      const first = one(`${OWN_EDGE} LIMIT 1`, agentId) as Edge | undefined
+      const last = one(`${OWN_EDGE} DESC LIMIT 1`, agentId) as Edge | undefined
+      if (first === undefined || last === undefined) return undefined
+      return { createdAt: first.created_at, updatedAt: last.updated_at }
+    },
+    ownExchanges(agentId, { limit, cursor }) {
+      const rows = database.prepare(OWN_EXCHANGES).iterate(agentId, before(cursor)) as Iterable<unknown>
+      return readBack(rows as Iterable<OrderRow>, limit, (row) => ({
+        item: toOrder(row),
+        no: row.no,
+        length: (row.task?.length ?? 0) + (row.output?.length ?? 0),
+      }))
+    },
+  }
+}
+
+/** Reads newest first until the page is full, and gives it oldest first. */
+function readBack<Row, T>(
+  rows: Iterable<Row>,
+  limit: number,
+  read: (row: Row) => { item: T; no: number; length: number },
+): Page<T> {
+  const items: T[] = []
+  let length = 0
+  let last = 0
+  for (const row of rows) {
+    const { item, no, length: more } = read(row)
+    length += more
+    if (items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX)) {
+      return { items: items.reverse(), next: String(last) }
+    }
+    items.push(item)
+    last = no
+  }
+  return { items: items.reverse(), next: undefined }
+}
+
+function toExchange(row: ExchangeRow): StoredExchange {
+  return {
+    correlationId: row.correlation_id,
+    input: row.input,
+    output: row.output ?? undefined,
+    error: row.error ?? undefined,
+    createdAt: row.created_at,
+    durationMs: row.duration_ms,
+    payment:
+      row.payment_id === null
+        ? undefined
+        : {
+            paymentId: toHex(row.payment_id),
+            network: row.network,
+            asset: row.asset,
+            amount: BigInt(row.amount),
+            payer: row.payer,
+            payTo: row.pay_to,
+            txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
+            state: row.state,
+          },
+  }
+}

@@ -1,0 +1,71 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+import { toHex } from './hex.ts'
+import type { PaymentState } from './payments.ts'
+
+/** Callers that came over A2A are known by this and the id of their conversation. */
+export const A2A_CALLER = 'a2a:'
+
+/** An ended A2A task as its exchange and its payment have it. */
+export type TaskRecord = {
+  agentId: string
+  callerId: string
+  taskId: string
+  input: string
+  output: string | undefined
+  error: string | undefined
+  endedAt: UnixMs
+  payment: { state: PaymentState; network: string; payer: Hex; txHash: Hex | undefined } | undefined
+}
+
+/** What is left of A2A tasks when the process that ran them is gone: a paid result is never lost (D32). */
+export interface TaskRecords {
+  find(agentId: string, taskId: string): TaskRecord | undefined
+}
+
+type Row = {
+  agent_id: string
+  caller_id: string
+  correlation_id: string
+  input: string
+  output: string | null
+  error: string | null
+  created_at: number
+  duration_ms: number
+  state: PaymentState | null
+  network: string | null
+  payer: string | null
+  tx_hash: Uint8Array | null
+}
+
+const FIND = `
+  SELECT e.*, p.state, p.network, p.payer, p.tx_hash
+  FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
+  WHERE e.correlation_id = ? AND e.caller_id GLOB '${A2A_CALLER}*' AND e.agent_id = ? ORDER BY e.id DESC LIMIT 1`
+
+export function createTaskRecords(database: Database): TaskRecords {
+  return {
+    find(agentId, taskId) {
+      const row = database.prepare(FIND).get(taskId, agentId) as Row | undefined
+      return row && toRecord(row)
+    },
+  }
+}
+
+function toRecord(row: Row): TaskRecord {
+  const { state, network, payer, tx_hash } = row
+  return {
+    agentId: row.agent_id,
+    callerId: row.caller_id,
+    taskId: row.correlation_id,
+    input: row.input,
+    output: row.output ?? undefined,
+    error: row.error ?? undefined,
+    endedAt: row.created_at + row.duration_ms,
+    payment:
+      state === null || network === null || payer === null
+        ? undefined
+        : { state, network, payer: payer as Hex, txHash: tx_hash === null ? undefined : toHex(tx_hash) },
+  }
+}

@@ -1,0 +1,264 @@
+/** Sellers and buyers killed at every step of a paid call: real processes, SIGKILL, the real chain. */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { createPurchases, type Order, type StoredReservation } from '../../src/store/purchases.ts'
+import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/test-node.ts'
+import { until } from '../support/until.ts'
+
+const PRICE = 10_000n
+let devnet: Devnet
+
+beforeAll(async () => {
+  devnet = await startDevnet()
+})
+afterAll(async () => {
+  await killNodeProcesses()
+  await stopTestNodes()
+  await devnet.stop()
+}, 30_000)
+
+const chainEnvironment = () => ({ ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: devnet.facilitatorUrl })
+const chainSettings = () => ({ rpcUrl: devnet.rpcUrl, facilitatorUrl: devnet.facilitatorUrl })
+
+/** agents.yaml with an agent that repeats its task and one that fails, each after it has left a line in `runs`. */
+async function writeAgents(dir: string, runs: string): Promise<void> {
+  const agent = (name: string, script: string) =>
+    `  - name: ${name}\n    description: ${name}s what it is given\n    price: 0.01\n    command: [/bin/sh, -c, '${script}', '${runs}']\n`
+  await writeFile(
+    join(dir, 'agents.yaml'),
+    `agents:\n${agent('repeat', 'echo run >> "$0"; cat')}${agent('fail', 'echo run >> "$0"; exit 1')}`,
+  )
+}
+async function countRuns(runs: string): Promise<number> {
+  return (await readFile(runs, 'utf8').catch(() => '')).split('\n').filter(Boolean).length
+}
+
+describe('a seller killed at', { concurrent: true }, () => {
+  let buyer: TestNode
+  beforeAll(async () => {
+    buyer = await startTestNode({
+      key: devnet.wallets.buyer.privateKey,
+      ...chainSettings(),
+      dailyBudgetAtomic: 10_000_000n,
+    })
+  })
+
+  type Outcome = { result: 'delivered' | 'failed'; runs: number; paid: bigint }
+  const delivered: Outcome = { result: 'delivered', runs: 1, paid: PRICE }
+  const cases: [string, string, Outcome, { agent?: string; args?: string[] }?][] = [
+    ['seller:paid-request', 'nothing was claimed: the payment is sent again and buys its one run', delivered],
+    ['seller:verified', 'nothing was claimed: the payment is sent again and buys its one run', delivered],
+    ['seller:claimed', 'the claim is void: nothing ran, nobody is charged', { result: 'failed', runs: 0, paid: 0n }],
+    [
+      'seller:executed',
+      'the claim is void: the result is lost, nobody is charged',
+      { result: 'failed', runs: 1, paid: 0n },
+    ],
+    ['seller:owed', 'the result is given by D32 and what is owed is settled', delivered],
+    ['seller:settle-answered', 'the result is given by D32, and what was settled is found on chain', delivered],
+    ['seller:answered', 'the buyer has its result, and what was settled is found on chain', delivered],
+    ['seller:settled', 'the buyer has its result, and the payment is settled', delivered],
+    ['seller:voided', 'a void payment stays void', { result: 'failed', runs: 1, paid: 0n }, { agent: 'fail' }],
+    [
+      'seller:settled-first',
+      'what was settled first is run when its result is asked for',
+      delivered,
+      { args: ['--settle-first'] },
+    ],
+  ]
+  test.each(cases)(
+    '%s: %s',
+    async (faultPoint, _what, expected, { agent = 'repeat', args: more = [] } = {}) => {
+      const dir = await testDir()
+      const runs = join(dir, 'runs')
+      await writeAgents(dir, runs)
+      const key = generatePrivateKey()
+      const payee = privateKeyToAccount(key).address
+      const args = ['--data-dir', dir, '--bootstrap', localAddress(buyer.addresses()), ...more]
+      const environment = { ...chainEnvironment(), SELLER_PRIVATE_KEY: key }
+
+      const first = await startNodeProcess({ faultPoint, args, environment })
+      const { id: agentId } = await discover(buyer, first.ready.peer_id, agent)
+      const bought = buyer
+        .execute({ agentId, input: `task of ${faultPoint}`, signal: AbortSignal.timeout(60_000) })
+        .then(
+          ({ output, payment }) => ({ output, payment }),
+          (error: { code?: string }) => ({ code: error.code }),
+        )
+      expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
+      const second = await startNodeProcess({ args, environment })
+      const outcome = await bought
+      if (expected.result === 'delivered') {
+        expect(outcome).toMatchObject({ output: `task of ${faultPoint}`, payment: { amount_atomic: '10000' } })
+      } else expect(outcome).toEqual({ code: 'EXECUTION_FAILED' })
+
+      // Whatever is owed comes to its end, and the ledger agrees with the chain.
+      await until(async () => (await settlementOf(second)).pending === 0, { timeoutMs: 40_000, everyMs: 100 })
+      expect(await settlementOf(second)).toEqual({ pending: 0, failed: 0 })
+      expect(await devnet.chain.balanceOf(payee)).toBe(expected.paid)
+      expect(await countRuns(runs)).toBe(expected.runs)
+      await second.stop()
+      expect(statesOf(dir)).toEqual([expected.paid === 0n ? 'voided' : 'settled'])
+      expect(await authorizationsUsedTo(payee)).toBe(expected.paid === 0n ? 0 : 1)
+    },
+    90_000,
+  )
+})
+
+describe('a buyer killed at', { concurrent: true }, () => {
+  let seller: TestNode
+  beforeAll(async () => {
+    seller = await startTestNode({ key: devnet.wallets.seller.privateKey, ...chainSettings() })
+    await seller.registerAgent({ name: 'echo', description: 'repeats', price: PRICE, model: 'builtin/echo' })
+  })
+
+  type Expected = { orders: number; signed: number; delivered: 'never' | 'if paid' | 'always' }
+  const cases: [string, string, Expected][] = [
+    ['buyer:signed', 'nothing left it and nothing is kept', { orders: 0, signed: 0, delivered: 'never' }],
+    [
+      'buyer:reserved',
+      'nothing was sent: the reservation stays until it is certain',
+      { orders: 1, signed: 1, delivered: 'never' },
+    ],
+    ['buyer:sent', 'what was bought is fetched', { orders: 1, signed: 1, delivered: 'if paid' }],
+    ['buyer:answered', 'what was bought is fetched', { orders: 1, signed: 1, delivered: 'always' }],
+    [
+      'after the result was stored',
+      'nothing is bought or fetched again',
+      { orders: 1, signed: 1, delivered: 'always' },
+    ],
+  ]
+  test.each(cases)(
+    '%s: %s',
+    async (faultPoint, _what, expected) => {
+      const dir = await testDir()
+      const key = generatePrivateKey()
+      const payer = privateKeyToAccount(key).address
+      await devnet.fund(payer, 1_000_000n)
+      const args = ['--data-dir', dir, '--bootstrap', localAddress(seller.addresses())]
+      const environment = { ...chainEnvironment(), BUYER_PRIVATE_KEY: key }
+
+      const first = await startNodeProcess({ faultPoint, args, environment })
+      const agentId = await until(() => agentAt(first, 'echo'), { timeoutMs: 20_000 })
+      const answered = post(`${first.ready.api_url}/agents/${agentId}/execute`, { task: `task of ${faultPoint}` })
+      if (faultPoint.startsWith('buyer:')) await answered.catch(() => {})
+      else {
+        expect(await answered).toMatchObject({ output: `task of ${faultPoint}` })
+        first.child.kill('SIGKILL')
+      }
+      expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' })
+      const budget = ledgerOf(dir).spent
+
+      const second = await startNodeProcess({ args, environment })
+      await until(async () => ((await get(second, '/peers')) as unknown[]).length > 0)
+      await until(() => ledgerOf(dir).entries.every(({ order }) => order.status !== 'executing'), {
+        timeoutMs: 40_000,
+        everyMs: 100,
+      })
+      await second.stop()
+
+      const { entries, spent } = ledgerOf(dir)
+      const signed = entries.filter(({ reservation }) => reservation !== undefined)
+      expect([entries.length, signed.length]).toEqual([expected.orders, expected.signed])
+      expect([budget, spent]).toEqual([expected.signed === 0 ? 0n : PRICE, expected.signed === 0 ? 0n : PRICE])
+      await until(() => seller.status().settlement.pending === 0, { timeoutMs: 20_000, everyMs: 100 })
+      const used = await authorizationsUsedBy(payer)
+      expect(used).toBeLessThanOrEqual(1)
+      expect(await devnet.chain.balanceOf(payer)).toBe(1_000_000n - BigInt(used) * PRICE)
+      const isDelivered = expected.delivered === 'always' || (expected.delivered === 'if paid' && used === 1)
+      if (expected.delivered === 'always') expect(used).toBe(1)
+      for (const { order, reservation } of entries) {
+        if (isDelivered) expect(order).toMatchObject({ status: 'completed', output: `task of ${faultPoint}` })
+        else expect(order).toMatchObject({ status: 'failed' })
+        expect(reservation?.state).toBe(isDelivered ? 'spent' : 'reserved')
+      }
+    },
+    90_000,
+  )
+})
+
+function localAddress(addresses: readonly string[]): string {
+  return addresses.find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!
+}
+
+async function get({ ready }: NodeProcess, path: string): Promise<unknown> {
+  return (await fetch(`${ready.api_url}${path}`)).json()
+}
+
+async function settlementOf(node: NodeProcess): Promise<{ pending: number; failed: number }> {
+  return ((await get(node, '/status')) as { settlement: { pending: number; failed: number } }).settlement
+}
+
+async function agentAt(node: NodeProcess, name: string): Promise<string | undefined> {
+  return ((await get(node, '/agents')) as { id: string; name: string }[]).find((agent) => agent.name === name)?.id
+}
+
+async function post(url: string, body: unknown): Promise<unknown> {
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(url, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(60_000),
+  })
+  return response.json()
+}
+
+/** The states of all payments in a seller's directory that nobody uses. */
+function statesOf(dir: string): string[] {
+  const database = openDatabase({ path: join(dir, 'stoa.db') })
+  try {
+    return (database.prepare('SELECT state FROM payments').all() as { state: string }[]).map(({ state }) => state)
+  } finally {
+    void database.close()
+  }
+}
+
+/** A buyer's ledger as it is on disk: another process may be writing it. */
+function ledgerOf(dir: string): {
+  entries: { order: Order; reservation: StoredReservation | undefined }[]
+  spent: bigint
+} {
+  const database = openDatabase({ path: join(dir, 'stoa.db') })
+  try {
+    const purchases = createPurchases(database)
+    const ids = database.prepare('SELECT id FROM orders').all() as { id: string }[]
+    const entries = ids.map(({ id }) => ({ order: purchases.order(id)!, reservation: purchases.reservationOf(id) }))
+    const days = database.prepare('SELECT day FROM budget_days').all() as { day: string }[]
+    return { entries, spent: days.reduce((sum, { day }) => sum + purchases.spentOn(day), 0n) }
+  } finally {
+    void database.close()
+  }
+}
+
+const transfer = {
+  type: 'event',
+  name: 'Transfer',
+  inputs: [
+    { type: 'address', name: 'from', indexed: true },
+    { type: 'address', name: 'to', indexed: true },
+    { type: 'uint256', name: 'value' },
+  ],
+} as const
+const authorizationUsed = {
+  type: 'event',
+  name: 'AuthorizationUsed',
+  inputs: [
+    { type: 'address', name: 'authorizer', indexed: true },
+    { type: 'bytes32', name: 'nonce', indexed: true },
+  ],
+} as const
+
+async function authorizationsUsedBy(authorizer: Hex): Promise<number> {
+  return (await devnet.chain.client.getLogs({ event: authorizationUsed, args: { authorizer }, fromBlock: 0n })).length
+}
+
+async function authorizationsUsedTo(to: Hex): Promise<number> {
+  return (await devnet.chain.client.getLogs({ event: transfer, args: { to }, fromBlock: 0n })).length
+}

@@ -1,0 +1,78 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+const FAULTY_NODE = fileURLToPath(new URL('./faulty-node.ts', import.meta.url))
+const READY_MS = 20_000
+const LOG_CHARS_MAX = 8_000
+
+/** What `stoa start --json` says once it listens. */
+export type Ready = {
+  api_url: string
+  peer_id: string
+  addresses: string[]
+  wallet_address: string
+  warnings: string[]
+}
+
+/** A node in a process of its own. */
+export type NodeProcess = {
+  readonly ready: Ready
+  readonly child: ChildProcess
+  /** How it ended: an exit code or a signal. */
+  readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+  log(): string
+  /** Ends it in good order, if it has not ended. */
+  stop(): Promise<void>
+}
+
+const running = new Set<ChildProcess>()
+
+/** Starts `stoa start`; at `faultPoint` it will end as by a power cut. Resolves when it listens. */
+export async function startNodeProcess(options: {
+  faultPoint?: string | undefined
+  args: readonly string[]
+  environment: Record<string, string>
+}): Promise<NodeProcess> {
+  const { PATH = '', HOME = '' } = process.env
+  const quiet = ['--json', '--port', '0', '--api-port', '0', '--no-mdns', '--log-level', 'warn']
+  const args = ['--no-warnings', FAULTY_NODE, options.faultPoint ?? '-', 'start', ...quiet, ...options.args]
+  const child = spawn(process.execPath, args, {
+    env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...options.environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  running.add(child)
+  let log = ''
+  child.stderr.setEncoding('utf8').on('data', (part: string) => {
+    log = (log + part).slice(-LOG_CHARS_MAX)
+  })
+  const exited = (once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>).then(([code, signal]) => {
+    running.delete(child)
+    return { code, signal }
+  })
+  const ready = await Promise.race([
+    once(createInterface({ input: child.stdout }), 'line', { signal: AbortSignal.timeout(READY_MS) }),
+    exited.then((end) => Promise.reject(new Error(`stoa start ended with ${JSON.stringify(end)}: ${log}`))),
+  ])
+  return {
+    ready: JSON.parse(ready[0] as string) as Ready,
+    child,
+    exited,
+    log: () => log,
+    async stop() {
+      child.kill('SIGTERM')
+      await exited
+    },
+  }
+}
+
+/** Ends every process of this file that is left, at once. */
+export async function killNodeProcesses(): Promise<void> {
+  await Promise.all(
+    [...running].map(async (child) => {
+      child.kill('SIGKILL')
+      if (child.exitCode === null && child.signalCode === null) await once(child, 'close')
+    }),
+  )
+}

@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto'
+import type { Stream } from '@libp2p/interface'
+import { silentLogger } from '../../src/lib/logger.ts'
+import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/market/execute.ts'
+import { Recovery } from '../../src/market/recovery.ts'
+import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
+import type { Wallet } from '../../src/payments/wallet.ts'
+import { type StreamPeer, StreamPool } from '../../src/protocols/stream-pool.ts'
+import type { Listing } from '../../src/schema/listing.ts'
+import { X402_PROTOCOL } from '../../src/schema/x402.ts'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createPurchases, type Order, type Purchases, type StoredReservation } from '../../src/store/purchases.ts'
+import { listingFixture } from './fake-api.ts'
+import { HandClock } from './hand-clock.ts'
+import { agentId, payTo, testWallet, usdc } from './payments.ts'
+
+export type TestBuyerOptions = {
+  open: (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
+  clock?: HandClock
+  database?: Database
+  chain?: PaymentChain | undefined
+  wallet?: Wallet
+  dailyBudget?: bigint
+  maxPrice?: bigint
+}
+
+/** A buyer over any kind of stream: the real purchase, store, guard and recovery. */
+export class TestBuyer {
+  readonly clock: HandClock
+  readonly database: Database
+  readonly purchases: Purchases
+  readonly streams: StreamPool
+  readonly deps: ExecuteDeps
+  readonly recovery: Recovery
+  /** What it knows of the market, by agent id. */
+  readonly market = new Map<string, Listing>()
+
+  constructor(options: TestBuyerOptions) {
+    this.clock = options.clock ?? new HandClock()
+    this.database = options.database ?? openDatabase({ path: ':memory:' })
+    this.purchases = createPurchases(this.database)
+    this.streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: options.open })
+    const { clock, purchases, streams, market } = this
+    const active: ExecuteDeps['active'] = new Map()
+    const shared = {
+      clock,
+      logger: silentLogger,
+      purchases,
+      streams,
+      callerDid: 'did:buyer',
+      active,
+      changed: () => {},
+    }
+    this.deps = {
+      ...shared,
+      wallet: options.wallet ?? testWallet(),
+      catalog: { resolve: (id) => market.get(id) },
+      runOwn: async (id, { input }) => `${id} here: ${input}`,
+      openStream: options.open,
+      newId: randomUUID,
+      dailyBudget: options.dailyBudget ?? 1_000_000n,
+      maxPrice: options.maxPrice ?? 100_000n,
+    }
+    this.recovery = new Recovery({ ...shared, addrsOf: () => [], chain: options.chain })
+    this.list()
+    this.list({ id: 'free', price: 0n, price_atomic: '0' })
+  }
+
+  /** Puts an agent on its market: the paid one of the test seller, unless told otherwise. */
+  list(changes: Partial<Listing> = {}): void {
+    const listing = listingFixture({ id: agentId, pay_to: payTo, asset: usdc.address, seller_id: 'seller', ...changes })
+    this.market.set(listing.id, listing)
+  }
+
+  execute(request: Partial<ExecuteRequest> = {}) {
+    return execute({ agentId, input: 'task', signal: AbortSignal.timeout(10_000), ...request }, this.deps)
+  }
+
+  /** All it has ordered, with what it has signed for each. */
+  ledger(): { order: Order; reservation: StoredReservation | undefined }[] {
+    const ids = this.database.prepare('SELECT id FROM orders').all() as { id: string }[]
+    return ids.map(({ id }) => ({ order: this.purchases.order(id)!, reservation: this.purchases.reservationOf(id) }))
+  }
+
+  spent(): bigint {
+    return this.purchases.spentOn(new Date(this.clock.now()).toISOString().slice(0, 10))
+  }
+}

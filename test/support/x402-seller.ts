@@ -1,0 +1,241 @@
+import { randomUUID } from 'node:crypto'
+import type { Stream } from '@libp2p/interface'
+import { streamPair } from '@libp2p/utils'
+import { RunSlots, RunSlotsFull } from '../../src/agents/run-slots.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
+import { Challenges } from '../../src/payments/challenges.ts'
+import type { Facilitator } from '../../src/payments/facilitator.ts'
+import { Settler } from '../../src/payments/settler.ts'
+import { FramedStream } from '../../src/protocols/framed-stream.ts'
+import { type MarketplaceServerDeps, serveMarketplace } from '../../src/protocols/marketplace.ts'
+import { PeerError } from '../../src/protocols/peer-error.ts'
+import { PeerLimits, type PeerLimitsOptions } from '../../src/protocols/peer-limits.ts'
+import { createProtocolServer } from '../../src/protocols/serve.ts'
+import type { ServedAgent, X402ServerDeps } from '../../src/protocols/x402/exchange.ts'
+import { type AnyX402Message, readMessage } from '../../src/protocols/x402/messages.ts'
+import { serveX402 } from '../../src/protocols/x402/server.ts'
+import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
+import type { PaymentEnvelope } from '../../src/schema/payment.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
+import { X402_PROTOCOL, type X402MessageType } from '../../src/schema/x402.ts'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createExchanges, type Exchanges } from '../../src/store/exchanges.ts'
+import { createPayments, type Payments } from '../../src/store/payments.ts'
+import { FakeSettlement } from './fake-settlement.ts'
+import { HandClock } from './hand-clock.ts'
+import { agentId, payTo, randomHex, signed, usdc } from './payments.ts'
+
+type Run = ServedAgent['run']
+type Handler = (stream: Stream, peerId: string) => void
+
+export type TestSellerOptions = {
+  database?: Database
+  settlement?: FakeSettlement
+  /** The real ones, instead of `settlement`. */
+  facilitator?: Facilitator
+  chain?: PaymentChain
+  payTo?: Hex
+  attemptTimeoutMs?: number
+  clock?: HandClock
+  settleFirst?: boolean
+  limits?: Partial<PeerLimitsOptions>
+  slots?: { concurrentMax: number; waitingMax: number }
+}
+
+/**
+ * A seller over streams in memory: the real protocol servers, store, challenges and settler. Only the facilitator, the
+ * chain, the clock and what its agents do are the test's.
+ */
+export class TestSeller {
+  readonly clock: HandClock
+  readonly settlement: FakeSettlement
+  readonly database: Database
+  readonly payments: Payments
+  readonly exchanges: Exchanges
+  readonly challenges = new Challenges()
+  readonly limits: PeerLimits
+  readonly deps: X402ServerDeps & MarketplaceServerDeps
+  /** What has run: one entry for each run that began. */
+  readonly runs: { input: string; callerId: string }[] = []
+  readonly agents = new Map<string, ServedAgent>()
+  readonly log: unknown[][] = []
+  /** What the agents do, unless it is `undefined`: then they repeat their task. */
+  work: Run | undefined
+  readonly #handlers = new Map<string, Handler>()
+  readonly #settler: Settler
+  readonly #server: ReturnType<typeof createProtocolServer>
+  readonly #peers: TestPeer[] = []
+
+  constructor(options: TestSellerOptions = {}) {
+    this.clock = options.clock ?? new HandClock()
+    this.settlement = options.settlement ?? new FakeSettlement()
+    this.database = options.database ?? openDatabase({ path: ':memory:' })
+    this.payments = createPayments(this.database)
+    this.exchanges = createExchanges(this.database)
+    const { clock, payments, exchanges, challenges } = this
+    this.limits = new PeerLimits({ requestsPerSecond: 1000, ...options.limits }, { clock })
+    const { facilitator = this.settlement.facilitator, chain = this.settlement.chain } = options
+    const attemptTimeoutMs = options.attemptTimeoutMs ?? 100
+    this.#settler = new Settler(
+      { firstAttemptWaitMs: 2 * attemptTimeoutMs, attemptTimeoutMs, tickMaxMs: 5 },
+      { clock, logger: silentLogger, payments, facilitator, chain, chance: () => 0.5 },
+    )
+    const note = (...entry: unknown[]) => void this.log.push(entry)
+    const slots = new RunSlots(options.slots ?? { concurrentMax: 8, waitingMax: 64 })
+    const running = new Map<Hex, Promise<unknown>>()
+    this.deps = {
+      clock,
+      logger: { ...silentLogger, debug: note, warn: note, error: note },
+      asset: usdc,
+      payTo: options.payTo ?? payTo,
+      sellerDid: 'did:seller',
+      didOf: (peerId) => `did:${peerId}`,
+      randomNonce: () => randomHex(),
+      newCorrelationId: randomUUID,
+      findAgent: (id) => this.agents.get(id),
+      admit: (work) => slots.admit(work).catch(asOverloaded),
+      inSlot: (work) => slots.run(work).catch(asOverloaded),
+      challenges,
+      payments,
+      exchanges,
+      settler: this.#settler,
+      limits: this.limits,
+      running,
+      settleFirst: options.settleFirst ?? false,
+    }
+    this.#server = createProtocolServer({
+      logger: this.deps.logger,
+      limits: this.limits,
+      handle: async (protocol, handler) => void this.#handlers.set(protocol, handler),
+      serveX402: (stream, peerId, signal) => serveX402(stream, peerId, this.deps, signal),
+      serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, this.deps, signal),
+      idle: () => slots.idle().then(() => Promise.allSettled(running.values())),
+    })
+    this.addAgent()
+    this.addAgent({ id: 'free', amount: 0n })
+  }
+
+  async start(): Promise<this> {
+    await this.#settler.start()
+    await this.#server.start()
+    return this
+  }
+
+  async stop(): Promise<void> {
+    await this.#server.stop()
+    for (const { raw } of this.#peers) raw.abort(new Error('the seller has stopped'))
+    await this.#settler.stop()
+  }
+
+  /** Adds an agent that costs 0.01 USDC and has 120 s, unless told otherwise. */
+  addAgent(changes: Partial<ServedAgent> = {}): void {
+    const run: Run = async (call) => {
+      this.runs.push({ input: call.input, callerId: call.callerId })
+      return this.work === undefined ? `re: ${call.input}` : await this.work(call)
+    }
+    const agent = { id: agentId, amount: 10_000n, timeoutMs: 120_000, tokenId: '', run, ...changes }
+    this.agents.set(agent.id, agent)
+  }
+
+  /** Opens a stream to this seller, as its connection to the peer would. */
+  async open(peerId = 'buyer', protocol: string = X402_PROTOCOL): Promise<Stream> {
+    const [ours, theirs] = await streamPair({ protocol })
+    this.#handlers.get(protocol)!(theirs, peerId)
+    return ours
+  }
+
+  async connect(peerId = 'buyer'): Promise<TestPeer> {
+    const peer = new TestPeer(this, peerId, await this.open(peerId))
+    this.#peers.push(peer)
+    return peer
+  }
+
+  openMarketplace(peerId = 'buyer'): Promise<Stream> {
+    return this.open(peerId, MARKETPLACE_PROTOCOL)
+  }
+}
+
+type Json = Record<string, unknown>
+export type Answer = { type: X402MessageType; message: Json }
+
+/** A client that says what the test wants it to, true or not. */
+export class TestPeer {
+  readonly peerId: string
+  readonly raw: Stream
+  readonly stream: FramedStream
+  readonly #seller: TestSeller
+
+  constructor(seller: TestSeller, peerId: string, raw: Stream) {
+    this.#seller = seller
+    this.peerId = peerId
+    this.raw = raw
+    this.stream = new FramedStream(raw)
+  }
+
+  send(type: string, message: unknown): Promise<void> {
+    const text = JSON.stringify(message, (_key, value) => (typeof value === 'bigint' ? value.toString() : value))
+    return this.stream.writeText(type, text, AbortSignal.timeout(5_000))
+  }
+
+  /** The next message; `undefined` where the seller has ended the stream. */
+  async next(): Promise<Answer | undefined> {
+    const message: AnyX402Message | undefined = await readMessage(this.stream, AbortSignal.timeout(5_000))
+    return message as Answer | undefined
+  }
+
+  async request(changes: Json = {}): Promise<Answer | undefined> {
+    await this.send('x402.request', this.message({ resource: agentId, method: 'execute', payment: null, ...changes }))
+    return this.next()
+  }
+
+  async paidRequest(payment: PaymentEnvelope, changes: Json = {}): Promise<Answer | undefined> {
+    await this.send('x402.paid_request', this.message({ payment, ...changes }))
+    return this.next()
+  }
+
+  /** Asks for a challenge and signs for it. */
+  async challenged(changes: Json = {}): Promise<{ paymentId: Hex; payment: PaymentEnvelope; correlation_id: string }> {
+    const correlation_id = (changes.correlation_id as string | undefined) ?? randomUUID()
+    const asked = await this.request({ ...changes, correlation_id })
+    if (asked?.type !== 'x402.payment_required') throw new Error(`no challenge but ${JSON.stringify(asked)}`)
+    const serverNonce = asked.message.challenge_nonce as Hex
+    const { paymentId, envelope } = signed(this.#seller.clock.now(), { serverNonce })
+    return { paymentId, payment: envelope, correlation_id }
+  }
+
+  /** Buys one run in the standard flow. */
+  async buy(
+    task = 'task',
+  ): Promise<{ answer: Answer | undefined; payment: PaymentEnvelope; paymentId: Hex; correlation_id: string }> {
+    const body = base64(task)
+    const challenged = await this.challenged({ body })
+    const answer = await this.paidRequest(challenged.payment, { correlation_id: challenged.correlation_id, body })
+    return { ...challenged, answer }
+  }
+
+  askResult(payment: PaymentEnvelope | null, changes: Json = {}): Promise<Answer | undefined> {
+    return this.request({ method: 'result', payment, body: '', ...changes })
+  }
+
+  message(changes: Json): Json {
+    const correlation_id = randomUUID()
+    return { version: '1.0', correlation_id, body: base64('task'), caller_did: `did:${this.peerId}`, ...changes }
+  }
+}
+
+export function base64(text: string): string {
+  return Buffer.from(text).toString('base64')
+}
+
+/** What an answer says, in short: the name of its error, or the text of its result. */
+export function told(answer: Answer | undefined): unknown {
+  if (answer === undefined) return undefined
+  if (answer.type === 'x402.error') return answer.message.error_name
+  if (answer.type === 'x402.response') return Buffer.from(answer.message.body as string, 'base64').toString()
+  return answer.type
+}
+
+function asOverloaded(error: unknown): never {
+  throw error instanceof RunSlotsFull ? new PeerError('OVERLOADED', 'all places are taken') : error
+}
