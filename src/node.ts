@@ -1,11 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { createRuntimeFactory } from './agents/create-runtime.ts'
 import { createRegistry } from './agents/registry.ts'
-import { RunSlots, RunSlotsFull } from './agents/run-slots.ts'
+import { type Place, RunSlots } from './agents/run-slots.ts'
 import { createChain } from './chain/chain.ts'
 import { addAgentToFile } from './config/agents-yaml.ts'
 import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
+import { needsToken } from './http/host-name.ts'
 import { createNodeApi } from './http/node-api.ts'
 import { type Clock, isoTime, systemClock } from './lib/clock.ts'
 import { CodedError } from './lib/errors.ts'
@@ -14,12 +15,14 @@ import { type Logger, silentLogger } from './lib/logger.ts'
 import { patientFetch } from './lib/patient-fetch.ts'
 import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
+import { createBuyer } from './market/buyer.ts'
 import { createCatalog } from './market/catalog.ts'
-import { type ExecuteRequest, execute } from './market/execute.ts'
-import { peerStatus, walletBalance } from './market/node-views.ts'
+import type { ExecuteRequest } from './market/execute.ts'
+import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
+import type { OrdersApi } from './market/orders.ts'
 import { createOwnAgents } from './market/own-agents.ts'
-import { Recovery } from './market/recovery.ts'
 import { createReplica } from './market/replica.ts'
+import type { Sessions } from './market/sessions.ts'
 import { createHost } from './p2p/host.ts'
 import { didOfPeer, loadOrCreateIdentity } from './p2p/identity.ts'
 import { assetOf } from './payments/assets.ts'
@@ -29,16 +32,15 @@ import { Settler } from './payments/settler.ts'
 import { createWallet } from './payments/wallet.ts'
 import { loadOrCreateWalletKey } from './payments/wallet-key.ts'
 import { serveMarketplace } from './protocols/marketplace.ts'
-import { PeerError } from './protocols/peer-error.ts'
+import { asOverloaded } from './protocols/overloaded.ts'
 import { PeerLimits } from './protocols/peer-limits.ts'
 import { createProtocolServer } from './protocols/serve.ts'
-import { StreamPool } from './protocols/stream-pool.ts'
 import { serveX402 } from './protocols/x402/server.ts'
 import type { AgentDefinition } from './schema/agent.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './schema/api.ts'
 import type { Listing } from './schema/listing.ts'
 import type { Hex } from './schema/primitives.ts'
-import { X402_PROTOCOL } from './schema/x402.ts'
+import { createStandards } from './standards.ts'
 import { dataFile, openDataDir } from './store/data-dir.ts'
 import { openDatabase } from './store/database.ts'
 import { createExchanges } from './store/exchanges.ts'
@@ -47,7 +49,7 @@ import { lockDataDir } from './store/lock.ts'
 import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
 import { createPayments } from './store/payments.ts'
 import { PeerDatastore } from './store/peer-datastore.ts'
-import { createPurchases } from './store/purchases.ts'
+import { createTaskRecords } from './store/task-records.ts'
 
 /** What a test may replace. Everything else is built from configuration. */
 export type Ports = {
@@ -71,6 +73,10 @@ export interface StoaNode {
   listings(): Listing[]
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
+  /** Purchases in the background, and the ledger of all (D18). */
+  readonly orders: OrdersApi
+  /** What callers and agents said to each other (D19). */
+  readonly sessions: Sessions
   status(): NodeStatus
   peers(): PeerStatus[]
   balance(): Promise<WalletBalance>
@@ -112,7 +118,6 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const database = openDatabase({ path: dataFile(config.dataDir, 'database') })
     const payments = createPayments(database)
     const exchanges = createExchanges(database)
-    const purchases = createPurchases(database)
     const datastore = new PeerDatastore({}, { database, logger })
 
     // Whom it reaches.
@@ -160,6 +165,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       logger,
       didOf: didOfPeer,
       findAgent: (id: string) => agents.served(id),
+      admit: <T>(work: (place: Place) => Promise<T>) => slots.admit(work).catch(asOverloaded),
       inSlot: <T>(work: () => Promise<T>) => slots.run(work).catch(asOverloaded),
       exchanges,
       limits,
@@ -183,29 +189,25 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       handle: (protocol, handler) => host.handle(protocol, handler),
       serveX402: (stream, peerId, signal) => serveX402(stream, peerId, x402, signal),
       serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
-      idle: () => slots.idle(),
+      idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
     })
 
     // What it buys.
-    const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: (...args) => host.openStream(...args) })
-    const active = new Set<string>()
-    const buying = { clock, logger, purchases, streams, callerDid: identity.did, active }
-    const recovery = new Recovery({
-      ...buying,
-      addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
-      chain,
-    })
-    const run = (request: ExecuteRequest) =>
-      execute(request, {
-        ...buying,
+    const { dailyBudgetAtomic: dailyBudget, maxPriceAtomic: maxPrice } = config.buyer
+    const buyer = createBuyer(
+      { callerDid: identity.did, dailyBudget, maxPrice },
+      {
+        clock,
+        logger,
+        database,
         wallet,
         catalog,
-        runOwn: (id, call) => agents.run(id, call).catch(asOverloaded),
+        replica,
+        chain,
         openStream: (...args) => host.openStream(...args),
-        newId: randomUUID,
-        dailyBudget: config.buyer.dailyBudgetAtomic,
-        maxPrice: config.buyer.maxPriceAtomic,
-      })
+        runOwn: (id, call) => agents.run(id, call).catch(asOverloaded),
+      },
+    )
 
     const housekeeping = periodic(
       { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
@@ -217,6 +219,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // How it is asked.
     let startedAt = clock.now()
+    const seen = { host, registry, catalog, payments, network: config.network, walletAddress: wallet.address, version }
     const node: StoaNode = {
       peerId: identity.peerId,
       did: identity.did,
@@ -252,31 +255,23 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         if (listing === undefined) throw new CodedError('LISTING_INVALID', `${definition.name} could not be listed`)
         return listing
       },
-      execute: run,
-      status() {
-        const { owed, unsettled } = payments.counts()
-        return {
-          peer_id: identity.peerId,
-          addresses: host.addresses(),
-          connected_peers: host.peers().length,
-          version,
-          uptime_seconds: Math.max(0, Math.floor((clock.now() - startedAt) / 1000)),
-          network: config.network,
-          wallet_address: wallet.address,
-          agents: { local: registry.list().length, known: catalog.all().length },
-          reachability: 'unknown',
-          settlement: { pending: owed, failed: unsettled },
-        }
-      },
+      execute: buyer.execute,
+      orders: buyer.orders,
+      sessions: buyer.sessions,
+      status: () => nodeStatus(seen, clock.now() - startedAt),
       peers: () => host.peers().map(peerStatus),
       balance: () => walletBalance(wallet.address, asset, chain),
     }
-    const { listings, registerAgent, status, peers, balance } = node
-    const asked = { listings, registerAgent, execute: run, status, peers, balance, clock, logger, version }
+    const { listings, registerAgent, execute, status, peers, balance } = node
+    const standards = createStandards(
+      { version, did: identity.did, needsToken: needsToken(config.api) },
+      { ...x402, records: createTaskRecords(database), buyer, catalog, balance },
+    )
+    const asked = { listings, registerAgent, execute, status, peers, balance, clock, logger, version, ...standards.api }
     const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
     const api = config.api.enabled ? await createNodeApi(access, asked) : undefined
 
-    const pools = { name: 'streams', start: async () => {}, stop: () => streams.close() }
+    const pools = { name: 'streams', start: async () => {}, stop: () => buyer.streams.close() }
     const outbox = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
     const stack = new ServiceStack([
       datastore,
@@ -284,14 +279,9 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       outbox,
       settler,
       pools,
-      together('market', [replica, housekeeping, recovery]),
-      together('doors', [protocols, ...(api === undefined ? [] : [api])]),
+      together('market', [replica, housekeeping, ...buyer.services]),
+      together('doors', [protocols, standards.service, ...(api === undefined ? [] : [api])]),
     ])
     return node
   }
-}
-
-function asOverloaded(error: unknown): never {
-  if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all places to run are taken; try again later')
-  throw error
 }

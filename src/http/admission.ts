@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../lib/clock.ts'
+import { type Mount, mountAt } from './mount.ts'
 import type { Operation } from './operation.ts'
 import { createPathTable } from './path-table.ts'
 import { HttpError } from './problem.ts'
@@ -26,29 +27,48 @@ const publicHeaders = {
 export type Admit = (request: FastifyRequest, reply: FastifyReply) => boolean
 
 /** The doors every request passes before its body is read: host, origin, token, path, media type. */
-export function createAdmission(rows: readonly Operation[], deps: { guard: Guard; clock: Clock }): Admit {
-  const { guard, clock } = deps
+export function createAdmission(
+  rows: readonly Operation[],
+  deps: { guard: Guard; clock: Clock; mounts: readonly Mount[] },
+): Admit {
+  const { guard, clock, mounts } = deps
   const paths = createPathTable(rows)
 
+  function methodsOf(path: string): string {
+    const mounted = mountAt(mounts, path)
+    if (mounted === undefined) return paths.methods(path).join(', ')
+    const { methods } = mounted.mount
+    return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
+  }
+
+  /** Undefined: nothing answers `method` there. */
+  function accessOf(path: string, method: string): Access | undefined {
+    const mounted = mountAt(mounts, path)
+    const reading = method === 'HEAD' ? 'GET' : method
+    if (mounted === undefined) return paths.find(path, method)?.access
+    return mounted.mount.methods.includes(reading) ? mounted.mount.access(reading, mounted.rest) : undefined
+  }
+
   function noRoute(path: string): HttpError {
-    const methods = paths.methods(path).join(', ')
+    const methods = methodsOf(path)
     if (methods === '') return new HttpError('NOT_FOUND', 'no operation has this path: GET /docs lists all')
     return new HttpError('METHOD_NOT_ALLOWED', `this path answers ${methods}`, { headers: { allow: methods } })
   }
 
   /** OPTIONS carries no token by its nature, and tells only what the documentation tells. */
   function answerOptions({ headers }: FastifyRequest, reply: FastifyReply, path: string): void {
-    const methods = paths.methods(path).join(', ')
+    const methods = methodsOf(path)
     if (methods === '') throw noRoute(path)
     const wanted = headers['access-control-request-method']
     if (headers.origin !== undefined && wanted !== undefined) {
-      const row = paths.find(path, wanted)
-      if (row === undefined) throw noRoute(path)
-      guard.checkOrigin(headers, row.access, wanted)
+      const access = accessOf(path, wanted)
+      if (access === undefined) throw noRoute(path)
+      guard.checkOrigin(headers, access, wanted)
+      const allowed = ['authorization', 'content-type', ...(mountAt(mounts, path)?.mount.requestHeaders ?? [])]
       reply.headers({
-        ...guard.corsHeaders(headers, row.access, wanted),
+        ...guard.corsHeaders(headers, access, wanted),
         'access-control-allow-methods': methods,
-        'access-control-allow-headers': 'authorization, content-type',
+        'access-control-allow-headers': allowed.join(', '),
         'access-control-max-age': '600',
         // Chromium asks this of a server in a private network before a page of a public one may speak to it.
         ...(headers['access-control-request-private-network'] === 'true' && {
@@ -62,12 +82,13 @@ export function createAdmission(rows: readonly Operation[], deps: { guard: Guard
   return function admit(request, reply) {
     const { method, headers, raw } = request
     const row = rowOf(request)
-    const access: Access = row?.access ?? 'private'
+    const path = raw.url?.split('?', 1)[0] ?? ''
+    const mounted = mountAt(mounts, path) === undefined ? undefined : accessOf(path, method)
+    const access: Access = row?.access ?? mounted ?? 'private'
     reply.headers(access === 'private' ? privateHeaders : publicHeaders)
     // An absolute target would name a second host beside the one that is checked.
     if (!raw.url?.startsWith('/')) throw new HttpError('INVALID_REQUEST', 'the request target must be a path')
     guard.checkHost(headers)
-    const path = raw.url.split('?', 1)[0]!
     if (method === 'OPTIONS') {
       answerOptions(request, reply, path)
       return false
@@ -75,6 +96,7 @@ export function createAdmission(rows: readonly Operation[], deps: { guard: Guard
     reply.headers(guard.corsHeaders(headers, access, method))
     guard.checkOrigin(headers, access, method)
     guard.checkToken(headers, access, raw.socket.remoteAddress ?? '', clock.now())
+    if (mounted !== undefined && !request.is404) return true
     if (row === undefined) throw noRoute(path)
     if (row.body !== undefined) checkMediaType(headers)
     return true

@@ -3,6 +3,7 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { urlHost } from './host-name.ts'
+import type { Mount } from './mount.ts'
 import { apiOperations, type OperationsDeps } from './operations.ts'
 import { HttpError } from './problem.ts'
 import { createGuard, type GuardOptions } from './security.ts'
@@ -12,7 +13,7 @@ export type ApiOptions = GuardOptions & {
   /** 0: any free one. */
   port: number
 }
-export type ApiDeps = OperationsDeps & { clock: Clock; logger: Logger }
+export type ApiDeps = OperationsDeps & { clock: Clock; logger: Logger; mounts?: readonly Mount[] }
 
 export interface Api extends Service {
   /** Where programs of this machine reach it, such as `http://127.0.0.1:8424`. The port is known once it has started. */
@@ -34,7 +35,7 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
   // `localhost` may be two addresses, and so two servers; one that any program of this machine finds is enough.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
   const guard = createGuard({ ...options, host })
-  const { app, running, refuseRequests } = createServer(apiOperations(deps), { guard, clock: deps.clock, logger })
+  const { app, running, refuseRequests } = createServer(apiOperations(deps), { ...deps, guard, logger })
   let { port } = options
 
   async function start(): Promise<void> {

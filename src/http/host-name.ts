@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 
 export type HostName = { name: string; port: string | undefined }
@@ -18,9 +19,23 @@ export function isLoopback(name: string): boolean {
   return isIP(ipv4) === 4 && ipv4.startsWith('127.')
 }
 
+/** Off the loopback interface every request needs the token, unless the operator says otherwise (D16). */
+export function needsToken({ host, insecureOpen }: { host: string; insecureOpen: boolean }): boolean {
+  return !isLoopback(host) && !insecureOpen
+}
+
 /** What to write into a URL for a host one listens on: all interfaces are reached by the loopback one. */
 export function urlHost(listenHost: string): string {
   if (listenHost === '0.0.0.0') return '127.0.0.1'
   if (listenHost === '::') return '[::1]'
   return isIP(listenHost) === 6 ? `[${listenHost}]` : listenHost
+}
+
+/**
+ * Where a caller found this node, such as `https://node.example`: for the links in what it is answered.
+ *
+ * The guard has made sure that `Host` names the node. A proxy that speaks TLS says so; whoever else does misleads himself.
+ */
+export function urlOf({ host = 'localhost', 'x-forwarded-proto': scheme }: IncomingHttpHeaders): string {
+  return `${scheme === 'https' ? 'https' : 'http'}://${host.toLowerCase()}`
 }

@@ -75,13 +75,29 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
     }),
     responses: {
       [row.status]: {
-        description: row.status === 201 ? 'Created' : 'OK',
-        ...(row.location !== undefined && { headers: { Location: { schema: { type: 'string' } } } }),
+        description: { 200: 'OK', 201: 'Created', 202: 'Accepted' }[row.status],
+        ...describeHeaders(row, parameters),
         content: { [row.media ?? 'application/json']: { schema: wireSchema(row.response, schemas) } },
       },
+      ...(row.also !== undefined && {
+        [row.also.status]: {
+          description: row.also.description,
+          content: { 'application/json': { schema: wireSchema(row.also.response, schemas) } },
+        },
+      }),
       ...describeErrors(row, schemas),
     },
   }
+}
+
+function describeHeaders({ location }: Operation, parameters: readonly { name: string }[]): { headers?: object } {
+  const text = { schema: { type: 'string' } }
+  const isPaged = parameters.some(({ name }) => name === 'cursor')
+  const headers = {
+    ...(location !== undefined && { Location: text }),
+    ...(isPaged && { Link: { description: 'where there is more: `<?cursor=…>; rel="next"` (RFC 8288)', ...text } }),
+  }
+  return Object.keys(headers).length === 0 ? {} : { headers }
 }
 
 function describeBody(type: z.ZodType, example: object | undefined, schemas: Record<string, JsonSchema>) {

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { Logger } from '../lib/logger.ts'
+import type { Page } from '../schema/page.ts'
 import { HttpError, invalid, type ProblemCode } from './problem.ts'
 import type { Access } from './security.ts'
 
@@ -10,6 +11,8 @@ export type Call<Params, Query, Body> = {
   readonly params: Params
   readonly query: Query
   readonly body: Body
+  /** Where the caller found this node: `http://127.0.0.1:8424`. */
+  readonly url: string
   readonly signal: AbortSignal
 }
 
@@ -35,6 +38,8 @@ export type Operation = {
   operatorFields?: { names: readonly string[]; reason: string }
   response: z.ZodType
   status: 200 | 201 | 202
+  /** Another success it may answer, by a {@link Reply} with that status. */
+  also?: { status: 200 | 202; response: z.ZodType; description: string }
   /** Media type of the response where it is not JSON; the handler then returns text. */
   media?: 'text/html'
   /** Headers of a successful response, beside those of every response. */
@@ -52,7 +57,26 @@ type Typed<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R exte
   body?: B
   response: R
   location?(result: z.output<R>): string
-  handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): z.output<R> | Promise<z.output<R>>
+  handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): Handled<R> | Promise<Handled<R>>
+}
+type Handled<R extends z.ZodType> = z.output<R> | Reply<unknown>
+
+/** An answer that says more than its body: the cursor of the page after it, or the other status of its row. */
+export class Reply<T> {
+  readonly body: T
+  readonly next: string | undefined
+  readonly status: number | undefined
+
+  constructor(body: T, { next, status }: { next?: string | undefined; status?: number } = {}) {
+    this.body = body
+    this.next = next
+    this.status = status
+  }
+}
+
+/** A page of a list: its items, and a `Link` header to the next one (RFC 8288). */
+export function paged<T>({ items, next }: Page<T>): Reply<T[]> {
+  return new Reply(items, { next })
 }
 
 /** A row whose handler is checked against its own schemas. */
@@ -65,7 +89,7 @@ export function operation<
   return row as unknown as Operation
 }
 
-export type RawCall = { params: unknown; query: unknown; body: unknown; signal(): AbortSignal }
+export type RawCall = { params: unknown; query: unknown; body: unknown; url: string; signal(): AbortSignal }
 export type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
 
 /** parse → handle → encode. @throws HttpError for input that does not fit, and whatever the handler throws */
@@ -74,17 +98,31 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
     params: parse(row.params, 'path', raw.params),
     query: parseQuery(row, raw.query),
     body: parseBody(row, raw.body),
+    url: raw.url,
     get signal() {
       return raw.signal()
     },
   }
   const result = await row.handler(call)
+  const { body, next, status = row.status } = result instanceof Reply ? result : new Reply(result)
+  const isOther = status !== row.status && status === row.also?.status
+  const response = isOther ? row.also!.response : row.response
   return {
-    status: row.status,
-    text: row.media === undefined ? JSON.stringify(encode(row, result, logger)) : String(result),
+    status,
+    text: row.media === undefined ? JSON.stringify(encode(row.id, response, body, logger)) : String(body),
     media: row.media === undefined ? 'application/json' : `${row.media}; charset=utf-8`,
-    headers: { ...row.headers, ...(row.location !== undefined && { location: row.location(result) }) },
+    headers: {
+      ...row.headers,
+      ...(row.location !== undefined && !isOther && { location: row.location(body) }),
+      ...(next !== undefined && { link: linkToNext(raw.query, next) }),
+    },
   }
+}
+
+/** The same request with another cursor. Only a query, so that it holds under either prefix. */
+function linkToNext(query: unknown, cursor: string): string {
+  const parameters = new URLSearchParams({ ...(query as Record<string, string>), cursor })
+  return `<?${parameters}>; rel="next"`
 }
 
 function parse(schema: z.ZodType | undefined, part: 'path' | 'query' | 'body', value: unknown): unknown {
@@ -113,7 +151,7 @@ function parseBody(row: Operation, body: unknown): unknown {
 }
 
 /** The response as its schema writes it, so that what is sent is what the OpenAPI document says. */
-function encode({ id, response }: Operation, result: unknown, logger: Logger): unknown {
+function encode(id: string, response: z.ZodType, result: unknown, logger: Logger): unknown {
   const encoded = z.safeEncode(response, result as never)
   if (encoded.success) return encoded.data
   if (!(response instanceof z.ZodArray) || !Array.isArray(result)) throw encoded.error

@@ -1,6 +1,7 @@
 import { type OpenApi, openApiDocument } from './openapi.ts'
 import type { Operation } from './operation.ts'
 import { type AgentRouteDeps, agentRoutes } from './routes/agents.ts'
+import { type DiscoveryRouteDeps, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { type ExecuteRouteDeps, executeRoutes } from './routes/execute.ts'
 import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
@@ -9,7 +10,8 @@ import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
 export type OperationsDeps = NodeRouteDeps &
   AgentRouteDeps &
   ExecuteRouteDeps &
-  WalletRouteDeps & { /** The node's own version. */ version: string }
+  WalletRouteDeps &
+  DiscoveryRouteDeps & { /** The node's own version. */ version: string }
 
 /** The whole API as a table. A new room is one more line here. */
 export function apiOperations(deps: OperationsDeps): Operation[] {
@@ -19,6 +21,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...agentRoutes(deps),
     ...executeRoutes(deps),
     ...walletRoutes(deps),
+    ...discoveryRoutes(deps),
     ...docsRoutes({
       document() {
         document ??= openApiDocument(rows, deps.version)

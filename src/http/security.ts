@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import type { UnixMs } from '../lib/clock.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
-import { isLoopback, parseHost } from './host-name.ts'
+import { isLoopback, needsToken, parseHost } from './host-name.ts'
 import { HttpError } from './problem.ts'
 
 /**
@@ -43,12 +43,12 @@ const WRONG_TOKENS_MAX = 20
 const WRONG_TOKENS_PER_SECOND = 1 / 6
 const ADDRESSES_MAX = 10_000
 
-const exposed = { 'access-control-expose-headers': 'location, retry-after, www-authenticate' }
+const exposed = { 'access-control-expose-headers': 'link, location, retry-after, www-authenticate' }
 
 export function createGuard(options: GuardOptions): Guard {
   const hosts = new Set([options.host, ...options.allowedHosts].map((name) => name.toLowerCase()))
   const origins = new Set(options.corsOrigins)
-  const needsToken = !isLoopback(options.host) && !options.insecureOpen
+  const isClosed = needsToken(options)
   const token = digest(options.token)
   const wrongTokens = new TokenBuckets({
     burst: WRONG_TOKENS_MAX,
@@ -67,7 +67,7 @@ export function createGuard(options: GuardOptions): Guard {
   }
 
   return {
-    needsToken,
+    needsToken: isClosed,
     isOpen: !isLoopback(options.host) && options.insecureOpen,
 
     checkHost({ host }) {
@@ -102,7 +102,7 @@ export function createGuard(options: GuardOptions): Guard {
     },
 
     checkToken({ authorization }, access, remoteAddress, now) {
-      if (!needsToken || access === 'health') return
+      if (!isClosed || access === 'health') return
       const given = /^Bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1]
       // `connection: close`: whoever has no token is not to hold the connections that others need.
       if (given === undefined) {

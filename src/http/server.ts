@@ -2,11 +2,13 @@ import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import type { Server as HttpServer } from 'node:http'
 import type { Socket } from 'node:net'
-import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply } from 'fastify'
+import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
-import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/api.ts'
+import { BODY_BYTES_MAX, type Problem, TASK_BYTES_MAX } from '../schema/api.ts'
 import { createAdmission, privateHeaders, rowOf } from './admission.ts'
+import { urlOf } from './host-name.ts'
+import { type Mount, mountAt } from './mount.ts'
 import { answer, type Operation } from './operation.ts'
 import { HttpError, internalProblem, problemOf, rawProblem } from './problem.ts'
 import { Running } from './running.ts'
@@ -23,7 +25,13 @@ const HEAD_TIMEOUT_MS = 20_000
 const REQUEST_TIMEOUT_MS = 120_000
 const IDLE_TIMEOUT_MS = 65_000
 
-export type ServerDeps = { guard: Guard; clock: Clock; logger: Logger }
+export type ServerDeps = {
+  guard: Guard
+  clock: Clock
+  logger: Logger
+  /** Other protocols behind the same doors. */
+  mounts?: readonly Mount[]
+}
 export type Server = {
   readonly app: FastifyInstance
   readonly running: Running
@@ -33,8 +41,8 @@ export type Server = {
 
 /** The table of operations as an HTTP server that does not listen yet. */
 export function createServer(rows: readonly Operation[], deps: ServerDeps): Server {
-  const { logger } = deps
-  const admit = createAdmission(rows, deps)
+  const { logger, mounts = [] } = deps
+  const admit = createAdmission(rows, { ...deps, mounts })
   const running = new Running()
   let stopping = false
 
@@ -83,6 +91,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   })
   app.setErrorHandler((error, request, reply) => sendError(tooLarge(error, rowOf(request)), reply))
   for (const row of rows) for (const prefix of prefixes) addRoute(row, prefix)
+  if (mounts.length > 0) app.register(addMounts)
 
   function addRoute(row: Operation, prefix: string): void {
     app.route({
@@ -90,8 +99,9 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
       url: prefix + row.path.replace(/\{(\w+)\}/g, ':$1'),
       bodyLimit: row.bodyBytesMax ?? BODY_BYTES_MAX,
       config: { row },
-      async handler({ params, query, body }, reply) {
-        const call = { params, query, body, signal: () => running.signalOf(reply.raw) }
+      async handler(request, reply) {
+        const { params, query, body } = request
+        const call = { params, query, body, url: urlOf(request.headers), signal: () => running.signalOf(reply.raw) }
         const { status, text, media, headers } = await answer(row, call, logger)
         reply.headers(headers)
         if (headers.location !== undefined) reply.header('location', prefix + headers.location)
@@ -100,16 +110,48 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     })
   }
 
-  function sendError(error: unknown, reply: FastifyReply): FastifyReply {
-    let problem = problemOf(error)
-    if (problem === undefined) {
-      // The work of a client that has left ends in whatever its abort threw: no fault of the node.
-      if (reply.raw.destroyed && error instanceof Error && error.name === 'AbortError') return reply.hijack()
-      const correlationId = randomUUID()
-      const fields = { err: error, correlation_id: correlationId, operation: rowOf(reply.request)?.id }
-      logger.error(fields, 'a request failed inside the node')
-      problem = internalProblem(correlationId)
+  /** In a context of their own, where bodies stay unread. */
+  async function addMounts(context: FastifyInstance): Promise<void> {
+    context.removeAllContentTypeParsers()
+    context.addContentTypeParser('*', (_request, _body, done) => done(null))
+    for (const { path, methods } of mounts) {
+      for (const url of prefixes.flatMap((prefix) => [prefix + path, `${prefix + path}/*`])) {
+        context.route({ method: [...methods], url, handler: answerMount })
+      }
     }
+  }
+
+  async function answerMount({ raw, headers }: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { mount, rest } = mountAt(mounts, raw.url!)!
+    const url = urlOf(headers) + mount.path
+    reply.hijack()
+    // Hijacked, a reply loses what the doors have set.
+    for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
+    if (stopping) reply.raw.setHeader('connection', 'close')
+    try {
+      await mount.handle({ request: raw, response: reply.raw, rest, url, signal: running.signalOf(reply.raw) })
+    } catch (error) {
+      if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
+      const problem = problemFor(error, mount.path)
+      reply.raw.writeHead(problem.status, { 'content-type': 'application/problem+json' })
+      reply.raw.end(JSON.stringify(problem))
+    }
+  }
+
+  /** What to answer for whatever was thrown; a fault of the node is logged, and nothing of it is shown. */
+  function problemFor(error: unknown, operation: string | undefined): Problem {
+    const known = problemOf(error)
+    if (known !== undefined) return known
+    const correlationId = randomUUID()
+    const fields = { err: error, correlation_id: correlationId, operation }
+    logger.error(fields, 'a request failed inside the node')
+    return internalProblem(correlationId)
+  }
+
+  function sendError(error: unknown, reply: FastifyReply): FastifyReply {
+    // The work of a client that has left ends in whatever its abort threw: no fault of the node.
+    if (reply.raw.destroyed && error instanceof Error && error.name === 'AbortError') return reply.hijack()
+    const problem = problemFor(error, rowOf(reply.request)?.id)
     // What is refused before the doors, such as a malformed path, has none of their headers yet.
     if (!reply.hasHeader('x-content-type-options')) reply.headers(privateHeaders)
     if (error instanceof HttpError) reply.headers(error.headers)

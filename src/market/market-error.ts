@@ -2,22 +2,55 @@ import { CodedError } from '../lib/errors.ts'
 
 export type MarketErrorCode =
   | 'UNKNOWN_AGENT'
+  | 'UNKNOWN_ORDER'
+  | 'UNKNOWN_SESSION'
+  | 'UNKNOWN_WORKFLOW'
   | 'OVER_PRICE'
   | 'OVER_BUDGET'
   | 'LISTING_MISMATCH'
   | 'INPUT_TOO_LARGE'
+  | 'ORDER_CANCELLED'
+  | 'ORDER_FINAL'
+  | 'ORDER_NOT_WAITING'
+  | 'ORDERS_TOO_MANY'
+  | 'WORKFLOW_FINAL'
+  | 'WORKFLOW_INVALID'
+  | 'WORKFLOWS_TOO_MANY'
   | 'SELLER_UNREACHABLE'
   | 'SELLER_FAILED'
   | 'RESULT_PENDING'
   | 'DEADLINE'
 
-/** Why a purchase did not happen, or did not end, on the buyer's side. */
+type Issue = { path: string; message: string }
+type Options = ErrorOptions & { correlationId?: string; issues?: readonly Issue[] }
+
+/** Why a purchase did not happen, or did not end, on the buyer's side; or why an order or a workflow is refused. */
 export class MarketError extends CodedError<MarketErrorCode> {
   override name = 'MarketError'
   readonly correlationId: string | undefined
+  /** Each field that is wrong, where it is the request's fault. */
+  readonly issues: readonly Issue[]
 
-  constructor(code: MarketErrorCode, message: string, options: ErrorOptions & { correlationId?: string } = {}) {
+  constructor(code: MarketErrorCode, message: string, options: Options = {}) {
     super(code, message, options)
     this.correlationId = options.correlationId
+    this.issues = options.issues ?? []
+  }
+
+  /** Only of what may pass by itself, with nothing signed. */
+  get retryable(): true | undefined {
+    return this.code === 'SELLER_UNREACHABLE' || undefined
+  }
+}
+
+/**
+ * Why the node lets go of an order that goes on after the restart.
+ *
+ * Unlike every other end it does not reset the seller's stream: what runs there runs on, and its result is asked for.
+ */
+export class NodeStopping extends Error {
+  override name = 'NodeStopping'
+  constructor() {
+    super('the node is stopping')
   }
 }

@@ -1,10 +1,13 @@
+import type { Registry } from '../agents/registry.ts'
 import type { Chain } from '../chain/chain.ts'
 import { CodedError } from '../lib/errors.ts'
-import type { PeerView } from '../p2p/host.ts'
+import type { Host, PeerView } from '../p2p/host.ts'
 import type { Asset } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
-import type { PeerStatus, WalletBalance } from '../schema/api.ts'
-import type { Hex } from '../schema/primitives.ts'
+import type { NodeStatus, PeerStatus, WalletBalance } from '../schema/api.ts'
+import type { Hex, Network } from '../schema/primitives.ts'
+import type { Payments } from '../store/payments.ts'
+import type { Catalog } from './catalog.ts'
 
 /** A connected peer as the API shows it (D21). */
 export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersion }: PeerView): PeerStatus {
@@ -14,6 +17,35 @@ export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersi
     direction,
     ...(latencyMs === undefined ? {} : { latency_ms: latencyMs }),
     ...(agentVersion === undefined ? {} : { agent_version: agentVersion }),
+  }
+}
+
+/** The node in one look (D21). */
+export function nodeStatus(
+  deps: {
+    host: Pick<Host, 'peerId' | 'addresses' | 'peers'>
+    registry: Pick<Registry, 'list'>
+    catalog: Pick<Catalog, 'all'>
+    payments: Pick<Payments, 'counts'>
+    network: Network
+    walletAddress: Hex
+    version: string
+  },
+  uptimeMs: number,
+): NodeStatus {
+  const { host, registry, catalog, payments, network, walletAddress, version } = deps
+  const { owed, unsettled } = payments.counts()
+  return {
+    peer_id: host.peerId,
+    addresses: host.addresses(),
+    connected_peers: host.peers().length,
+    version,
+    uptime_seconds: Math.max(0, Math.floor(uptimeMs / 1000)),
+    network,
+    wallet_address: walletAddress,
+    agents: { local: registry.list().length, known: catalog.all().length },
+    reachability: 'unknown',
+    settlement: { pending: owed, failed: unsettled },
   }
 }
 

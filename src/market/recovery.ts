@@ -15,7 +15,6 @@ const INTERVAL_MIN_MS = 2_000
 const ASK_TIMEOUT_MS = 20_000
 /** Looked at in one turn. Those that failed stay open until they have expired, and must not hide the others. */
 const BATCH_MAX = 512
-const UNANSWERED_MAX = 3_200
 /** Sellers that are asked at once: one that is slow to answer holds up few. */
 const ASKED_MAX = 8
 /** How long a pending transaction hash is asked for. */

@@ -37,13 +37,13 @@ export type RegisterAgent = z.infer<typeof RegisterAgent>
 /** Fields of an agent that only the operator may write, in agents.yaml. */
 export const operatorFields = ['command', 'http', 'module', 'api_key_env'] as const
 
-const Task = z
+export const Task = z
   .string()
   .min(1, 'is empty: say what the agent is to do')
   .refine((text) => text.isWellFormed(), 'is not well-formed Unicode (a lone surrogate)')
 
 /** `task` and `input` are two spellings of one field (D17). */
-const taskFields = {
+export const taskFields = {
   task: Task.optional().meta({ description: `what the agent is to do; at most ${TASK_BYTES_MAX} bytes as UTF-8` }),
   input: Task.optional().meta({ description: 'the same as `task`' }),
   max_price: z
@@ -51,17 +51,22 @@ const taskFields = {
     .optional()
     .meta({ description: 'the most to pay for this call, in USDC, as text or number; no more than the node allows' }),
 }
-const taskRequired = { anyOf: [{ required: ['task'] }, { required: ['input'] }] }
+export const taskRequired = { anyOf: [{ required: ['task'] }, { required: ['input'] }] }
 
 type TaskFields = { task?: string | undefined; input?: string | undefined; max_price?: bigint | undefined }
 
 function readTask({ task, input, max_price }: TaskFields, context: z.core.$RefinementCtx) {
+  return { input: taskOf({ task, input }, context), ...(max_price !== undefined && { maxPriceAtomic: max_price }) }
+}
+
+/** The task under whichever of its two names it was sent. */
+export function taskOf({ task, input }: Omit<TaskFields, 'max_price'>, context: z.core.$RefinementCtx): string {
   if (task === undefined && input === undefined) {
     context.addIssue({ code: 'custom', path: ['task'], message: 'is missing' })
   } else if (task !== undefined && input !== undefined && task !== input) {
     context.addIssue({ code: 'custom', path: ['input'], message: 'differs from task: give one of the two' })
   }
-  return { input: task ?? input ?? '', ...(max_price !== undefined && { maxPriceAtomic: max_price }) }
+  return task ?? input ?? ''
 }
 
 /**

@@ -10,6 +10,9 @@ export const LISTING_TTL_MS = 24 * 60 * 60 * 1000
 /** How far ahead of our clock an owner's may run. */
 export const LISTING_SKEW_MS = 2 * 60 * 1000
 
+/** What a search ranks by. */
+export const rankingSignals = ['text', 'presence', 'price', 'freshness', 'measured', 'look_alike'] as const
+
 const UnixMs = z.int().min(0).max(8.64e15)
 
 /** What an owner signs: the payload of a listing's envelope. A delisted one is a tombstone. Times are Unix ms. */
@@ -36,6 +39,21 @@ export const ListingRecord = z.object({
 })
 export type ListingRecord = z.infer<typeof ListingRecord>
 
+/** Why a listing stands where it does in a search: what each thing that is known of it adds or takes away. */
+export const Ranking = z
+  .object({
+    score: z.number(),
+    reasons: z.array(
+      z.object({
+        signal: z.enum(rankingSignals),
+        points: z.number(),
+        detail: z.string().meta({ description: 'for people' }),
+      }),
+    ),
+  })
+  .meta({ id: 'Ranking', description: 'Why a listing stands where it does: the points add up to the score.' })
+export type Ranking = z.infer<typeof Ranking>
+
 /** A listing as the API shows it (D6). */
 export const Listing = z
   .object({
@@ -58,6 +76,17 @@ export const Listing = z
     updated_at: z.iso.datetime(),
     expires_at: z.iso.datetime(),
     local: z.boolean(),
+    // What this node knows of it beyond what its seller says.
+    online: z.boolean().optional().meta({ description: 'whether its seller answers; absent where that is not known' }),
+    latency_ms: z.number().optional().meta({ description: 'how far away its seller is' }),
+    first_seen: z.iso.datetime().optional().meta({ description: 'when this node met it first' }),
+    look_alike_of: z
+      .object({ id: AgentId, name: z.string(), seller_id: PeerId })
+      .optional()
+      .meta({
+        description: 'a listing of another seller, met no later, that this one may be taken for: compare sellers',
+      }),
+    ranking: Ranking.optional().meta({ description: 'with ?explain=true' }),
   })
   .meta({ id: 'Listing', description: 'An agent on the market.' })
 export type Listing = z.infer<typeof Listing>

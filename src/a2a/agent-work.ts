@@ -1,0 +1,138 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { requirementsOf } from '../payments/requirements.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import type { PaidRunDeps, ServedAgent } from '../protocols/x402/exchange.ts'
+import { runFree } from '../protocols/x402/free-run.ts'
+import { type Delivered, runPaid } from '../protocols/x402/paid-run.ts'
+import { deliveredBy } from '../protocols/x402/result.ts'
+import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { A2A_CALLER } from '../store/task-records.ts'
+import type { Outcome, Progress, Turn, Work } from './executor.ts'
+import {
+  errorCodeOf,
+  paid,
+  paymentFailed,
+  paymentRejected,
+  paymentRequired,
+  readSubmission,
+  verified,
+} from './payment-messages.ts'
+
+export type AgentWorkDeps = PaidRunDeps & {
+  /** The agents of this node. */
+  findAgent(id: string): ServedAgent | undefined
+}
+
+/** Between two looks at a settlement that a result waits for (`--settle-first`). */
+const SETTLEMENT_LOOK_MS = 2_000
+/** How often an agent that was paid in advance is run before the operator must look. */
+const SETTLED_RUNS_MAX = 3
+
+/**
+ * What one of this node's agents does with a message: a free one runs; a paid one asks for payment, and runs for it by the
+ * same procedure as over libp2p.
+ */
+export function agentWork(agentId: string, description: string, deps: AgentWorkDeps): Work {
+  return async (turn, progress) => {
+    const agent = deps.findAgent(agentId)
+    if (agent === undefined) return { kind: 'rejected', text: 'this agent was removed' }
+    if (agent.amount === 0n) return free(agent, turn, progress, deps)
+    const ask = { ...deps, agent, requirements: requirementsOf(agent, deps.asset, deps.payTo), description }
+    const submission = readSubmission(turn.metadata)
+    switch (submission.kind) {
+      case 'submitted':
+        return paidFor(submission.payment, turn, progress, ask)
+      case 'unreadable':
+        return refused('INVALID_SIGNATURE', submission.reason, ask)
+      case 'rejected':
+        return { kind: 'failed', text: 'the payment was declined', metadata: paymentRejected() }
+      case 'none':
+        return asked('This agent is paid per task: sign what x402.payment.required asks for and send it.', turn, ask)
+    }
+  }
+}
+
+type Ask = AgentWorkDeps & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
+
+async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: AgentWorkDeps): Promise<Outcome> {
+  progress.working()
+  try {
+    return { kind: 'completed', output: await runFree(agent, turn.input, callerOf(turn), deps) }
+  } catch (error) {
+    if (!(error instanceof PeerError)) throw error
+    return { kind: turn.running.isCanceled ? 'canceled' : busyOr('failed', error), text: error.message }
+  }
+}
+
+async function paidFor(payment: PaymentEnvelope, turn: Turn, progress: Progress, ask: Ask): Promise<Outcome> {
+  const { agent, requirements } = ask
+  let claimed: Hex | undefined
+  const onClaimed = ({ id }: { id: Hex }) => {
+    claimed = id
+    // What is settled before it runs cannot be taken back.
+    turn.running.canCancel = !ask.settleFirst
+    progress.working(verified())
+  }
+  try {
+    const task = { payment, input: turn.input, challenge: undefined, onClaimed }
+    const result = await runPaid(agent, task, callerOf(turn), ask).catch((error: unknown) => {
+      if (claimed !== undefined && ask.settleFirst) return whenSettled(claimed, error, turn, ask)
+      throw error
+    })
+    const receipt = { network: requirements.network, payer: payment.payer, txHash: result.txHash }
+    const text = result.txHash === undefined ? 'Paid; settlement is under way.' : `Paid in ${result.txHash}.`
+    return { kind: 'completed', output: result.output, text, metadata: paid(receipt) }
+  } catch (error) {
+    if (!(error instanceof PeerError)) throw error
+    const { code, message } = error
+    if (code === 'OVERLOADED') return asked(`${message}; nothing was charged: send the payment again`, turn, ask)
+    if (code !== 'EXECUTION_FAILED')
+      return refused(errorCodeOf(error, payment, requirements, ask.clock.now()), message, ask)
+    const metadata = paymentFailed(turn.running.isCanceled ? 'CANCELED' : code, message, requirements.network)
+    return { kind: turn.running.isCanceled ? 'canceled' : 'failed', text: `${message}; nothing is charged`, metadata }
+  }
+}
+
+/**
+ * `--settle-first`: what is paid for is run, however slow the chain is and however often the agent fails, until it gives a
+ * result or the node stops.
+ */
+async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask): Promise<Delivered> {
+  let error = first
+  for (let tries = 0; tries < SETTLED_RUNS_MAX; ) {
+    if (!(error instanceof PeerError)) throw error
+    if (error.code === 'EXECUTION_FAILED') tries++
+    else if (error.code !== 'SETTLEMENT_FAILED' || !error.retryable) throw error
+    await wait(SETTLEMENT_LOOK_MS, undefined, { signal: turn.signal })
+    try {
+      return await deliveredBy(ask.payments.get(paymentId)!, callerOf(turn), ask)
+    } catch (cause) {
+      error = cause
+    }
+  }
+  throw new Error(`payment ${paymentId} is settled, and the agent gave no result in ${SETTLED_RUNS_MAX} runs`)
+}
+
+function asked(text: string, turn: Turn, { requirements, description }: Ask): Outcome {
+  return { kind: 'input-required', text, metadata: paymentRequired(requirements, { url: turn.url, description }, text) }
+}
+
+function refused(code: string, reason: string, { requirements }: Ask): Outcome {
+  const metadata = paymentFailed(code, reason, requirements.network)
+  return { kind: 'failed', text: `The payment was refused: ${reason}`, metadata }
+}
+
+function busyOr(kind: 'failed', error: PeerError): 'failed' | 'rejected' {
+  return error.code === 'OVERLOADED' ? 'rejected' : kind
+}
+
+/**
+ * Callers of A2A prove no identity. A conversation is known by its id where nobody can guess that; whoever made one up
+ * himself has no memory with the agent, as he may have made up another's (T9).
+ */
+function callerOf({ ids: { taskId, contextId }, signal }: Turn) {
+  const isUnguessable = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(contextId)
+  const caller = `${A2A_CALLER}${isUnguessable ? contextId : taskId}`
+  return { peerId: caller, callerDid: caller, correlationId: taskId, signal }
+}

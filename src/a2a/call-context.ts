@@ -1,0 +1,20 @@
+import { HTTP_EXTENSION_HEADER } from '@a2a-js/sdk'
+import { LEGACY_HTTP_EXTENSION_HEADER } from '@a2a-js/sdk/compat/v0_3'
+import { ServerCallContext } from '@a2a-js/sdk/server'
+import type { A2aCall } from './call.ts'
+import { URL_KEY } from './executor.ts'
+
+const EXTENSIONS_MAX = 32
+
+/** What the SDK hands on with a call. Both spellings of the extension header count in both versions. */
+export function callContext({ request: { headers }, url, rest }: A2aCall, requestedVersion: string): ServerCallContext {
+  const named = [HTTP_EXTENSION_HEADER, LEGACY_HTTP_EXTENSION_HEADER].map((name) => headers[name.toLowerCase()])
+  const requestedExtensions = named
+    .flat()
+    .flatMap((line) => (line ?? '').split(','))
+    .map((uri) => uri.trim())
+    .filter((uri) => uri !== '')
+    .slice(0, EXTENSIONS_MAX)
+  const agentPath = /^\/[^/?]*/.exec(rest)?.[0] ?? ''
+  return new ServerCallContext({ requestedExtensions, requestedVersion, state: new Map([[URL_KEY, url + agentPath]]) })
+}

@@ -1,0 +1,27 @@
+import type { ServerResponse } from 'node:http'
+
+/** Between two signs of life of a stream that has nothing to say: proxies and clients give up on silence. */
+const KEEP_ALIVE_MS = 15_000
+
+/** An SSE answer. What its reader does not take any more is dropped. */
+export type EventStream = { send(event: object): void; fail(error: object): void; end(): void }
+
+export function startEventStream(response: ServerResponse, headers: Readonly<Record<string, string>>): EventStream {
+  if (!response.destroyed) {
+    response.writeHead(200, headers)
+    response.flushHeaders()
+  }
+  const write = (text: string) => {
+    if (response.writable) response.write(text)
+  }
+  const timer = setInterval(() => write(': still at work\n\n'), KEEP_ALIVE_MS)
+  timer.unref()
+  return {
+    send: (event) => write(`data: ${JSON.stringify(event)}\n\n`),
+    fail: (error) => write(`event: error\ndata: ${JSON.stringify(error)}\n\n`),
+    end() {
+      clearInterval(timer)
+      response.end()
+    },
+  }
+}

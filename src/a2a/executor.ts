@@ -1,0 +1,153 @@
+import { Role, type Task, TaskState } from '@a2a-js/sdk'
+import { TaskNotCancelableError } from '@a2a-js/sdk/errors'
+import { AgentEvent, type AgentExecutor, type ExecutionEventBus, type RequestContext } from '@a2a-js/sdk/server'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Metadata } from './payment-messages.ts'
+import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
+import type { A2aTasks, Running } from './tasks.ts'
+
+/** What a turn of work says while it runs, and how it ends. */
+export type Progress = {
+  /** The task is under way; the agent may be told of a payment that was accepted. */
+  working(metadata?: Metadata): void
+}
+export type Outcome =
+  /** Text is the result as it is, an object its JSON. */
+  | { kind: 'completed'; output: string | object; metadata?: Metadata; text?: string }
+  | { kind: 'input-required'; text: string; metadata?: Metadata }
+  | { kind: 'failed' | 'rejected' | 'canceled'; text: string; metadata?: Metadata }
+
+/** One message to a task, taken to where it needs the caller again or has ended. */
+export type Turn = {
+  ids: TaskIds
+  /** The task's own text: that of its first message. */
+  input: string
+  /** Of this message. */
+  metadata: Metadata | undefined
+  /** Where the caller found the agent. */
+  url: string
+  signal: AbortSignal
+  running: Running
+}
+export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
+
+/** Bytes of tasks that run or wait for their turn. */
+const RUNNING_BYTES_MAX = 256 * 1024 * 1024
+/** Under this the handler of a request leaves the URL the caller used. */
+export const URL_KEY = 'stoa.url'
+
+export type ExecutorDeps = { clock: Clock; logger: Logger; tasks: A2aTasks; work: Work; extensions: string[] }
+
+const states = {
+  completed: TaskState.TASK_STATE_COMPLETED,
+  'input-required': TaskState.TASK_STATE_INPUT_REQUIRED,
+  failed: TaskState.TASK_STATE_FAILED,
+  rejected: TaskState.TASK_STATE_REJECTED,
+  canceled: TaskState.TASK_STATE_CANCELED,
+} as const
+
+/**
+ * Lets one kind of work be an A2A agent: submitted → working → result → completed.
+ *
+ * Never throws: the SDK would print it and show it to the caller. A run goes on when its caller has gone, who may come
+ * back for the task; only a cancel or the end of the node stops it.
+ */
+export function createExecutor(deps: ExecutorDeps): AgentExecutor {
+  const { clock, tasks, logger } = deps
+
+  async function execute(request: RequestContext, bus: ExecutionEventBus): Promise<void> {
+    const { taskId, contextId, userMessage, task, context } = request
+    const ids = { taskId, contextId }
+    for (const uri of context.requestedExtensions ?? []) {
+      if (deps.extensions.includes(uri)) context.addActivatedExtension(uri)
+    }
+    const say = (state: TaskState, said: Parameters<typeof statusOf>[3] = {}) => {
+      const extensions = said.metadata === undefined ? [] : deps.extensions.slice(0, 1)
+      const status = statusOf(state, ids, clock.now(), { ...said, extensions })
+      bus.publish(AgentEvent.statusUpdate({ ...ids, status, metadata: undefined }))
+    }
+    const input = inputOf(task) ?? textOf(userMessage)
+    const running: Running = {
+      controller: new AbortController(),
+      canCancel: true,
+      isCanceled: false,
+      bytes: input.length * 2,
+    }
+    const isFull = tasks.runningBytes + running.bytes > RUNNING_BYTES_MAX
+    tasks.start(taskId, running)
+    try {
+      bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
+      if (isFull) return say(states.rejected, { text: 'too much work at once; try again later' })
+      const turn: Turn = {
+        ids,
+        input,
+        metadata: userMessage.metadata,
+        url: String(context.state.get(URL_KEY) ?? ''),
+        signal: running.controller.signal,
+        running,
+      }
+      const progress = {
+        working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }),
+      }
+      const outcome = await deps.work(turn, progress)
+      if (outcome.kind === 'completed') {
+        const artifact = resultArtifact(outcome.output)
+        bus.publish(
+          AgentEvent.artifactUpdate({ ...ids, artifact, append: false, lastChunk: true, metadata: undefined }),
+        )
+      }
+      const { text, metadata } = outcome
+      say(states[outcome.kind], { ...(text !== undefined && { text }), ...(metadata !== undefined && { metadata }) })
+    } catch (error) {
+      logger.error({ err: error, correlation_id: taskId }, 'an A2A task failed inside the node')
+      say(states.failed, { text: 'the node failed; its log tells why' })
+    } finally {
+      tasks.end(taskId)
+    }
+  }
+
+  return {
+    execute,
+    async cancelTask(taskId, bus) {
+      const running = tasks.running(taskId)
+      if (running === undefined) {
+        // It waits for its caller: nothing runs that would say how it ends.
+        const status = statusOf(states.canceled, { taskId, contextId: '' }, clock.now())
+        bus.publish(AgentEvent.statusUpdate({ taskId, contextId: '', status, metadata: undefined }))
+      } else if (running.canCancel) {
+        // The run itself says how it ended, once the payment is void.
+        running.isCanceled = true
+        running.controller.abort(new Error('cancelled by the caller'))
+      } else {
+        throw new TaskNotCancelableError('the task is paid for and settled already')
+      }
+    },
+  }
+}
+
+function newTask(ids: TaskIds, request: RequestContext, now: number): Task {
+  return {
+    id: ids.taskId,
+    contextId: ids.contextId,
+    status: statusOf(TaskState.TASK_STATE_SUBMITTED, ids, now),
+    artifacts: [],
+    history: [request.userMessage],
+    metadata: undefined,
+  }
+}
+
+/** The text of the message that a task began with. */
+function inputOf(task: Task | undefined): string | undefined {
+  const first = task?.history.find(({ role }) => role === Role.ROLE_USER)
+  return first && textOf(first)
+}
+
+/** The text an agent is given: text parts as they are, data parts as JSON. */
+export function textOf({ parts }: Pick<RequestContext['userMessage'], 'parts'>): string {
+  const texts = parts.map(({ content }) => {
+    if (content?.$case === 'text') return content.value
+    return content?.$case === 'data' ? JSON.stringify(content.value) : ''
+  })
+  return texts.join('\n')
+}

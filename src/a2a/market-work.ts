@@ -1,0 +1,44 @@
+import * as z from 'zod'
+import { CodedError } from '../lib/errors.ts'
+import { isMarketTool, type MarketTools } from '../market/tools.ts'
+import type { Outcome, Work } from './executor.ts'
+
+const Request = z.looseObject({ skill: z.string().max(64) })
+
+/**
+ * What the node does as an agent: one of the market's tools per task. A data part names it and holds its arguments; text
+ * is looked for on the market.
+ */
+export function marketWork(tools: MarketTools): Work {
+  return async (turn, progress) => {
+    const { skill, ...args } = readRequest(turn.input)
+    if (!isMarketTool(skill))
+      return failed('INVALID_REQUEST', `there is no skill ${JSON.stringify(skill)}: see the card`)
+    progress.working()
+    try {
+      const { value } = await tools.call(skill, args, turn.signal)
+      return { kind: 'completed', output: value }
+    } catch (error) {
+      if (turn.running.isCanceled) return { kind: 'canceled', text: 'cancelled by the caller' }
+      if (error instanceof CodedError) return failed(error.code, error.message)
+      throw error
+    }
+  }
+}
+
+function readRequest(input: string): { skill: string; [name: string]: unknown } {
+  const parsed = Request.safeParse(parseJson(input))
+  return parsed.success ? parsed.data : { skill: 'discover_agents', query: input.slice(0, 200) }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function failed(code: string, message: string): Outcome {
+  return { kind: 'failed', text: `${code}: ${message}`, metadata: { 'stoa.error': { code, message } } }
+}

@@ -1,0 +1,33 @@
+import type { A2aCall } from './call.ts'
+import type { A2aServer } from './server.ts'
+
+/**
+ * Where A2A stands in the API. Cards may be read by anyone, as everything under `.well-known`; the rest does work and, for
+ * whoever runs the node, spends: it is let in like an execution (D16).
+ *
+ * The server and its libraries load with the first request.
+ */
+export function a2aMount(load: () => Promise<A2aServer>) {
+  let loading: Promise<A2aServer> | undefined
+  let server: A2aServer | undefined
+  return {
+    path: '/a2a',
+    methods: ['GET', 'POST', 'DELETE'],
+    requestHeaders: ['a2a-version', 'a2a-extensions', 'x-a2a-extensions'],
+    access(method: string, rest: string) {
+      const isCard = /^\/[^/]+\/\.well-known\/agent(?:-card)?\.json$/.test(rest)
+      return isCard && method === 'GET' ? ('health' as const) : ('private' as const)
+    },
+    async handle(call: A2aCall): Promise<void> {
+      loading ??= load().catch((error: unknown) => {
+        loading = undefined
+        throw error
+      })
+      server = await loading
+      await server.handle(call)
+    },
+    stop(): void {
+      server?.stop()
+    },
+  }
+}

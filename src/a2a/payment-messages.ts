@@ -1,0 +1,130 @@
+import * as z from 'zod'
+import { assetOf } from '../payments/assets.ts'
+import { SETTLEMENT_MARGIN_SECONDS } from '../payments/verify.ts'
+import type { PeerError } from '../protocols/peer-error.ts'
+import { type PaymentEnvelope, PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { X402ErrorName } from '../schema/x402.ts'
+
+/** What the x402 extension keeps in a message's metadata. */
+export const keys = {
+  status: 'x402.payment.status',
+  required: 'x402.payment.required',
+  payload: 'x402.payment.payload',
+  receipts: 'x402.payment.receipts',
+  error: 'x402.payment.error',
+} as const
+
+export type Metadata = Record<string, unknown>
+
+/** The x402 v2 object a buyer sends: what it accepted, and its signature. Unknown fields are dropped. */
+const PaymentPayload = z.object({
+  x402Version: z.literal(2),
+  accepted: PaymentRequirements,
+  payload: SignedAuthorization,
+})
+
+/** What a buyer's message says about payment. */
+export type Submission =
+  | { kind: 'none' }
+  | { kind: 'rejected' }
+  | { kind: 'submitted'; payment: PaymentEnvelope }
+  | { kind: 'unreadable'; reason: string }
+
+export function readSubmission(metadata: Metadata | undefined): Submission {
+  const status = metadata?.[keys.status]
+  if (status === 'payment-rejected') return { kind: 'rejected' }
+  if (status !== 'payment-submitted') return { kind: 'none' }
+  const parsed = PaymentPayload.safeParse(metadata?.[keys.payload])
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]
+    const path = issue?.path.join('.') ?? ''
+    return {
+      kind: 'unreadable',
+      reason: `${keys.payload}: ${path === '' ? '' : `${path}: `}${issue?.message}`.slice(0, 300),
+    }
+  }
+  const { accepted, payload } = parsed.data
+  return {
+    kind: 'submitted',
+    payment: {
+      x402_version: 2,
+      scheme: accepted.scheme,
+      network: accepted.network,
+      // The task stands for the challenge: whoever holds its id was asked for this payment.
+      server_nonce: 'preemptive',
+      payer: payload.authorization.from,
+      payload,
+    },
+  }
+}
+
+/** What the buyer is asked for, as an x402 v2 PaymentRequired. */
+export function paymentRequired(
+  requirements: PaymentRequirements,
+  resource: { url: string; description: string },
+  error = 'payment required',
+): Metadata {
+  const { name, version } = assetOf(requirements.network)!
+  return {
+    [keys.status]: 'payment-required',
+    [keys.required]: {
+      x402Version: 2,
+      error,
+      resource: { ...resource, mimeType: 'text/plain' },
+      accepts: [{ ...PaymentRequirements.encode(requirements), extra: { name, version } }],
+    },
+  }
+}
+
+export type Receipt = { network: string; payer: Hex; txHash: Hex | undefined }
+
+/** `payment-verified` while settlement is pending: the result is delivered, and the chain has yet to show the transfer. */
+export function paid({ network, payer, txHash }: Receipt): Metadata {
+  return {
+    [keys.status]: txHash === undefined ? 'payment-verified' : 'payment-completed',
+    [keys.receipts]: txHash === undefined ? [] : [{ success: true, transaction: txHash, network, payer }],
+  }
+}
+
+export function verified(): Metadata {
+  return { [keys.status]: 'payment-verified' }
+}
+
+export function paymentRejected(): Metadata {
+  return { [keys.status]: 'payment-rejected', [keys.receipts]: [] }
+}
+
+export function paymentFailed(code: string, reason: string, network: string): Metadata {
+  return {
+    [keys.status]: 'payment-failed',
+    [keys.error]: code,
+    [keys.receipts]: [{ success: false, errorReason: reason, transaction: '', network }],
+  }
+}
+
+/** The extension's name for a refusal of ours. */
+const errorCodes: Partial<Record<X402ErrorName, string>> = {
+  PAYMENT_INVALID: 'INVALID_SIGNATURE',
+  PAYMENT_NONCE_MISMATCH: 'INVALID_SIGNATURE',
+  PAYMENT_NONCE_EXPIRED: 'EXPIRED_PAYMENT',
+  PAYMENT_NONCE_USED: 'DUPLICATE_NONCE',
+  PAYMENT_AMOUNT_WRONG: 'INVALID_AMOUNT',
+  SETTLEMENT_FAILED: 'SETTLEMENT_FAILED',
+}
+
+/** Our one PAYMENT_INVALID is three codes there. What has no name there keeps its own. */
+export function errorCodeOf(
+  error: PeerError,
+  payment: PaymentEnvelope,
+  requirements: PaymentRequirements,
+  now: number,
+): string {
+  if (error.code === 'PAYMENT_INVALID') {
+    if (payment.network !== requirements.network) return 'NETWORK_MISMATCH'
+    const validBefore = payment.payload?.authorization.validBefore
+    const earliest = BigInt(Math.floor(now / 1000) + SETTLEMENT_MARGIN_SECONDS)
+    if (validBefore !== undefined && validBefore < earliest) return 'EXPIRED_PAYMENT'
+  }
+  return errorCodes[error.code] ?? error.code
+}

@@ -1,0 +1,77 @@
+import type { IncomingMessage } from 'node:http'
+import { CodedError } from '../lib/errors.ts'
+import { BODY_BYTES_MAX } from '../schema/api.ts'
+
+const NESTING_MAX = 64
+
+/** What a body is: its value, or why it is none. `empty`: there was no body. */
+export type Body =
+  | { kind: 'json'; value: unknown }
+  | { kind: 'empty' }
+  | { kind: 'unsupported' | 'malformed'; reason: string }
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+const jsonTypes = /^application\/(?:a2a\+)?json *(?:;.*)?$/i
+
+/**
+ * Reads a request's JSON, whole and bounded.
+ *
+ * Anything but JSON is refused, also where it would parse: a page of any origin may send a form or `text/plain` (T11).
+ *
+ * @throws CodedError `BODY_TOO_LARGE`
+ */
+export async function readBody(request: IncomingMessage): Promise<Body> {
+  const { 'content-type': type, 'content-encoding': encoding } = request.headers
+  const bytes = await readBytes(request)
+  if (bytes.length === 0) return { kind: 'empty' }
+  if (!jsonTypes.test(type ?? '')) {
+    return { kind: 'unsupported', reason: 'send the body as Content-Type: application/json' }
+  }
+  if (encoding !== undefined && encoding !== 'identity') {
+    return { kind: 'unsupported', reason: 'send the body without Content-Encoding' }
+  }
+  try {
+    const text = utf8.decode(bytes)
+    // As a key it would change what objects made from this one inherit.
+    if (/"__proto__"\s*:/.test(text)) return { kind: 'malformed', reason: 'the body holds the key __proto__' }
+    if (isTooDeep(text)) return { kind: 'malformed', reason: `the body is nested deeper than ${NESTING_MAX} levels` }
+    return { kind: 'json', value: JSON.parse(text) }
+  } catch {
+    return { kind: 'malformed', reason: 'the body is not JSON in UTF-8' }
+  }
+}
+
+async function readBytes(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length > BODY_BYTES_MAX) throw new CodedError('BODY_TOO_LARGE', `a body may have ${BODY_BYTES_MAX} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** What parses and copies JSON after us does so by recursion. */
+function isTooDeep(text: string): boolean {
+  let depth = 0
+  let isInside = false
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (isInside) {
+      if (code === BACKSLASH) i++
+      else if (code === QUOTE) isInside = false
+    } else if (code === QUOTE) isInside = true
+    else if (code === BRACE || code === BRACKET) {
+      if (++depth > NESTING_MAX) return true
+    } else if (code === BRACE_END || code === BRACKET_END) depth--
+  }
+  return false
+}
+
+const QUOTE = 34
+const BACKSLASH = 92
+const BRACKET = 91
+const BRACKET_END = 93
+const BRACE = 123
+const BRACE_END = 125

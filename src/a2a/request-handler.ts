@@ -1,0 +1,100 @@
+import type { AgentCard, SendMessageRequest, StreamResponse } from '@a2a-js/sdk'
+import { ContentTypeNotSupportedError, RequestMalformedError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
+import {
+  type A2ARequestHandler,
+  type AgentExecutor,
+  DefaultRequestHandler,
+  type ServerCallContext,
+} from '@a2a-js/sdk/server'
+import { TASK_BYTES_MAX } from '../schema/api.ts'
+import { textOf } from './executor.ts'
+import type { A2aTasks } from './tasks.ts'
+
+const ID_LENGTH_MAX = 128
+const PARTS_MAX = 256
+
+/**
+ * The SDK's handler behind what it does not check itself: ids of any length, parts that no agent here reads, and a second
+ * message to a task that is at work, which would end the event stream of the first.
+ */
+export function createRequestHandler(
+  agentId: string,
+  card: AgentCard,
+  deps: { tasks: A2aTasks; executor: AgentExecutor },
+): A2ARequestHandler {
+  const { tasks, executor } = deps
+  const inner = new DefaultRequestHandler(card, tasks.of(agentId), executor, tasks)
+  const entering = new Set<string>()
+
+  /** Holds a task for one message from its first look into the store until its run has begun, or it was refused. */
+  function enter(taskId: string): () => void {
+    if (taskId === '') return () => {}
+    if (entering.has(taskId) || tasks.running(taskId) !== undefined) {
+      throw new UnsupportedOperationError('this task is at work: wait for its result')
+    }
+    entering.add(taskId)
+    return () => entering.delete(taskId)
+  }
+
+  return {
+    getAgentCard: () => inner.getAgentCard(),
+    getAuthenticatedExtendedAgentCard: (params, context) => inner.getAuthenticatedExtendedAgentCard(params, context),
+    async sendMessage(params, context) {
+      const checked = check(params)
+      const leave = enter(checked.message?.taskId ?? '')
+      try {
+        return await inner.sendMessage(checked, context)
+      } finally {
+        leave()
+      }
+    },
+    async *sendMessageStream(
+      params: SendMessageRequest,
+      context: ServerCallContext,
+    ): AsyncGenerator<StreamResponse, void, undefined> {
+      const checked = check(params)
+      const leave = enter(checked.message?.taskId ?? '')
+      try {
+        yield* inner.sendMessageStream(checked, context)
+      } finally {
+        leave()
+      }
+    },
+    getTask: (params, context) => inner.getTask(params, context),
+    listTasks: (params, context) => inner.listTasks(params, context),
+    cancelTask: (params, context) => inner.cancelTask(params, context),
+    resubscribe: (params, context) => inner.resubscribe(params, context),
+    createTaskPushNotificationConfig: (params, context) => inner.createTaskPushNotificationConfig(params, context),
+    getTaskPushNotificationConfig: (params, context) => inner.getTaskPushNotificationConfig(params, context),
+    listTaskPushNotificationConfigs: (params, context) => inner.listTaskPushNotificationConfigs(params, context),
+    deleteTaskPushNotificationConfig: (params, context) => inner.deleteTaskPushNotificationConfig(params, context),
+  }
+}
+
+/** The request as the SDK may have it. @throws RequestMalformedError, ContentTypeNotSupportedError */
+function check(params: SendMessageRequest): SendMessageRequest {
+  const { message } = params
+  if (message === undefined) throw new RequestMalformedError('message is required')
+  for (const name of ['messageId', 'contextId', 'taskId'] as const) {
+    if (message[name].length > ID_LENGTH_MAX) {
+      throw new RequestMalformedError(`message.${name} is longer than ${ID_LENGTH_MAX} characters`)
+    }
+  }
+  if (message.messageId === '') throw new RequestMalformedError('message.messageId is required')
+  if (message.parts.length > PARTS_MAX) throw new RequestMalformedError(`a message has at most ${PARTS_MAX} parts`)
+  if (message.parts.length === 0) throw new RequestMalformedError('message.parts is empty')
+  for (const { content } of message.parts) {
+    if (content?.$case === 'raw' || content?.$case === 'url') {
+      throw new ContentTypeNotSupportedError('agents of this node read text and data parts, no files')
+    }
+  }
+  const text = textOf(message)
+  if (!text.isWellFormed()) throw new RequestMalformedError('the text is not well-formed Unicode (a lone surrogate)')
+  // What an answer to a question for payment says beside it does not matter; a new task must say something.
+  if (message.taskId === '' && text.trim() === '') throw new RequestMalformedError('the message holds no text')
+  if (Buffer.byteLength(text) > TASK_BYTES_MAX) {
+    throw new RequestMalformedError(`the task is longer than ${TASK_BYTES_MAX} bytes`)
+  }
+  // No agent here looks at other tasks, and the SDK would print a line for each it cannot find.
+  return { ...params, message: { ...message, referenceTaskIds: [] } }
+}

@@ -1,0 +1,51 @@
+import { Role, type Task, TaskState } from '@a2a-js/sdk'
+import { A2A_CALLER, type TaskRecord } from '../store/task-records.ts'
+import { X402_EXTENSION } from './extensions.ts'
+import { keys, paid, paymentFailed } from './payment-messages.ts'
+import { resultArtifact, statusOf, textPart } from './task-events.ts'
+
+/** An ended task from what the store keeps of it. */
+export function restoreTask(record: TaskRecord | undefined): Task | undefined {
+  if (record === undefined) return undefined
+  const { taskId, input, output, error, payment } = record
+  const ids = { taskId, contextId: record.callerId.slice(A2A_CALLER.length) }
+  const metadata =
+    payment === undefined
+      ? undefined
+      : output === undefined
+        ? paymentFailed('EXECUTION_FAILED', error ?? 'the agent failed', payment.network)
+        : paid(payment)
+  const state = output === undefined ? TaskState.TASK_STATE_FAILED : TaskState.TASK_STATE_COMPLETED
+  return {
+    id: taskId,
+    contextId: ids.contextId,
+    status: statusOf(state, ids, record.endedAt, {
+      ...(error !== undefined && { text: error }),
+      ...(metadata !== undefined && { metadata, extensions: [X402_EXTENSION] }),
+    }),
+    artifacts: output === undefined ? [] : [resultArtifact(output)],
+    history: [
+      {
+        ...ids,
+        messageId: taskId,
+        role: Role.ROLE_USER,
+        parts: [textPart(input)],
+        metadata: undefined,
+        extensions: [],
+        referenceTaskIds: [],
+      },
+    ],
+    metadata: undefined,
+  }
+}
+
+/** The task with the transaction that has come since its result was delivered. */
+export function withReceipt(task: Task, find: () => TaskRecord | undefined): Task {
+  const metadata = task.status?.message?.metadata
+  const isPending =
+    task.status?.state === TaskState.TASK_STATE_COMPLETED && metadata?.[keys.status] === 'payment-verified'
+  if (!isPending) return task
+  const payment = find()?.payment
+  if (payment?.txHash !== undefined) Object.assign(metadata, paid(payment))
+  return task
+}

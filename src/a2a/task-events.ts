@@ -1,0 +1,41 @@
+import { randomUUID } from 'node:crypto'
+import { type Artifact, type Message, type Part, Role, type TaskState, type TaskStatus } from '@a2a-js/sdk'
+import { isoTime, type UnixMs } from '../lib/clock.ts'
+import type { Metadata } from './payment-messages.ts'
+
+/** The result of an agent, as the one artifact of its task. */
+export function resultArtifact(output: string | object): Artifact {
+  return {
+    artifactId: 'result',
+    name: 'result',
+    description: '',
+    parts: [typeof output === 'string' ? textPart(output) : dataPart(output)],
+    metadata: undefined,
+    extensions: [],
+  }
+}
+
+export type TaskIds = { taskId: string; contextId: string }
+
+/** A state, with words and x402 metadata where there are any. */
+export function statusOf(
+  state: TaskState,
+  ids: TaskIds,
+  now: UnixMs,
+  said: { text?: string; metadata?: Metadata; extensions?: string[]; parts?: Part[] } = {},
+): TaskStatus {
+  const { text, metadata, extensions = [], parts = text === undefined ? [] : [textPart(text)] } = said
+  const message: Message | undefined =
+    parts.length === 0 && metadata === undefined
+      ? undefined
+      : { ...ids, messageId: randomUUID(), role: Role.ROLE_AGENT, parts, metadata, extensions, referenceTaskIds: [] }
+  return { state, message, timestamp: isoTime(now) }
+}
+
+export function textPart(text: string): Part {
+  return { content: { $case: 'text', value: text }, mediaType: 'text/plain', filename: '', metadata: undefined }
+}
+
+function dataPart(data: object): Part {
+  return { content: { $case: 'data', value: data }, mediaType: 'application/json', filename: '', metadata: undefined }
+}

@@ -1,0 +1,160 @@
+import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk'
+import { RequestMalformedError } from '@a2a-js/sdk/errors'
+import {
+  DefaultExecutionEventBus,
+  type ExecutionEventBus,
+  type ExecutionEventBusManager,
+  type TaskStore,
+} from '@a2a-js/sdk/server'
+import type { TaskRecords } from '../store/task-records.ts'
+import { restoreTask, withReceipt } from './restored-task.ts'
+
+const TASKS_MAX = 2_000
+/** Of tasks that do not run. Those that run are bounded by the places to run. */
+const BYTES_MAX = 64 * 1024 * 1024
+const PAGE_SIZE = 50
+
+type Entry = { agentId: string; task: Task; bytes: number }
+
+/** A task that runs: how to stop it, and whether it still can be. */
+export type Running = { controller: AbortController; canCancel: boolean; isCanceled: boolean; bytes: number }
+
+/**
+ * The A2A tasks of all agents: what their callers may ask for again.
+ *
+ * In memory and bounded; the longest untouched give way. An ended one that has left, or that an earlier process ran, is
+ * put together from what the store keeps of it.
+ */
+export class A2aTasks implements ExecutionEventBusManager {
+  readonly #records: TaskRecords
+  readonly #entries = new Map<string, Entry>()
+  readonly #buses = new Map<string, ExecutionEventBus>()
+  readonly #running = new Map<string, Running>()
+  #bytes = 0
+
+  constructor(deps: { records: TaskRecords }) {
+    this.#records = deps.records
+  }
+
+  /** The tasks of one agent, as the SDK wants them. Tenants are not known here. */
+  of(agentId: string): TaskStore {
+    return {
+      load: async (id) => this.#load(agentId, id),
+      save: async (task) => this.#save(agentId, task),
+      list: async (query) => this.#list(agentId, query),
+    }
+  }
+
+  running(taskId: string): Running | undefined {
+    return this.#running.get(taskId)
+  }
+
+  /** Bytes of the inputs of what runs. */
+  get runningBytes(): number {
+    let bytes = 0
+    for (const running of this.#running.values()) bytes += running.bytes
+    return bytes
+  }
+
+  start(taskId: string, running: Running): void {
+    this.#running.set(taskId, running)
+  }
+
+  end(taskId: string): void {
+    this.#running.delete(taskId)
+    this.#evict()
+  }
+
+  abortAll(reason: Error): void {
+    for (const { controller } of this.#running.values()) controller.abort(reason)
+  }
+
+  createOrGetByTaskId(taskId: string): ExecutionEventBus {
+    const bus = this.#buses.get(taskId) ?? new DefaultExecutionEventBus()
+    this.#buses.set(taskId, bus)
+    return bus
+  }
+
+  getByTaskId(taskId: string): ExecutionEventBus | undefined {
+    return this.#buses.get(taskId)
+  }
+
+  cleanupByTaskId(taskId: string): void {
+    this.#buses.get(taskId)?.removeAllListeners()
+    this.#buses.delete(taskId)
+  }
+
+  #load(agentId: string, id: string): Task | undefined {
+    const entry = this.#entries.get(id)
+    if (entry === undefined) return restoreTask(this.#records.find(agentId, id))
+    if (entry.agentId !== agentId) return undefined
+    const task = structuredClone(entry.task)
+    return withReceipt(task, () => this.#records.find(agentId, id))
+  }
+
+  #save(agentId: string, task: Task): void {
+    this.#bytes -= this.#entries.get(task.id)?.bytes ?? 0
+    const entry = { agentId, task: structuredClone(task), bytes: sizeOf(task) }
+    this.#bytes += entry.bytes
+    this.#entries.delete(task.id)
+    this.#entries.set(task.id, entry)
+    this.#evict()
+  }
+
+  #evict(): void {
+    if (this.#entries.size <= TASKS_MAX && this.#bytes <= BYTES_MAX) return
+    for (const [id, { bytes }] of this.#entries) {
+      if (this.#entries.size <= TASKS_MAX && this.#bytes <= BYTES_MAX) return
+      if (this.#running.has(id)) continue
+      this.#entries.delete(id)
+      this.#bytes -= bytes
+      this.#buses.get(id)?.finished()
+      this.cleanupByTaskId(id)
+    }
+  }
+
+  /** Newest first, as the specification has it. The cursor is the id of the last task of the page before. */
+  #list(agentId: string, query: ListTasksRequest): ListTasksResponse {
+    const { contextId, status, statusTimestampAfter, pageToken, pageSize = PAGE_SIZE, includeArtifacts } = query
+    const after = statusTimestampAfter ? Date.parse(statusTimestampAfter) : undefined
+    const found = [...this.#entries.values()]
+      .filter((entry) => entry.agentId === agentId)
+      .map(({ task }) => task)
+      .filter((task) => !contextId || task.contextId === contextId)
+      .filter((task) => !status || task.status?.state === status)
+      .filter((task) => after === undefined || timeOf(task) > after)
+      .sort((a, b) => timeOf(b) - timeOf(a) || (a.id < b.id ? 1 : -1))
+    const start = pageToken ? found.findIndex(({ id }) => id === decodeToken(pageToken)) + 1 : 0
+    const page = found.slice(start, start + pageSize)
+    const isLast = start + page.length >= found.length
+    return {
+      tasks: page.map((task) => structuredClone(includeArtifacts ? task : { ...task, artifacts: [] })),
+      nextPageToken: isLast ? '' : Buffer.from(page.at(-1)?.id ?? '').toString('base64url'),
+      pageSize,
+      totalSize: found.length,
+    }
+  }
+}
+
+function timeOf(task: Task): number {
+  return Date.parse(task.status?.timestamp ?? '') || 0
+}
+
+function decodeToken(token: string): string {
+  const id = Buffer.from(token, 'base64url').toString()
+  if (!/^[0-9a-f-]{36}$/.test(id)) throw new RequestMalformedError('pageToken is no cursor of this list')
+  return id
+}
+
+/** What a task holds in memory, roughly: its texts. */
+function sizeOf(task: Task): number {
+  const messages = [...task.history, ...(task.status?.message === undefined ? [] : [task.status.message])]
+  const parts = [...messages, ...task.artifacts].flatMap((holder) => holder.parts)
+  let bytes = 1024
+  for (const { content } of parts) {
+    if (content?.$case === 'text' || content?.$case === 'url') bytes += content.value.length * 2
+    else if (content !== undefined) bytes += JSON.stringify(content.value ?? null).length * 2
+  }
+  for (const { metadata } of messages) bytes += JSON.stringify(metadata ?? null).length * 2
+  return bytes
+}

@@ -1,0 +1,52 @@
+import * as z from 'zod'
+import { type Operation, operation } from '../operation.ts'
+
+export type DiscoveryRouteDeps = {
+  /** What agents elsewhere read of this node; `url` is where they found it. */
+  cards: {
+    agents(url: string): object[]
+    node(url: string): object
+    catalog(url: string): object
+  }
+}
+
+const Card = z
+  .looseObject({ name: z.string(), description: z.string(), url: z.string(), protocolVersion: z.string() })
+  .meta({ id: 'AgentCard', description: 'An A2A agent card: of version 1.0, with what 0.3 looks for beside it.' })
+const AiCatalog = z
+  .looseObject({ specVersion: z.string(), entries: z.array(z.looseObject({ identifier: z.string() })) })
+  .meta({ id: 'AiCatalog', description: 'An AI Catalog: agents and servers by the address of their cards.' })
+
+const shared = { method: 'GET', tags: ['discovery'], access: 'health', status: 200, errors: [] } as const
+
+/** Where agents of other markets look first (D22). Anyone may read it, wherever the API is bound. */
+export function discoveryRoutes({ cards }: DiscoveryRouteDeps): Operation[] {
+  return [
+    operation({
+      ...shared,
+      id: 'listAgentCards',
+      path: '/.well-known/agent.json',
+      summary: 'A2A cards of the agents registered on this node',
+      description: 'Each is a real A2A server: its card says where. Paid ones take x402.',
+      response: z.array(Card),
+      handler: ({ url }) => cards.agents(url) as z.output<typeof Card>[],
+    }),
+    operation({
+      ...shared,
+      id: 'getNodeCard',
+      path: '/.well-known/agent-card.json',
+      summary: 'A2A card of the node itself',
+      description: 'As an agent the node finds, quotes and buys other agents.',
+      response: Card,
+      handler: ({ url }) => cards.node(url) as z.output<typeof Card>,
+    }),
+    operation({
+      ...shared,
+      id: 'getAiCatalog',
+      path: '/.well-known/ai-catalog.json',
+      summary: 'All agents and servers of this node',
+      response: AiCatalog,
+      handler: ({ url }) => cards.catalog(url) as z.output<typeof AiCatalog>,
+    }),
+  ]
+}

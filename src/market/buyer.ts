@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto'
+import type { Stream } from '@libp2p/interface'
+import { Changes } from '../lib/changes.ts'
+import { type Clock, isoTime } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { PaymentChain } from '../payments/chain-verdict.ts'
+import type { Wallet } from '../payments/wallet.ts'
+import { type StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
+import type { ExecutionResult } from '../schema/api.ts'
+import type { QuoteOutput } from '../schema/tools.ts'
+import { X402_PROTOCOL } from '../schema/x402.ts'
+import type { Database } from '../store/database.ts'
+import { createOrderStore } from '../store/orders.ts'
+import { createPurchases } from '../store/purchases.ts'
+import { createSessionStore } from '../store/sessions.ts'
+import type { Catalog } from './catalog.ts'
+import { type ExecuteRequest, execute } from './execute.ts'
+import { Orders } from './orders.ts'
+import { type Limits, quote } from './quote.ts'
+import { Recovery } from './recovery.ts'
+import type { Replica } from './replica.ts'
+import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
+import { createSessions, type Sessions } from './sessions.ts'
+
+export type BuyerOptions = {
+  callerDid: string
+  /** Atomic units a UTC day. */
+  dailyBudget: bigint
+  /** The most one call may cost, atomic units. */
+  maxPrice: bigint
+}
+
+export type BuyerDeps = {
+  clock: Clock
+  logger: Logger
+  database: Database
+  wallet: Wallet
+  catalog: Pick<Catalog, 'resolve'>
+  replica: Pick<Replica, 'onChange'>
+  chain: PaymentChain | undefined
+  openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
+  runOwn: RunOrderDeps['runOwn']
+}
+
+/** All of a node that has agents work: at once, in the background, and after a crash. */
+export type Buyer = {
+  execute(request: ExecuteRequest): Promise<ExecutionResult>
+  /** What one task of an agent costs now. Pays nothing. */
+  quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
+  limits(): Limits
+  readonly orders: Orders
+  readonly sessions: Sessions
+  readonly streams: StreamPool
+  /** In the order in which they start. */
+  readonly services: readonly Service[]
+}
+
+export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
+  const { clock, logger, database, catalog, replica, openStream } = deps
+  const { callerDid, dailyBudget, maxPrice } = options
+  const purchases = createPurchases(database)
+  const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream })
+  const active: ActiveOrders = new Map()
+  const changes = new Changes()
+  const changed = (orderId: string) => changes.tell(orderId)
+  const shared = { clock, logger, purchases, streams, callerDid, active, changed }
+
+  const recovery = new Recovery({
+    ...shared,
+    addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
+    chain: deps.chain,
+  })
+  const running: RunOrderDeps = { ...shared, wallet: deps.wallet, runOwn: deps.runOwn, openStream, dailyBudget }
+  const executing = { ...running, catalog, newId: randomUUID, maxPrice }
+  const orders = new Orders({
+    clock,
+    logger,
+    newId: randomUUID,
+    store: createOrderStore(database),
+    purchases,
+    catalog,
+    onListing: (listener) => replica.onChange(listener),
+    run: (order, listing, signal) => runOrder(order, listing, signal, running),
+    active,
+    changes,
+    look: (orderId) => recovery.look(orderId),
+    maxPrice,
+  })
+  const sessions = createSessions({
+    store: createSessionStore(database),
+    purchases,
+    isKnown: (agentId) => catalog.resolve(agentId) !== undefined,
+  })
+
+  const limits = (): Limits => {
+    const day = isoTime(clock.now()).slice(0, 10)
+    return { perCall: maxPrice, perDay: dailyBudget, spentToday: purchases.spentOn(day), day }
+  }
+
+  return {
+    execute: (request) => execute(request, executing),
+    quote: (agentId, signal) => quote(agentId, { ...shared, catalog, newId: randomUUID, limits }, signal),
+    limits,
+    orders,
+    sessions,
+    streams,
+    services: [recovery, orders],
+  }
+}

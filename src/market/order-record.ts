@@ -1,0 +1,26 @@
+import { isoTime } from '../lib/clock.ts'
+import type { OrderRecord } from '../schema/order.ts'
+import type { Order, StoredReservation } from '../store/purchases.ts'
+import { signedPayment } from './payment-view.ts'
+
+/** An order as the API shows it (D18), with what was signed for it. */
+export function orderRecord(order: Order, reservation: StoredReservation | undefined): OrderRecord {
+  return {
+    id: order.id,
+    agent_id: order.agentId,
+    seller_id: order.sellerId ?? null,
+    price: order.price,
+    price_atomic: order.price.toString(),
+    status: order.status,
+    task: order.task ?? null,
+    ...(order.output !== undefined && { output: order.output }),
+    ...(order.error !== undefined && { error: order.error }),
+    ...(order.correlationId !== undefined && { correlation_id: order.correlationId }),
+    ...(reservation !== undefined && { payment: signedPayment(reservation) }),
+    ...(order.workflowId !== undefined && { workflow_id: order.workflowId }),
+    ...(order.stepId !== undefined && { step_id: order.stepId }),
+    ...(order.cancelRequested === true && { cancel_requested: true }),
+    created_at: isoTime(order.createdAt),
+    updated_at: isoTime(order.updatedAt),
+  }
+}

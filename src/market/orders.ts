@@ -1,0 +1,257 @@
+import type { Changes } from '../lib/changes.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { within } from '../lib/within.ts'
+import type { Listing, ListingRecord } from '../schema/listing.ts'
+import type { OrderRecord } from '../schema/order.ts'
+import type { Page } from '../schema/page.ts'
+import { isFinal } from '../store/order-row.ts'
+import type { OrderStore, OrdersQuery } from '../store/orders.ts'
+import type { Order, Purchases } from '../store/purchases.ts'
+import { checkTask, permittedPrice } from './execute.ts'
+import { MarketError, NodeStopping } from './market-error.ts'
+import { orderRecord } from './order-record.ts'
+import { type ActiveOrders, orderError, type RunnableOrder } from './run-order.ts'
+
+/** Pending and executing ones together. */
+const OPEN_MAX = 10_000
+/** Placed orders that execute at once; the others wait their turn. */
+const RUNNING_MAX = 32
+/** An order that the store could not begin is tried again after this. */
+const RETRY_MS = 10_000
+/** How long a cancellation waits for what it stops: the seller's agent may take a few seconds to end. */
+const CANCEL_WAIT_MS = 10_000
+const STOP_WAIT_MS = 1_000
+
+export type NewOrder = {
+  agentId: string
+  /** The most to pay, atomic units. */
+  price: bigint
+  task?: string | undefined
+}
+
+export type OrdersDeps = {
+  clock: Clock
+  logger: Logger
+  newId(): string
+  store: OrderStore
+  purchases: Purchases
+  catalog: { resolve(id: string): Listing | undefined }
+  /** Tells of each version of a listing that comes to be known. */
+  onListing(listener: (record: Pick<ListingRecord, 'id' | 'state'>) => void): () => void
+  run(order: RunnableOrder, listing: Listing, signal: AbortSignal): Promise<unknown>
+  active: ActiveOrders
+  /** Told of each order that has ended, or that nobody works on any more. */
+  changes: Changes
+  /** Asks the seller at once what became of a signed order. */
+  look(orderId: string): Promise<void>
+  /** The most this node pays for one call, atomic units. */
+  maxPrice: bigint
+}
+
+/** What others may do with orders. */
+export type OrdersApi = Pick<Orders, 'create' | 'execute' | 'cancel' | 'get' | 'list' | 'settled'>
+
+/**
+ * Orders that are placed: each executes in the background as soon as its task and its agent are known (D18).
+ *
+ * What an order is lies in the store. Here is only which of them wait for what, found again at each start.
+ */
+export class Orders implements Service {
+  readonly name = 'orders'
+  readonly #deps: OrdersDeps
+  readonly #stopping = new AbortController()
+  readonly #ready = new Set<string>()
+  /** By the agent that is not known yet. */
+  readonly #waiting = new Map<string, Set<string>>()
+  readonly #running = new Map<string, Promise<void>>()
+  #started = false
+  #leave = () => {}
+
+  constructor(deps: OrdersDeps) {
+    this.#deps = deps
+  }
+
+  /** Takes up what is pending. The recovery has started before: it makes orders pending again that a crash cut off. */
+  async start(): Promise<void> {
+    this.#leave = this.#deps.onListing(({ id, state }) => {
+      if (state === 'active') this.#agentCame(id)
+    })
+    this.#started = true
+    for (const order of this.#deps.store.pending()) this.enqueue(order.id)
+  }
+
+  /** Lets go of what runs. The next start takes it up, or the recovery where it is signed for. */
+  async stop(): Promise<void> {
+    this.#leave()
+    this.#stopping.abort(new NodeStopping())
+    await within(STOP_WAIT_MS, Promise.allSettled(this.#running.values()))
+  }
+
+  /** @throws MarketError INPUT_TOO_LARGE, ORDERS_TOO_MANY */
+  async create({ agentId, price, task }: NewOrder): Promise<OrderRecord> {
+    if (task !== undefined) checkTask(task)
+    const order = this.compose({ agentId, price, task })
+    if (!(await this.#deps.store.place(order, OPEN_MAX))) {
+      throw new MarketError('ORDERS_TOO_MANY', `${OPEN_MAX} orders are open: cancel some, or wait until they end`)
+    }
+    if (task !== undefined) this.enqueue(order.id)
+    return this.get(order.id)
+  }
+
+  /** Gives a waiting order its task; it executes in the background. @throws MarketError */
+  async execute(id: string, task: string): Promise<OrderRecord> {
+    checkTask(task)
+    if ((await this.#deps.store.giveTask(id, task, this.#deps.clock.now())) === undefined) {
+      const { status } = this.#known(id)
+      const what = isFinal(status) ? `is ${status}` : 'has its task already'
+      throw new MarketError(isFinal(status) ? 'ORDER_FINAL' : 'ORDER_NOT_WAITING', `order ${id} ${what}`)
+    }
+    this.enqueue(id)
+    return this.get(id)
+  }
+
+  /**
+   * Calls an order off. One that runs is aborted at its seller too, who then charges nothing; what turns out to be paid
+   * for is kept, and the order completed.
+   *
+   * @returns the order as it is then; one whose seller has not said what became of it is executing still
+   * @throws MarketError UNKNOWN_ORDER, ORDER_FINAL
+   */
+  async cancel(id: string): Promise<OrderRecord> {
+    const { clock, store, active, changes, look, logger } = this.#deps
+    const { status } = this.#known(id)
+    if (isFinal(status)) throw new MarketError('ORDER_FINAL', `order ${id} is ${status}`)
+    const order = await store.cancel(id, clock.now())
+    if (order?.status === 'executing') {
+      active.get(id)?.(new MarketError('ORDER_CANCELLED', `order ${id} was cancelled`))
+      const stopped = changes.until(id, () => !active.has(id), { limitMs: CANCEL_WAIT_MS })
+      const found = stopped.then(() => (this.#isOpen(id) ? look(id) : undefined))
+      await within(CANCEL_WAIT_MS, found).catch((error: unknown) => {
+        logger.warn({ err: error, order_id: id }, 'what became of a cancelled order is not known yet')
+      })
+    } else {
+      this.#forget(id, order?.agentId)
+      changes.tell(id)
+    }
+    return this.get(id)
+  }
+
+  /** @throws MarketError UNKNOWN_ORDER */
+  get(id: string): OrderRecord {
+    return orderRecord(this.#known(id), this.#deps.purchases.reservationOf(id))
+  }
+
+  /** Newest first. */
+  list(query: OrdersQuery): Page<OrderRecord> {
+    const { items, next } = this.#deps.store.list(query)
+    return { items: items.map((order) => orderRecord(order, this.#deps.purchases.reservationOf(order.id))), next }
+  }
+
+  /** The order as soon as it has ended, or as it is after `limitMs`. @throws MarketError UNKNOWN_ORDER */
+  async settled(id: string, options: { limitMs: number; signal?: AbortSignal }): Promise<OrderRecord> {
+    this.#known(id)
+    await this.#deps.changes.until(id, () => !this.#isOpen(id), options)
+    return this.get(id)
+  }
+
+  /** A pending order that is not stored yet. */
+  compose({ agentId, price, task }: NewOrder, step?: { workflowId: string; stepId: string }): Order {
+    const now = this.#deps.clock.now()
+    const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
+    const id = this.#deps.newId()
+    return { id, agentId, price, task, status: 'pending', ...blank, createdAt: now, updatedAt: now, ...step }
+  }
+
+  /** Executes a stored, pending order as soon as there is room and its agent is known. */
+  enqueue(id: string): void {
+    this.#ready.add(id)
+    this.#fill()
+  }
+
+  #fill(): void {
+    for (const id of this.#ready) {
+      if (!this.#started || this.#stopping.signal.aborted || this.#running.size >= RUNNING_MAX) return
+      // Looked at again when that run has ended.
+      if (this.#running.has(id)) continue
+      this.#ready.delete(id)
+      const run = this.#run(id)
+        .catch((error: unknown) => this.#retryLater(id, error))
+        .finally(() => {
+          this.#running.delete(id)
+          this.#fill()
+        })
+      this.#running.set(id, run)
+    }
+  }
+
+  async #run(id: string): Promise<void> {
+    const { purchases, catalog, store, clock, newId, run, maxPrice, logger } = this.#deps
+    const order = purchases.order(id)
+    if (order?.status !== 'pending' || order.task === undefined) return
+    const listing = catalog.resolve(order.agentId)
+    if (listing === undefined) return this.#agentIsMissing(order)
+    let price: bigint
+    try {
+      price = permittedPrice(listing, order.price, maxPrice)
+    } catch (error) {
+      return this.#fail(order, orderError(error))
+    }
+    const correlationId = newId()
+    const begun = await store.begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
+    // Cancelled meanwhile.
+    if (begun === undefined) return
+    const runnable = { ...begun, price, task: order.task, correlationId }
+    await run(runnable, listing, this.#stopping.signal).catch((error: unknown) => {
+      logger.debug({ err: error, order_id: id }, 'an order failed')
+    })
+  }
+
+  /** A step of a workflow does not wait: it may have another agent to ask. */
+  async #agentIsMissing(order: Order): Promise<void> {
+    const { id, agentId, workflowId } = order
+    if (workflowId !== undefined) {
+      const message = `agent ${agentId} is not on the market now`
+      return this.#fail(order, { code: 'UNKNOWN_AGENT', message, retryable: true })
+    }
+    const waiting = this.#waiting.get(agentId) ?? new Set()
+    this.#waiting.set(agentId, waiting.add(id))
+  }
+
+  async #fail(order: Order, error: Order['error']): Promise<void> {
+    const { purchases, clock, changes } = this.#deps
+    await purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
+    changes.tell(order.id)
+  }
+
+  #agentCame(agentId: string): void {
+    const orders = this.#waiting.get(agentId)
+    if (orders === undefined) return
+    this.#waiting.delete(agentId)
+    for (const id of orders) this.enqueue(id)
+  }
+
+  #retryLater(id: string, error: unknown): void {
+    this.#deps.logger.error({ err: error, order_id: id }, 'an order could not be begun; it is tried again')
+    setTimeout(() => this.enqueue(id), RETRY_MS).unref()
+  }
+
+  #forget(id: string, agentId: string | undefined): void {
+    this.#ready.delete(id)
+    if (agentId === undefined) return
+    const waiting = this.#waiting.get(agentId)
+    if (waiting?.delete(id) === true && waiting.size === 0) this.#waiting.delete(agentId)
+  }
+
+  #isOpen(id: string): boolean {
+    const order = this.#deps.purchases.order(id)
+    return order !== undefined && !isFinal(order.status)
+  }
+
+  #known(id: string): Order {
+    const order = this.#deps.purchases.order(id)
+    if (order !== undefined) return order
+    throw new MarketError('UNKNOWN_ORDER', `no order ${id} is known here: see GET /orders or stoa order list`)
+  }
+}

@@ -1,0 +1,44 @@
+import { assetOf } from '../payments/assets.ts'
+import { formatAmount } from '../schema/amount.ts'
+import type { ExecutionPayment } from '../schema/api.ts'
+import type { RecordedPayment } from '../schema/order.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Reservation, StoredReservation } from '../store/purchases.ts'
+
+export type PaymentFacts = {
+  paymentId: string
+  network: string
+  asset: string
+  amount: bigint
+  payer: string
+  payTo: string
+  txHash: Hex | undefined
+}
+
+/** A payment as the API shows it, without what became of it. */
+export function paymentView(paid: PaymentFacts): Omit<ExecutionPayment, 'settlement'> {
+  return {
+    payment_id: paid.paymentId,
+    network: paid.network,
+    asset: paid.asset,
+    amount: formatAmount(paid.amount, assetOf(paid.network)?.decimals ?? 0),
+    amount_atomic: paid.amount.toString(),
+    payer: paid.payer,
+    pay_to: paid.payTo,
+    tx_hash: paid.txHash ?? '',
+  }
+}
+
+/** What this node has signed, as the facts of a payment. */
+export function factsOf(reservation: Reservation, txHash: Hex | undefined): PaymentFacts {
+  const { paymentId, requirements, envelope, amount } = reservation
+  const { network, asset, payTo } = requirements
+  return { paymentId, network, asset, amount, payer: envelope.payer, payTo, txHash }
+}
+
+/** What this node has signed, and what became of it. */
+export function signedPayment(reservation: StoredReservation): RecordedPayment {
+  const { state, txHash } = reservation
+  const settlement = state === 'spent' ? (txHash === undefined ? 'pending' : 'settled') : state
+  return { ...paymentView(factsOf(reservation, txHash)), settlement }
+}

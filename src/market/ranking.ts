@@ -1,0 +1,106 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { LISTING_TTL_MS, type Ranking, type rankingSignals } from '../schema/listing.ts'
+
+/** What is known of whether a seller answers. */
+export type Presence = { online: boolean; latencyMs?: number | undefined }
+
+/** All that a listing is ranked by. */
+export type Signals = {
+  /** How well the words fit, from 0 to 1, the best of those found; undefined where no words were sought. */
+  fit: number | undefined
+  /** Its name is what was typed. */
+  named: boolean
+  /** Atomic units. */
+  price: number
+  /** Undefined: not known. */
+  presence: Presence | undefined
+  /** Since its seller confirmed it. */
+  ageMs: UnixMs
+  /** What this node has seen of it in use, from 0 (never works) to 1; undefined before it was used. */
+  measured: number | undefined
+  /** It may be taken for an older listing of another seller. */
+  isLookAlike: boolean
+}
+
+export type Points = Record<(typeof rankingSignals)[number], number>
+
+/** The most each thing can add. Only what cannot be bought at all, or may deceive, takes away. */
+const TEXT = 0.6
+const PRESENCE = 0.18
+const PRICE = 0.12
+const MEASURED = 0.1
+const FRESHNESS = 0.05
+/** More than everything else together: whoever does not answer stands below whoever may. */
+const OFFLINE = -2
+const LOOK_ALIKE = -0.15
+
+/** A name that was typed whole goes before any other fit. */
+const FIT_MAX = 0.9
+/** What is not known counts as something in the middle. */
+const UNKNOWN = 0.5
+const LATENCY_SCALE_MS = 250
+/** The dearest price has 12 digits; what matters is how many times dearer, not how much. */
+const PRICE_DIGITS_MAX = 12
+
+export function pointsOf(signals: Signals): Points {
+  const { fit, named, price, presence, ageMs, measured, isLookAlike } = signals
+  return {
+    text: fit === undefined ? 0 : TEXT * (named ? 1 : FIT_MAX * within(fit)),
+    presence: presencePoints(presence),
+    price: PRICE * (1 - within(Math.log10(1 + price) / PRICE_DIGITS_MAX)),
+    freshness: FRESHNESS * (1 - within(ageMs / LISTING_TTL_MS)),
+    measured: MEASURED * within(measured ?? UNKNOWN),
+    look_alike: isLookAlike ? LOOK_ALIKE : 0,
+  }
+}
+
+/** Rounded, so that a score is the same wherever it is written down. */
+export function scoreOf({ text, presence, price, freshness, measured, look_alike }: Points): number {
+  return Math.round((text + presence + price + freshness + measured + look_alike) * 1e6) / 1e6
+}
+
+/** The ranking with its reasons in words. `fitDetail` says which words were found where. */
+export function explain(signals: Signals, fitDetail: string): Ranking {
+  const points = pointsOf(signals)
+  const details: Record<keyof Points, string | undefined> = {
+    text: signals.fit === undefined ? undefined : fitDetail,
+    presence: presenceDetail(signals.presence),
+    price: signals.price === 0 ? 'free' : `${formatAmount(BigInt(signals.price), PRICE_DECIMALS)} USDC`,
+    freshness: `confirmed ${ageText(signals.ageMs)} ago`,
+    measured: signals.measured === undefined ? 'not used yet' : `${Math.round(signals.measured * 100)} % went well`,
+    look_alike: signals.isLookAlike ? 'looks like an older listing of another seller' : undefined,
+  }
+  const reasons = (Object.keys(details) as (keyof Points)[]).flatMap((signal) => {
+    const detail = details[signal]
+    return detail === undefined ? [] : [{ signal, points: rounded(points[signal]), detail }]
+  })
+  return { score: scoreOf(points), reasons }
+}
+
+function presencePoints(presence: Presence | undefined): number {
+  if (presence === undefined) return PRESENCE * UNKNOWN
+  if (!presence.online) return OFFLINE
+  const near = presence.latencyMs === undefined ? UNKNOWN : 1 / (1 + Math.max(0, presence.latencyMs) / LATENCY_SCALE_MS)
+  return PRESENCE * (0.6 + 0.4 * near)
+}
+
+function presenceDetail(presence: Presence | undefined): string {
+  if (presence === undefined) return 'its seller is not known to be online'
+  if (!presence.online) return 'its seller does not answer'
+  return presence.latencyMs === undefined ? 'online' : `online, ${Math.round(presence.latencyMs)} ms away`
+}
+
+function ageText(ageMs: number): string {
+  const minutes = Math.max(0, Math.round(ageMs / 60_000))
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`
+}
+
+/** NaN counts as nothing. */
+function within(share: number): number {
+  return share > 0 ? Math.min(1, share) : 0
+}
+
+function rounded(points: number): number {
+  return Math.round(points * 1000) / 1000
+}

@@ -1,0 +1,178 @@
+import type { Stream } from '@libp2p/interface'
+import { CodedError } from '../lib/errors.ts'
+import { FrameError } from '../protocols/frame.ts'
+import { callMarketplace } from '../protocols/marketplace.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import type { StreamPeer } from '../protocols/stream-pool.ts'
+import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
+import type { Listing } from '../schema/listing.ts'
+import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
+import { LOCAL_CALLER } from '../schema/session.ts'
+import type { Order, OrderError } from '../store/purchases.ts'
+import { Deadline } from './deadline.ts'
+import { MarketError, NodeStopping } from './market-error.ts'
+import { factsOf, paymentView } from './payment-view.ts'
+import { type PurchaseDeps, type Purchased, purchase } from './purchase.ts'
+import { sessionId } from './session-id.ts'
+
+/** How long one execution may take, however patient the caller: the longest agent, and time to settle and ask again. */
+const DEADLINE_MS = 65 * 60 * 1000
+
+/** An order that executes: `price` is the most that may be paid by now. */
+export type RunnableOrder = Order & { task: string; correlationId: string }
+
+/** Orders this process is working on, each with what calls it off. The recovery leaves them alone. */
+export type ActiveOrders = Map<string, (reason: Error) => void>
+
+export type RunOrderDeps = PurchaseDeps & {
+  /** Runs an agent of this node, unpaid (D17). */
+  runOwn(agentId: string, call: { input: string; correlationId: string; signal: AbortSignal }): Promise<string>
+  openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
+  active: ActiveOrders
+  /** Told when an order has come to an end, or is left to the recovery. */
+  changed(orderId: string): void
+}
+
+/**
+ * Takes an order that executes to its end, and stores that.
+ *
+ * What was signed and is in doubt stays executing: the recovery finds out. So does what a stopping node lets go of.
+ *
+ * @throws MarketError, PeerError as the seller answers, AgentError of an own agent
+ */
+export async function runOrder(
+  order: RunnableOrder,
+  listing: Listing,
+  signal: AbortSignal,
+  deps: RunOrderDeps,
+): Promise<ExecutionResult> {
+  const deadline = new Deadline(signal, DEADLINE_MS)
+  deps.active.set(order.id, (reason) => deadline.abort(reason))
+  try {
+    const bought = await perform(order, listing, deps, deadline.signal)
+    const { reservation, txHash } = bought
+    const paid = reservation && { paymentId: reservation.paymentId, txHash }
+    const completed = { ...order, status: 'completed' as const, output: bought.output, updatedAt: deps.clock.now() }
+    await deps.purchases.finish(completed, paid).catch((cause: unknown) => {
+      // It is bought, and the caller has it. What the store could not take the recovery brings again.
+      deps.logger.error({ err: cause, order_id: order.id }, 'could not record what was bought')
+    })
+    return resultOf(completed, listing, bought)
+  } catch (error) {
+    throw await failed(order, error, deps, deadline)
+  } finally {
+    deps.active.delete(order.id)
+    deadline.clear()
+    deps.changed(order.id)
+  }
+}
+
+async function perform(
+  order: RunnableOrder,
+  listing: Listing,
+  deps: RunOrderDeps,
+  signal: AbortSignal,
+): Promise<Purchased> {
+  const call = { input: order.task, correlationId: order.correlationId, signal }
+  if (listing.local) {
+    return { output: await deps.runOwn(listing.id, call), reservation: undefined, txHash: undefined }
+  }
+  const seller = { peerId: listing.seller_id, addrs: listing.addrs }
+  if (listing.price === 0n) {
+    return { output: await callFree(seller, listing.id, call, deps), reservation: undefined, txHash: undefined }
+  }
+  const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
+  return purchase(order, { agentId: listing.id, seller, listed }, order.task, deps, signal)
+}
+
+async function callFree(
+  seller: StreamPeer,
+  agentId: string,
+  call: { input: string; correlationId: string; signal: AbortSignal },
+  deps: RunOrderDeps,
+): Promise<string> {
+  const stream = await deps.openStream(seller, MARKETPLACE_PROTOCOL, call.signal)
+  try {
+    const output = await callMarketplace(stream, { ...call, agentId }, call.signal)
+    void stream.close().catch(() => {})
+    return output
+  } catch (error) {
+    stream.abort(error instanceof Error ? error : new Error('the call failed'))
+    if (!(error instanceof FrameError)) throw error
+    throw new MarketError('INPUT_TOO_LARGE', 'the task is too long for one message once it is written as JSON', {
+      cause: error,
+    })
+  }
+}
+
+function resultOf(order: RunnableOrder, listing: Listing, bought: Purchased): ExecutionResult {
+  return {
+    correlation_id: order.correlationId,
+    agent_id: listing.id,
+    seller_id: listing.seller_id,
+    output: bought.output,
+    session_id: sessionId(listing.id, LOCAL_CALLER),
+    duration_ms: order.updatedAt - (order.startedAt ?? order.createdAt),
+    order_id: order.id,
+    payment: paymentOf(bought),
+  }
+}
+
+function paymentOf({ reservation, txHash }: Purchased): ExecutionPayment | null {
+  if (reservation === undefined) return null
+  return {
+    ...paymentView(factsOf(reservation, txHash)),
+    settlement: txHash === undefined ? 'pending' : 'settled',
+  }
+}
+
+/** Records how an order failed, unless that is not known yet, and says it to the caller in the market's own words. */
+async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, deadline: Deadline): Promise<unknown> {
+  const signed = deps.purchases.reservationOf(order.id) !== undefined
+  const { aborted, reason } = deadline.signal
+  const inDoubt = signed && !(error instanceof PeerError) && (aborted || !(error instanceof MarketError))
+  const told = tell(error, order, inDoubt, deadline)
+  // A signed purchase in doubt stays open: the recovery asks the seller until it knows. One that was not signed for when
+  // the node stopped is taken up again.
+  if (inDoubt || (reason instanceof NodeStopping && !signed)) return told
+  const record: Order = { ...order, status: 'failed', error: orderError(told), updatedAt: deps.clock.now() }
+  await deps.purchases.finish(record).catch((cause: unknown) => {
+    deps.logger.error({ err: cause, order_id: order.id }, 'could not record a failed order')
+  })
+  return told
+}
+
+function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: Deadline): unknown {
+  const options = { cause: error, correlationId: order.correlationId }
+  if (error instanceof PeerError) {
+    error.correlationId = order.correlationId
+    return error
+  }
+  if (isCoded(error, 'StoreError')) return error
+  if (inDoubt) {
+    const still = 'the payment is signed and the node keeps asking the seller for the result'
+    return new MarketError('RESULT_PENDING', `${still}; order ${order.id}`, options)
+  }
+  if (deadline.passed)
+    return new MarketError('DEADLINE', 'the seller did not answer in time; nothing was paid', options)
+  if (deadline.signal.aborted) {
+    const { reason } = deadline.signal
+    if (reason instanceof CodedError) return reason
+    return new MarketError('ORDER_CANCELLED', 'its caller has given it up; nothing was paid', options)
+  }
+  if (error instanceof MarketError || isCoded(error, 'AgentError')) return error
+  const reason = error instanceof Error ? error.message : 'no answer'
+  return new MarketError('SELLER_UNREACHABLE', `the seller cannot be reached: ${reason}; nothing was paid`, options)
+}
+
+function isCoded(error: unknown, name: string): boolean {
+  return error instanceof Error && error.name === name
+}
+
+/** What is kept of a failure. */
+export function orderError(told: unknown): OrderError {
+  const code = (told as { code?: unknown }).code
+  const retryable = (told as { retryable?: unknown }).retryable === true
+  const message = told instanceof Error ? told.message : 'failed'
+  return { code: typeof code === 'string' ? code : 'SELLER_FAILED', message, retryable }
+}

@@ -1,0 +1,232 @@
+import { type Clock, isoTime } from '../lib/clock.ts'
+import { skeletonOf } from '../lib/skeleton.ts'
+import { PRICE_ATOMIC_MAX } from '../schema/amount.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { Page } from '../schema/page.ts'
+import { type AgentQuery, type AgentScope, PAGE_LISTINGS_MAX } from '../schema/search.ts'
+import type { Wanted } from '../store/listing-match.ts'
+import type { FoundListing, ListingSearch, MetListing } from '../store/listing-search.ts'
+import { type Mark, tagForm } from '../store/listing-text.ts'
+import type { Catalog } from './catalog.ts'
+import { explain, type Presence, pointsOf, type Signals, scoreOf } from './ranking.ts'
+import { decodeCursor, encodeCursor, type RankPlace, type SearchPlace } from './search-cursor.ts'
+import { type Reading, readingsOf } from './search-words.ts'
+import { whereFound } from './where-found.ts'
+
+export type SearchDeps = {
+  clock: Clock
+  search: ListingSearch
+  catalog: Pick<Catalog, 'resolve'>
+  /** This node's own peer id. */
+  sellerId: string
+  /** Whether a seller answers, as far as this node knows. Asked a thousand times a page: it must be a look-up. */
+  presence(sellerId: string): Presence | undefined
+  /** What this node has seen of an agent in use, from 0 to 1. */
+  measured?(listingId: string): number | undefined
+}
+
+/** The market, searched. */
+export interface Search {
+  /** @throws CodedError `CURSOR_INVALID` */
+  page(query: AgentQuery, scope?: AgentScope): Page<Listing>
+  /** One listing, with what this node knows of it. */
+  find(id: string): Listing | undefined
+}
+
+/** Listings that are ranked against each other. More are ranked in blocks of so many, the longest-known first. */
+const BLOCK_MAX = 1000
+/** Looked at for one page; a page that would take more ends early, and its cursor leads on. */
+const BLOCKS_MAX = 4
+const SORTED_CHUNK_MIN = 200
+
+type Candidate = { found: FoundListing; signals: Signals; score: number }
+/** A query with all that follows from it. */
+type Task = {
+  query: AgentQuery
+  scope: AgentScope
+  limit: number
+  marks: Mark[]
+  priceMax: number
+  reading: Reading | undefined
+  readingPlace: number
+  /** For the cursor: what decides the order. */
+  key: string
+}
+
+export function createSearch(deps: SearchDeps): Search {
+  const { clock, search, catalog, sellerId } = deps
+
+  function page(query: AgentQuery, scope: AgentScope = 'all'): Page<Listing> {
+    const { cursor, sort = 'rank', limit: _limit, explain: _explain, ...deciding } = query
+    const key = JSON.stringify([scope, sort, { ...deciding, max_price: deciding.max_price?.toString() }])
+    const place = cursor === undefined ? undefined : decodeCursor(cursor, key)
+    const readings = query.q === undefined || query.q.trim() === '' ? undefined : readingsOf(query.q, search)
+    const readingPlace = readings === undefined ? 0 : (place?.reading ?? readings.first())
+    const reading = readingPlace === undefined ? undefined : readings?.at(readingPlace)
+    // Words were typed, and there is nothing they could mean.
+    if (readings !== undefined && reading === undefined) return { items: [], next: undefined }
+    const task: Task = {
+      query,
+      scope,
+      limit: query.limit ?? PAGE_LISTINGS_MAX,
+      marks: marksOf(query, scope === 'local' ? sellerId : undefined),
+      priceMax: Number(query.max_price ?? PRICE_ATOMIC_MAX),
+      reading,
+      readingPlace: readingPlace ?? 0,
+      key,
+    }
+    return sort === 'rank' ? rankedPage(task, place) : sortedPage(task, sort, place)
+  }
+
+  /** Blocks in the order of meeting, each ranked, until the page is full. */
+  function rankedPage(task: Task, from: SearchPlace | undefined): Page<Listing> {
+    const now = clock.now()
+    let place = from?.order === 'rank' ? from : firstPlace(task, now)
+    const skeleton = skeletonOf(task.query.q ?? '')
+    const sections = sectionsOf(task, place.split, skeleton)
+    const items: Listing[] = []
+    for (let blocks = 0; place.section < sections.length; blocks++) {
+      const next = (at: RankPlace) => ({ items, next: encodeCursor(at, task.key) })
+      if (blocks === BLOCKS_MAX) return next(place)
+      const range = { after: place.after, limit: BLOCK_MAX, skeleton }
+      const block = search.block(sections[place.section]!, range)
+      for (const candidate of ranked(block, task, place, now)) {
+        if (items.length === task.limit) return next(place)
+        const { found, signals, score } = candidate
+        place = { ...place, last: { score, number: found.number } }
+        const listing = shown(found, task)
+        if (listing === undefined) continue
+        items.push(task.query.explain === true ? { ...listing, ranking: why(listing, signals, task) } : listing)
+      }
+      const { last: _last, ...rest } = place
+      const isLastBlock = block.length < BLOCK_MAX
+      place = isLastBlock ? { ...rest, section: rest.section + 1, after: 0 } : { ...rest, after: block.at(-1)!.number }
+      if (items.length === task.limit && place.section < sections.length) return next(place)
+    }
+    return { items, next: undefined }
+  }
+
+  function firstPlace({ reading, readingPlace, marks }: Task, now: number): RankPlace {
+    const split =
+      reading !== undefined &&
+      search.count({ words: { ...reading, place: 'anywhere' }, marks }, BLOCK_MAX + 1) > BLOCK_MAX
+    return { order: 'rank', reading: readingPlace, split, section: 0, after: 0, at: now }
+  }
+
+  /** The candidates of a block that are left, the best first. */
+  function ranked(block: readonly FoundListing[], task: Task, { at, last }: RankPlace, now: number): Candidate[] {
+    const best = block.reduce((most, { fit }) => Math.max(most, fit), 0)
+    return block
+      .filter((found) => isUsable(found, task, now))
+      .map((found): Candidate => {
+        const signals: Signals = {
+          fit: task.reading === undefined ? undefined : found.fit / best,
+          named: found.named,
+          price: found.price,
+          presence: deps.presence(found.sellerId),
+          ageMs: at - found.updatedAt,
+          measured: deps.measured?.(found.id),
+          isLookAlike: found.alike !== null && found.alike > 0,
+        }
+        return { found, signals, score: scoreOf(pointsOf(signals)) }
+      })
+      .filter(({ score, found }) => last === undefined || isAfter({ score, number: found.number }, last))
+      .sort((a, b) => b.score - a.score || a.found.number - b.found.number)
+  }
+
+  function sortedPage(task: Task, sort: 'price' | 'newest', from: SearchPlace | undefined): Page<Listing> {
+    const now = clock.now()
+    const wanted: Wanted = { ...wordsOf(task), marks: task.marks }
+    const items: Listing[] = []
+    let after = from?.order === sort ? from : undefined
+    for (let looked = 0; ; ) {
+      const next = () => ({ items, next: after === undefined ? undefined : encodeCursor(after, task.key) })
+      if (looked >= BLOCKS_MAX * BLOCK_MAX) return next()
+      const limit = Math.max(SORTED_CHUNK_MIN, task.limit - items.length + 1)
+      const chunk = search.sorted(wanted, { sort, after, priceMax: task.priceMax, now, limit })
+      for (const found of chunk) {
+        if (items.length === task.limit) return next()
+        after = { order: sort, reading: task.readingPlace, price: found.price, number: found.number }
+        const listing = isUsable(found, task, now) ? shown(found, task) : undefined
+        if (listing !== undefined) items.push(listing)
+      }
+      looked += chunk.length
+      if (chunk.length < limit) return { items, next: undefined }
+    }
+  }
+
+  /** What is cheap to see before a listing is looked up. */
+  function isUsable(found: FoundListing, { scope, query, priceMax }: Task, now: number): boolean {
+    if (found.price > priceMax || found.expiresAt <= now) return false
+    if (scope === 'discovered' && found.sellerId === sellerId) return false
+    return query.online === undefined || deps.presence(found.sellerId)?.online === query.online
+  }
+
+  /** The listing as it now is. The index may be a moment behind, and its marks may collide: so all is looked at again. */
+  function shown(found: FoundListing, { query, priceMax, scope }: Task): Listing | undefined {
+    const listing = catalog.resolve(found.id)
+    if (listing === undefined || Number(listing.price) > priceMax) return undefined
+    if (query.free !== undefined && query.free !== (listing.price === 0n)) return undefined
+    if (query.protocol !== undefined && !listing.protocols.includes(query.protocol)) return undefined
+    if ((query.seller_id ?? listing.seller_id) !== listing.seller_id) return undefined
+    if (scope === 'local' && !listing.local) return undefined
+    const tags = listing.tags.map(tagForm)
+    if (query.tags?.some((tag) => !tags.includes(tagForm(tag))) === true) return undefined
+    return known(listing, found)
+  }
+
+  function known(listing: Listing, { firstSeen, alike }: Pick<MetListing, 'firstSeen' | 'alike'>): Listing {
+    const presence = deps.presence(listing.seller_id)
+    const like = alike === null ? undefined : search.met({ number: alike })
+    return {
+      ...listing,
+      ...(presence !== undefined && { online: presence.online }),
+      ...(presence?.latencyMs !== undefined && { latency_ms: presence.latencyMs }),
+      first_seen: isoTime(firstSeen),
+      ...(like !== undefined && { look_alike_of: { id: like.id, name: like.name, seller_id: like.sellerId } }),
+    }
+  }
+
+  return {
+    page,
+    find(id) {
+      const listing = catalog.resolve(id)
+      const met = listing === undefined ? undefined : search.met({ id })
+      return listing === undefined || met === undefined ? listing : known(listing, met)
+    },
+  }
+}
+
+function why(listing: Listing, signals: Signals, { reading }: Task) {
+  return explain(signals, reading === undefined ? '' : whereFound(listing, reading, signals.named))
+}
+
+function isAfter(one: { score: number; number: number }, last: { score: number; number: number }): boolean {
+  return one.score < last.score || (one.score === last.score && one.number > last.number)
+}
+
+function wordsOf({ reading }: Task): Pick<Wanted, 'words'> {
+  return reading === undefined ? {} : { words: { ...reading, place: 'anywhere' } }
+}
+
+/**
+ * What is looked through, one after the other. Where words find more than one block, those found in names go first: the
+ * name typed whole, then all words in the name, then the rest.
+ */
+function sectionsOf(task: Task, split: boolean, skeleton: string): Wanted[] {
+  const { reading, marks } = task
+  const anywhere: Wanted = { ...wordsOf(task), marks }
+  if (reading === undefined || !split) return [anywhere]
+  const named: Wanted = { marks: [...marks, { kind: 'name', skeleton }] }
+  const inName: Wanted = { words: { ...reading, place: 'name' } }
+  return [named, { ...inName, marks, except: [named] }, { ...anywhere, except: [named, inName] }]
+}
+
+function marksOf({ tags = [], free, protocol, seller_id }: AgentQuery, ownSellerId: string | undefined): Mark[] {
+  return [
+    ...tags.map((tag) => ({ kind: 'tag', tag }) as const),
+    ...(free === undefined ? [] : [{ kind: free ? 'free' : 'paid' } as const]),
+    ...(protocol === undefined ? [] : [{ kind: 'protocol', protocol } as const]),
+    ...[seller_id, ownSellerId].flatMap((id) => (id === undefined ? [] : [{ kind: 'seller', sellerId: id } as const])),
+  ]
+}

@@ -1,0 +1,43 @@
+import { CodedError } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { MarketTools } from '../market/tools.ts'
+import type { CallTool } from './server.ts'
+import { type ToolFailure, toolFailure, toolResult } from './tool-result.ts'
+
+/** Clients give up on a call that shows no life. */
+const PROGRESS_MS = 10_000
+
+/** Does calls on the market of this node. `stopping` ends those under way. */
+export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping: AbortSignal }): CallTool {
+  return async (name, args, { signal, progress }) => {
+    const timer = setInterval(() => progress('the agent is at work'), PROGRESS_MS)
+    timer.unref()
+    try {
+      return toolResult(await tools.call(name, args, AbortSignal.any([signal, deps.stopping])))
+    } catch (error) {
+      const failure = failureOf(error)
+      if (failure !== undefined) return toolFailure(failure)
+      deps.logger.error({ err: error, tool: name }, 'a tool failed inside the node')
+      return toolFailure({ code: 'INTERNAL', message: 'something went wrong inside the node; its log tells what' })
+    } finally {
+      clearInterval(timer)
+    }
+  }
+}
+
+/** What was thrown on purpose may be shown. */
+function failureOf(error: unknown): ToolFailure | undefined {
+  if (!(error instanceof CodedError)) return undefined
+  const { retryable, correlationId, approvalId } = error as {
+    retryable?: unknown
+    correlationId?: unknown
+    approvalId?: unknown
+  }
+  return {
+    code: error.code,
+    message: error.message,
+    ...(typeof retryable === 'boolean' && { retryable }),
+    ...(typeof correlationId === 'string' && { correlation_id: correlationId }),
+    ...(typeof approvalId === 'string' && { approval_id: approvalId }),
+  }
+}

@@ -1,0 +1,66 @@
+import type { Readable, Writable } from 'node:stream'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import { BODY_BYTES_MAX } from '../schema/api.ts'
+import { type CallTool, createServerFactory } from './server.ts'
+import { toolFailure } from './tool-result.ts'
+
+/** As long as the slowest agent and its settlement may take. */
+const CALL_TIMEOUT_MS = 66 * 60_000
+
+export type StdioDeps = {
+  input: Readable
+  /** Carries the protocol and nothing else. */
+  output: Writable
+  /** Finds the node that runs now. @throws CodedError that says how to start one */
+  findNode(): Promise<{ url: string; token: string | undefined }>
+  fetch: typeof fetch
+  /** For the operator, who reads the log of the program that started us. */
+  tell(line: string): void
+  signal: AbortSignal
+}
+
+/**
+ * MCP over standard input and output, for programs that start their servers themselves: it knows the tools, and hands each
+ * call to the node that runs. So all of them share one wallet and one budget, and a node may be started later.
+ *
+ * Resolves when the other side has gone, or `signal` aborts.
+ */
+export async function serveMcpStdio(options: { version: string }, deps: StdioDeps): Promise<void> {
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+  for (const event of ['end', 'close', 'error']) deps.input.once(event, () => end())
+  deps.signal.addEventListener('abort', () => end(), { once: true })
+  if (deps.signal.aborted) end()
+  // Base64 or escapes make a task longer than it is.
+  const transport = new StdioServerTransport(deps.input, deps.output, { maxBufferSize: 2 * BODY_BYTES_MAX })
+  const onerror = (error: Error) => deps.tell(`mcp: ${error.message}`)
+  const handle = serveStdio(createServerFactory(options, nodeCall(options, deps)), { transport, onerror })
+  await ended
+  await handle.close()
+}
+
+/** Hands a call to the node. A connection for each: the node may have been started again, elsewhere, since the last. */
+function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
+  return async (name, args, { signal, progress }) => {
+    const client = new Client({ name: 'stoa-mcp', version: options.version }, { versionNegotiation: { mode: 'auto' } })
+    let isSent = false
+    try {
+      const { url, token } = await deps.findNode()
+      const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+      const requestInit: RequestInit = { headers, redirect: 'error' }
+      await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit, fetch: deps.fetch }))
+      isSent = true
+      return await client.callTool(
+        { name, arguments: args },
+        { signal, timeout: CALL_TIMEOUT_MS, onprogress: ({ message }) => progress(message ?? 'at work') },
+      )
+    } catch (error) {
+      if (error instanceof CodedError) return toolFailure({ code: error.code, message: error.message })
+      const lost = isSent ? '; what was asked may have been done: look before you ask again' : ''
+      return toolFailure({ code: 'NODE_UNREACHABLE', message: `the node gave no answer: ${reasonOf(error)}${lost}` })
+    } finally {
+      await client.close().catch(() => {})
+    }
+  }
+}

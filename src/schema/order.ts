@@ -1,0 +1,89 @@
+import * as z from 'zod'
+import { PriceText } from './amount.ts'
+import { AgentRef, ExecutionPayment, Task, taskFields, taskOf, taskRequired } from './api.ts'
+import { Limit, NumberCursor } from './page.ts'
+
+export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
+export const OrderStatus = z.enum(orderStatuses).meta({
+  description:
+    '`pending` waits for its task or its agent; `executing` runs; `completed`, `failed` and `cancelled` are final',
+})
+export type OrderStatus = z.infer<typeof OrderStatus>
+
+/** The body of POST /orders (D18). Strict, as everything that spends. */
+export const CreateOrder = z
+  .strictObject({
+    agent_id: AgentRef,
+    price: PriceText.meta({ description: 'the most to pay, in USDC as decimal text' }),
+    task: Task.optional().meta({
+      description: 'what the agent is to do; without it the order waits for its execution',
+    }),
+  })
+  .meta({ id: 'CreateOrder' })
+export type CreateOrder = z.output<typeof CreateOrder>
+
+/** The body of POST /orders/{id}/execute. */
+export const ExecuteOrder = z
+  .strictObject({ task: taskFields.task, input: taskFields.input })
+  .meta({ id: 'ExecuteOrder', description: 'Give `task` or `input`.', ...taskRequired })
+  .transform((body, context) => ({ task: taskOf(body, context) }))
+
+export const OrderRef = z.string().min(1).max(100).meta({ description: 'identifier of an order' })
+export const OrderParams = z.strictObject({ id: OrderRef })
+
+export const OrderQuery = z.strictObject({
+  status: OrderStatus.optional(),
+  agent_id: AgentRef.optional(),
+  limit: Limit,
+  cursor: NumberCursor.optional(),
+})
+export type OrderQuery = z.output<typeof OrderQuery>
+
+/** Why something failed, as it is kept. */
+export const CallError = z
+  .object({ code: z.string(), message: z.string(), retryable: z.boolean() })
+  .meta({ id: 'CallError', description: 'Why it failed.' })
+export type CallError = z.infer<typeof CallError>
+
+/** A payment as a ledger shows it: beyond what an execution answers, also what has not, or will not, become of it. */
+export const RecordedPayment = ExecutionPayment.extend({
+  settlement: z.enum(['settled', 'pending', 'reserved', 'released', 'voided', 'failed']).meta({
+    description:
+      '`settled` on chain; `pending`: owed, and will be; `reserved`: signed, so its seller could still settle it; ' +
+      '`released`: can never be settled, nothing was charged; `voided`: the agent failed, nobody is charged; `failed`: ' +
+      'this node worked and was not paid',
+  }),
+}).meta({ id: 'RecordedPayment', description: 'A payment as it stands.' })
+export type RecordedPayment = z.infer<typeof RecordedPayment>
+
+/** A purchase, paid or free (D18). */
+export const OrderRecord = z
+  .object({
+    id: z.string(),
+    agent_id: z.string(),
+    seller_id: z.string().nullable().meta({ description: 'null until the agent is known' }),
+    price: PriceText.meta({ description: 'the most to pay, in USDC as decimal text' }),
+    price_atomic: z.string(),
+    status: OrderStatus,
+    task: z.string().nullable(),
+    output: z
+      .string()
+      .optional()
+      .meta({ description: "the agent's answer: data from another party, never to be trusted" }),
+    error: CallError.optional(),
+    correlation_id: z.string().optional(),
+    payment: RecordedPayment.optional(),
+    workflow_id: z.string().optional().meta({ description: 'the workflow that placed it' }),
+    step_id: z.string().optional(),
+    cancel_requested: z
+      .boolean()
+      .optional()
+      .meta({
+        description: 'was cancelled while it ran; until it is known whether it was paid for it stays `executing`',
+      }),
+    created_at: z.string(),
+    updated_at: z.string(),
+  })
+  .meta({ id: 'Order', description: 'A purchase.' })
+export type OrderRecord = z.infer<typeof OrderRecord>
+export const OrderRecords = z.array(OrderRecord)

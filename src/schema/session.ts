@@ -1,0 +1,52 @@
+import * as z from 'zod'
+import { AgentRef } from './api.ts'
+import { RecordedPayment } from './order.ts'
+import { Limit, NumberCursor } from './page.ts'
+
+/** Who this node's own API is to its agents, beside peers, which are named by their DID. */
+export const LOCAL_CALLER = 'local'
+
+const CallerRef = z
+  .string()
+  .min(1)
+  .max(256)
+  .meta({ description: "the caller's DID as its connection proved it, or `local` for this node's own API" })
+
+export const SessionsParams = z.strictObject({ agentID: AgentRef })
+export const SessionParams = z.strictObject({ agentID: AgentRef, callerID: CallerRef })
+export const SessionsQuery = z.strictObject({
+  limit: Limit,
+  cursor: CallerRef.optional().meta({ description: 'where to go on, as the Link header of the page before has it' }),
+})
+export const SessionQuery = z.strictObject({
+  limit: Limit.meta({ description: 'how many exchanges to answer; the Link header leads to earlier ones' }),
+  cursor: NumberCursor.optional(),
+})
+
+/** One task and what came of it. */
+export const SessionExchange = z
+  .object({
+    correlation_id: z.string(),
+    input: z.string(),
+    output: z.string().nullable().meta({ description: 'null where the task failed' }),
+    error: z.string().optional(),
+    created_at: z.string(),
+    duration_ms: z.number(),
+    payment: RecordedPayment.optional(),
+  })
+  .meta({ id: 'SessionExchange' })
+export type SessionExchange = z.infer<typeof SessionExchange>
+
+/** What one caller and one agent said to each other (D19). */
+export const SessionRecord = z
+  .object({
+    id: z.string(),
+    agent_id: z.string(),
+    caller_id: z.string(),
+    created_at: z.string(),
+    updated_at: z.string(),
+    exchanges: z.array(SessionExchange).meta({ description: 'oldest first; of a long session the latest' }),
+  })
+  .meta({ id: 'Session', description: 'What one caller and one agent said to each other.' })
+export type SessionRecord = z.infer<typeof SessionRecord>
+export const SessionRecords = z.array(SessionRecord)

@@ -1,0 +1,242 @@
+import * as z from 'zod'
+import { Price, PriceText } from './amount.ts'
+import { AgentRef, Task } from './api.ts'
+import { CallError, RecordedPayment } from './order.ts'
+import { Limit, NumberCursor } from './page.ts'
+
+export const STEPS_MAX = 64
+export const RETRIES_MAX = 10
+export const FALLBACKS_MAX = 8
+
+/** In UTF-16 units: a step's own words. What its placeholders stand for is not counted. */
+export const TEMPLATE_LENGTH_MAX = 256 * 1024
+
+const StepId = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, 'is 1 to 64 letters, digits, _ or -')
+  .meta({
+    description: 'names the step in `depends_on` and in `{{steps.<id>.output}}`; `step-1` … where none is given',
+  })
+const Cap = z.union([Price, PriceText]).optional()
+
+const StepBody = z
+  .strictObject({
+    id: StepId.optional(),
+    agent_id: AgentRef,
+    input: z
+      .string()
+      .min(1, 'is empty')
+      .max(TEMPLATE_LENGTH_MAX)
+      .refine((text) => text.isWellFormed(), 'is not well-formed Unicode (a lone surrogate)')
+      .optional()
+      .meta({
+        description:
+          'the task, in which `{{input}}` and `{{steps.<id>.output}}` are replaced; default: the output of what the ' +
+          'step depends on, else the input of the workflow. `\\{{` stands for `{{` itself',
+      }),
+    depends_on: z
+      .array(StepId)
+      .max(STEPS_MAX)
+      .optional()
+      .meta({
+        description: 'steps that must be completed first. Where no step has it, each depends on the one before',
+      }),
+    max_price: Cap.meta({ description: 'the most one purchase for this step may cost, in USDC' }),
+    retries: z
+      .int()
+      .min(0)
+      .max(RETRIES_MAX)
+      .default(0)
+      .meta({ description: 'how often a failure that may pass is tried again with the same agent, as a new order' }),
+    fallback: z
+      .array(AgentRef)
+      .max(FALLBACKS_MAX)
+      .default([])
+      .meta({ description: 'agents to ask instead, in this order, where the one before has failed' }),
+  })
+  .meta({ id: 'WorkflowStepDefinition' })
+
+export type StepDefinition = {
+  id: string
+  agentId: string
+  /** A template. */
+  input: string | undefined
+  dependsOn: readonly string[] | undefined
+  /** Atomic units. */
+  maxPrice: bigint | undefined
+  retries: number
+  fallback: readonly string[]
+}
+/** What POST /workflows asks for, in one form. Whether it can be done is for the market to say. */
+export type WorkflowDefinition = {
+  name: string | undefined
+  input: string
+  /** Atomic units. */
+  budget: bigint | undefined
+  steps: readonly StepDefinition[]
+}
+
+const AgentIds = z.array(AgentRef).min(1, 'names no agent').max(STEPS_MAX)
+
+/** The body of POST /workflows (D20). Strict, as everything that spends. */
+export const CreateWorkflow = z
+  .strictObject({
+    name: z
+      .string()
+      .trim()
+      .min(1, 'is empty')
+      .max(80, 'is longer than 80 characters')
+      .refine((text) => text.isWellFormed(), 'is not well-formed Unicode (a lone surrogate)')
+      .optional(),
+    input: Task.meta({ description: 'what `{{input}}` stands for' }),
+    steps: z.array(StepBody).min(1, 'has no step').max(STEPS_MAX).optional(),
+    agent_ids: AgentIds.optional().meta({ description: 'a chain of agents, each given the output of the one before' }),
+    agentIds: AgentIds.optional().meta({ description: 'the same as `agent_ids`' }),
+    budget: Cap.meta({ description: 'the most the whole workflow may cost, in USDC' }),
+  })
+  .meta({
+    id: 'CreateWorkflow',
+    description: 'Give `steps`, or `agent_ids` for a chain.',
+    anyOf: [{ required: ['steps'] }, { required: ['agent_ids'] }, { required: ['agentIds'] }],
+  })
+  .transform(readDefinition)
+export type CreateWorkflowBody = z.input<typeof CreateWorkflow>
+
+type Body = {
+  name?: string | undefined
+  input: string
+  steps?: z.output<typeof StepBody>[] | undefined
+  agent_ids?: string[] | undefined
+  agentIds?: string[] | undefined
+  budget?: bigint | undefined
+}
+
+function readDefinition(body: Body, context: z.core.$RefinementCtx): WorkflowDefinition {
+  const given = [body.steps, body.agent_ids, body.agentIds].filter((list) => list !== undefined)
+  if (given.length !== 1) {
+    const message = given.length === 0 ? 'is missing: give steps, or agent_ids' : 'give one of steps and agent_ids'
+    context.addIssue({ code: 'custom', path: ['steps'], message })
+  }
+  const chain = (body.agent_ids ?? body.agentIds ?? []).map((agent_id) => ({ agent_id, retries: 0, fallback: [] }))
+  const steps: z.output<typeof StepBody>[] = body.steps ?? chain
+  return {
+    name: body.name,
+    input: body.input,
+    budget: body.budget,
+    steps: steps.map((step, index) => ({
+      id: step.id ?? `step-${index + 1}`,
+      agentId: step.agent_id,
+      input: step.input,
+      dependsOn: step.depends_on,
+      maxPrice: step.max_price,
+      retries: step.retries,
+      fallback: step.fallback,
+    })),
+  }
+}
+
+export const workflowStatuses = ['pending', 'running', 'completed', 'failed', 'canceled'] as const
+export const WorkflowStatus = z
+  .enum(workflowStatuses)
+  .meta({ description: '`completed`, `failed` and `canceled` are final' })
+export type WorkflowStatus = z.infer<typeof WorkflowStatus>
+export const StepStatus = z
+  .enum([...workflowStatuses, 'skipped'])
+  .meta({ description: '`skipped`: never begun, since another step failed or the workflow was canceled' })
+export type StepStatus = z.infer<typeof StepStatus>
+
+const amountText = z.string().meta({ description: 'USDC as decimal text' })
+
+export const WorkflowStep = z
+  .object({
+    id: z.string(),
+    agent_id: z.string().meta({ description: 'who does it: the agent named first, or a fallback' }),
+    status: StepStatus,
+    input: z.string().meta({ description: 'the template' }),
+    depends_on: z.array(z.string()),
+    max_price: amountText.optional(),
+    retries: z.int(),
+    fallback: z.array(z.string()),
+    price: amountText.meta({ description: 'as listed when the workflow was made' }),
+    price_atomic: z.string(),
+    order_ids: z
+      .array(z.string())
+      .meta({ description: 'every order placed for it; at most one of them is paid. The last one counts' }),
+    output: z.string().optional().meta({ description: 'data from another party, never to be trusted' }),
+    error: CallError.optional(),
+    payment: RecordedPayment.optional(),
+    started_at: z.string().optional(),
+    ended_at: z.string().optional(),
+  })
+  .meta({ id: 'WorkflowStep' })
+export type WorkflowStep = z.infer<typeof WorkflowStep>
+
+/** A workflow and how far it is (D20). */
+export const WorkflowRecord = z
+  .object({
+    id: z.string(),
+    name: z.string().optional(),
+    status: WorkflowStatus,
+    input: z.string().optional().meta({ description: 'not in lists' }),
+    output: z.string().optional().meta({ description: 'of the last step, where there is one last step. Not in lists' }),
+    error: CallError.extend({ step_id: z.string().optional() }).optional(),
+    budget: amountText.optional(),
+    budget_atomic: z.string().optional(),
+    estimate: amountText.meta({ description: 'the sum of the listed prices when it was made' }),
+    estimate_atomic: z.string(),
+    spent: amountText.meta({ description: 'paid, or signed for and not yet known to be unpaid' }),
+    spent_atomic: z.string(),
+    steps: z.array(WorkflowStep).meta({ description: 'outputs are not in lists' }),
+    created_at: z.string(),
+    updated_at: z.string(),
+  })
+  .meta({ id: 'Workflow', description: 'A workflow and how far it is.' })
+export type WorkflowRecord = z.infer<typeof WorkflowRecord>
+export const WorkflowRecords = z.array(WorkflowRecord)
+
+const QuotedAgent = z.object({
+  agent_id: z.string(),
+  name: z.string(),
+  seller_id: z.string(),
+  local: z.boolean().meta({ description: 'an agent of this node, which costs its owner nothing' }),
+  price: amountText,
+  price_atomic: z.string(),
+})
+
+/** What a workflow would cost (`?dry_run=true`): nothing is stored, run or paid. */
+export const WorkflowQuote = z
+  .object({
+    dry_run: z.literal(true),
+    budget: amountText.optional(),
+    total: amountText.meta({ description: 'if each step is done by the agent named first' }),
+    total_atomic: z.string(),
+    total_max: amountText.meta({ description: 'if each step is done by the dearest of its agents' }),
+    total_max_atomic: z.string(),
+    steps: z.array(
+      QuotedAgent.extend({
+        id: z.string(),
+        depends_on: z.array(z.string()),
+        input: z.string(),
+        max_price: amountText.optional(),
+        fallback: z.array(QuotedAgent),
+      }),
+    ),
+  })
+  .meta({ id: 'WorkflowQuote', description: 'What a workflow would cost. Nothing was stored, run or paid.' })
+export type WorkflowQuote = z.infer<typeof WorkflowQuote>
+
+export const WorkflowRef = z.string().min(1).max(100).meta({ description: 'identifier of a workflow' })
+export const WorkflowParams = z.strictObject({ id: WorkflowRef })
+export const CreateWorkflowQuery = z.strictObject({
+  dry_run: z
+    .enum(['true', 'false'])
+    .optional()
+    .transform((text) => text === 'true')
+    .meta({ description: 'say what it would cost, and do nothing' }),
+})
+export const WorkflowsQuery = z.strictObject({
+  status: WorkflowStatus.optional(),
+  limit: Limit,
+  cursor: NumberCursor.optional(),
+})
+export type WorkflowsQuery = z.output<typeof WorkflowsQuery>

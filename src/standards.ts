@@ -1,0 +1,62 @@
+import type { AgentWorkDeps } from './a2a/agent-work.ts'
+import { agentCard, aiCatalog, type CardOptions, hybridCard, marketCard } from './a2a/cards.ts'
+import { a2aMount } from './a2a/mount.ts'
+import type { Service } from './lib/lifecycle.ts'
+import type { Buyer } from './market/buyer.ts'
+import type { Catalog } from './market/catalog.ts'
+import { budgetView } from './market/quote.ts'
+import { createMarketTools, filterListings } from './market/tools.ts'
+import { mcpMount } from './mcp/mount.ts'
+import type { WalletBalance } from './schema/api.ts'
+import type { TaskRecords } from './store/task-records.ts'
+
+export type StandardsDeps = AgentWorkDeps & {
+  records: TaskRecords
+  buyer: Pick<Buyer, 'execute' | 'quote' | 'limits' | 'orders'>
+  catalog: Pick<Catalog, 'all' | 'local' | 'resolve'>
+  balance(): Promise<WalletBalance>
+}
+
+/** The same market through the two standards that agents speak, A2A and MCP: what they need loads when they are first asked. */
+export function createStandards(options: CardOptions, deps: StandardsDeps) {
+  const { buyer, catalog, balance, asset } = deps
+  const tools = createMarketTools({
+    find: (query) => filterListings(catalog.all(), query),
+    resolve: (id) => catalog.resolve(id),
+    quote: buyer.quote,
+    execute: buyer.execute,
+    execution: (orderId) => buyer.orders.get(orderId),
+    budget: () => budgetView(asset.network, buyer.limits()),
+    balance,
+  })
+  const a2a = a2aMount(async () => {
+    const [{ createA2aServer }, { marketWork }] = await Promise.all([
+      import('./a2a/server.ts'),
+      import('./a2a/market-work.ts'),
+    ])
+    const ownListing = (id: string) => {
+      const listing = catalog.resolve(id)
+      return listing?.local === true ? listing : undefined
+    }
+    return createA2aServer(options, { ...deps, ownListing, market: marketWork(tools) })
+  })
+  const mcp = mcpMount(async () => {
+    const { createMcpHttp } = await import('./mcp/http.ts')
+    return createMcpHttp(options, { tools, logger: deps.logger })
+  })
+  const service: Service = {
+    name: 'standards',
+    start: async () => {},
+    async stop() {
+      a2a.stop()
+      await mcp.stop()
+    },
+  }
+  /** For whoever found this node at `url`. */
+  const cards = {
+    agents: (url: string) => catalog.local().map((listing) => hybridCard(agentCard(listing, url, options))),
+    node: (url: string) => hybridCard(marketCard(url, options)),
+    catalog: (url: string) => aiCatalog(catalog.local(), url, options),
+  }
+  return { api: { mounts: [a2a, mcp], cards }, service }
+}
