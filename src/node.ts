@@ -16,13 +16,13 @@ import { patientFetch } from './lib/patient-fetch.ts'
 import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
 import { createBuyer } from './market/buyer.ts'
-import { createCatalog } from './market/catalog.ts'
 import type { ExecuteRequest } from './market/execute.ts'
+import { createMarket, type Search } from './market/market.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
 import type { OrdersApi } from './market/orders.ts'
 import { createOwnAgents } from './market/own-agents.ts'
-import { createReplica } from './market/replica.ts'
 import type { Sessions } from './market/sessions.ts'
+import type { WorkflowsApi } from './market/workflow/workflows.ts'
 import { createHost } from './p2p/host.ts'
 import { didOfPeer, loadOrCreateIdentity } from './p2p/identity.ts'
 import { assetOf } from './payments/assets.ts'
@@ -44,7 +44,6 @@ import { createStandards } from './standards.ts'
 import { dataFile, openDataDir } from './store/data-dir.ts'
 import { openDatabase } from './store/database.ts'
 import { createExchanges } from './store/exchanges.ts'
-import { createListingStore } from './store/listings.ts'
 import { lockDataDir } from './store/lock.ts'
 import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
 import { createPayments } from './store/payments.ts'
@@ -71,12 +70,16 @@ export interface StoaNode {
   stop(): Promise<void>
   addresses(): string[]
   listings(): Listing[]
+  /** The market, searched. */
+  readonly market: Search
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** Purchases in the background, and the ledger of all (D18). */
   readonly orders: OrdersApi
   /** What callers and agents said to each other (D19). */
   readonly sessions: Sessions
+  /** Several agents, step by step (D20). */
+  readonly workflows: WorkflowsApi
   status(): NodeStatus
   peers(): PeerStatus[]
   balance(): Promise<WalletBalance>
@@ -137,8 +140,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
           )
     const facilitator =
       config.facilitatorUrl === undefined ? undefined : createFacilitator({ url: config.facilitatorUrl })
-    const replica = createReplica({}, { host, identity, store: createListingStore(database), clock, logger })
-    const catalog = createCatalog({ replica, sellerId: identity.peerId })
+    const market = createMarket({ host, identity, database, clock, logger })
+    const { replica, catalog } = market
 
     // What it sells.
     const settler = new Settler({}, { clock, logger, payments, facilitator, chain, chance: () => random(1)[0]! / 256 })
@@ -250,6 +253,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       },
       addresses: () => host.addresses(),
       listings: () => catalog.all(),
+      market: market.search,
       async registerAgent(definition, options = { persist: true }) {
         const listing = catalog.resolve(await agents.register(definition, options))
         if (listing === undefined) throw new CodedError('LISTING_INVALID', `${definition.name} could not be listed`)
@@ -258,16 +262,21 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       execute: buyer.execute,
       orders: buyer.orders,
       sessions: buyer.sessions,
+      workflows: buyer.workflows,
       status: () => nodeStatus(seen, clock.now() - startedAt),
       peers: () => host.peers().map(peerStatus),
       balance: () => walletBalance(wallet.address, asset, chain),
     }
-    const { listings, registerAgent, execute, status, peers, balance } = node
+    const { registerAgent, execute, orders, sessions, workflows, status, peers, balance } = node
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },
       { ...x402, records: createTaskRecords(database), buyer, catalog, balance },
     )
-    const asked = { listings, registerAgent, execute, status, peers, balance, clock, logger, version, ...standards.api }
+    const asked = {
+      ...{ market: node.market, registerAgent, execute, orders, sessions, workflows, status, peers, balance },
+      ...{ clock, logger, version },
+      ...standards.api,
+    }
     const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
     const api = config.api.enabled ? await createNodeApi(access, asked) : undefined
 
@@ -279,7 +288,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       outbox,
       settler,
       pools,
-      together('market', [replica, housekeeping, ...buyer.services]),
+      together('market', [...market.services, housekeeping, ...buyer.services]),
       together('doors', [protocols, standards.service, ...(api === undefined ? [] : [api])]),
     ])
     return node

@@ -1,5 +1,6 @@
 import type { Load } from '../load.ts'
 import { median } from '../statistics.ts'
+import { aligned } from '../table.ts'
 import type { Cpu, VariantName } from './variants.ts'
 
 export const allLoads: readonly number[] = [1, 16, 64]
@@ -77,11 +78,4 @@ export function reportLines(rows: readonly Row[], goals: readonly Goal[], loads:
       return `${met ? 'met   ' : 'missed'}  ${name}: ${value.toFixed(2)} × (${wanted})`
     }),
   ]
-}
-
-export function aligned(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
-  return rows.map((row) =>
-    row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!))).join('  '),
-  )
 }

@@ -16,7 +16,8 @@ export type Work = {
   /** Signatures checked, and those of them that were false. */
   verified: number
   forged: number
-  /** What of the bytes and time above went to liars. */
+  /** What of these envelopes, bytes and times came from liars or went to them. */
+  liarEnvelopes: number
   liarBytes: number
   liarMs: number
 }
@@ -49,6 +50,7 @@ export function emptyWork(): Work {
     gossiped: 0,
     verified: 0,
     forged: 0,
+    liarEnvelopes: 0,
     liarBytes: 0,
     liarMs: 0,
   }

@@ -25,7 +25,12 @@ type Speaker = {
   receive(message: Uint8Array): Uint8Array | undefined
 }
 
+/** The newest come first: where they are of no use, the others are not waited for. */
+const USELESS_MAX = 64
+
 type Outcome = 'fine' | 'idle' | 'hostile'
+/** What was found stands where a session was cut for its length. */
+type Talk = Outcome | 'cut'
 
 /**
  * Two nodes reconcile, then each hands over what the other lacks: the server first, so that the client need not send
@@ -40,23 +45,29 @@ export function runSession(client: SimulatedNode, server: SimulatedNode, deps: S
   for (const { node } of speakers) node.work.sessions++
   const before = speakers.map(({ node }) => ({ ...node.work }))
   const talked = talk(speakers, deps)
-  const outcomes: [Outcome, Outcome] = [talked, talked]
-  if (talked === 'fine') {
+  const outcomes: (Outcome | undefined)[] = talked === 'hostile' ? ['hostile', 'hostile'] : ['idle', undefined]
+  if (talked === 'fine' || talked === 'cut') {
     outcomes[0] = handOver(speakers[1], client, deps)
-    if (outcomes[0] !== 'hostile') outcomes[1] = handOver(speakers[0], server, deps)
+    // Nothing found and no end: it was a waste.
+    if (talked === 'cut' && speakers[1].have.length === 0) outcomes[0] = 'idle'
+    // Whose envelopes were of no use is still served, but nothing is taken from it for a while.
+    if (outcomes[0] !== 'hostile' && !isLeftOut(server, client.index, deps.round)) {
+      outcomes[1] = handOver(speakers[0], server, deps)
+    }
   }
   for (const [side, { node }] of speakers.entries()) {
     const peer = speakers[1 - side]!.node
+    const outcome = outcomes[side]
     if (node.liar !== undefined) continue
-    // Only who asked keeps count of who brings nothing; both remember who is hostile.
-    if (side === 0 || outcomes[side] === 'hostile') leaveOut(node, peer.index, outcomes[side]!, deps.round)
+    if (outcome !== undefined) leaveOut(node, peer.index, outcome, deps.round)
     if (peer.liar === undefined) continue
     node.work.liarBytes += node.work.reconcileBytes - before[side]!.reconcileBytes
     node.work.liarMs += node.work.reconcileMs - before[side]!.reconcileMs
+    node.work.liarEnvelopes += node.work.handedOver - before[side]!.handedOver
   }
 }
 
-function talk(speakers: [Speaker, Speaker], { random, lossShare }: SessionDeps): Outcome {
+function talk(speakers: [Speaker, Speaker], { random, lossShare }: SessionDeps): Talk {
   try {
     let message = speakers[0].open(random.bytes(SALT_BYTES))
     for (let turn = 1; ; turn = 1 - turn) {
@@ -68,23 +79,27 @@ function talk(speakers: [Speaker, Speaker], { random, lossShare }: SessionDeps):
     }
   } catch (error) {
     if (!(error instanceof ReconcileError)) throw error
-    return error.code === 'RECONCILE_INVALID' ? 'hostile' : 'idle'
+    return error.code === 'RECONCILE_INVALID' ? 'hostile' : 'cut'
   }
 }
 
 function handOver(from: Speaker, to: SimulatedNode, { universe }: SessionDeps): Outcome {
   // These keep up with the market, so that their lies are what stands out; the other liars learn nothing.
   if (to.liar !== undefined && to.liar !== 'forger' && to.liar !== 'futurist') return 'fine'
+  let sent = 0
   let news = 0
   for (const key of from.have) {
     const element = universe.placeOf(key)
     if (!from.node.replica.holds(element)) continue
+    sent++
     to.work.handedOver++
     const taken = take(to, element, universe)
     if (taken === 'hostile' && to.liar === undefined) return 'hostile'
     if (taken === 'news') news++
+    // For each change there is an old version as well as a new one; more than that is somebody's past.
+    if (sent - news > USELESS_MAX + 2 * news) break
   }
-  return news > 0 || from.have.length === 0 ? 'fine' : 'idle'
+  return news > 0 || sent === 0 ? 'fine' : 'idle'
 }
 
 function speakerOf(node: SimulatedNode, { random }: SessionDeps): Speaker {
@@ -131,10 +146,11 @@ function counting(view: RangeView, work: Work): RangeView {
 }
 
 function timed<T>(work: Work, run: () => T): T {
-  const from = performance.now()
+  const before = process.threadCpuUsage()
   try {
     return run()
   } finally {
-    work.reconcileMs += performance.now() - from
+    const { user, system } = process.threadCpuUsage(before)
+    work.reconcileMs += (user + system) / 1000
   }
 }

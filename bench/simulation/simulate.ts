@@ -124,7 +124,7 @@ function nodesOf(
   const replicaOf = (liar: LiarKind | undefined) =>
     new CompactReplica(liar === undefined || speaksTrue(liar) ? start.copy() : start, universe, compare)
   return Array.from({ length: nodeCount }, (_, index): SimulatedNode => {
-    const liar = index >= nodeCount - liars ? liarKinds[index % liarKinds.length] : undefined
+    const liar = index < nodeCount - liars ? undefined : liarKinds[(nodeCount - 1 - index) % liarKinds.length]
     const compact = replicaOf(liar)
     if (liar === 'futurist') for (let turn = 1; turn <= FUTURE_DATED; turn++) compact.merge(universe.size - turn)
     const replica = index < witnesses ? new WitnessReplica(compact, universe, now) : compact

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
 import { BODY_BYTES_MAX } from '../schema/api.ts'
 
@@ -35,7 +36,9 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
     // As a key it would change what objects made from this one inherit.
     if (/"__proto__"\s*:/.test(text)) return { kind: 'malformed', reason: 'the body holds the key __proto__' }
     if (isTooDeep(text)) return { kind: 'malformed', reason: `the body is nested deeper than ${NESTING_MAX} levels` }
-    return { kind: 'json', value: JSON.parse(text) }
+    const value: unknown = JSON.parse(text)
+    if (holdsOddText(value)) return { kind: 'malformed', reason: 'the text of a part must be a string' }
+    return { kind: 'json', value }
   } catch {
     return { kind: 'malformed', reason: 'the body is not JSON in UTF-8' }
   }
@@ -44,13 +47,32 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
 async function readBytes(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   let length = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
+  // Whoever sends too much is still to hear so: the connection stays until the answer is out.
+  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     length += chunk.length
     if (length > BODY_BYTES_MAX) throw new CodedError('BODY_TOO_LARGE', `a body may have ${BODY_BYTES_MAX} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
 }
+
+/** The SDK would make text of whatever stands there, and change what a caller asks, and pays, for. */
+function holdsOddText(value: unknown): boolean {
+  const parsed = WithMessage.safeParse(value)
+  const message = parsed.data?.params?.message ?? parsed.data?.message
+  const parts = [...(message?.parts ?? []), ...(message?.content ?? [])]
+  return parts.some((part) => part?.text != null && typeof part.text !== 'string')
+}
+
+const Parts = z
+  .array(z.looseObject({ text: z.unknown() }).nullish().catch(null))
+  .nullish()
+  .catch(null)
+const Message = z.looseObject({ parts: Parts, content: Parts }).nullish().catch(null)
+const WithMessage = z.looseObject({
+  message: Message,
+  params: z.looseObject({ message: Message }).nullish().catch(null),
+})
 
 /** What parses and copies JSON after us does so by recursion. */
 function isTooDeep(text: string): boolean {

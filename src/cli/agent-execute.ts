@@ -2,17 +2,16 @@ import * as z from 'zod'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { countText, UsdcText } from '../config/values.ts'
-import { CodedError } from '../lib/errors.ts'
-import { type ExecutionResult, TASK_BYTES_MAX } from '../schema/api.ts'
+import type { ExecutionResult } from '../schema/api.ts'
 import { AgentId } from '../schema/primitives.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
-import type { Io } from './io.ts'
 import { networkOptions } from './network-options.ts'
 import { orAborted, poll, withOwnNode } from './own-node.ts'
 import type { ExecuteRequest } from './parts.ts'
 import { findRunningNode } from './running-node.ts'
 import { startSpinner } from './spinner.ts'
+import { readTask, taskOptions } from './task.ts'
 import { printable, printableLine } from './terminal-text.ts'
 
 const TIMEOUT_SECONDS = 600
@@ -32,8 +31,7 @@ export const agentExecute = command({
   options: {
     ...networkOptions,
     agentId: option('--agent-id <id>', 'the agent, as `stoa agent discover` shows it (required)', z.string()),
-    task: option('--task <text>', 'what it is to do; - reads it from standard input', z.string()),
-    input: option('--input <text>', 'the same as --task', z.string()),
+    ...taskOptions,
     maxPrice: option(
       '--max-price <usdc>',
       'pay at most this for the call (default: the limit of the node, 1 USDC)',
@@ -93,40 +91,6 @@ async function execute(
   }
 }
 
-/** The task from wherever it was given: exactly one of --task, --input and `-`. */
-async function readTask(
-  io: Io,
-  given: { task: string | undefined; input: string | undefined; dash: string | undefined },
-): Promise<string> {
-  const texts = [given.task, given.input, given.dash].filter((text) => text !== undefined)
-  if (texts.length === 0)
-    throw new UsageError('no task: give it with --task <text>, or - to read it from standard input')
-  if (texts.length > 1) throw new UsageError('more than one task: give one of --task, --input and -')
-  const text = texts[0] === '-' ? await readAll(io) : (texts[0] ?? '')
-  if (text.trim() === '') throw new UsageError('the task is empty')
-  if (Buffer.byteLength(text) > TASK_BYTES_MAX) throw tooLarge()
-  return text
-}
-
-async function readAll(io: Io): Promise<string> {
-  if (io.stdin.isTty) io.stderr.write('reading the task from the terminal; end it with Ctrl-D\n')
-  const chunks: Uint8Array[] = []
-  let length = 0
-  const read = async () => {
-    for await (const chunk of io.stdin) {
-      length += chunk.length
-      if (length > TASK_BYTES_MAX) throw tooLarge()
-      chunks.push(chunk)
-    }
-  }
-  await orAborted(read(), io.signal)
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
-  } catch {
-    throw new UsageError('the task on standard input is not UTF-8 text')
-  }
-}
-
 function show(context: Context, { output, payment, duration_ms, correlation_id }: ExecutionResult): void {
   const { io, style } = context
   // A file or a pipe gets the bytes as the seller sent them; a terminal would act on them.
@@ -148,8 +112,4 @@ function notFound(agentId: string, { p2p }: Config): CliError {
       : 'see that its seller is up, and that the --bootstrap peer can be reached (stoa doctor)'
   const shown = printableLine(agentId, 64)
   return new CliError('UNKNOWN_AGENT', `agent ${shown} was not found within ${FIND_MS_MAX / 1000} s: ${hint}`)
-}
-
-function tooLarge(): CodedError<'INPUT_TOO_LARGE'> {
-  return new CodedError('INPUT_TOO_LARGE', `the task is larger than ${TASK_BYTES_MAX} bytes: send less, or in parts`)
 }

@@ -17,7 +17,7 @@ const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   done: 'done',
   failed: 'failed, for a reason that has no number of its own',
   usage: 'a flag, a variable, a file or the task cannot be used',
-  notFound: 'no such agent',
+  notFound: 'no such agent, order, session or workflow',
   refused: 'price, budget or listing forbid the payment; nothing was signed',
   sellerFailed: 'the seller or its agent failed',
   unreachable: 'node, seller, chain or facilitator cannot be reached, or did not answer in time',
@@ -40,8 +40,12 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   INPUT_TOO_LARGE: exitCodes.usage,
   BODY_TOO_LARGE: exitCodes.usage,
   AGENTS_FILE_INVALID: exitCodes.usage,
+  WORKFLOW_INVALID: exitCodes.usage,
   UNKNOWN_AGENT: exitCodes.notFound,
   UNKNOWN_RESOURCE: exitCodes.notFound,
+  UNKNOWN_ORDER: exitCodes.notFound,
+  UNKNOWN_SESSION: exitCodes.notFound,
+  UNKNOWN_WORKFLOW: exitCodes.notFound,
   NOT_FOUND: exitCodes.notFound,
   OVER_PRICE: exitCodes.refused,
   OVER_BUDGET: exitCodes.refused,
@@ -91,6 +95,10 @@ export class CliError extends CodedError<'NODE_UNREACHABLE' | 'UNKNOWN_AGENT' | 
 }
 
 export function exitCodeOf(error: unknown): ExitCode {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return exitCodeFor(error instanceof Error && 'code' in error ? String(error.code) : '')
+}
+
+/** Of an error that is told, not thrown. */
+export function exitCodeFor(code: string): ExitCode {
   return Object.hasOwn(byErrorCode, code) ? byErrorCode[code]! : exitCodes.failed
 }

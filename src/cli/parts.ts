@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { ApiClient } from '../http/client.ts'
+import type { MarketCalls } from '../http/client-market.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { patientFetch } from '../lib/patient-fetch.ts'
@@ -25,7 +26,7 @@ export interface OwnNode {
 }
 
 /** What commands need of a node in another process: its HTTP API. */
-export type RemoteNode = Pick<ApiClient, 'agents' | 'execute' | 'status' | 'peers' | 'balance'>
+export type RemoteNode = MarketCalls & Pick<ApiClient, 'agents' | 'execute' | 'status' | 'peers' | 'balance'>
 
 /** The large things commands are made of. Tests replace them; everything else is real. */
 export type Parts = {

@@ -10,13 +10,17 @@ import type { Command, Context, Option } from './command.ts'
 import { doctor } from './doctor.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import type { Io } from './io.ts'
+import { mcp } from './mcp.ts'
+import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './order.ts'
 import type { Parts } from './parts.ts'
 import { createRedactor, type Redactor } from './redactor.ts'
 import { reportError } from './report-error.ts'
+import { sessionList, sessionShow } from './session.ts'
 import { start } from './start.ts'
 import { peers, status } from './status.ts'
 import { styleOf } from './terminal-text.ts'
 import { wallet } from './wallet.ts'
+import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow } from './workflow.ts'
 
 /** Every command, in the order of the help page. */
 export const commands: readonly Command[] = [
@@ -26,13 +30,29 @@ export const commands: readonly Command[] = [
   agentConfigRemove,
   agentDiscover,
   agentExecute,
+  orderCreate,
+  orderList,
+  orderShow,
+  orderExecute,
+  orderCancel,
+  sessionList,
+  sessionShow,
+  workflowCreate,
+  workflowRun,
+  workflowList,
+  workflowShow,
+  workflowCancel,
   wallet,
   status,
   peers,
   doctor,
+  mcp,
 ]
 const groups: Readonly<Record<string, string>> = {
   agent: 'Find agents, have them work, and set up your own',
+  order: 'Purchases in the background, and the ledger of all',
+  session: 'What callers and agents said to each other',
+  workflow: 'Several agents, step by step',
   'agent config': 'The agents this node sells: agents.yaml',
 }
 
@@ -85,7 +105,7 @@ export function buildProgram(io: Io, handlers: Handlers): Commander {
     .helpCommand('help [command]', 'show the help of a command')
     .addHelpText(
       'after',
-      '\nEvery command has --help with examples, and --json for programs.\nExit status: 0 done, 1 failed, 2 usage, 3 no such agent, 4 refused by price or budget, 5 seller failed,\n6 unreachable, 130 interrupted.',
+      '\nEvery command has --help with examples, and --json for programs.\nExit status: 0 done, 1 failed, 2 usage, 3 not found, 4 refused by price or budget, 5 seller failed,\n6 unreachable, 130 interrupted.',
     )
   const groupsByName = new Map<string, Commander>([['', root]])
   const groupOf = (words: readonly string[]): Commander => {

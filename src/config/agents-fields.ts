@@ -1,11 +1,11 @@
 import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
-import { AgentDefinition } from '../schema/agent.ts'
+import { AgentDefinition, ToolServer } from '../schema/agent.ts'
 import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
 import { nearest, quote } from './config-error.ts'
 
 /** How a key of an agent's entry is written, and what an error says it should be. */
 type Field = {
-  kind: 'text' | 'texts' | 'price' | 'integer'
+  kind: 'text' | 'texts' | 'price' | 'integer' | 'servers'
   expected: string
   /** Some paste the key itself here. */
   isUnshown?: true
@@ -19,6 +19,12 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   command: {
     kind: 'texts',
     expected: 'a program and its arguments as a list of at most 64, such as [python3, agent.py]',
+  },
+  a2a: { kind: 'text', expected: 'the http(s) URL of an A2A agent or of its card, such as https://agents.example/a' },
+  mcp: {
+    kind: 'servers',
+    expected:
+      'a list of 1 to 8 MCP servers, each with command: [program, …] or url: https://…, and perhaps tools: [names] and token_env: NAME',
   },
   tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
   timeout_seconds: { kind: 'integer', expected: 'a whole number from 1 to 3600' },
@@ -105,6 +111,7 @@ function readValue(node: ParsedNode | null, field: Field): Read {
     }
     return { value: items.map((item) => scalarText(item!)) }
   }
+  if (field.kind === 'servers') return readServers(node, field)
   if (!isScalar(node)) return { problem: `expected ${field.expected}` }
   const text = scalarText(node)
   if (field.kind === 'text') return { value: text }
@@ -115,6 +122,38 @@ function readValue(node: ParsedNode | null, field: Field): Read {
   } catch {
     return { problem: notValid(text, field) }
   }
+}
+
+const serverFields: Readonly<Record<keyof ToolServer, Field>> = {
+  command: { kind: 'texts', expected: 'a program and its arguments as a list of at most 64' },
+  url: { kind: 'text', expected: 'an http(s) URL', isUnshown: true },
+  tools: { kind: 'texts', expected: 'a list of at most 64 names of tools' },
+  token_env: { kind: 'text', expected: 'the NAME of an environment variable', isUnshown: true },
+}
+
+function readServers(node: ParsedNode | null, field: Field): Read {
+  if (!isSeq(node)) return { problem: `expected ${field.expected}` }
+  const servers: object[] = []
+  for (const item of node.items) {
+    if (!isMap(item)) return { problem: `expected ${field.expected}` }
+    const server: Record<string, unknown> = {}
+    for (const { key, value } of item.items) {
+      const name = isScalar(key) ? scalarText(key) : ''
+      if (!Object.hasOwn(serverFields, name)) {
+        return { problem: `${quote(name)} is not known: expected ${Object.keys(serverFields).join(', ')}` }
+      }
+      const read = readValue(value as ParsedNode | null, serverFields[name as keyof ToolServer])
+      if ('problem' in read) return { problem: `${name}: ${read.problem}` }
+      server[name] = read.value
+    }
+    const parsed = ToolServer.safeParse(server)
+    if (!parsed.success) {
+      const { path, message } = parsed.error.issues[0]!
+      return { problem: `${path.length === 0 ? '' : `${path.join('.')} `}${message}` }
+    }
+    servers.push(parsed.data)
+  }
+  return { value: servers }
 }
 
 function notValid(given: unknown, { expected, isUnshown }: Field): string {

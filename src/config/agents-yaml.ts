@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
-import { type AgentsDocument, parseAgentsDocument } from './agents-document.ts'
+import type { AgentsDocument } from './agents-document.ts'
 import { ConfigError } from './config-error.ts'
 import { lockFile } from './file-lock.ts'
 import { replaceFile } from './replace-file.ts'
@@ -15,7 +15,8 @@ const FILE_BYTES_MAX = 1024 * 1024
  * @throws ConfigError with file, line and key of each thing that is wrong
  */
 export async function readAgentsFile(path: string): Promise<AgentDefinition[]> {
-  return parseAgentsDocument((await readText(path)) ?? '', path).agents
+  const text = await readText(path)
+  return text === undefined ? [] : (await parse(text, path)).agents
 }
 
 /**
@@ -43,7 +44,7 @@ async function edit(path: string, change: (document: AgentsDocument) => boolean)
     const target = await resolveLink(path)
     const lock = await lockFile(`${target}.lock`)
     try {
-      const document = parseAgentsDocument((await readText(target)) ?? '', path)
+      const document = await parse((await readText(target)) ?? '', path)
       if (!change(document)) return false
       const text = document.text()
       if (Buffer.byteLength(text) > FILE_BYTES_MAX) throw tooLarge(path)
@@ -57,6 +58,12 @@ async function edit(path: string, change: (document: AgentsDocument) => boolean)
     if (error instanceof ConfigError) throw error
     throw new CodedError('AGENTS_FILE_UNWRITABLE', `${path} cannot be written: ${explain(error)}`, { cause: error })
   }
+}
+
+/** The YAML library loads with the first file there is. */
+async function parse(text: string, path: string): Promise<AgentsDocument> {
+  const { parseAgentsDocument } = await import('./agents-document.ts')
+  return parseAgentsDocument(text, path)
 }
 
 async function readText(path: string): Promise<string | undefined> {

@@ -1,7 +1,5 @@
-import { open } from 'node:fs/promises'
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
 import type * as z from 'zod'
-import { reasonOf } from '../lib/errors.ts'
 import { ConfigError, describeRefusal, nearest, quote } from './config-error.ts'
 import type { Settings } from './settings.ts'
 import {
@@ -20,8 +18,6 @@ import {
   UrlText,
   UsdcText,
 } from './values.ts'
-
-const FILE_BYTES_MAX = 256 * 1024
 
 /** config.yaml by its keys: the setting each one is, and how its text is read. */
 const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
@@ -53,12 +49,7 @@ const unshownKeys = new Set(['rpc_url'])
 /** The keys config.yaml may hold, in the order of the documentation. */
 export const configKeys: readonly string[] = Object.keys(keys)
 
-/** Reads config.yaml; a missing or empty file gives no settings. @throws ConfigError with file and line */
-export async function readConfigFile(path: string): Promise<Settings> {
-  const text = await readText(path)
-  return text === undefined ? {} : parseConfigYaml(text, path)
-}
-
+/** The settings of a config.yaml; an empty text has none. @throws ConfigError with file and line */
 export function parseConfigYaml(text: string, path: string): Settings {
   const lines = new LineCounter()
   // With the failsafe schema every scalar stays the text it was written as: 0.30 is no float here.
@@ -113,21 +104,6 @@ export function parseConfigYaml(text: string, path: string): Settings {
       if (issue?.code === 'custom') refusals.push(describeRefusal(`${source}: ${key}`, shown, issue))
       else refusals.push(`${source}: ${key}: expected one value, not a list`)
     }
-  }
-}
-
-async function readText(path: string): Promise<string | undefined> {
-  try {
-    await using file = await open(path, 'r')
-    const { size } = await file.stat()
-    if (size > FILE_BYTES_MAX) throw new ConfigError(`${path}: is larger than ${FILE_BYTES_MAX / 1024} KiB`)
-    return await file.readFile('utf8')
-  } catch (error) {
-    if (error instanceof ConfigError) throw error
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    // A data directory that is no directory is reported by the part that opens it.
-    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
-    throw new ConfigError(`${path}: cannot be read: ${reasonOf(error)}`, { cause: error })
   }
 }
 

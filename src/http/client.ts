@@ -14,12 +14,14 @@ import {
   WalletBalance,
 } from '../schema/api.ts'
 import { Listing } from '../schema/listing.ts'
+import { type MarketCalls, marketCalls } from './client-market.ts'
 
 /** How long an answer may take; an execution as long as the slowest agent and its settlement. */
 const ANSWER_TIMEOUT_MS = 30_000
 const EXECUTION_TIMEOUT_MS = 66 * 60_000
 
 export type CallOptions = { signal?: AbortSignal; timeoutMs?: number }
+type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE']
 export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: bigint | undefined }
 
 /**
@@ -28,7 +30,7 @@ export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: big
  * They throw ApiError for a problem the node answers, and CodedError API_UNREACHABLE, API_CONNECTION_LOST, API_TIMEOUT
  * or API_ANSWER_INVALID. An aborted signal throws its reason.
  */
-export type ApiClient = {
+export type ApiClient = MarketCalls & {
   health(options?: CallOptions): Promise<Health>
   /** All known: local and discovered. */
   agents(options?: CallOptions): Promise<Listing[]>
@@ -66,19 +68,24 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
   const base = options.baseUrl.replace(/\/+$/, '')
   const authorization = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
 
-  async function request<T extends z.ZodType>(path: string, response: T, call: CallOptions = {}, body?: object) {
+  async function send(
+    path: string,
+    call: CallOptions = {},
+    body?: object,
+    method = body === undefined ? 'GET' : 'POST',
+  ) {
     const { signal, timeoutMs = ANSWER_TIMEOUT_MS } = call
     const timeout = AbortSignal.timeout(timeoutMs)
     try {
       const answer = await deps.fetch(base + path, {
-        method: body === undefined ? 'GET' : 'POST',
+        method,
         headers: { ...authorization, ...(body !== undefined && { 'content-type': 'application/json' }) },
         ...(body !== undefined && { body: JSON.stringify(body) }),
         // A node never redirects; whoever does is not to have the token.
         redirect: 'error',
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
       })
-      return readAnswer(base, response, answer.status, await answer.text())
+      return { status: answer.status, text: await answer.text(), link: answer.headers.get('link') }
     } catch (error) {
       if (error instanceof CodedError) throw error
       signal?.throwIfAborted()
@@ -87,7 +94,19 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     }
   }
 
+  async function request<T extends z.ZodType>(path: string, response: T, ...more: Sent) {
+    const { status, text } = await send(path, ...more)
+    return readAnswer(base, response, status, text)
+  }
+
+  /** An answer that may be followed by another. */
+  async function linked<T extends z.ZodType>(path: string, query: object, response: T, call?: CallOptions) {
+    const { status, text, link } = await send(path + queryText(query), call)
+    return { body: readAnswer(base, response, status, text), next: nextIn(link) }
+  }
+
   return {
+    ...marketCalls({ request, linked }),
     health: (call) => request('/health', Health, call),
     agents: (call) => request('/agents', Listings, call),
     localAgents: (call) => request('/agents/local', Listings, call),
@@ -103,6 +122,17 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     peers: (call) => request('/peers', PeerStatuses, call),
     balance: (call) => request('/wallet/balance', WalletBalance, call),
   }
+}
+
+function queryText(query: object): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined)
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
+}
+
+/** The cursor in a `Link` header. */
+function nextIn(link: string | null): string | undefined {
+  const target = /<\?([^>]*)>; *rel="next"/.exec(link ?? '')?.[1]
+  return target === undefined ? undefined : (new URLSearchParams(target).get('cursor') ?? undefined)
 }
 
 function readAnswer<T extends z.ZodType>(base: string, schema: T, status: number, text: string): z.output<T> {

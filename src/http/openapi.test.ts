@@ -1,6 +1,8 @@
+import type { LightMyRequestResponse } from 'fastify'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { fakeDeps, fakeServer, localId, remoteId } from '../../test/support/fake-api.ts'
+import { fakeMarket } from '../../test/support/fake-market.ts'
 import type { JsonSchema, OpenApi } from './openapi.ts'
 import { openApiDocument } from './openapi.ts'
 import { apiOperations } from './operations.ts'
@@ -77,28 +79,71 @@ test('every operation that acts describes its body, with an example that fits', 
   }
 })
 
-test('D16 only /health needs no token anywhere', () => {
+test('D16 only /health and /.well-known need no token anywhere', () => {
   const open = operations.filter(({ operation }) => operation.security.length === 0)
-  expect(open.map(({ path }) => path)).toEqual(['/health'])
+  const paths = open.map(({ path }) => path)
+  expect(paths.filter((path) => !path.startsWith('/.well-known/'))).toEqual(['/health'])
+  expect(paths).toContain('/.well-known/agent.json')
 })
 
 test('what is sent is what the document says', async () => {
-  const { app } = fakeServer()
+  const buyer = await fakeMarket(fakeDeps().listings)
+  const { orders, workflows } = buyer
+  const { app } = fakeServer({ ...buyer, execute: fakeDeps().execute })
   const agent = { name: 'A', description: 'B', price: 0 }
+  const said = await orders.create({ agentId: localId, price: 0n, task: 'go' })
+  await orders.settled(said.id, { limitMs: 5_000 })
+  const [first, second] = [
+    await orders.create({ agentId: 'x', price: 1n }),
+    await orders.create({ agentId: 'x', price: 1n }),
+  ]
+  const chain = { input: 'go', agentIds: [localId, localId] }
+  const done: { id: string } = (await app.inject({ url: '/workflows', method: 'POST', payload: chain })).json()
+  await workflows.settled(done.id, { limitMs: 5_000 })
   const calls: Record<string, object> = {
     getAgent: { url: `/agents/${remoteId}` },
     registerAgent: { url: '/agents', method: 'POST', payload: agent },
     execute: { url: '/execute', method: 'POST', payload: { agent_id: localId, input: 'go' } },
     executeAgent: { url: `/agents/${localId}/execute`, method: 'POST', payload: { task: 'go' } },
+    createOrder: { url: '/orders', method: 'POST', payload: { agent_id: localId, price: '0', task: 'go' } },
+    getOrder: { url: `/orders/${said.id}?wait=1` },
+    executeOrder: { url: `/orders/${first.id}/execute`, method: 'POST', payload: { task: 'go' } },
+    cancelOrder: { url: `/orders/${second.id}`, method: 'DELETE' },
+    listSessions: { url: `/sessions/${localId}` },
+    getSession: { url: `/sessions/${localId}/local?limit=1` },
+    createWorkflow: { url: '/workflows?dry_run=true', method: 'POST', payload: chain },
+    getWorkflow: { url: `/workflows/${done.id}` },
+    cancelWorkflow: { url: `/workflows/${done.id}`, method: 'DELETE' },
   }
+  const refused = ['cancelWorkflow']
   for (const { path, operation } of operations) {
     const response = await app.inject(calls[operation.operationId] ?? { url: path })
+    expect([operation.operationId, response.statusCode < 400]).toEqual([
+      operation.operationId,
+      !refused.includes(operation.operationId),
+    ])
     const content = operation.responses[response.statusCode]?.content ?? {}
     const [media = '', { schema } = { schema: {} }] = Object.entries(content)[0] ?? []
     expect(response.headers['content-type']).toContain(media)
-    const body: unknown = media === 'application/json' ? response.json() : response.body
+    const body: unknown = media.endsWith('json') ? response.json() : response.body
     expect(readSchema(schema).safeParse(body).error).toBeUndefined()
   }
+  await Promise.all(buyer.services.map((service) => service.stop()))
+})
+
+test('a list that has more says where: the next page is the same request with its cursor', async () => {
+  const { orders, services } = await fakeMarket(fakeDeps().listings)
+  const { app } = fakeServer({ orders })
+  for (let count = 0; count < 5; count++) await orders.create({ agentId: remoteId, price: BigInt(count) })
+  const pages: string[][] = []
+  for (let url: string | undefined = '/api/orders?limit=2&status=pending'; url !== undefined; ) {
+    const response: LightMyRequestResponse = await app.inject(url)
+    pages.push((response.json() as { price: string }[]).map(({ price }) => price))
+    const { link } = response.headers
+    url = typeof link === 'string' ? `/api/orders${/^<(\?[^>]+)>; rel="next"$/.exec(link)?.[1]}` : undefined
+  }
+  expect(pages).toEqual([['0.000004', '0.000003'], ['0.000002', '0.000001'], ['0']])
+  await Promise.all(services.map((service) => service.stop()))
 })
 
 test('the document is the one that is served', async () => {

@@ -5,11 +5,17 @@ import { type DiscoveryRouteDeps, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { type ExecuteRouteDeps, executeRoutes } from './routes/execute.ts'
 import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
+import { type OrderRouteDeps, orderRoutes } from './routes/orders.ts'
+import { type SessionRouteDeps, sessionRoutes } from './routes/sessions.ts'
 import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
+import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflows.ts'
 
 export type OperationsDeps = NodeRouteDeps &
   AgentRouteDeps &
   ExecuteRouteDeps &
+  OrderRouteDeps &
+  SessionRouteDeps &
+  WorkflowRouteDeps &
   WalletRouteDeps &
   DiscoveryRouteDeps & { /** The node's own version. */ version: string }
 
@@ -20,6 +26,9 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...nodeRoutes(deps),
     ...agentRoutes(deps),
     ...executeRoutes(deps),
+    ...orderRoutes(deps),
+    ...sessionRoutes(deps),
+    ...workflowRoutes(deps),
     ...walletRoutes(deps),
     ...discoveryRoutes(deps),
     ...docsRoutes({

@@ -12,7 +12,9 @@ export type ProblemRow = { status: number; title: string; retryable?: boolean }
 /** Every error code of the API: status and title (D15). What is not here is a fault of the node: 500, nothing shown. */
 export const problems = {
   INVALID_REQUEST: { status: 400, title: 'The request is not valid' },
+  CURSOR_INVALID: { status: 400, title: 'The cursor does not belong to this query' },
   MALFORMED_JSON: { status: 400, title: 'The body is not valid JSON' },
+  WORKFLOW_INVALID: { status: 400, title: 'The workflow cannot be done as it is described' },
   TOKEN_REQUIRED: { status: 401, title: 'The request needs the API token' },
   TOKEN_WRONG: { status: 401, title: 'The API token is wrong' },
   OVER_PRICE: { status: 402, title: 'The price is above what this call may cost' },
@@ -23,10 +25,19 @@ export const problems = {
   FIELD_NOT_ALLOWED: { status: 403, title: 'A field that may not be set over HTTP' },
   NOT_FOUND: { status: 404, title: 'No such path' },
   UNKNOWN_AGENT: { status: 404, title: 'No agent with this identifier is known' },
+  UNKNOWN_ORDER: { status: 404, title: 'No order with this identifier is known' },
+  UNKNOWN_SESSION: { status: 404, title: 'This caller and this agent have no session' },
+  UNKNOWN_WORKFLOW: { status: 404, title: 'No workflow with this identifier is known' },
   METHOD_NOT_ALLOWED: { status: 405, title: 'This path does not answer this method' },
   REQUEST_TIMEOUT: { status: 408, title: 'The request did not arrive in time' },
   AGENTS_TOO_MANY: { status: 409, title: 'This node hosts as many agents as it can' },
   LISTINGS_FULL: { status: 409, title: 'This node keeps as many listings as it can' },
+  ORDER_CANCELLED: { status: 409, title: 'The order was cancelled' },
+  ORDER_FINAL: { status: 409, title: 'The order has ended' },
+  ORDER_NOT_WAITING: { status: 409, title: 'The order has its task already' },
+  ORDERS_TOO_MANY: { status: 409, title: 'As many orders are open as can be' },
+  WORKFLOW_FINAL: { status: 409, title: 'The workflow has ended' },
+  WORKFLOWS_TOO_MANY: { status: 409, title: 'As many workflows are open as can be' },
   CONFIG_INVALID: { status: 409, title: 'A file of the node, such as agents.yaml, cannot be used as it is' },
   INPUT_TOO_LARGE: { status: 413, title: 'The task is too large' },
   BODY_TOO_LARGE: { status: 413, title: 'The body is too large' },
@@ -99,10 +110,14 @@ export function problemOf(error: unknown): Problem | undefined {
     return status >= 400 && status < 500 ? problem('INVALID_REQUEST', 'the request cannot be read') : undefined
   }
   if (!hasRow(error.code)) return undefined
-  const { correlationId, retryable } = error as { correlationId?: unknown; retryable?: unknown }
+  const { correlationId, retryable, issues } = error as {
+    correlationId?: unknown
+    retryable?: unknown
+    issues?: unknown
+  }
   return {
     ...problem(error.code, error.message),
-    ...(error instanceof HttpError && error.issues.length > 0 && { errors: [...error.issues] }),
+    ...(Array.isArray(issues) && issues.length > 0 && { errors: (issues as Issue[]).slice(0, ISSUES_MAX) }),
     ...(typeof correlationId === 'string' && { correlation_id: correlationId }),
     ...(typeof retryable === 'boolean' && { retryable }),
   }

@@ -1,14 +1,17 @@
 import fc from 'fast-check'
-import { afterAll, expect, test } from 'vitest'
-import { fakeDeps, fakeServer, localId, remoteId } from '../../test/support/fake-api.ts'
+import { expect, test } from 'vitest'
+import { fakeDeps, fakeServer, listingFixture, localId, remoteId } from '../../test/support/fake-api.ts'
+import { fakeMarket } from '../../test/support/fake-market.ts'
+import { fromSchema, type Hints, type JsonSchema, valueFor } from '../../test/support/schema-arbitrary.ts'
 import { Problem } from '../schema/api.ts'
+import { openApiDocument } from './openapi.ts'
 import { apiOperations } from './operations.ts'
 
-const rows = apiOperations(fakeDeps())
-const faults: object[] = []
-const logger = fakeDeps().logger
-const { app } = fakeServer({ logger: { ...logger, error: (fields) => faults.push(fields) } })
-afterAll(() => app.close())
+const document = openApiDocument(apiOperations(fakeDeps()), '1.0.0')
+const { schemas } = document.components
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ method: method.toUpperCase(), path, operation })),
+)
 
 /** Names and values that parsers and prototypes have stumbled over. */
 const awkward = [
@@ -49,34 +52,38 @@ const value = fc.letrec((tie) => ({
 /** What is almost right gets further than what is not. */
 const mostly = <T>(right: fc.Arbitrary<T>, wrong: fc.Arbitrary<unknown> = value) =>
   fc.oneof({ arbitrary: right, weight: 12 }, { arbitrary: wrong, weight: 1 })
-const rarely = mostly(fc.constant(undefined))
-const execution = {
-  task: mostly(text),
-  input: rarely,
-  max_price: fc.option(mostly(fc.constantFrom<unknown>(0.25, '0.25'), fc.oneof(number, number.map(String))), {
-    nil: undefined,
-  }),
-  extra: rarely,
+
+/** Stands for an order, or a workflow, that was made for this very request: an action on it uses it up. */
+const FRESH = 'fresh0fresh0'
+const id = fc.constantFrom(localId, remoteId)
+const price = fc.constantFrom('0.25', '1', '0', '1e-3')
+/** What no schema can say: which agents there are, and what is decimal. */
+const hints: Hints = {
+  agent_id: id,
+  agent_ids: fc.array(id, { minLength: 1, maxLength: 3 }),
+  agentIds: fc.array(id, { minLength: 1, maxLength: 3 }),
+  fallback: fc.constantFrom([], [remoteId]),
+  input: fc.constantFrom('go', '{{input}}', 'a \\{{ b'),
+  max_price: price,
+  budget: price,
+  callerID: fc.constant('local'),
+  agentID: fc.constant(localId),
+  wait: fc.constantFrom(0, -1, 'x'),
+  cursor: fc.constantFrom('1', '999'),
 }
-const bodies: Record<string, fc.Arbitrary<unknown>> = {
-  '/agents': fc.record({
-    name: mostly(fc.string({ minLength: 1 })),
-    description: mostly(fc.string({ minLength: 1 })),
-    price: mostly(fc.constantFrom(0, 0.01, 1e6)),
-    model: fc.option(mostly(fc.string({ minLength: 1 })), { nil: undefined }),
-    tags: fc.option(mostly(fc.array(fc.string({ minLength: 1, maxLength: 9 }), { maxLength: 3 })), { nil: undefined }),
-    timeout_seconds: fc.option(mostly(fc.nat()), { nil: undefined }),
-    command: rarely,
-    extra: rarely,
-  }),
-  '/execute': fc.record({ agent_id: mostly(fc.constantFrom(localId, remoteId)), ...execution }),
-  '/agents/{id}/execute': fc.record({ agent_id: rarely, ...execution }),
+function hintsFor(path: string): Hints {
+  const one = path.startsWith('/agents') ? id : fc.constant(FRESH)
+  return { ...hints, id: one, ...(path === '/agents' ? { price: fc.constantFrom(0, 0.01, 1e6) } : { price }) }
 }
-const payloadFor = (path: string) =>
-  mostly(
-    mostly(bodies[path] ?? value).map((json) => JSON.stringify(json)),
-    fc.string({ unit: 'binary' }),
+
+const broken = fc.string({ unit: 'binary' })
+function payloadFor(path: string, schema: JsonSchema | undefined): fc.Arbitrary<string> {
+  const body = schema === undefined ? value : fromSchema(schema, { schemas, hints: hintsFor(path), wrong: value })
+  return mostly(
+    body.map((json) => JSON.stringify(json) ?? 'null'),
+    broken,
   ) as fc.Arbitrary<string>
+}
 const header = (right: string, ...wrong: string[]) => mostly(fc.constant(right), fc.constantFrom(...wrong))
 const headers = fc.record({
   'content-type': header('application/json', 'text/plain', 'application/json; charset=x', ''),
@@ -87,39 +94,87 @@ const headers = fc.record({
   authorization: header('Bearer x', 'Bearer ', 'x'),
   'access-control-request-method': header('POST', 'GET', 'x'),
 }) as fc.Arbitrary<Record<string, string>>
-const segment = fc.oneof({ arbitrary: fc.constantFrom(localId, remoteId), weight: 2 }, { arbitrary: text, weight: 1 })
-const query = fc.oneof(
-  { arbitrary: fc.constant(''), weight: 3 },
-  { arbitrary: fc.webQueryParameters().map((parameters) => `?${parameters}`), weight: 1 },
-)
 
 /** Lone surrogates have no percent escape. */
-const escaped = (raw: string) => encodeURIComponent(raw.toWellFormed())
+const escaped = (raw: unknown) => encodeURIComponent(String(raw).toWellFormed())
 
-test.each(rows.map((row) => [row.method, row.path] as const))(
+type Parameters = NonNullable<(typeof operations)[number]['operation']['parameters']>
+function urlFor(path: string, parameters: Parameters = []): fc.Arbitrary<string> {
+  const options = { schemas, hints: hintsFor(path), wrong: text }
+  const given = (place: 'path' | 'query') =>
+    Object.fromEntries(
+      parameters
+        .filter((parameter) => parameter.in === place)
+        .map(({ name, schema }) => [name, valueFor(name, schema, options)]),
+    )
+  const known = fc
+    .record(given('query'), { requiredKeys: [] })
+    .map((values) => Object.entries(values).map(([name, text]) => `${escaped(name)}=${escaped(text)}`))
+    .map((pairs) => (pairs.length === 0 ? '' : `?${pairs.join('&')}`))
+  const query = fc.oneof(
+    { arbitrary: known, weight: 12 },
+    { arbitrary: fc.webQueryParameters().map((parameters) => `?${parameters}`), weight: 1 },
+  )
+  const segments = mostly(
+    fc.record(given('path')).map(escapeAll),
+    fc.webSegment().map((segment) => ({ any: segment })),
+  )
+  return fc
+    .tuple(fc.constantFrom('', '/api'), segments as fc.Arbitrary<Record<string, string>>, query)
+    .map(([prefix, values, search]) => {
+      const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => values[name] ?? values.any ?? 'x')
+      return prefix + filled + search
+    })
+}
+function escapeAll(values: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, raw]) => [name, escaped(raw)]))
+}
+
+/** The API over the real orders, sessions and workflows; own agents hang when told to. */
+async function startServer(faults: object[]) {
+  const listings = [listingFixture({ id: localId, local: true }), listingFixture()]
+  const buyer = await fakeMarket(() => listings, {
+    runOwn: async (_id, { input, signal }) => (input === 'hang' ? await hung(signal) : input),
+  })
+  const done = await buyer.orders.create({ agentId: localId, price: 0n, task: 'hello' })
+  await buyer.orders.settled(done.id, { limitMs: 5_000 })
+  const logger = { ...fakeDeps().logger, error: (fields: object) => faults.push(fields) }
+  const { orders, sessions, workflows } = buyer
+  return { buyer, app: fakeServer({ orders, sessions, workflows, logger }).app }
+}
+function hung(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+}
+type Market = Awaited<ReturnType<typeof startServer>>['buyer']
+async function freshFor(path: string, { orders, workflows }: Market): Promise<string> {
+  if (path.startsWith('/orders/')) return (await orders.create({ agentId: localId, price: 0n })).id
+  if (!path.startsWith('/workflows/')) return FRESH
+  const step = { id: 'a', agentId: localId, retries: 0, fallback: [], input: undefined, dependsOn: undefined }
+  const workflow = { name: undefined, input: 'hang', budget: undefined, steps: [{ ...step, maxPrice: undefined }] }
+  return (await workflows.create(workflow)).id
+}
+
+test.each(operations.map((row) => [row.method, row.path, row] as const))(
   'T8 nothing that is sent to %s %s makes the node fail',
-  async (method, path) => {
+  async (method, path, { operation }) => {
+    const faults: object[] = []
+    const { app, buyer } = await startServer(faults)
     let taken = 0
     const request = fc.record({
-      prefix: fc.constantFrom('', '/api'),
-      id: fc.oneof({ arbitrary: segment.map(escaped), weight: 4 }, { arbitrary: fc.webSegment(), weight: 1 }),
-      query,
+      url: urlFor(path, operation.parameters),
       headers,
-      payload: payloadFor(path),
+      payload: payloadFor(path, operation.requestBody?.content['application/json']?.schema),
       method: fc.oneof(
         { arbitrary: fc.constant(method), weight: 8 },
-        {
-          arbitrary: fc.constantFrom('OPTIONS' as const, 'HEAD' as const, 'DELETE' as const, 'PATCH' as const),
-          weight: 1,
-        },
+        { arbitrary: fc.constantFrom('OPTIONS', 'HEAD', 'DELETE', 'PATCH'), weight: 1 },
       ),
     })
     await fc.assert(
       fc.asyncProperty(request, async (sent) => {
         faults.length = 0
         const response = await app.inject({
-          method: sent.method,
-          url: sent.prefix + path.replace('{id}', sent.id) + sent.query,
+          method: sent.method as 'GET',
+          url: sent.url.replace(FRESH, await freshFor(path, buyer)),
           headers: sent.headers,
           ...(method === 'POST' && { payload: sent.payload }),
         })
@@ -134,9 +189,11 @@ test.each(rows.map((row) => [row.method, row.path] as const))(
         const problem = Problem.parse(response.json())
         expect(problem.status).toBe(response.statusCode)
       }),
-      { numRuns: method === 'POST' ? 500 : 60 },
+      { numRuns: method === 'POST' ? 500 : 100 },
     )
     // Otherwise the requests were not what this test thinks they are.
     expect(taken).toBeGreaterThan(5)
+    await Promise.all(buyer.services.map((service) => service.stop()))
+    await app.close()
   },
 )

@@ -71,8 +71,10 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   app.removeAllContentTypeParsers()
   const parseJson = app.getDefaultJsonParser('error', 'error')
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    // Clients name a type also where they send nothing, as with DELETE.
+    if (body.length === 0 && rowOf(request)?.body === undefined) done(null)
     // Replacement characters would change what a buyer asks, and pays, for.
-    if (isUtf8(body)) parseJson(request, body.toString('utf8'), done)
+    else if (isUtf8(body)) parseJson(request, body.toString('utf8'), done)
     else done(new HttpError('MALFORMED_JSON', 'the body is not valid UTF-8'))
   })
   app.addHook('onRequest', (request, reply, done) => {
@@ -133,6 +135,8 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     } catch (error) {
       if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
       const problem = problemFor(error, mount.path)
+      // What was not read of the body stands before the next request.
+      if (!raw.complete) reply.raw.setHeader('connection', 'close')
       reply.raw.writeHead(problem.status, { 'content-type': 'application/problem+json' })
       reply.raw.end(JSON.stringify(problem))
     }

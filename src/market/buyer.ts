@@ -4,6 +4,7 @@ import { Changes } from '../lib/changes.ts'
 import { type Clock, isoTime } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import { within } from '../lib/within.ts'
 import type { PaymentChain } from '../payments/chain-verdict.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import { type StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
@@ -14,14 +15,20 @@ import type { Database } from '../store/database.ts'
 import { createOrderStore } from '../store/orders.ts'
 import { createPurchases } from '../store/purchases.ts'
 import { createSessionStore } from '../store/sessions.ts'
+import { createWorkflowStore } from '../store/workflows.ts'
 import type { Catalog } from './catalog.ts'
 import { type ExecuteRequest, execute } from './execute.ts'
+import { NodeStopping } from './market-error.ts'
 import { Orders } from './orders.ts'
 import { type Limits, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
 import type { Replica } from './replica.ts'
 import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
 import { createSessions, type Sessions } from './sessions.ts'
+import { Workflows } from './workflow/workflows.ts'
+
+/** What runs when the node stops has this long to take note. */
+const EXECUTIONS_END_MS = 1_000
 
 export type BuyerOptions = {
   callerDid: string
@@ -51,6 +58,7 @@ export type Buyer = {
   limits(): Limits
   readonly orders: Orders
   readonly sessions: Sessions
+  readonly workflows: Workflows
   readonly streams: StreamPool
   /** In the order in which they start. */
   readonly services: readonly Service[]
@@ -93,18 +101,52 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     isKnown: (agentId) => catalog.resolve(agentId) !== undefined,
   })
 
+  const workflows = new Workflows({
+    clock,
+    logger,
+    newId: randomUUID,
+    store: createWorkflowStore(database),
+    purchases,
+    orders,
+    orderChanges: changes,
+    changes: new Changes(),
+    resolve: (agentId) => catalog.resolve(agentId),
+    maxPrice,
+  })
+
+  const executions = new Set<Promise<unknown>>()
+  function executeTracked(request: ExecuteRequest): Promise<ExecutionResult> {
+    const execution = execute(request, executing)
+    const done: Promise<unknown> = execution.then(
+      () => executions.delete(done),
+      () => executions.delete(done),
+    )
+    executions.add(done)
+    return execution
+  }
+  /** Whoever waits when the node stops is told so; what was signed for is looked after from the next start on. */
+  const waiting: Service = {
+    name: 'executions',
+    start: async () => {},
+    async stop() {
+      for (const callOff of active.values()) callOff(new NodeStopping())
+      await within(EXECUTIONS_END_MS, Promise.all(executions))
+    },
+  }
+
   const limits = (): Limits => {
     const day = isoTime(clock.now()).slice(0, 10)
     return { perCall: maxPrice, perDay: dailyBudget, spentToday: purchases.spentOn(day), day }
   }
 
   return {
-    execute: (request) => execute(request, executing),
+    execute: executeTracked,
     quote: (agentId, signal) => quote(agentId, { ...shared, catalog, newId: randomUUID, limits }, signal),
     limits,
     orders,
     sessions,
+    workflows,
     streams,
-    services: [recovery, orders],
+    services: [recovery, orders, workflows, waiting],
   }
 }

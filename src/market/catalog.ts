@@ -11,6 +11,8 @@ export type Catalog = {
   local(): Listing[]
   /** Others' only. */
   discovered(): Listing[]
+  /** How many are on the market. */
+  count(): number
   resolve(id: string): Listing | undefined
 }
 
@@ -39,6 +41,7 @@ export function createCatalog(deps: { replica: Pick<Replica, 'all' | 'get'>; sel
         .all()
         .filter((record) => record.seller_id !== sellerId)
         .map(listingOf),
+    count: () => replica.all().length,
     resolve(id) {
       const record = replica.get(id)
       return record === undefined ? undefined : listingOf(record)

@@ -1,9 +1,10 @@
-import type { Clock } from '../lib/clock.ts'
+import type { Clock, UnixMs } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingRow, ListingStore } from '../store/listings.ts'
 import { isShown, keptUntil, type ListingEntry, ListingSet } from './listing-set.ts'
+import { searchable } from './searchable.ts'
 import { type OpenedListing, openListing, readListing } from './signed-listing.ts'
 
 export type ListingBookOptions = {
@@ -19,6 +20,8 @@ export type ListingBookDeps = { store: ListingStore; clock: Clock; logger: Logge
 
 /** Rows read from the store at once. */
 const PAGE_ROWS = 256
+/** After a start a node is told at once what came up while it was away: of that, nothing is known to be the older. */
+const CATCH_UP_MS = 10 * 60 * 1000
 
 /** The set of listings together with its rows on disk. Whatever enters from outside is opened and checked here. */
 export class ListingBook {
@@ -26,6 +29,7 @@ export class ListingBook {
   readonly #options: ListingBookOptions
   readonly #listeners = new Set<(record: ListingRecord) => void>()
   readonly #set: ListingSet
+  readonly #openedAt: UnixMs
   #writing: NodeJS.Timeout | undefined
   #writeFailed = false
   #closed = false
@@ -34,6 +38,7 @@ export class ListingBook {
     this.#deps = deps
     this.#options = options
     this.#set = new ListingSet(options)
+    this.#openedAt = deps.clock.now()
     this.#load()
   }
 
@@ -61,14 +66,14 @@ export class ListingBook {
     if (!opened.ok) return opened
     // While the signature was checked the same, or a later one, may have come.
     if (!this.#merge(opened.entry)) return { ok: false, error: 'UNWANTED', reason: 'it has been overtaken' }
-    this.#deps.store.putLater(rowOf(opened.entry, new Uint8Array(envelope)))
+    this.#deps.store.putLater(rowOf(opened.entry, new Uint8Array(envelope), this.#seenAt()))
     this.#writeSoon()
     return opened
   }
 
   /** Keeps a listing of our own: on disk before anybody sees it. @throws what the store throws */
   async keepOwn(entry: ListingEntry, envelope: Uint8Array): Promise<void> {
-    await this.#deps.store.putOwn(rowOf(entry, envelope))
+    await this.#deps.store.putOwn(rowOf(entry, envelope, this.#seenAt()))
     this.#merge(entry)
   }
 
@@ -112,6 +117,11 @@ export class ListingBook {
   onChange(listener: (record: ListingRecord) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  #seenAt(): UnixMs {
+    const now = this.#deps.clock.now()
+    return now < this.#openedAt + CATCH_UP_MS ? this.#openedAt : now
   }
 
   #merge(entry: ListingEntry): boolean {
@@ -162,7 +172,8 @@ function isNews(outcome: string): boolean {
   return outcome === 'added' || outcome === 'replaced'
 }
 
-function rowOf({ record }: ListingEntry, envelope: Uint8Array): ListingRow {
+function rowOf({ record }: ListingEntry, envelope: Uint8Array, seenAt: UnixMs): ListingRow {
   const { id, seller_id: sellerId, version, state } = record
-  return { id, sellerId, version, state, keptUntil: keptUntil(record), envelope }
+  const search = state === 'active' ? { search: searchable(record, seenAt) } : {}
+  return { id, sellerId, version, state, keptUntil: keptUntil(record), envelope, ...search }
 }

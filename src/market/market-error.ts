@@ -48,9 +48,9 @@ export class MarketError extends CodedError<MarketErrorCode> {
  *
  * Unlike every other end it does not reset the seller's stream: what runs there runs on, and its result is asked for.
  */
-export class NodeStopping extends Error {
+export class NodeStopping extends CodedError<'STOPPING'> {
   override name = 'NodeStopping'
   constructor() {
-    super('the node is stopping')
+    super('STOPPING', 'the node is stopping')
   }
 }

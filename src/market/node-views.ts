@@ -25,7 +25,7 @@ export function nodeStatus(
   deps: {
     host: Pick<Host, 'peerId' | 'addresses' | 'peers'>
     registry: Pick<Registry, 'list'>
-    catalog: Pick<Catalog, 'all'>
+    catalog: Pick<Catalog, 'count'>
     payments: Pick<Payments, 'counts'>
     network: Network
     walletAddress: Hex
@@ -43,7 +43,7 @@ export function nodeStatus(
     uptime_seconds: Math.max(0, Math.floor(uptimeMs / 1000)),
     network,
     wallet_address: walletAddress,
-    agents: { local: registry.list().length, known: catalog.all().length },
+    agents: { local: registry.list().length, known: catalog.count() },
     reachability: 'unknown',
     settlement: { pending: owed, failed: unsettled },
   }

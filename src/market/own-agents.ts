@@ -1,3 +1,4 @@
+import { agentId } from '../agents/agent-id.ts'
 import type { HostedAgent, Registry } from '../agents/registry.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
 import { AgentError } from '../agents/runtime.ts'
@@ -53,16 +54,25 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     })
   }
 
+  async function withdraw(id: string): Promise<void> {
+    registry.remove(id)
+    await replica.delist(id)
+  }
+
+  async function reinstate({ definition }: HostedAgent): Promise<void> {
+    await replica.publish(listingOf(await registry.register(definition), deps))
+  }
+
   return {
     async register(definition, { persist }) {
+      const before = registry.get(agentId(deps.sellerId, definition.name))
       const agent = await registry.register(definition)
       try {
         await replica.publish(listingOf(agent, deps))
         if (persist) await deps.persist(definition)
       } catch (error) {
-        // Half registered is not registered: it would be gone after a restart.
-        registry.remove(agent.id)
-        await replica.delist(agent.id).catch(() => {})
+        // Half registered is not registered: it would be gone after a restart. What it was to replace sells on.
+        await (before === undefined ? withdraw(agent.id) : reinstate(before)).catch(() => {})
         throw error
       }
       return agent.id

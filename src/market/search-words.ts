@@ -32,6 +32,7 @@ const fillers = new Set(
 /** Every word costs the time to count where it stands. Of more, the rarest tell the most. */
 const WORDS_MAX = 5
 const COUNT_MAX = 5000
+const BEGINNING_LENGTH_MIN = 2
 const CORRECTED_LENGTH_MIN = 4
 /** Of words equally close to a mistyped one, those that are counted. */
 const CLOSEST_MAX = 8
@@ -39,10 +40,11 @@ const CLOSEST_MAX = 8
 export function readingsOf(query: string, source: Source): Readings {
   const typed = typedWords(query)
   const telling = typed.filter((tokens) => !fillers.has(tokens.join(' ')))
-  const last = typed.at(-1)
-  // Who types sees what is found before the last word is whole.
-  const words = (telling.length === 0 ? typed : telling).map((tokens) => ({ tokens, begins: tokens === last }))
-  const every = memo((): Reading => ({ list: rarest(words, source), join: 'all', corrected: new Map() }))
+  const words = (telling.length === 0 ? typed : telling).map((tokens) => ({ tokens, begins: false }))
+  const every = memo((): Reading => {
+    const list = rarest(words, source).map((word) => (word.tokens === typed.at(-1) ? asTyped(word, source) : word))
+    return { list, join: 'all', corrected: new Map() }
+  })
   const corrected = memo(() => correct(every().list, source))
   const readings = [every, corrected, (): Reading => ({ ...corrected(), join: 'any' })]
   const finds = (reading: Reading) => source.count({ words: { ...reading, place: 'anywhere' } }, 1) > 0
@@ -59,6 +61,11 @@ export function readingsOf(query: string, source: Source): Readings {
 /** How many listings hold a word, up to a limit. */
 function countOf(word: SoughtWord, source: Source, limit = COUNT_MAX): number {
   return source.count({ words: { list: [word], join: 'all', place: 'anywhere' } }, limit)
+}
+
+/** The last word may be the beginning of one: nobody waits for the end of it. Where it is a word itself it is that one. */
+function asTyped(word: SoughtWord, source: Source): SoughtWord {
+  return { ...word, begins: word.tokens.at(-1)!.length >= BEGINNING_LENGTH_MIN && countOf(word, source, 1) === 0 }
 }
 
 function rarest(words: readonly SoughtWord[], source: Source): readonly SoughtWord[] {

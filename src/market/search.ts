@@ -1,7 +1,7 @@
 import { type Clock, isoTime } from '../lib/clock.ts'
 import { skeletonOf } from '../lib/skeleton.ts'
 import { PRICE_ATOMIC_MAX } from '../schema/amount.ts'
-import type { Listing } from '../schema/listing.ts'
+import type { Listing, Ranking } from '../schema/listing.ts'
 import type { Page } from '../schema/page.ts'
 import { type AgentQuery, type AgentScope, PAGE_LISTINGS_MAX } from '../schema/search.ts'
 import type { Wanted } from '../store/listing-match.ts'
@@ -19,7 +19,7 @@ export type SearchDeps = {
   catalog: Pick<Catalog, 'resolve'>
   /** This node's own peer id. */
   sellerId: string
-  /** Whether a seller answers, as far as this node knows. Asked a thousand times a page: it must be a look-up. */
+  /** Whether a seller answers, as far as this node knows. Asked hundreds of times a page: it must be a look-up. */
   presence(sellerId: string): Presence | undefined
   /** What this node has seen of an agent in use, from 0 to 1. */
   measured?(listingId: string): number | undefined
@@ -34,12 +34,12 @@ export interface Search {
 }
 
 /** Listings that are ranked against each other. More are ranked in blocks of so many, the longest-known first. */
-const BLOCK_MAX = 1000
+const BLOCK_MAX = 500
 /** Looked at for one page; a page that would take more ends early, and its cursor leads on. */
-const BLOCKS_MAX = 4
+const BLOCKS_MAX = 6
 const SORTED_CHUNK_MIN = 200
 
-type Candidate = { found: FoundListing; signals: Signals; score: number }
+type Candidate = { found: FoundListing; fit: number | undefined; score: number }
 /** A query with all that follows from it. */
 type Task = {
   query: AgentQuery
@@ -90,13 +90,13 @@ export function createSearch(deps: SearchDeps): Search {
       if (blocks === BLOCKS_MAX) return next(place)
       const range = { after: place.after, limit: BLOCK_MAX, skeleton }
       const block = search.block(sections[place.section]!, range)
-      for (const candidate of ranked(block, task, place, now)) {
+      for (const { found, fit, score } of ranked(block, task, place, now)) {
         if (items.length === task.limit) return next(place)
-        const { found, signals, score } = candidate
         place = { ...place, last: { score, number: found.number } }
         const listing = shown(found, task)
         if (listing === undefined) continue
-        items.push(task.query.explain === true ? { ...listing, ranking: why(listing, signals, task) } : listing)
+        if (task.query.explain !== true) items.push(listing)
+        else items.push({ ...listing, ranking: why(listing, signalsOf(found, fit, place.at), task) })
       }
       const { last: _last, ...rest } = place
       const isLastBlock = block.length < BLOCK_MAX
@@ -115,23 +115,28 @@ export function createSearch(deps: SearchDeps): Search {
 
   /** The candidates of a block that are left, the best first. */
   function ranked(block: readonly FoundListing[], task: Task, { at, last }: RankPlace, now: number): Candidate[] {
-    const best = block.reduce((most, { fit }) => Math.max(most, fit), 0)
-    return block
-      .filter((found) => isUsable(found, task, now))
-      .map((found): Candidate => {
-        const signals: Signals = {
-          fit: task.reading === undefined ? undefined : found.fit / best,
-          named: found.named,
-          price: found.price,
-          presence: deps.presence(found.sellerId),
-          ageMs: at - found.updatedAt,
-          measured: deps.measured?.(found.id),
-          isLookAlike: found.alike !== null && found.alike > 0,
-        }
-        return { found, signals, score: scoreOf(pointsOf(signals)) }
-      })
-      .filter(({ score, found }) => last === undefined || isAfter({ score, number: found.number }, last))
-      .sort((a, b) => b.score - a.score || a.found.number - b.found.number)
+    let best = 0
+    for (const { fit } of block) best = Math.max(best, fit)
+    const candidates: Candidate[] = []
+    for (const found of block) {
+      if (!isUsable(found, task, now)) continue
+      const fit = task.reading === undefined ? undefined : found.fit / best
+      const score = scoreOf(pointsOf(signalsOf(found, fit, at)))
+      if (last === undefined || isAfter(score, found.number, last)) candidates.push({ found, fit, score })
+    }
+    return candidates.sort((a, b) => b.score - a.score || a.found.number - b.found.number)
+  }
+
+  function signalsOf(found: FoundListing, fit: number | undefined, at: number): Signals {
+    return {
+      fit,
+      named: found.named === 1,
+      price: found.price,
+      presence: deps.presence(found.sellerId),
+      ageMs: at - found.updatedAt,
+      measured: deps.measured?.(found.id),
+      isLookAlike: found.alike !== null && found.alike > 0,
+    }
   }
 
   function sortedPage(task: Task, sort: 'price' | 'newest', from: SearchPlace | undefined): Page<Listing> {
@@ -197,12 +202,12 @@ export function createSearch(deps: SearchDeps): Search {
   }
 }
 
-function why(listing: Listing, signals: Signals, { reading }: Task) {
+function why(listing: Listing, signals: Signals, { reading }: Task): Ranking {
   return explain(signals, reading === undefined ? '' : whereFound(listing, reading, signals.named))
 }
 
-function isAfter(one: { score: number; number: number }, last: { score: number; number: number }): boolean {
-  return one.score < last.score || (one.score === last.score && one.number > last.number)
+function isAfter(score: number, number: number, last: { score: number; number: number }): boolean {
+  return score < last.score || (score === last.score && number > last.number)
 }
 
 function wordsOf({ reading }: Task): Pick<Wanted, 'words'> {

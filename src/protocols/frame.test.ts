@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { readVectors } from '../../test/support/read-vectors.ts'
 import {
   DATA_BYTES_MAX,
   encodeFrame,
@@ -99,4 +100,32 @@ test('the largest frame passes, one byte more does not (D24)', () => {
   expect(decodeAll(cut(encodeFrame({ type: 'x'.repeat(128), data }), [65_536]))[0]?.data.length).toBe(DATA_BYTES_MAX)
   expect(() => encodeFrame({ type: 'x', data: new Uint8Array(DATA_BYTES_MAX + 1) })).toThrow(FrameError)
   expect(() => encodeFrame({ type: 'x'.repeat(129), data: new Uint8Array(0) })).toThrow(FrameError)
+})
+
+type Vectors = {
+  frames: { about: string; type: string; data: string; frame: string }[]
+  refused: { about: string; bytes: string; error: string }[]
+  incomplete: { about: string; bytes: string }[]
+}
+const vectors = readVectors<Vectors>('frames')
+const bytesOf = (hex: string) => Buffer.from(hex, 'hex')
+
+test.each(vectors.frames)('$about is written and read as the vectors say', ({ type, data, frame }) => {
+  expect(Buffer.from(encodeFrame({ type, data: bytesOf(data) })).toString('hex')).toBe(frame)
+  for (const sizes of [[frame.length], [1]]) {
+    const [read, ...more] = decodeAll(cut(bytesOf(frame), sizes))
+    expect([read?.type, Buffer.from(read!.data).toString('hex'), more]).toEqual([type, data, []])
+  }
+})
+
+test.each(vectors.refused)('D24: refuses $about', ({ bytes, error }) => {
+  expect(() => decodeAll([bytesOf(bytes)])).toThrow(expect.objectContaining({ code: error }))
+  expect(() => decodeAll(cut(bytesOf(bytes), [1]))).toThrow(expect.objectContaining({ code: error }))
+})
+
+test.each(vectors.incomplete)('waits for more after $about', ({ bytes }) => {
+  const decoder = new FrameDecoder()
+  decoder.push(bytesOf(bytes))
+  expect(decoder.next()).toBeUndefined()
+  expect(decoder.buffered).toBe(bytes.length / 2)
 })

@@ -25,6 +25,30 @@ export const AgentTags = z
   .array(z.string().trim().min(1).max(32).refine(wellFormed, 'a tag is not well-formed Unicode'))
   .max(16)
 
+const VariableName = z
+  .string()
+  .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'is the NAME of an environment variable, such as OPENAI_API_KEY')
+const Argv = z.array(z.string().min(1).max(4096)).min(1).max(64)
+const HttpUrl = z
+  .string()
+  .max(2048)
+  .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), 'is not an http(s) URL')
+  .refine((text) => !/^https?:\/\/[^/?#]*@/.test(text), 'holds a name or a password: keys never stand in this file')
+
+/** A server of tools for a model: a program of this machine, or a URL. The operator's own (T12). */
+export const ToolServer = z
+  .strictObject({
+    command: Argv.optional(),
+    url: HttpUrl.optional(),
+    /** Of its tools, only these. */
+    tools: z.array(z.string().min(1).max(128)).min(1).max(64).optional(),
+    /** Name of the variable that holds the token for `url`. */
+    token_env: VariableName.optional(),
+  })
+  .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'give either command or url')
+  .refine(({ url, token_env }) => token_env === undefined || url !== undefined, 'token_env goes with url')
+export type ToolServer = z.infer<typeof ToolServer>
+
 /** What a seller writes to register an agent: the body of POST /agents and an entry of agents.yaml. */
 export const AgentDefinition = z
   .strictObject({
@@ -34,7 +58,11 @@ export const AgentDefinition = z
     /** What it runs (D10): `provider/model`, `builtin/<name>`; none: the best that is available. */
     model: z.string().trim().min(1).max(200).optional(),
     /** An own program instead of a model: argv, task on stdin, result on stdout. */
-    command: z.array(z.string().min(1).max(4096)).min(1).max(64).optional(),
+    command: Argv.optional(),
+    /** An agent elsewhere that speaks A2A: the URL of the agent, or of its card. */
+    a2a: HttpUrl.optional(),
+    /** MCP servers whose tools a language model may use. */
+    mcp: z.array(ToolServer).min(1).max(8).optional(),
     tags: AgentTags.optional(),
     timeout_seconds: z.int().min(1).max(3600).optional(),
     output_bytes_max: z
@@ -42,7 +70,7 @@ export const AgentDefinition = z
       .min(1)
       .max(4 * 1024 * 1024)
       .optional(),
-    /** Name of the environment variable that holds this agent's model key. Never the key itself. */
+    /** Name of the environment variable that holds the key of this agent's model, or of its `a2a`. Never the key itself. */
     api_key_env: z
       .string()
       .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'api_key_env is the NAME of an environment variable, such as OPENAI_API_KEY')
@@ -51,5 +79,13 @@ export const AgentDefinition = z
   .refine((agent) => agent.model === undefined || agent.command === undefined, {
     path: ['command'],
     message: 'give either model or command, not both',
+  })
+  .refine((agent) => agent.a2a === undefined || (agent.model === undefined && agent.command === undefined), {
+    path: ['a2a'],
+    message: 'give one of model, command and a2a',
+  })
+  .refine((agent) => agent.mcp === undefined || (agent.command === undefined && agent.a2a === undefined), {
+    path: ['mcp'],
+    message: 'only a language model uses tools: give no command and no a2a',
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>

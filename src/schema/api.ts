@@ -35,7 +35,7 @@ export const RegisterAgent = z
 export type RegisterAgent = z.infer<typeof RegisterAgent>
 
 /** Fields of an agent that only the operator may write, in agents.yaml. */
-export const operatorFields = ['command', 'http', 'module', 'api_key_env'] as const
+export const operatorFields = ['command', 'http', 'module', 'a2a', 'mcp', 'api_key_env'] as const
 
 export const Task = z
   .string()

@@ -80,12 +80,9 @@ export const Listing = z
     online: z.boolean().optional().meta({ description: 'whether its seller answers; absent where that is not known' }),
     latency_ms: z.number().optional().meta({ description: 'how far away its seller is' }),
     first_seen: z.iso.datetime().optional().meta({ description: 'when this node met it first' }),
-    look_alike_of: z
-      .object({ id: AgentId, name: z.string(), seller_id: PeerId })
-      .optional()
-      .meta({
-        description: 'a listing of another seller, met no later, that this one may be taken for: compare sellers',
-      }),
+    look_alike_of: z.object({ id: AgentId, name: z.string(), seller_id: PeerId }).optional().meta({
+      description: 'a listing of another seller, met no later, that this one may be taken for: compare sellers',
+    }),
     ranking: Ranking.optional().meta({ description: 'with ?explain=true' }),
   })
   .meta({ id: 'Listing', description: 'An agent on the market.' })

@@ -75,12 +75,9 @@ export const OrderRecord = z
     payment: RecordedPayment.optional(),
     workflow_id: z.string().optional().meta({ description: 'the workflow that placed it' }),
     step_id: z.string().optional(),
-    cancel_requested: z
-      .boolean()
-      .optional()
-      .meta({
-        description: 'was cancelled while it ran; until it is known whether it was paid for it stays `executing`',
-      }),
+    cancel_requested: z.boolean().optional().meta({
+      description: 'was cancelled while it ran; until it is known whether it was paid for it stays `executing`',
+    }),
     created_at: z.string(),
     updated_at: z.string(),
   })

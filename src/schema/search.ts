@@ -3,7 +3,7 @@ import { PriceText } from './amount.ts'
 import { PeerId } from './primitives.ts'
 
 /** The most listings one answer holds, and as many as it holds where no limit is given. */
-export const PAGE_LISTINGS_MAX = 1000
+export const PAGE_LISTINGS_MAX = 500
 export const QUERY_LENGTH_MAX = 400
 export const QUERY_TAGS_MAX = 16
 
@@ -20,7 +20,7 @@ const TagText = z.string().trim().min(1).max(32)
 const splitTags = (given: string | string[]) =>
   (typeof given === 'string' ? [given] : given).flatMap((text) => text.split(',')).filter((tag) => tag.trim() !== '')
 const PageLimit = z
-  .codec(z.string().regex(/^[1-9][0-9]{0,3}$/, `is no whole number from 1 to ${PAGE_LISTINGS_MAX}`), z.int(), {
+  .codec(z.string().regex(/^[1-9][0-9]{0,2}$/, `is no whole number from 1 to ${PAGE_LISTINGS_MAX}`), z.int(), {
     decode: Number,
     encode: String,
   })
@@ -34,7 +34,7 @@ export const AgentQuery = z.object({
     .optional()
     .meta({ description: 'what the agent is to do, or its name: plain words, no syntax' }),
   tags: z
-    .union([z.string(), z.array(z.string()).max(QUERY_TAGS_MAX)])
+    .union([z.string(), z.array(z.string())])
     .transform(splitTags)
     .pipe(z.array(TagText).max(QUERY_TAGS_MAX, `names more than ${QUERY_TAGS_MAX} tags`))
     .optional()
@@ -55,27 +55,12 @@ export const AgentQuery = z.object({
     minimum: 1,
     maximum: PAGE_LISTINGS_MAX,
   }),
-  cursor: z
-    .string()
-    .max(512)
-    .optional()
-    .meta({
-      description: 'where to go on: from the Link header (rel="next") of the answer before, with the same query',
-    }),
+  cursor: z.string().max(512).optional().meta({
+    description: 'where to go on: from the Link header (rel="next") of the answer before, with the same query',
+  }),
   explain: Switch.meta({ description: 'true: say of each listing why it stands where it does (sort=rank)' }),
 })
 export type AgentQuery = z.output<typeof AgentQuery>
 
 /** Part of the market. */
 export type AgentScope = 'all' | 'local' | 'discovered'
-
-/** The query as parameters of a URL. */
-export function queryParameters(query: Omit<AgentQuery, 'cursor'> & { cursor?: string | undefined }): URLSearchParams {
-  const parameters = new URLSearchParams()
-  for (const [name, value] of Object.entries(query)) {
-    if (value === undefined) continue
-    if (Array.isArray(value)) for (const tag of value) parameters.append(name, tag)
-    else parameters.append(name, typeof value === 'bigint' ? z.encode(PriceText, value) : String(value))
-  }
-  return parameters
-}

@@ -34,13 +34,9 @@ const StepBody = z
           'the task, in which `{{input}}` and `{{steps.<id>.output}}` are replaced; default: the output of what the ' +
           'step depends on, else the input of the workflow. `\\{{` stands for `{{` itself',
       }),
-    depends_on: z
-      .array(StepId)
-      .max(STEPS_MAX)
-      .optional()
-      .meta({
-        description: 'steps that must be completed first. Where no step has it, each depends on the one before',
-      }),
+    depends_on: z.array(StepId).max(STEPS_MAX).optional().meta({
+      description: 'steps that must be completed first. Where no step has it, each depends on the one before',
+    }),
     max_price: Cap.meta({ description: 'the most one purchase for this step may cost, in USDC' }),
     retries: z
       .int()

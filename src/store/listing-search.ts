@@ -17,8 +17,8 @@ export type FoundListing = {
   alike: number | null
   /** How well the words fit: BM25, higher is better; 0 where no words were sought. */
   fit: number
-  /** Its name is what was typed, or looks the same. */
-  named: boolean
+  /** 1 where its name is what was typed, or looks the same. */
+  named: 0 | 1
 }
 
 /** What is remembered of a listing that this node has met, whether or not it is still on the market. */
@@ -72,8 +72,7 @@ const blockOf = (fit: string) => `
   FROM (
     SELECT rowid AS number, ${fit} AS fit FROM listing_text
     WHERE listing_text MATCH :match AND rowid > :after ORDER BY rowid LIMIT :limit
-  ) AS found CROSS JOIN met_listings AS met ON met.number = found.number
-  ORDER BY found.number`
+  ) AS found CROSS JOIN met_listings AS met ON met.number = found.number`
 const BLOCK_BY_WORDS = blockOf(FIT)
 const BLOCK_BY_MARKS = blockOf('0')
 
@@ -105,9 +104,6 @@ type Values = Record<string, string | number | bigint>
 export function createListingSearch(database: Database): ListingSearch {
   const all = <T>(sql: string, values: Values) => database.prepare(sql).all(values) as T[]
   const one = <T>(sql: string, values: Values) => database.prepare(sql).get(values) as T | undefined
-  const found = (sql: string, values: Values) =>
-    all<Omit<FoundListing, 'named'> & { named: number }>(sql, values).map((row) => ({ ...row, named: row.named === 1 }))
-
   return {
     count(wanted, limit) {
       const match = matchExpression(wanted)
@@ -117,17 +113,17 @@ export function createListingSearch(database: Database): ListingSearch {
 
     block(wanted, { after, limit, skeleton }) {
       const match = matchExpression(wanted)
-      if (match === undefined) return found(BLOCK_ALL, { after, limit })
+      if (match === undefined) return all(BLOCK_ALL, { after, limit })
       const sql = wanted.words === undefined ? BLOCK_BY_MARKS : BLOCK_BY_WORDS
       // As a bigint: FTS5 takes no notice of a rowid that is bound as a double, as numbers are.
-      return found(sql, { match, after: BigInt(after), limit, skeleton })
+      return all(sql, { match, after: BigInt(after), limit, skeleton })
     },
 
     sorted(wanted, { sort, after = FIRST[sort], priceMax, now, limit }) {
       const match = matchExpression(wanted)
       const number = BigInt(after.number)
       const values = { priceMax, now, limit, number, ...(sort === 'price' && { price: after.price }) }
-      return match === undefined ? found(SORTED_ALL[sort], values) : found(SORTED_MATCHING[sort], { ...values, match })
+      return match === undefined ? all(SORTED_ALL[sort], values) : all(SORTED_MATCHING[sort], { ...values, match })
     },
 
     met(by) {

@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
-import { createListingIndex, type IndexedListing } from './listing-index.ts'
+import { createListingIndex, type IndexedListing, type ListingIndex } from './listing-index.ts'
 
 /** A listing on disk: its signed envelope and what must be known of it without opening that. */
 export type ListingRow = {
@@ -17,6 +17,10 @@ export type ListingRow = {
 
 /** The replica on disk. */
 export interface ListingStore {
+  /** What can be searched; kept in step with the rows, in the same transactions. */
+  readonly index: ListingIndex
+  /** Indexes rows that `page` gave, as far as they still are what they were. */
+  reindex(rows: readonly ListingRow[]): Promise<void>
   /** Rows in the order of their ids, at most `limit`, after the id given ('' for the first). */
   page(afterId: string, limit: number): ListingRow[]
   /** Writes one of our own, and its version as the highest we have signed, before resolving. */
@@ -44,6 +48,7 @@ const REMOVE = 'DELETE FROM listings WHERE id = ? AND version <= ?'
 const PAGE = `
   SELECT id, seller_id AS sellerId, version, expires_at AS keptUntil, state, envelope
   FROM listings WHERE id > ? ORDER BY id LIMIT ?`
+const IS_STILL = 'SELECT 1 FROM listings WHERE id = ? AND version = ?'
 const PUT_KEY = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 
@@ -71,6 +76,17 @@ export function createListingStore(database: Database): ListingStore {
   }
 
   return {
+    index,
+
+    async reindex(rows) {
+      await database.write(() => {
+        for (const { id, sellerId, version, search } of rows) {
+          const isStill = database.prepare(IS_STILL).get(id, version) !== undefined
+          if (isStill && search !== undefined) index.put({ id, sellerId, ...search })
+        }
+      })
+    },
+
     page: (afterId, limit) => database.prepare(PAGE).all(afterId, limit) as unknown as ListingRow[],
 
     async putOwn(row) {

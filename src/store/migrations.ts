@@ -198,9 +198,11 @@ export const migrations: readonly string[] = [
     -- Which of the step's agents is at work, counted from 0, and how often it has been asked.
     agent INTEGER NOT NULL DEFAULT 0,
     tries INTEGER NOT NULL DEFAULT 0,
-    -- Stored before that order can run.
+    -- Of the latest order placed for it: stored before that can run.
     order_id TEXT,
+    -- Why it failed; while it is running, why the latest attempt placed no order, and when that was.
     error TEXT,
+    refused_at INTEGER,
     started_at INTEGER,
     ended_at INTEGER,
     PRIMARY KEY (workflow_no, position)

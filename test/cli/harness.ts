@@ -8,6 +8,7 @@ import type { OwnNode, Parts, RemoteNode } from '../../src/cli/parts.ts'
 import { runCli } from '../../src/cli/program.ts'
 import type { Config } from '../../src/config/config.ts'
 import type { Secrets } from '../../src/config/secrets.ts'
+import type { MarketCalls } from '../../src/http/client-market.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { Logger } from '../../src/lib/logger.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
@@ -173,6 +174,27 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
   return { seen, parts: { createNode } satisfies Partial<Parts> }
 }
 
+/** The calls that most commands do not make. */
+const unasked = Object.fromEntries(
+  (
+    [
+      'createOrder',
+      'executeOrder',
+      'cancelOrder',
+      'order',
+      'orders',
+      'sessions',
+      'session',
+      'quoteWorkflow',
+      'createWorkflow',
+      'cancelWorkflow',
+      'workflow',
+      'workflows',
+      'searchAgents',
+    ] as const satisfies (keyof RemoteNode)[]
+  ).map((name) => [name, refuse(name)]),
+) as unknown as MarketCalls
+
 /** A running node: what it has written, and its API. */
 export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {
   const seen = { connected: [] as { url: string; token: string | undefined }[], executed: [] as unknown[] }
@@ -184,6 +206,7 @@ export async function runningNode(dataDir: string, fields: Partial<RemoteNode> =
     started_at: '2026-01-01T00:00:00.000Z',
   })
   const node: RemoteNode = {
+    ...unasked,
     agents: async () => [listing()],
     execute: async (call) => {
       seen.executed.push(call)

@@ -7,8 +7,8 @@ import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createPurchases, type Order, type StoredReservation } from '../../src/store/purchases.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
-import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 10_000n
@@ -178,6 +178,43 @@ describe('a buyer killed at', { concurrent: true }, () => {
         else expect(order).toMatchObject({ status: 'failed' })
         expect(reservation?.state).toBe(isDelivered ? 'spent' : 'reserved')
       }
+    },
+    90_000,
+  )
+})
+
+describe('a buyer killed while the agent runs', { concurrent: true }, () => {
+  test.each(['tcp', 'quic-v1'] as const)(
+    'over %s: the run goes on without it, is paid for once, and its result is there after the next start',
+    async (transport) => {
+      const key = generatePrivateKey()
+      const payee = privateKeyToAccount(key).address
+      const seller = await startTestNode({ key, ...chainSettings() })
+      const runs = join(seller.dataDir, 'runs')
+      const command = ['/bin/sh', '-c', 'echo run >> "$0"; sleep 1; cat', runs]
+      await seller.registerAgent({ name: 'slow', description: 'takes its time', price: PRICE, command })
+      const dir = await testDir()
+      const buyerKey = generatePrivateKey()
+      await devnet.fund(privateKeyToAccount(buyerKey).address, 1_000_000n)
+      const bootstrap = seller.addresses().find((address) => address.includes(`/${transport}`))!
+      const args = ['--data-dir', dir, '--bootstrap', bootstrap]
+      const environment = { ...chainEnvironment(), BUYER_PRIVATE_KEY: buyerKey }
+
+      const first = await startNodeProcess({ args, environment })
+      const agentId = await until(() => agentAt(first, 'slow'), { timeoutMs: 20_000 })
+      post(`${first.ready.api_url}/agents/${agentId}/execute`, { task: 'hello' }).catch(() => {})
+      await until(async () => (await countRuns(runs)) === 1, { everyMs: 20 })
+      first.child.kill('SIGKILL')
+      await first.exited
+      await until(async () => (await devnet.chain.balanceOf(payee)) === PRICE, { everyMs: 100 })
+
+      const second = await startNodeProcess({ args, environment })
+      const isCompleted = () => ledgerOf(dir).entries[0]?.order.status === 'completed'
+      await until(isCompleted, { timeoutMs: 40_000, everyMs: 100 })
+      await second.stop()
+      const { entries, spent } = ledgerOf(dir)
+      expect(entries).toMatchObject([{ order: { output: 'hello' }, reservation: { state: 'spent' } }])
+      expect([spent, await countRuns(runs), await authorizationsUsedTo(payee)]).toEqual([PRICE, 1, 1])
     },
     90_000,
   )

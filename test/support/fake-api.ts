@@ -7,6 +7,8 @@ import { silentLogger } from '../../src/lib/logger.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from '../../src/schema/api.ts'
 import type { Listing } from '../../src/schema/listing.ts'
+import type { AgentScope } from '../../src/schema/search.ts'
+import { createFakeMarket } from './fake-market.ts'
 
 export const localId = 'localagent234567localagent234567'
 export const remoteId = 'remoteagent23456remoteagent23456'
@@ -106,13 +108,32 @@ export const loopbackOptions: ApiOptions = {
   token: 'a-token-of-some-length',
 }
 
+/** `listings`: what the market is, for whoever does not replace `market`. */
+type FakeDeps = ApiDeps & { listings(): readonly Listing[] }
+const inScope: Record<AgentScope, (listing: Listing) => boolean> = {
+  all: () => true,
+  local: ({ local }) => local,
+  discovered: ({ local }) => !local,
+}
+
 /** Everything below the API: one local and one remote agent, and every call answered. */
-export function fakeDeps(changes: Partial<ApiDeps> = {}): ApiDeps {
+export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
+  const listings = changes.listings ?? (() => [listingFixture({ id: localId, local: true }), listingFixture()])
+  const { orders, sessions, workflows, services } = createFakeMarket(listings)
+  // Those that wait for another to start find nothing to take up in an empty store.
+  for (const service of services) void service.start()
   return {
     clock: systemClock,
     logger: silentLogger,
     version: '0.1.0',
-    listings: () => [listingFixture({ id: localId, local: true }), listingFixture()],
+    listings,
+    market: {
+      page: (_, scope = 'all') => ({ items: listings().filter(inScope[scope]), next: undefined }),
+      find: (id) => listings().find((listing) => listing.id === id),
+    },
+    orders,
+    sessions,
+    workflows,
     registerAgent: async (definition) => listingOf(definition),
     execute: async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
     status: () => statusFixture,
@@ -124,7 +145,7 @@ export function fakeDeps(changes: Partial<ApiDeps> = {}): ApiDeps {
 }
 
 /** The API without a socket, for `inject`. */
-export function fakeServer(changes: Partial<ApiDeps> = {}, options: Partial<ApiOptions> = {}) {
+export function fakeServer(changes: Partial<FakeDeps> = {}, options: Partial<ApiOptions> = {}) {
   const deps = fakeDeps(changes)
   const guard = createGuard({ ...loopbackOptions, ...options })
   return createServer(apiOperations(deps), { ...deps, guard })

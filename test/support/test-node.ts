@@ -1,68 +1,72 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createConfig } from '../../src/config/config.ts'
+import type { Devnet } from '../../devnet/devnet.ts'
+import type { Config } from '../../src/config/config.ts'
 import { createSecrets } from '../../src/config/secrets.ts'
-import type { Settings } from '../../src/config/settings.ts'
 import { createNode, type Ports, type StoaNode } from '../../src/node.ts'
-import type { Listing } from '../../src/schema/listing.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
-import { until } from './until.ts'
 
-export type TestNodeOptions = Settings & { key: Hex; ports?: Partial<Ports> }
-export type TestNode = StoaNode & { readonly dataDir: string }
-
-const nodes = new Set<TestNode>()
-const dirs: string[] = []
-
-/** A directory of the test's own, gone after `stopTestNodes`. */
-export async function testDir(): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), 'stoa-test-'))
-  dirs.push(dir)
-  return dir
+export type TestNodeOptions = {
+  /** A new one, which is removed at the end, unless given. */
+  dataDir?: string
+  devnet?: Devnet
+  walletKey?: Hex
+  bootstrap?: readonly string[]
+  api?: Partial<Config['api']>
+  seller?: Partial<Config['seller']>
+  buyer?: Partial<Config['buyer']>
+  environment?: Record<string, string>
+  ports?: Partial<Ports>
 }
 
-/** A whole node in this process, as `createNode` makes it: on loopback, any free port, no API, a directory of its own. */
-export async function startTestNode({ key, ports, ...settings }: TestNodeOptions): Promise<TestNode> {
-  const dataDir = settings.dataDir ?? (await testDir())
-  const config = createConfig({
-    port: 0,
-    listenHosts: ['127.0.0.1'],
-    mdns: false,
-    apiEnabled: false,
-    apiPort: 0,
-    ...settings,
+export type TestNode = { node: StoaNode; url: string; dataDir: string; stop(): Promise<void> }
+
+/** A whole node in this process, on loopback, with its API on a free port. */
+export async function startTestNode(options: TestNodeOptions = {}): Promise<TestNode> {
+  const { devnet, walletKey, environment = {} } = options
+  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'stoa-node-')))
+  const config: Config = {
     dataDir,
-  })
-  const environment = { ETHEREUM_PRIVATE_KEY: key }
-  const node = await createNode(config, createSecrets(environment, environment), ports)
-  await node.start()
-  const stop = node.stop.bind(node)
-  const running: TestNode = Object.assign(node, {
-    dataDir,
-    stop: async () => {
-      if (nodes.delete(running)) await stop()
+    network: 'eip155:84532',
+    rpcUrl: devnet?.rpcUrl,
+    facilitatorUrl: devnet?.facilitatorUrl,
+    p2p: {
+      port: 0,
+      listenHosts: ['127.0.0.1'],
+      bootstrap: [...(options.bootstrap ?? [])],
+      announce: [],
+      mdns: false,
     },
-  })
-  nodes.add(running)
-  return running
-}
-
-/** Stops every node that still runs and removes every directory. */
-export async function stopTestNodes(): Promise<void> {
-  await Promise.allSettled([...nodes].map((node) => node.stop()))
-  await Promise.all(dirs.splice(0).map((dir) => rm(dir, { recursive: true, force: true })))
-}
-
-/** Waits until a node knows a seller's agent. */
-export function discover(
-  buyer: Pick<StoaNode, 'listings'>,
-  seller: string,
-  name: string,
-  options: { timeoutMs?: number } = {},
-): Promise<Listing> {
-  return until(() => buyer.listings().find((listing) => listing.seller_id === seller && listing.name === name), {
-    timeoutMs: 20_000,
-    ...options,
-  })
+    api: {
+      host: '127.0.0.1',
+      port: 0,
+      corsOrigins: [],
+      allowedHosts: [],
+      insecureOpen: false,
+      enabled: true,
+      ...options.api,
+    },
+    buyer: { maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n, ...options.buyer },
+    seller: {
+      settleFirst: false,
+      keepListed: false,
+      concurrentRunsMax: 16,
+      peerRequestsPerSecond: 1_000,
+      ...options.seller,
+    },
+    log: { level: 'silent' },
+  }
+  const secrets = createSecrets(walletKey === undefined ? {} : { ETHEREUM_PRIVATE_KEY: walletKey }, environment)
+  const node = await createNode(config, secrets, options.ports)
+  await node.start()
+  return {
+    node,
+    url: node.apiUrl!,
+    dataDir,
+    async stop() {
+      await node.stop()
+      if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true })
+    },
+  }
 }

@@ -1,17 +1,19 @@
 import { CodedError } from '../../lib/errors.ts'
+import type { Search } from '../../market/search.ts'
 import type { AgentDefinition } from '../../schema/agent.ts'
 import { AgentParams, Listings, operatorFields, RegisterAgent } from '../../schema/api.ts'
 import { Listing } from '../../schema/listing.ts'
-import { type Operation, operation } from '../operation.ts'
+import { AgentQuery, PAGE_LISTINGS_MAX } from '../../schema/search.ts'
+import { type Operation, operation, paged } from '../operation.ts'
 import { HttpError } from '../problem.ts'
 
 export type AgentRouteDeps = {
-  /** Every listing known, with `local` set. */
-  listings(): readonly Listing[]
+  market: Pick<Search, 'page' | 'find'>
   registerAgent(definition: AgentDefinition): Promise<Listing>
 }
 
 const DEFINITION_BYTES_MAX = 64 * 1024
+const listing = `Without parameters all of them, up to ${PAGE_LISTINGS_MAX} in one answer; where there are more, the Link header leads on.`
 
 export function agentRoutes(deps: AgentRouteDeps): Operation[] {
   return [
@@ -20,37 +22,42 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       method: 'GET',
       path: '/agents',
       summary: 'All known agents',
-      description: 'Local ones and those discovered from peers.',
+      description: `Local ones and those discovered from peers. ${listing}`,
       tags: ['agents'],
       access: 'public',
+      query: AgentQuery,
       response: Listings,
       status: 200,
-      errors: [],
-      handler: () => [...deps.listings()],
+      errors: ['CURSOR_INVALID'],
+      handler: ({ query }) => paged(deps.market.page(query, 'all')),
     }),
     operation({
       id: 'listLocalAgents',
       method: 'GET',
       path: '/agents/local',
       summary: 'Agents registered on this node',
+      description: listing,
       tags: ['agents'],
       access: 'public',
+      query: AgentQuery,
       response: Listings,
       status: 200,
-      errors: [],
-      handler: () => deps.listings().filter(({ local }) => local),
+      errors: ['CURSOR_INVALID'],
+      handler: ({ query }) => paged(deps.market.page(query, 'local')),
     }),
     operation({
       id: 'discoverAgents',
       method: 'GET',
       path: '/agents/discover',
       summary: 'Agents discovered from peers',
+      description: listing,
       tags: ['agents'],
       access: 'public',
+      query: AgentQuery,
       response: Listings,
       status: 200,
-      errors: [],
-      handler: () => deps.listings().filter(({ local }) => !local),
+      errors: ['CURSOR_INVALID'],
+      handler: ({ query }) => paged(deps.market.page(query, 'discovered')),
     }),
     operation({
       id: 'getAgent',
@@ -64,8 +71,8 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       status: 200,
       errors: ['UNKNOWN_AGENT'],
       handler({ params }) {
-        const listing = deps.listings().find(({ id }) => id === params.id)
-        if (listing !== undefined) return listing
+        const found = deps.market.find(params.id)
+        if (found !== undefined) return found
         throw new HttpError('UNKNOWN_AGENT', 'no agent with this id is listed: GET /agents shows those that are')
       },
     }),
@@ -82,7 +89,8 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       bodyBytesMax: DEFINITION_BYTES_MAX,
       operatorFields: {
         names: operatorFields,
-        reason: 'names a program or a key of this machine: write it into agents.yaml there',
+        reason:
+          'names a program, an address or a key of the operator’s: write it into agents.yaml on the node’s machine',
       },
       response: Listing,
       status: 201,

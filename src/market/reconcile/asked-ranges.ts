@@ -1,8 +1,8 @@
-import { type Bound, compareKeys, type ElementKey } from './element-key.ts'
+import { type Bound, compareKeys } from './element-key.ts'
 import { invalid } from './reconcile-error.ts'
 
-/** A range we asked about: by its fingerprint, or by a list of these keys. */
-export type Asked = { from: Bound; until: Bound; listed: readonly ElementKey[] | undefined }
+/** A range we asked about by its fingerprint or by a list; or of which the newest part of the answer has come. */
+export type Asked = { from: Bound; until: Bound; by: 'fingerprint' | 'list' | 'rest' }
 
 /**
  * The ranges that were asked about, while the answers in one message are struck out of them.
@@ -27,7 +27,7 @@ export class AskedRanges {
     this.#goTo(from)
     let struck = false
     while (this.#current !== undefined && compareKeys(this.#current.from, until) < 0) {
-      if (this.#current.listed !== undefined) throw invalid('a list was answered with equal')
+      if (this.#current.by !== 'fingerprint') throw invalid('a list was answered with equal')
       this.#strike(until)
       struck = true
     }
@@ -38,7 +38,7 @@ export class AskedRanges {
   strikePart(from: Bound, until: Bound, { whole }: { whole: boolean }): void {
     this.#goTo(from)
     const current = this.#current
-    if (current === undefined || current.listed !== undefined) throw invalid('an answer to what was not asked')
+    if (current?.by !== 'fingerprint') throw invalid('an answer to what was not asked')
     if (compareKeys(current.from, from) !== 0 || compareKeys(until, current.until) > 0) {
       throw invalid('an answer that reaches beyond what was asked')
     }
@@ -47,17 +47,17 @@ export class AskedRanges {
     this.#strike(until)
   }
 
-  /** The answer to a list, or its newest part: the rest of it then lists nothing. Returns what was listed. */
-  strikeNewest(from: Bound, until: Bound): readonly ElementKey[] {
+  /** The answer to a list, or its newest part. Returns what was asked. */
+  strikeNewest(from: Bound, until: Bound): Asked {
     this.#goTo(from)
     const current = this.#current
-    if (current?.listed === undefined) throw invalid('the answer to a list that was not sent')
+    if (current === undefined || current.by === 'fingerprint') throw invalid('the answer to a list that was not sent')
     if (compareKeys(current.until, until) !== 0 || compareKeys(from, current.from) < 0) {
       throw invalid('an answer that reaches beyond its list')
     }
-    if (compareKeys(current.from, from) < 0) this.#left.push({ from: current.from, until: from, listed: [] })
+    if (compareKeys(current.from, from) < 0) this.#left.push({ from: current.from, until: from, by: 'rest' })
     this.#next()
-    return current.listed
+    return current
   }
 
   /** What is still asked. */
@@ -70,7 +70,7 @@ export class AskedRanges {
   #goTo(from: Bound): void {
     while (this.#current !== undefined && compareKeys(this.#current.until, from) <= 0) this.#keep(this.#current)
     const current = this.#current
-    if (current === undefined || current.listed !== undefined || compareKeys(current.from, from) >= 0) return
+    if (current?.by !== 'fingerprint' || compareKeys(current.from, from) >= 0) return
     this.#left.push({ ...current, until: from })
     this.#current = { ...current, from }
   }

@@ -2,6 +2,7 @@ import type { Asked } from './asked-ranges.ts'
 import { type Bound, boundBetween, type ElementKey, KEY_BYTES, START } from './element-key.ts'
 import type { RangeView } from './range-index.ts'
 import { BOUND_BYTES_MAX, type Range, sizeOfAll } from './range-message.ts'
+import { invalid } from './reconcile-error.ts'
 import { type SessionHash, SHORT_ID_BYTES, type ShortId } from './session-hash.ts'
 
 /** Our elements, and how they are named in this session. */
@@ -62,7 +63,7 @@ function split(side: Side, from: Bound, until: Bound, cuts: readonly number[]): 
   for (const [part, last] of ranks.entries()) {
     const end = part === cuts.length ? until : boundBetween(view.keyAt(last - 1), view.keyAt(last))
     said.ranges.push({ mode: 'fingerprint', until: end, fingerprint: fingerprintOf(side, first, last) })
-    said.asked.push({ from: start, until: end, listed: undefined })
+    said.asked.push({ from: start, until: end, by: 'fingerprint' })
     start = end
     first = last
   }
@@ -71,10 +72,22 @@ function split(side: Side, from: Bound, until: Bound, cuts: readonly number[]): 
 
 /** Asks by naming all elements. */
 function list(side: Side, from: Bound, until: Bound): Said {
-  const [first, last] = ranksOf(side, from, until)
-  const named = [...namesOf(side, first, last)].sort(byId)
-  const ids = named.map(({ id }) => id)
-  return { ranges: [{ mode: 'list', until, ids }], asked: [{ from, until, listed: named.map(({ key }) => key) }] }
+  const ids = listed(side, from, until).map(({ id }) => id)
+  return { ranges: [{ mode: 'list', until, ids }], asked: [{ from, until, by: 'list' }] }
+}
+
+/** What a list names, in its order. */
+function listed(side: Side, from: Bound, until: Bound): Named[] {
+  return namesOf(side, ...ranksOf(side, from, until)).sort((a, b) => a.id - b.id)
+}
+
+/** Of what we have listed, that which the peer lacks. @throws ReconcileError `RECONCILE_INVALID` */
+export function lackedBy(side: Side, { from, until, by }: Asked, lacks: Uint8Array): ElementKey[] {
+  if (lacks.length === 0) return []
+  const named = by === 'list' ? listed(side, from, until) : []
+  const bits = 8 * lacks.length - (Math.clz32(lacks.at(-1)!) - 24)
+  if (bits > named.length) throw invalid('the peer lacks what was not listed')
+  return named.filter((_, index) => (lacks[index >> 3]! >> (index & 7)) & 1).map(({ key }) => key)
 }
 
 /** Answers a list: what of it we lack, and what we have besides or, from the newest on, as much of that as fits. */
@@ -112,10 +125,10 @@ function answerOf(until: Bound, lacks: Uint8Array, told: readonly Named[]): Omit
 }
 
 /** Which of the ids are none of ours. */
-function lackedOf(side: Side, first: number, last: number, ids: readonly ShortId[]): Set<ShortId> {
+function lackedOf({ view, hash }: Side, first: number, last: number, ids: readonly ShortId[]): Set<ShortId> {
   const lacked = new Set(ids)
   for (let start = first; start < last && lacked.size > 0; start += BLOCK) {
-    for (const { id } of namesOf(side, start, Math.min(start + BLOCK, last))) lacked.delete(id)
+    for (const id of hash.shortIds(view.keys(start, Math.min(start + BLOCK, last)))) lacked.delete(id)
   }
   return lacked
 }
@@ -134,10 +147,6 @@ function namesOf({ view, hash }: Side, first: number, last: number): Named[] {
   const keys = view.keys(first, last)
   const keyOf = (index: number) => keys.subarray(index * KEY_BYTES, (index + 1) * KEY_BYTES)
   return hash.shortIds(keys).map((id, index) => ({ id, key: keyOf(index) }))
-}
-
-function byId(a: Named, b: Named): number {
-  return a.id - b.id
 }
 
 function fingerprintOf({ view, hash }: Side, first: number, last: number): Uint8Array {

@@ -122,6 +122,12 @@ test('a tree of sorted keys is the same set as one that grew', () => {
   expect(built.count * KEY_BYTES).toBe(3000 * KEY_BYTES)
 })
 
+test('elements that come in the order of time fill the leaves they leave behind', () => {
+  let tree = treeOf(new Uint8Array())
+  for (let name = 0; name < 5000; name++) tree = withKey(tree, elementKey(name, hashOf(name)))
+  expect(shapeOf(tree).leaves).toBeLessThan(5000 / 60)
+})
+
 test('whole blocks can leave, newest first, oldest first or from the middle', () => {
   const keys = Array.from({ length: 6000 }, (_, name) => elementKey(name, hashOf(name)))
   for (const [from, to] of [

@@ -227,7 +227,14 @@ const answer = (until: Uint8Array, lacks = none): Range => ({ mode: 'answer', un
 
 /** What a server asks, by the client's first question, and an answer no honest client gives. */
 const lies: [what: string, first: Range[], said: Range[]][] = [
-  ['equal where nothing was asked', [lie(a), { mode: 'list', until: END, ids: [] }], [{ mode: 'equal', until: END }]],
+  [
+    'equal where nothing was asked',
+    [lie(a)],
+    [
+      { mode: 'pass', until: a },
+      { mode: 'equal', until: b },
+    ],
+  ],
   ['equal, to a list', [lie(END)], [{ mode: 'equal', until: END }]],
   ['a question, to a list', [lie(END)], [lie(END)]],
   ['more than was listed', [lie(END)], [answer(END, Uint8Array.of(0, 0, 0x80))]],
@@ -240,6 +247,15 @@ const lies: [what: string, first: Range[], said: Range[]][] = [
 test.each(lies)('T8 refuses an answer that is %s', (_, first, said) => {
   const server = new Reconciliation(indexOf(20).snapshot())
   const { error } = feed(server, [Buffer.concat([head, encodeRanges(first)]), encodeRanges(said)])
+  expect(error?.code).toBe('RECONCILE_INVALID')
+})
+
+test('T8 refuses that something is lacked in the second part of an answer: all of the list was in the first', () => {
+  const server = new Reconciliation(indexOf(20).snapshot())
+  const first = messageOf([{ from: boundAt(9000), range: answer(END, Uint8Array.of(1)) }])
+  const second = messageOf([{ from: START, range: answer(boundAt(9000), Uint8Array.of(1)) }])
+  const { steps, error } = feed(server, [Buffer.concat([head, encodeRanges([lie(END)])]), first, second])
+  expect(steps[1]?.have).toHaveLength(1)
   expect(error?.code).toBe('RECONCILE_INVALID')
 })
 

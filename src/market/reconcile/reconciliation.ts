@@ -1,7 +1,7 @@
 import type { UnixMs } from '../../lib/clock.ts'
 import { type Asked, AskedRanges } from './asked-ranges.ts'
-import { boundAt, compareKeys, type ElementKey, END, START } from './element-key.ts'
-import { type Answer, answerTo, ask, type Due, type Found } from './range-answers.ts'
+import { boundAt, compareKeys, END, START } from './element-key.ts'
+import { type Answer, answerTo, ask, type Due, type Found, lackedBy, type Side } from './range-answers.ts'
 import type { RangeView } from './range-index.ts'
 import { BOUND_BYTES_MAX, decodeRanges, encodeRanges, RANGES_MAX, type Range, sizeOfAll } from './range-message.ts'
 import { invalid, ReconcileError } from './reconcile-error.ts'
@@ -9,6 +9,13 @@ import { createSessionHash, SALT_BYTES, type SessionHash } from './session-hash.
 
 /** The longest message: one turn of either side. */
 export const MESSAGE_BYTES_MAX = 64 * 1024
+/** Enough to name 1.4 million elements. */
+const MESSAGES_MAX = 128
+/**
+ * Two sets of 100,000 that have little in common need 9000 ranges of either side. Where more is needed, the session is
+ * cut and the next goes on: the newest differences are found first, and then are differences no more.
+ */
+const SESSION_RANGES_MAX = 16_384
 /** The first byte of the first message. */
 const FORMAT = 1
 
@@ -53,9 +60,8 @@ export class Reconciliation {
     this.#view = view
     this.#limits = {
       messageBytesMax: MESSAGE_BYTES_MAX,
-      messagesMax: 128,
-      // Where all elements differ, an honest peer states a fingerprint and a list for each two dozen of them.
-      rangesMax: 4096 + Math.ceil(view.size / 4),
+      messagesMax: MESSAGES_MAX,
+      rangesMax: SESSION_RANGES_MAX,
       ...options,
     }
   }
@@ -74,7 +80,7 @@ export class Reconciliation {
   open({ salt, since = 0 }: { salt: Uint8Array; since?: UnixMs }): Uint8Array {
     this.#hash = createSessionHash(salt)
     const from = boundAt(since)
-    const { ranges, asked } = ask({ view: this.#view, hash: this.#hash }, from, END)
+    const { ranges, asked } = ask(this.#side(), from, END)
     this.#asked = asked
     const before: Range[] = since === 0 ? [] : [{ mode: 'pass', until: from }]
     return Buffer.concat([Uint8Array.of(FORMAT), salt, encodeRanges([...before, ...ranges])])
@@ -118,7 +124,7 @@ export class Reconciliation {
   #accept(message: Uint8Array): Uint8Array {
     if (message[0] !== FORMAT || message.length < 1 + SALT_BYTES) throw invalid('no first message of this format')
     this.#hash = createSessionHash(message.subarray(1, 1 + SALT_BYTES))
-    this.#asked = [{ from: START, until: END, listed: undefined }]
+    this.#asked = [{ from: START, until: END, by: 'fingerprint' }]
     return message.subarray(1 + SALT_BYTES)
   }
 
@@ -144,7 +150,7 @@ export class Reconciliation {
           due.push({ from, until, question: { kind: 'list', ids: range.ids } })
           break
         case 'answer':
-          append(found.have, lackedOf(asked.strikeNewest(from, until), range.lacks))
+          append(found.have, lackedBy(this.#side(), asked.strikeNewest(from, until), range.lacks))
           append(found.need, range.ids)
       }
       from = until
@@ -155,7 +161,7 @@ export class Reconciliation {
 
   /** Answers as much of what is due as fits into a message, the newest first. */
   #say(found: Found): Range[] {
-    const side = { view: this.#view, hash: this.#hash! }
+    const side = this.#side()
     const answers: Answer[] = []
     const asked: Asked[] = []
     let bytes = this.#limits.messageBytesMax
@@ -178,17 +184,14 @@ export class Reconciliation {
     this.#asked = [...this.#asked, ...asked].sort(byPlace)
     return joined(answers.reverse())
   }
+
+  #side(): Side {
+    return { view: this.#view, hash: this.#hash! }
+  }
 }
 
 function over(limit: string): ReconcileError {
   return new ReconcileError('RECONCILE_LIMIT', `the peer needs more than ${limit}`)
-}
-
-/** Of what we listed, that which the peer lacks. */
-function lackedOf(listed: readonly ElementKey[], lacks: Uint8Array): ElementKey[] {
-  if (lacks.length * 8 - Math.clz32(lacks.at(-1) ?? 0) + 24 > listed.length)
-    throw invalid('it lacks what was not listed')
-  return listed.filter((_, index) => ((lacks[index >> 3] ?? 0) >> (index & 7)) & 1)
 }
 
 /** Ranges of answers in ascending order: where there is a gap, with one that says nothing; equal ones as one. */

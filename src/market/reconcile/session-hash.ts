@@ -6,6 +6,8 @@ export const SALT_BYTES = 16
 export const FINGERPRINT_BYTES = 8
 export const SHORT_ID_BYTES = 6
 
+const BLOCK_BYTES = 16
+
 /** An element's name within one session: a number of 48 bits. */
 export type ShortId = number
 
@@ -42,7 +44,9 @@ export function createSessionHash(salt: Uint8Array): SessionHash {
       const blocks = new Int32Array(4 * count)
       for (let element = 0; element < count; element++) blocks.set(blockOf(keys, element * KEY_BYTES), 4 * element)
       const output = cipher.update(new Uint8Array(blocks.buffer))
-      return Array.from({ length: count }, (_, element) => output.readUIntBE(16 * element, SHORT_ID_BYTES))
+      const ids: ShortId[] = []
+      for (let at = 0; at < output.length; at += BLOCK_BYTES) ids.push(output.readUIntBE(at, SHORT_ID_BYTES))
+      return ids
     },
   }
 }

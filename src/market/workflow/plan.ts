@@ -1,19 +1,7 @@
 import type { StepDefinition, WorkflowDefinition } from '../../schema/workflow.ts'
+import type { StepPlan } from '../../store/workflows.ts'
 import { MarketError } from '../market-error.ts'
 import { parseTemplate, stepsIn, TemplateError } from './template.ts'
-
-/** A step as it can be done: every choice is made. This is what is stored. */
-export type StepPlan = {
-  id: string
-  /** Who is asked: the agent named first, then its fallbacks. */
-  agents: readonly string[]
-  /** A template. */
-  input: string
-  dependsOn: readonly string[]
-  /** Atomic units. */
-  maxPrice: bigint | undefined
-  retries: number
-}
 
 type Issue = { path: string; message: string }
 

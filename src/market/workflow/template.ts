@@ -23,7 +23,7 @@ const STEP = /^steps\.([A-Za-z0-9_-]{1,64})\.output$/
  * @throws TemplateError
  */
 export function parseTemplate(text: string): Template {
-  const parts: (Template[number] & {})[] = []
+  const parts: Template[number][] = []
   let from = 0
   const addText = (more: string) => {
     if (more === '') return
@@ -67,7 +67,7 @@ export function stepsIn(template: Template): string[] {
  */
 export function fillTemplate(template: Template, values: TemplateValues, bytesMax: number): string {
   const known = new Map<string, { text: string; bytes: number }>()
-  const valueOf = (part: Template[number]) => {
+  const valueFor = (part: Template[number]) => {
     if (typeof part === 'string') return { text: part, bytes: Buffer.byteLength(part) }
     // A text that stands there a thousand times is measured once.
     const key = 'step' in part ? `step ${part.step}` : 'input'
@@ -81,7 +81,7 @@ export function fillTemplate(template: Template, values: TemplateValues, bytesMa
   let bytes = 0
   const texts: string[] = []
   for (const part of template) {
-    const value = valueOf(part)
+    const value = valueFor(part)
     bytes += value.bytes
     if (bytes > bytesMax) {
       throw new MarketError('INPUT_TOO_LARGE', `with the outputs it is given the task is longer than ${bytesMax} bytes`)

@@ -1,0 +1,96 @@
+/**
+ * How long a node takes from process start until it listens, and what memory it holds at rest, beside a libp2p node with
+ * the same modules. Each program starts in turn, so that a busy minute of the machine meets all of them.
+ *
+ * All use Node's compile cache, filled by a start before the first that counts; `bin/stoa.js` switches it on by itself.
+ */
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { type Program, type Start, startOnce } from './start/program.ts'
+import { median } from './statistics.ts'
+import { aligned } from './table.ts'
+
+const { values } = parseArgs({
+  options: {
+    json: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+  },
+})
+const rounds = Number(values.rounds ?? (values.quick ? 3 : 7))
+/** Memory takes seconds to measure: not in every round. */
+const restedRounds = values.quick ? 1 : 3
+const settleMs = values.quick ? 1000 : 3000
+const GOAL = 1.5
+
+const fileOf = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+const stoa = (name: string, file: string, flags: readonly string[]): Program => ({
+  name,
+  file: fileOf(file),
+  args: (dataDir) => ['start', '--json', '--data-dir', dataDir, '--port', '0', '--api-port', '0', ...flags],
+  ready: '"event":"ready"',
+})
+const bare = (name: string, flags: string[]): Program => ({
+  name,
+  file: fileOf('./start/bare-node.ts'),
+  args: () => flags,
+  ready: 'listening',
+})
+const built = existsSync(fileOf('../dist/main.js'))
+
+/** Each program beside the one it is measured against. */
+const pairs = [
+  { ours: stoa('stoa start', '../bin/stoa.js', []), floor: bare('bare libp2p', []) },
+  {
+    ours: stoa('stoa start --no-mdns', '../bin/stoa.js', ['--no-mdns']),
+    floor: bare('bare libp2p, no mDNS', ['--no-mdns']),
+  },
+  ...(built ? [{ ours: stoa('stoa start, built', '../dist/main.js', []), floor: bare('bare libp2p', []) }] : []),
+]
+const programs = [...new Map(pairs.flatMap(({ ours, floor }) => [ours, floor]).map((one) => [one.name, one])).values()]
+
+const cacheDir = await mkdtemp(join(tmpdir(), 'stoa-compile-cache-'))
+try {
+  const starts = new Map<string, Start[]>(programs.map(({ name }) => [name, []]))
+  for (let round = 0; round <= rounds; round++) {
+    process.stderr.write(round === 0 ? 'filling the compile cache\n' : `round ${round} of ${rounds}\n`)
+    for (const program of programs) {
+      const rests = round > 0 && round <= restedRounds
+      const start = await startOnce(program, { cacheDir, settleMs: rests ? settleMs : 0 })
+      if (round > 0) starts.get(program.name)!.push(start)
+    }
+  }
+  report(starts)
+} finally {
+  await rm(cacheDir, { recursive: true, force: true })
+}
+
+function report(starts: ReadonlyMap<string, readonly Start[]>): void {
+  const figures = (name: string) => ({
+    readyMs: median(starts.get(name)!.map(({ readyMs }) => readyMs)),
+    rssMb: median(starts.get(name)!.flatMap(({ rssMb }) => rssMb ?? [])),
+  })
+  const rows = programs.map(({ name }) => ({ name, ...figures(name) }))
+  const goals = pairs.flatMap(({ ours, floor }) => {
+    const [mine, its] = [figures(ours.name), figures(floor.name)]
+    return [
+      { name: `${ours.name}: start`, value: mine.readyMs / its.readyMs },
+      { name: `${ours.name}: memory at rest`, value: mine.rssMb / its.rssMb },
+    ].map((goal) => ({ ...goal, limit: GOAL, met: goal.value <= GOAL }))
+  })
+  if (values.json) {
+    process.stdout.write(`${JSON.stringify({ node: process.version, rounds, settleMs, rows, goals }, undefined, 2)}\n`)
+    return
+  }
+  const table = rows.map(({ name, readyMs, rssMb }) => [name, `${Math.round(readyMs)} ms`, `${Math.round(rssMb)} MB`])
+  const lines = goals.map(
+    ({ name, value, limit, met }) =>
+      `${met ? 'met   ' : 'missed'}  ${name}: ${value.toFixed(2)} × (goal: at most ${limit})`,
+  )
+  const setting = `node: ${process.version}, rounds: ${rounds}, medians; memory after ${settleMs} ms at rest`
+  process.stdout.write(`${[setting, '', ...aligned([['', 'ready', 'RSS'], ...table]), '', ...lines].join('\n')}\n`)
+}

@@ -1,0 +1,69 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** A program to start: it says on its standard output when it is ready. */
+export type Program = {
+  name: string
+  file: string
+  args(dataDir: string): string[]
+  /** What the line that says so holds. */
+  ready: string
+}
+
+export type Start = { readyMs: number; rssMb: number | undefined }
+
+const READY_MS_MAX = 30_000
+const MB = 1024
+
+/**
+ * Starts a program in a new, empty directory and ends it: how long until it listens and, after `settleMs` at rest, the
+ * memory that is resident. Without `settleMs` only the time is taken.
+ */
+export async function startOnce(program: Program, options: { cacheDir: string; settleMs: number }): Promise<Start> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'stoa-start-'))
+  const env = { ...process.env, NODE_COMPILE_CACHE: options.cacheDir, NODE_LISTEN_HOST: '127.0.0.1' }
+  const from = performance.now()
+  const child = spawn(process.execPath, [program.file, ...program.args(dataDir)], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  try {
+    await readyLine(child, program)
+    const readyMs = performance.now() - from
+    if (options.settleMs === 0) return { readyMs, rssMb: undefined }
+    await delay(options.settleMs)
+    return { readyMs, rssMb: residentMb(child.pid!) }
+  } finally {
+    const exited = child.exitCode === null ? new Promise((resolve) => child.once('exit', resolve)) : undefined
+    child.kill('SIGTERM')
+    const kill = setTimeout(() => child.kill('SIGKILL'), 5_000)
+    await exited
+    clearTimeout(kill)
+    await rm(dataDir, { recursive: true, force: true })
+  }
+}
+
+function readyLine(child: ChildProcess, { name, ready }: Program): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let output = ''
+    const fail = (reason: string) => reject(new Error(`${name} ${reason}: ${output.slice(-2000)}`))
+    const timer = setTimeout(() => fail(`was not ready within ${READY_MS_MAX} ms`), READY_MS_MAX)
+    const collect = (chunk: Buffer) => {
+      output += chunk.toString('utf8')
+      if (!output.includes(ready)) return
+      clearTimeout(timer)
+      resolve()
+    }
+    child.stdout?.on('data', collect)
+    child.stderr?.on('data', collect)
+    child.once('error', (error) => fail(error.message))
+    child.once('exit', (code) => fail(`ended with status ${code}`))
+  })
+}
+
+function residentMb(pid: number): number {
+  return Number(execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' })) / MB
+}

@@ -1,0 +1,67 @@
+import { createHash } from 'node:crypto'
+import type { A2ARequestHandler } from '@a2a-js/sdk/server'
+import { CodedError } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { A2aCall } from './call.ts'
+import { type AgentCard, hybridCard } from './cards.ts'
+import { answerJsonRpc } from './json-rpc.ts'
+import { readBody } from './request-body.ts'
+import type { Rest } from './rest.ts'
+
+/** One agent as a server. */
+export type ServedAgent = {
+  handler: A2ARequestHandler
+  /** `url` is where the caller found this node. */
+  cardAt(url: string): AgentCard
+  /** When its card last changed. */
+  changedAt: Date
+  /** Loads with the first request of its kind. */
+  rest?: Promise<Rest>
+}
+
+/** A card may be this old; its ETag tells whether it still is what it was. */
+const CARD_AGE_SECONDS = 60
+
+/**
+ * Answers one request to one agent: its card, JSON-RPC at its own path, HTTP+JSON under `/rest`.
+ *
+ * @throws CodedError NOT_FOUND, METHOD_NOT_ALLOWED, BODY_TOO_LARGE
+ */
+export async function answerAgent(agent: ServedAgent, call: A2aCall, deps: { logger: Logger }): Promise<void> {
+  const [path = '', query] = call.rest.split('?', 2)
+  const [, , place = '', ...below] = path.split('/')
+  const { method } = call.request
+  if (place === '.well-known' && /^agent(?:-card)?\.json$/.test(below.join('/'))) {
+    if (method !== 'GET' && method !== 'HEAD') throw notAllowed('GET, HEAD')
+    return sendCard(call, agent)
+  }
+  if (place === 'rest') {
+    agent.rest ??= import('./rest.ts').then(({ createRest }) => createRest(agent.handler, deps))
+    const target = `/${below.join('/')}${query === undefined ? '' : `?${query}`}`
+    return (await agent.rest)(call, await readBody(call.request), target)
+  }
+  if (place !== '') throw new CodedError('NOT_FOUND', 'an agent has no such path: see its card')
+  if (method !== 'POST') throw notAllowed('POST')
+  return answerJsonRpc(call, await readBody(call.request), agent.handler)
+}
+
+/** As the reader's version wants it: 1.0 alone, or with what 0.3 looks for beside it. */
+function sendCard({ request, response, url }: A2aCall, { cardAt, changedAt }: ServedAgent): void {
+  const card = cardAt(url.replace(/\/a2a$/, ''))
+  const isCurrent = String(request.headers['a2a-version'] ?? '').startsWith('1.')
+  const body = JSON.stringify(isCurrent ? card : hybridCard(card))
+  const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
+  const headers = {
+    etag,
+    'last-modified': changedAt.toUTCString(),
+    vary: 'A2A-Version, Host',
+    'cache-control': `public, max-age=${CARD_AGE_SECONDS}`,
+  }
+  if (request.headers['if-none-match'] === etag) return void response.writeHead(304, headers).end()
+  response.writeHead(200, { ...headers, 'content-type': 'application/json' })
+  response.end(body)
+}
+
+function notAllowed(methods: string): CodedError {
+  return new CodedError('METHOD_NOT_ALLOWED', `this path answers ${methods}`)
+}

@@ -1,0 +1,121 @@
+import type * as z from 'zod'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { Listings } from '../schema/api.ts'
+import type { Listing } from '../schema/listing.ts'
+import { type CreateOrder, OrderRecord, OrderRecords, type OrderStatus } from '../schema/order.ts'
+import type { Page } from '../schema/page.ts'
+import type { AgentQuery } from '../schema/search.ts'
+import { SessionRecord, SessionRecords } from '../schema/session.ts'
+import {
+  type CreateWorkflowBody,
+  WorkflowQuote,
+  WorkflowRecord,
+  WorkflowRecords,
+  type WorkflowStatus,
+} from '../schema/workflow.ts'
+
+type Options = { signal?: AbortSignal; timeoutMs?: number }
+type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
+/** Answers as soon as it has ended, or after this long. At most 60. */
+type WaitOptions = { waitSeconds?: number }
+
+/** Searches, orders, sessions and workflows of a running node as functions. They throw as those of ApiClient. */
+export type MarketCalls = {
+  /** Part of the market, the best first. */
+  searchAgents(query?: AgentQuery, options?: Options): Promise<Page<Listing>>
+  createOrder(
+    order: { agentId: string; price: bigint; task?: string | undefined },
+    options?: Options,
+  ): Promise<OrderRecord>
+  executeOrder(id: string, task: string, options?: Options): Promise<OrderRecord>
+  cancelOrder(id: string, options?: Options): Promise<OrderRecord>
+  order(id: string, options?: Options & WaitOptions): Promise<OrderRecord>
+  orders(
+    query?: PageOptions & { status?: OrderStatus | undefined; agentId?: string | undefined },
+    options?: Options,
+  ): Promise<Page<OrderRecord>>
+  sessions(agentId: string, query?: PageOptions, options?: Options): Promise<Page<SessionRecord>>
+  /** `next` leads to earlier exchanges. */
+  session(
+    agentId: string,
+    callerId: string,
+    query?: PageOptions,
+    options?: Options,
+  ): Promise<{ session: SessionRecord; next: string | undefined }>
+  /** What a workflow would cost. Nothing is stored, run or paid. */
+  quoteWorkflow(definition: CreateWorkflowBody, options?: Options): Promise<WorkflowQuote>
+  createWorkflow(definition: CreateWorkflowBody, options?: Options): Promise<WorkflowRecord>
+  cancelWorkflow(id: string, options?: Options): Promise<WorkflowRecord>
+  workflow(id: string, options?: Options & WaitOptions): Promise<WorkflowRecord>
+  workflows(
+    query?: PageOptions & { status?: WorkflowStatus | undefined },
+    options?: Options,
+  ): Promise<Page<WorkflowRecord>>
+}
+
+type Requests = {
+  request<T extends z.ZodType>(
+    path: string,
+    response: T,
+    options?: Options,
+    body?: object,
+    method?: 'DELETE',
+  ): Promise<z.output<T>>
+  /** An answer that may be followed by another, and the cursor of that. */
+  linked<T extends z.ZodType>(
+    path: string,
+    query: object,
+    response: T,
+    options?: Options,
+  ): Promise<{ body: z.output<T>; next: string | undefined }>
+}
+
+/** A cancellation waits for what it stops. */
+const CANCEL_TIMEOUT_MS = 60_000
+const ANSWER_MARGIN_MS = 30_000
+
+export function marketCalls({ request, linked }: Requests): MarketCalls {
+  const page = async <T extends z.ZodType>(path: string, query: object, items: T, options?: Options) => {
+    const { body, next } = await linked(path, query, items, options)
+    return { items: body, next }
+  }
+  const cancel = <T extends z.ZodType>(path: string, response: T, options?: Options) =>
+    request(path, response, { timeoutMs: CANCEL_TIMEOUT_MS, ...options }, undefined, 'DELETE')
+  const waiting = <T extends z.ZodType>(
+    path: string,
+    response: T,
+    { waitSeconds = 0, ...options }: Options & WaitOptions,
+  ) =>
+    request(`${path}?wait=${waitSeconds}`, response, { timeoutMs: waitSeconds * 1000 + ANSWER_MARGIN_MS, ...options })
+
+  return {
+    searchAgents({ max_price, ...query } = {}, options) {
+      const price = max_price === undefined ? {} : { max_price: formatAmount(max_price, PRICE_DECIMALS) }
+      return page('/agents', { ...query, ...price }, Listings, options)
+    },
+    createOrder({ agentId, price, task }, options) {
+      const body: z.input<typeof CreateOrder> = { agent_id: agentId, price: formatAmount(price, PRICE_DECIMALS), task }
+      return request('/orders', OrderRecord, options, body)
+    },
+    executeOrder: (id, task, options) => request(`${at('orders', id)}/execute`, OrderRecord, options, { task }),
+    cancelOrder: (id, options) => cancel(at('orders', id), OrderRecord, options),
+    order: (id, options = {}) => waiting(at('orders', id), OrderRecord, options),
+    orders: ({ agentId, ...query } = {}, options) =>
+      page('/orders', { ...query, agent_id: agentId }, OrderRecords, options),
+    sessions: (agentId, query = {}, options) => page(at('sessions', agentId), query, SessionRecords, options),
+    async session(agentId, callerId, query = {}, options) {
+      const { body, next } = await linked(at('sessions', agentId, callerId), query, SessionRecord, options)
+      return { session: body, next }
+    },
+    quoteWorkflow: (definition, options) => request('/workflows?dry_run=true', WorkflowQuote, options, definition),
+    createWorkflow: (definition, options) => request('/workflows', WorkflowRecord, options, definition),
+    cancelWorkflow: (id, options) => cancel(at('workflows', id), WorkflowRecord, options),
+    workflow: (id, options = {}) => waiting(at('workflows', id), WorkflowRecord, options),
+    workflows: (query = {}, options) => page('/workflows', query, WorkflowRecords, options),
+  }
+}
+
+/** An id is one segment of the path, whatever it holds. */
+function at(...segments: string[]): string {
+  return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
+}

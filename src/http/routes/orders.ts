@@ -1,0 +1,109 @@
+import { CreateOrder, ExecuteOrder, OrderParams, OrderQuery, OrderRecord, OrderRecords } from '../../schema/order.ts'
+import { type Page, WaitQuery } from '../../schema/page.ts'
+import { type Operation, operation, paged } from '../operation.ts'
+
+type ListQuery = {
+  status?: OrderRecord['status'] | undefined
+  agentId?: string | undefined
+  limit: number
+  cursor?: string | undefined
+}
+
+export type OrderRouteDeps = {
+  orders: {
+    create(order: { agentId: string; price: bigint; task?: string | undefined }): Promise<OrderRecord>
+    execute(id: string, task: string): Promise<OrderRecord>
+    cancel(id: string): Promise<OrderRecord>
+    list(query: ListQuery): Page<OrderRecord>
+    settled(id: string, options: { limitMs: number; signal: AbortSignal }): Promise<OrderRecord>
+  }
+}
+
+const tags = ['orders']
+const access = 'private'
+
+export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'listOrders',
+      method: 'GET',
+      path: '/orders',
+      summary: 'Orders, newest first',
+      description:
+        'The ledger of all purchases, direct executions included. A page ends early when its texts are long.',
+      tags,
+      access,
+      query: OrderQuery,
+      response: OrderRecords,
+      status: 200,
+      errors: [],
+      handler: ({ query: { agent_id, ...query } }) => paged(orders.list({ ...query, agentId: agent_id })),
+    }),
+    operation({
+      id: 'createOrder',
+      method: 'POST',
+      path: '/orders',
+      summary: 'Order an execution',
+      description:
+        'With a task the order executes in the background as soon as its agent is known, and costs at most `price`; ' +
+        'without one it waits for `POST /orders/{id}/execute`. It outlives restarts of the node.',
+      tags,
+      access,
+      body: CreateOrder,
+      example: { agent_id: 'q5v7gtn3jhb2kxw4', price: '0.05', task: 'Summarise: …' },
+      response: OrderRecord,
+      status: 201,
+      errors: ['INPUT_TOO_LARGE', 'ORDERS_TOO_MANY', 'STORE_WRITE_FAILED'],
+      location: ({ id }) => `/orders/${id}`,
+      handler: ({ body: { agent_id, price, task } }) => orders.create({ agentId: agent_id, price, task }),
+    }),
+    operation({
+      id: 'getOrder',
+      method: 'GET',
+      path: '/orders/{id}',
+      summary: 'One order',
+      tags,
+      access,
+      params: OrderParams,
+      query: WaitQuery,
+      response: OrderRecord,
+      status: 200,
+      errors: ['UNKNOWN_ORDER'],
+      handler({ params, query, signal }) {
+        return orders.settled(params.id, { limitMs: query.wait * 1000, signal })
+      },
+    }),
+    operation({
+      id: 'executeOrder',
+      method: 'POST',
+      path: '/orders/{id}/execute',
+      summary: 'Give a waiting order its task',
+      description: 'It executes in the background: `GET /orders/{id}?wait=30` waits for its end.',
+      tags,
+      access,
+      params: OrderParams,
+      body: ExecuteOrder,
+      example: { task: 'Summarise: …' },
+      response: OrderRecord,
+      status: 202,
+      errors: ['UNKNOWN_ORDER', 'ORDER_FINAL', 'ORDER_NOT_WAITING', 'INPUT_TOO_LARGE', 'STORE_WRITE_FAILED'],
+      handler: ({ params, body }) => orders.execute(params.id, body.task),
+    }),
+    operation({
+      id: 'cancelOrder',
+      method: 'DELETE',
+      path: '/orders/{id}',
+      summary: 'Cancel an order',
+      description:
+        'One that runs is aborted at its seller too, who then charges nothing. What turns out to be paid for is kept: ' +
+        'the order is then `completed`. One whose seller has not said what became of it stays `executing` until it has.',
+      tags,
+      access,
+      params: OrderParams,
+      response: OrderRecord,
+      status: 200,
+      errors: ['UNKNOWN_ORDER', 'ORDER_FINAL', 'STORE_WRITE_FAILED'],
+      handler: ({ params }) => orders.cancel(params.id),
+    }),
+  ]
+}

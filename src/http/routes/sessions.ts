@@ -1,0 +1,57 @@
+import type { Page } from '../../schema/page.ts'
+import {
+  SessionParams,
+  SessionQuery,
+  SessionRecord,
+  SessionRecords,
+  SessionsParams,
+  SessionsQuery,
+} from '../../schema/session.ts'
+import { type Operation, operation, paged, Reply } from '../operation.ts'
+
+type PageQuery = { limit: number; cursor?: string | undefined }
+
+export type SessionRouteDeps = {
+  sessions: {
+    list(agentId: string, query: PageQuery): Page<SessionRecord>
+    get(agentId: string, callerId: string, query: PageQuery): { session: SessionRecord; next: string | undefined }
+  }
+}
+
+/** The operator sees every session; a peer sees none, as this API is not theirs. */
+export function sessionRoutes({ sessions }: SessionRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'listSessions',
+      method: 'GET',
+      path: '/sessions/{agentID}',
+      summary: 'All sessions of an agent',
+      description: 'By the name of the caller, each with its latest exchanges. The caller `local` is this node itself.',
+      tags: ['sessions'],
+      access: 'private',
+      params: SessionsParams,
+      query: SessionsQuery,
+      response: SessionRecords,
+      status: 200,
+      errors: ['UNKNOWN_AGENT'],
+      handler: ({ params, query }) => paged(sessions.list(params.agentID, query)),
+    }),
+    operation({
+      id: 'getSession',
+      method: 'GET',
+      path: '/sessions/{agentID}/{callerID}',
+      summary: 'The session between an agent and a caller',
+      tags: ['sessions'],
+      access: 'private',
+      params: SessionParams,
+      query: SessionQuery,
+      response: SessionRecord,
+      status: 200,
+      errors: ['UNKNOWN_SESSION'],
+      handler({ params, query }) {
+        const { session, next } = sessions.get(params.agentID, params.callerID, query)
+        return new Reply(session, { next })
+      },
+    }),
+  ]
+}

@@ -1,0 +1,37 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Host } from '../p2p/host.ts'
+import type { Identity } from '../p2p/identity.ts'
+import type { Database } from '../store/database.ts'
+import { createListingSearch } from '../store/listing-search.ts'
+import { createListingStore } from '../store/listings.ts'
+import { createLookAlikes } from '../store/look-alikes.ts'
+import { type Catalog, createCatalog } from './catalog.ts'
+import { connectedPresence } from './connected-presence.ts'
+import { createReplica, type Replica } from './replica.ts'
+import { createSearch, type Search } from './search.ts'
+import { searchUpkeep } from './search-upkeep.ts'
+
+export type { Search } from './search.ts'
+
+/** What is for sale: the replica of it, shown and searched. */
+export type Market = { replica: Replica; catalog: Catalog; search: Search; services: readonly Service[] }
+
+export function createMarket(deps: {
+  host: Host
+  identity: Identity
+  database: Database
+  clock: Clock
+  logger: Logger
+}): Market {
+  const { host, identity, database, clock, logger } = deps
+  const sellerId = identity.peerId
+  const store = createListingStore(database)
+  const replica = createReplica({}, { host, identity, store, clock, logger })
+  const catalog = createCatalog({ replica, sellerId })
+  const presence = connectedPresence({ host, clock })
+  const search = createSearch({ clock, search: createListingSearch(database), catalog, sellerId, presence })
+  const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database), clock, logger })
+  return { replica, catalog, search, services: [replica, upkeep] }
+}

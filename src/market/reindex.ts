@@ -1,0 +1,39 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { ListingStore } from '../store/listings.ts'
+import { searchable } from './searchable.ts'
+import { readListing } from './signed-listing.ts'
+
+/** Rows of one transaction: about 10 ms. */
+const ROWS_AT_ONCE = 100
+
+/**
+ * Builds the search index anew where it is missing, is of another version of the code, or was left half done. What comes
+ * in meanwhile is indexed as ever. Until it is done, searches find what is there already.
+ */
+export async function reindexListings(
+  deps: { store: ListingStore; clock: Clock; logger: Logger },
+  signal: AbortSignal,
+): Promise<void> {
+  const { store, clock, logger } = deps
+  if (store.index.isWhole()) return
+  const startedAt = clock.now()
+  await store.index.reset()
+  let count = 0
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    await nextTurn()
+    if (signal.aborted) return
+    const rows = store.page(after, ROWS_AT_ONCE)
+    await store.reindex(
+      rows.flatMap((row) => {
+        const read = row.state === 'active' ? readListing(row.envelope) : undefined
+        return read?.ok === true ? [{ ...row, search: searchable(read.entry.record, startedAt) }] : []
+      }),
+    )
+    count += rows.length
+    after = rows.at(-1)?.id
+  }
+  await store.index.setWhole()
+  if (count > 0) logger.info({ listings: count }, 'the search index has been built anew')
+}

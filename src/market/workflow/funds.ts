@@ -1,0 +1,49 @@
+import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import type { OrderError } from '../../store/order-row.ts'
+import type { Spending } from '../../store/workflows.ts'
+
+/** What one more purchase is held against. All amounts are atomic units. */
+export type Funds = {
+  cost: bigint
+  /** Of the step. */
+  stepMax: bigint | undefined
+  /** Of the node, for one call. */
+  nodeMax: bigint
+  /** Of the whole workflow. */
+  budget: bigint | undefined
+  spending: Spending
+  /** What the steps that have not begun will cost. */
+  rest: bigint
+}
+
+export type Verdict = 'buy' | 'wait' | OrderError
+
+/**
+ * Whether a step may be bought.
+ *
+ * `wait`: it would fit if what was signed for in vain, and may still be settled, were released. What would leave too
+ * little for the steps that follow is not bought at all: the workflow could not be completed.
+ */
+export function judgeFunds({ cost, stepMax, nodeMax, budget, spending, rest }: Funds): Verdict {
+  if (stepMax !== undefined && cost > stepMax) {
+    return refusal('OVER_PRICE', `it costs ${usdc(cost)} now, and the step may cost ${usdc(stepMax)}`)
+  }
+  if (cost > nodeMax) {
+    return refusal('OVER_PRICE', `it costs ${usdc(cost)} now, and this node pays ${usdc(nodeMax)} for one call`)
+  }
+  if (budget === undefined || cost === 0n) return 'buy'
+  const sure = spending.sure + cost + rest
+  if (sure > budget) {
+    const reason = `it costs ${usdc(cost)} now; with ${usdc(spending.sure)} spent and ${usdc(rest)} for the other steps`
+    return refusal('OVER_BUDGET', `${reason} that is more than the budget of ${usdc(budget)}`)
+  }
+  return sure + spending.perhaps > budget ? 'wait' : 'buy'
+}
+
+function refusal(code: string, message: string): OrderError {
+  return { code, message, retryable: false }
+}
+
+function usdc(amount: bigint): string {
+  return `${formatAmount(amount, PRICE_DECIMALS)} USDC`
+}

@@ -1,0 +1,102 @@
+import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import type { Listing } from '../../schema/listing.ts'
+import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
+import type { StepPlan } from '../../store/workflows.ts'
+import { invalid, planSteps } from './plan.ts'
+
+export type PricedStep = StepPlan & { listings: readonly Listing[] }
+export type QuoteDeps = {
+  resolve(agentId: string): Listing | undefined
+  /** The most this node pays for one call, atomic units. */
+  maxPrice: bigint
+}
+
+/** What running an agent costs this node: its own agents work for nothing (D17). */
+export function costOf(listing: Listing): bigint {
+  return listing.local ? 0n : listing.price
+}
+
+/**
+ * Plans a workflow at today's prices.
+ *
+ * @throws MarketError WORKFLOW_INVALID for what cannot be done: the shape, an agent nobody knows, a limit that the listed
+ * prices already break. Nothing has been paid then.
+ */
+export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }: QuoteDeps): PricedStep[] {
+  const issues: { path: string; message: string }[] = []
+  const steps = planSteps(definition).map((plan, index): PricedStep => {
+    const listings = plan.agents.flatMap((agentId, place) => {
+      const path = `steps[${index}].${place === 0 ? 'agent_id' : `fallback[${place - 1}]`}`
+      const listing = resolve(agentId)
+      if (listing === undefined) {
+        issues.push({ path, message: `no agent ${agentId} is known here; see GET /agents or stoa agent discover` })
+      } else if (costOf(listing) > maxPrice) {
+        const limit = `this node pays at most ${usdc(maxPrice)} for one call (--max-price)`
+        issues.push({ path, message: `${listing.name} costs ${usdc(listing.price)}, ${limit}` })
+      }
+      return listing ?? []
+    })
+    const [first] = listings
+    if (plan.maxPrice !== undefined && first !== undefined && costOf(first) > plan.maxPrice) {
+      issues.push({ path: `steps[${index}].max_price`, message: `${first.name} costs ${usdc(costOf(first))}` })
+    }
+    return { ...plan, listings }
+  })
+  const total = sum(steps.map(({ listings }) => (listings[0] === undefined ? 0n : costOf(listings[0]))))
+  if (definition.budget !== undefined && total > definition.budget) {
+    issues.push({ path: 'budget', message: `is ${usdc(definition.budget)}, and the steps cost ${usdc(total)}` })
+  }
+  if (issues.length > 0) throw invalid(issues)
+  return steps
+}
+
+/** What a workflow would cost, step by step. @throws MarketError WORKFLOW_INVALID */
+export function quoteOf(definition: WorkflowDefinition, deps: QuoteDeps): WorkflowQuote {
+  const steps = priceSteps(definition, deps)
+  const total = sum(steps.map(({ listings }) => costOf(listings[0]!)))
+  const dearest = sum(steps.map(({ listings }) => listings.map(costOf).reduce(larger)))
+  return {
+    dry_run: true,
+    ...(definition.budget !== undefined && { budget: decimal(definition.budget) }),
+    total: decimal(total),
+    total_atomic: total.toString(),
+    total_max: decimal(dearest),
+    total_max_atomic: dearest.toString(),
+    steps: steps.map(({ id, dependsOn, input, maxPrice, listings: [first, ...fallback] }) => ({
+      id,
+      ...quotedAgent(first!),
+      depends_on: [...dependsOn],
+      input,
+      ...(maxPrice !== undefined && { max_price: decimal(maxPrice) }),
+      fallback: fallback.map(quotedAgent),
+    })),
+  }
+}
+
+function quotedAgent(listing: Listing) {
+  const cost = costOf(listing)
+  return {
+    agent_id: listing.id,
+    name: listing.name,
+    seller_id: listing.seller_id,
+    local: listing.local,
+    price: decimal(cost),
+    price_atomic: cost.toString(),
+  }
+}
+
+function sum(amounts: readonly bigint[]): bigint {
+  return amounts.reduce((total, amount) => total + amount, 0n)
+}
+
+function larger(a: bigint, b: bigint): bigint {
+  return b > a ? b : a
+}
+
+function decimal(amount: bigint): string {
+  return formatAmount(amount, PRICE_DECIMALS)
+}
+
+function usdc(amount: bigint): string {
+  return `${decimal(amount)} USDC`
+}

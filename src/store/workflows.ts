@@ -1,0 +1,246 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { PAGE_LENGTH_MAX, type Page } from '../schema/page.ts'
+import type { StepStatus, WorkflowStatus } from '../schema/workflow.ts'
+import type { Database } from './database.ts'
+import { type Order, type OrderError, putOrder } from './order-row.ts'
+
+/** A step as it can be done: every choice is made. */
+export type StepPlan = {
+  id: string
+  /** Who is asked: the agent named first, then its fallbacks. */
+  agents: readonly string[]
+  /** A template. */
+  input: string
+  dependsOn: readonly string[]
+  /** Atomic units. */
+  maxPrice: bigint | undefined
+  retries: number
+}
+
+export type StoredStep = StepPlan & {
+  /** Atomic units, as listed when the workflow was made. */
+  price: bigint
+  status: StepStatus
+  /** Which of `agents` is at work, and how often it has been asked. */
+  agent: number
+  tries: number
+  /** The latest order placed for it. */
+  orderId: string | undefined
+  /** Why it failed; of a running step, why the latest attempt placed no order. */
+  error: OrderError | undefined
+  refusedAt: UnixMs | undefined
+  startedAt: UnixMs | undefined
+  endedAt: UnixMs | undefined
+}
+
+export type StoredWorkflow = {
+  id: string
+  name: string | undefined
+  input: string
+  /** Atomic units. */
+  budget: bigint | undefined
+  status: WorkflowStatus
+  createdAt: UnixMs
+  updatedAt: UnixMs
+  steps: StoredStep[]
+}
+
+export type StepChange = { id: string } & Partial<Omit<StoredStep, keyof StepPlan | 'price'>>
+/** What orders of a workflow cost: surely (paid, or under way), and perhaps (signed for in vain, not yet released). */
+export type Spending = { sure: bigint; perhaps: bigint }
+export type WorkflowsQuery = { status?: WorkflowStatus | undefined; limit: number; cursor?: string | undefined }
+
+/** Workflows and how far each is. Every change is one transaction, durable when it resolves. */
+export interface WorkflowStore {
+  /** False: as many as may be open are. */
+  create(workflow: StoredWorkflow, openMax: number): Promise<boolean>
+  /** Changes steps and, with them, the workflow. */
+  save(id: string, changes: readonly StepChange[], status: WorkflowStatus, now: UnixMs): Promise<void>
+  /** Stores an order together with the step that it is for: never one without the other. */
+  begin(id: string, change: StepChange, order: Order, now: UnixMs): Promise<void>
+  get(id: string): StoredWorkflow | undefined
+  /** Newest first, with an empty input. A page also ends early when its templates are long. */
+  list(query: WorkflowsQuery): Page<StoredWorkflow>
+  /** Those that are not final, and those whose steps are still running. */
+  unfinished(): string[]
+  /** Every order placed for a workflow, oldest first. */
+  orders(id: string): { id: string; stepId: string }[]
+  spending(id: string): Spending
+}
+
+type WorkflowRow = {
+  no: number
+  id: string
+  name: string | null
+  input: string
+  budget: number | null
+  status: WorkflowStatus
+  created_at: number
+  updated_at: number
+}
+type StepRow = {
+  id: string
+  plan: string
+  price: number
+  status: StepStatus
+  agent: number
+  tries: number
+  order_id: string | null
+  error: string | null
+  refused_at: number | null
+  started_at: number | null
+  ended_at: number | null
+}
+
+const INSERT = `
+  INSERT INTO workflows (id, name, input, budget, status, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
+const INSERT_STEP = `
+  INSERT INTO workflow_steps (workflow_no, position, id, plan, price, status)
+  VALUES ((SELECT no FROM workflows WHERE id = ?), ?, ?, ?, ?, ?)`
+/** Without the input, which may be megabytes. */
+const LISTED = `no, id, name, '' AS input, budget, status, created_at, updated_at`
+const SET_STATUS = 'UPDATE workflows SET status = ?, updated_at = ? WHERE id = ?'
+const UPDATE_STEP = `
+  UPDATE workflow_steps SET status = ?, agent = ?, tries = ?, order_id = ?, error = ?, refused_at = ?, started_at = ?,
+    ended_at = ?
+  WHERE workflow_no = (SELECT no FROM workflows WHERE id = ?) AND id = ?`
+const STEPS = 'SELECT * FROM workflow_steps WHERE workflow_no = ? ORDER BY position'
+const UNFINISHED = `
+  SELECT id FROM workflows WHERE status IN ('pending', 'running')
+    OR no IN (SELECT workflow_no FROM workflow_steps WHERE status = 'running') ORDER BY no`
+const SPENDING = `
+  SELECT
+    coalesce(sum(CASE WHEN a.state = 'spent' THEN a.amount
+                      WHEN o.status IN ('pending', 'executing') THEN coalesce(a.amount, o.price) END), 0) AS sure,
+    coalesce(sum(CASE WHEN a.state = 'reserved' AND o.status NOT IN ('pending', 'executing') THEN a.amount END), 0)
+      AS perhaps
+  FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ?`
+
+export function createWorkflowStore(database: Database): WorkflowStore {
+  const one = (sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values)
+  const read = (row: WorkflowRow): StoredWorkflow => ({
+    id: row.id,
+    name: row.name ?? undefined,
+    input: row.input,
+    budget: row.budget === null ? undefined : BigInt(row.budget),
+    status: row.status,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    steps: (database.prepare(STEPS).all(row.no) as unknown as StepRow[]).map(toStep),
+  })
+  const get = (id: string) => {
+    const row = one('SELECT * FROM workflows WHERE id = ?', id)
+    return row === undefined ? undefined : read(row as unknown as WorkflowRow)
+  }
+
+  function change(id: string, steps: readonly StoredStep[], { id: stepId, ...changed }: StepChange): void {
+    const step = steps.find((known) => known.id === stepId)
+    if (step === undefined) throw new Error(`workflow ${id} has no step ${stepId}`)
+    const next = { ...step, ...changed }
+    database
+      .prepare(UPDATE_STEP)
+      .run(
+        next.status,
+        next.agent,
+        next.tries,
+        next.orderId ?? null,
+        next.error === undefined ? null : JSON.stringify(next.error),
+        next.refusedAt ?? null,
+        next.startedAt ?? null,
+        next.endedAt ?? null,
+        id,
+        stepId,
+      )
+  }
+
+  return {
+    create: (workflow, openMax) =>
+      database.write(() => {
+        const open = one(`SELECT count(*) AS n FROM workflows WHERE status IN ('pending', 'running')`) as { n: number }
+        if (open.n >= openMax) return false
+        const { id, name, input, budget, status, createdAt, updatedAt, steps } = workflow
+        database.prepare(INSERT).run(id, name ?? null, input, budget ?? null, status, createdAt, updatedAt)
+        for (const [position, step] of steps.entries()) {
+          database.prepare(INSERT_STEP).run(id, position, step.id, writePlan(step), step.price, step.status)
+        }
+        return true
+      }),
+    save: (id, changes, status, now) =>
+      database.write(() => {
+        const { steps } = get(id)!
+        for (const changed of changes) change(id, steps, changed)
+        database.prepare(SET_STATUS).run(status, now, id)
+      }),
+    begin: (id, changed, order, now) =>
+      database.write(() => {
+        const { steps, status } = get(id)!
+        if (status !== 'pending' && status !== 'running') throw new Error(`workflow ${id} is ${status}`)
+        change(id, steps, { ...changed, status: 'running', orderId: order.id, error: undefined, refusedAt: undefined })
+        putOrder(database, order)
+        database.prepare(SET_STATUS).run('running', now, id)
+      }),
+    get,
+    list({ status, limit, cursor }) {
+      const terms = [...(status === undefined ? [] : ['status = ?']), ...(cursor === undefined ? [] : ['no < ?'])]
+      const values = [...(status === undefined ? [] : [status]), ...(cursor === undefined ? [] : [Number(cursor)])]
+      const where = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`
+      const rows = database.prepare(`SELECT ${LISTED} FROM workflows ${where} ORDER BY no DESC LIMIT ?`)
+      return readPage(rows.all(...values, limit + 1) as unknown as WorkflowRow[], limit, read)
+    },
+    unfinished: () => (database.prepare(UNFINISHED).all() as { id: string }[]).map(({ id }) => id),
+    orders: (id) =>
+      (
+        database.prepare('SELECT id, step_id FROM orders WHERE workflow_id = ? ORDER BY no').all(id) as {
+          id: string
+          step_id: string
+        }[]
+      ).map((row) => ({ id: row.id, stepId: row.step_id })),
+    spending(id) {
+      const { sure, perhaps } = one(SPENDING, id) as { sure: number; perhaps: number }
+      return { sure: BigInt(sure), perhaps: BigInt(perhaps) }
+    },
+  }
+}
+
+function readPage(
+  rows: readonly WorkflowRow[],
+  limit: number,
+  read: (row: WorkflowRow) => StoredWorkflow,
+): Page<StoredWorkflow> {
+  const items: StoredWorkflow[] = []
+  let length = 0
+  for (const row of rows) {
+    const workflow = read(row)
+    length += workflow.steps.reduce((sum, { input }) => sum + input.length, 0)
+    if (items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX)) {
+      return { items, next: String(rows[items.length - 1]!.no) }
+    }
+    items.push(workflow)
+  }
+  return { items, next: undefined }
+}
+
+type WrittenPlan = Omit<StepPlan, 'id' | 'maxPrice'> & { maxPrice?: string }
+
+function writePlan({ agents, input, dependsOn, maxPrice, retries }: StepPlan): string {
+  const plan: WrittenPlan = { agents, input, dependsOn, retries }
+  return JSON.stringify({ ...plan, ...(maxPrice !== undefined && { maxPrice: maxPrice.toString() }) })
+}
+
+function toStep(row: StepRow): StoredStep {
+  const { maxPrice, ...plan } = JSON.parse(row.plan) as WrittenPlan
+  return {
+    id: row.id,
+    ...plan,
+    maxPrice: maxPrice === undefined ? undefined : BigInt(maxPrice),
+    price: BigInt(row.price),
+    status: row.status,
+    agent: row.agent,
+    tries: row.tries,
+    orderId: row.order_id ?? undefined,
+    error: row.error === null ? undefined : (JSON.parse(row.error) as OrderError),
+    refusedAt: row.refused_at ?? undefined,
+    startedAt: row.started_at ?? undefined,
+    endedAt: row.ended_at ?? undefined,
+  }
+}

@@ -1,0 +1,38 @@
+import { systemClock } from '../../src/lib/clock.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import { type Buyer, type BuyerDeps, createBuyer } from '../../src/market/buyer.ts'
+import type { Listing } from '../../src/schema/listing.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { testWallet } from './payments.ts'
+
+type Options = Partial<BuyerDeps> & { maxPrice?: bigint }
+
+/**
+ * The real orders, sessions and workflows over a database in memory, started. Own agents answer their task in capitals;
+ * no other seller can be reached.
+ */
+export async function fakeMarket(listings: () => readonly Listing[], options: Options = {}): Promise<Buyer> {
+  const buyer = createFakeMarket(listings, options)
+  for (const service of buyer.services) await service.start()
+  return buyer
+}
+
+/** The same, to be started by whoever made it. */
+export function createFakeMarket(listings: () => readonly Listing[], options: Options = {}): Buyer {
+  const { maxPrice = 1_000_000n, ...deps } = options
+  return createBuyer(
+    { callerDid: 'did:peer:me', dailyBudget: 5_000_000n, maxPrice },
+    {
+      clock: systemClock,
+      logger: silentLogger,
+      database: openDatabase({ path: ':memory:' }),
+      wallet: testWallet(),
+      catalog: { resolve: (id) => listings().find((listing) => listing.id === id) },
+      replica: { onChange: () => () => {} },
+      chain: undefined,
+      openStream: () => Promise.reject(new Error('nobody is there')),
+      runOwn: async (_id, { input }) => input.toUpperCase(),
+      ...deps,
+    },
+  )
+}

@@ -1,0 +1,86 @@
+import { createCatalog } from '../../src/market/catalog.ts'
+import { keptUntil } from '../../src/market/listing-set.ts'
+import type { Presence } from '../../src/market/ranking.ts'
+import { createSearch, type Search } from '../../src/market/search.ts'
+import { searchable } from '../../src/market/searchable.ts'
+import type { ListingRecord } from '../../src/schema/listing.ts'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createListingSearch } from '../../src/store/listing-search.ts'
+import { createListingStore, type ListingStore } from '../../src/store/listings.ts'
+import { createLookAlikes } from '../../src/store/look-alikes.ts'
+import { HandClock } from './hand-clock.ts'
+import { listingRecord } from './listings.ts'
+
+/** Peer ids of four sellers; the first is this node. */
+export const sellers = [
+  '12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st',
+  '12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo',
+  '12D3KooWLJtG8fd2hkQzTn96MrLvThmnNQjTUFZwGEsLRz5EmSzc',
+  '12D3KooWSHj3RRbBjD15g6wekV8y3mm57Pobmps2g2WJm6F67Lay',
+] as const
+export const [me, ann, bob, eve] = sellers
+
+/** A market in memory: its rows, its index and its search, as a node has them. */
+export type SearchedMarket = {
+  clock: HandClock
+  database: Database
+  store: ListingStore
+  search: Search
+  presences: Map<string, Presence>
+  /** Lists agents of a seller, in that order, and compares their names. */
+  list(sellerId: string, names: readonly string[], changes?: Partial<ListingRecord>): Promise<ListingRecord[]>
+  delist(record: ListingRecord): Promise<void>
+  compare(): Promise<void>
+}
+
+export function searchedMarket(): SearchedMarket {
+  const clock = new HandClock()
+  const database = openDatabase({ path: ':memory:' })
+  const store = createListingStore(database)
+  const records = new Map<string, ListingRecord>()
+  const presences = new Map<string, Presence>()
+  const catalog = createCatalog({
+    replica: { all: () => [...records.values()], get: (id) => records.get(id) },
+    sellerId: me,
+  })
+  const search = createSearch({
+    clock,
+    search: createListingSearch(database),
+    catalog,
+    sellerId: me,
+    presence: (sellerId) => presences.get(sellerId),
+  })
+  const names = createLookAlikes(database)
+
+  async function compare(): Promise<void> {
+    while (await names.step()) {}
+  }
+
+  function put(record: ListingRecord): void {
+    records.set(record.id, record)
+    const { id, seller_id: sellerId, version, state } = record
+    const row = { id, sellerId, version, state, keptUntil: keptUntil(record), envelope: new Uint8Array([1]) }
+    store.putLater(state === 'active' ? { ...row, search: searchable(record, clock.now()) } : row)
+    if (state === 'delisted') records.delete(id)
+  }
+
+  return {
+    clock,
+    database,
+    store,
+    search,
+    presences,
+    compare,
+    async list(sellerId, agents, changes = {}) {
+      const listed = agents.map((name) => listingRecord(sellerId, name, clock.now(), changes))
+      for (const record of listed) put(record)
+      await store.flush()
+      await compare()
+      return listed
+    },
+    async delist(record) {
+      put({ ...record, state: 'delisted', version: record.version + 1 })
+      await store.flush()
+    },
+  }
+}
