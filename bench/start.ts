@@ -2,7 +2,8 @@
  * How long a node takes from process start until it listens, and what memory it holds at rest, beside a libp2p node with
  * the same modules. Each program starts in turn, so that a busy minute of the machine meets all of them.
  *
- * All use Node's compile cache, filled by a start before the first that counts; `bin/stoa.js` switches it on by itself.
+ * One start before the first that counts makes keys and database and fills Node's compile cache, which all use;
+ * `bin/stoa.js` switches it on by itself.
  */
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -53,20 +54,20 @@ const pairs = [
 ]
 const programs = [...new Map(pairs.flatMap(({ ours, floor }) => [ours, floor]).map((one) => [one.name, one])).values()]
 
-const cacheDir = await mkdtemp(join(tmpdir(), 'stoa-compile-cache-'))
+const directory = await mkdtemp(join(tmpdir(), 'stoa-start-'))
 try {
   const starts = new Map<string, Start[]>(programs.map(({ name }) => [name, []]))
   for (let round = 0; round <= rounds; round++) {
-    process.stderr.write(round === 0 ? 'filling the compile cache\n' : `round ${round} of ${rounds}\n`)
+    process.stderr.write(round === 0 ? 'first starts\n' : `round ${round} of ${rounds}\n`)
     for (const program of programs) {
       const rests = round > 0 && round <= restedRounds
-      const start = await startOnce(program, { cacheDir, settleMs: rests ? settleMs : 0 })
+      const start = await startOnce(program, { directory, settleMs: rests ? settleMs : 0 })
       if (round > 0) starts.get(program.name)!.push(start)
     }
   }
   report(starts)
 } finally {
-  await rm(cacheDir, { recursive: true, force: true })
+  await rm(directory, { recursive: true, force: true })
 }
 
 function report(starts: ReadonlyMap<string, readonly Start[]>): void {

@@ -1,6 +1,4 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 
@@ -19,12 +17,13 @@ const READY_MS_MAX = 30_000
 const MB = 1024
 
 /**
- * Starts a program in a new, empty directory and ends it: how long until it listens and, after `settleMs` at rest, the
- * memory that is resident. Without `settleMs` only the time is taken.
+ * Starts a program and ends it: how long until it listens and, after `settleMs` at rest, the memory that is resident.
+ * With a `settleMs` of 0 only the time is taken. What it keeps, it keeps in `directory`, as does the compile cache.
  */
-export async function startOnce(program: Program, options: { cacheDir: string; settleMs: number }): Promise<Start> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'stoa-start-'))
-  const env = { ...process.env, NODE_COMPILE_CACHE: options.cacheDir, NODE_LISTEN_HOST: '127.0.0.1' }
+export async function startOnce(program: Program, options: { directory: string; settleMs: number }): Promise<Start> {
+  const { directory } = options
+  const dataDir = join(directory, program.name.replaceAll(/[^a-z]+/gi, '-'))
+  const env = { ...process.env, NODE_COMPILE_CACHE: join(directory, 'compile-cache'), NODE_LISTEN_HOST: '127.0.0.1' }
   const from = performance.now()
   const child = spawn(process.execPath, [program.file, ...program.args(dataDir)], {
     env,
@@ -42,7 +41,6 @@ export async function startOnce(program: Program, options: { cacheDir: string; s
     const kill = setTimeout(() => child.kill('SIGKILL'), 5_000)
     await exited
     clearTimeout(kill)
-    await rm(dataDir, { recursive: true, force: true })
   }
 }
 

@@ -1,27 +1,10 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import type { Logger } from '../lib/logger.ts'
+import { commandEnvironment } from './command-environment.ts'
 import { processGroup } from './process-group.ts'
 import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge } from './runtime.ts'
 
-/** What a program may see of this node's environment (T21). Nothing here holds a secret. */
-const ENVIRONMENT = [
-  ...[
-    'PATH',
-    'HOME',
-    'USER',
-    'LOGNAME',
-    'SHELL',
-    'LANG',
-    'LANGUAGE',
-    'LC_ALL',
-    'LC_CTYPE',
-    'LC_MESSAGES',
-    'TZ',
-    'TERM',
-  ],
-  ...['TMPDIR', 'TMP', 'TEMP', 'PATHEXT', 'SYSTEMROOT', 'COMSPEC', 'APPDATA', 'LOCALAPPDATA', 'USERPROFILE'],
-] as const
 /** The end of what a program says on stderr, for the log. */
 const STDERR_BYTES_MAX = 8 * 1024
 /** How long output may still come after the program has ended: only a process outside its group can hold the pipe open. */
@@ -46,11 +29,7 @@ type Ended = { status: number | null; signal: NodeJS.Signals | null } | { error:
  */
 export function commandRuntime(options: CommandOptions, deps: { logger: Logger }): AgentRuntime {
   const logger = deps.logger.child({ agent: options.name })
-  const env: Record<string, string> = {}
-  for (const name of ENVIRONMENT) {
-    const value = options.readEnv(name)
-    if (value !== undefined) env[name] = value
-  }
+  const env = commandEnvironment(options.readEnv)
   return {
     // Not the program: its name and arguments are the seller's business.
     model: 'command',

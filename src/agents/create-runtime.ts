@@ -1,12 +1,21 @@
 import type { ProviderKeys } from '../config/secrets.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
+import type { A2aAgent } from './a2a-agent.ts'
 import { builtinRuntime } from './builtin/builtins.ts'
 import { commandRuntime } from './command.ts'
 import type { LlmModel } from './llm.ts'
 import { formatModelName, type LlmProvider, parseModelName } from './model-name.ts'
-import { accessTo, checkKeyVariable, firstProvider, keyVariables, providerOfKeyVariable } from './providers.ts'
+import {
+  accessTo,
+  checkKeyVariable,
+  checkTokenVariable,
+  firstProvider,
+  keyVariables,
+  providerOfKeyVariable,
+} from './providers.ts'
 import { AgentError, type AgentRuntime, outputBytesMaxOf } from './runtime.ts'
+import type { ToolServerAccess } from './toolbox.ts'
 
 /** The built-in agent that stands in for a model nobody has a key for. */
 const STAND_IN = 'summarize'
@@ -40,7 +49,8 @@ function chooseRuntime(
   options: RuntimeFactoryOptions,
   deps: RuntimeFactoryDeps,
 ): AgentRuntime {
-  const { command, model: modelText, api_key_env: keyVariable } = definition
+  const { command, a2a, model: modelText, api_key_env: keyVariable } = definition
+  if (a2a !== undefined) return a2aRuntime(definition, a2a, options, deps)
   if (command !== undefined) {
     refuseKey(keyVariable, 'a command gets no keys from this node; let the program read its own')
     const limits = { outputBytesMax: outputBytesMaxOf(definition) }
@@ -50,6 +60,7 @@ function chooseRuntime(
     const model = parseModelName(modelText, { hasBaseUrl: options.providerKeys.openaiBaseUrl !== undefined })
     if (model.kind === 'llm') return llmRuntime(definition, model, options, deps)
     refuseKey(keyVariable, `${formatModelName(model)} needs no key`)
+    refuseTools(definition, formatModelName(model))
     return builtinRuntime(model.name)
   }
   if (keyVariable !== undefined) {
@@ -59,7 +70,46 @@ function chooseRuntime(
   }
   const model = firstProvider(options.providerKeys)
   if (model !== undefined) return llmRuntime(definition, model, options, deps)
-  return definition.price === 0n ? standIn() : keyless()
+  if (definition.price > 0n) return keyless()
+  const runtime = standIn()
+  refuseTools(definition, runtime.model)
+  return runtime
+}
+
+/** Only a language model can use them, and an agent that silently does without is not what its seller described. */
+function refuseTools({ mcp }: AgentDefinition, model: string): void {
+  if (mcp !== undefined)
+    throw new AgentError('AGENT_NOT_RUNNABLE', `mcp: ${model} uses no tools; give a language model`)
+}
+
+/** The A2A client loads with the first task. */
+function a2aRuntime(
+  definition: AgentDefinition,
+  url: string,
+  options: RuntimeFactoryOptions,
+  deps: RuntimeFactoryDeps,
+): AgentRuntime {
+  const token = tokenOf('api_key_env', definition.api_key_env, options)
+  if (token instanceof AgentError) return notRunnable('a2a', token)
+  const agent = { name: definition.name, url, token, outputBytesMax: outputBytesMaxOf(definition) }
+  let loaded: Promise<A2aAgent> | undefined
+  return {
+    // Not the address: where a seller's agent lives is the seller's business.
+    model: 'a2a',
+    async run(call) {
+      loaded ??= import('./a2a-agent.ts').then(({ openA2aAgent }) => openA2aAgent(agent, deps))
+      return (await loaded).run(call)
+    },
+  }
+}
+
+/** A token for a server of the operator's choice, from the variable its entry names. @returns an AgentError: it is missing */
+function tokenOf(field: string, variable: string | undefined, options: RuntimeFactoryOptions) {
+  if (variable === undefined) return undefined
+  checkTokenVariable(field, variable)
+  const token = options.readKey(variable)?.trim()
+  if (token !== undefined && /^[\x21-\x7e]+$/.test(token)) return token
+  return new AgentError('AGENT_NOT_RUNNABLE', `a token of this agent is missing: its seller must set ${variable}`)
 }
 
 function refuseKey(variable: string | undefined, reason: string): void {
@@ -82,17 +132,27 @@ function llmRuntime(
     if (error instanceof AgentError) return notRunnable(model, error)
     throw error
   }
+  const toolServers: ToolServerAccess[] = []
+  for (const server of definition.mcp ?? []) {
+    const token = tokenOf('mcp: token_env', server.token_env, options)
+    if (token instanceof AgentError) return notRunnable(model, token)
+    toolServers.push({ ...server, token })
+  }
   const agent = {
     name: definition.name,
     instruction: definition.description,
     outputBytesMax: outputBytesMaxOf(definition),
+    toolServers,
   }
+  const modelDeps = { ...deps, readEnv: options.readKey }
   let loaded: Promise<LlmModel> | undefined
   return {
     model,
     async run(call) {
       // The AI SDK is heavy: it loads with the first task, not with the node.
-      loaded ??= import('./llm.ts').then(({ openModel }) => openModel({ provider, modelId, access, ...agent }, deps))
+      loaded ??= import('./llm.ts').then(({ openModel }) =>
+        openModel({ provider, modelId, access, ...agent }, modelDeps),
+      )
       return (await loaded).run(call)
     },
   }

@@ -1,13 +1,16 @@
-import { generateText, type LanguageModel, type ModelMessage } from 'ai'
+import { generateText, isStepCount, type LanguageModel, type ModelMessage } from 'ai'
 import type { Logger } from '../lib/logger.ts'
 import { guardFetch } from './guarded-fetch.ts'
 import { explainLlmError } from './llm-error.ts'
 import type { LlmProvider } from './model-name.ts'
 import type { Access } from './providers.ts'
 import { type AgentCall, AgentError, type Exchange } from './runtime.ts'
+import type { ToolServerAccess } from './toolbox.ts'
 
 /** After the first attempt, for failures that may pass: no connection, 408, 409, 429, 5xx. */
 const RETRIES_MAX = 2
+/** Turns of one task between the model and its tools, the answer included. */
+const STEPS_MAX = 12
 /** How much of a caller's earlier talk a model is shown, in characters. The newest exchanges count. */
 const HISTORY_LENGTH_MAX = 100_000
 
@@ -22,7 +25,10 @@ export type LlmOptions = {
   /** What the model is told to be: the agent's description (D10). */
   instruction: string
   outputBytesMax: number
+  /** MCP servers whose tools it may use. */
+  toolServers: readonly ToolServerAccess[]
 }
+export type LlmDeps = { fetch: typeof fetch; readEnv(name: string): string | undefined; logger: Logger }
 
 /** A language model ready to work for one agent. */
 export interface LlmModel {
@@ -35,22 +41,26 @@ export interface LlmModel {
  *
  * The instruction is the agent's own and travels as such; what a buyer writes is only ever a user's message (T9, T10).
  */
-export async function openModel(options: LlmOptions, deps: { fetch: typeof fetch; logger: Logger }): Promise<LlmModel> {
+export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<LlmModel> {
   const { provider, modelId, access, instruction } = options
   const model = await languageModel(provider, modelId, access, guardFetch(deps.fetch, options.outputBytesMax))
   return {
     async run({ input, history, signal }) {
       if (input.trim() === '') throw new AgentError('AGENT_FAILED', 'the task is empty')
       const messages: ModelMessage[] = [...remembered(history), { role: 'user', content: input }]
+      const toolbox = await openTools(options, deps, signal)
       const result = await generateText({
         model,
         instructions: instruction,
         messages,
+        ...(toolbox !== undefined && { tools: toolbox.tools, stopWhen: isStepCount(STEPS_MAX) }),
         abortSignal: signal,
         maxRetries: RETRIES_MAX,
-      }).catch((error: unknown) => {
-        throw explainLlmError(error, { agent: options.name, provider, modelId, access, signal }, deps.logger)
       })
+        .catch((error: unknown) => {
+          throw explainLlmError(error, { agent: options.name, provider, modelId, access, signal }, deps.logger)
+        })
+        .finally(() => toolbox?.close())
       if (result.text.trim() !== '') return result.text
       throw new AgentError(
         'AGENT_FAILED',
@@ -58,6 +68,13 @@ export async function openModel(options: LlmOptions, deps: { fetch: typeof fetch
       )
     },
   }
+}
+
+/** Tools load with the first agent that has any. */
+async function openTools({ name, toolServers }: LlmOptions, deps: LlmDeps, signal: AbortSignal) {
+  if (toolServers.length === 0) return undefined
+  const { openToolbox } = await import('./toolbox.ts')
+  return openToolbox(toolServers, { ...deps, logger: deps.logger.child({ agent: name }) }, signal)
 }
 
 /** Always a model object: a bare name would send the SDK to a gateway nobody chose. The environment is never consulted. */

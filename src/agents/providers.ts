@@ -102,6 +102,16 @@ export function checkKeyVariable(variable: string, provider: LlmProvider): void 
   }
 }
 
+/** The same for a token that goes to a server of the operator's choice. @throws AgentError 'AGENT_NOT_RUNNABLE' */
+export function checkTokenVariable(field: string, variable: string): void {
+  const owner = keyedProviders.find((one) => providers[one].keyVariable === variable)
+  if (owner === undefined && !OWN_VARIABLE.test(variable)) return
+  throw new AgentError(
+    'AGENT_NOT_RUNNABLE',
+    `${field}: ${variable} belongs to ${owner ?? 'this node'} and is sent to no other server: name a variable of its own`,
+  )
+}
+
 /**
  * How to reach a provider.
  *

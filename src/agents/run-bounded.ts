@@ -1,4 +1,4 @@
-import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge } from './runtime.ts'
+import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELLED } from './runtime.ts'
 
 /** How long a runtime may take to stop once it has been told to. A program's process group is dead by then. */
 const STOP_GRACE_MS = 3000
@@ -67,7 +67,7 @@ function explained(error: unknown): AgentError {
 }
 
 function cancelled(): AgentError {
-  return new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+  return new AgentError('AGENT_CANCELLED', RUN_CANCELLED)
 }
 
 function timedOut(timeoutMs: number): AgentError {

@@ -31,6 +31,9 @@ export type AgentErrorCode =
   | 'AGENT_NOT_RUNNABLE'
   | 'AGENT_CANCELLED'
 
+/** What is told of a run that was called off: by its caller, or because the node stops. */
+export const RUN_CANCELLED = 'the task was cancelled'
+
 /** Why an agent gave no result. Buyers read the message: it holds no key, no path and nothing a provider or program said. */
 export class AgentError extends CodedError<AgentErrorCode> {
   override name = 'AgentError'

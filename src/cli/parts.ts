@@ -8,7 +8,9 @@ import { patientFetch } from '../lib/patient-fetch.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { AgentQuery } from '../schema/search.ts'
 
 export type ExecuteRequest = { agentId: string; input: string; maxPriceAtomic?: bigint; signal: AbortSignal }
 
@@ -21,6 +23,7 @@ export interface OwnNode {
   readonly apiUrl: string | undefined
   addresses(): string[]
   listings(): Listing[]
+  readonly market: { page(query: AgentQuery): Page<Listing> }
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
 }

@@ -20,7 +20,11 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
     kind: 'texts',
     expected: 'a program and its arguments as a list of at most 64, such as [python3, agent.py]',
   },
-  a2a: { kind: 'text', expected: 'the http(s) URL of an A2A agent or of its card, such as https://agents.example/a' },
+  a2a: {
+    kind: 'text',
+    expected: 'the http(s) URL of an A2A agent or of its card, such as https://agents.example/a',
+    isUnshown: true,
+  },
   mcp: {
     kind: 'servers',
     expected:

@@ -1,13 +1,15 @@
+import { once } from 'node:events'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { urlHost } from './host-name.ts'
+import { createListener, type RequestHandler } from './listener.ts'
 import type { Mount } from './mount.ts'
-import { apiOperations, type OperationsDeps } from './operations.ts'
+import type { OperationsDeps } from './operations.ts'
 import { HttpError } from './problem.ts'
 import { createGuard, type GuardOptions } from './security.ts'
-import { createServer } from './server.ts'
+import type { Server } from './server.ts'
 
 export type ApiOptions = GuardOptions & {
   /** 0: any free one. */
@@ -35,20 +37,36 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
   // `localhost` may be two addresses, and so two servers; one that any program of this machine finds is enough.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
   const guard = createGuard({ ...options, host })
-  const { app, running, refuseRequests } = createServer(apiOperations(deps), { ...deps, guard, logger })
+  const listener = createListener(build, (error) => logger.error({ err: error }, 'the API could not be built'))
+  let server: Server | undefined
+  let stopping = false
   let { port } = options
+
+  /** Fastify and the operations load with the first request. */
+  async function build(): Promise<RequestHandler> {
+    const [{ apiOperations }, { createServer }] = await Promise.all([import('./operations.ts'), import('./server.ts')])
+    const { promise: adopted, resolve } = Promise.withResolvers<RequestHandler>()
+    const adopt = (handler: RequestHandler) => {
+      resolve(handler)
+      return listener
+    }
+    server = createServer(apiOperations(deps), { ...deps, guard, logger, adopt })
+    if (stopping) server.refuseRequests()
+    await server.app.ready()
+    return adopted
+  }
 
   async function start(): Promise<void> {
     if (guard.needsToken && options.token === '') {
       throw new CodedError('API_TOKEN_MISSING', `an API on ${host} needs a token: set NODE_API_TOKEN`)
     }
     try {
-      await app.listen({ host, port })
+      listener.listen({ host, port })
+      await once(listener, 'listening')
     } catch (error) {
-      await app.close()
       throw startError(error, host, port)
     }
-    const address = app.server.address()
+    const address = listener.address()
     if (typeof address === 'object' && address !== null) port = address.port
     if (guard.isOpen)
       logger.warn({ host, port }, 'the API is open: whoever reaches this port can spend from the wallet')
@@ -56,13 +74,21 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
 
   /** Takes at most STOP_GRACE_MS + STOP_ABORT_MS. */
   async function stop(): Promise<void> {
-    refuseRequests()
-    const closed = app.close().then(() => true)
+    stopping = true
+    server?.refuseRequests()
+    const closed = close()
     if (await within(closed, STOP_GRACE_MS)) return
-    running.abortAll(new HttpError('STOPPING', 'the node stopped before this was done'))
+    server?.running.abortAll(new HttpError('STOPPING', 'the node stopped before this was done'))
     if (await within(closed, STOP_ABORT_MS)) return
-    app.server.closeAllConnections()
+    listener.closeAllConnections()
     await closed
+  }
+
+  async function close(): Promise<void> {
+    const { promise: closed, resolve } = Promise.withResolvers<void>()
+    listener.close(() => resolve())
+    await closed
+    await server?.app.close()
   }
 
   return {

@@ -28,7 +28,10 @@ const description = `The local API of a Stoa node. Every path answers under /api
 
 Errors are RFC 9457 problems (application/problem+json) with a stable \`code\`. Times are RFC 3339 in UTC. Prices are USDC;
 \`…_atomic\` is the same in units of 0.000001. On the loopback interface no credentials are needed; elsewhere send the
-token of \`api.token\` as \`Authorization: Bearer\`.`
+token of \`api.token\` as \`Authorization: Bearer\`.
+
+Agents of other markets reach the same node as A2A servers under \`/a2a/{id}\` (JSON-RPC, and HTTP+JSON under
+\`/a2a/{id}/rest\`; each card says so) and through MCP at \`/mcp\`. Those speak protocols of their own.`
 
 /** What any operation may answer, and what one with a body may. */
 const always: readonly ProblemCode[] = ['INVALID_REQUEST', 'HOST_NOT_ALLOWED', 'INTERNAL', 'STOPPING']

@@ -262,14 +262,6 @@ test('T21 shows no field that the schema does not have', async () => {
   expect((await fakeServer({ listings }).app.inject('/agents')).body).not.toContain('secret')
 })
 
-test('T7 bounds connections and how long a request may arrive, and not how long an agent may run', async () => {
-  const { server } = fakeServer().app
-  expect(server.maxConnections).toBe(1024)
-  expect(server.headersTimeout).toBe(20_000)
-  expect(server.requestTimeout).toBe(120_000)
-  expect(server.timeout).toBe(0)
-})
-
 test('refuses new requests once the node stops', async () => {
   const { app, refuseRequests } = fakeServer()
   refuseRequests()

@@ -1,29 +1,23 @@
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import type { Server as HttpServer } from 'node:http'
-import type { Socket } from 'node:net'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { BODY_BYTES_MAX, type Problem, TASK_BYTES_MAX } from '../schema/api.ts'
 import { createAdmission, privateHeaders, rowOf } from './admission.ts'
 import { urlOf } from './host-name.ts'
+import type { RequestHandler } from './listener.ts'
 import { type Mount, mountAt } from './mount.ts'
 import { answer, type Operation } from './operation.ts'
-import { HttpError, internalProblem, problemOf, rawProblem } from './problem.ts'
+import { HttpError, internalProblem, problemOf } from './problem.ts'
 import { Running } from './running.ts'
 import type { Guard } from './security.ts'
 
 /** D13: every path answers under both. */
 const prefixes = ['', '/api']
 
-const HEAD_BYTES_MAX = 16 * 1024
 const PARAM_LENGTH_MAX = 256
-const CONNECTIONS_MAX = 1024
-/** For the head of a request, and for all of it, to arrive. How long the answer takes is for the handler to say. */
-const HEAD_TIMEOUT_MS = 20_000
-const REQUEST_TIMEOUT_MS = 120_000
-const IDLE_TIMEOUT_MS = 65_000
 
 export type ServerDeps = {
   guard: Guard
@@ -31,6 +25,8 @@ export type ServerDeps = {
   logger: Logger
   /** Other protocols behind the same doors. */
   mounts?: readonly Mount[]
+  /** Takes what answers requests, and gives the server that they come from. */
+  adopt(handler: RequestHandler): HttpServer
 }
 export type Server = {
   readonly app: FastifyInstance
@@ -39,7 +35,7 @@ export type Server = {
   refuseRequests(): void
 }
 
-/** The table of operations as an HTTP server that does not listen yet. */
+/** The table of operations as a handler of HTTP requests; see listener.ts for the socket. */
 export function createServer(rows: readonly Operation[], deps: ServerDeps): Server {
   const { logger, mounts = [] } = deps
   const admit = createAdmission(rows, { ...deps, mounts })
@@ -48,25 +44,16 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
 
   const serverOptions: FastifyHttpOptions<HttpServer> = {
     bodyLimit: BODY_BYTES_MAX,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: IDLE_TIMEOUT_MS,
-    forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
     // zod parses and encodes (schema/api). Without these Fastify loads Ajv at start, a third of all it loads.
     schemaController: { compilersFactory: { buildValidator: notUsed, buildSerializer: notUsed } },
-    http: {
-      maxHeaderSize: HEAD_BYTES_MAX,
-      headersTimeout: HEAD_TIMEOUT_MS,
-      connectionsCheckingInterval: HEAD_TIMEOUT_MS / 2,
-      // Its absence is refused by `admit`, with a problem.
-      requireHostHeader: false,
-    },
-    clientErrorHandler: refuseBytes,
+    serverFactory: (handler) => deps.adopt(handler),
+    // The listener has its own, and two would answer twice.
+    clientErrorHandler: () => {},
     frameworkErrors: (error, _request, reply) => sendError(error, reply),
   }
   const app = fastify(serverOptions)
-  app.server.maxConnections = CONNECTIONS_MAX
 
   app.removeAllContentTypeParsers()
   const parseJson = app.getDefaultJsonParser('error', 'error')
@@ -190,17 +177,4 @@ function tooLarge(error: unknown, row: Operation | undefined): unknown {
     return new HttpError('INPUT_TOO_LARGE', limits)
   }
   return new HttpError('BODY_TOO_LARGE', `the body may have ${row?.bodyBytesMax ?? BODY_BYTES_MAX} bytes`)
-}
-
-/** Bytes that are no HTTP request, or none that ends in time. */
-function refuseBytes(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy()
-  const text =
-    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-      ? rawProblem('REQUEST_TIMEOUT', 'the request did not arrive in time')
-      : error.code === 'HPE_HEADER_OVERFLOW'
-        ? rawProblem('HEADERS_TOO_LARGE', `the headers may have ${HEAD_BYTES_MAX} bytes`)
-        : rawProblem('INVALID_REQUEST', 'this is no HTTP/1.1 request')
-  socket.end(text)
-  socket.destroySoon()
 }

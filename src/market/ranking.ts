@@ -26,7 +26,7 @@ export type Signals = {
 export type Points = Record<(typeof rankingSignals)[number], number>
 
 /** The most each thing can add. Only what cannot be bought at all, or may deceive, takes away. */
-const TEXT = 0.6
+const TEXT = 0.8
 const PRESENCE = 0.18
 const PRICE = 0.12
 const MEASURED = 0.1
@@ -36,7 +36,7 @@ const OFFLINE = -2
 const LOOK_ALIKE = -0.15
 
 /** A name that was typed whole goes before any other fit. */
-const FIT_MAX = 0.9
+const FIT_MAX = 0.7
 /** What is not known counts as something in the middle. */
 const UNKNOWN = 0.5
 const LATENCY_SCALE_MS = 250
@@ -81,7 +81,7 @@ export function explain(signals: Signals, fitDetail: string): Ranking {
 function presencePoints(presence: Presence | undefined): number {
   if (presence === undefined) return PRESENCE * UNKNOWN
   if (!presence.online) return OFFLINE
-  const near = presence.latencyMs === undefined ? UNKNOWN : 1 / (1 + Math.max(0, presence.latencyMs) / LATENCY_SCALE_MS)
+  const near = presence.latencyMs === undefined ? UNKNOWN : within(1 / (1 + presence.latencyMs / LATENCY_SCALE_MS))
   return PRESENCE * (0.6 + 0.4 * near)
 }
 

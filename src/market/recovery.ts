@@ -93,7 +93,7 @@ export class Recovery implements Service {
       }
     }
     await Promise.all(Array.from({ length: ASKED_MAX }, lookAfterNext))
-    const waits = ours.map(({ orderId }) => this.#dueAt(orderId) - clock.now())
+    const waits = ours.map((reservation) => this.#dueAt(reservation) - clock.now())
     return Math.max(INTERVAL_MIN_MS, Math.min(INTERVAL_MS, ...waits))
   }
 
@@ -176,19 +176,23 @@ export class Recovery implements Service {
   }
 
   /** Each purchase is looked at less and less often: a seller that is gone costs little. */
-  #isDue({ orderId }: StoredReservation): boolean {
+  #isDue(reservation: StoredReservation): boolean {
     const now = this.#deps.clock.now()
+    const { orderId } = reservation
     const last = this.#asked.get(orderId)
-    if (now < this.#dueAt(orderId)) return false
+    if (now < this.#dueAt(reservation)) return false
     this.#asked.delete(orderId)
     this.#asked.set(orderId, { at: now, delayMs: Math.min((last?.delayMs ?? 1_000) * 2, 10 * 60 * 1000) })
     if (this.#asked.size > 10_000) this.#asked.delete(this.#asked.keys().next().value!)
     return true
   }
 
-  #dueAt(orderId: string): number {
+  /** The end of its window is not waited beyond: what is released then may be what a retry waits for. */
+  #dueAt({ orderId, validBeforeSeconds }: StoredReservation): number {
     const last = this.#asked.get(orderId)
-    return last === undefined ? 0 : last.at + last.delayMs
+    if (last === undefined) return 0
+    const expired = validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS + 1
+    return last.at < expired ? Math.min(last.at + last.delayMs, expired) : last.at + last.delayMs
   }
 }
 

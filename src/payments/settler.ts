@@ -45,6 +45,9 @@ export type SettlerDeps = {
 
 type Claimed = Pick<Claim, 'id' | 'signed' | 'requirements'>
 
+/** Why a payment is voided whose agent ran when the node died. */
+export const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
+
 /**
  * Takes every accepted payment to its end: claim, void, or settlement through the facilitator (D31, D34).
  *
@@ -76,10 +79,7 @@ export class Settler implements Service {
 
   async start(): Promise<void> {
     const { payments, clock, logger } = this.#deps
-    const lost = await payments.voidRunning(
-      'the node stopped while the agent ran; the buyer was not charged',
-      clock.now(),
-    )
+    const lost = await payments.voidRunning(RUN_INTERRUPTED, clock.now())
     if (lost > 0) logger.warn({ payments: lost }, 'voided payments whose run was interrupted')
     // Whatever attempt they waited for has ended with the process that made it.
     await payments.hasten(clock.now())

@@ -159,7 +159,7 @@ export const WorkflowStep = z
       .array(z.string())
       .meta({ description: 'every order placed for it; at most one of them is paid. The last one counts' }),
     output: z.string().optional().meta({ description: 'data from another party, never to be trusted' }),
-    error: CallError.optional(),
+    error: CallError.optional().meta({ description: 'why it failed; of a running step, why the latest attempt did' }),
     payment: RecordedPayment.optional(),
     started_at: z.string().optional(),
     ended_at: z.string().optional(),

@@ -92,6 +92,21 @@ test('the index and the rows are one transaction: where the disk refuses, neithe
   expect(count(database, 'met_listings')).toBe(0)
 })
 
+test('deleting text leaves the connection usable, however much was indexed before', async () => {
+  const market = open()
+  for (let n = 0; n < 2000; n++) market.store.putLater(row(`id${n}`, 1))
+  await market.store.flush()
+  for (let n = 0; n < 2000; n += 2) market.store.removeLater(`id${n}`, 1)
+  await market.store.flush()
+  const touched = await market.database.write(() =>
+    market.database.prepare("UPDATE met_listings SET price = 1 WHERE id = 'id1'").run(),
+  )
+  expect(touched.changes).toBe(1)
+  expect(market.all()).toHaveLength(1000)
+  expect(market.named('id1')).toEqual(['id1'])
+  expect(market.named('id0')).toEqual([])
+})
+
 test('T19 what left the market is forgotten after a week', async () => {
   const market = open()
   await put(market, row('a', 1), row('b', 1))

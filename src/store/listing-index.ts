@@ -38,7 +38,7 @@ export interface ListingIndex {
 const REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
 /** Listings that have left the market and are remembered; of more, those that were met last go first. */
 const REMEMBERED_MAX = 100_000
-/** Forgotten in one transaction. */
+/** Forgotten, or hidden, in one transaction. */
 const TIDIED_MAX = 500
 const WORDS_MAX = 100_000
 /** Words this process has stored lately and need not store again. */
@@ -58,7 +58,11 @@ const UPDATE = `
   WHERE number = ?`
 const REFRESH = 'UPDATE met_listings SET price = ?, updated_at = ?, expires_at = ? WHERE number = ?'
 const PUT_TEXT = 'INSERT OR REPLACE INTO listing_text (rowid, name, tags, description, marks) VALUES (?, ?, ?, ?, ?)'
-const REMOVE_TEXT = 'DELETE FROM listing_text WHERE rowid = ?'
+/** Its text goes with it, by a trigger. */
+const HIDE = 'UPDATE met_listings SET shown = 0 WHERE id = ? AND shown = 1'
+const HIDE_SOME = `
+  UPDATE met_listings SET shown = 0
+  WHERE number IN (SELECT number FROM met_listings WHERE shown = 1 LIMIT ${TIDIED_MAX})`
 const COUNT_WORDS = 'SELECT count(*) AS count FROM market_words'
 const PUT_WORD = 'INSERT OR IGNORE INTO market_words (initial, length, word) VALUES (?, ?, ?)'
 const FORGETTABLE = `
@@ -121,12 +125,7 @@ export function createListingIndex(database: Database): ListingIndex {
       }
     },
 
-    hide(id) {
-      const held = one<Held>(HELD, id)
-      if (held?.shown !== 1) return
-      run('UPDATE met_listings SET shown = 0 WHERE number = ?', held.number)
-      run(REMOVE_TEXT, held.number)
-    },
+    hide: (id) => void run(HIDE, id),
 
     async forget(now) {
       const step = () => forgetRows(all<Named>(FORGETTABLE, now - REMEMBERED_MS)) + forgetRows(all<Named>(SURPLUS))
@@ -138,12 +137,12 @@ export function createListingIndex(database: Database): ListingIndex {
     async reset() {
       freshWords.clear()
       await database.write(() => {
+        run('DELETE FROM kv WHERE key = ?', INDEX_KEY)
         run(`INSERT INTO listing_text (listing_text) VALUES ('delete-all')`)
         run('DELETE FROM market_words')
-        run('UPDATE met_listings SET shown = 0')
-        run('DELETE FROM kv WHERE key = ?', INDEX_KEY)
         names.reset()
       })
+      while ((await database.write(() => run(HIDE_SOME).changes)) > 0) {}
     },
 
     async setWhole() {

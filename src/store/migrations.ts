@@ -156,6 +156,11 @@ export const migrations: readonly string[] = [
     name, tags, description, marks, content='', contentless_delete=1, prefix='2 3',
     tokenize="unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
   );
+  -- By a trigger, since FTS5 leaves a last_insert_rowid beyond 2^53 when it deletes, at which every later statement of the
+  -- connection fails in node:sqlite; the end of a trigger puts it back.
+  CREATE TRIGGER met_hidden AFTER UPDATE OF shown ON met_listings WHEN old.shown = 1 AND new.shown = 0 BEGIN
+    DELETE FROM listing_text WHERE rowid = old.number;
+  END;
   `,
   `
   -- A2A tasks are asked for by their id, also after a restart.

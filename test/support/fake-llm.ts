@@ -24,6 +24,8 @@ export type LlmRequest = {
 /** What the server does with a request. */
 export type LlmBehaviour =
   | { kind: 'answer'; text: string; finish?: 'stop' | 'length' | 'content_filter' }
+  /** Answers everything it was shown. */
+  | { kind: 'repeat' }
   | { kind: 'status'; status: number; body?: unknown; headers?: Record<string, string> }
   | { kind: 'raw'; body: string; contentType?: string }
   /** Takes the request and never answers. */
@@ -55,7 +57,7 @@ export async function startFakeLlm(): Promise<FakeLlm> {
     if (body === undefined) return
     const path = request.url ?? ''
     requests.push({ host: String(request.headers['x-meant-host'] ?? ''), path, headers: request.headers, body })
-    act(response, path, queue.length > 1 ? queue.shift()! : queue[0]!)
+    act(response, path, queue.length > 1 ? queue.shift()! : queue[0]!, body)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -89,8 +91,12 @@ async function readBody(request: IncomingMessage): Promise<LlmBody | undefined> 
   return JSON.parse(Buffer.concat(chunks).toString('utf8') || '{}')
 }
 
-function act(response: ServerResponse, path: string, behaviour: LlmBehaviour): void {
+function act(response: ServerResponse, path: string, behaviour: LlmBehaviour, body: LlmBody): void {
   switch (behaviour.kind) {
+    case 'repeat':
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify(answer(path, JSON.stringify(body.messages ?? body.contents), 'stop')))
+      break
     case 'answer':
       response.setHeader('content-type', 'application/json')
       response.end(JSON.stringify(answer(path, behaviour.text, behaviour.finish ?? 'stop')))

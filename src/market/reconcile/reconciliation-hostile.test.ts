@@ -246,7 +246,8 @@ const lies: [what: string, first: Range[], said: Range[]][] = [
 
 test.each(lies)('T8 refuses an answer that is %s', (_, first, said) => {
   const server = new Reconciliation(indexOf(20).snapshot())
-  const { error } = feed(server, [Buffer.concat([head, encodeRanges(first)]), encodeRanges(said)])
+  const { steps, error } = feed(server, [Buffer.concat([head, encodeRanges(first)]), encodeRanges(said)])
+  expect(steps).toHaveLength(1)
   expect(error?.code).toBe('RECONCILE_INVALID')
 })
 

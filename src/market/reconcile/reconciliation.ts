@@ -112,7 +112,7 @@ export class Reconciliation {
     if (ranges.length === 0 && this.#due.length === 0) throw invalid('a message that says nothing')
 
     const found: Found = { have: [], need: [] }
-    this.#take(ranges, found)
+    this.#take(ranges, found, isFirst)
     // What the peer leaves out when it opens, it does not want to know.
     if (isFirst) this.#asked = []
     const said = this.#say(found)
@@ -129,7 +129,7 @@ export class Reconciliation {
   }
 
   /** Strikes out what is answered, and notes what is asked in return. */
-  #take(ranges: readonly Range[], found: Found): void {
+  #take(ranges: readonly Range[], found: Found, isFirst: boolean): void {
     const asked = new AskedRanges(this.#asked)
     const due: Due[] = []
     let from = START
@@ -142,7 +142,7 @@ export class Reconciliation {
           asked.strikeEqual(from, until)
           break
         case 'fingerprint':
-          asked.strikePart(from, until, { whole: false })
+          asked.strikePart(from, until, { whole: isFirst })
           due.push({ from, until, question: { kind: 'fingerprint', fingerprint: range.fingerprint } })
           break
         case 'list':

@@ -72,6 +72,8 @@ function withOutcome(step: WorkflowStep, purchases: RecordSources['purchases']):
   return {
     ...step,
     ...(order.output !== undefined && { output: order.output }),
+    // Why it is tried again, or what it waits for.
+    ...(step.status === 'running' && order.error !== undefined && step.error === undefined && { error: order.error }),
     ...(reservation !== undefined && { payment: signedPayment(reservation) }),
   }
 }

@@ -151,6 +151,8 @@ describe('D32: a paid result', () => {
     const answer = await (await second.connect()).askResult(payment)
     expect(answer?.message).toMatchObject({
       error_name: 'EXECUTION_FAILED',
+      // Another order may fare better: nothing is wrong with the task.
+      retryable: true,
       message: expect.stringContaining('not charged'),
     })
     expect([second.runs.length, second.settlement.attempts.length]).toEqual([0, 0])

@@ -1,3 +1,5 @@
+import { RUN_CANCELLED } from '../../agents/runtime.ts'
+import { RUN_INTERRUPTED } from '../../payments/settler.ts'
 import { proveSigner } from '../../payments/verify.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
@@ -47,7 +49,9 @@ export async function deliveredBy(
   if (output !== undefined) return { output, txHash: payment.txHash }
   if (payment.state === 'voided') {
     const reason = payment.error ?? 'the agent failed'
-    throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`)
+    // What was cut off says nothing of how another order will fare.
+    const retryable = reason === RUN_INTERRUPTED || reason === RUN_CANCELLED
+    throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`, { retryable })
   }
   if (payment.state === 'authorized') {
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the result; nobody is charged')

@@ -1,0 +1,100 @@
+import { type Task, TaskState } from '@a2a-js/sdk'
+import { expect, test } from 'vitest'
+import { A2A_CALLER, type TaskRecord } from '../store/task-records.ts'
+import { resultArtifact, statusOf } from './task-events.ts'
+import { A2aTasks } from './tasks.ts'
+
+const hash = `0x${'ab'.repeat(32)}` as const
+const context = {} as never
+function task(id: string, { text = 'result', metadata = {} as Record<string, unknown> } = {}): Task {
+  const ids = { taskId: id, contextId: 'c' }
+  const status = statusOf(TaskState.TASK_STATE_COMPLETED, ids, 0, { metadata })
+  return { id, contextId: 'c', status, artifacts: [resultArtifact(text)], history: [], metadata: undefined }
+}
+const record: TaskRecord = {
+  agentId: 'a',
+  callerId: `${A2A_CALLER}c`,
+  taskId: 'old',
+  input: 'task',
+  output: 'result',
+  error: undefined,
+  endedAt: 0,
+  payment: { state: 'settled', network: 'eip155:84532', payer: `0x${'11'.repeat(20)}`, txHash: hash },
+}
+const none = { find: () => undefined }
+
+test('T19 the longest untouched tasks give way, and their followers are told', async () => {
+  const tasks = new A2aTasks({ records: none })
+  const store = tasks.of('a')
+  await store.save(task('first'), context)
+  let ended = false
+  tasks.createOrGetByTaskId('first').on('finished', () => {
+    ended = true
+  })
+  for (let i = 0; i < 2_000; i++) await store.save(task(`t${i}`), context)
+  expect(await store.load('first', context)).toBeUndefined()
+  expect(await store.load('t0', context)).toBeDefined()
+  expect([ended, tasks.getByTaskId('first')]).toEqual([true, undefined])
+})
+
+test('T19 they are bounded in bytes too, and a task that runs stays', async () => {
+  const tasks = new A2aTasks({ records: none })
+  const store = tasks.of('a')
+  tasks.start('running', { controller: new AbortController(), canCancel: true, isCanceled: false, bytes: 1 })
+  await store.save(task('running', { text: 'x'.repeat(4e6) }), context)
+  for (let i = 0; i < 10; i++) await store.save(task(`t${i}`, { text: 'x'.repeat(4e6) }), context)
+  expect(await store.load('running', context)).toBeDefined()
+  expect(await store.load('t0', context)).toBeUndefined()
+  expect(await store.load('t9', context)).toBeDefined()
+  tasks.end('running')
+  for (let i = 0; i < 10; i++) await store.save(task(`u${i}`, { text: 'x'.repeat(4e6) }), context)
+  expect(await store.load('running', context)).toBeUndefined()
+})
+
+test('a task is its agent’s alone, and a copy: what callers do to it changes nothing', async () => {
+  const tasks = new A2aTasks({ records: none })
+  await tasks.of('a').save(task('t'), context)
+  expect(await tasks.of('b').load('t', context)).toBeUndefined()
+  const copy = await tasks.of('a').load('t', context)
+  copy!.artifacts = []
+  expect((await tasks.of('a').load('t', context))!.artifacts.length).toBe(1)
+})
+
+test('D32 a task that has left is put together from the store, with its receipt', async () => {
+  const tasks = new A2aTasks({
+    records: { find: (agentId, id) => (agentId === 'a' && id === 'old' ? record : undefined) },
+  })
+  const found = await tasks.of('a').load('old', context)
+  expect(found).toMatchObject({ id: 'old', contextId: 'c', status: { state: TaskState.TASK_STATE_COMPLETED } })
+  expect(found!.status!.message!.metadata).toMatchObject({
+    'x402.payment.status': 'payment-completed',
+    'x402.payment.receipts': [{ success: true, transaction: hash }],
+  })
+  expect(await tasks.of('b').load('old', context)).toBeUndefined()
+})
+
+test('a failed one says that nothing was charged', async () => {
+  const failed = {
+    ...record,
+    output: undefined,
+    error: 'the agent failed',
+    payment: { ...record.payment!, state: 'voided' as const },
+  }
+  const tasks = new A2aTasks({ records: { find: () => failed } })
+  const found = await tasks.of('a').load('old', context)
+  expect(found!.status!.state).toBe(TaskState.TASK_STATE_FAILED)
+  expect(found!.status!.message!.metadata).toMatchObject({ 'x402.payment.status': 'payment-failed' })
+})
+
+test('a receipt comes with the transaction, however late that is', async () => {
+  let settled = false
+  const find = () => ({ ...record, payment: { ...record.payment!, txHash: settled ? hash : undefined } })
+  const tasks = new A2aTasks({ records: { find } })
+  const pending = { 'x402.payment.status': 'payment-verified', 'x402.payment.receipts': [] }
+  await tasks.of('a').save(task('t', { metadata: pending }), context)
+  const receipts = async () =>
+    (await tasks.of('a').load('t', context))!.status!.message!.metadata!['x402.payment.receipts']
+  expect(await receipts()).toEqual([])
+  settled = true
+  expect(await receipts()).toMatchObject([{ transaction: hash }])
+})

@@ -1,0 +1,236 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk'
+import {
+  type Client,
+  ClientFactory,
+  DefaultAgentCardResolver,
+  JsonRpcTransportFactory,
+  RestTransportFactory,
+} from '@a2a-js/sdk/client'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { guardFetch, ResponseTooLargeError } from './guarded-fetch.ts'
+import { type AgentCall, AgentError, outputTooLarge } from './runtime.ts'
+
+export type A2aAgentOptions = {
+  name: string
+  /** Of the agent, or of its card. Checked: http(s), without credentials. */
+  url: string
+  token: string | undefined
+  outputBytesMax: number
+}
+
+/** Between two looks at a task that its agent does in the background. */
+const LOOKS_MS = [250, 500, 1_000, 2_000, 5_000]
+/** How long the other side has to take a cancellation. */
+const CANCEL_TIMEOUT_MS = 2_000
+/** Callers whose conversation with the agent is remembered. */
+const CONTEXTS_MAX = 1_000
+const REASON_LENGTH_MAX = 300
+
+/** An agent elsewhere, ready for tasks. */
+export interface A2aAgent {
+  /** @throws AgentError */
+  run(call: AgentCall): Promise<string>
+}
+
+/**
+ * An agent that does its work by asking another one, over A2A of either version.
+ *
+ * The token goes to the address the operator wrote and nowhere else: what a card or a redirect names beyond that is not
+ * asked (T12). Each caller has a conversation of its own there (T9).
+ */
+export function openA2aAgent(options: A2aAgentOptions, deps: { fetch: typeof fetch; logger: Logger }): A2aAgent {
+  const { outputBytesMax } = options
+  const logger = deps.logger.child({ agent: options.name })
+  const ask = askOnly(new URL(options.url), options.token, guardFetch(deps.fetch, outputBytesMax))
+  const contexts = new Map<string, string>()
+  let connecting: Promise<Client> | undefined
+
+  const connect = () => {
+    connecting ??= open(options.url, ask).catch((error: unknown) => {
+      connecting = undefined
+      throw error
+    })
+    return connecting
+  }
+
+  return {
+    async run({ input, callerId, signal }) {
+      const contextId = contexts.get(callerId) ?? ''
+      try {
+        const client = await connect()
+        const { text, context } = await work(client, input, contextId, outputBytesMax, signal)
+        remember(contexts, callerId, context)
+        return text
+      } catch (error) {
+        // Whatever went wrong may lie in what we remember of the other side.
+        contexts.delete(callerId)
+        connecting = undefined
+        if (signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+        throw explain(error, outputBytesMax, logger)
+      }
+    },
+  }
+}
+
+type Given = { text: string; context: string }
+
+/**
+ * Sends the task, follows it where the agent streams, and then looks at it until it has ended: a stream that breaks off
+ * loses nothing.
+ */
+async function work(
+  client: Client,
+  input: string,
+  contextId: string,
+  bytesMax: number,
+  signal: AbortSignal,
+): Promise<Given> {
+  let id: string | undefined
+  try {
+    let message: Message | undefined
+    try {
+      for await (const { payload } of client.sendMessageStream(request(input, contextId), { signal })) {
+        if (payload?.$case === 'task') id = payload.value.id
+        if (payload?.$case === 'message') message = payload.value
+      }
+    } catch (error) {
+      if (id === undefined || signal.aborted) throw error
+    }
+    if (message !== undefined) return given(textOf([message]), message.contextId, bytesMax)
+    if (id === undefined) throw new Error('the agent answered with neither a task nor a message')
+    const task = await ended(client, id, signal)
+    return given(resultOf(task), task.contextId, bytesMax)
+  } catch (error) {
+    if (signal.aborted && id !== undefined) await cancel(client, id)
+    throw error
+  }
+}
+
+async function ended(client: Client, id: string, signal: AbortSignal): Promise<Task> {
+  for (let look = 0; ; look++) {
+    const task = await client.getTask({ tenant: '', id }, { signal })
+    if (!isUnderWay(task)) return task
+    await wait(LOOKS_MS[Math.min(look, LOOKS_MS.length - 1)], undefined, { signal })
+  }
+}
+
+function given(text: string, context: string, bytesMax: number): Given {
+  if (Buffer.byteLength(text) > bytesMax) throw outputTooLarge(bytesMax)
+  return { text, context }
+}
+
+/** What a task that has ended gave. @throws AgentError */
+function resultOf(task: Task): string {
+  const state = task.status?.state
+  if (state === TaskState.TASK_STATE_COMPLETED) {
+    const { message } = task.status ?? {}
+    return textOf(task.artifacts) || textOf(message === undefined ? [] : [message])
+  }
+  const payment = task.status?.message?.metadata?.['x402.payment.status']
+  if (payment !== undefined)
+    throw new AgentError('AGENT_NOT_RUNNABLE', 'the agent behind this one wants to be paid itself')
+  const how = (TaskState[state ?? 0] ?? 'UNKNOWN').replace('TASK_STATE_', '').toLowerCase().replace('_', ' ')
+  throw new AgentError('AGENT_FAILED', `the agent behind this one ended its task as ${how}`)
+}
+
+/** The cancelled task is cancelled there too, if the other side takes it in time. */
+async function cancel(client: Client, id: string): Promise<void> {
+  const signal = AbortSignal.timeout(CANCEL_TIMEOUT_MS)
+  await client.cancelTask({ tenant: '', id, metadata: undefined }, { signal }).catch(() => {})
+}
+
+async function open(url: string, ask: typeof fetch): Promise<Client> {
+  const legacyCompat = { enabled: true }
+  const resolver = new DefaultAgentCardResolver({ fetchImpl: ask, legacyCompat })
+  const base = `${url.replace(/\/+$/, '')}/`
+  const card = url.endsWith('.json')
+    ? await resolver.resolve(url, '')
+    : await resolver
+        .resolve(base, '.well-known/agent-card.json')
+        .catch((first: unknown) => resolver.resolve(base, '.well-known/agent.json').catch(() => Promise.reject(first)))
+  const { origin } = new URL(url)
+  const supportedInterfaces = card.supportedInterfaces.filter((one) => URL.parse(one.url)?.origin === origin)
+  if (supportedInterfaces.length === 0) {
+    const named = card.supportedInterfaces.map((one) => URL.parse(one.url)?.origin ?? 'no URL')
+    const said = `the card at ${origin} leads to ${[...new Set(named)].join(', ')}: write that address into agents.yaml`
+    throw new AgentError('AGENT_NOT_RUNNABLE', 'the agent behind this one cannot be reached', {
+      cause: new Error(said),
+    })
+  }
+  const transports = [
+    new JsonRpcTransportFactory({ fetchImpl: ask, legacyCompat }),
+    new RestTransportFactory({ fetchImpl: ask, legacyCompat }),
+  ]
+  return new ClientFactory({ transports }).createFromAgentCard({ ...card, supportedInterfaces })
+}
+
+/** A `fetch` for one origin, with the token. */
+function askOnly({ origin }: URL, token: string | undefined, guarded: typeof fetch): typeof fetch {
+  return (input, init) => {
+    const url = new URL(input instanceof Request ? input.url : input)
+    if (url.origin !== origin) throw new Error(`${url.origin} is not asked: the agent is at ${origin}`)
+    const headers = new Headers(init?.headers)
+    if (token !== undefined) headers.set('authorization', `Bearer ${token}`)
+    return guarded(url, { ...init, headers })
+  }
+}
+
+function request(input: string, contextId: string) {
+  const part = {
+    content: { $case: 'text' as const, value: input },
+    mediaType: 'text/plain',
+    filename: '',
+    metadata: undefined,
+  }
+  const message: Message = {
+    messageId: randomUUID(),
+    contextId,
+    taskId: '',
+    role: Role.ROLE_USER,
+    parts: [part],
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
+  }
+  // Where the agent cannot stream: its id at once, so that the task can be cancelled.
+  const configuration = { returnImmediately: true, acceptedOutputModes: [], taskPushNotificationConfig: undefined }
+  return { tenant: '', message, configuration, metadata: undefined }
+}
+
+function textOf(holders: readonly Pick<Message, 'parts'>[]): string {
+  const parts = holders.flatMap(({ parts }) => parts)
+  const texts = parts.flatMap(({ content }) => {
+    if (content?.$case === 'text' || content?.$case === 'url') return [content.value]
+    return content?.$case === 'data' ? [JSON.stringify(content.value)] : []
+  })
+  return texts.join('\n')
+}
+
+function isUnderWay({ status }: Task): boolean {
+  const state = status?.state
+  return state === TaskState.TASK_STATE_SUBMITTED || state === TaskState.TASK_STATE_WORKING
+}
+
+function remember(contexts: Map<string, string>, callerId: string, contextId: string): void {
+  contexts.delete(callerId)
+  if (contextId !== '') contexts.set(callerId, contextId)
+  if (contexts.size > CONTEXTS_MAX) contexts.delete(contexts.keys().next().value!)
+}
+
+/** In words for a buyer; what the other side said goes to the log alone. */
+function explain(error: unknown, bytesMax: number, logger: Logger): AgentError {
+  const reason = reasonOf(error instanceof AgentError ? (error.cause ?? error) : error)
+  logger.warn({ reason: reason.replace(/\s+/g, ' ').slice(0, REASON_LENGTH_MAX) }, 'the A2A agent did not do its task')
+  if (error instanceof AgentError) return new AgentError(error.code, error.message)
+  if (isTooLarge(error)) return outputTooLarge(bytesMax)
+  return new AgentError('AGENT_FAILED', 'the agent behind this one gave no result')
+}
+
+function isTooLarge(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (cause instanceof ResponseTooLargeError) return true
+  return false
+}

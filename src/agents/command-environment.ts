@@ -1,0 +1,27 @@
+/** What a program may see of this node's environment (T21). Nothing here holds a secret. */
+const ENVIRONMENT = [
+  ...[
+    'PATH',
+    'HOME',
+    'USER',
+    'LOGNAME',
+    'SHELL',
+    'LANG',
+    'LANGUAGE',
+    'LC_ALL',
+    'LC_CTYPE',
+    'LC_MESSAGES',
+    'TZ',
+    'TERM',
+  ],
+  ...['TMPDIR', 'TMP', 'TEMP', 'PATHEXT', 'SYSTEMROOT', 'COMSPEC', 'APPDATA', 'LOCALAPPDATA', 'USERPROFILE'],
+] as const
+
+export function commandEnvironment(readEnv: (name: string) => string | undefined): Record<string, string> {
+  const env: Record<string, string> = {}
+  for (const name of ENVIRONMENT) {
+    const value = readEnv(name)
+    if (value !== undefined) env[name] = value
+  }
+  return env
+}

@@ -1,0 +1,78 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import type { JSONRPCMessage, MCPTransport } from '@ai-sdk/mcp'
+import { commandEnvironment } from './command-environment.ts'
+import { type ProcessGroup, processGroup } from './process-group.ts'
+
+/** One message of a server. */
+const LINE_BYTES_MAX = 8 * 1024 * 1024
+/** Lines that are no JSON. */
+const STRAY_LINES_MAX = 100
+
+/**
+ * An MCP server that is a program: JSON-RPC on its standard input and output, a line each.
+ *
+ * It sees no secret of this node's environment, leads a process group of its own, and the whole group ends with the
+ * connection. What it says on stderr is dropped.
+ */
+export function mcpProcess(command: readonly string[], readEnv: (name: string) => string | undefined): MCPTransport {
+  let child: ChildProcessWithoutNullStreams | undefined
+  let group: ProcessGroup | undefined
+  let buffered: Buffer[] = []
+  let size = 0
+  let strayLines = 0
+
+  function take(chunk: Buffer): void {
+    let rest = chunk
+    for (let end = rest.indexOf(10); end !== -1; end = rest.indexOf(10)) {
+      const line = Buffer.concat([...buffered, rest.subarray(0, end)]).toString('utf8')
+      buffered = []
+      size = 0
+      rest = rest.subarray(end + 1)
+      deliver(line)
+    }
+    size += rest.length
+    if (rest.length > 0) buffered.push(rest)
+    if (size <= LINE_BYTES_MAX) return
+    buffered = []
+    transport.onerror?.(new Error(`the server sent a line of more than ${LINE_BYTES_MAX} bytes`))
+    group?.kill()
+  }
+
+  function deliver(line: string): void {
+    if (line.trim() === '') return
+    try {
+      transport.onmessage?.(JSON.parse(line) as JSONRPCMessage)
+    } catch (error) {
+      transport.onerror?.(error as Error)
+      // Some print a word of greeting; one that never stops speaks something else.
+      if (++strayLines > STRAY_LINES_MAX) group?.kill()
+    }
+  }
+
+  const transport: MCPTransport = {
+    async start() {
+      const [program = '', ...args] = command
+      const env = commandEnvironment(readEnv)
+      const started = spawn(program, args, { env, detached: true, windowsHide: true, stdio: 'pipe' })
+      child = started
+      group = processGroup(started)
+      started.stdout.on('data', take)
+      started.stderr.resume()
+      started.stdin.on('error', () => {})
+      started.once('close', () => transport.onclose?.())
+      await new Promise<void>((resolve, reject) => {
+        started.once('spawn', resolve)
+        started.once('error', reject)
+      })
+    },
+    async send(message) {
+      if (child === undefined || !child.stdin.writable) throw new Error('the server has ended')
+      child.stdin.write(`${JSON.stringify(message)}\n`)
+    },
+    async close() {
+      child?.stdin.end()
+      group?.stop()
+    },
+  }
+  return transport
+}

@@ -1,0 +1,95 @@
+import { createMCPClient, type MCPClient, type MCPClientConfig } from '@ai-sdk/mcp'
+import type { ToolSet } from 'ai'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { ToolServer } from '../schema/agent.ts'
+import { guardFetch } from './guarded-fetch.ts'
+import { mcpProcess } from './mcp-process.ts'
+import { AgentError } from './runtime.ts'
+
+const CONNECT_TIMEOUT_MS = 20_000
+const TOOLS_MAX = 128
+/** What a model is shown of one tool's result, in characters of its JSON. */
+const RESULT_LENGTH_MAX = 200_000
+/** One answer of a server, roughly. */
+const RESPONSE_BYTES_MAX = 2 * 1024 * 1024
+const REASON_LENGTH_MAX = 300
+
+export type ToolServerAccess = ToolServer & { token: string | undefined }
+export type ToolboxDeps = { fetch: typeof fetch; readEnv(name: string): string | undefined; logger: Logger }
+
+/** Tools of MCP servers, for one task. */
+export type Toolbox = { tools: ToolSet; close(): Promise<void> }
+
+/**
+ * Connects to every server and takes what it offers. A connection lasts as long as the task, so that nothing of one
+ * caller's is left for the next.
+ *
+ * @throws AgentError where one cannot be had; what was opened is closed then
+ */
+export async function openToolbox(
+  servers: readonly ToolServerAccess[],
+  deps: ToolboxDeps,
+  signal: AbortSignal,
+): Promise<Toolbox> {
+  const clients: MCPClient[] = []
+  const close = async () => void (await Promise.allSettled(clients.map((client) => client.close())))
+  const tools: ToolSet = {}
+  try {
+    for (const [i, server] of servers.entries()) {
+      const client = await connect(server, deps, signal)
+      clients.push(client)
+      const offered = Object.entries(await client.tools()).filter(
+        ([name]) => server.tools === undefined || server.tools.includes(name),
+      )
+      for (const [name, tool] of offered) {
+        // Two servers may have a tool of the same name.
+        const unique = Object.hasOwn(tools, name) ? `${name}_${i + 1}` : name
+        if (Object.keys(tools).length < TOOLS_MAX) tools[unique] = bounded(tool as ToolSet[string])
+      }
+      const missing = server.tools?.filter((name) => !offered.some(([offer]) => offer === name)) ?? []
+      if (missing.length > 0) deps.logger.warn({ tools: missing }, 'an MCP server does not have tools it is wanted for')
+    }
+    return { tools, close }
+  } catch (error) {
+    await close()
+    if (signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+    const reason = reasonOf(error).replace(/\s+/g, ' ').slice(0, REASON_LENGTH_MAX)
+    deps.logger.warn({ reason }, 'a tool server of the agent cannot be used')
+    throw new AgentError('AGENT_FAILED', 'a tool server of this agent cannot be reached; try again later')
+  }
+}
+
+async function connect(server: ToolServerAccess, deps: ToolboxDeps, signal: AbortSignal): Promise<MCPClient> {
+  const transport = server.command === undefined ? remote(server, deps) : mcpProcess(server.command, deps.readEnv)
+  return createMCPClient({
+    transport,
+    clientName: 'stoa',
+    initializationOptions: { signal, timeout: CONNECT_TIMEOUT_MS },
+    // Reported with the call that fails by it.
+    onUncaughtError: () => {},
+  })
+}
+
+/** A redirect is not followed: the token would travel along (T12). */
+function remote({ url = '', token }: ToolServerAccess, deps: ToolboxDeps): MCPClientConfig['transport'] {
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  const fetch = guardFetch(deps.fetch, RESPONSE_BYTES_MAX) as never
+  return { type: 'http', url, headers, redirect: 'error', fetch }
+}
+
+/** A tool whose result cannot fill a model's context, or this node's memory, however much it says. */
+function bounded(tool: ToolSet[string]): ToolSet[string] {
+  const { execute } = tool
+  if (execute === undefined) return tool
+  return {
+    ...tool,
+    async execute(input: never, options: never) {
+      const result: unknown = await execute(input, options)
+      const text = JSON.stringify(result) ?? ''
+      if (text.length <= RESULT_LENGTH_MAX) return result
+      const note = `… (cut: ${text.length} characters)`
+      return { content: [{ type: 'text', text: text.slice(0, RESULT_LENGTH_MAX) + note }] }
+    },
+  } as ToolSet[string]
+}

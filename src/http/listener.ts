@@ -1,0 +1,62 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { rawProblem } from './problem.ts'
+
+export const HEAD_BYTES_MAX = 16 * 1024
+const CONNECTIONS_MAX = 1024
+/** For the head of a request, and for all of it, to arrive. How long the answer takes is for the handler to say. */
+const HEAD_TIMEOUT_MS = 20_000
+const REQUEST_TIMEOUT_MS = 120_000
+const IDLE_TIMEOUT_MS = 65_000
+
+export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
+
+/**
+ * The HTTP server of the API, with its limits; it does not listen yet.
+ *
+ * What answers is built when the first request comes: a node listens sooner by a third without it, and many are never
+ * asked anything. `build` is called once; should it fail, every request gets a 500.
+ */
+export function createListener(build: () => Promise<RequestHandler>, onBuildError: (error: unknown) => void): Server {
+  let handler: RequestHandler | undefined
+  let building: Promise<RequestHandler> | undefined
+  const server = createServer({
+    maxHeaderSize: HEAD_BYTES_MAX,
+    headersTimeout: HEAD_TIMEOUT_MS,
+    connectionsCheckingInterval: HEAD_TIMEOUT_MS / 2,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: IDLE_TIMEOUT_MS,
+    // Its absence is refused by the doors, with a problem.
+    requireHostHeader: false,
+  })
+  server.maxConnections = CONNECTIONS_MAX
+  server.on('clientError', refuseBytes)
+  server.on('request', (request, response) => {
+    if (handler !== undefined) return handler(request, response)
+    building ??= build()
+    building.then(
+      (built) => {
+        handler = built
+        built(request, response)
+      },
+      (error: unknown) => {
+        onBuildError(error)
+        response.writeHead(500, { connection: 'close' }).end()
+      },
+    )
+  })
+  return server
+}
+
+/** Bytes that are no HTTP request, or none that ends in time. */
+function refuseBytes(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy()
+  const text =
+    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? rawProblem('REQUEST_TIMEOUT', 'the request did not arrive in time')
+      : error.code === 'HPE_HEADER_OVERFLOW'
+        ? rawProblem('HEADERS_TOO_LARGE', `the headers may have ${HEAD_BYTES_MAX} bytes`)
+        : rawProblem('INVALID_REQUEST', 'this is no HTTP/1.1 request')
+  socket.end(text)
+  socket.destroySoon()
+}

@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { CodedError } from '../lib/errors.ts'
+import { type Logger, silentLogger } from '../lib/logger.ts'
+import type { MarketTools } from '../market/tools.ts'
+import { marketCall } from './market-call.ts'
+import { toolFailure, toolResult } from './tool-result.ts'
+
+const foreign = { output: 'theirs', agent_id: 'a', seller_id: 's', order_id: 'o', paid: '0', tx_hash: '' }
+const textOf = ({ content }: { content: object[] }) => (content[0] as { text: string }).text
+
+test('T10 text of another party is fenced by a mark it cannot know, and stands nowhere else in the text', () => {
+  const results = [1, 2].map(() => toolResult({ value: { output: 'theirs', inner: { output: 'theirs' } }, foreign }))
+  const marks = results.map(
+    (result) => /<untrusted-output (\w+)>\ntheirs\n<\/untrusted-output \1>$/.exec(textOf(result))![1],
+  )
+  expect(marks[0]).not.toBe(marks[1])
+  expect(textOf(results[0]!).split('theirs').length).toBe(2)
+})
+
+test('a payment that has not settled yet brings no receipt', () => {
+  const payment = { network: 'n', payer: 'p', tx_hash: '' }
+  expect(toolResult({ value: { payment }, foreign })._meta).not.toHaveProperty('x402/payment-response')
+})
+
+test('an approval is asked for outside of the conversation', () => {
+  const refused = toolFailure({ code: 'APPROVAL_REQUIRED', message: '2 USDC is more than 1', approval_id: 'ap-1' })
+  expect(refused.isError).toBe(true)
+  expect(textOf(refused)).toMatch(/stoa approvals approve ap-1.*Nothing was paid/s)
+  expect(refused._meta).toMatchObject({ 'stoa/error': { code: 'APPROVAL_REQUIRED', approval_id: 'ap-1' } })
+})
+
+function callThat(fail: unknown, logger: Logger = silentLogger) {
+  const tools: MarketTools = { call: () => Promise.reject(fail) }
+  const call = marketCall(tools, { logger, stopping: new AbortController().signal })
+  return call('execute_agent', {}, { signal: new AbortController().signal, progress: () => {} })
+}
+
+test('what was thrown on purpose is said, with what a program needs', async () => {
+  const error = Object.assign(new CodedError('APPROVAL_REQUIRED', 'ask'), { approvalId: 'ap-2', correlationId: 'c-1' })
+  expect((await callThat(error))._meta).toEqual({
+    'stoa/error': { code: 'APPROVAL_REQUIRED', message: 'ask', approval_id: 'ap-2', correlation_id: 'c-1' },
+  })
+})
+
+test('T21 a fault of the node is logged and not shown', async () => {
+  const logged: object[] = []
+  const failed = await callThat(new Error('/home/x: key 0xabc'), {
+    ...silentLogger,
+    error: (data) => logged.push(data),
+  })
+  expect(JSON.stringify(failed)).not.toMatch(/home|0xabc/)
+  expect(logged).toMatchObject([{ err: { message: '/home/x: key 0xabc' } }])
+})

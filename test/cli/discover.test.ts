@@ -1,0 +1,114 @@
+import { expect, test } from 'vitest'
+import type { Listing } from '../../src/schema/listing.ts'
+import type { AgentQuery } from '../../src/schema/search.ts'
+import { cli, fakeNode, listing, peerId, runningNode, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const other = '12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st'
+
+/** A running node whose market has so many agents, and what was asked of it. */
+async function node(count: number, fields: Partial<Listing> = {}) {
+  const asked: AgentQuery[] = []
+  const { parts } = await runningNode(dataDir(), {
+    searchAgents: async (query = {}) => {
+      asked.push(query)
+      const from = Number(query.cursor ?? 0)
+      const until = Math.min(count, from + (query.limit ?? 500))
+      const items = Array.from({ length: until - from }, (_, n) => listing({ name: `Agent ${from + n}`, ...fields }))
+      return { items, next: until < count ? String(until) : undefined }
+    },
+  })
+  const run = (...argv: string[]) => cli(['agent', 'discover', ...argv], { dataDir: dataDir(), parts })
+  return { asked, run }
+}
+
+test('the query and its limits reach the node as they were given', async () => {
+  const { asked, run } = await node(1)
+  const flags = ['--max-price', '0.01', '--tag', 'legal', '--tag', 'de', '--free', '--online', '--sort', 'price']
+  const { code } = await run('summarise a contract', ...flags, '--seller', peerId, '--limit', '7', '--explain')
+  expect(code).toBe(0)
+  const words = { q: 'summarise a contract', max_price: 10_000n, tags: ['legal', 'de'], seller_id: peerId }
+  expect(asked).toEqual([{ ...words, free: true, online: true, sort: 'price', limit: 7, explain: true }])
+})
+
+test('with a query the best are shown, and that there are more; without one all, page by page', async () => {
+  const { asked, run } = await node(1200)
+  const best = await run('agent')
+  expect(best.stdout).toMatch(/^20 agents\n/)
+  expect(best.stdout).toMatch(/there are more: show them with --limit/)
+  asked.length = 0
+  const all = await run('--json')
+  expect(JSON.parse(all.stdout)).toHaveLength(1200)
+  expect(asked.map(({ limit, cursor }) => [limit, cursor])).toEqual([
+    [500, undefined],
+    [500, '500'],
+    [500, '1000'],
+  ])
+  expect(JSON.parse((await run('--limit', '600', '--json')).stdout)).toHaveLength(600)
+})
+
+test('a look-alike is told, with the seller of what it looks like', async () => {
+  const original = { id: 'a'.repeat(32), name: 'Acme\u001b[31m', seller_id: other }
+  const { run } = await node(1, { name: 'Аcme', look_alike_of: original })
+  const { stdout } = await run()
+  expect(stdout).toContain('beware  it looks like “Acme\ufffd[31m” of another seller:')
+  expect(stdout).toContain(other)
+  expect(JSON.parse((await run('--json')).stdout)[0].look_alike_of).toEqual(original)
+})
+
+test('--explain tells the points and what they are for', async () => {
+  const reasons = [
+    { signal: 'text', points: 0.56, detail: '“contract” in its name' },
+    { signal: 'look_alike', points: -0.15, detail: 'looks like an older listing of another seller' },
+  ] as const
+  const { run } = await node(1, { ranking: { score: 0.41, reasons: [...reasons] } })
+  const { stdout } = await run('contract', '--explain')
+  expect(stdout).toContain('why     ')
+  expect(stdout).toMatch(/\+0\.560 +text +“contract” in its name/)
+  expect(stdout).toMatch(/−0\.150 +look alike +looks like/)
+})
+
+test('what is read fits 80 columns, whatever it is; ids and addresses stand whole', async () => {
+  const long = { name: 'Very long name '.repeat(5).trim(), description: 'x'.repeat(4000), model: 'm'.repeat(200) }
+  const detail = 'y'.repeat(300)
+  const ranking = { score: 1, reasons: [{ signal: 'text', points: 1, detail } as const] }
+  const { run } = await node(2, { ...long, price: 999_999_123_456n, online: true, latency_ms: 12.7, ranking })
+  const { stdout } = await run('x', '--explain')
+  expect(stdout).toMatch(/999999\.123456 USDC {2}online, 13 ms/)
+  for (const line of stdout.split('\n').filter((text) => !/^ {2}(at|seller|id) /.test(text)))
+    expect([...line].length).toBeLessThanOrEqual(80)
+})
+
+test.each([
+  [['--max-price', 'cheap'], '--max-price'],
+  [['--sort', 'best'], '--sort'],
+  [['--limit', '0'], '--limit'],
+  [['--seller', 'me'], '--seller'],
+  [['--tag', 'x'.repeat(33)], '--tag'],
+  [['x'.repeat(401)], 'the query'],
+])('%j is refused before anything is asked', async (argv, named) => {
+  const { asked, run } = await node(1)
+  expect(await run(...argv)).toMatchObject({ code: 2, stderr: expect.stringContaining(`error: ${named}`) })
+  expect(asked).toEqual([])
+})
+
+test('what is not found is told with what to try', async () => {
+  const { run } = await node(0)
+  expect((await run('nothing')).stdout).toBe('no agents found: try fewer words or options\n')
+  expect((await run()).stdout).toBe('no agents found\n')
+})
+
+test('without a running node the query goes to one of its own', async () => {
+  const asked: AgentQuery[] = []
+  const market = {
+    page(query: AgentQuery) {
+      asked.push(query)
+      return { items: [listing({ online: false })], next: undefined }
+    },
+  }
+  const { seen, parts } = fakeNode({ market })
+  const run = await cli(['agent', 'discover', 'echo', '--free'], { dataDir: dataDir(), parts })
+  expect(run.stdout).toContain('Echo  0.01 USDC  offline  builtin/echo')
+  expect(asked).toEqual([{ q: 'echo', free: true, limit: 20 }])
+  expect(seen.calls).toEqual(['start', 'stop'])
+})
