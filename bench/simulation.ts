@@ -43,31 +43,23 @@ for (const size of sizes) {
   runs.push({ ...report, seconds: (performance.now() - from) / 1000, rssBytes: process.memoryUsage.rss() })
 }
 process.stdout.write(values.json ? `${JSON.stringify(runs, undefined, 2)}\n` : `${reportLines().join('\n')}\n`)
-process.exitCode = runs.every(({ converged }) => converged) ? 0 : 1
+process.exitCode = runs.every(({ converged, work }) => converged && work.misjudged === 0) ? 0 : 1
 
 function reportLines(): string[] {
-  const head = [
-    'nodes',
-    'listings',
-    'changes',
-    'agreed after',
-    'stale',
-    'gossip',
-    'handed over',
-    '(lies)',
-    'reconciling',
-  ]
-  const more = ['(liars)', 'signatures', 'forged', 'CPU', '(liars)', 'took', 'memory', 'digest']
+  const agreement = ['nodes', 'listings', 'changes', 'agreed after', 'stale']
+  const traffic = ['gossip', 'handed over', '(lies)', 'reconciling', '(liars)']
+  const effort = ['signatures', 'forged', 'CPU', '(liars)', 'took', 'memory', 'digest']
   return [
     `seed ${values.seed}, Node ${process.version}; one node in ten lies; figures are of one honest node in one minute`,
     '',
-    ...aligned([[...head, ...more], ...runs.map(cellsOf)]),
+    ...aligned([[...agreement, ...traffic, ...effort], ...runs.map(cellsOf)]),
     '',
     'changes: of all listings in a minute. agreed after: minutes after the last change, with all nodes there.',
     'stale: share of listings of which an honest node lacks the latest version, when the parted network heals and when',
-    `changes end. gossip, handed over: envelopes of ${ENVELOPE_BYTES} bytes that came, by gossip and after reconciling, and those from liars.`,
-    'reconciling: its messages, both ways, and those of sessions with liars. signatures: checked, and found forged. CPU:',
-    'of reconciling, and of that with liars; the index of all but the witnesses is the model of it.',
+    `changes end. gossip, handed over: envelopes of ${ENVELOPE_BYTES} bytes that came by gossip and after reconciling; of these, from`,
+    'liars. reconciling: its messages, both ways; of these, with liars. signatures: checked; of these, found forged. CPU: of',
+    'reconciling; of this, with liars. The index of all nodes but the witnesses is the model of it.',
+    `honest peers taken for hostile: ${runs.reduce((sum, { work }) => sum + work.misjudged, 0)}`,
   ]
 }
 

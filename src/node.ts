@@ -270,7 +270,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const { registerAgent, execute, orders, sessions, workflows, status, peers, balance } = node
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },
-      { ...x402, records: createTaskRecords(database), buyer, catalog, balance },
+      { ...x402, records: createTaskRecords(database), buyer, catalog, search: market.search, balance },
     )
     const asked = {
       ...{ market: node.market, registerAgent, execute, orders, sessions, workflows, status, peers, balance },

@@ -5,7 +5,8 @@ import type { Service } from './lib/lifecycle.ts'
 import type { Buyer } from './market/buyer.ts'
 import type { Catalog } from './market/catalog.ts'
 import { budgetView } from './market/quote.ts'
-import { createMarketTools, filterListings } from './market/tools.ts'
+import type { Search } from './market/search.ts'
+import { createMarketTools } from './market/tools.ts'
 import { mcpMount } from './mcp/mount.ts'
 import type { WalletBalance } from './schema/api.ts'
 import type { TaskRecords } from './store/task-records.ts'
@@ -13,7 +14,8 @@ import type { TaskRecords } from './store/task-records.ts'
 export type StandardsDeps = AgentWorkDeps & {
   records: TaskRecords
   buyer: Pick<Buyer, 'execute' | 'quote' | 'limits' | 'orders'>
-  catalog: Pick<Catalog, 'all' | 'local' | 'resolve'>
+  catalog: Pick<Catalog, 'local' | 'resolve'>
+  search: Pick<Search, 'page' | 'find'>
   balance(): Promise<WalletBalance>
 }
 
@@ -21,8 +23,7 @@ export type StandardsDeps = AgentWorkDeps & {
 export function createStandards(options: CardOptions, deps: StandardsDeps) {
   const { buyer, catalog, balance, asset } = deps
   const tools = createMarketTools({
-    find: (query) => filterListings(catalog.all(), query),
-    resolve: (id) => catalog.resolve(id),
+    search: deps.search,
     quote: buyer.quote,
     execute: buyer.execute,
     execution: (orderId) => buyer.orders.get(orderId),
@@ -48,8 +49,7 @@ export function createStandards(options: CardOptions, deps: StandardsDeps) {
     name: 'standards',
     start: async () => {},
     async stop() {
-      a2a.stop()
-      await mcp.stop()
+      await Promise.all([a2a.stop(), mcp.stop()])
     },
   }
   /** For whoever found this node at `url`. */

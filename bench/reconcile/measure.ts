@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { type ElementKey, END, KEY_BYTES } from '../../src/market/reconcile/element-key.ts'
 import { RangeIndex } from '../../src/market/reconcile/range-index.ts'
 import { encodeRanges, RANGES_MAX, type Range } from '../../src/market/reconcile/range-message.ts'
+import { ReconcileError } from '../../src/market/reconcile/reconcile-error.ts'
 import { Reconciliation } from '../../src/market/reconcile/reconciliation.ts'
+import { answerFalsely, openFalsely } from '../simulation/liars.ts'
+import { seededRandom } from '../simulation/random.ts'
 import { median } from '../statistics.ts'
 import type { Case } from './cases.ts'
 
@@ -10,62 +13,64 @@ export type Exchange = {
   toServerBytes: number
   toClientBytes: number
   messages: number
+  /** CPU time, as are all times here. */
   clientMs: number
   serverMs: number
-  /** Of the process, collection of garbage included. */
+  /** Of the process: other threads, as they collect garbage, included. */
   cpuMs: number
 }
 
-/** One reconciliation of a case, with the median of its times over some rounds. @throws Error where it finds anything else */
+/** The mean of some reconciliations of a case, more where they are short. @throws Error where they find anything else */
 export function measureCase({ name, differences, client, server }: Case, rounds: number): Exchange {
   const [clientIndex, serverIndex] = [new RangeIndex(client), new RangeIndex(server)]
-  const runs = Array.from({ length: rounds }, () => exchange(clientIndex, serverIndex))
+  const many = differences < 100 ? 20 * rounds : rounds
+  const runs = Array.from({ length: many }, () => exchange(clientIndex, serverIndex))
   const found = runs.at(-1)!.serverHas
   if (found !== differences) throw new Error(`${name}: ${found} differences were found of ${differences}`)
-  const middle = (figure: keyof Exchange) => median(runs.map((run) => run[figure]))
+  // CPU time is told in steps that are longer than the short ones take: their mean is true, their median is not.
+  const mean = (figure: keyof Exchange) => runs.reduce((sum, run) => sum + run[figure], 0) / many
   return {
-    toServerBytes: middle('toServerBytes'),
-    toClientBytes: middle('toClientBytes'),
-    messages: middle('messages'),
-    clientMs: middle('clientMs'),
-    serverMs: middle('serverMs'),
-    cpuMs: middle('cpuMs'),
+    toServerBytes: Math.round(mean('toServerBytes')),
+    toClientBytes: Math.round(mean('toClientBytes')),
+    messages: Math.round(mean('messages')),
+    clientMs: mean('clientMs'),
+    serverMs: mean('serverMs'),
+    cpuMs: mean('cpuMs'),
   }
 }
 
 function exchange(client: RangeIndex, server: RangeIndex): Exchange & { serverHas: number } {
-  const sides = [client, server].map((index) => ({
-    reconciliation: new Reconciliation(index.snapshot()),
-    bytes: 0,
-    ms: 0,
-    has: 0,
-  }))
-  const cpuBefore = process.cpuUsage()
-  const openedAt = performance.now()
-  let message = sides[0]!.reconciliation.open({ salt: randomBytes(16) })
-  sides[0]!.ms += performance.now() - openedAt
-  sides[0]!.bytes += message.length
-  let messages = 1
-  for (let turn = 1; ; turn = 1 - turn, messages++) {
-    const side = sides[turn]!
-    const from = performance.now()
-    const { have, reply } = side.reconciliation.receive(message)
-    side.ms += performance.now() - from
-    side.has += have.length
-    if (reply === undefined) break
-    side.bytes += reply.length
-    message = reply
+  const [one, other] = [sideOf(client), sideOf(server)]
+  const before = process.cpuUsage()
+  let message: Uint8Array | undefined
+  one.ms += timed(() => {
+    message = one.reconciliation.open({ salt: randomBytes(16) })
+  })
+  let messages = 0
+  for (let [from, to] = [one, other]; message !== undefined; [from, to] = [to, from]) {
+    const received = message
+    messages++
+    from.bytes += received.length
+    to.ms += timed(() => {
+      const { have, reply } = to.reconciliation.receive(received)
+      to.has += have.length
+      message = reply
+    })
   }
-  const { user, system } = process.cpuUsage(cpuBefore)
+  const { user, system } = process.cpuUsage(before)
   return {
-    toServerBytes: sides[0]!.bytes,
-    toClientBytes: sides[1]!.bytes,
+    toServerBytes: one.bytes,
+    toClientBytes: other.bytes,
     messages,
-    clientMs: sides[0]!.ms,
-    serverMs: sides[1]!.ms,
+    clientMs: one.ms,
+    serverMs: other.ms,
     cpuMs: (user + system) / 1000,
-    serverHas: sides[1]!.has,
+    serverHas: other.has,
   }
+}
+
+function sideOf(index: RangeIndex) {
+  return { reconciliation: new Reconciliation(index.snapshot()), bytes: 0, ms: 0, has: 0 }
 }
 
 export type IndexCosts = {
@@ -107,10 +112,33 @@ export function measureWorstMessage(keys: readonly ElementKey[]): number {
   return timed(() => server.receive(message))
 }
 
+/** What a peer that answers each question with more of them costs until it is cut off. */
+export function measureEndless(keys: readonly ElementKey[]): { ms: number; bytes: number } {
+  const random = seededRandom(1)
+  const server = new Reconciliation(new RangeIndex(keys).snapshot())
+  let message = openFalsely('endless', random)
+  let bytes = 0
+  const ms = timed(() => {
+    while (!server.done) {
+      bytes += message.length
+      try {
+        const { reply } = server.receive(message)
+        bytes += reply?.length ?? 0
+        message = answerFalsely('endless', reply ?? new Uint8Array(), false, random)
+      } catch (error) {
+        if (!(error instanceof ReconcileError)) throw error
+      }
+    }
+  })
+  return { ms, bytes }
+}
+
+/** Milliseconds of CPU time of this thread: what else the machine does is not in it. */
 export function timed(work: () => void): number {
-  const from = performance.now()
+  const before = process.threadCpuUsage()
   work()
-  return performance.now() - from
+  const { user, system } = process.threadCpuUsage(before)
+  return (user + system) / 1000
 }
 
 /** The floor of any way to know whether two sets are equal: to have them in order, packed. */

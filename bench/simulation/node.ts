@@ -16,6 +16,8 @@ export type Work = {
   /** Signatures checked, and those of them that were false. */
   verified: number
   forged: number
+  /** Honest peers that it took for hostile. */
+  misjudged: number
   /** What of these envelopes, bytes and times came from liars or went to them. */
   liarEnvelopes: number
   liarBytes: number
@@ -50,6 +52,7 @@ export function emptyWork(): Work {
     gossiped: 0,
     verified: 0,
     forged: 0,
+    misjudged: 0,
     liarEnvelopes: 0,
     liarBytes: 0,
     liarMs: 0,

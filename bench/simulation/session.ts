@@ -1,4 +1,4 @@
-import type { ElementKey } from '../../src/market/reconcile/element-key.ts'
+import { compareKeys, type ElementKey } from '../../src/market/reconcile/element-key.ts'
 import type { RangeView } from '../../src/market/reconcile/range-index.ts'
 import { ReconcileError } from '../../src/market/reconcile/reconcile-error.ts'
 import { Reconciliation } from '../../src/market/reconcile/reconciliation.ts'
@@ -60,7 +60,10 @@ export function runSession(client: SimulatedNode, server: SimulatedNode, deps: S
     const outcome = outcomes[side]
     if (node.liar !== undefined) continue
     if (outcome !== undefined) leaveOut(node, peer.index, outcome, deps.round)
-    if (peer.liar === undefined) continue
+    if (peer.liar === undefined) {
+      if (outcome === 'hostile') node.work.misjudged++
+      continue
+    }
     node.work.liarBytes += node.work.reconcileBytes - before[side]!.reconcileBytes
     node.work.liarMs += node.work.reconcileMs - before[side]!.reconcileMs
     node.work.liarEnvelopes += node.work.handedOver - before[side]!.handedOver
@@ -88,7 +91,7 @@ function handOver(from: Speaker, to: SimulatedNode, { universe }: SessionDeps): 
   if (to.liar !== undefined && to.liar !== 'forger' && to.liar !== 'futurist') return 'fine'
   let sent = 0
   let news = 0
-  for (const key of from.have) {
+  for (const key of from.have.toSorted((a, b) => compareKeys(b, a))) {
     const element = universe.placeOf(key)
     if (!from.node.replica.holds(element)) continue
     sent++

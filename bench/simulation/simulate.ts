@@ -82,8 +82,8 @@ export function simulate(options: SimulationOptions): SimulationReport {
       }
     }
     if (round === 2) for (const node of newcomers(honest)) node.replica.clear()
-    for (const node of nodes)
-      node.group = round >= parted.from && round < parted.to ? node.group || 1 + random.below(2) : 0
+    const isParted = round >= parted.from && round < parted.to
+    for (const node of nodes) node.group = isParted ? node.group || 1 + random.below(2) : 0
     if (!isQuiet) gossip(round, nodes, universe, random, gossipLossShare)
     for (const node of shuffled(nodes, random)) {
       for (let turn = 0; turn < (node.liar === undefined ? 1 : SESSIONS_OF_LIAR); turn++) meet(node, nodes, deps)

@@ -113,8 +113,9 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       const running = tasks.running(taskId)
       if (running === undefined) {
         // It waits for its caller: nothing runs that would say how it ends.
-        const status = statusOf(states.canceled, { taskId, contextId: '' }, clock.now())
-        bus.publish(AgentEvent.statusUpdate({ taskId, contextId: '', status, metadata: undefined }))
+        const ids = { taskId, contextId: tasks.contextOf(taskId) }
+        const status = statusOf(states.canceled, ids, clock.now())
+        bus.publish(AgentEvent.statusUpdate({ ...ids, status, metadata: undefined }))
       } else if (running.canCancel) {
         // The run itself says how it ended, once the payment is void.
         running.isCanceled = true

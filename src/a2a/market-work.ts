@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
 import { isMarketTool, type MarketTools } from '../market/tools.ts'
+import { QUERY_LENGTH_MAX } from '../schema/search.ts'
 import type { Outcome, Work } from './executor.ts'
 
 const Request = z.looseObject({ skill: z.string().max(64) })
@@ -28,7 +29,7 @@ export function marketWork(tools: MarketTools): Work {
 
 function readRequest(input: string): { skill: string; [name: string]: unknown } {
   const parsed = Request.safeParse(parseJson(input))
-  return parsed.success ? parsed.data : { skill: 'discover_agents', query: input.slice(0, 200) }
+  return parsed.success ? parsed.data : { skill: 'discover_agents', query: input.slice(0, QUERY_LENGTH_MAX) }
 }
 
 function parseJson(text: string): unknown {

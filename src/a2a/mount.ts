@@ -26,8 +26,8 @@ export function a2aMount(load: () => Promise<A2aServer>) {
       server = await loading
       await server.handle(call)
     },
-    stop(): void {
-      server?.stop()
+    async stop(): Promise<void> {
+      await server?.stop()
     },
   }
 }

@@ -12,6 +12,9 @@ import type { A2aTasks } from './tasks.ts'
 
 const ID_LENGTH_MAX = 128
 const PARTS_MAX = 256
+/** A payment has less than two thousand. */
+const BESIDE_LENGTH_MAX = 64 * 1024
+const ANSWER_BYTES_MAX = 64 * 1024
 
 /**
  * The SDK's handler behind what it does not check itself: ids of any length, parts that no agent here reads, and a second
@@ -24,16 +27,12 @@ export function createRequestHandler(
 ): A2ARequestHandler {
   const { tasks, executor } = deps
   const inner = new DefaultRequestHandler(card, tasks.of(agentId), executor, tasks)
-  const entering = new Set<string>()
 
-  /** Holds a task for one message from its first look into the store until its run has begun, or it was refused. */
   function enter(taskId: string): () => void {
     if (taskId === '') return () => {}
-    if (entering.has(taskId) || tasks.running(taskId) !== undefined) {
-      throw new UnsupportedOperationError('this task is at work: wait for its result')
-    }
-    entering.add(taskId)
-    return () => entering.delete(taskId)
+    const leave = tasks.enter(taskId)
+    if (leave === undefined) throw new UnsupportedOperationError('this task is at work: wait for its result')
+    return leave
   }
 
   return {
@@ -80,6 +79,10 @@ function check(params: SendMessageRequest): SendMessageRequest {
       throw new RequestMalformedError(`message.${name} is longer than ${ID_LENGTH_MAX} characters`)
     }
   }
+  const beside = [params.metadata, message.metadata, message.extensions, message.parts.map(({ metadata }) => metadata)]
+  if (JSON.stringify(beside).length > BESIDE_LENGTH_MAX) {
+    throw new RequestMalformedError(`metadata and extensions have more than ${BESIDE_LENGTH_MAX} characters`)
+  }
   if (message.messageId === '') throw new RequestMalformedError('message.messageId is required')
   if (message.parts.length > PARTS_MAX) throw new RequestMalformedError(`a message has at most ${PARTS_MAX} parts`)
   if (message.parts.length === 0) throw new RequestMalformedError('message.parts is empty')
@@ -90,11 +93,11 @@ function check(params: SendMessageRequest): SendMessageRequest {
   }
   const text = textOf(message)
   if (!text.isWellFormed()) throw new RequestMalformedError('the text is not well-formed Unicode (a lone surrogate)')
-  // What an answer to a question for payment says beside it does not matter; a new task must say something.
-  if (message.taskId === '' && text.trim() === '') throw new RequestMalformedError('the message holds no text')
-  if (Buffer.byteLength(text) > TASK_BYTES_MAX) {
-    throw new RequestMalformedError(`the task is longer than ${TASK_BYTES_MAX} bytes`)
-  }
+  const isNew = message.taskId === ''
+  if (isNew && text.trim() === '') throw new RequestMalformedError('the message holds no text')
+  // What an answer to a question for payment says beside it does not matter: the task is known.
+  const bytesMax = isNew ? TASK_BYTES_MAX : ANSWER_BYTES_MAX
+  if (Buffer.byteLength(text) > bytesMax) throw new RequestMalformedError(`the text is longer than ${bytesMax} bytes`)
   // No agent here looks at other tasks, and the SDK would print a line for each it cannot find.
   return { ...params, message: { ...message, referenceTaskIds: [] } }
 }

@@ -2,6 +2,7 @@ import { AgentCard as CardMessage } from '@a2a-js/sdk'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { within } from '../lib/within.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { answerAgent, type ServedAgent } from './agent-door.ts'
@@ -25,9 +26,13 @@ export type A2aServerDeps = AgentWorkDeps & {
 export interface A2aServer {
   /** Answers, or throws a CodedError: UNKNOWN_AGENT, NOT_FOUND, METHOD_NOT_ALLOWED, BODY_TOO_LARGE. */
   handle(call: A2aCall): Promise<void>
-  /** Stops what runs; its payments are voided. */
-  stop(): void
+  /** Lets what runs end by itself for a while, then stops it; its payments are voided. Takes at most 2.7 s. */
+  stop(): Promise<void>
 }
+
+/** As long as runs for peers have: see protocols/serve. */
+const STOP_GRACE_MS = 2_000
+const STOP_ABORT_MS = 700
 
 /** A2A servers for every agent of this node, and one for the node itself, behind one door. */
 export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aServer {
@@ -62,8 +67,10 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
       const id = /^\/([^/?]*)/.exec(call.rest)?.[1] ?? ''
       await answerAgent(find(id), call, { logger })
     },
-    stop() {
+    async stop() {
+      if (await within(STOP_GRACE_MS, tasks.idle())) return
       tasks.abortAll(new Error('the node is stopping'))
+      await within(STOP_ABORT_MS, tasks.idle())
     },
   }
 }

@@ -30,6 +30,8 @@ export class A2aTasks implements ExecutionEventBusManager {
   readonly #entries = new Map<string, Entry>()
   readonly #buses = new Map<string, ExecutionEventBus>()
   readonly #running = new Map<string, Running>()
+  readonly #entering = new Set<string>()
+  #whenIdle: (() => void)[] = []
   #bytes = 0
 
   constructor(deps: { records: TaskRecords }) {
@@ -56,6 +58,16 @@ export class A2aTasks implements ExecutionEventBusManager {
     return bytes
   }
 
+  /**
+   * Holds a task for one message, from its first look into the store until its run has begun or it was refused: a second
+   * one meanwhile would end the event stream of the first. @returns how to let go; undefined: it is at work
+   */
+  enter(taskId: string): (() => void) | undefined {
+    if (this.#entering.has(taskId) || this.#running.has(taskId)) return undefined
+    this.#entering.add(taskId)
+    return () => this.#entering.delete(taskId)
+  }
+
   start(taskId: string, running: Running): void {
     this.#running.set(taskId, running)
   }
@@ -63,6 +75,17 @@ export class A2aTasks implements ExecutionEventBusManager {
   end(taskId: string): void {
     this.#running.delete(taskId)
     this.#evict()
+    if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
+  }
+
+  /** Resolves as soon as nothing runs. */
+  idle(): Promise<void> {
+    if (this.#running.size === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#whenIdle.push(resolve))
+  }
+
+  contextOf(taskId: string): string {
+    return this.#entries.get(taskId)?.task.contextId ?? ''
   }
 
   abortAll(reason: Error): void {

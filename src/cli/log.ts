@@ -1,8 +1,12 @@
+import { createRequire } from 'node:module'
 import type { Config } from '../config/config.ts'
-import { type Logger, silentLogger } from '../lib/logger.ts'
+import { type Logger, lazyLogger, silentLogger } from '../lib/logger.ts'
 import type { Output } from './io.ts'
 import type { Redactor } from './redactor.ts'
 import { printableLine, type Style } from './terminal-text.ts'
+
+/** Loads at once what is first needed in the middle of a line. */
+const require = createRequire(import.meta.url)
 
 /** Fields whose value is never logged, wherever they stand up to two levels deep. */
 const hiddenFields = ['privateKey', 'walletKey', 'apiKey', 'apiToken', 'token', 'authorization', 'secrets', 'password']
@@ -12,25 +16,26 @@ const hiddenFields = ['privateKey', 'walletKey', 'apiKey', 'apiToken', 'token', 
  *
  * Known secrets are taken out of every finished line, whatever field or message they were in (T21).
  */
-export async function createLog(
+export function createLog(
   level: Config['log']['level'],
   output: Output,
   { redactor, style }: { redactor: Redactor; style: Style },
-): Promise<Logger> {
+): Logger {
   if (level === 'silent') return silentLogger
-  const { pino } = await import('pino')
   const show = output.isTty ? (line: string) => readableLine(line, style) : (line: string) => line
-  const logger: Logger = pino(
-    {
-      level,
-      base: null,
-      timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: hiddenFields.flatMap((name) => [name, `*.${name}`]), censor: '[secret]' },
-    },
-    { write: (line: string) => output.write(redactor.redact(show(line))) },
-  )
-  return logger
+  return lazyLogger(level, () => {
+    const { pino } = require('pino') as typeof import('pino')
+    return pino(
+      {
+        level,
+        base: null,
+        timestamp: pino.stdTimeFunctions.isoTime,
+        formatters: { level: (label) => ({ level: label }) },
+        redact: { paths: hiddenFields.flatMap((name) => [name, `*.${name}`]), censor: '[secret]' },
+      },
+      { write: (line: string) => output.write(redactor.redact(show(line))) },
+    )
+  })
 }
 
 type Line = { level: keyof typeof marks; time: string; msg: string; err?: { message?: string } }

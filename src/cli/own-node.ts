@@ -27,7 +27,7 @@ export async function withOwnNode<T>(
     log: { level: config.log.level === 'info' ? 'warn' : config.log.level },
   }
   const { redactor, style, io } = context
-  const logger = await createLog(own.log.level, io.stderr, { redactor, style: style.stderr })
+  const logger = createLog(own.log.level, io.stderr, { redactor, style: style.stderr })
   const node = await context.parts.createNode(own, secrets, { logger })
   try {
     await orAborted(node.start(), io.signal)

@@ -81,7 +81,7 @@ type Plan = { config: Config; secrets: Secrets; definitions: readonly AgentDefin
 /** From the first socket to the last: create, start, register, say so, wait for the signal, stop. */
 async function runNode(context: Context, { config, secrets, definitions, warnings }: Plan): Promise<number> {
   const { io, parts, redactor, style } = context
-  const logger = await createLog(config.log.level, io.stderr, { redactor, style: style.stderr })
+  const logger = createLog(config.log.level, io.stderr, { redactor, style: style.stderr })
   const node = await parts.createNode(config, secrets, { logger })
   const started = startAndList(node, definitions, { logger, warnings })
   try {

@@ -19,3 +19,26 @@ export const silentLogger: Logger = {
   error: () => {},
   child: () => silentLogger,
 }
+
+const levels = ['debug', 'info', 'warn', 'error'] as const
+
+/** A logger that is made when it has its first line to write: one of `least` or above. */
+export function lazyLogger(least: (typeof levels)[number], make: () => Logger): Logger {
+  let made: Logger | undefined
+  const logger = () => {
+    made ??= make()
+    return made
+  }
+  const writer =
+    (level: (typeof levels)[number]): Logger['info'] =>
+    (fields, message) => {
+      if (levels.indexOf(level) >= levels.indexOf(least)) logger()[level](fields, message)
+    }
+  return {
+    debug: writer('debug'),
+    info: writer('info'),
+    warn: writer('warn'),
+    error: writer('error'),
+    child: (fields) => lazyLogger(least, () => logger().child(fields)),
+  }
+}

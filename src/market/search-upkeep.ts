@@ -10,7 +10,7 @@ import { reindexListings } from './reindex.ts'
 const COMPARE_MS = 500
 /** Each takes a few ms: a market of 100,000 is compared within a minute or two, and most of the time is left to others. */
 const STEPS_AT_ONCE = 8
-const FORGET_MS = 60 * 60 * 1000
+const FORGET_MS = 10 * 60 * 1000
 
 /** What keeps searches true: the index whole, new names compared with older ones, what is long gone forgotten. */
 export function searchUpkeep(deps: {

@@ -37,7 +37,8 @@ export interface Search {
 const BLOCK_MAX = 500
 /** Looked at for one page; a page that would take more ends early, and its cursor leads on. */
 const BLOCKS_MAX = 6
-const SORTED_CHUNK_MIN = 200
+/** Read at once in an order other than by rank: some may have left since they were indexed. */
+const SORTED_MIN = 200
 
 type Candidate = { found: FoundListing; fit: number | undefined; score: number }
 /** A query with all that follows from it. */
@@ -147,7 +148,9 @@ export function createSearch(deps: SearchDeps): Search {
     for (let looked = 0; ; ) {
       const next = () => ({ items, next: after === undefined ? undefined : encodeCursor(after, task.key) })
       if (looked >= BLOCKS_MAX * BLOCK_MAX) return next()
-      const limit = Math.max(SORTED_CHUNK_MIN, task.limit - items.length + 1)
+      // Where words are sought, each reading costs the sorting of all that hold them: so one is to be enough.
+      const isSieved = task.query.online !== undefined
+      const limit = isSieved ? BLOCKS_MAX * BLOCK_MAX : Math.max(SORTED_MIN, task.limit - items.length + 1)
       const chunk = search.sorted(wanted, { sort, after, priceMax: task.priceMax, now, limit })
       for (const found of chunk) {
         if (items.length === task.limit) return next()

@@ -17,19 +17,10 @@ import {
   type ToolAgent,
 } from '../schema/tools.ts'
 import type { ExecuteRequest } from './execute.ts'
-
-export type FindQuery = {
-  text?: string | undefined
-  tags?: readonly string[] | undefined
-  maxPrice?: bigint | undefined
-  free?: boolean | undefined
-  online?: boolean | undefined
-  limit: number
-}
+import type { Search } from './search.ts'
 
 export type MarketToolsDeps = {
-  find(query: FindQuery): { listings: readonly Listing[]; found: number }
-  resolve(id: string): Listing | undefined
+  search: Pick<Search, 'page' | 'find'>
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** @throws MarketError UNKNOWN_ORDER */
@@ -64,13 +55,14 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
   const tools: { [Name in MarketToolName]: (args: unknown, signal: AbortSignal) => ToolResult | Promise<ToolResult> } =
     {
       discover_agents(args) {
-        const { query, max_price, ...rest } = read(DiscoverInput, args)
-        const maxPrice = max_price === undefined ? undefined : readPrice(max_price)
-        const { listings, found } = deps.find({ ...rest, text: query, maxPrice })
-        return { value: { agents: listings.map(toolAgent), found, notice: LISTING_NOTICE } }
+        const { query, max_price: text, ...rest } = read(DiscoverInput, args)
+        const max_price = text === undefined ? undefined : readPrice(text)
+        const { items, next } = deps.search.page({ ...rest, q: query, max_price })
+        const agents = items.map(toolAgent)
+        return { value: { agents, ...(next !== undefined && { next }), notice: LISTING_NOTICE } }
       },
       get_agent(args) {
-        const listing = deps.resolve(read(GetAgentInput, args).agent_id)
+        const listing = deps.search.find(read(GetAgentInput, args).agent_id)
         if (listing === undefined) throw new CodedError('UNKNOWN_AGENT', 'no agent with this id is known here')
         return { value: { agent: toolAgent(listing), notice: LISTING_NOTICE } }
       },
@@ -108,25 +100,6 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
 
 export function isMarketTool(name: string): name is MarketToolName {
   return Object.hasOwn(marketTools, name)
-}
-
-/** A plain look through all listings: each word must stand somewhere in an agent's own words. */
-export function filterListings(
-  listings: readonly Listing[],
-  query: FindQuery,
-): { listings: readonly Listing[]; found: number } {
-  const words = (query.text ?? '').toLowerCase().split(/\s+/).filter(Boolean)
-  const matches = listings.filter((listing) => {
-    const text = [listing.name, listing.description, ...listing.tags].join('\n').toLowerCase()
-    return (
-      words.every((word) => text.includes(word)) &&
-      (query.tags ?? []).every((tag) => listing.tags.includes(tag)) &&
-      (query.maxPrice === undefined || listing.price <= query.maxPrice) &&
-      (query.free === undefined || query.free === (listing.price === 0n)) &&
-      (query.online !== true || listing.online === true || listing.local)
-    )
-  })
-  return { listings: matches.slice(0, query.limit), found: matches.length }
 }
 
 function toolAgent(listing: Listing): ToolAgent {

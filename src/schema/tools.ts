@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { ExecutionPayment, ExecutionResult, WalletBalance } from './api.ts'
 import { OrderRecord } from './order.ts'
+import { QUERY_LENGTH_MAX } from './search.ts'
 
 /** What a model may do with a node, over MCP and over A2A: names, texts and shapes. */
 
@@ -35,16 +36,17 @@ export const ToolAgent = z
 export type ToolAgent = z.infer<typeof ToolAgent>
 
 export const DiscoverInput = z.strictObject({
-  query: z.string().max(200).optional().describe('words to look for in names, descriptions and tags'),
+  query: z.string().max(QUERY_LENGTH_MAX).optional().describe('words to look for in names, descriptions and tags'),
   tags: z.array(z.string().max(32)).max(16).optional().describe('all of these'),
   max_price: UsdcText.optional(),
   free: z.boolean().optional().describe('true: only free agents; false: only paid ones'),
   online: z.boolean().optional().describe('true: only agents whose seller is known to be online'),
   limit: z.int().min(1).max(100).default(20),
+  cursor: z.string().max(512).optional().describe('`next` of the answer before, with the same words and filters'),
 })
 export const DiscoverOutput = z.object({
-  agents: z.array(ToolAgent),
-  found: z.int().describe('how many match in all'),
+  agents: z.array(ToolAgent).describe('the best matches first'),
+  next: z.string().optional().describe('cursor of the matches that follow; absent: these were the last'),
   notice: z.string(),
 })
 

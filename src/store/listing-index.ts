@@ -24,7 +24,7 @@ export interface ListingIndex {
   put(listing: IndexedListing): void
   /** It has left the market, or is another listing than before. */
   hide(id: string): void
-  /** Forgets what left the market long ago; a listing that comes back after that is a new one. */
+  /** Forgets some of what left the market long ago; a listing that comes back after that is a new one. */
   forget(now: UnixMs): Promise<void>
   /** Whether the index was built by this version of the code, to its end. */
   isWhole(): boolean
@@ -40,6 +40,8 @@ const REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
 const REMEMBERED_MAX = 100_000
 /** Forgotten, or hidden, in one transaction. */
 const TIDIED_MAX = 500
+/** Of one call: a market that falls apart is forgotten over several. */
+const FORGET_STEPS_MAX = 20
 const WORDS_MAX = 100_000
 /** Words this process has stored lately and need not store again. */
 const FRESH_WORDS_MAX = 20_000
@@ -129,7 +131,7 @@ export function createListingIndex(database: Database): ListingIndex {
 
     async forget(now) {
       const step = () => forgetRows(all<Named>(FORGETTABLE, now - REMEMBERED_MS)) + forgetRows(all<Named>(SURPLUS))
-      while ((await database.write(step)) > 0) {}
+      for (let steps = 0; steps < FORGET_STEPS_MAX && (await database.write(step)) > 0; steps++) {}
     },
 
     isWhole: () => one<{ value: string }>('SELECT value FROM kv WHERE key = ?', INDEX_KEY)?.value === INDEX_VERSION,

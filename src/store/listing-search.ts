@@ -80,14 +80,23 @@ const USABLE = 'met.price <= :priceMax AND met.expires_at > :now'
 const ALL = 'met_listings AS met WHERE met.shown = 1 AND'
 const MATCHING = `
   listing_text CROSS JOIN met_listings AS met ON met.number = listing_text.rowid WHERE listing_text MATCH :match AND`
-const sortedOf = (source: string, number: string) => ({
-  price: `SELECT ${COLUMNS}, 0 AS fit, 0 AS named FROM ${source} ${USABLE}
-    AND (met.price, met.number) > (:price, :number) ORDER BY met.price, met.number LIMIT :limit`,
-  newest: `SELECT ${COLUMNS}, 0 AS fit, 0 AS named FROM ${source} ${USABLE}
-    AND ${number} < :number ORDER BY ${number} DESC LIMIT :limit`,
-})
-const SORTED_ALL = sortedOf(ALL, 'met.number')
-const SORTED_MATCHING = sortedOf(MATCHING, 'listing_text.rowid')
+/** In the order of prices, leaving out what does not match: for words that stand in very many. */
+const AMONG_MATCHING = `
+  met_listings AS met INDEXED BY met_by_price
+  WHERE met.shown = 1 AND +met.number IN (SELECT rowid FROM listing_text WHERE listing_text MATCH :match) AND`
+const cheapest = (source: string) => `
+  SELECT ${COLUMNS}, 0 AS fit, 0 AS named FROM ${source} ${USABLE} AND (met.price, met.number) > (:price, :number)
+  ORDER BY met.price, met.number LIMIT :limit`
+const newest = (source: string, number: string) => `
+  SELECT ${COLUMNS}, 0 AS fit, 0 AS named FROM ${source} ${USABLE} AND ${number} < :number
+  ORDER BY ${number} DESC LIMIT :limit`
+const CHEAPEST = cheapest(ALL)
+const CHEAPEST_OF_FEW = cheapest(MATCHING)
+const CHEAPEST_OF_MANY = cheapest(AMONG_MATCHING)
+const NEWEST = newest(ALL, 'met.number')
+const NEWEST_MATCHING = newest(MATCHING, 'listing_text.rowid')
+/** So many are sorted sooner than all prices are gone through. */
+const FEW = 500
 
 const MET = 'SELECT number, id, seller_id AS sellerId, name, first_seen AS firstSeen, alike FROM met_listings WHERE'
 const WORDS_LIKE = `
@@ -104,12 +113,13 @@ type Values = Record<string, string | number | bigint>
 export function createListingSearch(database: Database): ListingSearch {
   const all = <T>(sql: string, values: Values) => database.prepare(sql).all(values) as T[]
   const one = <T>(sql: string, values: Values) => database.prepare(sql).get(values) as T | undefined
+  function countOf(match: string | undefined, limit: number): number {
+    const row = match === undefined ? one(COUNT_ALL, { limit }) : one(COUNT, { match, limit })
+    return (row as { count: number }).count
+  }
+
   return {
-    count(wanted, limit) {
-      const match = matchExpression(wanted)
-      const row = match === undefined ? one(COUNT_ALL, { limit }) : one(COUNT, { match, limit })
-      return (row as { count: number }).count
-    },
+    count: (wanted, limit) => countOf(matchExpression(wanted), limit),
 
     block(wanted, { after, limit, skeleton }) {
       const match = matchExpression(wanted)
@@ -121,9 +131,11 @@ export function createListingSearch(database: Database): ListingSearch {
 
     sorted(wanted, { sort, after = FIRST[sort], priceMax, now, limit }) {
       const match = matchExpression(wanted)
-      const number = BigInt(after.number)
-      const values = { priceMax, now, limit, number, ...(sort === 'price' && { price: after.price }) }
-      return match === undefined ? all(SORTED_ALL[sort], values) : all(SORTED_MATCHING[sort], { ...values, match })
+      const values = { priceMax, now, limit, number: BigInt(after.number), ...(match !== undefined && { match }) }
+      if (sort === 'newest') return all(match === undefined ? NEWEST : NEWEST_MATCHING, values)
+      const priced = { ...values, price: after.price }
+      if (match === undefined) return all(CHEAPEST, priced)
+      return all(countOf(match, FEW + 1) > FEW ? CHEAPEST_OF_MANY : CHEAPEST_OF_FEW, priced)
     },
 
     met(by) {

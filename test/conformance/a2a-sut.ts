@@ -109,7 +109,7 @@ const handler = createRequestHandler(listing.id, AgentCard.fromJSON(cardAt('')),
 const agent = { handler, cardAt, changedAt: new Date() }
 const deps = { logger: silentLogger }
 const handle = (call: A2aCall) => answerAgent(agent, call, deps)
-const mounts = [a2aMount(async () => ({ handle, stop: () => {} }))]
+const mounts = [a2aMount(async () => ({ handle, stop: async () => {} }))]
 const api = createApi({ ...loopbackOptions, port: PORT }, fakeDeps({ mounts }))
 await api.start()
 console.log(`${api.url}/a2a/${listing.id}`)

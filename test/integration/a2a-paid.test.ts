@@ -229,6 +229,7 @@ test('whatever else is said to a task that waits for payment, it asks again, for
   const asked = await buyer.send('the task itself')
   const again = await buyer.send('something else', { taskId: asked.id })
   expect([stateOf(again), statusOf(again)]).toEqual(['INPUT_REQUIRED', 'payment-required'])
+  await expect(buyer.send('x'.repeat(100_000), { taskId: asked.id })).rejects.toThrow(/longer/)
   const done = await buyer.send('and now paid', submission(asked.id, sign(again)))
   expect(resultOf(done)).toBe('the task itself')
 })

@@ -181,8 +181,8 @@ test('tasks are listed by agent and by conversation, newest first, page by page'
 test('the node itself is an agent that searches the market', async () => {
   const client = await a2aClient(urlOf('market'))
   const found = asTask(await client.sendMessage(send('{"skill":"discover_agents","query":"repeats"}')))
-  expect(resultOf(found)).toMatchObject({ found: 1, agents: [{ agent_id: echoId, name: 'echo' }] })
-  expect(resultOf(asTask(await client.sendMessage(send('repeats'))))).toMatchObject({ found: 1 })
+  expect(resultOf(found)).toMatchObject({ agents: [{ agent_id: echoId, name: 'echo' }] })
+  expect(resultOf(asTask(await client.sendMessage(send('repeats'))))).toMatchObject({ agents: [{ agent_id: echoId }] })
   const order = { skill: 'execute_agent', agent_id: echoId, task: 'hi', max_price: '0' }
   expect(resultOf(asTask(await client.sendMessage(send(JSON.stringify(order)))))).toMatchObject({
     output: 'hi',
@@ -221,6 +221,7 @@ describe('hostile', () => {
     ['text that is no text', call({ message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: { a: 1 } }] } })],
     ['a lone surrogate', call({ message: { ...hello.message, parts: [{ text: '\ud800' }] } })],
     ['an id of megabytes', call({ message: { ...hello.message, contextId: 'c'.repeat(1_000_000) } })],
+    ['metadata of megabytes', call({ message: { ...hello.message, metadata: { x: 'x'.repeat(1_000_000) } } })],
     ['a thousand parts', call({ message: { ...hello.message, parts: Array(1000).fill({ text: 'x' }) } })],
     ['a task too long', call({ message: { ...hello.message, parts: [{ text: 'x'.repeat(TASK_BYTES_MAX + 1) }] } })],
     ['an unknown method', call({}, 'constructor')],

@@ -87,7 +87,7 @@ test.each([
   for (const tool of tools) expect(tool).toMatchObject({ outputSchema: { type: 'object' }, title: expect.any(String) })
 
   const found = await call(client, 'discover_agents', { query: 'echo', tags: ['text'], max_price: '0.05' })
-  expect(found.structuredContent).toMatchObject({ found: 1, agents: [{ agent_id: agentId, price: '0.01' }] })
+  expect(found.structuredContent).toMatchObject({ agents: [{ agent_id: agentId, price: '0.01' }] })
   expect(JSON.parse(found.content[0]!.text)).toEqual(found.structuredContent)
 
   const quote = await call(client, 'quote_agent', { agent_id: agentId })

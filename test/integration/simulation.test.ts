@@ -10,6 +10,7 @@ test('T3 thirty nodes, three of them liars, agree on the true listings after los
   // There was something to heal, and lies to refuse.
   expect(report.staleShare.atHealing).toBeGreaterThan(0)
   expect(report.work.forged).toBeGreaterThan(0)
+  expect(report.work.misjudged).toBe(0)
 })
 
 test('a seed gives the same simulation each time, another seed another', () => {
