@@ -1,9 +1,5 @@
-import { randomBytes, randomUUID } from 'node:crypto'
-import { createRuntimeFactory } from './agents/create-runtime.ts'
-import { createRegistry } from './agents/registry.ts'
-import { type Place, RunSlots } from './agents/run-slots.ts'
+import { randomBytes } from 'node:crypto'
 import { createChain } from './chain/chain.ts'
-import { addAgentToFile } from './config/agents-yaml.ts'
 import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
 import { needsToken } from './http/host-name.ts'
@@ -20,26 +16,20 @@ import type { ExecuteRequest } from './market/execute.ts'
 import { createMarket, type Search } from './market/market.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
 import type { OrdersApi } from './market/orders.ts'
-import { createOwnAgents } from './market/own-agents.ts'
 import type { Sessions } from './market/sessions.ts'
 import type { WorkflowsApi } from './market/workflow/workflows.ts'
 import { createHost } from './p2p/host.ts'
-import { didOfPeer, loadOrCreateIdentity } from './p2p/identity.ts'
+import { loadOrCreateIdentity } from './p2p/identity.ts'
 import { assetOf } from './payments/assets.ts'
-import { Challenges } from './payments/challenges.ts'
 import { createFacilitator } from './payments/facilitator.ts'
-import { Settler } from './payments/settler.ts'
 import { createWallet } from './payments/wallet.ts'
 import { loadOrCreateWalletKey } from './payments/wallet-key.ts'
-import { serveMarketplace } from './protocols/marketplace.ts'
 import { asOverloaded } from './protocols/overloaded.ts'
-import { PeerLimits } from './protocols/peer-limits.ts'
-import { createProtocolServer } from './protocols/serve.ts'
-import { serveX402 } from './protocols/x402/server.ts'
 import type { AgentDefinition } from './schema/agent.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './schema/api.ts'
 import type { Listing } from './schema/listing.ts'
 import type { Hex } from './schema/primitives.ts'
+import { createSelling } from './selling.ts'
 import { createStandards } from './standards.ts'
 import { dataFile, openDataDir } from './store/data-dir.ts'
 import { openDatabase } from './store/database.ts'
@@ -85,8 +75,6 @@ export interface StoaNode {
   balance(): Promise<WalletBalance>
 }
 
-const AGENTS_MAX = 64
-const RUNS_WAITING_MAX = 256
 const RPC_TIMEOUT_MS = 10_000
 const HOUR_MS = 60 * 60 * 1000
 
@@ -144,56 +132,11 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const { replica, catalog } = market
 
     // What it sells.
-    const settler = new Settler({}, { clock, logger, payments, facilitator, chain, chance: () => random(1)[0]! / 256 })
-    const createRuntime = createRuntimeFactory(
-      { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name) },
-      { fetch: fetchUrl, logger },
-    )
-    const registry = createRegistry({ sellerId: identity.peerId, agentsMax: AGENTS_MAX }, { createRuntime })
-    const slots = new RunSlots({ concurrentMax: config.seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
-    const agents = createOwnAgents({
-      sellerId: identity.peerId,
-      clock,
-      registry,
-      replica,
-      exchanges,
-      slots,
-      asset,
-      payTo: wallet.address,
-      persist: (definition) => addAgentToFile(dataFile(config.dataDir, 'agents'), definition),
+    const selling = createSelling(config, secrets, {
+      ...{ identity, wallet, asset, payments, exchanges, market, host, facilitator, chain },
+      ...{ clock, logger, fetch: fetchUrl, random },
     })
-    const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock })
-    const serving = {
-      clock,
-      logger,
-      didOf: didOfPeer,
-      findAgent: (id: string) => agents.served(id),
-      admit: <T>(work: (place: Place) => Promise<T>) => slots.admit(work).catch(asOverloaded),
-      inSlot: <T>(work: () => Promise<T>) => slots.run(work).catch(asOverloaded),
-      exchanges,
-      limits,
-    }
-    const x402 = {
-      ...serving,
-      asset,
-      payTo: wallet.address,
-      sellerDid: identity.did,
-      randomNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
-      challenges: new Challenges(),
-      payments,
-      settler,
-      running: new Map(),
-      settleFirst: config.seller.settleFirst,
-    }
-    const marketplace = { ...serving, newCorrelationId: randomUUID }
-    const protocols = createProtocolServer({
-      logger,
-      limits,
-      handle: (protocol, handler) => host.handle(protocol, handler),
-      serveX402: (stream, peerId, signal) => serveX402(stream, peerId, x402, signal),
-      serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
-      idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
-    })
+    const { agents } = selling
 
     // What it buys.
     const { dailyBudgetAtomic: dailyBudget, maxPriceAtomic: maxPrice } = config.buyer
@@ -222,7 +165,15 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // How it is asked.
     let startedAt = clock.now()
-    const seen = { host, registry, catalog, payments, network: config.network, walletAddress: wallet.address, version }
+    const seen = {
+      host,
+      registry: selling.registry,
+      catalog,
+      payments,
+      network: config.network,
+      walletAddress: wallet.address,
+      version,
+    }
     const node: StoaNode = {
       peerId: identity.peerId,
       did: identity.did,
@@ -270,7 +221,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const { registerAgent, execute, orders, sessions, workflows, status, peers, balance } = node
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },
-      { ...x402, records: createTaskRecords(database), buyer, catalog, search: market.search, balance },
+      { ...selling.x402, records: createTaskRecords(database), buyer, catalog, search: market.search, balance },
     )
     const asked = {
       ...{ market: node.market, registerAgent, execute, orders, sessions, workflows, status, peers, balance },
@@ -286,10 +237,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       datastore,
       host,
       outbox,
-      settler,
+      selling.settler,
       pools,
       together('market', [...market.services, housekeeping, ...buyer.services]),
-      together('doors', [protocols, standards.service, ...(api === undefined ? [] : [api])]),
+      together('doors', [selling.protocols, standards.service, ...(api === undefined ? [] : [api])]),
     ])
     return node
   }

@@ -12,8 +12,9 @@ const tiers = [
   ['protocols'],
   ['market'],
   ['http', 'a2a', 'mcp'],
-  ['standards.ts'],
+  ['selling.ts', 'standards.ts'],
   ['node.ts'],
+  ['tui'],
   ['cli'],
   ['main.ts', 'index.ts'],
 ]
@@ -43,6 +44,10 @@ const homes: Record<string, readonly string[]> = {
   yaml: ['config'],
   commander: ['cli'],
   pino: ['cli'],
+  '@clack': ['cli'],
+  ink: ['tui'],
+  react: ['tui'],
+  'prom-client': ['http'],
   zod: [
     'lib',
     'schema',

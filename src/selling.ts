@@ -1,0 +1,104 @@
+import { randomUUID } from 'node:crypto'
+import { createRuntimeFactory } from './agents/create-runtime.ts'
+import { createRegistry } from './agents/registry.ts'
+import { type Place, RunSlots } from './agents/run-slots.ts'
+import type { Chain } from './chain/chain.ts'
+import { addAgentToFile } from './config/agents-yaml.ts'
+import type { Config } from './config/config.ts'
+import type { Secrets } from './config/secrets.ts'
+import type { Clock } from './lib/clock.ts'
+import type { Logger } from './lib/logger.ts'
+import type { Market } from './market/market.ts'
+import { createOwnAgents } from './market/own-agents.ts'
+import type { Host } from './p2p/host.ts'
+import { didOfPeer, type Identity } from './p2p/identity.ts'
+import type { Asset } from './payments/assets.ts'
+import { Challenges } from './payments/challenges.ts'
+import type { Facilitator } from './payments/facilitator.ts'
+import { Settler } from './payments/settler.ts'
+import type { Wallet } from './payments/wallet.ts'
+import { serveMarketplace } from './protocols/marketplace.ts'
+import { asOverloaded } from './protocols/overloaded.ts'
+import { PeerLimits } from './protocols/peer-limits.ts'
+import { createProtocolServer } from './protocols/serve.ts'
+import { serveX402 } from './protocols/x402/server.ts'
+import type { Hex } from './schema/primitives.ts'
+import { dataFile } from './store/data-dir.ts'
+import type { Exchanges } from './store/exchanges.ts'
+import type { Payments } from './store/payments.ts'
+
+const AGENTS_MAX = 64
+const RUNS_WAITING_MAX = 256
+
+export type SellingDeps = {
+  identity: Identity
+  wallet: Wallet
+  asset: Asset
+  payments: Payments
+  exchanges: Exchanges
+  market: Pick<Market, 'replica'>
+  host: Pick<Host, 'handle'>
+  facilitator: Facilitator | undefined
+  chain: Chain | undefined
+  clock: Clock
+  logger: Logger
+  fetch: typeof fetch
+  random(length: number): Uint8Array
+}
+
+/** All of a node that sells: its agents, the doors they are asked through, and what collects what they earned. */
+export function createSelling(config: Config, secrets: Secrets, deps: SellingDeps) {
+  const { identity, wallet, asset, payments, exchanges, facilitator, chain, host, clock, logger, random } = deps
+  const { replica } = deps.market
+  const settler = new Settler({}, { clock, logger, payments, facilitator, chain, chance: () => random(1)[0]! / 256 })
+  const createRuntime = createRuntimeFactory(
+    { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name) },
+    { fetch: deps.fetch, logger },
+  )
+  const registry = createRegistry({ sellerId: identity.peerId, agentsMax: AGENTS_MAX }, { createRuntime })
+  const slots = new RunSlots({ concurrentMax: config.seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
+  const agents = createOwnAgents({
+    sellerId: identity.peerId,
+    clock,
+    registry,
+    replica,
+    exchanges,
+    slots,
+    asset,
+    payTo: wallet.address,
+    persist: (definition) => addAgentToFile(dataFile(config.dataDir, 'agents'), definition),
+  })
+  const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock })
+  const serving = {
+    clock,
+    logger,
+    didOf: didOfPeer,
+    findAgent: (id: string) => agents.served(id),
+    admit: <T>(work: (place: Place) => Promise<T>) => slots.admit(work).catch(asOverloaded),
+    inSlot: <T>(work: () => Promise<T>) => slots.run(work).catch(asOverloaded),
+    exchanges,
+    limits,
+  }
+  const x402 = {
+    ...serving,
+    asset,
+    payTo: wallet.address,
+    sellerDid: identity.did,
+    randomNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
+    challenges: new Challenges(),
+    payments,
+    settler,
+    running: new Map(),
+    settleFirst: config.seller.settleFirst,
+  }
+  const marketplace = { ...serving, newCorrelationId: randomUUID }
+  const protocols = createProtocolServer({
+    logger,
+    limits,
+    handle: (protocol, handler) => host.handle(protocol, handler),
+    serveX402: (stream, peerId, signal) => serveX402(stream, peerId, x402, signal),
+    serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
+    idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
+  })
+  return { agents, registry, settler, x402, protocols }
+}
