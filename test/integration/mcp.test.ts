@@ -38,7 +38,8 @@ beforeAll(async () => {
   const echo = { name: 'echo', description: 'Repeats the task.', price: PRICE, model: 'builtin/echo', tags: ['text'] }
   agentId = (await seller.node.registerAgent(echo, { persist: false })).id
   buyer = await startBuyer()
-  await until(() => buyer.node.listings().some(({ id }) => id === agentId), { timeoutMs: 30_000 })
+  // What is searched is indexed a moment after it is known.
+  await until(() => buyer.node.market.page({}).items.some(({ id }) => id === agentId), { timeoutMs: 30_000 })
 })
 afterAll(async () => {
   await Promise.all(clients.map((client) => client.close()))
