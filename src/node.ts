@@ -6,6 +6,7 @@ import { needsToken } from './http/host-name.ts'
 import { createNodeApi } from './http/node-api.ts'
 import { type Clock, isoTime, systemClock } from './lib/clock.ts'
 import { CodedError } from './lib/errors.ts'
+import { Feed } from './lib/feed.ts'
 import { ServiceStack, together } from './lib/lifecycle.ts'
 import { type Logger, silentLogger } from './lib/logger.ts'
 import { patientFetch } from './lib/patient-fetch.ts'
@@ -14,8 +15,10 @@ import { stoaVersion } from './lib/version.ts'
 import { createBuyer } from './market/buyer.ts'
 import type { ExecuteRequest } from './market/execute.ts'
 import { createMarket, type Search } from './market/market.ts'
+import { nodeFeed } from './market/node-feed.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
 import type { OrdersApi } from './market/orders.ts'
+import { type NodeFeed, publishedPayments } from './market/published.ts'
 import type { Sessions } from './market/sessions.ts'
 import type { WorkflowsApi } from './market/workflow/workflows.ts'
 import { createHost } from './p2p/host.ts'
@@ -70,6 +73,8 @@ export interface StoaNode {
   readonly sessions: Sessions
   /** Several agents, step by step (D20). */
   readonly workflows: WorkflowsApi
+  /** What happens here, while it happens. */
+  readonly events: Pick<NodeFeed, 'subscribe' | 'last'>
   status(): NodeStatus
   peers(): PeerStatus[]
   balance(): Promise<WalletBalance>
@@ -107,7 +112,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // What it keeps.
     const database = openDatabase({ path: dataFile(config.dataDir, 'database') })
-    const payments = createPayments(database)
+    const feed: NodeFeed = new Feed({ life: clock.now().toString(36) })
+    const payments = publishedPayments(createPayments(database), feed, (id) => catalog.resolve(id)?.name)
     const exchanges = createExchanges(database)
     const datastore = new PeerDatastore({}, { database, logger })
 
@@ -146,6 +152,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         clock,
         logger,
         database,
+        feed,
         wallet,
         catalog,
         replica,
@@ -193,6 +200,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         })
       },
       async stop() {
+        feed.close()
         try {
           await removeNodeFile(config.dataDir)
           if (!config.seller.keepListed) await agents.delistAll()
@@ -214,23 +222,25 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       orders: buyer.orders,
       sessions: buyer.sessions,
       workflows: buyer.workflows,
+      events: feed,
       status: () => nodeStatus(seen, clock.now() - startedAt),
       peers: () => host.peers().map(peerStatus),
       balance: () => walletBalance(wallet.address, asset, chain),
     }
-    const { registerAgent, execute, orders, sessions, workflows, status, peers, balance } = node
+    const { registerAgent, execute, orders, sessions, workflows, events, status, peers, balance } = node
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },
       { ...selling.x402, records: createTaskRecords(database), buyer, catalog, search: market.search, balance },
     )
     const asked = {
-      ...{ market: node.market, registerAgent, execute, orders, sessions, workflows, status, peers, balance },
+      ...{ market: node.market, registerAgent, execute, orders, sessions, workflows, events, status, peers, balance },
       ...{ clock, logger, version },
       ...standards.api,
     }
     const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
     const api = config.api.enabled ? await createNodeApi(access, asked) : undefined
 
+    const telling = nodeFeed({ feed, replica, status })
     const pools = { name: 'streams', start: async () => {}, stop: () => buyer.streams.close() }
     const outbox = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
     const stack = new ServiceStack([
@@ -239,7 +249,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       outbox,
       selling.settler,
       pools,
-      together('market', [...market.services, housekeeping, ...buyer.services]),
+      together('market', [...market.services, telling, housekeeping, ...buyer.services]),
       together('doors', [selling.protocols, standards.service, ...(api === undefined ? [] : [api])]),
     ])
     return node

@@ -64,7 +64,12 @@ export function createAdmission(
       const access = accessOf(path, wanted)
       if (access === undefined) throw noRoute(path)
       guard.checkOrigin(headers, access, wanted)
-      const allowed = ['authorization', 'content-type', ...(mountAt(mounts, path)?.mount.requestHeaders ?? [])]
+      const allowed = [
+        'authorization',
+        'content-type',
+        'last-event-id',
+        ...(mountAt(mounts, path)?.mount.requestHeaders ?? []),
+      ]
       reply.headers({
         ...guard.corsHeaders(headers, access, wanted),
         'access-control-allow-methods': methods,

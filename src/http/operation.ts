@@ -1,6 +1,8 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import * as z from 'zod'
 import type { Logger } from '../lib/logger.ts'
 import type { Page } from '../schema/page.ts'
+import type { ServerSentEvent } from './event-stream.ts'
 import { HttpError, invalid, type ProblemCode } from './problem.ts'
 import type { Access } from './security.ts'
 
@@ -13,6 +15,7 @@ export type Call<Params, Query, Body> = {
   readonly body: Body
   /** Where the caller found this node: `http://127.0.0.1:8424`. */
   readonly url: string
+  readonly headers: IncomingHttpHeaders
   readonly signal: AbortSignal
 }
 
@@ -40,8 +43,8 @@ export type Operation = {
   status: 200 | 201 | 202
   /** Another success it may answer, by a {@link Reply} with that status. */
   also?: { status: 200 | 202; response: z.ZodType; description: string }
-  /** Media type of the response where it is not JSON; the handler then returns text. */
-  media?: 'text/html'
+  /** Media type of the response where it is not JSON; the handler then returns text, or an {@link EventStream}. */
+  media?: 'text/html' | 'text/event-stream'
   /** Headers of a successful response, beside those of every response. */
   headers?: Readonly<Record<string, string>>
   /** What it may answer beyond the errors of every operation. */
@@ -59,7 +62,7 @@ type Typed<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R exte
   location?(result: z.output<R>): string
   handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): Handled<R> | Promise<Handled<R>>
 }
-type Handled<R extends z.ZodType> = z.output<R> | Reply<unknown>
+type Handled<R extends z.ZodType> = z.output<R> | Reply<unknown> | EventStream
 
 /** An answer that says more than its body: the cursor of the page after it, or the other status of its row. */
 export class Reply<T> {
@@ -71,6 +74,15 @@ export class Reply<T> {
     this.body = body
     this.next = next
     this.status = status
+  }
+}
+
+/** An answer that goes on: server-sent events. */
+export class EventStream {
+  readonly events: AsyncIterable<ServerSentEvent>
+
+  constructor(events: AsyncIterable<ServerSentEvent>) {
+    this.events = events
   }
 }
 
@@ -89,21 +101,30 @@ export function operation<
   return row as unknown as Operation
 }
 
-export type RawCall = { params: unknown; query: unknown; body: unknown; url: string; signal(): AbortSignal }
+export type RawCall = {
+  params: unknown
+  query: unknown
+  body: unknown
+  url: string
+  headers: IncomingHttpHeaders
+  signal(): AbortSignal
+}
 export type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
 
 /** parse → handle → encode. @throws HttpError for input that does not fit, and whatever the handler throws */
-export async function answer(row: Operation, raw: RawCall, logger: Logger): Promise<Answer> {
+export async function answer(row: Operation, raw: RawCall, logger: Logger): Promise<Answer | EventStream> {
   const call: Call<unknown, unknown, unknown> = {
     params: parse(row.params, 'path', raw.params),
     query: parseQuery(row, raw.query),
     body: parseBody(row, raw.body),
     url: raw.url,
+    headers: raw.headers,
     get signal() {
       return raw.signal()
     },
   }
   const result = await row.handler(call)
+  if (result instanceof EventStream) return result
   const { body, next, status = row.status } = result instanceof Reply ? result : new Reply(result)
   const isOther = status !== row.status && status === row.also?.status
   const response = isOther ? row.also!.response : row.response

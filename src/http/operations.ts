@@ -3,6 +3,7 @@ import type { Operation } from './operation.ts'
 import { type AgentRouteDeps, agentRoutes } from './routes/agents.ts'
 import { type DiscoveryRouteDeps, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
+import { type EventRouteDeps, eventRoutes } from './routes/events.ts'
 import { type ExecuteRouteDeps, executeRoutes } from './routes/execute.ts'
 import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
 import { type OrderRouteDeps, orderRoutes } from './routes/orders.ts'
@@ -17,6 +18,7 @@ export type OperationsDeps = NodeRouteDeps &
   SessionRouteDeps &
   WorkflowRouteDeps &
   WalletRouteDeps &
+  EventRouteDeps &
   DiscoveryRouteDeps & { /** The node's own version. */ version: string }
 
 /** The whole API as a table. A new room is one more line here. */
@@ -30,6 +32,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...sessionRoutes(deps),
     ...workflowRoutes(deps),
     ...walletRoutes(deps),
+    ...eventRoutes(deps),
     ...discoveryRoutes(deps),
     ...docsRoutes({
       document() {

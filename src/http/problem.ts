@@ -44,6 +44,7 @@ export const problems = {
   URI_TOO_LONG: { status: 414, title: 'The path is too long' },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'The body must be application/json' },
   TOO_MANY_ATTEMPTS: { status: 429, title: 'Too many wrong tokens', retryable: true },
+  STREAMS_TOO_MANY: { status: 429, title: 'As many streams of events are open as can be', retryable: true },
   OVERLOADED: { status: 429, title: 'Too much work at once', retryable: true },
   HEADERS_TOO_LARGE: { status: 431, title: 'The headers are too large' },
   INTERNAL: { status: 500, title: 'The node failed' },

@@ -6,10 +6,11 @@ import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { BODY_BYTES_MAX, type Problem, TASK_BYTES_MAX } from '../schema/api.ts'
 import { createAdmission, privateHeaders, rowOf } from './admission.ts'
+import { eventStreamHeaders, sendEvents } from './event-stream.ts'
 import { urlOf } from './host-name.ts'
 import type { RequestHandler } from './listener.ts'
 import { type Mount, mountAt } from './mount.ts'
-import { answer, type Operation } from './operation.ts'
+import { answer, EventStream, type Operation } from './operation.ts'
 import { HttpError, internalProblem, problemOf } from './problem.ts'
 import { Running } from './running.ts'
 import type { Guard } from './security.ts'
@@ -90,13 +91,29 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
       config: { row },
       async handler(request, reply) {
         const { params, query, body } = request
-        const call = { params, query, body, url: urlOf(request.headers), signal: () => running.signalOf(reply.raw) }
-        const { status, text, media, headers } = await answer(row, call, logger)
+        const signal = () => running.signalOf(reply.raw)
+        const call = { params, query, body, url: urlOf(request.headers), headers: request.headers, signal }
+        const answered = await answer(row, call, logger)
+        if (answered instanceof EventStream) return stream(answered, request, reply)
+        const { status, text, media, headers } = answered
         reply.headers(headers)
         if (headers.location !== undefined) reply.header('location', prefix + headers.location)
         return send(reply, status, media, text)
       },
     })
+  }
+
+  async function stream({ events }: EventStream, { method }: FastifyRequest, reply: FastifyReply): Promise<void> {
+    hijack(reply)
+    if (method === 'HEAD') reply.raw.writeHead(200, eventStreamHeaders).end()
+    else await sendEvents(reply.raw, events, running.signalOf(reply.raw))
+  }
+
+  function hijack(reply: FastifyReply): void {
+    reply.hijack()
+    // Hijacked, a reply loses what the doors have set.
+    for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
+    if (stopping) reply.raw.setHeader('connection', 'close')
   }
 
   /** In a context of their own, where bodies stay unread. */
@@ -113,10 +130,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   async function answerMount({ raw, headers }: FastifyRequest, reply: FastifyReply): Promise<void> {
     const { mount, rest } = mountAt(mounts, raw.url!)!
     const url = urlOf(headers) + mount.path
-    reply.hijack()
-    // Hijacked, a reply loses what the doors have set.
-    for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
-    if (stopping) reply.raw.setHeader('connection', 'close')
+    hijack(reply)
     try {
       await mount.handle({ request: raw, response: reply.raw, rest, url, signal: running.signalOf(reply.raw) })
     } catch (error) {

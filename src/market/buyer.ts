@@ -20,6 +20,7 @@ import type { Catalog } from './catalog.ts'
 import { type ExecuteRequest, execute } from './execute.ts'
 import { NodeStopping } from './market-error.ts'
 import { Orders } from './orders.ts'
+import { type NodeFeed, publishedOrders, publishedPurchases } from './published.ts'
 import { type Limits, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
 import type { Replica } from './replica.ts'
@@ -42,6 +43,7 @@ export type BuyerDeps = {
   clock: Clock
   logger: Logger
   database: Database
+  feed: NodeFeed
   wallet: Wallet
   catalog: Pick<Catalog, 'resolve'>
   replica: Pick<Replica, 'onChange'>
@@ -65,9 +67,9 @@ export type Buyer = {
 }
 
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
-  const { clock, logger, database, catalog, replica, openStream } = deps
+  const { clock, logger, database, feed, catalog, replica, openStream } = deps
   const { callerDid, dailyBudget, maxPrice } = options
-  const purchases = createPurchases(database)
+  const purchases = publishedPurchases(createPurchases(database), feed, (id) => catalog.resolve(id)?.name)
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream })
   const active: ActiveOrders = new Map()
   const changes = new Changes()
@@ -85,7 +87,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     clock,
     logger,
     newId: randomUUID,
-    store: createOrderStore(database),
+    store: publishedOrders(createOrderStore(database), purchases, feed),
     purchases,
     catalog,
     onListing: (listener) => replica.onChange(listener),
@@ -101,6 +103,8 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     isKnown: (agentId) => catalog.resolve(agentId) !== undefined,
   })
 
+  const workflowChanges = new Changes()
+  workflowChanges.listen((id) => feed.publish('workflow', id, () => workflows.get(id)))
   const workflows = new Workflows({
     clock,
     logger,
@@ -109,7 +113,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     purchases,
     orders,
     orderChanges: changes,
-    changes: new Changes(),
+    changes: workflowChanges,
     resolve: (agentId) => catalog.resolve(agentId),
     maxPrice,
   })

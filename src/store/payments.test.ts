@@ -31,6 +31,7 @@ test('a claimed payment reads back as it was', async () => {
     unclear: false,
     txHash: undefined,
     error: undefined,
+    createdAt: now,
     updatedAt: now,
   })
   expect(payments.get(payment.id.toUpperCase().replace('0X', '0x') as Hex)?.id).toBe(payment.id)

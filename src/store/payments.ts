@@ -46,6 +46,7 @@ export type StoredPayment = Omit<Claim, 'challengeNonce'> & {
   unclear: boolean
   txHash: Hex | undefined
   error: string | undefined
+  createdAt: UnixMs
   updatedAt: UnixMs
 }
 
@@ -88,6 +89,7 @@ type Row = {
   unclear: number
   tx_hash: Uint8Array | null
   error: string | null
+  created_at: number
   updated_at: number
 } & AuthorizationRow
 
@@ -211,6 +213,7 @@ function fromRow(row: Row): StoredPayment {
     unclear: row.unclear === 1,
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     error: row.error ?? undefined,
+    createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
 }

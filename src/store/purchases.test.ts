@@ -51,7 +51,7 @@ async function reserved(amount = 10_000n) {
 test('an order and its authorization read back as they were', async () => {
   const { order: bought, reservation: authorization } = await reserved()
   expect(purchases.order(bought.id)).toEqual(bought)
-  const kept = { ...authorization, state: 'reserved', txHash: undefined, updatedAt: now }
+  const kept = { ...authorization, state: 'reserved', txHash: undefined, createdAt: now, updatedAt: now }
   expect(purchases.reservationOf(bought.id)).toEqual(kept)
   expect(purchases.reserved(10)).toEqual([kept])
   expect(purchases.spentOn(day)).toBe(10_000n)

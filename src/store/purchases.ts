@@ -27,7 +27,12 @@ export type Reservation = {
 }
 /** `reserved`: may still be settled. `spent`: bought something, or was settled. `released`: can never be settled. */
 export type ReservationState = 'reserved' | 'spent' | 'released'
-export type StoredReservation = Reservation & { state: ReservationState; txHash: Hex | undefined; updatedAt: UnixMs }
+export type StoredReservation = Reservation & {
+  state: ReservationState
+  txHash: Hex | undefined
+  createdAt: UnixMs
+  updatedAt: UnixMs
+}
 
 /** The buyer's ledger: orders, the authorizations signed for them, and what counts against the day's budget. */
 export interface Purchases {
@@ -43,9 +48,19 @@ export interface Purchases {
   ): Promise<'reserved' | 'over' | 'again' | 'ended'>
   /** Stores what was bought, or that nothing was. Durable when it resolves. */
   finish(order: Order, paid?: { paymentId: Hex; txHash: Hex | undefined }): Promise<void>
-  setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<void>
-  /** Ends a reservation that brought nothing: `spent` keeps it in the day's budget, `released` gives it back. */
-  resolve(paymentId: Hex, state: 'spent' | 'released', txHash: Hex | undefined, now: UnixMs): Promise<void>
+  /** @returns the order it was for; undefined where nothing was to be changed */
+  setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
+  /**
+   * Ends a reservation that brought nothing: `spent` keeps it in the day's budget, `released` gives it back.
+   *
+   * @returns the order it was for; undefined where nothing was to be changed
+   */
+  resolve(
+    paymentId: Hex,
+    state: 'spent' | 'released',
+    txHash: Hex | undefined,
+    now: UnixMs,
+  ): Promise<string | undefined>
   order(id: string): Order | undefined
   reservationOf(orderId: string): StoredReservation | undefined
   /** Reservations whose outcome is unknown, oldest window first. */
@@ -66,6 +81,7 @@ type ReservationRow = {
   challenge_nonce: Uint8Array | null
   day: string
   tx_hash: Uint8Array | null
+  created_at: number
   updated_at: number
 } & AuthorizationRow
 
@@ -79,6 +95,9 @@ const SIGNED_FOR = `
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.id = ?`
 type SignedForRow = { status: OrderStatus; cancel_requested_at: number | null; payment_id: Uint8Array | null }
 const SPEND = `UPDATE authorizations SET state = 'spent', tx_hash = ?, updated_at = ? WHERE order_no = (${ORDER_NO})`
+const SET_TX_HASH = `
+  UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
+  RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
 const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
 const ADD_TO_DAY = `
   INSERT INTO budget_days (day, amount) VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET amount = amount + excluded.amount`
@@ -124,21 +143,19 @@ export function createPurchases(database: Database): Purchases {
       }),
     setTxHash: (paymentId, txHash, now) =>
       database.write(() => {
-        database
-          .prepare(`
-            UPDATE authorizations SET tx_hash = ?, updated_at = ?
-            WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL`)
-          .run(toBytes(txHash), now, toBytes(paymentId))
+        const row = one(SET_TX_HASH, toBytes(txHash), now, toBytes(paymentId)) as { id: string } | undefined
+        return row?.id
       }),
     resolve: (paymentId, state, txHash, now) =>
       database.write(() => {
-        const row = one(`SELECT * FROM authorizations WHERE payment_id = ? AND state = 'reserved'`, toBytes(paymentId))
-        if (row === undefined) return
-        const { order_no, amount, day } = row as ReservationRow & { order_no: number }
+        const row = one(`${RESERVATIONS} WHERE a.payment_id = ? AND a.state = 'reserved'`, toBytes(paymentId))
+        if (row === undefined) return undefined
+        const { order_id, order_no, amount, day } = row as ReservationRow & { order_no: number }
         database
           .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE order_no = ?')
           .run(state, bytesOrNull(txHash), now, order_no)
         if (state === 'released') database.prepare(ADD_TO_DAY).run(day, -amount)
+        return order_id
       }),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toReservation),
@@ -190,6 +207,7 @@ function toReservation(row: ReservationRow): StoredReservation {
     amount: requirements.amount,
     validBeforeSeconds: row.valid_before_s,
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
+    createdAt: row.created_at,
     updatedAt: row.updated_at,
   }
 }

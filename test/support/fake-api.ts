@@ -4,9 +4,11 @@ import { apiOperations } from '../../src/http/operations.ts'
 import { createGuard } from '../../src/http/security.ts'
 import { createServer } from '../../src/http/server.ts'
 import { systemClock } from '../../src/lib/clock.ts'
+import { Feed } from '../../src/lib/feed.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from '../../src/schema/api.ts'
+import type { NodeEvents } from '../../src/schema/events.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { AgentScope } from '../../src/schema/search.ts'
 import { createFakeMarket } from './fake-market.ts'
@@ -135,6 +137,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     orders,
     sessions,
     workflows,
+    events: endedFeed(),
     registerAgent: async (definition) => listingOf(definition),
     execute: async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
     status: () => statusFixture,
@@ -143,6 +146,13 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     cards: { agents: () => [], node: () => cardFixture, catalog: () => ({ specVersion: '1.0', entries: [] }) },
     ...changes,
   }
+}
+
+/** Streams of it end at once. */
+function endedFeed(): Feed<NodeEvents> {
+  const feed = new Feed<NodeEvents>({ life: 'test' })
+  feed.close()
+  return feed
 }
 
 /** The API without a socket, for `inject`. */

@@ -1,4 +1,5 @@
 import { systemClock } from '../../src/lib/clock.ts'
+import { Feed } from '../../src/lib/feed.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../../src/market/buyer.ts'
 import type { Listing } from '../../src/schema/listing.ts'
@@ -26,6 +27,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       clock: systemClock,
       logger: silentLogger,
       database: openDatabase({ path: ':memory:' }),
+      feed: new Feed({ life: 'test' }),
       wallet: testWallet(),
       catalog: { resolve: (id) => listings().find((listing) => listing.id === id) },
       replica: { onChange: () => () => {} },

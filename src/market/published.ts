@@ -1,0 +1,109 @@
+import type { Feed } from '../lib/feed.ts'
+import type { NodeEvents } from '../schema/events.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { OrderStore } from '../store/orders.ts'
+import type { Payments } from '../store/payments.ts'
+import type { Purchases } from '../store/purchases.ts'
+import { orderRecord } from './order-record.ts'
+import { madePayment, receivedPayment } from './payment-record.ts'
+
+export type NodeFeed = Feed<NodeEvents>
+type NameOf = (agentId: string) => string | undefined
+
+/**
+ * The ledgers of a node, which tell its feed of each change that is on disk.
+ *
+ * They are told here, at the one place that all changes pass, so that none is missed, whoever makes it.
+ */
+export function publishedPayments(payments: Payments, feed: NodeFeed, nameOf: NameOf): Payments {
+  const tell = (id: Hex) =>
+    feed.publish('payment', id, () => {
+      const payment = payments.get(id)
+      return payment && receivedPayment(payment, nameOf)
+    })
+  return {
+    ...payments,
+    async claim(claim, now) {
+      const isClaimed = await payments.claim(claim, now)
+      if (isClaimed) tell(claim.id)
+      return isClaimed
+    },
+    async deliver(progress, exchange, now) {
+      await payments.deliver(progress, exchange, now)
+      tell(progress.id)
+    },
+    async save(progress, now) {
+      await payments.save(progress, now)
+      tell(progress.id)
+    },
+  }
+}
+
+export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf: NameOf): Purchases {
+  const tellOrder = (id: string) => tellOf(id, purchases, feed)
+  const tellPayment = (orderId: string) =>
+    feed.publish('payment', orderId, () => {
+      const made = purchases.reservationOf(orderId)
+      return made && madePayment(made, nameOf)
+    })
+  return {
+    ...purchases,
+    async reserve(order, reservation, budget) {
+      const outcome = await purchases.reserve(order, reservation, budget)
+      if (outcome === 'reserved') {
+        tellOrder(order.id)
+        tellPayment(order.id)
+      }
+      return outcome
+    },
+    async finish(order, paid) {
+      await purchases.finish(order, paid)
+      tellOrder(order.id)
+      if (paid !== undefined) tellPayment(order.id)
+    },
+    async setTxHash(paymentId, txHash, now) {
+      const orderId = await purchases.setTxHash(paymentId, txHash, now)
+      if (orderId !== undefined) tellPayment(orderId)
+      return orderId
+    },
+    async resolve(paymentId, state, txHash, now) {
+      const orderId = await purchases.resolve(paymentId, state, txHash, now)
+      if (orderId !== undefined) tellPayment(orderId)
+      return orderId
+    },
+  }
+}
+
+export function publishedOrders(orders: OrderStore, purchases: Purchases, feed: NodeFeed): OrderStore {
+  const tell = (id: string) => tellOf(id, purchases, feed)
+  return {
+    ...orders,
+    async place(order, openMax) {
+      const isPlaced = await orders.place(order, openMax)
+      if (isPlaced) tell(order.id)
+      return isPlaced
+    },
+    async giveTask(id, task, now) {
+      const order = await orders.giveTask(id, task, now)
+      if (order !== undefined) tell(id)
+      return order
+    },
+    async begin(id, begun) {
+      const order = await orders.begin(id, begun)
+      if (order !== undefined) tell(id)
+      return order
+    },
+    async cancel(id, now) {
+      const order = await orders.cancel(id, now)
+      if (order !== undefined) tell(id)
+      return order
+    },
+  }
+}
+
+function tellOf(id: string, purchases: Pick<Purchases, 'order' | 'reservationOf'>, feed: NodeFeed): void {
+  feed.publish('order', id, () => {
+    const order = purchases.order(id)
+    return order && orderRecord(order, purchases.reservationOf(id))
+  })
+}

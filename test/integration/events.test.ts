@@ -1,0 +1,81 @@
+/** GET /events over a real socket. */
+import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
+import { expect, test } from 'vitest'
+import { createApi } from '../../src/http/app.ts'
+import { Feed } from '../../src/lib/feed.ts'
+import type { NodeEvents } from '../../src/schema/events.ts'
+import { fakeDeps, loopbackOptions, statusFixture } from '../support/fake-api.ts'
+import { until } from '../support/until.ts'
+
+const listing = (agent_id: string): NodeEvents['listing'] => ({ change: 'listed', agent_id, seller_id: 'me' })
+
+async function startApi(feed: Feed<NodeEvents>) {
+  const api = createApi(loopbackOptions, fakeDeps({ events: feed }))
+  await api.start()
+  return { api, open: (path = '/events', headers = {}) => follow(api.url + path, headers) }
+}
+
+/** A stream of events as its bytes come. */
+async function follow(url: string, headers: Record<string, string>) {
+  const request = get(url, { headers, agent: false })
+  const [response] = (await once(request, 'response')) as [IncomingMessage]
+  const stream = { status: response.statusCode, type: response.headers['content-type'], text: '', ended: false }
+  response.setEncoding('utf8').on('data', (text: string) => {
+    stream.text += text
+  })
+  response.on('end', () => {
+    stream.ended = true
+  })
+  return { stream, response, leave: () => request.destroy() }
+}
+
+test('tells what happens while it happens, and ends when the node stops', async () => {
+  const feed = new Feed<NodeEvents>({ life: 'x' })
+  const { api, open } = await startApi(feed)
+  const all = await open()
+  const some = await open('/api/events?types=status,order')
+  await until(() => some.stream.text !== '')
+  expect(all.stream).toMatchObject({ status: 200, type: 'text/event-stream; charset=utf-8' })
+  feed.publish('listing', 'a', () => listing('a'))
+  feed.publish('status', 'status', () => statusFixture)
+  await until(() => some.stream.text.includes('event: status'))
+  await until(() => all.stream.text.includes('event: status'))
+  expect(all.stream.text).toBe(
+    `id: x-0\n\nid: x-1\nevent: listing\ndata: {"change":"listed","agent_id":"a","seller_id":"me"}\n\n` +
+      `id: x-2\nevent: status\ndata: ${JSON.stringify(statusFixture)}\n\n`,
+  )
+  expect(some.stream.text).not.toContain('listing')
+  feed.close()
+  await until(() => all.stream.ended && some.stream.ended)
+  await api.stop()
+})
+
+test('Last-Event-ID brings what was missed, or a reset', async () => {
+  const feed = new Feed<NodeEvents>({ life: 'x' })
+  const { api, open } = await startApi(feed)
+  for (const id of ['a', 'b']) feed.publish('listing', id, () => listing(id))
+  const back = await open('/events', { 'last-event-id': 'x-1' })
+  await until(() => back.stream.text.includes('"b"'))
+  expect(back.stream.text).toMatch(/^id: x-2\nevent: listing\n/)
+  const stranger = await open('/events', { 'last-event-id': 'y-7' })
+  await until(() => stranger.stream.text !== '')
+  expect(stranger.stream.text).toBe('id: x-2\nevent: reset\ndata: {}\n\n')
+  feed.close()
+  await api.stop()
+})
+
+test('D16 T8 pages of foreign origins may not follow, and at most so many may; one that leaves makes room', async () => {
+  const feed = new Feed<NodeEvents>({ life: 'x', subscribersMax: 1 })
+  const { api, open } = await startApi(feed)
+  expect((await open('/events', { origin: 'https://evil.example' })).stream.status).toBe(403)
+  expect((await open('/events?types=secrets')).stream.status).toBe(400)
+  const first = await open()
+  const second = await open()
+  expect(second.stream.status).toBe(429)
+  first.leave()
+  await until(() => !feed.isWatched('order'))
+  expect((await open()).stream.status).toBe(200)
+  feed.close()
+  await api.stop()
+})
