@@ -23,6 +23,7 @@ import { PeerLimits } from './protocols/peer-limits.ts'
 import { createProtocolServer } from './protocols/serve.ts'
 import { serveX402 } from './protocols/x402/server.ts'
 import type { Hex } from './schema/primitives.ts'
+import type { Receipt } from './schema/receipt.ts'
 import { dataFile } from './store/data-dir.ts'
 import type { Exchanges } from './store/exchanges.ts'
 import type { Payments } from './store/payments.ts'
@@ -82,7 +83,9 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   const x402 = {
     ...serving,
     asset,
+    // One key: whoever is paid signs for what was paid for.
     payTo: wallet.address,
+    signReceipt: (receipt: Receipt) => wallet.signReceipt(receipt),
     sellerDid: identity.did,
     randomNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
     challenges: new Challenges(),

@@ -14,9 +14,10 @@ import {
 } from '../protocols/x402/client.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { X402Message } from '../schema/x402.ts'
-import type { Order, Reservation } from '../store/purchases.ts'
+import type { Order, Paid, Reservation } from '../store/purchases.ts'
 import { MarketError } from './market-error.ts'
 import { onStream, StaleStream } from './on-stream.ts'
+import { paidFor } from './received-receipt.ts'
 import { Signing, type SigningDeps, type Terms } from './signing.ts'
 
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000]
@@ -25,7 +26,7 @@ const RESEND_MARGIN_SECONDS = 15
 
 export type PurchaseDeps = SigningDeps & { logger: Logger; streams: StreamPool; callerDid: string }
 
-export type Purchased = { output: string; reservation: Reservation | undefined; txHash: Hex | undefined }
+export type Purchased = { output: string; reservation: Reservation | undefined; txHash: Hex | undefined; paid?: Paid }
 
 /**
  * Buys one run of a paid agent.
@@ -66,7 +67,7 @@ export async function purchase(
     response = await recoverResult(reservation, call, terms.seller, deps, signal)
   }
   faultPoint('buyer:answered')
-  return received(response, signing.reservation, deps)
+  return received(response, signing.reservation, task, deps)
 }
 
 /**
@@ -168,15 +169,18 @@ function maySend(reservation: Reservation, clock: Clock): boolean {
 function received(
   response: X402Message<'x402.response'>,
   reservation: Reservation | undefined,
+  task: string,
   deps: PurchaseDeps,
 ): Purchased {
-  if (reservation !== undefined && response.payment_id.toLowerCase() !== reservation.paymentId) {
+  const { output, txHash } = readResponse(response)
+  if (reservation === undefined) return { output, txHash, reservation }
+  if (response.payment_id.toLowerCase() !== reservation.paymentId) {
     deps.logger.warn(
       { order_id: reservation.orderId, payment_id: response.payment_id },
       'the seller names another payment',
     )
   }
-  return { ...readResponse(response), reservation }
+  return { output, txHash, reservation, paid: paidFor(response, reservation, task, deps.logger) }
 }
 
 /** The result is the seller's data: text, whatever bytes it sent (T10). */

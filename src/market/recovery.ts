@@ -9,6 +9,7 @@ import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
 import { NodeStopping } from './market-error.ts'
 import { onStream } from './on-stream.ts'
 import { isLastWord, readResponse } from './purchase.ts'
+import { paidFor } from './received-receipt.ts'
 
 const INTERVAL_MS = 15_000
 const INTERVAL_MIN_MS = 2_000
@@ -128,7 +129,7 @@ export class Recovery implements Service {
         if (txHash !== undefined) await purchases.setTxHash(reservation.paymentId, txHash, clock.now())
       } else {
         const completed: Order = { ...order, status: 'completed', output, error: undefined, updatedAt: clock.now() }
-        await purchases.finish(completed, { paymentId: reservation.paymentId, txHash })
+        await purchases.finish(completed, paidFor(response, reservation, order.task ?? '', this.#deps.logger))
       }
       this.#deps.changed(order.id)
       return true

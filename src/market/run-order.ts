@@ -50,10 +50,8 @@ export async function runOrder(
   deps.active.set(order.id, (reason) => deadline.abort(reason))
   try {
     const bought = await perform(order, listing, deps, deadline.signal)
-    const { reservation, txHash } = bought
-    const paid = reservation && { paymentId: reservation.paymentId, txHash }
     const completed = { ...order, status: 'completed' as const, output: bought.output, updatedAt: deps.clock.now() }
-    await deps.purchases.finish(completed, paid).catch((cause: unknown) => {
+    await deps.purchases.finish(completed, bought.paid).catch((cause: unknown) => {
       // It is bought, and the caller has it. What the store could not take the recovery brings again.
       deps.logger.error({ err: cause, order_id: order.id }, 'could not record what was bought')
     })

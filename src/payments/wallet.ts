@@ -2,8 +2,10 @@ import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { Receipt, SignedReceipt } from '../schema/receipt.ts'
 import { assetOf, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
+import { receiptDigest } from './receipt.ts'
 import { addressOfPublicKey, secp256k1 } from './secp256k1.ts'
 
 /** The longest part of a window that lies in the past: the chain's clock lags and its rule is strict (D28). */
@@ -28,6 +30,8 @@ export interface Wallet {
     nonces: { serverNonce: Hex | 'preemptive'; authorizationNonce: Hex },
     now: UnixMs,
   ): SignedPayment
+  /** Signs what this node has delivered, with the key of the account that is paid for it. */
+  signReceipt(receipt: Receipt): SignedReceipt
 }
 
 /** @throws WalletError `WALLET_KEY_INVALID` for a key outside the curve; its message never holds the key */
@@ -68,6 +72,7 @@ export function createWallet(privateKey: Hex): Wallet {
         },
       }
     },
+    signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),
   }
 }
 

@@ -33,6 +33,8 @@ export const X402Response = z.object({
   body: z.base64(),
   seller_did: did,
   seller_token_id: z.string().max(80),
+  /** A SignedReceipt. Read on its own: a result must not be lost to a receipt that cannot be read. */
+  receipt: z.unknown().optional(),
 })
 export const X402Error = z.object({
   ...header,

@@ -1,7 +1,9 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
+import { packReceipt } from './receipt-row.ts'
 
 /** One task that a caller gave one of this node's agents, and what came of it. */
 export type NewExchange = {
@@ -14,6 +16,8 @@ export type NewExchange = {
   error?: string | undefined
   /** Of a payment that is stored. */
   paymentId?: Hex | undefined
+  /** Lies with that payment. */
+  receipt?: SignedReceipt | undefined
   createdAt: UnixMs
   durationMs: number
 }
@@ -57,7 +61,13 @@ export function recordExchange(database: Database, exchange: NewExchange): void 
 
 export function createExchanges(database: Database): Exchanges {
   return {
-    record: (exchange) => database.write(() => recordExchange(database, exchange)),
+    record: (exchange) =>
+      database.write(() => {
+        recordExchange(database, exchange)
+        const { receipt, paymentId } = exchange
+        if (receipt === undefined || paymentId === undefined) return
+        database.prepare('UPDATE payments SET receipt = ? WHERE id = ?').run(packReceipt(receipt), toBytes(paymentId))
+      }),
     history(agentId, callerId, limit) {
       const rows = database
         .prepare(`

@@ -214,4 +214,11 @@ export const migrations: readonly string[] = [
   ) WITHOUT ROWID;
   CREATE INDEX workflow_steps_running ON workflow_steps (workflow_no) WHERE status = 'running';
   `,
+  `
+  -- Receipts, packed (store/receipt-row.ts), in the rows that a paid call writes anyway. A note: '' when the seller sent
+  -- none, else why it was not kept.
+  ALTER TABLE payments ADD COLUMN receipt BLOB;
+  ALTER TABLE authorizations ADD COLUMN receipt BLOB;
+  ALTER TABLE authorizations ADD COLUMN receipt_note TEXT;
+  `,
 ]

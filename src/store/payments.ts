@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import {
   AUTHORIZATION_COLUMNS,
   AUTHORIZATION_PLACES,
@@ -11,6 +12,7 @@ import {
 import type { Database } from './database.ts'
 import { type NewExchange, recordExchange } from './exchanges.ts'
 import { toBytes, toHex } from './hex.ts'
+import { packReceipt, unpackReceipt } from './receipt-row.ts'
 
 export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
 
@@ -46,6 +48,8 @@ export type StoredPayment = Omit<Claim, 'challengeNonce'> & {
   unclear: boolean
   txHash: Hex | undefined
   error: string | undefined
+  /** What was signed with the result; undefined before there is one. */
+  receipt: SignedReceipt | undefined
   createdAt: UnixMs
   updatedAt: UnixMs
 }
@@ -89,6 +93,7 @@ type Row = {
   unclear: number
   tx_hash: Uint8Array | null
   error: string | null
+  receipt: Uint8Array | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
@@ -102,7 +107,7 @@ const INSERT = `
   VALUES (?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?) ON CONFLICT DO NOTHING`
 const UPDATE = `
   UPDATE payments SET state = ?, attempts = coalesce(?, attempts), next_attempt_at = ?, unclear = ?, tx_hash = ?,
-    error = ?, updated_at = ?
+    error = ?, receipt = coalesce(?, receipt), updated_at = ?
   WHERE id = ? AND state IN ('authorized', 'owed')`
 
 const BY_CHALLENGE = `
@@ -113,7 +118,7 @@ const BY_AUTHORIZATION = `
   SELECT 1 FROM payments WHERE authorization_nonce = ? AND payer = ? AND asset = ? AND network = ?`
 
 export function createPayments(database: Database): Payments {
-  const write = (progress: PaymentProgress, now: UnixMs) =>
+  const write = (progress: PaymentProgress, now: UnixMs, receipt?: SignedReceipt) =>
     database
       .prepare(UPDATE)
       .run(
@@ -123,6 +128,7 @@ export function createPayments(database: Database): Payments {
         progress.unclear === true ? 1 : 0,
         progress.txHash === undefined ? null : toBytes(progress.txHash),
         progress.error ?? null,
+        receipt === undefined ? null : packReceipt(receipt),
         now,
         toBytes(progress.id),
       )
@@ -158,7 +164,7 @@ export function createPayments(database: Database): Payments {
       }),
     deliver: (progress, exchange, now) =>
       database.write(() => {
-        write(progress, now)
+        write(progress, now, exchange.receipt)
         recordExchange(database, exchange)
       }),
     save: (progress, now) =>
@@ -213,6 +219,7 @@ function fromRow(row: Row): StoredPayment {
     unclear: row.unclear === 1,
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     error: row.error ?? undefined,
+    receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, toHex(row.id), row),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }

@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { SignedReceipt } from '../schema/receipt.ts'
 import {
   AUTHORIZATION_COLUMNS,
   AUTHORIZATION_PLACES,
@@ -11,6 +12,7 @@ import {
 import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
 import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import { packReceipt } from './receipt-row.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
 
@@ -34,6 +36,14 @@ export type StoredReservation = Reservation & {
   updatedAt: UnixMs
 }
 
+/** What a purchase ended with. A note says why there is no receipt: '' when the seller sent none. */
+export type Paid = {
+  paymentId: Hex
+  txHash: Hex | undefined
+  receipt?: SignedReceipt | undefined
+  receiptNote?: string | undefined
+}
+
 /** The buyer's ledger: orders, the authorizations signed for them, and what counts against the day's budget. */
 export interface Purchases {
   /**
@@ -47,7 +57,7 @@ export interface Purchases {
     budget: { day: string; amountMax: bigint },
   ): Promise<'reserved' | 'over' | 'again' | 'ended'>
   /** Stores what was bought, or that nothing was. Durable when it resolves. */
-  finish(order: Order, paid?: { paymentId: Hex; txHash: Hex | undefined }): Promise<void>
+  finish(order: Order, paid?: Paid): Promise<void>
   /** @returns the order it was for; undefined where nothing was to be changed */
   setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
@@ -94,7 +104,9 @@ const SIGNED_FOR = `
   SELECT o.status, o.cancel_requested_at, a.payment_id
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.id = ?`
 type SignedForRow = { status: OrderStatus; cancel_requested_at: number | null; payment_id: Uint8Array | null }
-const SPEND = `UPDATE authorizations SET state = 'spent', tx_hash = ?, updated_at = ? WHERE order_no = (${ORDER_NO})`
+const SPEND = `
+  UPDATE authorizations SET state = 'spent', tx_hash = ?, receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?
+  WHERE order_no = (${ORDER_NO})`
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
@@ -139,7 +151,11 @@ export function createPurchases(database: Database): Purchases {
     finish: (order, paid) =>
       database.write(() => {
         putOrder(database, order)
-        if (paid !== undefined) database.prepare(SPEND).run(bytesOrNull(paid.txHash), order.updatedAt, order.id)
+        if (paid === undefined) return
+        const receipt = paid.receipt === undefined ? null : packReceipt(paid.receipt)
+        database
+          .prepare(SPEND)
+          .run(bytesOrNull(paid.txHash), receipt, paid.receiptNote ?? null, order.updatedAt, order.id)
       }),
     setTxHash: (paymentId, txHash, now) =>
       database.write(() => {

@@ -7,7 +7,6 @@ import type { NewExchange } from '../../src/store/exchanges.ts'
 import type { Claim } from '../../src/store/payments.ts'
 
 export const usdc = assets['eip155:84532']
-export const payTo: Hex = '0x2222222222222222222222222222222222222222'
 export const agentId = 'paidagent234567paidagent234567aa'
 
 export function randomHex(bytes = 32): Hex {
@@ -18,6 +17,10 @@ export function randomHex(bytes = 32): Hex {
 export function testWallet(seed = 1): Wallet {
   return createWallet(`0x${seed.toString(16).padStart(2, '0').repeat(32)}`)
 }
+
+/** Whose receipts the test seller signs, and whom buyers pay. */
+export const sellerWallet = testWallet(34)
+export const payTo: Hex = sellerWallet.address
 
 /** What a seller asks for one run: 0.01 USDC and four minutes, unless told otherwise. */
 export function requirements(changes: Partial<PaymentRequirements> = {}): PaymentRequirements {

@@ -24,7 +24,7 @@ import { createExchanges, type Exchanges } from '../../src/store/exchanges.ts'
 import { createPayments, type Payments } from '../../src/store/payments.ts'
 import { FakeSettlement } from './fake-settlement.ts'
 import { HandClock } from './hand-clock.ts'
-import { agentId, payTo, randomHex, signed, usdc } from './payments.ts'
+import { agentId, payTo, randomHex, sellerWallet, signed, usdc } from './payments.ts'
 
 type Run = ServedAgent['run']
 type Handler = (stream: Stream, peerId: string) => void
@@ -89,6 +89,7 @@ export class TestSeller {
       logger: { ...silentLogger, debug: note, warn: note, error: note },
       asset: usdc,
       payTo: options.payTo ?? payTo,
+      signReceipt: (receipt) => sellerWallet.signReceipt(receipt),
       sellerDid: 'did:seller',
       didOf: (peerId) => `did:${peerId}`,
       randomNonce: () => randomHex(),

@@ -6,6 +6,7 @@ import type { Asset } from '../../payments/assets.ts'
 import type { Challenges } from '../../payments/challenges.ts'
 import type { Settler } from '../../payments/settler.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import type { Receipt, SignedReceipt } from '../../schema/receipt.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
 import type { Payments } from '../../store/payments.ts'
 import type { FramedStream } from '../framed-stream.ts'
@@ -27,6 +28,8 @@ export type X402ServerDeps = {
   logger: Logger
   asset: Asset
   payTo: Hex
+  /** By the key of `payTo`. */
+  signReceipt(receipt: Receipt): SignedReceipt
   sellerDid: string
   didOf(peerId: string): string
   randomNonce(): Hex
@@ -64,6 +67,7 @@ export type PaidRunDeps = Pick<
   | 'logger'
   | 'asset'
   | 'payTo'
+  | 'signReceipt'
   | 'admit'
   | 'inSlot'
   | 'challenges'

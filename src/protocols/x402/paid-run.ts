@@ -1,10 +1,12 @@
 import type { Place } from '../../agents/run-slots.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import type { Challenge } from '../../payments/challenges.ts'
+import { receiptOf } from '../../payments/receipt.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
 import { type VerifiedPayment, verifyPayment } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import type { SignedReceipt } from '../../schema/receipt.ts'
 import type { NewExchange } from '../../store/exchanges.ts'
 import type { Claim, StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
@@ -91,7 +93,7 @@ export async function runPaid(
   return { id: claim.id, ...(await answered) }
 }
 
-export type Delivered = { output: string; txHash: Hex | undefined }
+export type Delivered = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
 
 async function runThenSettle(
   agent: ServedAgent,
@@ -109,8 +111,10 @@ async function runThenSettle(
     faultPoint('seller:voided')
     return asExecutionFailed(outcome.failure)
   }
-  const txHash = await deps.settler.deliver(claim, { ...outcome.exchange, output: outcome.output })
-  return { output: outcome.output, txHash }
+  const { output } = outcome
+  const receipt = issueReceipt(claim, input, output, deps)
+  const txHash = await deps.settler.deliver(claim, { ...outcome.exchange, output, receipt })
+  return { output, txHash, receipt }
 }
 
 async function settleThenRun(
@@ -145,15 +149,36 @@ async function inTurn<T>(place: Place, run: () => Promise<T>): Promise<T> {
 /** Runs what is paid for already. A failure is told and kept, and the next request for the result runs it again. */
 export async function runSettled(
   agent: ServedAgent,
-  payment: Pick<StoredPayment, 'id' | 'correlationId' | 'txHash'>,
+  payment: Pick<StoredPayment, 'id' | 'agentId' | 'correlationId' | 'signed' | 'requirements' | 'txHash'>,
   input: string,
   caller: Caller,
   deps: PaidRunDeps,
 ): Promise<Delivered> {
   const outcome = await runAgent(agent, payment, input, caller, deps)
   if ('failure' in outcome) return asExecutionFailed(outcome.failure)
-  await deps.exchanges.record({ ...outcome.exchange, output: outcome.output })
-  return { output: outcome.output, txHash: payment.txHash }
+  const { output } = outcome
+  const receipt = issueReceipt(payment, input, output, deps)
+  await deps.exchanges.record({ ...outcome.exchange, output, receipt })
+  return { output, txHash: payment.txHash, receipt }
+}
+
+/** Signs for what was delivered: before settlement, so without a transaction, unless it was settled first. */
+function issueReceipt(
+  payment: Pick<Claim, 'id' | 'agentId' | 'signed' | 'requirements'> & { txHash?: Hex | undefined },
+  task: string,
+  result: string,
+  deps: PaidRunDeps,
+): SignedReceipt | undefined {
+  const { id: paymentId, agentId, txHash } = payment
+  const { network } = payment.requirements
+  const { from: payer } = payment.signed.authorization
+  try {
+    const delivery = { network, agentId, payer, paymentId, task, result, txHash }
+    return deps.signReceipt(receiptOf(delivery, deps.clock.now()))
+  } catch (error) {
+    deps.logger.error({ err: error, payment_id: paymentId }, 'could not sign a receipt; the result goes without it')
+    return undefined
+  }
 }
 
 type Outcome = { exchange: NewExchange } & ({ output: string } | { failure: unknown })
@@ -221,6 +246,7 @@ export async function respond(
       body: Buffer.from(paid.output).toString('base64'),
       seller_did: deps.sellerDid,
       seller_token_id: tokenId,
+      ...(paid.receipt !== undefined && { receipt: paid.receipt }),
     },
     exchange.signal,
   )

@@ -46,7 +46,7 @@ export async function deliveredBy(
   deps: PaidRunDeps & Pick<X402ServerDeps, 'findAgent'>,
 ): Promise<Delivered> {
   const output = deps.exchanges.paidOutput(payment.id)
-  if (output !== undefined) return { output, txHash: payment.txHash }
+  if (output !== undefined) return { output, txHash: payment.txHash, receipt: payment.receipt }
   if (payment.state === 'voided') {
     const reason = payment.error ?? 'the agent failed'
     // What was cut off says nothing of how another order will fare.

@@ -47,6 +47,7 @@ describe('the standard flow', () => {
         body: base64('re: a task'),
         seller_did: 'did:seller',
         seller_token_id: '',
+        receipt: expect.objectContaining({ format: 'eip712' }),
       },
     })
     expect(seller.runs).toEqual([{ input: 'a task', callerId: 'did:buyer' }])

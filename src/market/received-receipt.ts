@@ -1,0 +1,22 @@
+import type { Logger } from '../lib/logger.ts'
+import { checkReceipt } from '../payments/receipt.ts'
+import type { X402Message } from '../schema/x402.ts'
+import type { Paid, Reservation } from '../store/purchases.ts'
+
+/** What a response says of the payment: its transaction, and its receipt where that is as it must be. */
+export function paidFor(
+  response: X402Message<'x402.response'>,
+  { paymentId, orderId, agentId, requirements, envelope }: Reservation,
+  task: string,
+  logger: Logger,
+): Paid {
+  const { network, payTo } = requirements
+  const result = Buffer.from(response.body, 'base64')
+  const bought = { network, payTo, agentId, payer: envelope.payer, paymentId, task, result }
+  const received = checkReceipt(response.receipt, bought)
+  const paid: Paid = { paymentId, txHash: response.tx_hash === '' ? undefined : (response.tx_hash as Paid['txHash']) }
+  if (received.status === 'valid') return { ...paid, receipt: received.receipt }
+  const note = received.status === 'missing' ? '' : received.note
+  if (received.status === 'wrong') logger.warn({ order_id: orderId, reason: note }, 'the seller sent a wrong receipt')
+  return { ...paid, receiptNote: note }
+}

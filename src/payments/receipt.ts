@@ -1,0 +1,126 @@
+import { hash } from 'node:crypto'
+import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { type Receipt, receiptResource, SignedReceipt } from '../schema/receipt.ts'
+import { sameAddress } from './assets.ts'
+import { recoverSigner } from './authorization.ts'
+import { keccak256 } from './keccak.ts'
+import { addressOfPublicKey } from './secp256k1.ts'
+
+const WORD_BYTES = 32
+const FIELDS = 9
+
+const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
+/** The domain of x402's receipts. Chain 1 whatever the network is: nothing of it ever goes to a chain. */
+const DOMAIN = domain()
+const RECEIPT_TYPE = text(
+  'Receipt(uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction,bytes32 paymentId,bytes32 taskHash,bytes32 resultHash)',
+)
+
+/** What a receipt is about, as either side knows it by itself. */
+export type Delivery = {
+  network: string
+  agentId: string
+  payer: Hex
+  paymentId: Hex
+  task: string | Uint8Array
+  result: string | Uint8Array
+  txHash?: Hex | undefined
+}
+
+/** The receipt that a seller signs for what it has delivered. */
+export function receiptOf(delivery: Delivery, now: UnixMs): Receipt {
+  return {
+    version: 1,
+    network: delivery.network,
+    resourceUrl: receiptResource(delivery.agentId),
+    payer: delivery.payer,
+    issuedAt: Math.floor(now / 1000),
+    transaction: delivery.txHash?.toLowerCase() ?? '',
+    paymentId: delivery.paymentId,
+    taskHash: contentHash(delivery.task),
+    resultHash: contentHash(delivery.result),
+  }
+}
+
+/** SHA-256, of which every machine has a tool: `sha256sum` shows the same. */
+export function contentHash(content: string | Uint8Array): Hex {
+  return `0x${hash('sha256', content, 'hex')}`
+}
+
+/** The 32 bytes that the seller signs. */
+export function receiptDigest(receipt: Receipt): Uint8Array {
+  const words = Buffer.alloc((FIELDS + 1) * WORD_BYTES)
+  words.set(RECEIPT_TYPE, 0)
+  words[2 * WORD_BYTES - 1] = receipt.version
+  words.set(constantText(receipt.network), 2 * WORD_BYTES)
+  words.set(text(receipt.resourceUrl), 3 * WORD_BYTES)
+  words.set(text(receipt.payer), 4 * WORD_BYTES)
+  words.writeBigUInt64BE(BigInt(receipt.issuedAt), 6 * WORD_BYTES - 8)
+  words.set(constantText(receipt.transaction), 6 * WORD_BYTES)
+  words.write(receipt.paymentId.slice(2), 7 * WORD_BYTES, WORD_BYTES, 'hex')
+  words.write(receipt.taskHash.slice(2), 8 * WORD_BYTES, WORD_BYTES, 'hex')
+  words.write(receipt.resultHash.slice(2), 9 * WORD_BYTES, WORD_BYTES, 'hex')
+  const signed = Buffer.allocUnsafe(2 + 2 * WORD_BYTES)
+  signed[0] = 0x19
+  signed[1] = 0x01
+  signed.set(DOMAIN, 2)
+  signed.set(keccak256(words), 2 + WORD_BYTES)
+  return keccak256(signed)
+}
+
+/** The account that signed a receipt; undefined where no key can have. */
+export function receiptSigner({ payload, signature }: SignedReceipt): Hex | undefined {
+  const recovered = recoverSigner(receiptDigest(payload), signature)
+  return recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
+}
+
+/** A receipt that is kept, or why there is none. */
+export type ReceivedReceipt =
+  | { status: 'valid'; receipt: SignedReceipt }
+  | { status: 'missing' }
+  | { status: 'wrong'; note: string }
+
+/**
+ * Checks what a seller sent for a receipt against what this node knows it bought: shape, then each field, then the signer.
+ *
+ * Never throws, since a result that is paid for must not be lost to its receipt.
+ */
+export function checkReceipt(sent: unknown, bought: Delivery & { payTo: string }): ReceivedReceipt {
+  if (sent === undefined || sent === null) return { status: 'missing' }
+  const parsed = SignedReceipt.safeParse(sent)
+  if (!parsed.success) return { status: 'wrong', note: 'it cannot be read as a receipt' }
+  const receipt = parsed.data
+  const { payload } = receipt
+  const expected = receiptOf({ ...bought, txHash: undefined }, 0)
+  for (const field of ['paymentId', 'network', 'resourceUrl', 'payer', 'taskHash', 'resultHash'] as const) {
+    if (payload[field] !== expected[field]) return { status: 'wrong', note: `its ${field} is that of another call` }
+  }
+  const signer = receiptSigner(receipt)
+  if (signer === undefined) return { status: 'wrong', note: 'nobody can have made its signature' }
+  if (!sameAddress(signer, bought.payTo)) {
+    return { status: 'wrong', note: `it is signed by ${signer}, not by the account that is paid` }
+  }
+  return { status: 'valid', receipt }
+}
+
+const constants = new Map<string, Uint8Array>()
+const CONSTANTS_MAX = 16
+
+/** The hash of a text that is nearly always the same: the network, and the empty transaction. */
+function constantText(value: string): Uint8Array {
+  const known = constants.get(value)
+  if (known !== undefined) return known
+  const made = text(value)
+  if (constants.size < CONSTANTS_MAX) constants.set(value, made)
+  return made
+}
+
+function domain(): Uint8Array {
+  const words = Buffer.alloc(4 * WORD_BYTES)
+  words.set(text('EIP712Domain(string name,string version,uint256 chainId)'), 0)
+  words.set(text('x402 receipt'), WORD_BYTES)
+  words.set(text('1'), 2 * WORD_BYTES)
+  words[4 * WORD_BYTES - 1] = 1
+  return keccak256(words)
+}

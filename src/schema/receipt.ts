@@ -1,0 +1,107 @@
+import * as z from 'zod'
+import { AgentRef } from './api.ts'
+import { Limit } from './page.ts'
+import { Address, AnyNetwork, Hash32, Signature65 } from './primitives.ts'
+
+const Hash = z.string().regex(/^0x[0-9a-f]{64}$/)
+/** Every hash of a receipt in lower case, so that a stored one comes back letter by letter. */
+const TaskHash = Hash.meta({ description: 'SHA-256 of the task as UTF-8, 0x-prefixed' })
+const ResultHash = Hash.meta({ description: 'SHA-256 of the bytes of the result, 0x-prefixed' })
+
+/**
+ * What a seller signs when it has delivered: the fields of x402's offer-receipt extension, and which payment, task and
+ * result it is about. Names are x402's.
+ */
+export const Receipt = z.object({
+  version: z.literal(1),
+  network: AnyNetwork,
+  resourceUrl: z.string().max(512),
+  /** As the payment spells it. */
+  payer: Address,
+  /** Unix seconds, by the seller's clock. */
+  issuedAt: z
+    .int()
+    .min(0)
+    .max(2 ** 40),
+  /** Empty where it was signed before settlement, as it is unless the seller settles first. */
+  transaction: z.union([Hash, z.literal('')]),
+  paymentId: Hash,
+  taskHash: TaskHash,
+  resultHash: ResultHash,
+})
+export type Receipt = z.infer<typeof Receipt>
+
+export const SignedReceipt = z
+  .object({ format: z.literal('eip712'), payload: Receipt, signature: Signature65 })
+  .meta({ id: 'SignedReceipt', description: 'A receipt under the signature of its seller.' })
+export type SignedReceipt = z.infer<typeof SignedReceipt>
+
+/** What a receipt is for: an agent, over the protocol it is paid through. */
+export function receiptResource(agentId: string): string {
+  return `x402+libp2p:${agentId}`
+}
+
+export const directions = ['in', 'out'] as const
+export const Direction = z.enum(directions).meta({ description: '`in`: this node was paid; `out`: it paid' })
+export type Direction = z.infer<typeof Direction>
+
+/** Of the authorization a receipt is about: what its payment id is the hash of. */
+export const ReceiptAuthorization = z.object({
+  from: Address,
+  to: Address,
+  value: z.string().regex(/^(0|[1-9][0-9]{0,77})$/),
+  validAfter: z.string().regex(/^(0|[1-9][0-9]{0,77})$/),
+  validBefore: z.string().regex(/^(0|[1-9][0-9]{0,77})$/),
+  nonce: Hash32,
+})
+
+/** A receipt as it is kept, with all that is needed to check it offline. */
+export const ReceiptRecord = z
+  .object({
+    payment_id: z.string().meta({ description: 'EIP-712 digest of the authorization, 0x-prefixed' }),
+    direction: Direction,
+    agent_id: z.string(),
+    agent_name: z.string().optional(),
+    peer_id: z.string().meta({ description: 'libp2p peer of the other side' }),
+    amount: z.string().meta({ description: 'USDC as decimal text' }),
+    amount_atomic: z.string(),
+    network: z.string(),
+    asset: z.string(),
+    payer: z.string(),
+    pay_to: z.string(),
+    tx_hash: z.string().meta({ description: 'settlement as this node knows it; not part of what was signed' }),
+    status: z.enum(['valid', 'missing', 'wrong']).meta({
+      description:
+        '`missing`: the seller sent none; `wrong`: it did not fit, `note` says how. The result was taken either way',
+    }),
+    note: z.string().optional(),
+    issued_at: z.string().optional().meta({ description: 'by the clock of the seller' }),
+    receipt: SignedReceipt.optional(),
+    authorization: ReceiptAuthorization,
+    created_at: z.string().meta({ description: 'when the payment was signed or accepted here' }),
+  })
+  .meta({ id: 'Receipt', description: 'A receipt of a paid call.' })
+export type ReceiptRecord = z.infer<typeof ReceiptRecord>
+export const ReceiptRecords = z.array(ReceiptRecord)
+
+export const RECEIPTS_EXPORTED_MAX = 10_000
+
+const selection = { direction: Direction.optional(), agent_id: AgentRef.optional() }
+/** Where to go on in both ledgers. */
+const ReceiptCursor = z
+  .string()
+  .regex(/^[0-9]{1,15}\.[0-9]{1,15}$/, 'is no cursor of this list: follow the Link header of the page before')
+  .meta({ description: 'where to go on, as the Link header of the page before has it' })
+
+export const ReceiptQuery = z.strictObject({ ...selection, limit: Limit, cursor: ReceiptCursor.optional() })
+export type ReceiptQuery = z.output<typeof ReceiptQuery>
+
+export const ReceiptExportQuery = z.strictObject({
+  format: z.enum(['csv', 'json']).default('json'),
+  ...selection,
+  cursor: ReceiptCursor.optional(),
+})
+
+export const ReceiptParams = z.strictObject({
+  id: z.string().min(1).max(100).meta({ description: 'the payment id' }),
+})

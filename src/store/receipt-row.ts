@@ -1,0 +1,47 @@
+import type { Hex } from '../schema/primitives.ts'
+import { receiptResource, type SignedReceipt } from '../schema/receipt.ts'
+import { toBytes, toHex } from './hex.ts'
+
+const SIGNATURE_BYTES = 65
+const HASH_BYTES = 32
+const TRANSACTION_AT = SIGNATURE_BYTES + 8 + 2 * HASH_BYTES
+
+/** Of the row a receipt lies in: what the receipt repeats. */
+export type ReceiptRow = { agent_id: string; network: string; payer: string }
+
+/**
+ * What a receipt says beyond its payment's row: signature, time (8 bytes, seconds), hashes of task and result, and the
+ * transaction where it names one. It rides in a row that every paid call writes anyway, so it must be small.
+ */
+export function packReceipt({ payload, signature }: SignedReceipt): Uint8Array {
+  const issuedAt = Buffer.alloc(8)
+  issuedAt.writeBigUInt64BE(BigInt(payload.issuedAt))
+  const transaction = payload.transaction === '' ? [] : [toBytes(payload.transaction)]
+  return Buffer.concat([
+    toBytes(signature),
+    issuedAt,
+    toBytes(payload.taskHash),
+    toBytes(payload.resultHash),
+    ...transaction,
+  ])
+}
+
+export function unpackReceipt(packed: Uint8Array, paymentId: Hex, row: ReceiptRow): SignedReceipt {
+  const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength)
+  const hash = (at: number) => toHex(bytes.subarray(at, at + HASH_BYTES))
+  return {
+    format: 'eip712',
+    payload: {
+      version: 1,
+      network: row.network as SignedReceipt['payload']['network'],
+      resourceUrl: receiptResource(row.agent_id),
+      payer: row.payer as Hex,
+      issuedAt: Number(bytes.readBigUInt64BE(SIGNATURE_BYTES)),
+      transaction: bytes.length > TRANSACTION_AT ? hash(TRANSACTION_AT) : '',
+      paymentId,
+      taskHash: hash(SIGNATURE_BYTES + 8),
+      resultHash: hash(SIGNATURE_BYTES + 8 + HASH_BYTES),
+    },
+    signature: toHex(bytes.subarray(0, SIGNATURE_BYTES)),
+  }
+}

@@ -1,0 +1,131 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Page } from '../schema/page.ts'
+import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Direction, SignedReceipt } from '../schema/receipt.ts'
+import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
+import type { Database } from './database.ts'
+import { toBytes, toHex } from './hex.ts'
+import { unpackReceipt } from './receipt-row.ts'
+
+/** A receipt this node gave (`in`) or was given (`out`), with the payment it is about. */
+export type StoredReceipt = {
+  direction: Direction
+  paymentId: Hex
+  agentId: string
+  /** libp2p peer of the other side. */
+  peerId: string
+  requirements: PaymentRequirements
+  signed: SignedAuthorization
+  txHash: Hex | undefined
+  receipt: SignedReceipt | undefined
+  /** Why there is none: '' when the seller sent none. */
+  note: string | undefined
+  createdAt: UnixMs
+}
+
+export type ReceiptsQuery = {
+  direction?: Direction | undefined
+  agentId?: string | undefined
+  limit: number
+  cursor?: string | undefined
+}
+
+/** The receipts of both ledgers. They are written there: payments.ts, purchases.ts. */
+export interface ReceiptStore {
+  get(paymentId: string): StoredReceipt | undefined
+  /** Newest first. */
+  list(query: ReceiptsQuery): Page<StoredReceipt>
+}
+
+type Row = {
+  no: number
+  payment_id: Uint8Array
+  agent_id: string
+  peer_id: string
+  tx_hash: Uint8Array | null
+  receipt: Uint8Array | null
+  receipt_note: string | null
+  created_at: number
+} & AuthorizationRow
+
+/** Each ledger in the same columns, and what of it is a receipt. */
+const ledgers = {
+  in: {
+    rows: 'SELECT *, id AS payment_id, NULL AS receipt_note FROM payments WHERE receipt IS NOT NULL',
+    no: 'no',
+    id: 'id',
+  },
+  out: {
+    rows: `
+      SELECT *, order_no AS no, seller_id AS peer_id FROM authorizations
+      WHERE (receipt IS NOT NULL OR receipt_note IS NOT NULL)`,
+    no: 'order_no',
+    id: 'payment_id',
+  },
+} as const
+/** The cursor of a ledger from its newest on. */
+const NEWEST = 999_999_999_999_999
+
+export function createReceiptStore(database: Database): ReceiptStore {
+  const read = (direction: Direction, more: string, ...values: (string | number | Uint8Array)[]) =>
+    (database.prepare(`${ledgers[direction].rows} ${more}`).all(...values) as unknown as Row[]).map((row) => ({
+      direction,
+      row,
+    }))
+
+  return {
+    get(paymentId) {
+      if (!/^0x[0-9a-fA-F]{64}$/.test(paymentId)) return undefined
+      const found = (['in', 'out'] as const).flatMap((direction) =>
+        read(direction, `AND ${ledgers[direction].id} = ? LIMIT 1`, toBytes(paymentId)),
+      )[0]
+      return found === undefined ? undefined : toReceipt(found)
+    },
+    list({ direction, agentId, limit, cursor }) {
+      const [noIn = NEWEST, noOut = NEWEST] = cursor?.split('.').map(Number) ?? []
+      const places = { in: noIn, out: noOut }
+      const page = (side: Direction) => {
+        if (direction !== undefined && direction !== side) return []
+        const place = `AND ${ledgers[side].no} < ?`
+        const order = `ORDER BY ${ledgers[side].no} DESC LIMIT ?`
+        return agentId === undefined
+          ? read(side, `${place} ${order}`, places[side], limit + 1)
+          : read(side, `${place} AND agent_id = ? ${order}`, places[side], agentId, limit + 1)
+      }
+      const found = merged(page('in'), page('out'))
+      const shown = found.slice(0, limit)
+      for (const { direction: side, row } of shown) places[side] = row.no
+      return { items: shown.map(toReceipt), next: found.length > limit ? `${places.in}.${places.out}` : undefined }
+    },
+  }
+}
+
+type Found = { direction: Direction; row: Row }
+
+/** Both in one, the newer of the two foremost first; each stays in its own order, which its cursor relies on. */
+function merged(left: Found[], right: Found[]): Found[] {
+  const found: Found[] = []
+  let [l, r] = [0, 0]
+  while (l < left.length || r < right.length) {
+    const [a, b] = [left[l], right[r]]
+    if (b === undefined || (a !== undefined && a.row.created_at >= b.row.created_at)) found.push(left[l++]!)
+    else found.push(right[r++]!)
+  }
+  return found
+}
+
+function toReceipt({ direction, row }: Found): StoredReceipt {
+  const paymentId = toHex(row.payment_id)
+  return {
+    direction,
+    paymentId,
+    agentId: row.agent_id,
+    peerId: row.peer_id,
+    ...authorizationOf(row),
+    txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
+    receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, paymentId, row),
+    note: row.receipt_note ?? undefined,
+    createdAt: row.created_at,
+  }
+}
