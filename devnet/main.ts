@@ -104,8 +104,8 @@ export BUYER_PRIVATE_KEY=${buyer.privateKey}
 npx stoa start --data-dir /tmp/stoa-buyer --port 4002 --api-port 8425
 
 # A third terminal: find the agent by the buyer's node, and buy from it
-npx stoa agent discover --api-port 8425
-npx stoa agent execute --api-port 8425 --agent-id <id> --task "hello"
+npx stoa agent discover --data-dir /tmp/stoa-buyer
+npx stoa agent execute --data-dir /tmp/stoa-buyer --agent-id <id> --task "hello"
 
 # These keys and this money exist on the devnet only. Ctrl-C stops it.
 `

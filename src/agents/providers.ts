@@ -71,6 +71,11 @@ export function firstProvider(keys: ProviderKeys): { provider: LlmProvider; mode
   return undefined
 }
 
+/** The variable a provider's key is usually given in. */
+export function keyVariableOf(provider: LlmProvider): string {
+  return providers[provider].keyVariable
+}
+
 /** The provider a well-known key variable belongs to, with its default model. */
 export function providerOfKeyVariable(variable: string): { provider: LlmProvider; modelId: string } | undefined {
   for (const provider of keyedProviders) {

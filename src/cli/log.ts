@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import type { Config } from '../config/config.ts'
 import { type Logger, lazyLogger, silentLogger } from '../lib/logger.ts'
 import type { Output } from './io.ts'
+import type { LogFile } from './log-file.ts'
 import type { Redactor } from './redactor.ts'
 import { printableLine, type Style } from './terminal-text.ts'
 
@@ -12,14 +13,14 @@ const require = createRequire(import.meta.url)
 const hiddenFields = ['privateKey', 'walletKey', 'apiKey', 'apiToken', 'token', 'authorization', 'secrets', 'password']
 
 /**
- * The node's log on standard error: lines for people on a terminal, JSON lines elsewhere.
+ * The node's log on standard error: lines for people on a terminal, JSON lines elsewhere. And in a file, where one is given.
  *
  * Known secrets are taken out of every finished line, whatever field or message they were in (T21).
  */
 export function createLog(
   level: Config['log']['level'],
   output: Output,
-  { redactor, style }: { redactor: Redactor; style: Style },
+  { redactor, style, file }: { redactor: Redactor; style: Style; file?: Pick<LogFile, 'write'> },
 ): Logger {
   if (level === 'silent') return silentLogger
   const show = output.isTty ? (line: string) => readableLine(line, style) : (line: string) => line
@@ -33,17 +34,28 @@ export function createLog(
         formatters: { level: (label) => ({ level: label }) },
         redact: { paths: hiddenFields.flatMap((name) => [name, `*.${name}`]), censor: '[secret]' },
       },
-      { write: (line: string) => output.write(redactor.redact(show(line))) },
+      {
+        write(line: string) {
+          output.write(redactor.redact(show(line)))
+          file?.write(redactor.redact(line))
+        },
+      },
     )
   })
+}
+
+/** Whether a line of the log is of this level or above. */
+export function isAtLeast(json: string, level: Config['log']['level']): boolean {
+  const order = Object.keys(marks)
+  return order.indexOf(lineOf(json).level) >= order.indexOf(level)
 }
 
 type Line = { level: keyof typeof marks; time: string; msg: string; err?: { message?: string } }
 const marks = { debug: 'debug', info: 'info ', warn: 'warn ', error: 'error' } as const
 
 /** `12:30:01 warn  the sentence  field=value …` */
-function readableLine(json: string, style: Style): string {
-  const { level, time, msg, err, ...fields } = JSON.parse(json) as Line & Record<string, unknown>
+export function readableLine(json: string, style: Style): string {
+  const { level, time, msg, err, ...fields } = lineOf(json)
   const paint = { debug: style.dim, info: style.dim, warn: style.yellow, error: style.red }[level]
   const details = Object.entries({ ...fields, ...(err?.message !== undefined && { error: err.message }) })
     .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
@@ -53,4 +65,14 @@ function readableLine(json: string, style: Style): string {
     `${style.dim(time.slice(11, 19))} ${paint(marks[level])} ${sentence}  ${style.dim(printableLine(details, 500))}`.trimEnd() +
     '\n'
   )
+}
+
+/** A line of the file may be cut short, or not ours. */
+function lineOf(json: string): Line & Record<string, unknown> {
+  try {
+    const { level, time, msg, ...fields } = JSON.parse(json) as Line & Record<string, unknown>
+    return { ...fields, level: Object.hasOwn(marks, level) ? level : 'info', time: String(time), msg: String(msg) }
+  } catch {
+    return { level: 'info', time: ''.padEnd(19), msg: json }
+  }
 }

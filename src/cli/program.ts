@@ -7,9 +7,12 @@ import { agentConfigAdd, agentConfigList, agentConfigRemove } from './agent-conf
 import { agentDiscover } from './agent-discover.ts'
 import { agentExecute } from './agent-execute.ts'
 import type { Command, Context, Option } from './command.ts'
+import { completionOf } from './completion.ts'
 import { doctor } from './doctor.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
+import { init } from './init.ts'
 import type { Io } from './io.ts'
+import { logs } from './logs.ts'
 import { mcp } from './mcp.ts'
 import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './order.ts'
 import type { Parts } from './parts.ts'
@@ -24,6 +27,7 @@ import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow
 
 /** Every command, in the order of the help page. */
 export const commands: readonly Command[] = [
+  init,
   start,
   agentConfigAdd,
   agentConfigList,
@@ -45,8 +49,10 @@ export const commands: readonly Command[] = [
   wallet,
   status,
   peers,
+  logs,
   doctor,
   mcp,
+  completionOf(() => commands),
 ]
 const groups: Readonly<Record<string, string>> = {
   agent: 'Find agents, have them work, and set up your own',
@@ -219,6 +225,7 @@ function createContext(base: Pick<Context, 'io' | 'parts' | 'redactor' | 'json' 
       const loaded = await loadConfig(flags, io.environment)
       redactor.add(loaded.secrets.walletKey)
       redactor.add(loaded.config.rpcUrl)
+      for (const key of loaded.hidden) redactor.add(key)
       return loaded
     },
   }

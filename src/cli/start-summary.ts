@@ -18,7 +18,7 @@ export type Ready = {
   warnings: string[]
 }
 
-const networkNames: Record<Network, string> = {
+export const networkNames: Record<Network, string> = {
   'eip155:84532': 'Base Sepolia, test money',
   'eip155:8453': 'Base, real money',
 }

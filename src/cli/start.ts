@@ -17,6 +17,7 @@ import { inspectAgents } from './agent-notices.ts'
 import { type Context, command, commonOptions, flag, option, repeated } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { createLog } from './log.ts'
+import { createLogFile } from './log-file.ts'
 import { networkOptions } from './network-options.ts'
 import { orAborted, STOP_MS_MAX, stopNode } from './own-node.ts'
 import type { OwnNode } from './parts.ts'
@@ -81,7 +82,8 @@ type Plan = { config: Config; secrets: Secrets; definitions: readonly AgentDefin
 /** From the first socket to the last: create, start, register, say so, wait for the signal, stop. */
 async function runNode(context: Context, { config, secrets, definitions, warnings }: Plan): Promise<number> {
   const { io, parts, redactor, style } = context
-  const logger = createLog(config.log.level, io.stderr, { redactor, style: style.stderr })
+  const file = createLogFile(dataFile(config.dataDir, 'log'))
+  const logger = createLog(config.log.level, io.stderr, { redactor, style: style.stderr, file })
   const node = await parts.createNode(config, secrets, { logger })
   const started = startAndList(node, definitions, { logger, warnings })
   try {

@@ -1,38 +1,53 @@
-import { command, commonOptions } from './command.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { NodeStatus } from '../schema/api.ts'
+import { command, commonOptions, flag } from './command.ts'
 import { exitCodes } from './exit-code.ts'
 import { requireRunningNode } from './running-node.ts'
-import { columns, printableLine } from './terminal-text.ts'
+import { columns, printableLine, type Style } from './terminal-text.ts'
+
+/** How often a watched status is asked for. */
+const WATCH_MS = 2000
 
 export const status = command({
   name: 'status',
   summary: 'Show the running node: peer id, addresses, peers, agents, settlement',
-  examples: ['stoa status', 'stoa status --json | jq .connected_peers'],
-  options: commonOptions,
-  async run(context, flags) {
+  examples: ['stoa status', 'stoa status --watch', 'stoa status --json | jq .connected_peers'],
+  options: { watch: flag('--watch', 'show it again every 2 seconds, until Ctrl-C'), ...commonOptions },
+  async run(context, { watch, ...flags }) {
     const { config, secrets } = await context.loadConfig(flags)
     const { node, url } = await requireRunningNode(context, config, secrets)
-    const state = await node.status({ signal: context.io.signal })
-    if (context.json) {
-      context.printJson(state)
-      return exitCodes.done
+    const { signal, stdout } = context.io
+    for (;;) {
+      const state = await node.status({ signal })
+      if (watch && stdout.isTty) stdout.write(CLEAR)
+      if (context.json) watch ? context.print(JSON.stringify(state)) : context.printJson(state)
+      else for (const line of statusLines(state, url, context.style.stdout)) context.print(line)
+      if (!watch) return exitCodes.done
+      if (!context.json) context.print(context.style.stdout.dim('\nCtrl-C leaves; the node goes on.'))
+      await delay(WATCH_MS, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return exitCodes.done
     }
-    const { bold, yellow } = context.style.stdout
-    const { pending, failed } = state.settlement
-    const failures = failed === 0 ? '' : yellow(`, ${failed} failed: see the log`)
-    const rows = [
-      ['Peer id', state.peer_id],
-      ...state.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
-      ['API', url],
-      ['Peers', `${state.connected_peers} connected, reachability ${state.reachability}`],
-      ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
-      ['Wallet', `${state.wallet_address} on ${state.network}`],
-      ['Settlement', `${pending} pending${failures}`],
-      ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
-    ]
-    for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), value]))) context.print(line)
-    return exitCodes.done
   },
 })
+
+/** Cursor to the corner, and everything below it erased: less flicker than to erase first. */
+const CLEAR = '\u001b[H\u001b[J'
+
+function statusLines(state: NodeStatus, url: string, { bold, yellow }: Style): string[] {
+  const { pending, failed } = state.settlement
+  const failures = failed === 0 ? '' : yellow(`, ${failed} failed: see the log`)
+  const rows = [
+    ['Peer id', state.peer_id],
+    ...state.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
+    ['API', url],
+    ['Peers', `${state.connected_peers} connected, reachability ${state.reachability}`],
+    ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
+    ['Wallet', `${state.wallet_address} on ${state.network}`],
+    ['Settlement', `${pending} pending${failures}`],
+    ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
+  ]
+  return columns(rows.map(([name = '', value = '']) => [bold(name), value]))
+}
 
 export const peers = command({
   name: 'peers',
@@ -57,7 +72,7 @@ export const peers = command({
   },
 })
 
-function uptime(seconds: number): string {
+export function uptime(seconds: number): string {
   const [days, hours, minutes] = [seconds / 86_400, (seconds / 3600) % 24, (seconds / 60) % 60].map(Math.floor)
   if (days) return `${days} d ${hours} h`
   if (hours) return `${hours} h ${minutes} min`

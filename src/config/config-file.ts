@@ -1,9 +1,6 @@
-import { open } from 'node:fs/promises'
-import { reasonOf } from '../lib/errors.ts'
-import { ConfigError } from './config-error.ts'
+import { replaceFile } from './replace-file.ts'
 import type { Settings } from './settings.ts'
-
-const FILE_BYTES_MAX = 256 * 1024
+import { readSettingsText } from './settings-text.ts'
 
 /**
  * Reads config.yaml; a missing or empty file gives no settings. The YAML library loads only if there is one.
@@ -11,23 +8,28 @@ const FILE_BYTES_MAX = 256 * 1024
  * @throws ConfigError with file and line
  */
 export async function readConfigFile(path: string): Promise<Settings> {
-  const text = await readText(path)
+  const text = await readSettingsText(path)
   if (text === undefined) return {}
   const { parseConfigYaml } = await import('./config-yaml.ts')
   return parseConfigYaml(text, path)
 }
 
-async function readText(path: string): Promise<string | undefined> {
-  try {
-    await using file = await open(path)
-    const { size } = await file.stat()
-    if (size > FILE_BYTES_MAX) throw new ConfigError(`${path}: is larger than ${FILE_BYTES_MAX / 1024} KiB`)
-    return await file.readFile('utf8')
-  } catch (error) {
-    if (error instanceof ConfigError) throw error
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    // A data directory that is no directory is reported by the part that opens it.
-    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
-    throw new ConfigError(`${path}: cannot be read: ${reasonOf(error)}`, { cause: error })
-  }
+/**
+ * Sets top-level keys of config.yaml; comments, order and everything else stay.
+ *
+ * @returns whether the file had to change
+ * @throws ConfigError if the file as it stands, or would stand, is not valid: it is not touched then
+ */
+export async function setInConfigFile(path: string, values: Readonly<Record<string, string>>): Promise<boolean> {
+  const text = (await readSettingsText(path)) ?? ''
+  const [{ parseConfigYaml }, { parseDocument }] = await Promise.all([import('./config-yaml.ts'), import('yaml')])
+  parseConfigYaml(text, path)
+  const document = parseDocument(text)
+  const changed = Object.entries(values).filter(([key, value]) => document.get(key) !== value)
+  if (changed.length === 0) return false
+  for (const [key, value] of changed) document.set(key, value)
+  const next = document.toString()
+  parseConfigYaml(next, path)
+  await replaceFile(path, next)
+  return true
 }

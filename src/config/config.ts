@@ -4,6 +4,7 @@ import { parsePrice } from '../schema/amount.ts'
 import type { Network } from '../schema/primitives.ts'
 import { readConfigFile } from './config-file.ts'
 import { type Env, type Environment, readEnv } from './env.ts'
+import { overKeys, readKeysFile } from './keys-file.ts'
 import { createSecrets, type Secrets } from './secrets.ts'
 import { layered, type Settings } from './settings.ts'
 import type { logLevels } from './values.ts'
@@ -48,19 +49,23 @@ const PEER_REQUESTS_PER_SECOND = 2000
 /**
  * Reads every source and lays them over one another: flag over environment over config.yaml over default (D4).
  *
- * config.yaml stands in the data directory, so only a flag or a variable can name that.
+ * config.yaml and keys.env stand in the data directory, so only a flag or a variable can name that.
  *
+ * @returns hidden: what was read from keys.env and must not be printed
  * @throws ConfigError with a line for each value that cannot be used
  */
 export async function loadConfig(
   flags: Settings,
   environment: Environment,
-): Promise<{ config: Config; secrets: Secrets }> {
+): Promise<{ config: Config; secrets: Secrets; hidden: string[] }> {
   const env = readEnv(environment)
-  const secrets = createSecrets(env, environment)
   const dataDir = resolveDataDir(flags, env)
+  const keys = await readKeysFile(join(dataDir, 'keys.env'))
+  const withKeys = overKeys(keys, environment)
+  const secrets = createSecrets(readEnv(withKeys), withKeys)
   const file = await readConfigFile(join(dataDir, 'config.yaml'))
-  return { config: createConfig({ ...layered(flags, settingsOf(env), file), dataDir }), secrets }
+  const config = createConfig({ ...layered(flags, settingsOf(env), file), dataDir })
+  return { config, secrets, hidden: Object.values(keys).filter((key) => key !== undefined) }
 }
 
 /** Where the data directory is, without reading anything else. */

@@ -5,15 +5,17 @@ import { basename, dirname, join } from 'node:path'
 /**
  * Writes a file so that a reader, or a machine that loses power, finds the old or the new one and nothing in between.
  *
- * A new file is readable by its owner only; an existing one keeps its mode.
+ * A new file is readable by its owner only; an existing one keeps its mode, unless one is given.
  */
-export async function replaceFile(path: string, text: string): Promise<void> {
+export async function replaceFile(path: string, text: string, givenMode?: number): Promise<void> {
   const directory = dirname(path)
   const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`)
-  const mode = await stat(path).then(
-    (stats) => stats.mode & 0o777,
-    () => 0o600,
-  )
+  const mode =
+    givenMode ??
+    (await stat(path).then(
+      (stats) => stats.mode & 0o777,
+      () => 0o600,
+    ))
   try {
     {
       await using file = await open(temporary, 'wx', mode)

@@ -22,7 +22,7 @@ export type Secrets = {
 }
 
 /** An agent that named one of these would send the node's money or its keys to a model provider. */
-const ownSecrets = /PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^(NODE_API_TOKEN|DATABASE_URL|ETHEREUM_RPC_URL)$/
+export const ownSecrets = /PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^(NODE_API_TOKEN|DATABASE_URL|ETHEREUM_RPC_URL)$/
 
 /** @throws ConfigError if the role keys contradict each other */
 export function createSecrets(env: Env, environment: Environment): Secrets {

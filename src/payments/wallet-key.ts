@@ -4,7 +4,7 @@ import { PrivateKeyText } from '../config/values.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { dataFile } from '../store/data-dir.ts'
-import { loadOrCreateSecret, readSecretFile } from '../store/secret-file.ts'
+import { loadOrCreateSecret, readSecretFile, writeSecretFile } from '../store/secret-file.ts'
 
 /**
  * The wallet's private key: from the environment, else from `wallet.key`, which is made once (D4).
@@ -28,6 +28,11 @@ export async function readWalletKey(dataDir: string, secrets: Pick<Secrets, 'wal
   const path = dataFile(dataDir, 'wallet')
   const text = await readSecretFile(path)
   return text === undefined ? undefined : parseKey(text, path)
+}
+
+/** Stores a key of one's own as this node's wallet. @throws CodedError 'SECRET_FILE_EXISTS': a wallet is never overwritten */
+export async function storeWalletKey(dataDir: string, key: Hex): Promise<void> {
+  await writeSecretFile(dataFile(dataDir, 'wallet'), `${key}\n`, { replace: false })
 }
 
 function makeKey(): Hex {

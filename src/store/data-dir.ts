@@ -11,12 +11,14 @@ export const dataFiles = {
   apiToken: 'api.token',
   agents: 'agents.yaml',
   config: 'config.yaml',
+  keys: 'keys.env',
+  log: 'stoa.log',
   database: 'stoa.db',
   lock: 'lock.db',
   lockPid: 'lock.pid',
   node: 'node.json',
 } as const
-export const secretFiles = [dataFiles.identity, dataFiles.wallet, dataFiles.apiToken] as const
+export const secretFiles = [dataFiles.identity, dataFiles.wallet, dataFiles.apiToken, dataFiles.keys] as const
 
 const PROBE_BYTES = 4096
 const TOKEN_LENGTH_MIN = 16

@@ -1,0 +1,60 @@
+import type { Config } from '../config/config.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Context } from './command.ts'
+import { networkNames } from './start-summary.ts'
+import { columns, printableLine } from './terminal-text.ts'
+
+/** What `stoa init` has done. */
+export type Done = {
+  config: Config
+  wallet: { address: Hex; deed: 'made' | 'imported' | 'kept'; from: 'wallet.key' | 'environment' }
+  keys: string[]
+  agents: number
+  /** What is wrong with the agent that was added. */
+  notice: string | undefined
+}
+
+/** Says what was set up, and what to type next. */
+export function showDone(context: Context, { config, wallet, keys, agents, notice }: Done): void {
+  if (context.json) {
+    context.printJson({
+      data_dir: config.dataDir,
+      network: config.network,
+      wallet: { address: wallet.address, deed: wallet.deed, from: wallet.from },
+      keys_stored: keys,
+      agents,
+      notice: notice ?? null,
+    })
+    return
+  }
+  const { bold, dim, yellow } = context.style.stdout
+  const rows = [
+    ['Data', config.dataDir],
+    ['Network', `${config.network}: ${networkNames[config.network]}`],
+    ['Wallet', `${wallet.address}, ${wallet.deed}${wallet.from === 'environment' ? ' (from the environment)' : ''}`],
+    ...(keys.length === 0 ? [] : [['Model', `${keys.join(', ')} stored in keys.env, readable by you only`]]),
+    ['Agents', agents === 0 ? 'none yet: stoa agent config add --help' : `${agents} in agents.yaml`],
+  ]
+  for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), value]))) context.print(line)
+  if (notice !== undefined) context.print(`${yellow('!')} ${printableLine(notice, 600)}`)
+  if (wallet.deed === 'made') {
+    context.print(`${yellow('!')} the wallet's key is in wallet.key: copy it to a safe place, nobody else has it`)
+  }
+  if (config.facilitatorUrl === undefined) {
+    context.print(`${yellow('!')} real money needs a facilitator before you sell: stoa init --facilitator-url <url>`)
+  }
+  context.print()
+  context.print('Next:')
+  const next = [
+    ['stoa start', 'run the node'],
+    ['stoa', 'the same with a screen to work in'],
+    ['stoa agent discover', 'what others sell'],
+    ['stoa wallet', 'the address to send USDC to, and what it holds'],
+    ['stoa doctor', 'look for what is wrong'],
+  ]
+  for (const line of columns(
+    next.map(([typed = '', why = '']) => [typed, dim(why)]),
+    { indent: 2 },
+  ))
+    context.print(line)
+}

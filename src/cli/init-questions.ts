@@ -1,0 +1,191 @@
+import { type CANCEL_SYMBOL, confirm, intro, isCancel, outro, password, select, text } from '@clack/prompts'
+import type { Config } from '../config/config.ts'
+import { describeRefusal } from '../config/config-error.ts'
+import type { Secrets } from '../config/secrets.ts'
+import { ApiKeyText, PrivateKeyText, UrlText, UsdcText } from '../config/values.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { type Hex, networks } from '../schema/primitives.ts'
+import { readDefinition } from './agent-config.ts'
+import type { Context } from './command.ts'
+import {
+  type Choices,
+  type InitFlags,
+  keyVariableFor,
+  type ProviderName,
+  providerNames,
+  type WalletDeed,
+} from './init-choices.ts'
+import { networkNames } from './start-summary.ts'
+
+type Given = { config: Config; secrets: Secrets; flags: InitFlags; flagged: Choices }
+
+/** Asks on the terminal for what the flags leave open. @returns undefined when the user leaves: nothing was changed */
+export async function askChoices(context: Context, given: Given): Promise<Choices | undefined> {
+  try {
+    intro(`stoa: a node in ${given.config.dataDir}`)
+    const choices = await ask(context, given)
+    outro('That is all')
+    return choices
+  } catch (error) {
+    if (!(error instanceof Left)) throw error
+    outro('Nothing was changed')
+    return undefined
+  }
+}
+
+async function ask(context: Context, { config, secrets, flags, flagged }: Given): Promise<Choices> {
+  const network =
+    flags.network ??
+    (await answered(
+      select({
+        message: 'Where do payments settle?',
+        options: networks.map((value) => ({ value, label: networkNames[value], hint: value })),
+        initialValue: config.network,
+      }),
+    ))
+  const needsFacilitator =
+    network !== 'eip155:84532' && flags.facilitatorUrl === undefined && config.facilitatorUrl === undefined
+  const facilitatorUrl = needsFacilitator
+    ? await line('Which x402 facilitator puts payments to you on the chain? (empty: you only buy)', UrlText, '')
+    : flags.facilitatorUrl
+  const importKey = flagged.importKey ?? (await askWallet(config, secrets, flags.wallet))
+  const provider =
+    flags.provider ??
+    (await answered(
+      select<ProviderName>({
+        message: 'Whose language models do your agents use?',
+        options: [...providerNames].reverse().map((value) => ({ value, label: labels[value] ?? value })),
+        initialValue: 'none',
+      }),
+    ))
+  const keys = Object.keys(flagged.keys).length > 0 ? flagged.keys : await askKeys(secrets, provider, flags.modelUrl)
+  for (const key of Object.values(keys)) context.redactor.add(key)
+  return {
+    network,
+    rpcUrl: flags.rpcUrl,
+    facilitatorUrl: facilitatorUrl || undefined,
+    importKey,
+    keys,
+    agent: await askAgent(flags, provider),
+  }
+}
+
+const labels: Partial<Record<ProviderName, string>> = {
+  none: 'none: built-in agents, programs of your own, or only buying',
+  ollama: 'ollama, on this machine',
+  'openai-compatible': 'an OpenAI-compatible server: vLLM, LM Studio, llama.cpp …',
+}
+
+/** @returns the key to import; undefined: the wallet there is, or a new one */
+async function askWallet(config: Config, secrets: Secrets, deed: WalletDeed | undefined): Promise<Hex | undefined> {
+  const { readWalletKey } = await import('../payments/wallet-key.ts')
+  if (deed === 'make' || deed === 'keep') return undefined
+  if ((await readWalletKey(config.dataDir, secrets)) !== undefined) return undefined
+  const chosen =
+    deed ??
+    (await answered(
+      select<WalletDeed>({
+        message: 'The wallet that pays and is paid',
+        options: [
+          { value: 'make', label: 'make a new one' },
+          { value: 'import', label: 'import a private key' },
+        ],
+      }),
+    ))
+  if (chosen === 'make') return undefined
+  const typed = await hidden('Its private key (64 hex digits; not shown)', PrivateKeyText)
+  return PrivateKeyText.parse(typed)
+}
+
+async function askKeys(
+  secrets: Secrets,
+  provider: ProviderName,
+  modelUrl: string | undefined,
+): Promise<Record<string, string>> {
+  const variable = keyVariableFor(provider)
+  if (variable === undefined) return {}
+  const keys: Record<string, string> = {}
+  if (provider === 'openai-compatible') {
+    const known = modelUrl ?? secrets.providerKeys.openaiBaseUrl
+    keys.OPENAI_BASE_URL = known ?? (await line('Where does it answer?', UrlText, 'http://127.0.0.1:8000/v1'))
+  }
+  if (secrets.env(variable) !== undefined) {
+    const again = await answered(
+      confirm({ message: `${variable} is set already. Store another?`, initialValue: false }),
+    )
+    if (!again) return keys
+  }
+  const optional = provider === 'openai-compatible'
+  const key = await hidden(`Key of ${provider} (not shown${optional ? '; empty for none' : ''})`, ApiKeyText, optional)
+  if (key !== '') keys[variable] = key
+  return keys
+}
+
+async function askAgent(flags: InitFlags, provider: ProviderName): Promise<AgentDefinition | undefined> {
+  if (flags.name === undefined) {
+    const sells = await answered(confirm({ message: 'Sell an agent from this node?', initialValue: true }))
+    if (!sells) return undefined
+  }
+  const name = flags.name ?? (await line('Its name', undefined, 'Summarizer'))
+  const description =
+    flags.description ??
+    (await line('What it does; for a language model, its instruction', undefined, 'Summarises any text.'))
+  const price = flags.price ?? UsdcText.parse(await line('USDC for one task (0 is free)', UsdcText, '0.01'))
+  const models = provider === 'none' ? [] : [{ value: '', label: `a model of ${provider}` }]
+  const builtin = (value: string, label: string) => ({ value: `builtin/${value}`, label: `built in: ${label}` })
+  const choice =
+    flags.model ??
+    (await answered(
+      select<string>({
+        message: 'What it runs on',
+        options: [
+          ...models,
+          builtin('summarize', 'summarises a text'),
+          builtin('word-count', 'counts words'),
+          builtin('json-query', 'takes values out of JSON'),
+          builtin('echo', 'says the task again'),
+        ],
+      }),
+    ))
+  const model = choice !== '' ? choice : `${provider}/${await line(`Which model of ${provider}?`, undefined, '')}`
+  return readDefinition({ name, description, price, model })
+}
+
+type Schema = { safeParse(text: string): { success: true } | { success: false; error: Parameters<typeof refusal>[1] } }
+
+async function line(message: string, schema: Schema | undefined, suggestion: string): Promise<string> {
+  const validate = (typed: string | undefined) => {
+    const value = typed?.trim() || suggestion
+    if (schema === undefined) return value === '' ? 'say something' : undefined
+    if (value === '') return undefined
+    const parsed = schema.safeParse(value)
+    return parsed.success ? undefined : refusal(value, parsed.error)
+  }
+  const typed = await answered(
+    text({ message, validate, ...(suggestion !== '' && { placeholder: suggestion, defaultValue: suggestion }) }),
+  )
+  return (typed ?? '').trim() || suggestion
+}
+
+async function hidden(message: string, schema: Schema, optional = false): Promise<string> {
+  const validate = (typed: string | undefined) => {
+    const value = typed?.trim() ?? ''
+    if (value === '') return optional ? undefined : 'type or paste it; Ctrl-C leaves'
+    const parsed = schema.safeParse(value)
+    return parsed.success ? undefined : refusal(undefined, parsed.error)
+  }
+  return ((await answered(password({ message, validate }))) ?? '').trim()
+}
+
+function refusal(shown: string | undefined, { issues }: { issues: Parameters<typeof describeRefusal>[2][] }): string {
+  return describeRefusal('that', shown, issues[0]!)
+}
+
+/** The user pressed Ctrl-C or Escape. */
+class Left extends Error {}
+
+async function answered<T>(asked: Promise<T | typeof CANCEL_SYMBOL>): Promise<T> {
+  const answer = await asked
+  if (isCancel(answer)) throw new Left()
+  return answer as T
+}

@@ -1,0 +1,21 @@
+import { open } from 'node:fs/promises'
+import { reasonOf } from '../lib/errors.ts'
+import { ConfigError } from './config-error.ts'
+
+const FILE_BYTES_MAX = 256 * 1024
+
+/** The text of a settings file; undefined where there is none. @throws ConfigError */
+export async function readSettingsText(path: string): Promise<string | undefined> {
+  try {
+    await using file = await open(path)
+    const { size } = await file.stat()
+    if (size > FILE_BYTES_MAX) throw new ConfigError(`${path}: is larger than ${FILE_BYTES_MAX / 1024} KiB`)
+    return await file.readFile('utf8')
+  } catch (error) {
+    if (error instanceof ConfigError) throw error
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    // A data directory that is no directory is reported by the part that opens it.
+    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
+    throw new ConfigError(`${path}: cannot be read: ${reasonOf(error)}`, { cause: error })
+  }
+}

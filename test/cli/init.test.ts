@@ -1,0 +1,104 @@
+/** First run: `stoa init` by flags and by questions, in a real terminal. */
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { keys, openTerminal } from '../support/terminal.ts'
+import { cli, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const stoa = new URL('../../bin/stoa.js', import.meta.url).pathname
+const key = `0x${'1'.repeat(64)}`
+const ownerOnly = async (name: string) => ((await stat(join(dataDir(), name))).mode & 0o777).toString(8)
+const init = (...argv: string[]) => cli(['init', '--yes', ...argv], { dataDir: dataDir() })
+
+test('by flags: wallet, network, model key and agent are stored, the keys 0600 and never shown (T21)', async () => {
+  const modelKey = 'sk-proj-abcdefgh12345678'
+  const argv = '--json --network eip155:84532 --name S --description d --price 0.01 --model openai/x --provider openai'
+  const run = await cli(['init', '--yes', ...argv.split(' '), '--model-key-file', '-'], {
+    dataDir: dataDir(),
+    stdin: `${modelKey}\n`,
+  })
+  expect(run).toMatchObject({ code: 0, stderr: '' })
+  expect(JSON.parse(run.stdout)).toMatchObject({ wallet: { deed: 'made' }, keys_stored: ['OPENAI_API_KEY'], agents: 1 })
+  expect(run.stdout + run.stderr).not.toContain(modelKey)
+  expect(await readFile(join(dataDir(), 'agents.yaml'), 'utf8')).not.toContain(modelKey)
+  expect(await readFile(join(dataDir(), 'keys.env'), 'utf8')).toContain(`OPENAI_API_KEY=${modelKey}`)
+  expect([await ownerOnly('keys.env'), await ownerOnly('wallet.key')]).toEqual(['600', '600'])
+  // The node has the key from there: without it the agent would be told of as idle.
+  expect(JSON.parse(run.stdout).notice).toBeNull()
+})
+
+test('is idempotent, and never overwrites a wallet', async () => {
+  await writeFile(join(dataDir(), 'k'), key)
+  expect(JSON.parse((await init('--json')).stdout)).toMatchObject({ wallet: { deed: 'made' } })
+  const wallet = await readFile(join(dataDir(), 'wallet.key'), 'utf8')
+  expect(JSON.parse((await init('--json')).stdout)).toMatchObject({ wallet: { deed: 'kept' } })
+  for (const argv of [
+    ['--wallet', 'import', '--wallet-key-file', join(dataDir(), 'k')],
+    ['--wallet', 'make'],
+  ]) {
+    const refused = await init(...argv)
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('never overwritten') })
+    expect(refused.stderr).not.toContain('1111')
+  }
+  expect(await readFile(join(dataDir(), 'wallet.key'), 'utf8')).toBe(wallet)
+})
+
+test('keeps the comments of config.yaml', async () => {
+  await writeFile(join(dataDir(), 'config.yaml'), '# mine\np2p:\n  port: 4010 # chosen\n')
+  await init('--network', 'eip155:8453', '--facilitator-url', 'https://f.example/x')
+  expect(await readFile(join(dataDir(), 'config.yaml'), 'utf8')).toBe(
+    '# mine\np2p:\n  port: 4010 # chosen\nnetwork: eip155:8453\nfacilitator_url: https://f.example/x\n',
+  )
+})
+
+test.each([
+  [['--wallet', 'import'], /--wallet import and --wallet-key-file go together/],
+  [['--wallet', 'keep'], /no wallet to keep/],
+  [['--model-key-file', 'x'], /needs --provider/],
+  [['--provider', 'openai', '--model-key-file', '/nowhere'], /there is no file "\/nowhere"/],
+  [['--name', 'A'], /--description is missing/],
+])('%j is refused with one line', async (argv, line) => {
+  expect(await init(...argv)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(line) })
+})
+
+test('keys.env takes nothing that moves money, and its lines are never shown', async () => {
+  await writeFile(join(dataDir(), 'keys.env'), `ETHEREUM_PRIVATE_KEY=${key}\nnonsense ${key}\n`)
+  const { code, stderr } = await cli(['wallet', 'address'], { dataDir: dataDir() })
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/keys\.env:1: "ETHEREUM_PRIVATE_KEY" does not belong in this file/)
+  expect(stderr).not.toContain('1111')
+})
+
+test('without a terminal it says what to do', async () => {
+  expect(await cli(['init'], { dataDir: dataDir() })).toMatchObject({ code: 2, stderr: expect.stringMatching(/--yes/) })
+})
+
+test('asks on a terminal, hides the key as it is typed, and leaves at Ctrl-C without a change', async () => {
+  const environment = { NODE_DATA_DIR: join(dataDir(), 'asked'), HOME: dataDir() }
+  const left = openTerminal([stoa, 'init'], { environment })
+  await left.shows('Where do payments settle?')
+  left.type(keys.ctrlC)
+  expect(await left.exited).toBe(130)
+  await expect(stat(environment.NODE_DATA_DIR)).rejects.toThrow()
+
+  const asked = openTerminal([stoa, 'init'], { environment, rows: 50 })
+  const answer = async (question: string, typed: string) => {
+    await asked.shows(question)
+    asked.type(typed)
+  }
+  await answer('Where do payments settle?', keys.enter)
+  await answer('The wallet that pays', keys.down + keys.enter)
+  await answer('Its private key', key + keys.enter)
+  await answer('Whose language models', keys.enter)
+  await answer('Sell an agent', keys.enter)
+  await answer('Its name', keys.enter)
+  await answer('What it does', keys.enter)
+  await answer('USDC for one task', keys.enter)
+  await answer('What it runs on', keys.enter)
+  expect(await asked.exited).toBe(0)
+  await asked.shows('stoa agent discover')
+  expect(asked.screen()).toContain('0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A, imported')
+  expect(asked.raw()).not.toContain('11111111')
+  expect(await readFile(join(environment.NODE_DATA_DIR, 'agents.yaml'), 'utf8')).toContain('builtin/summarize')
+})

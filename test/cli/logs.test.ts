@@ -1,0 +1,90 @@
+import { stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { createLogFile } from '../../src/cli/log-file.ts'
+import { until } from '../support/until.ts'
+import { cli, fakeNode, runningNode, status, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const path = () => join(dataDir(), 'stoa.log')
+const line = (level: string, msg: string) => `${JSON.stringify({ level, time: '2026-01-01T12:30:01.000Z', msg })}\n`
+
+test('the log of a node is kept, bounded and readable by its owner only', async () => {
+  const file = createLogFile(path(), { bytesMax: 2000 })
+  for (let n = 0; n < 100; n++) file.write(line('info', `line ${n}`))
+  file.close()
+  const sizes = [(await stat(path())).size, (await stat(`${path()}.1`)).size]
+  expect(Math.max(...sizes)).toBeLessThanOrEqual(2000)
+  expect((await stat(path())).mode & 0o777).toBe(0o600)
+  const { stdout } = await cli(['logs', '--lines', '20'], { dataDir: dataDir() })
+  expect(stdout.trimEnd().split('\n')).toHaveLength(20)
+  expect(stdout).toContain('12:30:01 info  line 80\n')
+  expect(stdout).toContain('line 99')
+})
+
+test('shows lines of a level and above, as JSON for programs, and no control sequence of a peer (T10)', async () => {
+  await writeFile(path(), `${line('debug', 'quiet')}${line('warn', 'peer says \u001b[2J')}not json\n`)
+  const warned = await cli(['logs', '--level', 'warn', '--json'], { dataDir: dataDir() })
+  expect(
+    warned.stdout
+      .split('\n')
+      .filter(Boolean)
+      .map((text) => JSON.parse(text).msg),
+  ).toEqual(['peer says \u001b[2J'])
+  const all = await cli(['logs'], { dataDir: dataDir() })
+  expect(all.stdout).toContain('peer says \ufffd[2J')
+  expect(all.stdout).toContain('not json')
+})
+
+test('-f goes on over a turn of the file until it is interrupted', async () => {
+  const file = createLogFile(path(), { bytesMax: 300 })
+  file.write(line('info', 'before'))
+  const stop = new AbortController()
+  let seen = ''
+  const onOutput = (text: string) => {
+    seen += text
+  }
+  const following = cli(['logs', '-f'], { dataDir: dataDir(), signal: stop.signal, onOutput })
+  await until(() => seen.includes('before'))
+  for (let n = 0; n < 5; n++) {
+    file.write(line('info', `line ${n}`))
+    await until(() => seen.includes(`line ${n}`))
+  }
+  stop.abort()
+  expect((await following).code).toBe(0)
+  file.close()
+})
+
+test('stoa start writes what it logs into the file, without secrets (T21)', async () => {
+  const stop = new AbortController()
+  const secret = 'ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
+  const { parts, seen } = fakeNode({
+    async start() {
+      seen.logger!.warn({ text: `key ${secret}` }, 'something')
+      stop.abort()
+    },
+  })
+  await cli(['start'], {
+    dataDir: dataDir(),
+    parts,
+    signal: stop.signal,
+    environment: { ETHEREUM_PRIVATE_KEY: secret },
+  })
+  const { stdout } = await cli(['logs'], { dataDir: dataDir() })
+  expect(stdout).toContain('warn  something  text=key [secret]')
+})
+
+test('status --watch asks again until it is interrupted', async () => {
+  const stop = new AbortController()
+  let asked = 0
+  const { parts } = await runningNode(dataDir(), {
+    status: async () => {
+      // One is asked to find the node, two are shown.
+      if (++asked === 3) queueMicrotask(() => stop.abort())
+      return status
+    },
+  })
+  const run = await cli(['status', '--watch', '--json'], { dataDir: dataDir(), parts, signal: stop.signal })
+  expect(run.code).toBe(0)
+  expect(run.stdout.trimEnd().split('\n')).toHaveLength(2)
+})
