@@ -2,6 +2,7 @@ import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { ApiClient } from '../http/client.ts'
 import type { MarketCalls } from '../http/client-market.ts'
+import type { StreamCalls } from '../http/client-stream.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { patientFetch } from '../lib/patient-fetch.ts'
@@ -29,7 +30,9 @@ export interface OwnNode {
 }
 
 /** What commands need of a node in another process: its HTTP API. */
-export type RemoteNode = MarketCalls & Pick<ApiClient, 'agents' | 'execute' | 'status' | 'peers' | 'balance'>
+export type RemoteNode = MarketCalls &
+  StreamCalls &
+  Pick<ApiClient, 'agents' | 'execute' | 'status' | 'peers' | 'balance'>
 
 /** The large things commands are made of. Tests replace them; everything else is real. */
 export type Parts = {

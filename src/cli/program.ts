@@ -9,6 +9,7 @@ import { agentExecute } from './agent-execute.ts'
 import type { Command, Context, Option } from './command.ts'
 import { completionOf } from './completion.ts'
 import { doctor } from './doctor.ts'
+import { events } from './events.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { init } from './init.ts'
 import type { Io } from './io.ts'
@@ -50,6 +51,7 @@ export const commands: readonly Command[] = [
   status,
   peers,
   logs,
+  events,
   doctor,
   mcp,
   completionOf(() => commands),

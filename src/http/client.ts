@@ -15,6 +15,7 @@ import {
 } from '../schema/api.ts'
 import { Listing } from '../schema/listing.ts'
 import { type MarketCalls, marketCalls } from './client-market.ts'
+import { type OpenStream, type StreamCalls, streamCalls } from './client-stream.ts'
 
 /** How long an answer may take; an execution as long as the slowest agent and its settlement. */
 const ANSWER_TIMEOUT_MS = 30_000
@@ -30,19 +31,20 @@ export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: big
  * They throw ApiError for a problem the node answers, and CodedError API_UNREACHABLE, API_CONNECTION_LOST, API_TIMEOUT
  * or API_ANSWER_INVALID. An aborted signal throws its reason.
  */
-export type ApiClient = MarketCalls & {
-  health(options?: CallOptions): Promise<Health>
-  /** All known: local and discovered. */
-  agents(options?: CallOptions): Promise<Listing[]>
-  localAgents(options?: CallOptions): Promise<Listing[]>
-  discoveredAgents(options?: CallOptions): Promise<Listing[]>
-  agent(id: string, options?: CallOptions): Promise<Listing>
-  registerAgent(definition: RegisterAgent, options?: CallOptions): Promise<Listing>
-  execute(call: ExecuteCall, options?: CallOptions): Promise<ExecutionResult>
-  status(options?: CallOptions): Promise<NodeStatus>
-  peers(options?: CallOptions): Promise<PeerStatus[]>
-  balance(options?: CallOptions): Promise<WalletBalance>
-}
+export type ApiClient = MarketCalls &
+  StreamCalls & {
+    health(options?: CallOptions): Promise<Health>
+    /** All known: local and discovered. */
+    agents(options?: CallOptions): Promise<Listing[]>
+    localAgents(options?: CallOptions): Promise<Listing[]>
+    discoveredAgents(options?: CallOptions): Promise<Listing[]>
+    agent(id: string, options?: CallOptions): Promise<Listing>
+    registerAgent(definition: RegisterAgent, options?: CallOptions): Promise<Listing>
+    execute(call: ExecuteCall, options?: CallOptions): Promise<ExecutionResult>
+    status(options?: CallOptions): Promise<NodeStatus>
+    peers(options?: CallOptions): Promise<PeerStatus[]>
+    balance(options?: CallOptions): Promise<WalletBalance>
+  }
 
 /** What the node answered instead of a result. */
 export class ApiError extends CodedError {
@@ -94,6 +96,28 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     }
   }
 
+  /** An answer that goes on: its body as it comes. The signal ends it at any time. */
+  const openStream: OpenStream = async (path, { signal, headers, body }) => {
+    const init = {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: {
+        ...authorization,
+        accept: 'text/event-stream',
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      redirect: 'error' as const,
+      ...(signal && { signal }),
+    }
+    const answer = await deps.fetch(base + path, init).catch((error: unknown) => {
+      signal?.throwIfAborted()
+      throw error instanceof CodedError ? error : connectionError(base, error)
+    })
+    if (answer.ok && answer.body !== null) return answer.body
+    return readAnswer(base, z.never(), answer.status, await answer.text())
+  }
+
   async function request<T extends z.ZodType>(path: string, response: T, ...more: Sent) {
     const { status, text } = await send(path, ...more)
     return readAnswer(base, response, status, text)
@@ -107,6 +131,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
 
   return {
     ...marketCalls({ request, linked }),
+    ...streamCalls(openStream),
     health: (call) => request('/health', Health, call),
     agents: (call) => request('/agents', Listings, call),
     localAgents: (call) => request('/agents/local', Listings, call),

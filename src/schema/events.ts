@@ -34,6 +34,13 @@ export type NodeEvent =
   | { [T in EventType]: { id: string; type: T; data: NodeEvents[T] } }[EventType]
   | { id: string; type: 'reset' }
 
+/** An event as JSON has it. */
+export function encodeEvent(event: NodeEvent): object {
+  if (event.type === 'reset') return event
+  const { id, type, data } = event
+  return { id, type, data: z.encode(nodeEvents[type] as z.ZodType, data as never) }
+}
+
 const anyType = `(?:${eventTypes.join('|')})`
 export const EventsQuery = z.strictObject({
   types: z

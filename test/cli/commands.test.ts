@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import type { NodeEvent } from '../../src/schema/events.ts'
 import { cli, fakeNode, listing, peerId, runningNode, status, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
@@ -162,4 +163,28 @@ test('wallet works without a node and without a chain: the address is known, the
   expect(await cli(['wallet', 'address'], { dataDir: dataDir() })).toEqual(made)
   const stored = (await readFile(join(dataDir(), 'wallet.key'), 'utf8')).trim()
   expect(JSON.stringify(run) + JSON.stringify(made)).not.toContain(stored.slice(2))
+})
+
+test('events prints a line for each, which nothing in it can break (T10), and JSON on request', async () => {
+  async function* events(): AsyncGenerator<NodeEvent> {
+    yield {
+      id: 'x-1',
+      type: 'listing',
+      data: { change: 'listed', agent_id: 'a', name: 'Evil\u001b[2J\nnews', seller_id: 'b' },
+    }
+    yield { id: 'x-2', type: 'reset' }
+  }
+  const { parts } = await runningNode(dataDir(), { events })
+  const run = await cli(['events', '--type', 'listing'], { dataDir: dataDir(), parts })
+  expect(run).toMatchObject({
+    code: 0,
+    stdout: 'listing   listed a Evil\ufffd[2J news\nreset     some events were missed\n',
+  })
+  const json = await cli(['events', '--json'], { dataDir: dataDir(), parts })
+  expect(json.stdout.split('\n').map((line) => (line === '' ? '' : JSON.parse(line).type))).toEqual([
+    'listing',
+    'reset',
+    '',
+  ])
+  expect(await cli(['events', '--type', 'x'], { dataDir: dataDir(), parts })).toMatchObject({ code: 2 })
 })

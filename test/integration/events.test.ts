@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
 import { createApi } from '../../src/http/app.ts'
+import { createApiClient } from '../../src/http/client.ts'
 import { Feed } from '../../src/lib/feed.ts'
 import type { NodeEvents } from '../../src/schema/events.ts'
 import { fakeDeps, loopbackOptions, statusFixture } from '../support/fake-api.ts'
@@ -78,4 +79,46 @@ test('D16 T8 pages of foreign origins may not follow, and at most so many may; o
   expect((await open()).stream.status).toBe(200)
   feed.close()
   await api.stop()
+})
+
+test('the client makes a lost connection again and misses nothing; what it lost too long ago is a reset', async () => {
+  const feed = new Feed<NodeEvents>({ life: 'x', historyMax: 3 })
+  const { api } = await startApi(feed)
+  const connections: AbortController[] = []
+  const cut: typeof fetch = (url, init) => {
+    const connection = new AbortController()
+    connections.push(connection)
+    return fetch(url, { ...init, signal: AbortSignal.any([init!.signal!, connection.signal]) })
+  }
+  const client = createApiClient({ baseUrl: api.url }, { fetch: cut })
+  const stop = new AbortController()
+  const seen: string[] = []
+  let lost = 0
+  const following = (async () => {
+    for await (const event of client.events({
+      types: ['listing', 'order'],
+      signal: stop.signal,
+      onLost: () => lost++,
+    })) {
+      seen.push(event.type === 'listing' ? event.data.agent_id : event.type)
+    }
+  })()
+  const publish = (id: string) => feed.publish('listing', id, () => listing(id))
+  await until(() => feed.isWatched('listing'))
+  publish('a')
+  await until(() => seen.length === 1)
+  connections[0]!.abort()
+  publish('b')
+  publish('c')
+  await until(() => seen.length === 3)
+  connections[1]!.abort()
+  for (const id of ['d', 'e', 'f', 'g']) publish(id)
+  await until(() => seen.length === 4)
+  expect(seen).toEqual(['a', 'b', 'c', 'reset'])
+  expect(lost).toBe(2)
+  stop.abort()
+  await following
+  feed.close()
+  await api.stop()
+  await expect(client.events().next()).rejects.toThrow(expect.objectContaining({ code: 'API_UNREACHABLE' }))
 })
