@@ -40,7 +40,8 @@ export function streamCalls(open: OpenStream): StreamCalls {
       let last = after
       let failures = 0
       let isFirst = true
-      while (signal?.aborted !== true) {
+      const hasStopped = () => signal?.aborted === true
+      while (!hasStopped()) {
         const life = signOfLife(signal)
         try {
           const headers = last === undefined ? {} : { 'last-event-id': last }
@@ -54,7 +55,7 @@ export function streamCalls(open: OpenStream): StreamCalls {
           }
           onLost(new CodedError('API_CONNECTION_LOST', 'the node has ended the stream'))
         } catch (error) {
-          if (signal?.aborted === true) return
+          if (hasStopped()) return
           if (isFirst || !mayPass(error)) throw error
           onLost(error)
         } finally {
