@@ -4,81 +4,42 @@ import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
 import { needsToken } from './http/host-name.ts'
 import { createNodeApi } from './http/node-api.ts'
-import { type Clock, isoTime, systemClock } from './lib/clock.ts'
+import { isoTime, systemClock } from './lib/clock.ts'
 import { CodedError } from './lib/errors.ts'
 import { Feed } from './lib/feed.ts'
 import { ServiceStack, together } from './lib/lifecycle.ts'
-import { type Logger, silentLogger } from './lib/logger.ts'
+import { silentLogger } from './lib/logger.ts'
 import { patientFetch } from './lib/patient-fetch.ts'
 import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
 import { createBuyer } from './market/buyer.ts'
-import type { ExecuteRequest } from './market/execute.ts'
-import { createMarket, type Search } from './market/market.ts'
+import { createEarnings } from './market/earnings.ts'
+import { createLedgerApi } from './market/ledger-view.ts'
+import { createMarket } from './market/market.ts'
 import { nodeFeed } from './market/node-feed.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
-import type { OrdersApi } from './market/orders.ts'
+import { createOperateAgents } from './market/operate-agents.ts'
 import { type NodeFeed, publishedPayments } from './market/published.ts'
-import type { Sessions } from './market/sessions.ts'
-import type { WorkflowsApi } from './market/workflow/workflows.ts'
 import { createHost } from './p2p/host.ts'
 import { loadOrCreateIdentity } from './p2p/identity.ts'
 import { assetOf } from './payments/assets.ts'
 import { createFacilitator } from './payments/facilitator.ts'
+import { retrySettlement } from './payments/outbox-entry.ts'
 import { createWallet } from './payments/wallet.ts'
 import { loadOrCreateWalletKey } from './payments/wallet-key.ts'
 import { asOverloaded } from './protocols/overloaded.ts'
-import type { AgentDefinition } from './schema/agent.ts'
-import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './schema/api.ts'
-import type { Listing } from './schema/listing.ts'
-import type { Hex } from './schema/primitives.ts'
 import { createSelling } from './selling.ts'
 import { createStandards } from './standards.ts'
+import type { Ports, StoaNode } from './stoa-node.ts'
 import { dataFile, openDataDir } from './store/data-dir.ts'
 import { openDatabase } from './store/database.ts'
 import { createExchanges } from './store/exchanges.ts'
+import { createLedger } from './store/ledger.ts'
 import { lockDataDir } from './store/lock.ts'
 import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
 import { createPayments } from './store/payments.ts'
 import { PeerDatastore } from './store/peer-datastore.ts'
 import { createTaskRecords } from './store/task-records.ts'
-
-/** What a test may replace. Everything else is built from configuration. */
-export type Ports = {
-  clock: Clock
-  fetch: typeof fetch
-  logger: Logger
-  randomBytes(length: number): Uint8Array
-}
-
-/** A marketplace node: it sells the agents registered on it and buys from others. */
-export interface StoaNode {
-  readonly peerId: string
-  readonly did: string
-  readonly walletAddress: Hex
-  /** Where the HTTP API answers; undefined where it is switched off. Known once started. */
-  readonly apiUrl: string | undefined
-  start(): Promise<void>
-  /** Delists, lets running work end or hands it over, and closes everything, within 5 s. */
-  stop(): Promise<void>
-  addresses(): string[]
-  listings(): Listing[]
-  /** The market, searched. */
-  readonly market: Search
-  registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
-  execute(request: ExecuteRequest): Promise<ExecutionResult>
-  /** Purchases in the background, and the ledger of all (D18). */
-  readonly orders: OrdersApi
-  /** What callers and agents said to each other (D19). */
-  readonly sessions: Sessions
-  /** Several agents, step by step (D20). */
-  readonly workflows: WorkflowsApi
-  /** What happens here, while it happens. */
-  readonly events: Pick<NodeFeed, 'subscribe' | 'last'>
-  status(): NodeStatus
-  peers(): PeerStatus[]
-  balance(): Promise<WalletBalance>
-}
 
 const RPC_TIMEOUT_MS = 10_000
 const HOUR_MS = 60 * 60 * 1000
@@ -170,6 +131,18 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       },
     )
 
+    // What it has earned and done.
+    const ledger = createLedger(database)
+    const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
+    const ledgerApi = createLedgerApi({
+      ...{ ledger, nameOf, look: buyer.look },
+      retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => selling.settler.wake() }),
+    })
+    const earnings = createEarnings({ clock, ledger, decimals: asset.decimals, nameOf })
+    const ownAgents = createOperateAgents({
+      ...{ clock, agents, registry: selling.registry, isListed: (id) => catalog.resolve(id) !== undefined },
+    })
+
     // How it is asked.
     let startedAt = clock.now()
     const seen = {
@@ -218,6 +191,9 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         if (listing === undefined) throw new CodedError('LISTING_INVALID', `${definition.name} could not be listed`)
         return listing
       },
+      ownAgents,
+      ledger: ledgerApi,
+      stats: earnings.stats,
       execute: buyer.execute,
       orders: buyer.orders,
       sessions: buyer.sessions,
@@ -227,20 +203,38 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       peers: () => host.peers().map(peerStatus),
       balance: () => walletBalance(wallet.address, asset, chain),
     }
-    const { registerAgent, execute, orders, sessions, workflows, events, status, peers, balance } = node
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },
-      { ...selling.x402, records: createTaskRecords(database), buyer, catalog, search: market.search, balance },
+      {
+        ...selling.x402,
+        records: createTaskRecords(database),
+        buyer,
+        catalog,
+        search: market.search,
+        balance: node.balance,
+      },
     )
     const asked = {
-      ...{ market: node.market, registerAgent, execute, orders, sessions, workflows, events, status, peers, balance },
+      market: node.market,
+      registerAgent: node.registerAgent,
+      ownAgents,
+      execute: node.execute,
+      orders: node.orders,
+      sessions: node.sessions,
+      workflows: node.workflows,
+      events: node.events,
+      ledger: ledgerApi,
+      stats: node.stats,
+      status: node.status,
+      peers: node.peers,
+      balance: node.balance,
       ...{ clock, logger, version },
       ...standards.api,
     }
     const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
     const api = config.api.enabled ? await createNodeApi(access, asked) : undefined
 
-    const telling = nodeFeed({ feed, replica, status })
+    const telling = nodeFeed({ feed, replica, status: node.status })
     const pools = { name: 'streams', start: async () => {}, stop: () => buyer.streams.close() }
     const outbox = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
     const stack = new ServiceStack([

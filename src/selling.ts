@@ -3,7 +3,7 @@ import { createRuntimeFactory } from './agents/create-runtime.ts'
 import { createRegistry } from './agents/registry.ts'
 import { type Place, RunSlots } from './agents/run-slots.ts'
 import type { Chain } from './chain/chain.ts'
-import { addAgentToFile } from './config/agents-yaml.ts'
+import { addAgentToFile, removeAgentFromFile } from './config/agents-yaml.ts'
 import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
 import type { Clock } from './lib/clock.ts'
@@ -68,6 +68,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     asset,
     payTo: wallet.address,
     persist: (definition) => addAgentToFile(dataFile(config.dataDir, 'agents'), definition),
+    forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
   const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock })
   const serving = {

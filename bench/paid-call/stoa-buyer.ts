@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { createNode, type StoaNode } from '../../src/node.ts'
+import { createNode } from '../../src/node.ts'
 import { StreamPool } from '../../src/protocols/stream-pool.ts'
+import type { StoaNode } from '../../src/stoa-node.ts'
 import { type LoadPlan, runLoad } from '../load.ts'
 import { servePart } from '../part.ts'
 import { benchConfig } from './stoa-config.ts'

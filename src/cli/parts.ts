@@ -26,6 +26,7 @@ export interface OwnNode {
   listings(): Listing[]
   readonly market: { page(query: AgentQuery): Page<Listing> }
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
+  readonly ownAgents: { keep(definition: AgentDefinition): Promise<unknown> }
   execute(request: ExecuteRequest): Promise<ExecutionResult>
 }
 

@@ -118,7 +118,8 @@ async function startAndList(
   const listings: Listing[] = []
   for (const definition of definitions) {
     try {
-      listings.push(await node.registerAgent(definition, { persist: false }))
+      if (definition.paused === true) await node.ownAgents.keep(definition)
+      else listings.push(await node.registerAgent(definition, { persist: false }))
     } catch (error) {
       logger.error({ agent: definition.name, err: error }, 'an agent could not be registered')
       warnings.push(`${definition.name} is not on the market: ${reasonOf(error)}`)

@@ -5,7 +5,7 @@ import { nearest, quote } from './config-error.ts'
 
 /** How a key of an agent's entry is written, and what an error says it should be. */
 type Field = {
-  kind: 'text' | 'texts' | 'price' | 'integer' | 'servers'
+  kind: 'text' | 'texts' | 'price' | 'integer' | 'boolean' | 'servers'
   expected: string
   /** Some paste the key itself here. */
   isUnshown?: true
@@ -33,6 +33,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
   timeout_seconds: { kind: 'integer', expected: 'a whole number from 1 to 3600' },
   output_bytes_max: { kind: 'integer', expected: 'a whole number from 1 to 4194304' },
+  paused: { kind: 'boolean', expected: 'true or false' },
   api_key_env: {
     kind: 'text',
     expected: 'the NAME of an environment variable, such as OPENAI_API_KEY',
@@ -119,6 +120,8 @@ function readValue(node: ParsedNode | null, field: Field): Read {
   if (!isScalar(node)) return { problem: `expected ${field.expected}` }
   const text = scalarText(node)
   if (field.kind === 'text') return { value: text }
+  if (field.kind === 'boolean')
+    return text === 'true' || text === 'false' ? { value: text === 'true' } : { problem: notValid(text, field) }
   if (field.kind === 'integer')
     return /^[0-9]{1,9}$/.test(text) ? { value: Number(text) } : { problem: notValid(text, field) }
   try {

@@ -2,6 +2,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { fakeDeps, fakeServer, localId, remoteId } from '../../test/support/fake-api.ts'
+import { fakeLedger } from '../../test/support/fake-ledger.ts'
 import { fakeMarket } from '../../test/support/fake-market.ts'
 import type { JsonSchema, OpenApi } from './openapi.ts'
 import { openApiDocument } from './openapi.ts'
@@ -70,9 +71,12 @@ test('path parameters are those of the path, and required', () => {
   }
 })
 
+/** They say all they need to by their path. */
+const bodiless = ['retryPayment', 'pauseAgent', 'resumeAgent']
+
 test('every operation that acts describes its body, with an example that fits', () => {
   for (const { method, operation } of operations) {
-    if (method !== 'POST') continue
+    if ((method !== 'POST' && method !== 'PATCH') || bodiless.includes(operation.operationId)) continue
     const { schema, example } = operation.requestBody?.content['application/json'] ?? { schema: {} }
     expect(example).toBeDefined()
     expect(readSchema(schema).safeParse(example).error).toBeUndefined()
@@ -89,7 +93,9 @@ test('D16 only /health and /.well-known need no token anywhere', () => {
 test('what is sent is what the document says', async () => {
   const buyer = await fakeMarket(fakeDeps().listings)
   const { orders, workflows } = buyer
-  const { app } = fakeServer({ ...buyer, execute: fakeDeps().execute })
+  const { paymentId, ready, ...kept } = fakeLedger()
+  await ready
+  const { app } = fakeServer({ ...buyer, ...kept, execute: fakeDeps().execute })
   const agent = { name: 'A', description: 'B', price: 0 }
   const said = await orders.create({ agentId: localId, price: 0n, task: 'go' })
   await orders.settled(said.id, { limitMs: 5_000 })
@@ -113,8 +119,16 @@ test('what is sent is what the document says', async () => {
     getSession: { url: `/sessions/${localId}/local?limit=1` },
     createWorkflow: { url: '/workflows?dry_run=true', method: 'POST', payload: chain },
     getWorkflow: { url: `/workflows/${done.id}` },
+    updateAgent: { url: `/agents/${localId}`, method: 'PATCH', payload: { price: 0.02 } },
+    removeAgent: { url: `/agents/${localId}`, method: 'DELETE' },
+    testAgent: { url: `/agents/${localId}/test`, method: 'POST', payload: { task: 'go' } },
+    getPayment: { url: `/payments/${paymentId}` },
+    retryPayment: { url: `/payments/${paymentId}/retry`, method: 'POST' },
+    getExecution: { url: '/executions/1' },
     cancelWorkflow: { url: `/workflows/${done.id}`, method: 'DELETE' },
   }
+  const own = { pause: 'pauseAgent', resume: 'resumeAgent' }
+  for (const [verb, id] of Object.entries(own)) calls[id] = { url: `/agents/${localId}/${verb}`, method: 'POST' }
   const refused = ['cancelWorkflow']
   for (const { path, operation } of operations) {
     const response = await app.inject(calls[operation.operationId] ?? { url: path })

@@ -6,7 +6,7 @@ import type { ServerSentEvent } from './event-stream.ts'
 import { HttpError, invalid, type ProblemCode } from './problem.ts'
 import type { Access } from './security.ts'
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** What a handler is given: parsed, and a signal that aborts when the client has gone or the node stops. */
 export type Call<Params, Query, Body> = {

@@ -5,20 +5,24 @@ import { type DiscoveryRouteDeps, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { type EventRouteDeps, eventRoutes } from './routes/events.ts'
 import { type ExecuteRouteDeps, executeRoutes } from './routes/execute.ts'
+import { type LedgerRouteDeps, ledgerRoutes } from './routes/ledger.ts'
 import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
 import { type OrderRouteDeps, orderRoutes } from './routes/orders.ts'
+import { type OwnAgentRouteDeps, ownAgentRoutes } from './routes/own-agents.ts'
 import { type SessionRouteDeps, sessionRoutes } from './routes/sessions.ts'
 import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
 import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflows.ts'
 
 export type OperationsDeps = NodeRouteDeps &
   AgentRouteDeps &
+  OwnAgentRouteDeps &
   ExecuteRouteDeps &
   OrderRouteDeps &
   SessionRouteDeps &
   WorkflowRouteDeps &
   WalletRouteDeps &
   EventRouteDeps &
+  LedgerRouteDeps &
   DiscoveryRouteDeps & { /** The node's own version. */ version: string }
 
 /** The whole API as a table. A new room is one more line here. */
@@ -27,12 +31,14 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
   const rows: Operation[] = [
     ...nodeRoutes(deps),
     ...agentRoutes(deps),
+    ...ownAgentRoutes(deps),
     ...executeRoutes(deps),
     ...orderRoutes(deps),
     ...sessionRoutes(deps),
     ...workflowRoutes(deps),
     ...walletRoutes(deps),
     ...eventRoutes(deps),
+    ...ledgerRoutes(deps),
     ...discoveryRoutes(deps),
     ...docsRoutes({
       document() {

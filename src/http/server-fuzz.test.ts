@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { fakeDeps, fakeServer, listingFixture, localId, remoteId } from '../../test/support/fake-api.ts'
+import { fakeLedger } from '../../test/support/fake-ledger.ts'
 import { fakeMarket } from '../../test/support/fake-market.ts'
 import { fromSchema, type Hints, type JsonSchema, valueFor } from '../../test/support/schema-arbitrary.ts'
 import { Problem } from '../schema/api.ts'
@@ -72,8 +73,10 @@ const hints: Hints = {
   cursor: fc.constantFrom('1', '999'),
 }
 function hintsFor(path: string): Hints {
-  const one = path.startsWith('/agents') ? id : fc.constant(FRESH)
-  return { ...hints, id: one, ...(path === '/agents' ? { price: fc.constantFrom(0, 0.01, 1e6) } : { price }) }
+  const one = path.startsWith('/agents') ? id : fc.constant(path.startsWith('/executions') ? '1' : FRESH)
+  const isDefinition = path === '/agents' || path === '/agents/{id}'
+  const cursor = path === '/payments' ? { cursor: fc.constantFrom('1.1', '0.999') } : {}
+  return { ...hints, ...cursor, id: one, ...(isDefinition ? { price: fc.constantFrom(0, 0.01, 1e6) } : { price }) }
 }
 
 const broken = fc.string({ unit: 'binary' })
@@ -140,13 +143,16 @@ async function startServer(faults: object[]) {
   await buyer.orders.settled(done.id, { limitMs: 5_000 })
   const logger = { ...fakeDeps().logger, error: (fields: object) => faults.push(fields) }
   const { orders, sessions, workflows } = buyer
-  return { buyer, app: fakeServer({ orders, sessions, workflows, logger }).app }
+  const { paymentId, ready, ...kept } = fakeLedger()
+  await ready
+  return { buyer, paymentId, app: fakeServer({ orders, sessions, workflows, ...kept, logger }).app }
 }
 function hung(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
 }
-type Market = Awaited<ReturnType<typeof startServer>>['buyer']
-async function freshFor(path: string, { orders, workflows }: Market): Promise<string> {
+type Started = Awaited<ReturnType<typeof startServer>>
+async function freshFor(path: string, { buyer: { orders, workflows }, paymentId }: Started): Promise<string> {
+  if (path.startsWith('/payments/')) return paymentId
   if (path.startsWith('/orders/')) return (await orders.create({ agentId: localId, price: 0n })).id
   if (!path.startsWith('/workflows/')) return FRESH
   const step = { id: 'a', agentId: localId, retries: 0, fallback: [], input: undefined, dependsOn: undefined }
@@ -158,7 +164,8 @@ test.each(operations.map((row) => [row.method, row.path, row] as const))(
   'T8 nothing that is sent to %s %s makes the node fail',
   async (method, path, { operation }) => {
     const faults: object[] = []
-    const { app, buyer } = await startServer(faults)
+    const started = await startServer(faults)
+    const { app, buyer } = started
     let taken = 0
     const request = fc.record({
       url: urlFor(path, operation.parameters),
@@ -174,9 +181,9 @@ test.each(operations.map((row) => [row.method, row.path, row] as const))(
         faults.length = 0
         const response = await app.inject({
           method: sent.method as 'GET',
-          url: sent.url.replace(FRESH, await freshFor(path, buyer)),
+          url: sent.url.replace(FRESH, await freshFor(path, started)),
           headers: sent.headers,
-          ...(method === 'POST' && { payload: sent.payload }),
+          ...(method !== 'GET' && { payload: sent.payload }),
         })
         expect(faults).toEqual([])
         expect(response.statusCode).toBeLessThan(500)
@@ -189,7 +196,7 @@ test.each(operations.map((row) => [row.method, row.path, row] as const))(
         const problem = Problem.parse(response.json())
         expect(problem.status).toBe(response.statusCode)
       }),
-      { numRuns: method === 'POST' ? 500 : 100 },
+      { numRuns: method === 'GET' ? 100 : 500 },
     )
     // Otherwise the requests were not what this test thinks they are.
     expect(taken).toBeGreaterThan(5)

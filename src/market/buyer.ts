@@ -58,6 +58,8 @@ export type Buyer = {
   /** What one task of an agent costs now. Pays nothing. */
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
   limits(): Limits
+  /** Looks again what became of an order's payment. */
+  look(orderId: string): Promise<void>
   readonly orders: Orders
   readonly sessions: Sessions
   readonly workflows: Workflows
@@ -147,6 +149,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     execute: executeTracked,
     quote: (agentId, signal) => quote(agentId, { ...shared, catalog, newId: randomUUID, limits }, signal),
     limits,
+    look: (orderId) => recovery.look(orderId),
     orders,
     sessions,
     workflows,

@@ -48,6 +48,10 @@ function setup() {
       if (fails.persist) throw new Error('agents.yaml cannot be written')
       persisted.push(name)
     },
+    forget: async (name) => {
+      if (fails.persist) throw new Error('agents.yaml cannot be written')
+      persisted.splice(persisted.indexOf(name), 1)
+    },
   })
   return { agents, listed, persisted, fails, exchanges }
 }
@@ -106,4 +110,28 @@ test('D9: all are taken off the market at a clean stop', async () => {
   await agents.register(define({ name: 'b' }), { persist: false })
   await agents.delistAll()
   expect([...listed]).toEqual([])
+})
+
+test('a paused agent is kept and answers its operator, but is neither listed nor sold', async () => {
+  const { agents, listed, persisted } = setup()
+  const id = await agents.register(define(), { persist: true })
+  await agents.register(define({ paused: true }), { persist: true })
+  expect([...listed]).toEqual([])
+  expect(agents.served(id)).toBeUndefined()
+  expect(await agents.test(id, { input: 'x', signal })).toBe('says x after 0')
+  await agents.delistUnknown()
+  await agents.register(define(), { persist: true })
+  expect([...listed.keys()]).toEqual([id])
+  expect(persisted).toEqual(['a', 'a', 'a'])
+})
+
+test('an agent that is removed is gone from the market and from agents.yaml; where that cannot be written it stays', async () => {
+  const { agents, listed, persisted, fails } = setup()
+  const id = await agents.register(define(), { persist: true })
+  fails.persist = true
+  await expect(agents.remove(id)).rejects.toThrow('agents.yaml')
+  expect(agents.served(id)).toBeDefined()
+  fails.persist = false
+  await agents.remove(id)
+  expect([listed.size, persisted.length, agents.served(id)]).toEqual([0, 0, undefined])
 })

@@ -26,12 +26,18 @@ export type OwnAgentsDeps = {
   payTo: Hex
   /** Keeps a definition over restarts, in agents.yaml (D12). */
   persist(definition: AgentDefinition): Promise<void>
+  /** Takes it out of there. */
+  forget(name: string): Promise<unknown>
 }
 
 /** The agents of this node: registered, listed, and run for peers and for the node's own API. */
 export interface OwnAgents {
-  /** Registers an agent and puts it on the market; one of the same name is replaced. @returns its id */
+  /** Registers an agent and puts it on the market unless it is paused; one of the same name is replaced. @returns its id */
   register(definition: AgentDefinition, options: { persist: boolean }): Promise<string>
+  /** Takes an agent off the market and out of agents.yaml. What runs of it ends as it began. */
+  remove(id: string): Promise<void>
+  /** Runs an agent for its operator: unpaid, kept nowhere, whether it is paused or not. */
+  test(id: string, call: { input: string; signal: AbortSignal }): Promise<string>
   served(id: string): ServedAgent | undefined
   /** Runs an own agent for the node's own API, unpaid (D17). */
   run(id: string, call: { input: string; correlationId: string; signal: AbortSignal }): Promise<string>
@@ -60,7 +66,18 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 
   async function reinstate({ definition }: HostedAgent): Promise<void> {
-    await replica.publish(listingOf(await registry.register(definition), deps))
+    await offer(await registry.register(definition))
+  }
+
+  async function offer(agent: HostedAgent): Promise<void> {
+    if (agent.definition.paused === true) await replica.delist(agent.id)
+    else await replica.publish(listingOf(agent, deps))
+  }
+
+  function hosted(id: string): HostedAgent {
+    const agent = registry.get(id)
+    if (agent !== undefined) return agent
+    throw new AgentError('AGENT_NOT_RUNNABLE', 'this agent is listed, but not running on this node')
   }
 
   return {
@@ -68,7 +85,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       const before = registry.get(agentId(deps.sellerId, definition.name))
       const agent = await registry.register(definition)
       try {
-        await replica.publish(listingOf(agent, deps))
+        await offer(agent)
         if (persist) await deps.persist(definition)
       } catch (error) {
         // Half registered is not registered: it would be gone after a restart. What it was to replace sells on.
@@ -77,16 +94,23 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       }
       return agent.id
     },
+    async remove(id) {
+      const { name } = hosted(id).definition
+      await deps.forget(name)
+      await withdraw(id)
+    },
+    test: (id, { input, signal }) => {
+      const agent = hosted(id)
+      return deps.slots.run(() => agent.run({ input, callerId: 'local', signal, history: [] }))
+    },
     served(id) {
       const agent = registry.get(id)
-      if (agent === undefined) return undefined
+      if (agent === undefined || agent.definition.paused === true) return undefined
       const { definition, timeoutMs } = agent
       return { id, amount: definition.price, timeoutMs, tokenId: '', run: (call) => runFor(agent, call) }
     },
     async run(id, { input, correlationId, signal }) {
-      const agent = registry.get(id)
-      if (agent === undefined)
-        throw new AgentError('AGENT_NOT_RUNNABLE', 'this agent is listed, but not running on this node')
+      const agent = hosted(id)
       const createdAt = clock.now()
       const callerId = 'local'
       const output = await deps.slots.run(() => runFor(agent, { input, callerId, signal }))

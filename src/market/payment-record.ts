@@ -1,15 +1,25 @@
 import { isoTime } from '../lib/clock.ts'
+import type { SignedAuthorization } from '../schema/payment.ts'
 import type { PaymentRecord } from '../schema/payment-record.ts'
-import type { StoredPayment } from '../store/payments.ts'
+import type { PaymentState, StoredPayment } from '../store/payments.ts'
 import type { StoredReservation } from '../store/purchases.ts'
 import { factsOf, paymentView, signedPayment } from './payment-view.ts'
+
+/** States of the seller's ledger, as the API names them. */
+const receivedStates = {
+  authorized: 'reserved',
+  owed: 'pending',
+  settled: 'settled',
+  voided: 'voided',
+  unsettled: 'failed',
+} as const satisfies Record<PaymentState, PaymentRecord['state']>
 
 /** A payment this node has received, or waits for. */
 export function receivedPayment(
   payment: StoredPayment,
   nameOf: (agentId: string) => string | undefined,
 ): PaymentRecord {
-  const { id, state, agentId, peerId, signed, requirements, txHash, attempts, nextAttemptAt, error } = payment
+  const { id, agentId, peerId, signed, requirements, txHash, attempts, nextAttemptAt, error } = payment
   const { network, asset, amount, payTo } = requirements
   const facts = { paymentId: id, network, asset, amount, payTo, payer: signed.authorization.from, txHash }
   return {
@@ -18,10 +28,12 @@ export function receivedPayment(
     agent_id: agentId,
     ...named(nameOf(agentId)),
     peer_id: peerId,
-    state: state === 'authorized' || state === 'owed' ? 'pending' : state === 'unsettled' ? 'failed' : state,
+    correlation_id: payment.correlationId,
+    state: receivedStates[payment.state],
     attempts,
-    ...(nextAttemptAt !== undefined && { next_attempt_at: isoTime(nextAttemptAt) }),
+    ...(payment.state === 'owed' && nextAttemptAt !== undefined && { next_attempt_at: isoTime(nextAttemptAt) }),
     ...(error !== undefined && { error }),
+    ...authorizationView(signed),
     created_at: isoTime(payment.createdAt),
     updated_at: isoTime(payment.updatedAt),
   }
@@ -35,9 +47,19 @@ export function madePayment(made: StoredReservation, nameOf: (agentId: string) =
     agent_id: made.agentId,
     ...named(nameOf(made.agentId)),
     peer_id: made.sellerId,
+    order_id: made.orderId,
     state: signedPayment(made).settlement,
+    ...authorizationView(made.envelope.payload!),
     created_at: isoTime(made.createdAt),
     updated_at: isoTime(made.updatedAt),
+  }
+}
+
+function authorizationView({ authorization }: SignedAuthorization) {
+  return {
+    nonce: authorization.nonce,
+    valid_after: isoTime(Number(authorization.validAfter) * 1000),
+    valid_before: isoTime(Number(authorization.validBefore) * 1000),
   }
 }
 

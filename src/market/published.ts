@@ -36,6 +36,11 @@ export function publishedPayments(payments: Payments, feed: NodeFeed, nameOf: Na
       await payments.save(progress, now)
       tell(progress.id)
     },
+    async reopen(progress, now) {
+      const isOpen = await payments.reopen(progress, now)
+      if (isOpen) tell(progress.id)
+      return isOpen
+    },
   }
 }
 

@@ -19,11 +19,11 @@ const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
  *   authorized ──executed()──▶ owed ──settled()──▶ settled
  *       │                       │ ▲
  *       │                       └─┘ attemptStarted(), accepted(), attemptFailed(): at most 5 attempts in all
- *    voided()                   └──attemptFailed(), refused()──▶ unsettled
+ *    voided()                   └──attemptFailed(), refused()──▶ unsettled ──reopened()──▶ owed
  *       ▼
  *     voided
  *
- * `settled`, `voided` and `unsettled` are final. Each transition takes only the states it may leave; time, chance and
+ * `settled` and `voided` are final; `unsettled` is, unless the operator asks again in time. Each transition takes only the states it may leave; time, chance and
  * counts are arguments.
  */
 export type Payment = Authorized | Owed | Settled | Voided | Unsettled
@@ -74,6 +74,12 @@ export function settled(payment: Owed, txHash: Hex | undefined, now: UnixMs): Se
 /** The facilitator or the chain says that it can never be settled. */
 export function refused(payment: Owed, error: string): Unsettled {
   return { state: 'unsettled', id: payment.id, attempts: payment.attempts, error }
+}
+
+/** The operator asks for one attempt more. Whether an earlier one has paid after all is asked of the chain first. */
+export function reopened(payment: Unsettled, now: UnixMs): Owed {
+  const attempts = Math.min(payment.attempts, SETTLEMENT_ATTEMPTS_MAX - 1)
+  return { state: 'owed', id: payment.id, attempts, nextAttemptAt: now, unclear: true, error: payment.error }
 }
 
 /**

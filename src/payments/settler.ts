@@ -7,6 +7,7 @@ import type { NewExchange } from '../store/exchanges.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { askChain, type PaymentChain } from './chain-verdict.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
+import { owedOf, validBeforeMs } from './outbox-entry.ts'
 import {
   ATTEMPT_TIMEOUT_MS,
   accepted,
@@ -115,6 +116,11 @@ export class Settler implements Service {
     await payments.deliver(owed, exchange, clock.now())
     faultPoint('seller:owed')
     return this.#firstAttempt(claim, owed)
+  }
+
+  /** Looks at the outbox now: something in it has been made due. */
+  wake(): void {
+    this.#schedule(0)
   }
 
   /** Settles before the agent runs (`--settle-first`): the hash once the facilitator has said so, else undefined. */
@@ -277,20 +283,4 @@ function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
       resolve(value)
     })
   })
-}
-
-function owedOf(payment: StoredPayment): Owed {
-  return {
-    state: 'owed',
-    id: payment.id,
-    attempts: payment.attempts,
-    nextAttemptAt: payment.nextAttemptAt ?? 0,
-    unclear: payment.unclear,
-    txHash: payment.txHash,
-    error: payment.error,
-  }
-}
-
-function validBeforeMs(payment: Pick<Claim, 'signed'>): number {
-  return Number(payment.signed.authorization.validBefore) * 1000
 }

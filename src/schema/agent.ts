@@ -70,6 +70,8 @@ export const AgentDefinition = z
       .min(1)
       .max(4 * 1024 * 1024)
       .optional(),
+    /** Kept, and not on the market. */
+    paused: z.boolean().optional(),
     /** Name of the environment variable that holds the key of this agent's model, or of its `a2a`. Never the key itself. */
     api_key_env: z
       .string()

@@ -62,6 +62,10 @@ export interface Payments {
   deliver(progress: PaymentProgress, exchange: NewExchange, now: UnixMs): Promise<void>
   /** Stores a step of settlement. Durable when it resolves, after the moment in which others may share its commit. */
   save(progress: PaymentProgress, now: UnixMs): Promise<void>
+  /** Puts a payment that was given up back into the outbox. False: it is in another state by now. */
+  reopen(progress: PaymentProgress, now: UnixMs): Promise<boolean>
+  /** Makes an owed payment due. */
+  hastenOne(id: Hex, now: UnixMs): Promise<boolean>
   get(id: Hex): StoredPayment | undefined
   /** Whether a payment has consumed this challenge, in this life of the node or an earlier one. */
   challengeConsumed(challengeNonce: Hex): boolean
@@ -81,7 +85,8 @@ export interface Payments {
   counts(): { owed: number; unsettled: number }
 }
 
-type Row = {
+export type PaymentRow = {
+  no: number
   id: Uint8Array
   state: PaymentState
   agent_id: string
@@ -133,7 +138,7 @@ export function createPayments(database: Database): Payments {
         toBytes(progress.id),
       )
   const rows = (sql: string, ...values: (Uint8Array | number)[]) =>
-    (database.prepare(sql).all(...values) as unknown as Row[]).map(fromRow)
+    (database.prepare(sql).all(...values) as unknown as PaymentRow[]).map(toPayment)
 
   const challengeConsumed = (challengeNonce: Hex) => {
     const nonce = toBytes(challengeNonce)
@@ -171,6 +176,22 @@ export function createPayments(database: Database): Payments {
       database.writeLater(() => {
         write(progress, now)
       }),
+    reopen: (progress, now) =>
+      database.write(
+        () =>
+          database
+            .prepare(`
+              UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = 1, updated_at = ?
+              WHERE id = ? AND state = 'unsettled'`)
+            .run(progress.attempts ?? 0, progress.nextAttemptAt ?? now, now, toBytes(progress.id)).changes === 1,
+      ),
+    hastenOne: (id, now) =>
+      database.write(
+        () =>
+          database
+            .prepare(`UPDATE payments SET next_attempt_at = ?, updated_at = ? WHERE id = ? AND state = 'owed'`)
+            .run(now, now, toBytes(id)).changes === 1,
+      ),
     get: (id) => rows('SELECT * FROM payments WHERE id = ?', toBytes(id))[0],
     challengeConsumed,
     authorizationSeen: (network, asset, from, nonce) =>
@@ -205,7 +226,7 @@ export function createPayments(database: Database): Payments {
   }
 }
 
-function fromRow(row: Row): StoredPayment {
+export function toPayment(row: PaymentRow): StoredPayment {
   return {
     id: toHex(row.id),
     state: row.state,

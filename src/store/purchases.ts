@@ -82,7 +82,8 @@ export interface Purchases {
   spentOn(day: string): bigint
 }
 
-type ReservationRow = {
+export type ReservationRow = {
+  order_no: number
   order_id: string
   payment_id: Uint8Array
   agent_id: string
@@ -110,7 +111,7 @@ const SPEND = `
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
-const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
+export const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
 const ADD_TO_DAY = `
   INSERT INTO budget_days (day, amount) VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET amount = amount + excluded.amount`
 
@@ -166,7 +167,7 @@ export function createPurchases(database: Database): Purchases {
       database.write(() => {
         const row = one(`${RESERVATIONS} WHERE a.payment_id = ? AND a.state = 'reserved'`, toBytes(paymentId))
         if (row === undefined) return undefined
-        const { order_id, order_no, amount, day } = row as ReservationRow & { order_no: number }
+        const { order_id, order_no, amount, day } = row as ReservationRow
         database
           .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE order_no = ?')
           .run(state, bytesOrNull(txHash), now, order_no)
@@ -203,7 +204,7 @@ function mapRow<R, T>(row: unknown, map: (row: R) => T): T | undefined {
   return row === undefined ? undefined : map(row as R)
 }
 
-function toReservation(row: ReservationRow): StoredReservation {
+export function toReservation(row: ReservationRow): StoredReservation {
   const { requirements, signed } = authorizationOf(row)
   return {
     paymentId: toHex(row.payment_id),

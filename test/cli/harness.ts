@@ -163,6 +163,12 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
       const { name, description, price, model } = definition
       return listing({ name, description, price, price_atomic: `${price}`, model, local: true })
     },
+    ownAgents: {
+      async keep(definition) {
+        seen.calls.push('keep')
+        seen.registered.push(definition)
+      },
+    },
     async execute(request) {
       seen.executed.push(request)
       return result()

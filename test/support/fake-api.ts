@@ -10,7 +10,9 @@ import type { AgentDefinition } from '../../src/schema/agent.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from '../../src/schema/api.ts'
 import type { NodeEvents } from '../../src/schema/events.ts'
 import type { Listing } from '../../src/schema/listing.ts'
+import type { OwnAgent } from '../../src/schema/own-agent.ts'
 import type { AgentScope } from '../../src/schema/search.ts'
+import { fakeLedger } from './fake-ledger.ts'
 import { createFakeMarket } from './fake-market.ts'
 
 export const localId = 'localagent234567localagent234567'
@@ -95,6 +97,20 @@ export const balanceFixture: WalletBalance = {
   balance_atomic: '12500000',
 }
 
+export const ownAgentFixture: OwnAgent = {
+  id: localId,
+  name: 'Summary',
+  description: 'Summarises any text.',
+  price: 10_000n,
+  price_atomic: '10000',
+  runs: 'builtin/summarize',
+  tags: ['text'],
+  timeout_seconds: 120,
+  paused: false,
+  listed: true,
+  managed_in_file: false,
+}
+
 const cardFixture = {
   name: 'node',
   description: 'a node',
@@ -123,6 +139,7 @@ const inScope: Record<AgentScope, (listing: Listing) => boolean> = {
 export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
   const listings = changes.listings ?? (() => [listingFixture({ id: localId, local: true }), listingFixture()])
   const { orders, sessions, workflows, services } = createFakeMarket(listings)
+  const { ledger, stats } = fakeLedger()
   // Those that wait for another to start find nothing to take up in an empty store.
   for (const service of services) void service.start()
   return {
@@ -138,6 +155,15 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     sessions,
     workflows,
     events: endedFeed(),
+    ledger,
+    stats,
+    ownAgents: {
+      list: () => [ownAgentFixture],
+      update: async (_id, { price = ownAgentFixture.price }) => ({ ...ownAgentFixture, price }),
+      setPaused: async (_id, paused) => ({ ...ownAgentFixture, paused }),
+      remove: async () => ({ ...ownAgentFixture, listed: false }),
+      test: async (_id, task) => ({ output: task, duration_ms: 1 }),
+    },
     registerAgent: async (definition) => listingOf(definition),
     execute: async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
     status: () => statusFixture,

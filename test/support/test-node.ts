@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import type { Devnet } from '../../devnet/devnet.ts'
 import type { Config } from '../../src/config/config.ts'
 import { createSecrets } from '../../src/config/secrets.ts'
-import { createNode, type Ports, type StoaNode } from '../../src/node.ts'
+import { createNode } from '../../src/node.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
+import type { Ports, StoaNode } from '../../src/stoa-node.ts'
 
 export type TestNodeOptions = {
   /** A new one, which is removed at the end, unless given. */

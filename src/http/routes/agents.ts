@@ -1,4 +1,3 @@
-import { CodedError } from '../../lib/errors.ts'
 import type { Search } from '../../market/search.ts'
 import type { AgentDefinition } from '../../schema/agent.ts'
 import { AgentParams, Listings, operatorFields, RegisterAgent } from '../../schema/api.ts'
@@ -6,6 +5,7 @@ import { Listing } from '../../schema/listing.ts'
 import { AgentQuery, PAGE_LISTINGS_MAX } from '../../schema/search.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 import { HttpError } from '../problem.ts'
+import { refuseModel } from './refuse-model.ts'
 
 export type AgentRouteDeps = {
   market: Pick<Search, 'page' | 'find'>
@@ -99,11 +99,4 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       handler: ({ body }) => deps.registerAgent(body).catch(refuseModel),
     }),
   ]
-}
-
-/** An agent that cannot run is a fault of its seller's; one that cannot be registered is a fault in the request. */
-function refuseModel(error: unknown): never {
-  if (!(error instanceof CodedError) || error.code !== 'AGENT_NOT_RUNNABLE') throw error
-  const issues = [{ path: 'model', message: error.message }]
-  throw new HttpError('INVALID_REQUEST', `body: ${error.message}`, { issues, cause: error })
 }

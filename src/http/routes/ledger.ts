@@ -1,0 +1,125 @@
+import * as z from 'zod'
+import { AgentRef } from '../../schema/api.ts'
+import {
+  ExecutionRecord,
+  ExecutionRecords,
+  PaymentParams,
+  PaymentQuery,
+  PaymentRecords,
+  Stats,
+  StatsQuery,
+} from '../../schema/ledger.ts'
+import { Limit, NumberCursor, type Page } from '../../schema/page.ts'
+import { PaymentRecord } from '../../schema/payment-record.ts'
+import { type Operation, operation, paged } from '../operation.ts'
+
+export type LedgerRouteDeps = {
+  ledger: {
+    payments(query: PaymentQuery): Page<PaymentRecord>
+    payment(id: string): PaymentRecord
+    retry(id: string): Promise<PaymentRecord>
+    executions(query: {
+      agentId?: string | undefined
+      limit: number
+      cursor?: string | undefined
+    }): Page<ExecutionRecord>
+    execution(id: string): ExecutionRecord
+  }
+  stats(options: { days: number }): Promise<Stats>
+}
+
+const tags = ['ledger']
+const access = 'private'
+const ExecutionQuery = z.strictObject({
+  agent_id: AgentRef.optional(),
+  limit: Limit,
+  cursor: NumberCursor.optional(),
+})
+const ExecutionParams = z.strictObject({ id: z.string().regex(/^[1-9][0-9]{0,14}$/, 'is no id of an execution') })
+
+export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'listPayments',
+      method: 'GET',
+      path: '/payments',
+      summary: 'Payments received and made, newest first',
+      tags,
+      access,
+      query: PaymentQuery,
+      response: PaymentRecords,
+      status: 200,
+      errors: [],
+      handler: ({ query }) => paged(ledger.payments(query)),
+    }),
+    operation({
+      id: 'getPayment',
+      method: 'GET',
+      path: '/payments/{id}',
+      summary: 'One payment',
+      tags,
+      access,
+      params: PaymentParams,
+      response: PaymentRecord,
+      status: 200,
+      errors: ['UNKNOWN_PAYMENT'],
+      handler: ({ params }) => ledger.payment(params.id),
+    }),
+    operation({
+      id: 'retryPayment',
+      method: 'POST',
+      path: '/payments/{id}/retry',
+      summary: 'Try again to settle a payment, or look what became of it',
+      description:
+        'One that is owed is looked at now. One that was given up is tried once more while its authorization is valid. One ' +
+        'that this node has signed and got nothing for is asked after, at its seller and on chain.',
+      tags,
+      access,
+      params: PaymentParams,
+      response: PaymentRecord,
+      status: 200,
+      errors: ['UNKNOWN_PAYMENT', 'PAYMENT_FINAL', 'STORE_WRITE_FAILED'],
+      handler: ({ params }) => ledger.retry(params.id),
+    }),
+    operation({
+      id: 'getStats',
+      method: 'GET',
+      path: '/stats',
+      summary: 'What this node has earned, spent and done',
+      tags,
+      access,
+      query: StatsQuery,
+      response: Stats,
+      status: 200,
+      errors: [],
+      handler: ({ query }) => stats(query),
+    }),
+    operation({
+      id: 'listExecutions',
+      method: 'GET',
+      path: '/executions',
+      summary: "What this node's agents did for callers, newest first",
+      description: 'Kept for 30 days. A page ends early when its texts are long.',
+      tags,
+      access,
+      query: ExecutionQuery,
+      response: ExecutionRecords,
+      status: 200,
+      errors: [],
+      handler: ({ query: { agent_id, ...query } }) => paged(ledger.executions({ ...query, agentId: agent_id })),
+    }),
+    operation({
+      id: 'getExecution',
+      method: 'GET',
+      path: '/executions/{id}',
+      summary: 'One execution of an own agent',
+      tags,
+      access,
+      params: ExecutionParams,
+      response: ExecutionRecord,
+      status: 200,
+      errors: ['UNKNOWN_EXECUTION'],
+      handler: ({ params }) => ledger.execution(params.id),
+    }),
+  ]
+}

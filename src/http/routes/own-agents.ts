@@ -1,0 +1,90 @@
+import { AgentParams } from '../../schema/api.ts'
+import { OwnAgent, OwnAgents, TestAgent, TestResult, UpdateAgent } from '../../schema/own-agent.ts'
+import { type Operation, operation } from '../operation.ts'
+import { refuseModel } from './refuse-model.ts'
+
+export type OwnAgentRouteDeps = {
+  ownAgents: {
+    list(): OwnAgent[]
+    update(id: string, change: UpdateAgent): Promise<OwnAgent>
+    setPaused(id: string, paused: boolean): Promise<OwnAgent>
+    remove(id: string): Promise<OwnAgent>
+    test(id: string, task: string, signal: AbortSignal): Promise<TestResult>
+  }
+}
+
+const row = { tags: ['own agents'], access: 'private', params: AgentParams, status: 200 } as const
+const writing = ['UNKNOWN_AGENT', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'] as const
+
+export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'listOwnAgents',
+      method: 'GET',
+      path: '/agents/own',
+      summary: "This node's own agents, paused ones included",
+      tags: row.tags,
+      access: row.access,
+      response: OwnAgents,
+      status: 200,
+      errors: [],
+      handler: () => ownAgents.list(),
+    }),
+    operation({
+      ...row,
+      id: 'updateAgent',
+      method: 'PATCH',
+      path: '/agents/{id}',
+      summary: 'Change an own agent',
+      description: 'Here, on the market and in agents.yaml. Tasks that run end as they began.',
+      body: UpdateAgent,
+      example: { price: 0.02 },
+      response: OwnAgent,
+      errors: [...writing, 'FIELD_NOT_ALLOWED'],
+      handler: ({ params, body }) => ownAgents.update(params.id, body).catch(refuseModel),
+    }),
+    operation({
+      ...row,
+      id: 'removeAgent',
+      method: 'DELETE',
+      path: '/agents/{id}',
+      summary: 'Remove an own agent',
+      description: 'Takes it off the market and out of agents.yaml. What it has earned and done is kept.',
+      response: OwnAgent,
+      errors: writing,
+      handler: ({ params }) => ownAgents.remove(params.id),
+    }),
+    operation({
+      ...row,
+      id: 'pauseAgent',
+      method: 'POST',
+      path: '/agents/{id}/pause',
+      summary: 'Take an own agent off the market, and keep it',
+      response: OwnAgent,
+      errors: writing,
+      handler: ({ params }) => ownAgents.setPaused(params.id, true),
+    }),
+    operation({
+      ...row,
+      id: 'resumeAgent',
+      method: 'POST',
+      path: '/agents/{id}/resume',
+      summary: 'Put a paused agent back on the market',
+      response: OwnAgent,
+      errors: writing,
+      handler: ({ params }) => ownAgents.setPaused(params.id, false).catch(refuseModel),
+    }),
+    operation({
+      ...row,
+      id: 'testAgent',
+      method: 'POST',
+      path: '/agents/{id}/test',
+      summary: 'Run an own agent once, unpaid and unrecorded',
+      body: TestAgent,
+      example: { task: 'Summarise: …' },
+      response: TestResult,
+      errors: ['UNKNOWN_AGENT', 'AGENT_FAILED', 'AGENT_TIMEOUT', 'AGENT_NOT_RUNNABLE', 'INPUT_TOO_LARGE', 'OVERLOADED'],
+      handler: ({ params, body, signal }) => ownAgents.test(params.id, body.task, signal),
+    }),
+  ]
+}

@@ -1,0 +1,100 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import type { LedgerDirection, LedgerState, PaymentFact } from '../store/ledger.ts'
+import { createEarnings } from './earnings.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+const now = Date.UTC(2026, 5, 15, 12)
+
+function setup() {
+  const clock = new HandClock(now)
+  const rows: Record<LedgerDirection, PaymentFact[]> = { in: [], out: [] }
+  const executions: { no: number; agentId: string; failed: boolean; createdAt: number; durationMs: number }[] = []
+  const earnings = createEarnings({
+    clock,
+    decimals: 6,
+    nameOf: (id) => (id === 'a' ? 'Agent' : undefined),
+    ledger: {
+      paymentFacts: (direction, after, limit) => rows[direction].filter(({ no }) => no > after).slice(0, limit),
+      executionFacts: (after, limit) => executions.filter(({ no }) => no > after).slice(0, limit),
+    },
+  })
+  const add = (direction: LedgerDirection, state: LedgerState, amount: bigint, daysAgo = 0) => {
+    const row = { no: rows[direction].length + 1, state, agentId: 'a', amount, createdAt: now - daysAgo * DAY_MS }
+    rows[direction].push(row)
+    return row
+  }
+  return { clock, rows, executions, add, stats: (days = 30) => earnings.stats({ days }) }
+}
+
+test('earned is what has settled, spent what was signed and not released, by UTC day', async () => {
+  const { add, stats } = setup()
+  add('in', 'settled', 1_500_000n)
+  add('in', 'settled', 500_000n, 3)
+  add('in', 'settled', 7n, 40)
+  add('in', 'voided', 9_000_000n)
+  add('in', 'owed', 20n)
+  add('in', 'unsettled', 30n)
+  add('out', 'spent', 250_000n)
+  add('out', 'reserved', 1n)
+  add('out', 'released', 9_000_000n)
+  const { earned, spent, pending, unpaid, days, agents } = await stats()
+  expect(earned).toMatchObject({ today: '1.5', month: '2', total: '2.000007', total_atomic: '2000007' })
+  expect(spent).toMatchObject({ today: '0.250001', total_atomic: '250001' })
+  expect([pending.payments, pending.amount, unpaid.amount_atomic]).toEqual([1, '0.00002', '30'])
+  expect(days).toMatchObject([
+    { day: '2026-06-12', earned: '0.5', bought: 0 },
+    { day: '2026-06-15', earned: '1.5', spent: '0.250001', bought: 2 },
+  ])
+  expect(agents).toMatchObject([{ agent_id: 'a', name: 'Agent', earned_atomic: '2000007' }])
+})
+
+test('executions are told by hour and by agent, with how long they took', async () => {
+  const { executions, stats } = setup()
+  for (let no = 1; no <= 1_200; no++) {
+    executions.push({
+      no,
+      agentId: 'a',
+      failed: no % 10 === 0,
+      createdAt: now - (no % 3) * 3_600_000,
+      durationMs: no % 100,
+    })
+  }
+  const { hours, agents } = await stats()
+  expect(hours.map(({ executions: count }) => count)).toEqual([400, 400, 400])
+  expect(agents[0]).toMatchObject({ calls: 1_200, failed: 120, p50_ms: 50, p95_ms: 95 })
+})
+
+test('whatever becomes of payments between two looks, the sums are those of a first look', async () => {
+  const state = fc.constantFrom<LedgerState>('authorized', 'owed', 'settled', 'voided', 'unsettled')
+  const step = fc.record({ state, at: fc.nat(), look: fc.boolean() })
+  const next: Partial<Record<LedgerState, LedgerState[]>> = {
+    authorized: ['owed', 'voided'],
+    owed: ['settled', 'unsettled'],
+    unsettled: ['owed'],
+  }
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      const kept = setup()
+      for (const { state: wanted, at, look } of steps) {
+        const row = kept.rows.in[at % (kept.rows.in.length + 1)]
+        if (row === undefined) kept.add('in', 'authorized', BigInt(at + 1))
+        else if (next[row.state]?.includes(wanted)) row.state = wanted
+        if (look) await kept.stats()
+      }
+      const fresh = setup()
+      for (const row of kept.rows.in) fresh.rows.in.push(row)
+      expect(await kept.stats()).toEqual(await fresh.stats())
+    }),
+    { numRuns: 200 },
+  )
+})
+
+test('two who ask at once get the same, each row counted once', async () => {
+  const { add, stats } = setup()
+  for (let i = 0; i < 1_100; i++) add('in', 'settled', 1n)
+  const [one, other] = await Promise.all([stats(), stats()])
+  expect(one).toEqual(other)
+  expect(one.earned.total_atomic).toBe('1100')
+})

@@ -1,0 +1,90 @@
+import { isoTime } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import type { ExecutionRecord, PaymentQuery } from '../schema/ledger.ts'
+import type { Page } from '../schema/page.ts'
+import type { PaymentRecord } from '../schema/payment-record.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Ledger, LedgerEntry, LedgerState, StoredExecution } from '../store/ledger.ts'
+import { madePayment, receivedPayment } from './payment-record.ts'
+
+export type LedgerApiDeps = {
+  ledger: Ledger
+  nameOf(agentId: string): string | undefined
+  /** Tries to settle one that came in. @throws CodedError PAYMENT_FINAL */
+  retrySettlement(id: Hex): Promise<void>
+  /** Looks again what became of an order's payment. */
+  look(orderId: string): Promise<void>
+}
+
+/** Both ledgers as the API shows them. */
+export interface LedgerApi {
+  payments(query: PaymentQuery): Page<PaymentRecord>
+  payment(id: string): PaymentRecord
+  /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL */
+  retry(id: string): Promise<PaymentRecord>
+  executions(query: { agentId?: string | undefined; limit: number; cursor?: string | undefined }): Page<ExecutionRecord>
+  execution(id: string): ExecutionRecord
+}
+
+/** States as the API names them, and what they are called in the ledger of each direction. */
+const storedStates: Readonly<Record<PaymentRecord['state'], { in: LedgerState[]; out: LedgerState[] }>> = {
+  settled: { in: ['settled'], out: ['spent'] },
+  pending: { in: ['owed'], out: ['spent'] },
+  reserved: { in: ['authorized'], out: ['reserved'] },
+  released: { in: [], out: ['released'] },
+  voided: { in: ['voided'], out: [] },
+  failed: { in: ['unsettled'], out: [] },
+}
+
+export function createLedgerApi({ ledger, nameOf, retrySettlement, look }: LedgerApiDeps): LedgerApi {
+  const record = (entry: LedgerEntry) =>
+    entry.direction === 'in' ? receivedPayment(entry.payment, nameOf) : madePayment(entry.made, nameOf)
+
+  function payment(id: string): LedgerEntry {
+    const row = ledger.payment(id as Hex)
+    if (row !== undefined) return row
+    throw new CodedError('UNKNOWN_PAYMENT', 'no payment has this id: GET /payments lists them')
+  }
+
+  return {
+    payments({ state, ...query }) {
+      const states = state && storedStates[state]
+      const confirmed = state === 'settled' ? true : state === 'pending' ? false : undefined
+      const { items, next } = ledger.payments({ ...query, states, confirmed })
+      return { items: items.map(record), next }
+    },
+    payment: (id) => record(payment(id)),
+    async retry(id) {
+      const entry = payment(id)
+      if (entry.direction === 'in') await retrySettlement(id as Hex)
+      else if (entry.made.state === 'reserved') await look(entry.made.orderId)
+      else throw new CodedError('PAYMENT_FINAL', 'what became of this payment is known: see its state')
+      return record(payment(id))
+    },
+    executions(query) {
+      const { items, next } = ledger.executions(query)
+      return { items: items.map((row) => executionRecord(row, nameOf(row.agentId))), next }
+    },
+    execution(id) {
+      const row = ledger.execution(Number(id))
+      if (row !== undefined) return executionRecord(row, nameOf(row.agentId))
+      throw new CodedError('UNKNOWN_EXECUTION', 'no execution has this id, or it is no longer kept')
+    },
+  }
+}
+
+function executionRecord(row: StoredExecution, agentName: string | undefined): ExecutionRecord {
+  return {
+    id: String(row.id),
+    agent_id: row.agentId,
+    ...(agentName !== undefined && { agent_name: agentName }),
+    caller_id: row.callerId,
+    correlation_id: row.correlationId,
+    input: row.input,
+    ...(row.output !== undefined && { output: row.output }),
+    ...(row.error !== undefined && { error: row.error }),
+    ...(row.paymentId !== undefined && { payment_id: row.paymentId }),
+    created_at: isoTime(row.createdAt),
+    duration_ms: row.durationMs,
+  }
+}

@@ -1,0 +1,104 @@
+import * as z from 'zod'
+import type { HostedAgent, Registry } from '../agents/registry.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import { AgentDefinition } from '../schema/agent.ts'
+import { operatorFields } from '../schema/api.ts'
+import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
+import type { OwnAgents } from './own-agents.ts'
+
+export type OperateAgentsDeps = {
+  clock: Clock
+  registry: Pick<Registry, 'get' | 'list'>
+  agents: Pick<OwnAgents, 'register' | 'remove' | 'test'>
+  isListed(id: string): boolean
+}
+
+/** What an operator does with the agents of this node. Each throws CodedError UNKNOWN_AGENT for one that is not here. */
+export interface OperateAgents {
+  list(): OwnAgent[]
+  /** Takes an agent that agents.yaml holds already. */
+  keep(definition: AgentDefinition): Promise<OwnAgent>
+  get(id: string): OwnAgent
+  /** Changes it here, on the market and in agents.yaml. @throws CodedError INVALID_REQUEST, FIELD_NOT_ALLOWED … */
+  update(id: string, change: UpdateAgent): Promise<OwnAgent>
+  setPaused(id: string, paused: boolean): Promise<OwnAgent>
+  /** @returns it as it was */
+  remove(id: string): Promise<OwnAgent>
+  /** Runs it once, unpaid and unrecorded. */
+  test(id: string, task: string, signal: AbortSignal): Promise<TestResult>
+}
+
+export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
+  const { registry, agents, clock } = deps
+
+  function hosted(id: string): HostedAgent {
+    const agent = registry.get(id)
+    if (agent !== undefined) return agent
+    throw new CodedError('UNKNOWN_AGENT', 'no agent of this node has this id: GET /agents/own lists them')
+  }
+
+  const view = (agent: HostedAgent) => ownAgent(agent, deps.isListed(agent.id))
+
+  async function replace(id: string, definition: AgentDefinition): Promise<OwnAgent> {
+    await agents.register(definition, { persist: true })
+    return view(hosted(id))
+  }
+
+  return {
+    list: () => registry.list().map(view),
+    keep: async (definition) => view(hosted(await agents.register(definition, { persist: false }))),
+    get: (id) => view(hosted(id)),
+    async update(id, change) {
+      const { definition } = hosted(id)
+      if (change.model !== undefined && change.model !== null && runsOwnProgram(definition)) {
+        throw new CodedError('FIELD_NOT_ALLOWED', 'model: this agent runs what agents.yaml names: change it there')
+      }
+      const given = Object.entries(change).filter(([, value]) => value !== undefined)
+      const merged = Object.entries({ ...definition, ...Object.fromEntries(given) }).filter(
+        ([, value]) => value !== null,
+      )
+      const changed = Object.fromEntries(merged) as AgentDefinition
+      const checked = z.safeEncode(AgentDefinition, changed)
+      if (!checked.success) throw new CodedError('INVALID_REQUEST', checked.error.issues[0]!.message)
+      return replace(id, changed)
+    },
+    async setPaused(id, paused) {
+      const { paused: _before, ...definition } = hosted(id).definition
+      return replace(id, paused ? { ...definition, paused } : definition)
+    },
+    async remove(id) {
+      const agent = view(hosted(id))
+      await agents.remove(id)
+      return { ...agent, listed: false }
+    },
+    async test(id, task, signal) {
+      hosted(id)
+      const from = clock.now()
+      const output = await agents.test(id, { input: task, signal })
+      return { output, duration_ms: Math.max(0, Math.round(clock.now() - from)) }
+    },
+  }
+}
+
+function runsOwnProgram({ command, a2a }: AgentDefinition): boolean {
+  return command !== undefined || a2a !== undefined
+}
+
+function ownAgent({ id, definition, model, notice, timeoutMs }: HostedAgent, listed: boolean): OwnAgent {
+  return {
+    id,
+    name: definition.name,
+    description: definition.description,
+    price: definition.price,
+    price_atomic: definition.price.toString(),
+    ...(definition.model !== undefined && { model: definition.model }),
+    runs: model,
+    tags: definition.tags ?? [],
+    timeout_seconds: Math.round(timeoutMs / 1000),
+    paused: definition.paused === true,
+    listed,
+    ...(notice !== undefined && { notice }),
+    managed_in_file: operatorFields.some((name) => Object.hasOwn(definition, name)),
+  }
+}

@@ -1,0 +1,48 @@
+import type { Clock, UnixMs } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
+import { type Owed, reopened } from './payment.ts'
+
+/**
+ * What an operator can do for a payment: an owed one is looked at now, one that was given up is tried once more while its
+ * authorization is valid.
+ *
+ * @throws CodedError PAYMENT_FINAL: nothing can be done
+ */
+export async function retrySettlement(
+  id: Hex,
+  { payments, clock, wake }: { payments: Pick<Payments, 'get' | 'reopen' | 'hastenOne'>; clock: Clock; wake(): void },
+): Promise<void> {
+  const payment = payments.get(id)
+  const now = clock.now()
+  let isDue = false
+  if (payment?.state === 'owed') isDue = await payments.hastenOne(id, now)
+  if (payment?.state === 'unsettled') {
+    if (now >= validBeforeMs(payment)) {
+      throw new CodedError('PAYMENT_FINAL', 'its authorization has expired: it can never be settled')
+    }
+    const { attempts, error = '' } = payment
+    isDue = await payments.reopen(reopened({ state: 'unsettled', id, attempts, error }, now), now)
+  }
+  if (!isDue) throw new CodedError('PAYMENT_FINAL', 'nothing is left to settle: see its state')
+  wake()
+}
+
+/** An owed payment as the machine has it. */
+export function owedOf(payment: StoredPayment): Owed {
+  return {
+    state: 'owed',
+    id: payment.id,
+    attempts: payment.attempts,
+    nextAttemptAt: payment.nextAttemptAt ?? 0,
+    unclear: payment.unclear,
+    txHash: payment.txHash,
+    error: payment.error,
+  }
+}
+
+/** When a payment can no longer be settled. */
+export function validBeforeMs(payment: Pick<Claim, 'signed'>): UnixMs {
+  return Number(payment.signed.authorization.validBefore) * 1000
+}

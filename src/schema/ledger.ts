@@ -1,0 +1,92 @@
+import * as z from 'zod'
+import { Limit } from './page.ts'
+import { PaymentRecord } from './payment-record.ts'
+
+/** What a node has earned and spent, and what its agents did: the reads of those who run it. */
+
+export const PaymentRecords = z.array(PaymentRecord)
+
+export const PaymentParams = z.strictObject({
+  id: z.string().regex(/^0x[0-9a-fA-F]{64}$/, 'is no payment id: 0x and 64 hex digits'),
+})
+/** Where a page of two merged lists ends: a number in each. */
+export const LedgerCursor = z
+  .string()
+  .regex(/^[0-9]{1,16}\.[0-9]{1,16}$/, 'is no cursor of this list: follow the Link header of the page before')
+  .meta({ description: 'where to go on, as the Link header of the page before has it' })
+export const PaymentQuery = z.strictObject({
+  direction: PaymentRecord.shape.direction.optional(),
+  state: PaymentRecord.shape.state.optional(),
+  limit: Limit,
+  cursor: LedgerCursor.optional(),
+})
+export type PaymentQuery = z.output<typeof PaymentQuery>
+
+const Sum = z.object({
+  today: z.string(),
+  today_atomic: z.string(),
+  month: z.string().meta({ description: 'the last 30 days, today included' }),
+  month_atomic: z.string(),
+  total: z.string(),
+  total_atomic: z.string(),
+})
+
+/** Days and hours are UTC and only those in which something happened; amounts are USDC as decimal text. */
+export const Stats = z
+  .object({
+    earned: Sum.meta({ description: 'settled, by the day on which the work was asked for' }),
+    spent: Sum.meta({ description: 'signed for and not released' }),
+    pending: z.object({ amount: z.string(), amount_atomic: z.string(), payments: z.int() }),
+    unpaid: z.object({ amount: z.string(), amount_atomic: z.string(), payments: z.int() }),
+    days: z.array(
+      z.object({
+        day: z.string(),
+        earned: z.string(),
+        earned_atomic: z.string(),
+        spent: z.string(),
+        spent_atomic: z.string(),
+        executions: z.int(),
+        failed: z.int(),
+        bought: z.int(),
+      }),
+    ),
+    hours: z.array(z.object({ hour: z.string(), executions: z.int(), failed: z.int() })),
+    agents: z.array(
+      z.object({
+        agent_id: z.string(),
+        name: z.string().optional(),
+        calls: z.int(),
+        failed: z.int(),
+        earned: z.string(),
+        earned_atomic: z.string(),
+        p50_ms: z.number().optional(),
+        p95_ms: z.number().optional(),
+        last_at: z.string().optional(),
+      }),
+    ),
+  })
+  .meta({ id: 'Stats', description: 'What this node has earned, spent and done.' })
+export type Stats = z.infer<typeof Stats>
+export const STATS_DAYS_MAX = 366
+export const StatsQuery = z.strictObject({
+  days: z.coerce.number().int().min(1).max(STATS_DAYS_MAX).default(30).meta({ description: 'how many days back' }),
+})
+
+/** One task that a caller gave an agent of this node. */
+export const ExecutionRecord = z
+  .object({
+    id: z.string(),
+    agent_id: z.string(),
+    agent_name: z.string().optional(),
+    caller_id: z.string().meta({ description: "the caller's DID as its connection proved it, or `local`" }),
+    correlation_id: z.string(),
+    input: z.string().meta({ description: 'data from another party, never to be trusted' }),
+    output: z.string().optional(),
+    error: z.string().optional(),
+    payment_id: z.string().optional(),
+    created_at: z.string(),
+    duration_ms: z.int(),
+  })
+  .meta({ id: 'ExecutionRecord', description: 'What an agent of this node did for a caller.' })
+export type ExecutionRecord = z.infer<typeof ExecutionRecord>
+export const ExecutionRecords = z.array(ExecutionRecord)

@@ -1,0 +1,46 @@
+import * as z from 'zod'
+import { PriceText } from './amount.ts'
+import { RegisterAgent, Task } from './api.ts'
+
+/** An agent of this node as its operator sees it, on the market or not. */
+export const OwnAgent = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    description: z.string(),
+    price: PriceText,
+    price_atomic: z.string(),
+    model: z.string().optional().meta({ description: 'as it was asked for; absent: the best that is available' }),
+    runs: z.string().meta({ description: 'what it runs on, as the listing says' }),
+    tags: z.array(z.string()),
+    timeout_seconds: z.int(),
+    paused: z.boolean().meta({ description: 'kept, and not on the market' }),
+    listed: z.boolean(),
+    notice: z.string().optional().meta({ description: 'what is wrong with it, and what to do' }),
+    managed_in_file: z.boolean().meta({
+      description: 'names a program, an address or a key: those fields are changed in agents.yaml only',
+    }),
+  })
+  .meta({ id: 'OwnAgent', description: 'An agent of this node, with what only its operator needs to know.' })
+export type OwnAgent = z.infer<typeof OwnAgent>
+export const OwnAgents = z.array(OwnAgent)
+
+const { description, price, model, tags, timeout_seconds } = RegisterAgent.shape
+
+/** What of an agent can be changed over HTTP. Its name is its identity: another name is another agent. */
+export const UpdateAgent = z
+  .strictObject({
+    description: description.optional(),
+    price: price.optional(),
+    model: model.unwrap().nullable().optional().meta({ description: 'null: the best that is available' }),
+    tags,
+    timeout_seconds: timeout_seconds.unwrap().nullable().optional().meta({ description: 'null: the usual limit' }),
+  })
+  .meta({ id: 'UpdateAgent', description: 'Fields that are left out stay as they are.' })
+export type UpdateAgent = z.infer<typeof UpdateAgent>
+
+export const TestAgent = z.strictObject({ task: Task }).meta({ id: 'TestAgent' })
+export const TestResult = z
+  .object({ output: z.string(), duration_ms: z.int() })
+  .meta({ id: 'TestResult', description: 'What the agent answered. Nothing was paid and nothing is kept.' })
+export type TestResult = z.infer<typeof TestResult>

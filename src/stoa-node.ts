@@ -1,0 +1,58 @@
+import type { Clock } from './lib/clock.ts'
+import type { Logger } from './lib/logger.ts'
+import type { ExecuteRequest } from './market/execute.ts'
+import type { LedgerApi } from './market/ledger-view.ts'
+import type { Search } from './market/market.ts'
+import type { OperateAgents } from './market/operate-agents.ts'
+import type { OrdersApi } from './market/orders.ts'
+import type { NodeFeed } from './market/published.ts'
+import type { Sessions } from './market/sessions.ts'
+import type { WorkflowsApi } from './market/workflow/workflows.ts'
+import type { AgentDefinition } from './schema/agent.ts'
+import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './schema/api.ts'
+import type { Stats } from './schema/ledger.ts'
+import type { Listing } from './schema/listing.ts'
+import type { Hex } from './schema/primitives.ts'
+
+/** What a test may replace. Everything else is built from configuration. */
+export type Ports = {
+  clock: Clock
+  fetch: typeof fetch
+  logger: Logger
+  randomBytes(length: number): Uint8Array
+}
+
+/** A marketplace node: it sells the agents registered on it and buys from others. */
+export interface StoaNode {
+  readonly peerId: string
+  readonly did: string
+  readonly walletAddress: Hex
+  /** Where the HTTP API answers; undefined where it is switched off. Known once started. */
+  readonly apiUrl: string | undefined
+  start(): Promise<void>
+  /** Delists, lets running work end or hands it over, and closes everything, within 5 s. */
+  stop(): Promise<void>
+  addresses(): string[]
+  listings(): Listing[]
+  /** The market, searched. */
+  readonly market: Search
+  registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
+  execute(request: ExecuteRequest): Promise<ExecutionResult>
+  /** The agents of this node, for whoever runs it. */
+  readonly ownAgents: OperateAgents
+  /** Payments received and made, and what own agents did. */
+  readonly ledger: LedgerApi
+  /** What has been earned, spent and done, summed up. */
+  stats(options: { days: number }): Promise<Stats>
+  /** Purchases in the background, and the ledger of all (D18). */
+  readonly orders: OrdersApi
+  /** What callers and agents said to each other (D19). */
+  readonly sessions: Sessions
+  /** Several agents, step by step (D20). */
+  readonly workflows: WorkflowsApi
+  /** What happens here, while it happens. */
+  readonly events: Pick<NodeFeed, 'subscribe' | 'last'>
+  status(): NodeStatus
+  peers(): PeerStatus[]
+  balance(): Promise<WalletBalance>
+}

@@ -1,0 +1,203 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { PAGE_LENGTH_MAX, type Page } from '../schema/page.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+import { toBytes, toHex } from './hex.ts'
+import { type PaymentRow, type PaymentState, type StoredPayment, toPayment } from './payments.ts'
+import {
+  RESERVATIONS,
+  type ReservationRow,
+  type ReservationState,
+  type StoredReservation,
+  toReservation,
+} from './purchases.ts'
+
+export type LedgerDirection = 'in' | 'out'
+export type LedgerState = PaymentState | ReservationState
+
+/** A payment of either direction. `no` rises in the order of making, by direction. */
+export type LedgerEntry = { no: number; createdAt: UnixMs } & (
+  | { direction: 'in'; payment: StoredPayment }
+  | { direction: 'out'; made: StoredReservation }
+)
+
+export type StoredExecution = {
+  id: number
+  agentId: string
+  callerId: string
+  correlationId: string
+  input: string
+  output: string | undefined
+  error: string | undefined
+  paymentId: Hex | undefined
+  createdAt: UnixMs
+  durationMs: number
+}
+
+export type LedgerQuery = {
+  direction?: LedgerDirection | undefined
+  /** Of payments that came in, and of those that went out: what their states are called there. */
+  states?: { in: readonly LedgerState[]; out: readonly LedgerState[] } | undefined
+  /** With `spent` among the states: whether the chain has confirmed it. */
+  confirmed?: boolean | undefined
+  limit: number
+  cursor?: string | undefined
+}
+
+/** What counts, of many rows: for sums. */
+export type PaymentFact = { no: number; state: LedgerState; agentId: string; amount: bigint; createdAt: UnixMs }
+export type ExecutionFact = { no: number; agentId: string; failed: boolean; createdAt: UnixMs; durationMs: number }
+
+/** Reads over both ledgers, the seller's and the buyer's, and over what own agents did. */
+export interface Ledger {
+  /** Newest first, both directions merged by time. */
+  payments(query: LedgerQuery): Page<LedgerEntry>
+  payment(id: Hex): LedgerEntry | undefined
+  /** Newest first. A page also ends early when its texts are long. */
+  executions(query: { agentId?: string | undefined; limit: number; cursor?: string | undefined }): Page<StoredExecution>
+  execution(id: number): StoredExecution | undefined
+  /** The oldest `limit` rows beyond number `after`. */
+  paymentFacts(direction: LedgerDirection, after: number, limit: number): PaymentFact[]
+  executionFacts(after: number, limit: number): ExecutionFact[]
+}
+
+const SELECT = { in: 'SELECT * FROM payments', out: RESERVATIONS } as const
+const NUMBER = { in: 'no', out: 'a.order_no' } as const
+const STATE = { in: 'state', out: 'a.state' } as const
+const ID = { in: 'id', out: 'a.payment_id' } as const
+const FACTS = {
+  in: 'SELECT no, state, agent_id, amount, created_at FROM payments WHERE no > ? ORDER BY no LIMIT ?',
+  out: `SELECT order_no AS no, state, agent_id, amount, created_at FROM authorizations
+    WHERE order_no > ? ORDER BY order_no LIMIT ?`,
+} as const
+const EXECUTIONS = `SELECT e.*, p.id AS payment_id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no`
+const EXECUTION_FACTS = `
+  SELECT id AS no, agent_id, error IS NOT NULL AS failed, created_at, duration_ms FROM exchanges
+  WHERE id > ? ORDER BY id LIMIT ?`
+const NEWEST = Number.MAX_SAFE_INTEGER
+
+type FactRow = { no: number; state: LedgerState; agent_id: string; amount: number; created_at: number }
+type ExecutionRow = {
+  id: number
+  agent_id: string
+  caller_id: string
+  correlation_id: string
+  input: string
+  output: string | null
+  error: string | null
+  payment_id: Uint8Array | null
+  created_at: number
+  duration_ms: number
+}
+
+export function createLedger(database: Database): Ledger {
+  type Value = string | number | Uint8Array
+  const all = <T>(sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown as T[]
+
+  function entries(direction: LedgerDirection, sql: string, ...values: Value[]): LedgerEntry[] {
+    return direction === 'in'
+      ? all<PaymentRow>(sql, ...values).map(received)
+      : all<ReservationRow>(sql, ...values).map(made)
+  }
+
+  function newest(direction: LedgerDirection, before: number, query: LedgerQuery): LedgerEntry[] {
+    const { states, confirmed, limit } = query
+    const wanted = states?.[direction]
+    if (wanted?.length === 0) return []
+    const inStates = wanted === undefined ? '' : `AND ${STATE[direction]} IN (${wanted.map(() => '?').join(', ')})`
+    const settled = direction === 'in' || confirmed === undefined ? '' : `AND (a.tx_hash IS NOT NULL) = ${confirmed}`
+    const number = NUMBER[direction]
+    const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} ORDER BY ${number} DESC LIMIT ?`
+    return entries(direction, sql, before, ...(wanted ?? []), limit + 1)
+  }
+
+  return {
+    payments(query) {
+      const [beforeIn, beforeOut] = positions(query.cursor)
+      const { direction, limit } = query
+      const ins = direction === 'out' ? [] : newest('in', beforeIn, query)
+      const outs = direction === 'in' ? [] : newest('out', beforeOut, query)
+      const items: LedgerEntry[] = []
+      let [i, o] = [0, 0]
+      while (items.length < limit && (i < ins.length || o < outs.length)) {
+        const isIn = o >= outs.length || (i < ins.length && ins[i]!.createdAt >= outs[o]!.createdAt)
+        items.push(isIn ? ins[i++]! : outs[o++]!)
+      }
+      if (i === ins.length && o === outs.length) return { items, next: undefined }
+      return { items, next: `${ins[i - 1]?.no ?? beforeIn}.${outs[o - 1]?.no ?? beforeOut}` }
+    },
+    payment: (id) =>
+      (['in', 'out'] as const).flatMap((direction) =>
+        entries(direction, `${SELECT[direction]} WHERE ${ID[direction]} = ?`, toBytes(id)),
+      )[0],
+    executions({ agentId, limit, cursor }) {
+      const where = agentId === undefined ? '' : 'AND e.agent_id = ?'
+      const values = [cursor === undefined ? NEWEST : Number(cursor), ...(agentId === undefined ? [] : [agentId])]
+      const rows = database.prepare(`${EXECUTIONS} WHERE e.id < ? ${where} ORDER BY e.id DESC`).iterate(...values)
+      const items: StoredExecution[] = []
+      let length = 0
+      for (const row of rows as Iterable<unknown> as Iterable<ExecutionRow>) {
+        length += row.input.length + (row.output?.length ?? 0)
+        if (items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX)) {
+          return { items, next: String(items.at(-1)!.id) }
+        }
+        items.push(toExecution(row))
+      }
+      return { items, next: undefined }
+    },
+    execution(id) {
+      const [row] = all<ExecutionRow>(`${EXECUTIONS} WHERE e.id = ?`, id)
+      return row === undefined ? undefined : toExecution(row)
+    },
+    paymentFacts: (direction, after, limit) =>
+      all<FactRow>(FACTS[direction], after, limit).map((row) => ({
+        no: row.no,
+        state: row.state,
+        agentId: row.agent_id,
+        amount: BigInt(row.amount),
+        createdAt: row.created_at,
+      })),
+    executionFacts: (after, limit) =>
+      all<{ no: number; agent_id: string; failed: number; created_at: number; duration_ms: number }>(
+        EXECUTION_FACTS,
+        after,
+        limit,
+      ).map((row) => ({
+        no: row.no,
+        agentId: row.agent_id,
+        failed: row.failed === 1,
+        createdAt: row.created_at,
+        durationMs: row.duration_ms,
+      })),
+  }
+}
+
+/** The number before which to go on, of payments received and of payments made. */
+function positions(cursor: string | undefined): [number, number] {
+  if (cursor === undefined) return [NEWEST, NEWEST]
+  const [received, made] = cursor.split('.').map(Number)
+  return [received!, made!]
+}
+
+function received(row: PaymentRow): LedgerEntry {
+  return { direction: 'in', no: row.no, createdAt: row.created_at, payment: toPayment(row) }
+}
+
+function made(row: ReservationRow): LedgerEntry {
+  return { direction: 'out', no: row.order_no, createdAt: row.created_at, made: toReservation(row) }
+}
+
+function toExecution(row: ExecutionRow): StoredExecution {
+  return {
+    id: row.id,
+    agentId: row.agent_id,
+    callerId: row.caller_id,
+    correlationId: row.correlation_id,
+    input: row.input,
+    output: row.output ?? undefined,
+    error: row.error ?? undefined,
+    paymentId: row.payment_id === null ? undefined : toHex(row.payment_id),
+    createdAt: row.created_at,
+    durationMs: row.duration_ms,
+  }
+}

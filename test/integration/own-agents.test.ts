@@ -1,0 +1,66 @@
+/** What an operator does with the agents of a node, over its API, and what a buyer sees of it. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { generatePrivateKey } from 'viem/accounts'
+import { afterAll, expect, test } from 'vitest'
+import type { OwnAgent } from '../../src/schema/own-agent.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { until } from '../support/until.ts'
+
+afterAll(stopTestNodes)
+
+async function call(node: TestNode, method: string, path: string, body?: object) {
+  const response = await fetch(`${node.apiUrl}${path}`, {
+    method,
+    ...(body && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+  })
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> & OwnAgent }
+}
+
+test('an agent is changed, paused, resumed, tried and removed, and each change is on the market and in agents.yaml', async () => {
+  const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
+  const buyer = await startTestNode({ key: generatePrivateKey(), bootstrap: [seller.addresses()[0]!] })
+  const file = () => readFile(join(seller.dataDir, 'agents.yaml'), 'utf8')
+  const listing = { name: 'Echo', description: 'repeats', price: 0.5, model: 'builtin/echo' }
+  const { body: created } = await call(seller, 'POST', '/agents', listing)
+  const seen = async (fits: (price: bigint | undefined) => boolean) =>
+    until(() => fits(buyer.listings().find(({ id }) => id === created.id)?.price), { timeoutMs: 20_000 })
+  await discover(buyer, seller.peerId, 'Echo')
+
+  const changed = await call(seller, 'PATCH', `/agents/${created.id}`, { price: 0.25, tags: ['text'] })
+  expect(changed).toMatchObject({ status: 200, body: { price: '0.25', tags: ['text'], listed: true } })
+  await seen((price) => price === 250_000n)
+  expect(await file()).toContain('price: 0.25')
+
+  expect((await call(seller, 'POST', `/agents/${created.id}/pause`)).body).toMatchObject({
+    paused: true,
+    listed: false,
+  })
+  await seen((price) => price === undefined)
+  expect(await file()).toContain('paused: true')
+  expect((await call(seller, 'GET', '/agents/own')).body).toMatchObject([{ id: created.id, paused: true }])
+  const tried = await call(seller, 'POST', `/agents/${created.id}/test`, { task: 'hello' })
+  expect(tried.body).toMatchObject({ output: 'hello' })
+  expect((await call(seller, 'GET', '/executions')).body).toEqual([])
+
+  expect((await call(seller, 'POST', `/agents/${created.id}/resume`)).body).toMatchObject({
+    paused: false,
+    listed: true,
+  })
+  await seen((price) => price === 250_000n)
+  expect((await call(seller, 'DELETE', `/agents/${created.id}`)).body).toMatchObject({ listed: false })
+  await seen((price) => price === undefined)
+  expect(await file()).not.toContain('Echo')
+  expect((await call(seller, 'DELETE', `/agents/${created.id}`)).body).toMatchObject({ code: 'UNKNOWN_AGENT' })
+})
+
+test('T12: what an agent of agents.yaml runs is not changed over HTTP', async () => {
+  const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
+  const { id } = await seller.registerAgent({ name: 'Own', description: 'd', price: 0n, command: ['/bin/cat'] })
+  const refused = await call(seller, 'PATCH', `/agents/${id}`, { model: 'builtin/echo' })
+  expect(refused).toMatchObject({ status: 403, body: { code: 'FIELD_NOT_ALLOWED' } })
+  expect(await call(seller, 'PATCH', `/agents/${id}`, { command: ['/bin/sh'] })).toMatchObject({ status: 400 })
+  const { body } = await call(seller, 'PATCH', `/agents/${id}`, { price: 0.1 })
+  expect(body).toMatchObject({ price: '0.1', managed_in_file: true })
+  expect(await readFile(join(seller.dataDir, 'agents.yaml'), 'utf8')).toContain('/bin/cat')
+})

@@ -1,0 +1,33 @@
+import { createEarnings } from '../../src/market/earnings.ts'
+import { createLedgerApi } from '../../src/market/ledger-view.ts'
+import { retrySettlement } from '../../src/payments/outbox-entry.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { createLedger } from '../../src/store/ledger.ts'
+import { createPayments } from '../../src/store/payments.ts'
+import { HandClock } from './hand-clock.ts'
+import { claim, exchangeOf } from './payments.ts'
+
+/** The real reads of the ledger over a database in memory that holds one payment, owed, and what it bought. */
+export function fakeLedger() {
+  const clock = new HandClock(Date.now())
+  const database = openDatabase({ path: ':memory:' })
+  const payments = createPayments(database)
+  const payment = claim(clock.now())
+  const owed = { id: payment.id, state: 'owed', attempts: 1, nextAttemptAt: clock.now() + 60_000 } as const
+  const ready = Promise.all([
+    payments.claim(payment, clock.now()),
+    payments.deliver(owed, exchangeOf(payment, clock.now()), clock.now()),
+  ])
+  const ledger = createLedger(database)
+  const nameOf = () => 'Summary'
+  return {
+    paymentId: payment.id,
+    /** Resolves once both are there. */
+    ready,
+    ledger: createLedgerApi({
+      ...{ ledger, nameOf, look: async () => {} },
+      retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
+    }),
+    stats: createEarnings({ clock, ledger, decimals: 6, nameOf }).stats,
+  }
+}
