@@ -99,7 +99,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   const protocols = createProtocolServer({
     logger,
     limits,
-    handle: (protocol, handler) => host.handle(protocol, handler),
+    handle: (...args) => host.handle(...args),
     serveX402: (stream, peerId, signal) => serveX402(stream, peerId, x402, signal),
     serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
     idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),

@@ -18,6 +18,8 @@ export function benchConfig(part: { dataDir: string; bootstrap?: string; facilit
       bootstrap: part.bootstrap === undefined ? [] : [part.bootstrap],
       announce: [],
       mdns: false,
+      relays: [],
+      relay: false,
     },
     api: { host: '127.0.0.1', port: 0, corsOrigins: [], allowedHosts: [], insecureOpen: false, enabled: false },
     buyer: { maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: BUDGET_ATOMIC },

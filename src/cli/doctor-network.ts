@@ -2,6 +2,7 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect, createServer, isIPv6 } from 'node:net'
 import { type Check, type Finding, fail, ok, skip, warn } from './doctor-check.ts'
+import { reachabilityText } from './reachability-text.ts'
 
 const p2pPort: Check = {
   id: 'p2p_port',
@@ -47,8 +48,21 @@ const bootstrap: Check = {
   },
 }
 
+const reach: Check = {
+  id: 'reachability',
+  title: 'Reached',
+  async run({ running }, signal) {
+    if (running === undefined) return skip('is found out while the node runs')
+    const { reachability } = await running.node.status({ signal })
+    const text = reachabilityText(reachability)
+    const { state, fix = 'see docs/operations.md, Being reached' } = reachability
+    if (state === 'unreachable') return fail(text, fix)
+    return state === 'unknown' ? skip(text) : ok(text)
+  },
+}
+
 /** Checks of ports and peers. */
-export const networkChecks: readonly Check[] = [p2pPort, apiPort, bootstrap]
+export const networkChecks: readonly Check[] = [p2pPort, apiPort, bootstrap, reach]
 
 async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {
   const match = /^\/(?:ip4|ip6|dns|dns4|dns6)\/([^/]+)\/(tcp|udp)\/([0-9]+)/.exec(address)

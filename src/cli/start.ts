@@ -4,7 +4,7 @@ import * as z from 'zod'
 import { readAgentsFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
-import { AnnounceList, HostText, PortText, UrlText, UsdcText } from '../config/values.ts'
+import { AnnounceList, BootstrapList, HostText, PortText, UrlText, UsdcText } from '../config/values.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { stoaVersion } from '../lib/version.ts'
@@ -45,6 +45,12 @@ export const start = command({
       'an address to announce beside the detected ones; may be repeated',
       AnnounceList,
     ),
+    relays: repeated(
+      '--relay-via <multiaddr>',
+      'a relay to be reached through where nobody can dial this node; may be repeated',
+      BootstrapList,
+    ),
+    relay: flag('--relay', 'be a relay for nodes that nobody can dial'),
     apiHost: option('--api-host <host>', 'address of the HTTP API (default: 127.0.0.1)', HostText),
     apiPort: option('--api-port <port>', 'port of the HTTP API (default: 8424)', PortText),
     insecureOpenApi: flag(

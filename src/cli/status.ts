@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { NodeStatus } from '../schema/api.ts'
 import { command, commonOptions, flag } from './command.ts'
 import { exitCodes } from './exit-code.ts'
+import { reachabilityText } from './reachability-text.ts'
 import { requireRunningNode } from './running-node.ts'
 import { columns, printableLine, type Style } from './terminal-text.ts'
 
@@ -40,7 +41,8 @@ function statusLines(state: NodeStatus, url: string, { bold, yellow }: Style): s
     ['Peer id', state.peer_id],
     ...state.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
     ['API', url],
-    ['Peers', `${state.connected_peers} connected, reachability ${state.reachability}`],
+    ['Peers', `${state.connected_peers} connected`],
+    ['Reached', reachabilityText(state.reachability)],
     ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
     ['Wallet', `${state.wallet_address} on ${state.network}`],
     ['Settlement', `${pending} pending${failures}`],

@@ -16,6 +16,8 @@ p2p:
     - /ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz
   announce: /ip4/203.0.113.7/tcp/4001
   mdns: no
+  relays: /ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz
+  relay: on
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false}
 buyer: {max_price: 0.30, daily_budget: 12.000001}
 seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50}
@@ -30,6 +32,8 @@ log: {level: warn}
     bootstrap: ['/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'],
     announce: ['/ip4/203.0.113.7/tcp/4001'],
     mdns: false,
+    relays: ['/ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'],
+    relay: true,
     apiHost: '::1',
     apiPort: 0,
     corsOrigins: ['https://app.example.org'],

@@ -16,7 +16,15 @@ export type Config = {
   network: Network
   rpcUrl: string | undefined
   facilitatorUrl: string | undefined
-  p2p: { port: number; listenHosts: string[]; bootstrap: string[]; announce: string[]; mdns: boolean }
+  p2p: {
+    port: number
+    listenHosts: string[]
+    bootstrap: string[]
+    announce: string[]
+    mdns: boolean
+    relays: string[]
+    relay: boolean
+  }
   api: {
     host: string
     port: number
@@ -90,6 +98,8 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       bootstrap: settings.bootstrap ?? [],
       announce: settings.announce ?? [],
       mdns: settings.mdns ?? true,
+      relays: settings.relays ?? [],
+      relay: settings.relay ?? false,
     },
     api: {
       host: settings.apiHost ?? '127.0.0.1',
@@ -121,6 +131,8 @@ function settingsOf(env: Env): Settings {
     listenHosts: env.NODE_LISTEN_HOST,
     bootstrap: env.BOOTSTRAP_PEERS,
     announce: env.NODE_ANNOUNCE_ADDR,
+    relays: env.RELAY_PEERS,
+    relay: env.NODE_RELAY,
     apiHost: env.NODE_API_HOST,
     apiPort: env.NODE_API_PORT,
     corsOrigins: env.NODE_CORS_ORIGINS,

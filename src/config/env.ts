@@ -13,6 +13,7 @@ import {
   PortText,
   PrivateKeyText,
   RpcUrlText,
+  SwitchText,
   TokenText,
   UrlText,
 } from './values.ts'
@@ -82,6 +83,17 @@ export const Env = z.object({
   BOOTSTRAP_PEERS: row(BootstrapList, {
     description: 'First peers to meet: multiaddrs that end in `/p2p/<peer id>`, with commas.',
     flag: '--bootstrap',
+  }),
+  RELAY_PEERS: row(BootstrapList, {
+    description:
+      'Relays to be reached through where this node cannot be dialled: multiaddrs as above. Others are found among its peers.',
+    flag: '--relay-via',
+  }),
+  NODE_RELAY: row(SwitchText, {
+    description:
+      'Whether to pass on calls to nodes that cannot be dialled: for a machine with a public address. At most 128 nodes, 64 MiB and 10 minutes for each connection.',
+    fallback: '`false`',
+    flag: '--relay',
   }),
   NODE_API_HOST: row(HostText, {
     description: 'Address the HTTP API listens on. Anywhere but loopback, requests need the API token.',

@@ -12,6 +12,8 @@ export type Settings = {
   bootstrap?: string[] | undefined
   announce?: string[] | undefined
   mdns?: boolean | undefined
+  relays?: string[] | undefined
+  relay?: boolean | undefined
   apiEnabled?: boolean | undefined
   apiHost?: string | undefined
   apiPort?: number | undefined

@@ -23,7 +23,7 @@ export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersi
 /** The node in one look (D21). */
 export function nodeStatus(
   deps: {
-    host: Pick<Host, 'peerId' | 'addresses' | 'peers'>
+    host: Pick<Host, 'peerId' | 'addresses' | 'peers' | 'reachability'>
     registry: Pick<Registry, 'list'>
     catalog: Pick<Catalog, 'count'>
     payments: Pick<Payments, 'counts'>
@@ -44,7 +44,7 @@ export function nodeStatus(
     network,
     wallet_address: walletAddress,
     agents: { local: registry.list().length, known: catalog.count() },
-    reachability: 'unknown',
+    reachability: host.reachability(),
     settlement: { pending: owed, failed: unsettled },
   }
 }

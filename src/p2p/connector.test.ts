@@ -30,7 +30,10 @@ function connectionWith(peerId: string, newStream: () => Promise<Stream> = async
 }
 
 /** A connector on a network where `answers` says who is at an address. */
-function connector(answers: Record<string, Connection>, { speakingDht = 1, existing = [] as Connection[] } = {}) {
+function connector(
+  answers: Record<string, Connection>,
+  { speakingDht = 1, existing = [] as Connection[], relays = [] as Connection[], mayBeRelayed = false } = {},
+) {
   const dialled: string[] = []
   const findPeer = vi.fn(async () => ({
     id: peerIdFromString(seller),
@@ -51,7 +54,8 @@ function connector(answers: Record<string, Connection>, { speakingDht = 1, exist
       peerRouting: { findPeer },
       services: { inside: { transportManager: { dial, getAddrs: () => [] } } },
     },
-    book: { connections: () => existing, countSpeaking: () => speakingDht },
+    book: { connections: () => existing, relayed: () => relays, countSpeaking: () => speakingDht },
+    mayBeRelayed: () => mayBeRelayed,
     clock: { now: () => 0 },
   }
   return { connector: new Connector(timing, deps as unknown as ConnectorDeps), dialled, findPeer }

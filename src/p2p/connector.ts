@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { type DialTiming, dialFirst, SharedDials } from './dial.ts'
 import { DHT_PROTOCOL, type Node } from './modules.ts'
-import { addressesOf } from './multiaddrs.ts'
+import { addressesOf, isRelayed } from './multiaddrs.ts'
 import type { PeerBook } from './peer-book.ts'
 import { orAbandon } from './waiting.ts'
 
@@ -20,7 +20,13 @@ export type ConnectorTiming = DialTiming & {
   stalledMs: number
 }
 
-export type ConnectorDeps = { libp2p: Node; book: PeerBook; clock: Clock }
+export type ConnectorDeps = {
+  libp2p: Node
+  book: PeerBook
+  clock: Clock
+  /** Whether a protocol may be spoken over a relay, whose traffic is limited and paid by others. */
+  mayBeRelayed(protocol: string): boolean
+}
 
 /** Reaches peers: by the connection there is, the addresses given or remembered, or those the DHT knows. */
 export class Connector {
@@ -43,9 +49,11 @@ export class Connector {
     try {
       signal.throwIfAborted()
       if (!isPeerId(peerId)) throw unreachable(peerId, 'that is not a peer id')
-      const existing = this.#deps.book.connections(peerId).at(-1)
+      const relayed = this.#deps.mayBeRelayed(protocol)
+      const { book } = this.#deps
+      const existing = book.connections(peerId).at(-1) ?? (relayed ? book.relayed(peerId).at(-1) : undefined)
       const stream = existing && (await this.#tryExisting(existing, protocol, signal))
-      return stream ?? (await newStream(await this.connect(peer, signal), protocol, signal))
+      return stream ?? (await newStream(await this.#connect(peer, relayed, signal), protocol, signal))
     } catch (error) {
       if (error instanceof CodedError) throw error
       if (nameOf(error) === 'UnsupportedProtocolError') {
@@ -60,22 +68,28 @@ export class Connector {
   }
 
   /**
-   * Opens a new connection to a peer. Calls for the same peer at the same time share one.
+   * Opens a new connection to a peer, over a relay where no address of its own answers and there is none yet. Calls for
+   * the same peer at the same time share one.
    *
    * @throws CodedError `PEER_UNREACHABLE`
    */
-  async connect({ peerId, addrs }: Destination, signal: AbortSignal): Promise<Connection> {
+  async connect(peer: Destination, signal: AbortSignal): Promise<Connection> {
+    return await this.#connect(peer, this.#deps.book.relayed(peer.peerId).length === 0, signal)
+  }
+
+  async #connect({ peerId, addrs }: Destination, relayed: boolean, signal: AbortSignal): Promise<Connection> {
     if (peerId === this.#deps.libp2p.peerId.toString()) throw unreachable(peerId, 'it is this node itself')
     const all = addressesOf(peerId, [...addrs, ...(await this.#remembered(peerId))])
-    const known = all.slice(0, ADDRESSES_DIALLED_MAX)
+    const usable = (addresses: Multiaddr[]) => addresses.filter((address) => relayed || !isRelayed(address))
+    const known = usable(all).slice(0, ADDRESSES_DIALLED_MAX)
     try {
-      return await this.#dial(peerId, known, signal)
+      return await this.#dial(peerId, known, relayed, signal)
     } catch (error) {
       if (signal.aborted) throw error
       const tried = new Set(known.map(String))
-      const found = (await this.#lookUp(peerId, signal)).filter((address) => !tried.has(address.toString()))
+      const found = usable(await this.#lookUp(peerId, signal)).filter((address) => !tried.has(address.toString()))
       if (found.length === 0) throw unreachable(peerId, reasonOf(error), error)
-      return await this.#dial(peerId, found.slice(0, ADDRESSES_DIALLED_MAX), signal)
+      return await this.#dial(peerId, found.slice(0, ADDRESSES_DIALLED_MAX), relayed, signal)
     }
   }
 
@@ -90,10 +104,15 @@ export class Connector {
     }
   }
 
-  async #dial(peerId: string, addresses: readonly Multiaddr[], signal: AbortSignal): Promise<Connection> {
+  async #dial(
+    peerId: string,
+    addresses: readonly Multiaddr[],
+    relayed: boolean,
+    signal: AbortSignal,
+  ): Promise<Connection> {
     const { transportManager } = this.#deps.libp2p.services.inside
     const connection = await this.#dials.dial(
-      peerId,
+      `${peerId} ${relayed}`,
       (shared) =>
         dialFirst(
           addresses,
@@ -143,7 +162,8 @@ export class Connector {
 }
 
 async function newStream(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream> {
-  const opening = connection.newStream(protocol, { signal, maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX })
+  const limits = { maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX, runOnLimitedConnection: true }
+  const opening = connection.newStream(protocol, { signal, ...limits })
   // QUIC waits for a free stream regardless of the signal: what comes too late is closed.
   const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
   // A peer that has enough streams first agrees on the protocol and then resets: libp2p hands the dead stream over.

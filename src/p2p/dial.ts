@@ -94,38 +94,38 @@ export function dialFirst(
 
 type SharedDial = { promise: Promise<Connection>; controller: AbortController; waiting: number }
 
-/** One dial per peer at a time, shared by all who want it; it goes on as long as one of them waits. */
+/** One dial per key (a peer, and how) at a time, shared by all who want it; it goes on as long as one of them waits. */
 export class SharedDials {
   readonly #running = new Map<string, SharedDial>()
 
   async dial(
-    peerId: string,
+    key: string,
     dial: (signal: AbortSignal) => Promise<Connection>,
     signal: AbortSignal,
   ): Promise<Connection> {
-    const shared = this.#running.get(peerId) ?? this.#begin(peerId, dial)
+    const shared = this.#running.get(key) ?? this.#begin(key, dial)
     shared.waiting += 1
     try {
       return await orAbandon(shared.promise, signal)
     } finally {
       shared.waiting -= 1
       if (shared.waiting === 0) {
-        this.#forget(peerId, shared)
+        this.#forget(key, shared)
         shared.controller.abort(new Error('nobody waits for this dial any more'))
       }
     }
   }
 
-  #begin(peerId: string, dial: (signal: AbortSignal) => Promise<Connection>): SharedDial {
+  #begin(key: string, dial: (signal: AbortSignal) => Promise<Connection>): SharedDial {
     const controller = new AbortController()
     const shared = { promise: dial(controller.signal), controller, waiting: 0 }
-    this.#running.set(peerId, shared)
-    const forget = () => this.#forget(peerId, shared)
+    this.#running.set(key, shared)
+    const forget = () => this.#forget(key, shared)
     shared.promise.then(forget, forget)
     return shared
   }
 
-  #forget(peerId: string, shared: SharedDial): void {
-    if (this.#running.get(peerId) === shared) this.#running.delete(peerId)
+  #forget(key: string, shared: SharedDial): void {
+    if (this.#running.get(key) === shared) this.#running.delete(key)
   }
 }

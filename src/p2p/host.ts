@@ -1,24 +1,22 @@
 import { setMaxListeners } from 'node:events'
 import type { Stream } from '@libp2p/interface'
-import type { Datastore } from 'interface-datastore'
-import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
-import { keepConnected, type RetryTiming } from './bootstrap.ts'
-import { Connector, type ConnectorTiming, STREAMS_PER_PROTOCOL_MAX } from './connector.ts'
-import { Discovery, type DiscoveryTiming } from './discovery.ts'
-import { Gossip, type Receive } from './gossip.ts'
-import { type HeartbeatOptions, renewAddresses, runHeartbeat } from './heartbeat.ts'
-import type { Identity } from './identity.ts'
-import { checkListening, type ListenFailure } from './listening.ts'
-import { createModules, type Node } from './modules.ts'
-import { type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
-import { OwnAddresses } from './own-addresses.ts'
-import { PeerBook, type PeerView } from './peer-book.ts'
+import { STREAMS_PER_PROTOCOL_MAX } from './connector.ts'
+import type { Receive } from './gossip.ts'
+import { renewAddresses } from './heartbeat.ts'
+import { createParts, type HostDeps, type HostOptions, type Parts, runParts } from './host-parts.ts'
+import { checkListening } from './listening.ts'
+import { transportOf } from './multiaddrs.ts'
+import type { PeerView } from './peer-book.ts'
+import { type Reachability, reachabilityOf } from './reachability.ts'
+import { HOP_PROTOCOL } from './relays.ts'
 
 export type { Verdict } from './gossip.ts'
+export type { HostDeps, HostOptions } from './host-parts.ts'
 export type { PeerView } from './peer-book.ts'
+export type { Reachability } from './reachability.ts'
 
 /** A node on the peer-to-peer network. */
 export interface Host extends Service {
@@ -26,12 +24,14 @@ export interface Host extends Service {
   readonly did: string
   /** Where others can reach this node, each ending in `/p2p/<peerId>`; public before private before loopback ones. */
   addresses(): string[]
+  /** Whether others can reach this node. */
+  reachability(): Reachability
   peers(): PeerView[]
   /**
    * Answers a protocol. The handler must attach its reader before it returns: libp2p drops what arrives earlier.
-   * What it throws resets the stream.
+   * What it throws resets the stream. Only a protocol that is `relayed` is answered, and spoken, over a relay as well.
    */
-  handle(protocol: string, handler: (stream: Stream, peerId: string) => void): Promise<void>
+  handle(protocol: string, handler: HandleStream, options?: { relayed: boolean }): Promise<void>
   /**
    * Opens a stream to a peer: over the connection there is, else at the addresses given, else where the DHT finds it.
    * The peer at the other end is the one asked for.
@@ -53,33 +53,8 @@ export interface Host extends Service {
   speaks(peerId: string, protocol: string): boolean | undefined
 }
 
-export type HostOptions = {
-  /** For TCP and QUIC alike; 0 lets each choose a free one. */
-  port: number
-  listenHosts: readonly string[]
-  bootstrap: readonly string[]
-  /** What the operator knows this node can be reached at. Trusted. */
-  announce: readonly string[]
-  mdns: boolean
-  version: string
-  timing?: Partial<HostTiming>
-}
+type HandleStream = (stream: Stream, peerId: string) => void
 
-export type HostTiming = { retry: RetryTiming } & ConnectorTiming & DiscoveryTiming & HeartbeatOptions
-
-export type HostDeps = { identity: Identity; datastore: Datastore; clock: Clock; logger: Logger }
-
-const TIMING: HostTiming = {
-  retry: { firstMs: 1000, mostMs: 60_000 },
-  staggerMs: 250,
-  attemptMs: 6000,
-  stalledMs: 5000,
-  dialGapMs: 100,
-  rejoinEveryMs: 60_000,
-  pingEveryMs: 30_000,
-  pingTimeoutMs: 10_000,
-  lookEveryMs: 1000,
-}
 const STOP_MAX_MS = 3000
 
 /**
@@ -88,55 +63,22 @@ const STOP_MAX_MS = 3000
  * @throws CodedError `BAD_MULTIADDR`, `BAD_LISTEN_HOST`; from `start`: `PORT_IN_USE`, `LISTEN_FAILED`
  */
 export async function createHost(options: HostOptions, deps: HostDeps): Promise<Host> {
-  const bootstrap = parseBootstrap(options.bootstrap, deps.identity.peerId)
-  const announce = parseAnnounce(options.announce, deps.identity.peerId)
-  const timing = { ...TIMING, ...options.timing }
-  const gossip = new Gossip(deps)
-  let discovery: Discovery | undefined
-  const { libp2p, listenFailures } = await createModules(
-    { ...options, announce },
-    { ...deps, gossip, found: (peer) => discovery?.offer(peer) },
-  )
-  const book = new PeerBook(libp2p)
-  const connector = new Connector(timing, { libp2p, book, clock: deps.clock })
-  const connected = (peerId: string) => book.connected(peerId)
-  discovery = new Discovery(timing, {
-    libp2p,
-    logger: deps.logger,
-    connected,
-    dial: ({ peerId, addresses }, signal) => connector.connect({ peerId, addrs: addresses }, signal),
-  })
-  const addresses = new OwnAddresses({ libp2p, logger: deps.logger })
-  const parts = { libp2p, listenFailures, addresses, gossip, book, connector, discovery, bootstrap, timing }
-  return new Libp2pHost({ port: options.port, announced: announce.length > 0 }, deps, parts)
-}
-
-type Parts = {
-  libp2p: Node
-  listenFailures: ListenFailure[]
-  addresses: OwnAddresses
-  gossip: Gossip
-  book: PeerBook
-  connector: Connector
-  discovery: Discovery
-  bootstrap: readonly PeerAddresses[]
-  timing: HostTiming
+  return new Libp2pHost(deps, await createParts(options, deps))
 }
 
 class Libp2pHost implements Host {
   readonly name = 'p2p'
   readonly peerId: string
   readonly did: string
-  readonly #options: { port: number; announced: boolean }
   readonly #logger: Logger
   readonly #parts: Parts
   readonly #closing = new AbortController()
   #background: Promise<unknown> = Promise.resolve()
+  #startedAt = 0
 
-  constructor(options: { port: number; announced: boolean }, { identity, logger }: HostDeps, parts: Parts) {
+  constructor({ identity, logger }: HostDeps, parts: Parts) {
     this.peerId = identity.peerId
     this.did = identity.did
-    this.#options = options
     this.#logger = logger
     this.#parts = parts
     setMaxListeners(0, this.#closing.signal)
@@ -147,15 +89,16 @@ class Libp2pHost implements Host {
     await libp2p.start()
     try {
       const listening = libp2p.services.inside.transportManager.getAddrs()
-      checkListening({ port: this.#options.port, listening, failures }, { logger: this.#logger })
-      if (!this.#options.announced) this.#parts.addresses.warnOfUnannounced(listening)
+      checkListening({ port: this.#parts.port, listening, failures }, { logger: this.#logger })
+      if (this.#parts.announce.length === 0) addresses.warnOfUnannounced(listening)
     } catch (error) {
       await libp2p.stop()
       throw error
     }
     gossip.start()
     addresses.check()
-    this.#background = this.#runBackground(this.#closing.signal)
+    this.#startedAt = performance.now()
+    this.#background = runParts(this.#parts, { logger: this.#logger }, this.#closing.signal)
   }
 
   async stop(): Promise<void> {
@@ -172,6 +115,20 @@ class Libp2pHost implements Host {
     return this.#parts.addresses.list()
   }
 
+  reachability(): Reachability {
+    const { libp2p, relays, book, announce } = this.#parts
+    const tcp = libp2p.services.inside.transportManager.getAddrs().find((address) => transportOf(address) === 'tcp')
+    return reachabilityOf({
+      addresses: libp2p.getMultiaddrs(),
+      announced: announce,
+      relays: relays.list(),
+      connectedTo: libp2p.getConnections().map(({ remoteAddr }) => remoteAddr),
+      relaysOffered: book.countSpeaking(HOP_PROTOCOL),
+      port: tcp === undefined ? this.#parts.port : Number(tcp.getComponents()[1]?.value),
+      uptimeMs: performance.now() - this.#startedAt,
+    })
+  }
+
   peers(): PeerView[] {
     return this.#parts.book.views()
   }
@@ -180,7 +137,8 @@ class Libp2pHost implements Host {
     return this.#parts.book.speaks(peerId, protocol)
   }
 
-  async handle(protocol: string, handler: (stream: Stream, peerId: string) => void): Promise<void> {
+  async handle(protocol: string, handler: HandleStream, { relayed } = { relayed: false }): Promise<void> {
+    if (relayed) this.#parts.relayed.add(protocol)
     await this.#parts.libp2p.handle(
       protocol,
       (stream, { remotePeer }) => {
@@ -191,7 +149,11 @@ class Libp2pHost implements Host {
           stream.abort(new Error('the handler failed'))
         }
       },
-      { maxInboundStreams: STREAMS_PER_PROTOCOL_MAX, maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX },
+      {
+        maxInboundStreams: STREAMS_PER_PROTOCOL_MAX,
+        maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX,
+        runOnLimitedConnection: relayed,
+      },
     )
   }
 
@@ -220,26 +182,6 @@ class Libp2pHost implements Host {
 
   onAddressesChange(listener: () => void): () => void {
     return this.#parts.addresses.onChange(listener)
-  }
-
-  async #runBackground(signal: AbortSignal): Promise<void> {
-    const { libp2p, addresses, book, discovery, bootstrap, timing } = this.#parts
-    const logger = this.#logger
-    const connected = (peerId: string) => book.connected(peerId)
-    const heartbeatDeps = {
-      libp2p,
-      logger,
-      noteLatency: book.noteLatency.bind(book),
-      beat: () => addresses.check(),
-    }
-    const ended = await Promise.allSettled([
-      ...bootstrap.map((peer) => keepConnected(peer, timing.retry, { libp2p, logger, connected }, signal)),
-      discovery.run(signal),
-      runHeartbeat(timing, heartbeatDeps, signal),
-    ])
-    for (const { reason } of ended.filter((one) => one.status === 'rejected')) {
-      logger.error({ reason: reasonOf(reason) }, 'a part of the peer-to-peer host has ended early')
-    }
   }
 
   async #withinLimit(stopping: Promise<void>): Promise<void> {

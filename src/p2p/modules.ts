@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
+import { circuitRelayServer } from '@libp2p/circuit-relay-v2'
 import { type Identify, type IdentifyPush, identify, identifyPush } from '@libp2p/identify'
-import { type Connection, type ConnectionGater, FaultTolerance, type PeerInfo, type Transport } from '@libp2p/interface'
+import { type ConnectionGater, FaultTolerance, type PeerInfo, type Transport } from '@libp2p/interface'
 import { type KadDHT, type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
 import { noise } from '@libp2p/noise'
 import { peerIdFromString } from '@libp2p/peer-id'
@@ -17,9 +18,11 @@ import { batchingWrites } from './batched-writes.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
 import type { Gossip } from './gossip.ts'
 import type { Identity } from './identity.ts'
+import type { Inside } from './inside.ts'
 import { skipKnownProtocols } from './known-protocols.ts'
 import { type ListenFailure, noteFailures } from './listening.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
+import { createRelayTransport, type Reservations } from './relay-transport.ts'
 
 /** The market's own DHT, apart from the public one. */
 export const DHT_PROTOCOL = '/node/kad/1.0.0'
@@ -34,6 +37,13 @@ const PEER_BYTES_MAX = 64 * 1024
 const DHT_RECORDS_MAX = 1000
 const DHT_RECORD_BYTES_MAX = 4 * 1024
 
+/** What a relay carries for others: enough for the largest calls (8 MiB frames) one after the other, not for a backup. */
+const RELAY_RESERVATIONS_MAX = 128
+const RELAY_BYTES_MAX = 64n * 1024n * 1024n
+const RELAY_CONNECTION_MS_MAX = 10 * 60 * 1000
+/** Connections that one peer may have relayed at a time, in each direction. */
+const RELAY_STREAMS_PER_PEER_MAX = 64
+
 const HOUR_MS = 60 * 60 * 1000
 const DAY_MS = 24 * HOUR_MS
 
@@ -44,14 +54,7 @@ type Services = {
   dht: KadDHT
   pubsub: object
   inside: Inside
-}
-
-/** Parts of libp2p that its surface does not offer. */
-export type Inside = {
-  transportManager: {
-    dial(address: Multiaddr, options: { signal: AbortSignal }): Promise<Connection>
-    getAddrs(): Multiaddr[]
-  }
+  relay?: object
 }
 
 export type Node = Libp2p<Services>
@@ -61,6 +64,8 @@ export type ModulesOptions = {
   listenHosts: readonly string[]
   announce: readonly Multiaddr[]
   mdns: boolean
+  /** Whether this node passes on connections to others that cannot be dialled. */
+  relay?: boolean
   version: string
 }
 
@@ -77,8 +82,9 @@ export type ModulesDeps = {
 export async function createModules(
   options: ModulesOptions,
   deps: ModulesDeps,
-): Promise<{ libp2p: Node; listenFailures: ListenFailure[] }> {
+): Promise<{ libp2p: Node; listenFailures: ListenFailure[]; reservations: Reservations }> {
   const listenFailures: ListenFailure[] = []
+  const relayed = createRelayTransport()
   const noted =
     <C>(create: (components: C) => Transport) =>
     (components: C) =>
@@ -95,14 +101,14 @@ export async function createModules(
       valueBytesMax: PEER_BYTES_MAX,
       pinned,
     }),
-    peerStore: { maxPeerAge: 30 * DAY_MS, maxAddressAge: DAY_MS },
+    peerStore: { maxPeerAge: 30 * DAY_MS, maxAddressAge: 7 * DAY_MS },
     addresses: {
       listen: listenAddresses(options, quic !== undefined),
       // Added, not instead: what this node finds out by itself stays announced.
       appendAnnounce: options.announce.map(String),
       announceFilter: announceable,
     },
-    transports: quic === undefined ? [noted(tcp())] : [noted(tcp()), noted(quic())],
+    transports: [noted(tcp()), ...(quic === undefined ? [] : [noted(quic())]), relayed.transport],
     connectionEncrypters: [batchingWrites(noise())],
     // A busy buyer opens many streams before this end has finished connecting; over 10, libp2p drops the connection.
     streamMuxers: [yamux({ maxEarlyStreams: 256 })],
@@ -131,10 +137,11 @@ export async function createModules(
       dht: (components) => createDht(components),
       pubsub: deps.gossip.module(),
       inside: ({ transportManager }) => ({ transportManager }),
+      ...(options.relay === true && { relay: createRelay }),
     },
   })
   skipKnownProtocols(libp2p.peerStore)
-  return { libp2p, listenFailures }
+  return { libp2p, listenFailures, reservations: relayed.reservations(libp2p) }
 }
 
 /** TCP and QUIC on the same port number of each host. */
@@ -166,6 +173,16 @@ function createDht(components: KadDHTComponents): KadDHT {
   const own: KadDHTComponents = Object.create(components, { datastore: { value: records } })
   return kadDHT({ protocol: DHT_PROTOCOL, clientMode: false, peerInfoMapper: passthroughMapper })(own)
 }
+
+const createRelay = circuitRelayServer({
+  maxInboundHopStreams: RELAY_STREAMS_PER_PEER_MAX,
+  maxOutboundStopStreams: RELAY_STREAMS_PER_PEER_MAX,
+  reservations: {
+    maxReservations: RELAY_RESERVATIONS_MAX,
+    defaultDataLimit: RELAY_BYTES_MAX,
+    defaultDurationLimit: RELAY_CONNECTION_MS_MAX,
+  },
+})
 
 /** QUIC is native code, built for the common platforms only; elsewhere the node works over TCP. */
 async function loadQuic(logger: Logger): Promise<typeof import('@chainsafe/libp2p-quic').quic | undefined> {

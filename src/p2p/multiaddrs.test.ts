@@ -71,11 +71,18 @@ test('T3: of a listing’s addresses only those that can be the seller’s are d
     '/unix/%2Fvar%2Frun%2Fdocker.sock',
     '/ip4/203.0.113.3/tcp/0',
     '/ip4/0.0.0.0/tcp/4001',
-    `/ip4/203.0.113.4/tcp/4001/p2p/${third}/p2p-circuit`,
+    `/ip4/203.0.113.4/tcp/4001/p2p/${third}/p2p-circuit/p2p/${other}`,
+    `/ip4/203.0.113.4/tcp/4001/p2p/${third}/p2p-circuit/p2p/${third}`,
+    `/ip4/203.0.113.4/tcp/4001/p2p-circuit/p2p/${other}`,
+    `/ip4/203.0.113.4/tcp/4001/p2p/${third}/p2p-circuit/p2p/${third}/p2p-circuit/p2p/${other}`,
+    `/unix/%2Fvar%2Frun%2Fdocker.sock/p2p/${third}/p2p-circuit/p2p/${other}`,
     '/ip4/203.0.113.5/tcp/443/tls/ws',
     'garbage',
   ])
-  expect(addresses.map(String)).toEqual([`/ip4/203.0.113.1/tcp/4001/p2p/${other}`])
+  expect(addresses.map(String)).toEqual([
+    `/ip4/203.0.113.1/tcp/4001/p2p/${other}`,
+    `/ip4/203.0.113.4/tcp/4001/p2p/${third}/p2p-circuit/p2p/${other}`,
+  ])
 })
 
 test('public addresses come before private, private before loopback ones, TCP before QUIC', () => {
@@ -86,6 +93,8 @@ test('public addresses come before private, private before loopback ones, TCP be
     '/ip4/192.168.1.7/udp/4001/quic-v1',
     '/ip4/127.0.0.1/tcp/4001',
     '/ip6/::1/udp/4001/quic-v1',
+    `/ip4/9.9.9.9/tcp/4001/p2p/${third}/p2p-circuit/p2p/${other}`,
+    `/ip4/192.168.1.7/tcp/4001/p2p/${third}/p2p-circuit/p2p/${other}`,
   ]
   expect(bestFirst(order.toReversed().map((text) => multiaddr(text))).map(String)).toEqual(order)
 })

@@ -7,6 +7,7 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 export type PeerAddresses = { peerId: string; addresses: Multiaddr[] }
 
 const IP_HOSTS = ['ip4', 'ip6']
+const CIRCUIT = 'p2p-circuit'
 const NAMED_HOSTS = ['dns', 'dns4', 'dns6']
 const BOOTSTRAP_FORM = '/ip4/<ip>/tcp/<port>/p2p/<peer id>'
 const ANNOUNCE_FORM = '/ip4/<ip>/tcp/<port> or /ip4/<ip>/udp/<port>/quic-v1'
@@ -23,7 +24,7 @@ export function parseBootstrap(texts: readonly string[], ownPeerId: string): Pee
     const address = parse(text, 'bootstrap', BOOTSTRAP_FORM)
     const peerId = peerIdIn(address)
     const dnsaddr = address.getComponents()[0]?.name === 'dnsaddr'
-    if (peerId === undefined || !(dnsaddr || isDialable(address))) throw bad(text, 'bootstrap', BOOTSTRAP_FORM)
+    if (peerId === undefined || !(dnsaddr || isDirect(address))) throw bad(text, 'bootstrap', BOOTSTRAP_FORM)
     if (peerId === ownPeerId) continue
     peers.set(peerId, [...(peers.get(peerId) ?? []), address])
   }
@@ -40,7 +41,7 @@ export function parseAnnounce(texts: readonly string[], ownPeerId: string): Mult
     const address = parse(text, 'announce', ANNOUNCE_FORM)
     const peerId = peerIdIn(address)
     const others = address.getComponents().some((part) => part.name === 'p2p') && peerId !== ownPeerId
-    if (others || !isDialable(address)) throw bad(text, 'announce', ANNOUNCE_FORM)
+    if (others || !isDirect(address)) throw bad(text, 'announce', ANNOUNCE_FORM)
     return withoutPeerId(address)
   })
 }
@@ -74,23 +75,54 @@ export function transportOf(address: Multiaddr): 'tcp' | 'quic' | undefined {
   return undefined
 }
 
-/** Whether dialling the address can lead anywhere: a transport of ours, a port, and a host that is one. */
+/** Whether dialling the address can lead anywhere: directly, or over a relay that can be dialled itself. */
 export function isDialable(address: Multiaddr): boolean {
+  if (!isRelayed(address)) return isDirect(address)
+  const relay = relayOf(address)
+  return relay !== undefined && peerIdIn(relay) !== undefined && isDirect(relay)
+}
+
+/** Whether the address leads over a relay. */
+export function isRelayed(address: Multiaddr): boolean {
+  return address.getComponents().some(({ name }) => name === CIRCUIT)
+}
+
+/** The relay's own address, where the address leads over exactly one. */
+export function relayOf(address: Multiaddr): Multiaddr | undefined {
+  const parts = address.getComponents()
+  const at = parts.findIndex(({ name }) => name === CIRCUIT)
+  const rest = parts.slice(at + 1).map(({ name }) => name)
+  return at < 0 || !['', 'p2p'].includes(rest.join('/')) ? undefined : multiaddr(parts.slice(0, at))
+}
+
+/** A transport of ours, a port, and a host that is one. */
+export function isDirect(address: Multiaddr): boolean {
   if (transportOf(address) === undefined) return false
   const [host, port] = address.getComponents()
   return Number(port?.value) > 0 && host?.value !== '0.0.0.0' && host?.value !== '::'
 }
 
-/** Public before private before loopback addresses; TCP before QUIC among equals, as it carries more. */
+/** Public before private before loopback addresses before relayed ones; TCP before QUIC among equals, as it carries more. */
 export function bestFirst(addresses: readonly Multiaddr[]): Multiaddr[] {
   const rank = (address: Multiaddr) =>
-    (isLoopback(address) ? 4 : isPrivate(address) ? 2 : 0) + (transportOf(address) === 'tcp' ? 0 : 1)
+    (isRelayed(address) ? 8 : 0) +
+    (isLoopback(address) ? 4 : isPrivate(address) ? 2 : 0) +
+    (transportOf(relayOf(address) ?? address) === 'tcp' ? 0 : 1)
   return addresses.toSorted((a, b) => rank(a) - rank(b))
 }
 
-/** Addresses worth telling others: link-local ones need an interface name that means nothing elsewhere. */
+/**
+ * Addresses worth telling others: link-local ones need an interface name that means nothing elsewhere, and a relay with a
+ * public address needs no other.
+ */
 export function announceable(addresses: readonly Multiaddr[]): Multiaddr[] {
-  return addresses.filter((address) => !isLinkLocal(address))
+  const reach = (address: Multiaddr) => (isLoopback(address) ? 2 : isPrivate(address) ? 1 : 0)
+  const relays = new Map(addresses.filter(isRelayed).map((address) => [address, relayOf(address) ?? address]))
+  const best = Math.min(...[...relays.values()].map(reach))
+  return addresses.filter((address) => {
+    const relay = relays.get(address)
+    return !isLinkLocal(relay ?? address) && (relay === undefined || reach(relay) === best)
+  })
 }
 
 function parse(text: string, kind: string, form: string): Multiaddr {
@@ -110,7 +142,7 @@ function tryParse(text: string | Multiaddr): Multiaddr | undefined {
 }
 
 /** The peer id an address ends in, if it does and it is one. */
-function peerIdIn(address: Multiaddr): string | undefined {
+export function peerIdIn(address: Multiaddr): string | undefined {
   const last = address.getComponents().at(-1)
   if (last?.name !== 'p2p' || last.value === undefined) return undefined
   try {

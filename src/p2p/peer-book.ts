@@ -7,6 +7,8 @@ export type PeerView = {
   /** Where the connections lead: an inbound one to a port that cannot be dialled. */
   addresses: string[]
   direction: 'inbound' | 'outbound'
+  /** Every connection leads over a relay. */
+  relayed?: true
   latencyMs?: number
   agentVersion?: string
 }
@@ -34,6 +36,7 @@ export class PeerBook {
         peerId,
         addresses: [first!, ...rest].map(({ remoteAddr }) => remoteAddr.toString()),
         direction: first!.direction,
+        ...([first!, ...rest].every(({ limits }) => limits !== undefined) && { relayed: true as const }),
         ...(latencyMs === undefined ? {} : { latencyMs }),
         ...(agentVersion === undefined ? {} : { agentVersion }),
       }
@@ -58,6 +61,12 @@ export class PeerBook {
   connections(peerId: string): Connection[] {
     const open = this.#libp2p.getConnections(peerIdFromString(peerId))
     return open.filter(({ status, limits }) => status === 'open' && limits === undefined)
+  }
+
+  /** The open connections with a peer that lead over a relay, newest last. */
+  relayed(peerId: string): Connection[] {
+    const open = this.#libp2p.getConnections(peerIdFromString(peerId))
+    return open.filter(({ status, limits }) => status === 'open' && limits !== undefined)
   }
 
   noteLatency(peerId: PeerId, latencyMs: number): void {

@@ -15,7 +15,11 @@ type Refuse = (stream: FramedStream, error: PeerError, signal: AbortSignal) => P
 export type ProtocolServerDeps = {
   logger: Logger
   limits: PeerLimits
-  handle(protocol: string, handler: (stream: Stream, peerId: string) => void): Promise<void>
+  handle(
+    protocol: string,
+    handler: (stream: Stream, peerId: string) => void,
+    options: { relayed: boolean },
+  ): Promise<void>
   serveX402: Serve
   serveMarketplace: Serve
   /** Resolves when no agent runs and no answer waits for its settlement. */
@@ -64,8 +68,8 @@ export function createProtocolServer(deps: ProtocolServerDeps): Service {
     name: 'protocols',
     async start() {
       // A paid run goes on without its caller, who may come back for the result; only a reset cancels it.
-      await deps.handle(X402_PROTOCOL, accept(deps.serveX402, refuseX402, false))
-      await deps.handle(MARKETPLACE_PROTOCOL, accept(deps.serveMarketplace, refuseMarketplace, true))
+      await deps.handle(X402_PROTOCOL, accept(deps.serveX402, refuseX402, false), { relayed: true })
+      await deps.handle(MARKETPLACE_PROTOCOL, accept(deps.serveMarketplace, refuseMarketplace, true), { relayed: true })
     },
     async stop() {
       stopping = true

@@ -122,6 +122,18 @@ export type ExecutionResult = z.infer<typeof ExecutionResult>
 
 const count = z.int().min(0)
 
+/** Whether others can reach the node, and what to do where they cannot. */
+export const Reachability = z
+  .object({
+    state: z.enum(['public', 'relayed', 'unreachable', 'unknown']),
+    addresses: z.array(z.string()).meta({ description: 'those that others can dial from anywhere, or over a relay' }),
+    relays: z.array(z.string()).meta({ description: 'peer ids of the relays it is reached through' }),
+    reason: z.string().optional(),
+    fix: z.string().optional(),
+  })
+  .meta({ id: 'Reachability' })
+export type Reachability = z.infer<typeof Reachability>
+
 /** The node in one look (D21). */
 export const NodeStatus = z
   .object({
@@ -133,7 +145,7 @@ export const NodeStatus = z
     network: Network,
     wallet_address: Address,
     agents: z.object({ local: count, known: count }),
-    reachability: z.enum(['public', 'private', 'unknown']),
+    reachability: Reachability,
     settlement: z
       .object({ pending: count, failed: count })
       .meta({ description: 'payments owed to this node that are not settled yet, and those that never will be' }),

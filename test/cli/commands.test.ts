@@ -131,7 +131,9 @@ test('status and peers show the running node, and say how to start one where non
     ],
   })
   const options = { dataDir: dataDir(), parts }
-  expect((await cli(['status'], options)).stdout).toMatch(/Peers +2 connected.*\nAgents +1 here, 3 known/)
+  expect((await cli(['status'], options)).stdout).toMatch(
+    /Peers +2 connected\nReached +not known: .*\nAgents +1 here, 3 known/,
+  )
   expect(JSON.parse((await cli(['status', '--json'], options)).stdout)).toEqual(status)
   expect((await cli(['peers'], options)).stdout).toBe(`${peerId}  outbound  12 ms    /ip4/1.2.3.4/tcp/1\n`)
   for (const name of ['status', 'peers']) {

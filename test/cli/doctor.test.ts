@@ -3,7 +3,7 @@ import { chmod, mkdir, stat, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { cli, peerId, type RunOptions, runningNode, useDataDir } from './harness.ts'
+import { cli, peerId, type RunOptions, runningNode, status, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
 const now = Date.UTC(2026, 0, 1)
@@ -59,6 +59,7 @@ test('a sound set-up passes, and every check says what it looked at', async () =
     p2p_port: 'ok',
     api_port: 'ok',
     bootstrap: 'warn',
+    reachability: 'skip',
     rpc: 'ok',
     clock: 'ok',
     balance: 'ok',
@@ -156,6 +157,18 @@ test('finds ports that another program holds, and those our own node holds to be
   expect(held.of('p2p_port').text).toContain('held by the running node')
   expect(held.of('api_port').text).toContain('held by the running node')
   expect(held.of('balance')).toMatchObject({ state: 'ok', text: '12.5 USDC' })
+})
+
+test('T20: a running node that nobody can reach is a fault, with what to do', async () => {
+  const reachability = { addresses: [], relays: [], reason: 'no connected peer is a relay', fix: 'forward the port' }
+  const lost = { ...status, reachability: { ...reachability, state: 'unreachable' as const } }
+  const running = await runningNode(dataDir(), { status: async () => lost })
+  const { of } = await examine(['--port', '4001', '--api-port', '8424'], { parts: { ...world(), ...running.parts } })
+  expect(of('reachability')).toMatchObject({
+    state: 'fail',
+    text: 'by nobody outside: no connected peer is a relay',
+    fix: 'forward the port',
+  })
 })
 
 test('finds agents with nothing to run on (D10, T20)', async () => {

@@ -130,7 +130,7 @@ export const status: NodeStatus = {
   network: 'eip155:84532',
   wallet_address: address,
   agents: { local: 1, known: 3 },
-  reachability: 'unknown',
+  reachability: { state: 'unknown', addresses: [], relays: [], reason: 'no peer is connected that could tell' },
   settlement: { pending: 0, failed: 0 },
 }
 

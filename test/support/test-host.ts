@@ -19,6 +19,9 @@ const timing: NonNullable<HostOptions['timing']> = {
   pingEveryMs: 100,
   pingTimeoutMs: 2000,
   lookEveryMs: 10,
+  relayLookMs: 10,
+  relayAfterMs: 0,
+  relayRetry: { firstMs: 20, mostMs: 100 },
 }
 
 /** A host on loopback: free ports, no mDNS, peers kept in memory. Not started. */

@@ -38,6 +38,8 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
       bootstrap: [...(options.bootstrap ?? [])],
       announce: [],
       mdns: false,
+      relays: [],
+      relay: false,
     },
     api: {
       host: '127.0.0.1',
