@@ -40,6 +40,7 @@ import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
 import { createPayments } from './store/payments.ts'
 import { PeerDatastore } from './store/peer-datastore.ts'
 import { createTaskRecords } from './store/task-records.ts'
+import { createTrust } from './trust.ts'
 
 const RPC_TIMEOUT_MS = 10_000
 const HOUR_MS = 60 * 60 * 1000
@@ -123,6 +124,9 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       },
     )
 
+    // Whom it may trust.
+    const trust = createTrust({ database, catalog })
+
     const housekeeping = periodic(
       { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
       {
@@ -198,6 +202,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       orders: buyer.orders,
       sessions: buyer.sessions,
       workflows: buyer.workflows,
+      receipts: trust.receipts,
       events: feed,
       status: () => nodeStatus(seen, clock.now() - startedAt),
       peers: () => host.peers().map(peerStatus),
@@ -229,6 +234,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       peers: node.peers,
       balance: node.balance,
       ...{ clock, logger, version },
+      ...trust,
       ...standards.api,
     }
     const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }

@@ -6,6 +6,7 @@ import type { Search } from './market/market.ts'
 import type { OperateAgents } from './market/operate-agents.ts'
 import type { OrdersApi } from './market/orders.ts'
 import type { NodeFeed } from './market/published.ts'
+import type { Receipts } from './market/receipts.ts'
 import type { Sessions } from './market/sessions.ts'
 import type { WorkflowsApi } from './market/workflow/workflows.ts'
 import type { AgentDefinition } from './schema/agent.ts'
@@ -46,6 +47,8 @@ export interface StoaNode {
   stats(options: { days: number }): Promise<Stats>
   /** Purchases in the background, and the ledger of all (D18). */
   readonly orders: OrdersApi
+  /** What was paid for, signed by whoever was paid. */
+  readonly receipts: Receipts
   /** What callers and agents said to each other (D19). */
   readonly sessions: Sessions
   /** Several agents, step by step (D20). */

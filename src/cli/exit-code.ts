@@ -44,6 +44,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   UNKNOWN_AGENT: exitCodes.notFound,
   UNKNOWN_RESOURCE: exitCodes.notFound,
   UNKNOWN_ORDER: exitCodes.notFound,
+  UNKNOWN_RECEIPT: exitCodes.notFound,
   UNKNOWN_SESSION: exitCodes.notFound,
   UNKNOWN_WORKFLOW: exitCodes.notFound,
   NOT_FOUND: exitCodes.notFound,

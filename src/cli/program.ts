@@ -17,6 +17,7 @@ import { logs } from './logs.ts'
 import { mcp } from './mcp.ts'
 import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './order.ts'
 import type { Parts } from './parts.ts'
+import { receiptsExport, receiptsList, receiptsVerify } from './receipts.ts'
 import { createRedactor, type Redactor } from './redactor.ts'
 import { reportError } from './report-error.ts'
 import { sessionList, sessionShow } from './session.ts'
@@ -40,6 +41,9 @@ export const commands: readonly Command[] = [
   orderShow,
   orderExecute,
   orderCancel,
+  receiptsList,
+  receiptsVerify,
+  receiptsExport,
   sessionList,
   sessionShow,
   workflowCreate,
@@ -59,6 +63,7 @@ export const commands: readonly Command[] = [
 const groups: Readonly<Record<string, string>> = {
   agent: 'Find agents, have them work, and set up your own',
   order: 'Purchases in the background, and the ledger of all',
+  receipts: 'What was bought and sold, signed by the sellers',
   session: 'What callers and agents said to each other',
   workflow: 'Several agents, step by step',
   'agent config': 'The agents this node sells: agents.yaml',

@@ -4,6 +4,7 @@ import { Listings } from '../schema/api.ts'
 import type { Listing } from '../schema/listing.ts'
 import { type CreateOrder, OrderRecord, OrderRecords, type OrderStatus } from '../schema/order.ts'
 import type { Page } from '../schema/page.ts'
+import { type Direction, ReceiptRecord, ReceiptRecords } from '../schema/receipt.ts'
 import type { AgentQuery } from '../schema/search.ts'
 import { SessionRecord, SessionRecords } from '../schema/session.ts'
 import {
@@ -19,7 +20,7 @@ type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
 /** Answers as soon as it has ended, or after this long. At most 60. */
 type WaitOptions = { waitSeconds?: number }
 
-/** Searches, orders, sessions and workflows of a running node as functions. They throw as those of ApiClient. */
+/** Searches, orders, receipts, sessions and workflows of a running node as functions. They throw as those of ApiClient. */
 export type MarketCalls = {
   /** Part of the market, the best first. */
   searchAgents(query?: AgentQuery, options?: Options): Promise<Page<Listing>>
@@ -34,6 +35,11 @@ export type MarketCalls = {
     query?: PageOptions & { status?: OrderStatus | undefined; agentId?: string | undefined },
     options?: Options,
   ): Promise<Page<OrderRecord>>
+  receipts(
+    query?: PageOptions & { direction?: Direction | undefined; agentId?: string | undefined },
+    options?: Options,
+  ): Promise<Page<ReceiptRecord>>
+  receipt(paymentId: string, options?: Options): Promise<ReceiptRecord>
   sessions(agentId: string, query?: PageOptions, options?: Options): Promise<Page<SessionRecord>>
   /** `next` leads to earlier exchanges. */
   session(
@@ -102,6 +108,9 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
     order: (id, options = {}) => waiting(at('orders', id), OrderRecord, options),
     orders: ({ agentId, ...query } = {}, options) =>
       page('/orders', { ...query, agent_id: agentId }, OrderRecords, options),
+    receipts: ({ agentId, ...query } = {}, options) =>
+      page('/receipts', { ...query, agent_id: agentId }, ReceiptRecords, options),
+    receipt: (paymentId, options) => request(at('receipts', paymentId), ReceiptRecord, options),
     sessions: (agentId, query = {}, options) => page(at('sessions', agentId), query, SessionRecords, options),
     async session(agentId, callerId, query = {}, options) {
       const { body, next } = await linked(at('sessions', agentId, callerId), query, SessionRecord, options)

@@ -4,6 +4,7 @@ import * as z from 'zod'
 import { fakeDeps, fakeServer, localId, remoteId } from '../../test/support/fake-api.ts'
 import { fakeLedger } from '../../test/support/fake-ledger.ts'
 import { fakeMarket } from '../../test/support/fake-market.ts'
+import { receiptFixture } from '../../test/support/fake-receipts.ts'
 import type { JsonSchema, OpenApi } from './openapi.ts'
 import { openApiDocument } from './openapi.ts'
 import { apiOperations } from './operations.ts'
@@ -54,7 +55,9 @@ test('every response of every operation has a media type and a schema', () => {
       expect(status).toMatch(/^([1-5][0-9]{2}|default)$/)
       expect(response.description).not.toBe('')
       const contents = Object.entries(response.content)
-      expect(contents).toHaveLength(1)
+      expect(contents.map(([media]) => media).slice(1)).toEqual(
+        operation.operationId === 'exportReceipts' && status === '200' ? ['text/csv'] : [],
+      )
       const isError = status === 'default' || Number(status) >= 400
       if (isError) expect(contents[0]?.[0]).toBe('application/problem+json')
       expect(Object.keys(contents[0]?.[1].schema ?? {})).not.toEqual([])
@@ -115,6 +118,7 @@ test('what is sent is what the document says', async () => {
     getOrder: { url: `/orders/${said.id}?wait=1` },
     executeOrder: { url: `/orders/${first.id}/execute`, method: 'POST', payload: { task: 'go' } },
     cancelOrder: { url: `/orders/${second.id}`, method: 'DELETE' },
+    getReceipt: { url: `/receipts/${receiptFixture.payment_id}` },
     listSessions: { url: `/sessions/${localId}` },
     getSession: { url: `/sessions/${localId}/local?limit=1` },
     createWorkflow: { url: '/workflows?dry_run=true', method: 'POST', payload: chain },

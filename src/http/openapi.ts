@@ -80,7 +80,10 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
       [row.status]: {
         description: { 200: 'OK', 201: 'Created', 202: 'Accepted' }[row.status],
         ...describeHeaders(row, parameters),
-        content: { [row.media ?? 'application/json']: { schema: wireSchema(row.response, schemas) } },
+        content: {
+          [row.media ?? 'application/json']: { schema: wireSchema(row.response, schemas) },
+          ...(row.otherMedia !== undefined && { [row.otherMedia]: { schema: { type: 'string' } } }),
+        },
       },
       ...(row.also !== undefined && {
         [row.also.status]: {

@@ -45,6 +45,8 @@ export type Operation = {
   also?: { status: 200 | 202; response: z.ZodType; description: string }
   /** Media type of the response where it is not JSON; the handler then returns text, or an {@link EventStream}. */
   media?: 'text/html' | 'text/event-stream'
+  /** Another form of the same answer, by a {@link Reply} with that media type, whose body is text. */
+  otherMedia?: 'text/csv'
   /** Headers of a successful response, beside those of every response. */
   headers?: Readonly<Record<string, string>>
   /** What it may answer beyond the errors of every operation. */
@@ -64,16 +66,18 @@ type Typed<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R exte
 }
 type Handled<R extends z.ZodType> = z.output<R> | Reply<unknown> | EventStream
 
-/** An answer that says more than its body: the cursor of the page after it, or the other status of its row. */
+/** An answer that says more than its body: the cursor of the page after it, the other status or media type of its row. */
 export class Reply<T> {
   readonly body: T
   readonly next: string | undefined
   readonly status: number | undefined
+  readonly media: string | undefined
 
-  constructor(body: T, { next, status }: { next?: string | undefined; status?: number } = {}) {
+  constructor(body: T, { next, status, media }: { next?: string | undefined; status?: number; media?: string } = {}) {
     this.body = body
     this.next = next
     this.status = status
+    this.media = media
   }
 }
 
@@ -125,13 +129,13 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
   }
   const result = await row.handler(call)
   if (result instanceof EventStream) return result
-  const { body, next, status = row.status } = result instanceof Reply ? result : new Reply(result)
+  const { body, next, status = row.status, media = row.media } = result instanceof Reply ? result : new Reply(result)
   const isOther = status !== row.status && status === row.also?.status
   const response = isOther ? row.also!.response : row.response
   return {
     status,
-    text: row.media === undefined ? JSON.stringify(encode(row.id, response, body, logger)) : String(body),
-    media: row.media === undefined ? 'application/json' : `${row.media}; charset=utf-8`,
+    text: media === undefined ? JSON.stringify(encode(row.id, response, body, logger)) : String(body),
+    media: media === undefined ? 'application/json' : `${media}; charset=utf-8`,
     headers: {
       ...row.headers,
       ...(row.location !== undefined && !isOther && { location: row.location(body) }),

@@ -9,6 +9,7 @@ import { type LedgerRouteDeps, ledgerRoutes } from './routes/ledger.ts'
 import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
 import { type OrderRouteDeps, orderRoutes } from './routes/orders.ts'
 import { type OwnAgentRouteDeps, ownAgentRoutes } from './routes/own-agents.ts'
+import { type ReceiptRouteDeps, receiptRoutes } from './routes/receipts.ts'
 import { type SessionRouteDeps, sessionRoutes } from './routes/sessions.ts'
 import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
 import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflows.ts'
@@ -20,6 +21,7 @@ export type OperationsDeps = NodeRouteDeps &
   OrderRouteDeps &
   SessionRouteDeps &
   WorkflowRouteDeps &
+  ReceiptRouteDeps &
   WalletRouteDeps &
   EventRouteDeps &
   LedgerRouteDeps &
@@ -36,6 +38,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...orderRoutes(deps),
     ...sessionRoutes(deps),
     ...workflowRoutes(deps),
+    ...receiptRoutes(deps),
     ...walletRoutes(deps),
     ...eventRoutes(deps),
     ...ledgerRoutes(deps),

@@ -28,6 +28,7 @@ export const problems = {
   UNKNOWN_ORDER: { status: 404, title: 'No order with this identifier is known' },
   UNKNOWN_PAYMENT: { status: 404, title: 'No payment with this identifier is known' },
   UNKNOWN_EXECUTION: { status: 404, title: 'No execution with this identifier is kept' },
+  UNKNOWN_RECEIPT: { status: 404, title: 'No receipt of this payment is kept' },
   UNKNOWN_SESSION: { status: 404, title: 'This caller and this agent have no session' },
   UNKNOWN_WORKFLOW: { status: 404, title: 'No workflow with this identifier is known' },
   METHOD_NOT_ALLOWED: { status: 405, title: 'This path does not answer this method' },

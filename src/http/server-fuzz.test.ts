@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { fakeDeps, fakeServer, listingFixture, localId, remoteId } from '../../test/support/fake-api.ts'
 import { fakeLedger } from '../../test/support/fake-ledger.ts'
 import { fakeMarket } from '../../test/support/fake-market.ts'
+import { receiptFixture } from '../../test/support/fake-receipts.ts'
 import { fromSchema, type Hints, type JsonSchema, valueFor } from '../../test/support/schema-arbitrary.ts'
 import { Problem } from '../schema/api.ts'
 import { openApiDocument } from './openapi.ts'
@@ -73,6 +74,9 @@ const hints: Hints = {
   cursor: fc.constantFrom('1', '999'),
 }
 function hintsFor(path: string): Hints {
+  if (path.startsWith('/receipts')) {
+    return { ...hints, id: fc.constantFrom(receiptFixture.payment_id, 'unknown'), cursor: fc.constant('7.9') }
+  }
   const one = path.startsWith('/agents') ? id : fc.constant(path.startsWith('/executions') ? '1' : FRESH)
   const isDefinition = path === '/agents' || path === '/agents/{id}'
   const cursor = path === '/payments' ? { cursor: fc.constantFrom('1.1', '0.999') } : {}

@@ -191,6 +191,8 @@ const unasked = Object.fromEntries(
       'cancelOrder',
       'order',
       'orders',
+      'receipts',
+      'receipt',
       'sessions',
       'session',
       'quoteWorkflow',

@@ -14,6 +14,7 @@ import type { OwnAgent } from '../../src/schema/own-agent.ts'
 import type { AgentScope } from '../../src/schema/search.ts'
 import { fakeLedger } from './fake-ledger.ts'
 import { createFakeMarket } from './fake-market.ts'
+import { fakeReceipts } from './fake-receipts.ts'
 
 export const localId = 'localagent234567localagent234567'
 export const remoteId = 'remoteagent23456remoteagent23456'
@@ -154,6 +155,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     orders,
     sessions,
     workflows,
+    receipts: fakeReceipts,
     events: endedFeed(),
     ledger,
     stats,

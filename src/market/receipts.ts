@@ -1,0 +1,111 @@
+import { isoTime } from '../lib/clock.ts'
+import { csvLine } from '../lib/csv.ts'
+import { assetOf } from '../payments/assets.ts'
+import { formatAmount } from '../schema/amount.ts'
+import { PAGE_ITEMS_MAX, type Page } from '../schema/page.ts'
+import { type Direction, RECEIPTS_EXPORTED_MAX, type ReceiptRecord } from '../schema/receipt.ts'
+import type { ReceiptStore, ReceiptsQuery, StoredReceipt } from '../store/receipts.ts'
+
+export type ReceiptsDeps = {
+  store: ReceiptStore
+  /** What an agent is called now, where it is known. */
+  nameOf(agentId: string): string | undefined
+}
+export type ReceiptSelection = {
+  direction?: Direction | undefined
+  agentId?: string | undefined
+  cursor?: string | undefined
+}
+
+/** The receipts this node gave and was given. */
+export interface Receipts {
+  list(query: ReceiptsQuery): Page<ReceiptRecord>
+  get(paymentId: string): ReceiptRecord | undefined
+  /** As many as one answer holds; the page's `next` leads on. */
+  export(selection: ReceiptSelection): Page<ReceiptRecord>
+}
+
+export function createReceipts({ store, nameOf }: ReceiptsDeps): Receipts {
+  const list = (query: ReceiptsQuery): Page<ReceiptRecord> => {
+    const { items, next } = store.list(query)
+    return { items: items.map((receipt) => receiptRecord(receipt, nameOf(receipt.agentId))), next }
+  }
+  return {
+    list,
+    get(paymentId) {
+      const found = store.get(paymentId)
+      return found && receiptRecord(found, nameOf(found.agentId))
+    },
+    export(selection) {
+      const items: ReceiptRecord[] = []
+      let next = selection.cursor
+      do {
+        const page = list({ ...selection, limit: PAGE_ITEMS_MAX, cursor: next })
+        items.push(...page.items)
+        next = page.next
+      } while (next !== undefined && items.length + PAGE_ITEMS_MAX <= RECEIPTS_EXPORTED_MAX)
+      return { items, next }
+    },
+  }
+}
+
+export function receiptRecord(stored: StoredReceipt, name: string | undefined): ReceiptRecord {
+  const { direction, paymentId, agentId, peerId, requirements, signed, txHash, receipt, note, createdAt } = stored
+  const { network, asset, amount, payTo } = requirements
+  const { from, to, value, validAfter, validBefore, nonce } = signed.authorization
+  const status = receipt !== undefined ? 'valid' : note === '' ? 'missing' : 'wrong'
+  return {
+    payment_id: paymentId,
+    direction,
+    agent_id: agentId,
+    ...(name !== undefined && { agent_name: name }),
+    peer_id: peerId,
+    amount: formatAmount(amount, assetOf(network)?.decimals ?? 0),
+    amount_atomic: amount.toString(),
+    network,
+    asset,
+    payer: from,
+    pay_to: payTo,
+    tx_hash: txHash ?? '',
+    status,
+    ...(status === 'wrong' && { note: note ?? '' }),
+    ...(receipt !== undefined && { issued_at: isoTime(receipt.payload.issuedAt * 1000), receipt }),
+    authorization: {
+      from,
+      to,
+      value: value.toString(),
+      validAfter: validAfter.toString(),
+      validBefore: validBefore.toString(),
+      nonce,
+    },
+    created_at: isoTime(createdAt),
+  }
+}
+
+const columns: Record<string, (record: ReceiptRecord) => string | undefined> = {
+  payment_id: (record) => record.payment_id,
+  direction: (record) => record.direction,
+  status: (record) => record.status,
+  created_at: (record) => record.created_at,
+  issued_at: (record) => record.issued_at,
+  agent_id: (record) => record.agent_id,
+  agent_name: (record) => record.agent_name,
+  peer_id: (record) => record.peer_id,
+  amount: (record) => record.amount,
+  amount_atomic: (record) => record.amount_atomic,
+  network: (record) => record.network,
+  asset: (record) => record.asset,
+  payer: (record) => record.payer,
+  pay_to: (record) => record.pay_to,
+  tx_hash: (record) => record.tx_hash,
+  task_hash: (record) => record.receipt?.payload.taskHash,
+  result_hash: (record) => record.receipt?.payload.resultHash,
+  signature: (record) => record.receipt?.signature,
+  note: (record) => record.note,
+}
+
+/** A line for each, below their names unless the text continues another. */
+export function receiptsCsv(records: readonly ReceiptRecord[], { headings }: { headings: boolean }): string {
+  const lines = records.map((record) => csvLine(Object.values(columns).map((read) => read(record) ?? '')))
+  return (headings ? csvLine(Object.keys(columns)) : '') + lines.join('')
+}

@@ -1,0 +1,91 @@
+import { formatAmount } from '../schema/amount.ts'
+import { Authorization } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { ReceiptRecord, SignedReceipt } from '../schema/receipt.ts'
+import { assetOf, sameAddress } from './assets.ts'
+import { authorizationDigest, paymentIdOf } from './authorization.ts'
+import { contentHash, receiptSigner } from './receipt.ts'
+
+/** What a receipt proves by itself, what in it is contradicted, and what it cannot say. For people. */
+export type Proof = { ok: boolean; signer?: Hex; proven: string[]; failed: string[]; unproven: string[] }
+
+/** What is to be judged: the receipt, and what it is compared with where that is at hand. */
+export type Evidence = {
+  receipt: SignedReceipt
+  authorization?: ReceiptRecord['authorization'] | undefined
+  task?: Uint8Array | undefined
+  result?: Uint8Array | undefined
+}
+
+/**
+ * Judges a receipt offline, from what it holds alone.
+ *
+ * Believes nothing that is not under the signature or hashed by it: the authorization counts only where its digest is the payment
+ * id that was signed.
+ */
+export function proveReceipt({ receipt, authorization, task, result }: Evidence): Proof {
+  const { payload } = receipt
+  const proof = { proven: [] as string[], failed: [] as string[], unproven: [] as string[] }
+  const signer = receiptSigner(receipt)
+  if (signer === undefined) {
+    proof.failed.push('nobody can have made this signature over this receipt')
+    return { ok: false, ...proof }
+  }
+  proof.proven.push(`account ${signer} signed it, every field as it stands here`)
+  judgePayment(receipt, authorization, signer, proof)
+  judgeContent('task', payload.taskHash, task, proof)
+  judgeContent('result', payload.resultHash, result, proof)
+  proof.unproven.push(
+    `that it was signed at ${timeText(payload.issuedAt)}: that is the word of the signer`,
+    'that money moved: only the chain shows that, by the authorization or its transaction',
+    'that the result is any good',
+  )
+  return { ok: proof.failed.length === 0, signer, ...proof }
+}
+
+type Lists = Omit<Proof, 'ok' | 'signer'>
+
+function judgePayment(
+  { payload }: SignedReceipt,
+  given: Evidence['authorization'],
+  signer: Hex,
+  { proven, failed, unproven }: Lists,
+): void {
+  const asset = assetOf(payload.network)
+  const authorization = given === undefined ? undefined : Authorization.safeParse(given).data
+  if (authorization === undefined || asset === undefined) {
+    const why = asset === undefined ? `${payload.network} is unknown here` : 'the authorization is not at hand'
+    unproven.push(`which account is paid, and how much, by payment ${payload.paymentId}: ${why}`)
+    return
+  }
+  if (paymentIdOf(authorizationDigest(asset, authorization)) !== payload.paymentId) {
+    failed.push(`it is about payment ${payload.paymentId}, not about the authorization beside it`)
+    return
+  }
+  const { from, to, value } = authorization
+  const amount = `${formatAmount(value, asset.decimals)} ${asset.symbol}`
+  proven.push(`it is about the authorization of ${amount} from ${from} to ${to} on ${payload.network}`)
+  if (sameAddress(signer, to)) proven.push('the signer is the account that this payment pays')
+  else failed.push(`the signer is not the account that this payment pays, which is ${to}`)
+  if (!sameAddress(payload.payer, from))
+    failed.push(`it names ${payload.payer} as payer; the authorization is of ${from}`)
+}
+
+function judgeContent(
+  what: 'task' | 'result',
+  signed: string,
+  given: Uint8Array | undefined,
+  { proven, failed, unproven }: Lists,
+): void {
+  if (given === undefined)
+    unproven.push(`what the ${what} was: compare with --${what} <file> (SHA-256 ${signed.slice(2)})`)
+  else if (contentHash(given) === signed) proven.push(`the ${what} is the one given, byte for byte`)
+  else
+    failed.push(
+      `the ${what} given is another: its SHA-256 is ${contentHash(given).slice(2)}, signed is ${signed.slice(2)}`,
+    )
+}
+
+function timeText(seconds: number): string {
+  return new Date(seconds * 1000).toISOString()
+}

@@ -1,0 +1,83 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { dataFile } from '../../src/store/data-dir.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { receiptFixture } from '../support/fake-receipts.ts'
+import { HandClock } from '../support/hand-clock.ts'
+import { TestBuyer } from '../support/test-buyer.ts'
+import { TestSeller } from '../support/x402-seller.ts'
+import { cli, runningNode, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+
+async function file(name: string, content: unknown): Promise<string> {
+  const path = join(dataDir(), name)
+  await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+const verify = (...words: string[]) => cli(['receipts', 'verify', ...words], { dataDir: dataDir() })
+
+test('receipts verify says of a file what it proves and what not, without any node', async () => {
+  const path = await file('receipt.json', receiptFixture)
+  const [task, result] = [await file('task', 'a task'), await file('result', 'a summary')]
+  const run = await verify(path, '--task', task, '--result', result)
+  expect(run.code).toBe(0)
+  expect(run.stdout).toMatch(/^GOOD {2}payment 0x/)
+  expect(run.stdout).toContain('proven        the signer is the account that this payment pays')
+  expect(run.stdout).toContain('proven        the result is the one given, byte for byte')
+  expect(run.stdout).toContain('not proven    that money moved')
+})
+
+test('receipts verify exits 1 for a file that was changed, and for a task that is another', async () => {
+  const { receipt } = receiptFixture
+  const changed = { ...receiptFixture, receipt: { ...receipt, payload: { ...receipt!.payload, issuedAt: 1 } } }
+  const run = await verify(await file('changed.json', changed))
+  expect([run.code, run.stdout.slice(0, 3)]).toEqual([1, 'BAD'])
+  const other = await verify(await file('good.json', receiptFixture), '--task', await file('task', 'another'))
+  expect([other.code, other.stdout]).toEqual([1, expect.stringContaining('contradicted  the task given is another')])
+})
+
+test('receipts verify reads the bare receipt and whole exports, and leaves out purchases without one', async () => {
+  const bare = await verify(await file('bare.json', receiptFixture.receipt), '--json')
+  expect(JSON.parse(bare.stdout)).toMatchObject({ ok: true, payment_id: receiptFixture.payment_id })
+  const { receipt: _none, ...without } = receiptFixture
+  const several = await verify(await file('all.json', [receiptFixture, without, receiptFixture]), '--json')
+  expect(JSON.parse(several.stdout)).toHaveLength(2)
+})
+
+test.each([
+  ['nothing', undefined, 'name a receipt'],
+  ['text', 'no json', 'is not JSON'],
+  ['another thing', { a: 1 }, 'cannot be read as a receipt'],
+  ['an empty export', [], 'holds no receipt'],
+])('receipts verify of %s says what is wrong', async (_about, content, reason) => {
+  const run = await verify(...(content === undefined ? [] : [await file('x', content)]))
+  expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(reason)])
+})
+
+test('receipts verify takes a payment id, from the database where no node runs', async () => {
+  const database = openDatabase({ path: dataFile(dataDir(), 'database') })
+  const clock = new HandClock()
+  const seller = await new TestSeller({ clock }).start()
+  const buyer = new TestBuyer({ clock, database, open: (_peer, protocol) => seller.open('buyer', protocol) })
+  const { payment } = await buyer.execute()
+  await seller.stop()
+  await database.close()
+  const run = await verify(payment!.payment_id, '--task', await file('task', 'task'))
+  expect([run.code, run.stdout]).toEqual([0, expect.stringContaining('proven        the task is the one given')])
+  const unknown = await verify(`0x${'0'.repeat(64)}`)
+  expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('no receipt of this payment')])
+})
+
+test('receipts list and export ask the running node', async () => {
+  const receipts = async () => ({ items: [receiptFixture], next: undefined })
+  const { parts } = await runningNode(dataDir(), { receipts })
+  const options = { dataDir: dataDir(), parts }
+  expect((await cli(['receipts', 'list'], options)).stdout).toMatch(
+    /PAYMENT.*\n0x\w{12}… {2}out {2}0.01 {2}valid .*Summary/,
+  )
+  expect((await cli(['receipts', 'export', '--csv'], options)).stdout.split('\r\n')).toHaveLength(3)
+  expect(JSON.parse((await cli(['receipts', 'export', '--json'], options)).stdout)).toEqual([receiptFixture])
+  expect((await cli(['receipts', 'export'], options)).stderr).toContain('choose one: --csv or --json')
+})

@@ -1,0 +1,31 @@
+import { type Receipts, receiptRecord } from '../../src/market/receipts.ts'
+import { receiptOf } from '../../src/payments/receipt.ts'
+import { agentId, requirements, sellerWallet, signed } from './payments.ts'
+
+const at = Date.UTC(2026, 10, 21)
+const { paymentId, envelope } = signed(at)
+const delivery = { network: 'eip155:84532', agentId, task: 'a task', result: 'a summary', paymentId }
+
+/** The receipt of a purchase of `a task`, which was answered `a summary`. */
+export const receiptFixture = receiptRecord(
+  {
+    direction: 'out',
+    paymentId,
+    agentId,
+    peerId: '12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st',
+    requirements: requirements(),
+    signed: envelope.payload!,
+    txHash: undefined,
+    receipt: sellerWallet.signReceipt(receiptOf({ ...delivery, payer: envelope.payer }, at)),
+    note: undefined,
+    createdAt: at,
+  },
+  'Summary',
+)
+
+/** Keeps that one receipt. */
+export const fakeReceipts: Receipts = {
+  list: () => ({ items: [receiptFixture], next: undefined }),
+  get: (id) => (id === receiptFixture.payment_id ? receiptFixture : undefined),
+  export: () => ({ items: [receiptFixture], next: undefined }),
+}
