@@ -8,6 +8,7 @@
  * Each query is asked three times and the fastest counts, as other programs may run; `--once` counts the first. Figures of
  * one run compare; those of two runs do not.
  */
+import { hash } from 'node:crypto'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,9 +16,8 @@ import { parseArgs } from 'node:util'
 import * as z from 'zod'
 import { createApi } from '../src/http/app.ts'
 import { createCatalog } from '../src/market/catalog.ts'
-import { keptUntil } from '../src/market/listing-set.ts'
+import { rowOf, searchable } from '../src/market/listing-row.ts'
 import { createSearch } from '../src/market/search.ts'
-import { searchable } from '../src/market/searchable.ts'
 import { PriceText } from '../src/schema/amount.ts'
 import type { AgentQuery } from '../src/schema/search.ts'
 import { openDatabase } from '../src/store/database.ts'
@@ -25,6 +25,7 @@ import { createListingSearch } from '../src/store/listing-search.ts'
 import { createListingStore } from '../src/store/listings.ts'
 import { createLookAlikes } from '../src/store/look-alikes.ts'
 import { fakeDeps, loopbackOptions } from '../test/support/fake-api.ts'
+import { replicaOf } from '../test/support/listings.ts'
 import { createMarket } from './search/listings.ts'
 import { queryKinds } from './search/queries.ts'
 import { quantile } from './statistics.ts'
@@ -55,10 +56,11 @@ async function bench(): Promise<void> {
   note(`making ${count} listings`)
   const { records, words } = createMarket(count, NOW)
   const envelope = new Uint8Array(ENVELOPE_BYTES).fill(1)
-  const rows = records.map((record) => ({
-    ...{ id: record.id, sellerId: record.seller_id, version: record.version, state: record.state, envelope },
-    keptUntil: keptUntil(record),
-  }))
+  const rows = records.map((record) => {
+    const entry = { record, hash: hash('sha256', record.id), bytes: ENVELOPE_BYTES }
+    const { search: _, ...row } = rowOf(entry, envelope, { seenAt: NOW })
+    return row
+  })
 
   note('storing them without an index')
   const bare = openDatabase({ path: join(directory, 'bare.db') })
@@ -97,7 +99,7 @@ async function bench(): Promise<void> {
 
   const byId = new Map(records.map((record) => [record.id, record]))
   const catalog = createCatalog({
-    replica: { all: () => records, get: (id) => byId.get(id) },
+    replica: { ...replicaOf(() => records, records[0]!.seller_id), get: (id) => byId.get(id) },
     sellerId: records[0]!.seller_id,
   })
   const search = createSearch({

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
 import * as z from 'zod'
-import { listingRecord } from '../../test/support/listings.ts'
+import { listingRecord, replicaOf } from '../../test/support/listings.ts'
 import { createIdentity, type Identity } from '../p2p/identity.ts'
 import { Listing, type ListingRecord } from '../schema/listing.ts'
 import { createCatalog } from './catalog.ts'
@@ -15,8 +15,7 @@ beforeAll(async () => {
 })
 
 function catalogOf(...records: ListingRecord[]) {
-  const replica = { all: () => records, get: (id: string) => records.find((record) => record.id === id) }
-  return createCatalog({ replica, sellerId: me.peerId })
+  return createCatalog({ replica: replicaOf(() => records, me.peerId), sellerId: me.peerId })
 }
 
 test('D6 a listing has the fields of the API and passes its schema', () => {

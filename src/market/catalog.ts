@@ -16,7 +16,10 @@ export type Catalog = {
   resolve(id: string): Listing | undefined
 }
 
-export function createCatalog(deps: { replica: Pick<Replica, 'all' | 'get'>; sellerId: string }): Catalog {
+export function createCatalog(deps: {
+  replica: Pick<Replica, 'all' | 'get' | 'own' | 'count'>
+  sellerId: string
+}): Catalog {
   const { replica, sellerId } = deps
   // A record never changes, so it is converted once.
   const listings = new WeakMap<ListingRecord, Listing>()
@@ -31,17 +34,13 @@ export function createCatalog(deps: { replica: Pick<Replica, 'all' | 'get'>; sel
 
   return {
     all: () => replica.all().map(listingOf),
-    local: () =>
-      replica
-        .all()
-        .filter((record) => record.seller_id === sellerId)
-        .map(listingOf),
+    local: () => replica.own().map(listingOf),
     discovered: () =>
       replica
         .all()
         .filter((record) => record.seller_id !== sellerId)
         .map(listingOf),
-    count: () => replica.all().length,
+    count: () => replica.count(),
     resolve(id) {
       const record = replica.get(id)
       return record === undefined ? undefined : listingOf(record)

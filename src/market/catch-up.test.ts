@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { until } from '../../test/support/until.ts'
 import { silentLogger } from '../lib/logger.ts'
-import { CatchUp, type CatchUpOptions, type PullOutcome } from './catch-up.ts'
+import { CatchUp, type CatchUpOptions, type SyncOutcome } from './catch-up.ts'
 
 const quick: CatchUpOptions = { retryMs: 1, followUpMs: 1, roundMs: 1_000_000, triesMax: 4 }
 const running: CatchUp[] = []
@@ -10,21 +10,21 @@ afterEach(async () => {
   for (const catchUp of running.splice(0)) await catchUp.stop()
 })
 
-function start(peers: string[], pull: (peerId: string, signal: AbortSignal) => Promise<PullOutcome>, options = {}) {
-  const catchUp = new CatchUp({ ...quick, ...options }, { connectedPeers: () => peers, pull, logger: silentLogger })
+function start(peers: string[], meet: (peerId: string, signal: AbortSignal) => Promise<SyncOutcome>, options = {}) {
+  const catchUp = new CatchUp({ ...quick, ...options }, { connectedPeers: () => peers, meet, logger: silentLogger })
   running.push(catchUp)
   catchUp.start()
   return catchUp
 }
 
 test('peers that are connected at the start are caught up with, twice', async () => {
-  const pulls: string[] = []
+  const sessions: string[] = []
   start(['a', 'b'], async (peerId) => {
-    pulls.push(peerId)
+    sessions.push(peerId)
     return 'news'
   })
-  await until(() => pulls.length === 4)
-  expect(pulls.toSorted()).toEqual(['a', 'a', 'b', 'b'])
+  await until(() => sessions.length === 4)
+  expect(sessions.toSorted()).toEqual(['a', 'a', 'b', 'b'])
 })
 
 test('a peer that does not yet answer is asked again, up to a limit', async () => {
@@ -128,17 +128,17 @@ test('a peer that comes and goes is attended to once at a time', async () => {
 })
 
 test('rounds ask peers again, and those that never bring news ever less often (T19)', async () => {
-  const pulls = { useful: 0, useless: 0 }
+  const sessions = { useful: 0, useless: 0 }
   start(
     ['useful', 'useless'],
     async (peerId) => {
-      pulls[peerId as keyof typeof pulls]++
+      sessions[peerId as keyof typeof sessions]++
       return peerId === 'useful' ? 'equal' : 'idle'
     },
     { roundMs: 1 },
   )
-  await until(() => pulls.useful > 60)
-  expect(pulls.useless).toBeLessThan(12)
+  await until(() => sessions.useful > 60)
+  expect(sessions.useless).toBeLessThan(12)
 })
 
 test('stop ends an exchange under way and waits for its end', async () => {

@@ -13,20 +13,20 @@ export type CatchUpOptions = {
   retryMs?: number
   /** A second look at a new peer, for what it learnt while gossip between us was not yet set up. */
   followUpMs?: number
-  /** How often one peer, chosen at random, is asked for what gossip may have lost. */
+  /** How often one peer, chosen at random, is met for what gossip may have lost. */
   roundMs?: number
-  pullTimeoutMs?: number
+  meetTimeoutMs?: number
 }
 
 /**
- * How a pull ended: `equal` (nothing to send), `news`, `idle` (the peer sent, nothing was news), `foreign` (does not speak
- * the protocol), `hostile` (sends what it must not). A peer that does not answer for now is an exception.
+ * How a session ended: `equal` (the peer had nothing to send), `news`, `idle` (it sent, nothing was news), `foreign` (does
+ * not speak the protocol), `hostile` (sends what it must not). A peer that does not answer for now is an exception.
  */
-export type PullOutcome = 'equal' | 'news' | 'idle' | 'foreign' | 'hostile'
+export type SyncOutcome = 'equal' | 'news' | 'idle' | 'foreign' | 'hostile'
 
 export type CatchUpDeps = {
   connectedPeers(): string[]
-  pull(peerId: string, signal: AbortSignal): Promise<PullOutcome>
+  meet(peerId: string, signal: AbortSignal): Promise<SyncOutcome>
   logger: Logger
 }
 
@@ -36,7 +36,7 @@ const FOREIGN_TRIES = 2
 /** A peer from which nothing new came is left out of 1, 2, 4 … rounds, a hostile one of this many. */
 const ROUNDS_LEFT_OUT_MAX = 64
 
-/** Decides when which peer is asked for its listings. Knows nothing of how. */
+/** Decides when which peer is met, for both to become equal. Knows nothing of how. */
 export class CatchUp {
   readonly #deps: CatchUpDeps
   readonly #options: Required<CatchUpOptions>
@@ -56,7 +56,7 @@ export class CatchUp {
       retryMs: 1000,
       followUpMs: 5000,
       roundMs: 60_000,
-      pullTimeoutMs: 60_000,
+      meetTimeoutMs: 120_000,
       ...options,
     }
   }
@@ -83,7 +83,7 @@ export class CatchUp {
   async #attendTo(peerId: string): Promise<void> {
     const { triesMax, retryMs, followUpMs } = this.#options
     for (let tried = 1; ; tried++) {
-      const outcome = await this.#tryToPull(peerId)
+      const outcome = await this.#tryToMeet(peerId)
       if (outcome === 'hostile') return
       if (outcome !== undefined && outcome !== 'foreign') break
       if (tried >= (outcome === 'foreign' ? Math.min(FOREIGN_TRIES, triesMax) : triesMax)) return
@@ -91,7 +91,7 @@ export class CatchUp {
       if (!this.#isConnected(peerId)) return
     }
     await this.#wait(followUpMs)
-    if (this.#isConnected(peerId)) await this.#tryToPull(peerId)
+    if (this.#isConnected(peerId)) await this.#tryToMeet(peerId)
   }
 
   async #makeRounds(): Promise<void> {
@@ -102,12 +102,12 @@ export class CatchUp {
       const peers = connected.filter((id) => !this.#attended.has(id) && (this.#leftOut.get(id)?.until ?? 0) <= round)
       if (peers.length === 0) continue
       const peerId = peers[randomInt(peers.length)]!
-      this.#leaveOut(peerId, await this.#tryToPull(peerId), round)
+      this.#leaveOut(peerId, await this.#tryToMeet(peerId), round)
     }
   }
 
   /** Replicas that are full, or whose clocks differ, may never be equal: they must not resend all they have for ever. */
-  #leaveOut(peerId: string, outcome: PullOutcome | undefined, round: number): void {
+  #leaveOut(peerId: string, outcome: SyncOutcome | undefined, round: number): void {
     if (outcome === 'news' || outcome === 'equal') {
       this.#leftOut.delete(peerId)
       return
@@ -118,15 +118,15 @@ export class CatchUp {
   }
 
   /** The outcome, or undefined where the peer did not answer. */
-  async #tryToPull(peerId: string): Promise<PullOutcome | undefined> {
-    const { logger, pull } = this.#deps
+  async #tryToMeet(peerId: string): Promise<SyncOutcome | undefined> {
+    const { logger, meet } = this.#deps
     await this.#turn()
     try {
       this.#stopping.signal.throwIfAborted()
-      const limit = AbortSignal.timeout(this.#options.pullTimeoutMs)
-      return await pull(peerId, AbortSignal.any([this.#stopping.signal, limit]))
+      const limit = AbortSignal.timeout(this.#options.meetTimeoutMs)
+      return await meet(peerId, AbortSignal.any([this.#stopping.signal, limit]))
     } catch (error) {
-      logger.debug({ peer: peerId, reason: reasonOf(error) }, 'a peer did not hand over its listings')
+      logger.debug({ peer: peerId, reason: reasonOf(error) }, 'no session with a peer came about')
       return undefined
     } finally {
       const next = this.#line.shift()

@@ -51,6 +51,8 @@ export class ListingGossip {
   /** Hashes of envelopes that catch-up has brought and gossip not yet. */
   readonly #caughtUp = new Set<string>()
   #timer: NodeJS.Timeout | undefined
+  /** The flush under way. */
+  #flushing: Promise<void> | undefined
   #retryMs: number
   #stopped = false
 
@@ -94,9 +96,18 @@ export class ListingGossip {
     if (!this.#stopped) this.#timer ??= setTimeout(() => void this.#flush(), ms).unref()
   }
 
-  /** Never throws. What nobody takes stays waiting; who takes it passes it on, so one is enough. */
+  /** Never throws. One at a time: what a slow one has under way is not sent twice. */
   async #flush(): Promise<void> {
     this.#timer = undefined
+    while (this.#flushing !== undefined) await this.#flushing
+    this.#flushing = this.#send().finally(() => {
+      this.#flushing = undefined
+    })
+    return this.#flushing
+  }
+
+  /** What nobody takes stays waiting; who takes it passes it on, so one is enough. */
+  async #send(): Promise<void> {
     const waiting = [...this.#outgoing]
     const limits = { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: MESSAGE_BYTES_MAX }
     for (const batch of splitBatches(

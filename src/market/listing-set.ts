@@ -4,9 +4,12 @@ import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/l
 /** Listings one seller may have at a time, tombstones included. */
 export const LISTINGS_PER_SELLER_MAX = 64
 
+/** What of a listing matters to merging, and to whether it is on the market. The rest of it is on disk. */
+export type ListingHead = Pick<ListingRecord, 'id' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at'>
+
 /** One version of a listing. */
 export type ListingEntry = {
-  record: ListingRecord
+  record: ListingHead
   /** SHA-256, in hex, of the bytes its owner signed. */
   hash: string
   /** Size of its envelope: what it is charged with. */
@@ -36,12 +39,12 @@ export function compareEntries(a: ListingEntry, b: ListingEntry): number {
  * When a version, shown or not, may be forgotten: no older version of the listing can be valid any more, since none may
  * expire later than its own version + TTL + skew. Forgetting sooner would let an old version rise again.
  */
-export function keptUntil(record: ListingRecord): UnixMs {
+export function keptUntil(record: Pick<ListingHead, 'version'>): UnixMs {
   return record.version + LISTING_TTL_MS + LISTING_SKEW_MS
 }
 
 /** Whether a listing is on the market: not a tombstone, not expired. */
-export function isShown(record: ListingRecord, now: UnixMs): boolean {
+export function isShown(record: ListingHead, now: UnixMs): boolean {
   return record.state === 'active' && now < record.expires_at
 }
 
@@ -59,7 +62,6 @@ export class ListingSet {
   readonly #options: Required<Omit<ListingSetOptions, 'ownSellerId'>> & { ownSellerId: string | undefined }
   readonly #entries = new Map<string, ListingEntry>()
   readonly #idsOf = new Map<string, Set<string>>()
-  readonly #fingerprint = new Uint8Array(32)
   #bytes = 0
 
   constructor({ listingsMax, bytesMax, perSellerMax = LISTINGS_PER_SELLER_MAX, ownSellerId }: ListingSetOptions) {
@@ -78,7 +80,7 @@ export class ListingSet {
     return this.#entries.get(id)
   }
 
-  entries(): IterableIterator<ListingEntry> {
+  entries(): MapIterator<ListingEntry> {
     return this.#entries.values()
   }
 
@@ -119,11 +121,6 @@ export class ListingSet {
     return gone
   }
 
-  /** 32 bytes that are equal for two sets that hold the same: the XOR of the hashes. */
-  fingerprint(): Uint8Array {
-    return this.#fingerprint.slice()
-  }
-
   #hasRoom(entry: ListingEntry, leaves: ListingEntry | undefined): boolean {
     const { listingsMax, bytesMax, ownSellerId } = this.#options
     if (entry.record.seller_id === ownSellerId) return true
@@ -143,7 +140,7 @@ export class ListingSet {
     const ids = this.#idsOf.get(seller_id)
     if (ids === undefined) this.#idsOf.set(seller_id, new Set([id]))
     else ids.add(id)
-    this.#account(entry, entry.bytes)
+    this.#bytes += entry.bytes
   }
 
   #remove(entry: ListingEntry): void {
@@ -152,11 +149,6 @@ export class ListingSet {
     const ids = this.#idsOf.get(seller_id)
     ids?.delete(id)
     if (ids?.size === 0) this.#idsOf.delete(seller_id)
-    this.#account(entry, -entry.bytes)
-  }
-
-  #account(entry: ListingEntry, bytes: number): void {
-    this.#bytes += bytes
-    for (const [index, byte] of Buffer.from(entry.hash, 'hex').entries()) this.#fingerprint[index]! ^= byte
+    this.#bytes -= entry.bytes
   }
 }

@@ -23,7 +23,7 @@ function setup() {
       return own as never
     },
     delist: async (id: string) => void listed.delete(id),
-    all: () => [...listed.values()].map((own) => ({ ...own, seller_id: sellerId }) as never),
+    own: () => [...listed.values()].map((own) => ({ ...own, seller_id: sellerId }) as never),
   } as Partial<Replica> as Replica
   const registry = createRegistry(
     { sellerId, agentsMax: 10 },

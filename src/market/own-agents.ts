@@ -119,9 +119,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       return output
     },
     async delistUnknown() {
-      const ghosts = replica
-        .all()
-        .filter(({ id, seller_id }) => seller_id === deps.sellerId && registry.get(id) === undefined)
+      const ghosts = replica.own().filter(({ id }) => registry.get(id) === undefined)
       for (const ghost of ghosts) await replica.delist(ghost.id)
     },
     async delistAll() {

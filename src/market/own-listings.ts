@@ -4,8 +4,8 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Identity } from '../p2p/identity.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
-import { compareEntries, isShown, LISTINGS_PER_SELLER_MAX, type ListingEntry, type ListingSet } from './listing-set.ts'
-import { sealListing } from './signed-listing.ts'
+import { compareEntries, isShown, LISTINGS_PER_SELLER_MAX, type ListingSet } from './listing-set.ts'
+import { type ReadEntry, sealListing } from './signed-listing.ts'
 
 /** What a seller says of an agent; the rest of its listing is the replica's. */
 export type OwnListing = Omit<
@@ -18,11 +18,13 @@ export type OwnListingsDeps = {
   clock: Clock
   logger: Logger
   set: Pick<ListingSet, 'get' | 'entriesOf'>
+  /** All of a listing that the set holds. */
+  record(id: string): ListingRecord | undefined
   addresses(): string[]
   /** The highest version signed before this start. */
   lastVersion: number
   /** Stores durably, then merges and gossips. Throws where it could not be stored. */
-  commit(entry: ListingEntry, envelope: Uint8Array): Promise<void>
+  commit(entry: ReadEntry, envelope: Uint8Array): Promise<void>
 }
 
 /** As many and as long as the schema of a listing allows. */
@@ -57,8 +59,8 @@ export class OwnListings {
   /** Signs a tombstone. Nothing to do where the listing is not ours or not on the market. */
   delist(id: string): Promise<void> {
     return this.#inTurn(async () => {
-      const { set, identity, clock } = this.#deps
-      const held = set.get(id)?.record
+      const { record, identity, clock } = this.#deps
+      const held = record(id)
       this.#hosted.delete(id)
       if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
       // What a tombstone need not say is left out: it is carried as long as a listing.
@@ -137,7 +139,7 @@ export class OwnListings {
   }
 
   #hasMoved(id: string): boolean {
-    const listed = new Set(this.#deps.set.get(id)?.record.addrs)
+    const listed = new Set(this.#deps.record(id)?.addrs)
     const current = listedAddresses(this.#deps.addresses(), this.#deps.identity.peerId)
     return listed.size !== current.length || current.some((address) => !listed.has(address))
   }
@@ -155,7 +157,10 @@ export class OwnListings {
       const message = `this node lists ${LISTINGS_PER_SELLER_MAX} agents, which is the most; remove one first`
       throw new CodedError('LISTINGS_FULL', message)
     }
-    for (const { record } of entries.slice(0, firstTombstone)) await this.#commit({ ...record, ...this.#times() })
+    for (const { record: head } of entries.slice(0, firstTombstone)) {
+      const record = this.#deps.record(head.id)
+      if (record !== undefined) await this.#commit({ ...record, ...this.#times() })
+    }
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

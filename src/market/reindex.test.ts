@@ -6,7 +6,7 @@ import { createIdentity } from '../p2p/identity.ts'
 import { openDatabase } from '../store/database.ts'
 import { createListingSearch } from '../store/listing-search.ts'
 import { createListingStore } from '../store/listings.ts'
-import { keptUntil } from './listing-set.ts'
+import { rowOf } from './listing-row.ts'
 import { reindexListings } from './reindex.ts'
 
 const never = new AbortController().signal
@@ -20,9 +20,9 @@ async function stored(count: number) {
   const identity = await createIdentity()
   for (let n = 0; n < count; n++) {
     const record = listingRecord(identity.peerId, `agent ${n}`, clock.now(), n === 0 ? { state: 'delisted' } : {})
-    const { id, seller_id: sellerId, version, state } = record
     const envelope = await signRecord(record, identity)
-    store.putLater({ id, sellerId, version, state, keptUntil: keptUntil(record), envelope })
+    const { search: _, ...row } = rowOf({ record, hash: '00'.repeat(32), bytes: 1 }, envelope, { seenAt: 0 })
+    store.putLater(row)
   }
   await store.flush()
   const search = createListingSearch(database)

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Clock } from '../lib/clock.ts'
+import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
-import type { ListingStore } from '../store/listings.ts'
-import { searchable } from './searchable.ts'
+import type { ListingStore, StoredEnvelope } from '../store/listings.ts'
+import { searchable } from './listing-row.ts'
 import { readListing } from './signed-listing.ts'
 
 /** Rows of one transaction: about 10 ms. */
@@ -25,15 +25,28 @@ export async function reindexListings(
     await nextTurn()
     if (signal.aborted) return
     const rows = store.page(after, ROWS_AT_ONCE)
-    await store.reindex(
-      rows.flatMap((row) => {
-        const read = row.state === 'active' ? readListing(row.envelope) : undefined
-        return read?.ok === true ? [{ ...row, search: searchable(read.entry.record, startedAt) }] : []
-      }),
-    )
+    await store.reindex(rows.map((row) => indexable(row, startedAt)))
     count += rows.length
     after = rows.at(-1)?.id
   }
   await store.index.setWhole()
   if (count > 0) logger.info({ listings: count }, 'the search index has been built anew')
+}
+
+/**
+ * Indexes some of what was stored in haste, as a replica does that catches up with a whole market.
+ *
+ * @returns whether some is left
+ */
+export async function indexWaiting(store: ListingStore): Promise<boolean> {
+  const rows = store.toIndex(ROWS_AT_ONCE)
+  if (rows.length > 0) await store.reindex(rows.map((row) => indexable(row, row.seenAt)))
+  return rows.length === ROWS_AT_ONCE
+}
+
+function indexable({ id, version, state, envelope }: StoredEnvelope, seenAt: UnixMs) {
+  const read = state === 'active' ? readListing(envelope) : undefined
+  if (read?.ok !== true) return { id, version, sellerId: '' }
+  const { record } = read.entry
+  return { id, version, sellerId: record.seller_id, search: searchable(record, seenAt) }
 }

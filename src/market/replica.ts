@@ -10,8 +10,8 @@ import { CatchUp, type CatchUpOptions } from './catch-up.ts'
 import { ListingBook } from './listing-book.ts'
 import { ListingExchange } from './listing-exchange.ts'
 import { LISTINGS_TOPIC, ListingGossip, type ListingGossipOptions } from './listing-gossip.ts'
-import type { ListingEntry } from './listing-set.ts'
 import { type OwnListing, OwnListings } from './own-listings.ts'
+import type { ReadEntry } from './signed-listing.ts'
 
 export type { OwnListing } from './own-listings.ts'
 
@@ -28,7 +28,12 @@ export interface Replica extends Service {
   delist(id: string): Promise<void>
   /** A listing that is on the market: active and not expired. */
   get(id: string): ListingRecord | undefined
+  /** All that is on the market, read from the disk: 20 µs each. */
   all(): ListingRecord[]
+  /** This node's own on the market. */
+  own(): ListingRecord[]
+  /** How many are on the market. */
+  count(): number
   /** Tells of each version that is merged, tombstones (`state: 'delisted'`) included. Expiry is not told. */
   onChange(listener: (record: ListingRecord) => void): () => void
 }
@@ -51,6 +56,7 @@ export type ReplicaOptions = {
   addressesMs?: number
   gossip?: ListingGossipOptions
   catchUp?: CatchUpOptions
+  exchange?: { stepTimeoutMs?: number }
 }
 
 export type ReplicaDeps = {
@@ -67,8 +73,8 @@ const BYTES_MAX = 128 * 1024 * 1024
 /**
  * The replica, with what the store holds. `start` joins it with its peers'.
  *
- * What merging means is in listing-set.ts; here is only how versions travel: gossip brings changes, catch-up what gossip
- * did not.
+ * What merging means is in listing-set.ts; here is only how versions travel: gossip brings changes, sessions with one
+ * peer at a time what gossip did not.
  */
 export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Replica {
   const {
@@ -91,6 +97,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     clock,
     logger,
     set: book.set,
+    record: (id) => book.record(id),
     lastVersion,
     addresses: () => host.addresses(),
     commit: async (entry, envelope) => {
@@ -99,30 +106,36 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     },
   })
 
-  const learn = async (envelope: Uint8Array, wanted?: (entry: ListingEntry) => boolean) => {
-    const opened = await book.learn(envelope, wanted)
-    if (opened.ok && opened.entry.record.seller_id === ownSellerId) own.heard(opened.entry.record)
-    return opened
+  const noteOwn = ({ record }: ReadEntry) => {
+    if (record.seller_id === ownSellerId) own.heard(record)
   }
-  const gossip = new ListingGossip(options.gossip ?? {}, { host, clock, logger, learn })
+  const gossip = new ListingGossip(options.gossip ?? {}, {
+    host,
+    clock,
+    logger,
+    learn: async (envelope, wanted) => {
+      const opened = await book.learn(envelope, { wanted })
+      if (opened.ok) noteOwn(opened.entry)
+      return opened
+    },
+  })
   const exchange = new ListingExchange(
     // A peer of our size may hold as much as we do and its own beside.
-    { listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
+    { ...options.exchange, ownId: ownSellerId, listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
     {
       host,
       clock,
       logger,
       book,
-      learn: async (envelope) => {
-        const opened = await learn(envelope)
-        if (opened.ok) gossip.noteCaughtUp(envelope)
-        return opened
+      learnt: (entry, envelope) => {
+        noteOwn(entry)
+        gossip.noteCaughtUp(envelope)
       },
     },
   )
   const catchUp = new CatchUp(options.catchUp ?? {}, {
     connectedPeers: () => [...new Set(host.peers().map(({ peerId }) => peerId))],
-    pull: (peerId, signal) => exchange.pull(peerId, signal),
+    meet: (peerId, signal) => exchange.meet(peerId, signal),
     logger,
   })
 
@@ -176,6 +189,8 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     delist: (id) => own.delist(id),
     get: (id) => book.shown(id),
     all: () => book.allShown(),
+    own: () => book.set.entriesOf(ownSellerId).flatMap(({ record }) => book.shown(record.id) ?? []),
+    count: () => book.count(),
     onChange: (listener) => book.onChange(listener),
   }
 }

@@ -5,14 +5,14 @@ import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
 import type { ListingStore } from '../store/listings.ts'
 import type { LookAlikes } from '../store/look-alikes.ts'
-import { reindexListings } from './reindex.ts'
+import { indexWaiting, reindexListings } from './reindex.ts'
 
 const COMPARE_MS = 500
 /** Each takes a few ms: a market of 100,000 is compared within a minute or two, and most of the time is left to others. */
 const STEPS_AT_ONCE = 8
 const FORGET_MS = 10 * 60 * 1000
 
-/** What keeps searches true: the index whole, new names compared with older ones, what is long gone forgotten. */
+/** What keeps searches true: the index whole, also of what came in by the thousand, new names compared with older ones, what is long gone forgotten. */
 export function searchUpkeep(deps: {
   store: ListingStore
   lookAlikes: LookAlikes
@@ -22,13 +22,14 @@ export function searchUpkeep(deps: {
   const { store, lookAlikes, clock, logger } = deps
   const onError = (error: unknown) => logger.warn({ err: error }, 'the search index could not be kept up')
 
-  async function compareNames(): Promise<void> {
+  async function indexAndCompare(): Promise<void> {
+    for (let step = 0; step < STEPS_AT_ONCE && (await indexWaiting(store)); step++) await nextTurn()
     for (let step = 0; step < STEPS_AT_ONCE && (await lookAlikes.step()); step++) await nextTurn()
   }
 
   return together('search', [
     inBackground('reindex', (signal) => reindexListings(deps, signal).catch(onError)),
-    periodic({ name: 'names', firstMs: COMPARE_MS, everyMs: COMPARE_MS }, { work: compareNames, onError }),
+    periodic({ name: 'names', firstMs: COMPARE_MS, everyMs: COMPARE_MS }, { work: indexAndCompare, onError }),
     periodic(
       { name: 'forgetting', firstMs: FORGET_MS, everyMs: FORGET_MS },
       { work: () => store.index.forget(clock.now()), onError },

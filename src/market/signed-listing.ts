@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import * as z from 'zod'
 import { agentId } from '../agents/agent-id.ts'
 import type { UnixMs } from '../lib/clock.ts'
@@ -20,7 +20,9 @@ export type ListingRefusal = {
 }
 export type ListingRefusalCode = HostileCode | 'FUTURE' | 'EXPIRED' | 'UNWANTED'
 type HostileCode = 'TOO_LARGE' | 'MALFORMED' | 'NOT_OWNER' | 'INCONSISTENT' | 'FORGED'
-export type OpenedListing = { ok: true; entry: ListingEntry } | ({ ok: false } & ListingRefusal)
+/** An entry with all of its record. */
+export type ReadEntry = ListingEntry & { record: ListingRecord }
+export type OpenedListing = { ok: true; entry: ReadEntry } | ({ ok: false } & ListingRefusal)
 
 /**
  * Whether only a hostile or broken peer can have sent this.
@@ -40,7 +42,7 @@ export function isHostile(code: ListingRefusalCode): code is HostileCode {
  */
 export async function openListing(
   envelope: Uint8Array,
-  options: { now: UnixMs; wanted?: (entry: ListingEntry) => boolean },
+  options: { now: UnixMs; wanted?: (entry: ReadEntry) => boolean },
 ): Promise<OpenedListing> {
   const read = readListing(envelope)
   if (!read.ok) return read
@@ -55,7 +57,7 @@ export async function openListing(
 /** Reads an envelope without checking what it says, as for rows that were checked before they were stored. */
 export function readListing(
   envelope: Uint8Array,
-): { ok: true; entry: ListingEntry; verify: () => Promise<boolean> } | ({ ok: false } & ListingRefusal) {
+): { ok: true; entry: ReadEntry; verify: () => Promise<boolean> } | ({ ok: false } & ListingRefusal) {
   if (envelope.length > LISTING_BYTES_MAX) {
     return refused('TOO_LARGE', `a listing of ${envelope.length} bytes, limit ${LISTING_BYTES_MAX}`)
   }
@@ -77,7 +79,7 @@ export function readListing(
 export async function sealListing(
   record: ListingRecord,
   identity: Identity,
-): Promise<{ entry: ListingEntry; envelope: Uint8Array }> {
+): Promise<{ entry: ReadEntry; envelope: Uint8Array }> {
   const encoded = z.safeEncode(ListingRecord, record)
   if (!encoded.success) throw unlistable(record, firstIssue(encoded.error))
   const envelope = await seal(record, Buffer.from(JSON.stringify(encoded.data)), identity)
@@ -113,7 +115,7 @@ function firstIssue({ issues: [issue] }: z.ZodError): string {
 
 /** The hash is of what was signed: bytes that a stranger could add around it must not make a new version. */
 function hashOf(payload: Uint8Array): string {
-  return createHash('sha256').update(payload).digest('hex')
+  return hash('sha256', payload, 'hex')
 }
 
 /** What must hold whatever the time is. */

@@ -87,3 +87,12 @@ test('T3: an envelope longer than a listing may be is neither made nor opened', 
 function lastField(bytes: Uint8Array): Uint8Array {
   return bytes.subarray(-66)
 }
+
+test('D8: what libp2p itself seals is read the same, whatever the length of the payload', async () => {
+  for (const length of [1, 127, 128, 129, 4000, 16_000]) {
+    const bytes = (
+      await RecordEnvelope.seal({ ...record, marshal: () => new Uint8Array(length).fill(7) }, owner.privateKey)
+    ).marshal()
+    expect((await openEnvelope(bytes)).payload).toHaveLength(length)
+  }
+})

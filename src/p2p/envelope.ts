@@ -1,3 +1,5 @@
+import { createPublicKey, type KeyObject, verify } from 'node:crypto'
+import { publicKeyFromRaw } from '@libp2p/crypto/keys'
 import { peerIdFromPublicKey } from '@libp2p/peer-id'
 import { RecordEnvelope } from '@libp2p/peer-record'
 import { CodedError } from '../lib/errors.ts'
@@ -41,39 +43,81 @@ export async function openEnvelope(bytes: Uint8Array): Promise<{ peerId: string;
 /**
  * Reads an envelope without checking the signature, which is nearly all of the cost, so that cheap checks come first.
  *
- * One payload of one peer has exactly one accepted spelling: otherwise whoever passes an envelope on could make a
- * second one out of it that says the same and hashes differently.
+ * ```bnf
+ * envelope  ::= 0x0a key 0x12 payloadType 0x1a payload 0x2a signature     each with its length before it, as a varint
+ * key       ::= 08 01 12 20 (32 bytes)                                     an Ed25519 key as libp2p writes it
+ * ```
+ * This is the protobuf of a libp2p record envelope as libp2p writes it. One payload of one peer has exactly this one
+ * accepted spelling: otherwise whoever passes an envelope on could make a second one out of it that says the same and
+ * hashes differently.
+ *
+ * `verify` runs on the thread pool: it takes longer than all else that is done with a listing, and the event loop must
+ * not wait when they come by the thousand.
  *
  * @throws CodedError `ENVELOPE_INVALID`
  */
 export function readEnvelope(bytes: Uint8Array): ReadEnvelope {
   if (bytes.byteLength > LISTING_BYTES_MAX) throw invalid(`it has more than ${LISTING_BYTES_MAX} bytes`)
-  const envelope = decode(bytes)
-  if (envelope.publicKey.type !== 'Ed25519') throw invalid('its key is not an Ed25519 key')
-  if (!sameBytes(envelope.payloadType, PAYLOAD_TYPE)) throw invalid('it is not of a listing')
-  if (!sameBytes(envelope.marshal(), bytes)) throw invalid('it is not in its canonical form')
-  const peerId = peerIdFromPublicKey(envelope.publicKey).toString()
-  return { peerId, payload: envelope.payload, verify: () => verifies(envelope) }
-}
-
-function decode(bytes: Uint8Array): RecordEnvelope {
-  try {
-    return RecordEnvelope.createFromProtobuf(bytes)
-  } catch (error) {
-    throw invalid('it cannot be decoded', error)
+  if (!startsWith(bytes, KEY_HEAD)) throw invalid('its key is not an Ed25519 key')
+  const key = bytes.subarray(KEY_HEAD.length, KEY_HEAD.length + KEY_BYTES)
+  if (!startsWith(bytes, TYPE_FIELD, KEY_HEAD.length + KEY_BYTES)) throw invalid('it is not of a listing')
+  const { payload, end } = readPayload(bytes, KEY_HEAD.length + KEY_BYTES + TYPE_FIELD.length)
+  if (!startsWith(bytes, SIGNATURE_HEAD, end) || bytes.length !== end + SIGNATURE_HEAD.length + SIGNATURE_BYTES) {
+    throw invalid('it does not end with a signature, and only that')
   }
+  const signature = bytes.subarray(-SIGNATURE_BYTES)
+  const peerId = peerIdFromPublicKey(publicKeyFromRaw(key)).toString()
+  return { peerId, payload, verify: () => verifies(key, payload, signature) }
 }
 
-async function verifies(envelope: RecordEnvelope): Promise<boolean> {
-  try {
-    return await envelope.validate(DOMAIN)
-  } catch (error) {
-    throw invalid('its signature cannot be checked', error)
-  }
+const KEY_BYTES = 32
+const SIGNATURE_BYTES = 64
+const KEY_HEAD = Uint8Array.of(0x0a, 0x24, 0x08, 0x01, 0x12, KEY_BYTES)
+const TYPE_FIELD = Uint8Array.of(0x12, PAYLOAD_TYPE.length, ...PAYLOAD_TYPE)
+const SIGNATURE_HEAD = Uint8Array.of(0x2a, SIGNATURE_BYTES)
+/** What is signed: domain, payload type and payload, each after its length. */
+const SIGNED_HEAD = Buffer.concat([
+  Uint8Array.of(DOMAIN.length),
+  Buffer.from(DOMAIN),
+  Uint8Array.of(PAYLOAD_TYPE.length, ...PAYLOAD_TYPE),
+])
+
+function readPayload(bytes: Uint8Array, at: number): { payload: Uint8Array; end: number } {
+  const [tag, low, high] = [bytes[at], bytes[at + 1], bytes[at + 2]]
+  if (tag !== 0x1a || low === undefined || high === undefined) throw invalid('it has no payload')
+  // A listing has between 1 and 16384 bytes: a varint of one byte or two.
+  const size = low < 128 ? 1 : 2
+  const length = low < 128 ? low : low - 128 + 128 * high
+  const isShortest = high < 128 && (size === 1 || high > 0)
+  if (size === 2 && !isShortest) throw invalid('it is not in its canonical form')
+  const start = at + 1 + size
+  if (length === 0) throw invalid('its payload is empty')
+  return { payload: bytes.subarray(start, start + length), end: start + length }
 }
 
-function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(a, b) === 0
+function verifies(key: Uint8Array, payload: Uint8Array, signature: Uint8Array): Promise<boolean> {
+  const size = payload.length < 128 ? [payload.length] : [(payload.length % 128) + 128, payload.length >> 7]
+  const signed = Buffer.concat([SIGNED_HEAD, Uint8Array.from(size), payload])
+  return new Promise((resolve, reject) => {
+    const settle = (error: Error | null, ok: boolean) => {
+      if (error === null) resolve(ok)
+      else reject(invalid('its signature cannot be checked', error))
+    }
+    try {
+      verify(null, signed, keyObject(key), signature, settle)
+    } catch (error) {
+      reject(invalid('its signature cannot be checked', error))
+    }
+  })
+}
+
+function keyObject(key: Uint8Array): KeyObject {
+  const x = Buffer.from(key).toString('base64url')
+  return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+}
+
+function startsWith(bytes: Uint8Array, head: Uint8Array, at = 0): boolean {
+  return head.every((byte, index) => bytes[at + index] === byte)
 }
 
 function invalid(reason: string, cause?: unknown): CodedError<'ENVELOPE_INVALID'> {

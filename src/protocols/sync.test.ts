@@ -3,107 +3,164 @@ import { expect, test } from 'vitest'
 import type { Frame } from './frame.ts'
 import { FramedStream } from './framed-stream.ts'
 import { encodeBatch } from './listing-batch.ts'
-import { pullListings, serveListings } from './sync.ts'
+import { openSync, type SyncSide, serveSync } from './sync.ts'
 
-const print = (byte: number) => new Uint8Array(32).fill(byte)
 const never = new AbortController().signal
-const limits = { fingerprint: print(1), listingsMax: 1000, bytesMax: 64 * 1024 * 1024, signal: never }
+const text = (bytes: Uint8Array) => Buffer.from(bytes).toString()
+const envelope = (length: number) => new Uint8Array(length).fill(7)
+
+type Script = { says?: string[]; batches?: Uint8Array[][]; takes?: boolean; takeMax?: number }
+
+/** A side that says what it is told to, in turn, what ends with a stop as the last, and takes so many batches. */
+function side({ says = [], batches = [], takes = true, takeMax = 1000 }: Script = {}) {
+  const heard: string[] = []
+  const taken: Uint8Array[][] = []
+  const script: SyncSide = {
+    takes,
+    open: () => Buffer.from(says.shift() ?? ''),
+    hear(message) {
+      heard.push(text(message))
+      const say = says.shift()
+      if (say === 'enough') return say
+      return { ...(say === undefined ? {} : { say: Buffer.from(say) }), last: say?.endsWith('.') ?? true }
+    },
+    batches: () => batches,
+    async take(envelopes) {
+      taken.push(envelopes)
+      return taken.length < takeMax
+    },
+  }
+  return { ...script, heard, taken }
+}
 
 async function streams(): Promise<[FramedStream, FramedStream]> {
   const [client, server] = await streamPair()
   return [new FramedStream(client), new FramedStream(server)]
 }
 
-/** Pulls from a server that answers with these frames, whatever it is asked. */
-async function pullFrom(frames: Frame[], options: Partial<typeof limits> & { stepTimeoutMs?: number } = {}) {
+async function session(client: ReturnType<typeof side>, server: ReturnType<typeof side>): Promise<void> {
+  const [one, other] = await streams()
+  await Promise.all([openSync(one, client, { signal: never }), serveSync(other, server, { signal: never })])
+}
+
+test('both sides talk in turns, then each hands over to the other', async () => {
+  const client = side({ says: ['open', 'b'], batches: [[envelope(1)]] })
+  const server = side({ says: ['a', 'c.'], batches: [[envelope(2), envelope(3)], [envelope(4)]] })
+  await session(client, server)
+  expect([server.heard, client.heard]).toEqual([
+    ['open', 'b'],
+    ['a', 'c.'],
+  ])
+  expect(client.taken.map((batch) => batch.map(({ length }) => length))).toEqual([[2, 3], [4]])
+  expect(server.taken.map((batch) => batch.map(({ length }) => length))).toEqual([[1]])
+})
+
+test.each(['client', 'server'])('what was found until the %s has had enough is handed over', async (who) => {
+  const client = side({ says: who === 'client' ? ['open', 'enough'] : ['open', 'b', 'd'], batches: [[envelope(1)]] })
+  const server = side({ says: who === 'server' ? ['a', 'enough'] : ['a', 'c', 'e'], batches: [[envelope(2)]] })
+  await session(client, server)
+  expect([client.taken.length, server.taken.length]).toEqual([1, 1])
+})
+
+test('T7 who takes no more is sent no more, but for what is under way', async () => {
+  const asked: number[] = []
+  function* endless() {
+    for (let n = 0; ; n++) {
+      asked.push(n)
+      yield [envelope(100)]
+    }
+  }
+  const client = side({ says: ['open'], takeMax: 3 })
+  await session(client, { ...side({ says: ['a.'] }), batches: endless })
+  expect(client.taken).toHaveLength(3)
+  expect(asked.length).toBeLessThanOrEqual(5)
+  const server = side({ says: ['a.'], takeMax: 1 })
+  await session({ ...side({ says: ['open'] }), batches: endless }, server)
+  expect(server.taken).toHaveLength(1)
+})
+
+test('a server that wants nothing is sent nothing', async () => {
+  const server = side({ says: ['a.'], takes: false, batches: [[envelope(1)]] })
+  const client = side({ says: ['open'], batches: [[envelope(2)]] })
+  await session(client, server)
+  expect([client.taken.length, server.taken.length]).toEqual([1, 0])
+})
+
+/** Opens a session with a server that answers with these frames, whatever it is told. */
+async function openTo(frames: Frame[], stepTimeoutMs = 1000): Promise<void> {
   const [client, server] = await streams()
-  const taken: Uint8Array[] = []
-  const answer = async () => {
+  const script = async () => {
     await server.read(never)
     for (const frame of frames) await server.write(frame, never)
     await server.close()
   }
-  const pulled = pullListings(client, { ...limits, ...options }, async (envelopes) => void taken.push(...envelopes))
-  const [result] = await Promise.allSettled([pulled, answer()])
+  const opened = openSync(client, side({ says: ['open', 'b', 'c', 'd'] }), { signal: never, stepTimeoutMs })
+  const [result] = await Promise.allSettled([opened, script()])
   if (result.status === 'rejected') throw result.reason
-  return { received: result.value, taken }
 }
 
-const listings = (...envelopes: Uint8Array[]): Frame => ({ type: 'sync.listings', data: encodeBatch(envelopes) })
-const end: Frame = { type: 'sync.end', data: new Uint8Array() }
-const envelope = (length: number) => new Uint8Array(length).fill(7)
+const frame = (type: string, data: Uint8Array = new Uint8Array()): Frame => ({ type, data })
+const listings = (...envelopes: Uint8Array[]) => frame('sync.listings', encodeBatch(envelopes))
+const enough = frame('sync.enough')
 
-test('a client gets all that the server holds, in frames of at most 1 MiB', async () => {
-  const [client, server] = await streams()
-  const portions = [Array.from({ length: 200 }, () => envelope(16 * 1024)), [envelope(1)]]
-  const serving = serveListings(server, { fingerprint: () => print(2), portions: () => portions, signal: never })
-  const batches: Uint8Array[][] = []
-  const received = await pullListings(client, limits, async (envelopes) => void batches.push(envelopes))
-  await serving
-  expect(received).toBe(201)
-  expect(batches.flat().map(({ length }) => length)).toEqual(portions.flat().map(({ length }) => length))
-  expect(batches.map((batch) => encodeBatch(batch).length > 1024 * 1024)).not.toContain(true)
-  expect(batches.length).toBeLessThan(6)
+test('a server that ends early is not mistaken for one that has no more', async () => {
+  await expect(openTo([enough, listings(envelope(10))])).rejects.toMatchObject({ code: 'SYNC_CUT' })
 })
 
-test('a server that holds the same sends nothing (T19)', async () => {
+test.each<[string, Frame[]]>([
+  ['a frame of another type', [frame('x402.request')]],
+  ['listings before the talk is over', [listings(envelope(1))]],
+  ['a message over 64 KiB', [frame('sync.ranges', envelope(64 * 1024 + 1))]],
+  ['an empty batch', [enough, frame('sync.listings')]],
+  ['a broken batch', [enough, frame('sync.listings', Uint8Array.of(0, 0, 0, 9, 1))]],
+  ['a batch over 256 KiB', [enough, listings(...Array.from({ length: 17 }, () => envelope(16 * 1024)))]],
+  ['an envelope over its limit', [enough, listings(envelope(16 * 1024 + 1))]],
+  ['more envelopes than a batch may have', [enough, listings(...Array.from({ length: 257 }, () => envelope(1)))]],
+])('T7 T8 a client refuses %s', async (_, frames) => {
+  await expect(openTo([...frames, frame('sync.end')])).rejects.toMatchObject({ code: 'SYNC_INVALID' })
+})
+
+test('T7 a peer that talks without end, or hands over what was refused, is left', async () => {
   const [client, server] = await streams()
-  const portions = () => {
-    throw new Error('read although equal')
+  const talker = { ...side(), hear: () => ({ say: envelope(1), last: false }) }
+  const talk = async () => {
+    for (;;) {
+      await server.read(never)
+      await server.write(frame('sync.ranges', envelope(1)), never)
+    }
   }
-  const serving = serveListings(server, { fingerprint: () => print(1), portions, signal: never })
-  expect(await pullListings(client, limits, async () => {})).toBe(0)
-  await serving
+  void talk().catch(() => {})
+  await expect(openSync(client, talker, { signal: never })).rejects.toMatchObject({ code: 'SYNC_INVALID' })
+  server.abort(new Error('done'))
+
+  const [refusing, pushing] = await streams()
+  const push = async () => {
+    await pushing.write(enough, never)
+    for (let n = 0; n < 9; n++) await pushing.write(listings(envelope(1)), never)
+  }
+  void push().catch(() => {})
+  const taker = side({ says: ['open'], takeMax: 1 })
+  await expect(openSync(refusing, taker, { signal: never })).rejects.toMatchObject({ code: 'SYNC_INVALID' })
+  expect(taker.taken).toHaveLength(1)
 })
 
-test('a listing server that ends early is not mistaken for one that has no more', async () => {
-  await expect(pullFrom([listings(envelope(10))])).rejects.toMatchObject({ code: 'SYNC_CUT' })
-})
-
-test.each<[string, Frame]>([
-  ['a frame of another type', { type: 'x402.request', data: new Uint8Array() }],
-  ['an empty batch', { type: 'sync.listings', data: new Uint8Array() }],
-  ['a broken batch', { type: 'sync.listings', data: new Uint8Array([0, 0, 0, 9, 1]) }],
-  ['a frame over 1 MiB', listings(...Array.from({ length: 65 }, () => envelope(16 * 1024)))],
-  ['an envelope over its limit', listings(envelope(16 * 1024 + 1))],
-])('T7 T8 a client refuses %s', async (_, frame) => {
-  await expect(pullFrom([frame, end])).rejects.toMatchObject({ code: 'SYNC_INVALID' })
-})
-
-test('T7 a client ends with a server that sends without end', async () => {
-  const many = Array.from({ length: 30 }, () => listings(envelope(100), envelope(100)))
-  await expect(pullFrom(many, { listingsMax: 50 })).rejects.toMatchObject({ code: 'SYNC_TOO_MUCH' })
-  await expect(pullFrom(many, { bytesMax: 5000 })).rejects.toMatchObject({ code: 'SYNC_TOO_MUCH' })
-})
-
-test('T7 a client does not wait for a server that stalls, nor a server for a client', async () => {
+test('T7 neither side waits for one that stalls', async () => {
   const [client, server] = await streams()
-  await expect(pullListings(client, { ...limits, stepTimeoutMs: 50 }, async () => {})).rejects.toMatchObject({
-    name: 'TimeoutError',
-  })
-  expect((await server.read(never))?.type).toBe('sync.pull')
-  const idle = { fingerprint: () => print(2), portions: () => [], stepTimeoutMs: 50, signal: never }
-  await expect(serveListings(server, idle)).rejects.toMatchObject({ name: 'TimeoutError' })
+  const impatient = { signal: never, stepTimeoutMs: 50 }
+  await expect(openSync(client, side({ says: ['open'] }), impatient)).rejects.toMatchObject({ name: 'TimeoutError' })
+  expect((await server.read(never))?.type).toBe('sync.open')
+  await expect(serveSync(server, side(), impatient)).rejects.toMatchObject({ name: 'TimeoutError' })
 })
 
-test.each<[string, Frame]>([
-  ['another first frame', end],
-  ['a pull without a fingerprint', { type: 'sync.pull', data: new Uint8Array() }],
-])('T8 a server refuses %s', async (_, frame) => {
+test('T8 a server refuses another first frame, and what the taker throws ends the session', async () => {
   const [client, server] = await streams()
-  const serving = serveListings(server, { fingerprint: () => print(2), portions: () => [], signal: never })
-  await client.write(frame, never)
+  const serving = serveSync(server, side(), { signal: never })
+  await client.write(frame('sync.end'), never)
   await expect(serving).rejects.toMatchObject({ code: 'SYNC_INVALID' })
-})
 
-test('what the taker of a batch throws ends the exchange', async () => {
-  const [client, server] = await streams()
-  const serving = serveListings(server, {
-    fingerprint: () => print(2),
-    portions: () => [[envelope(5)]],
-    signal: never,
-  })
-  const pulled = pullListings(client, limits, () => Promise.reject(new Error('false listing')))
-  await expect(pulled).rejects.toThrow('false listing')
-  await serving
+  const fails = { ...side({ says: ['open'] }), take: () => Promise.reject(new Error('false listing')) }
+  const [one, other] = await streams()
+  void serveSync(other, side({ says: ['a.'], batches: [[envelope(5)]] }), { signal: never }).catch(() => {})
+  await expect(openSync(one, fails, { signal: never })).rejects.toThrow('false listing')
+  one.abort(new Error('done'))
 })

@@ -18,10 +18,13 @@ function row(
   const facts = { name, description: 'does things', tags: ['tag'], protocols: ['/p/1'], price }
   const search = { facts, updatedAt: version, expiresAt: version + DAY_MS, seenAt }
   const keptUntil = version + DAY_MS + 120_000
-  return { id, sellerId: `seller-${id}`, version, state: 'active', keptUntil, envelope: new Uint8Array([1]), search }
+  return { ...head(id, version), state: 'active', keptUntil, envelope: new Uint8Array([1]), search }
 }
+const head = (id: string, version: number) => ({
+  ...{ id, sellerId: `seller-${id}`, version, updatedAt: version, expiresAt: version + DAY_MS, hash: '00'.repeat(32) },
+})
 const tombstone = (id: string, version: number): ListingRow => ({
-  ...{ id, sellerId: `seller-${id}`, version, state: 'delisted', keptUntil: version + DAY_MS },
+  ...{ ...head(id, version), state: 'delisted', keptUntil: version + DAY_MS },
   envelope: new Uint8Array([2]),
 })
 

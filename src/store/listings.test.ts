@@ -10,10 +10,14 @@ const row = (id: string, version: number): ListingRow => ({
   sellerId: 'seller',
   version,
   state: 'active',
+  updatedAt: version,
+  expiresAt: version + 900,
   keptUntil: version + 1000,
+  hash: version.toString(16).padStart(64, '0'),
   envelope: new Uint8Array([1, 2, version]),
 })
-const idsOf = (rows: ListingRow[]) => rows.map(({ id, version }) => `${id}@${version}`)
+const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1)
+const idsOf = (rows: Pick<ListingRow, 'id' | 'version'>[]) => rows.map(({ id, version }) => `${id}@${version}`)
 
 test('T17 own listings and the highest version signed survive a restart', async () => {
   const path = join(mkdtempSync(join(tmpdir(), 'stoa-listings-')), 'stoa.db')
@@ -27,7 +31,9 @@ test('T17 own listings and the highest version signed survive a restart', async 
   const second = openDatabase({ path })
   const reopened = createListingStore(second)
   expect(reopened.ownVersion()).toBe(7)
-  expect(reopened.page('', 10)).toEqual([row('a', 5), row('b', 7)])
+  const [{ envelope, ...a }, { envelope: _, ...b }] = [row('a', 5), row('b', 7)]
+  expect([...reopened.load()].toSorted(byId)).toEqual([a, b].map((head) => ({ ...head, bytes: 3 })))
+  expect(reopened.envelope('a')).toEqual(envelope)
   await second.close()
 })
 
@@ -67,4 +73,31 @@ test('T16 what the disk refuses is written by the next flush', async () => {
   full = false
   await store.flush()
   expect(store.page('', 5000)).toHaveLength(1200)
+})
+
+test('a listing is found by its time and the beginning of its hash, and read before it is written', async () => {
+  const store = createListingStore(openDatabase({ path: ':memory:' }))
+  const hash = 'ab'.repeat(32)
+  store.putLater({ ...row('a', 5), hash })
+  store.putLater({ ...row('b', 5), hash: 'ac'.repeat(32) })
+  expect(store.envelope('a')).toEqual(new Uint8Array([1, 2, 5]))
+  const begins = Buffer.from(hash, 'hex').subarray(0, 16)
+  expect(store.find(5, begins)).toBeUndefined()
+  await store.flush()
+  expect(store.find(5, begins)).toMatchObject({ id: 'a', version: 5 })
+  expect(store.find(6, begins)).toBeUndefined()
+  store.removeLater('a', 5)
+  expect(store.envelope('a')).toBeUndefined()
+})
+
+test('what is to be indexed later waits, over a restart too, until it is', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const store = createListingStore(database)
+  store.putLater({ ...row('a', 5), toIndex: 77 })
+  await store.flush()
+  expect(createListingStore(database).toIndex(9)).toMatchObject([{ id: 'a', version: 5, seenAt: 77 }])
+  await store.reindex([{ id: 'a', version: 4, sellerId: 'seller' }])
+  expect(store.toIndex(9)).toHaveLength(1)
+  await store.reindex([{ id: 'a', version: 5, sellerId: 'seller' }])
+  expect(store.toIndex(9)).toEqual([])
 })

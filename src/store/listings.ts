@@ -2,27 +2,49 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 import { createListingIndex, type IndexedListing, type ListingIndex } from './listing-index.ts'
 
-/** A listing on disk: its signed envelope and what must be known of it without opening that. */
-export type ListingRow = {
+/** What is known of a stored listing without opening its envelope. */
+export type StoredHead = {
   id: string
   sellerId: string
   version: number
   state: 'active' | 'delisted'
+  updatedAt: UnixMs
+  expiresAt: UnixMs
   /** When the row, shown or not, may be forgotten. */
   keptUntil: UnixMs
+  /** SHA-256, in hex, of what its owner signed. */
+  hash: string
+}
+
+/** A listing on disk. */
+export type ListingRow = StoredHead & {
   envelope: Uint8Array
   /** What of it can be searched; nothing of a tombstone. Not read back. */
   search?: Pick<IndexedListing, 'facts' | 'updatedAt' | 'expiresAt' | 'seenAt'>
+  /** Instead: when it was met. It is searched as soon as `reindex` has been given it. */
+  toIndex?: UnixMs
 }
+
+/** `opened` only where an earlier version of the store has written it: then the head is all zeros and empty. */
+export type LoadedListing = StoredHead & { bytes: number; opened?: Uint8Array }
+export type StoredEnvelope = { id: string; version: number; state: 'active' | 'delisted'; envelope: Uint8Array }
 
 /** The replica on disk. */
 export interface ListingStore {
-  /** What can be searched; kept in step with the rows, in the same transactions. */
+  /** What can be searched; kept in step with the rows, in the same transactions, but for those that wait `toIndex`. */
   readonly index: ListingIndex
-  /** Indexes rows that `page` gave, as far as they still are what they were. */
-  reindex(rows: readonly ListingRow[]): Promise<void>
+  /** All that is stored: read to the end, at once. */
+  load(): Iterable<LoadedListing>
   /** Rows in the order of their ids, at most `limit`, after the id given ('' for the first). */
-  page(afterId: string, limit: number): ListingRow[]
+  page(afterId: string, limit: number): StoredEnvelope[]
+  /** What is to be indexed, and when it was met. */
+  toIndex(limit: number): (StoredEnvelope & { seenAt: UnixMs })[]
+  /** Indexes rows that `page` or `toIndex` gave, as far as they still are what they were; without `search` they are hidden. */
+  reindex(rows: readonly (Pick<StoredEnvelope, 'id' | 'version'> & SearchOf)[]): Promise<void>
+  /** The envelope of a listing, written or remembered. */
+  envelope(id: string): Uint8Array | undefined
+  /** The written listing of that time whose hash begins so. @param hash 16 bytes */
+  find(updatedAt: UnixMs, hash: Uint8Array): StoredEnvelope | undefined
   /** Writes one of our own, and its version as the highest we have signed, before resolving. */
   putOwn(row: ListingRow): Promise<void>
   /** The highest version ever given to `putOwn`; 0 before the first. */
@@ -34,33 +56,49 @@ export interface ListingStore {
   flush(): Promise<void>
 }
 
+type SearchOf = { sellerId: string; search?: ListingRow['search'] }
+
 const OWN_VERSION_KEY = 'listings.own_version'
 /** Changes in one transaction, each about 0.1 ms with its index: few enough that the event loop does not notice. */
 const CHANGES_MAX = 100
 
 /** A newer row is never replaced by an older one, in whatever order they are written. */
 const PUT = `
-  INSERT INTO listings (id, seller_id, version, expires_at, state, envelope) VALUES (?, ?, ?, ?, ?, ?)
-  ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, version = excluded.version,
-    expires_at = excluded.expires_at, state = excluded.state, envelope = excluded.envelope
+  INSERT INTO listings (id, seller_id, version, state, updated_at, valid_until, expires_at, hash, envelope, to_index)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, version = excluded.version, state = excluded.state,
+    updated_at = excluded.updated_at, valid_until = excluded.valid_until, expires_at = excluded.expires_at,
+    hash = excluded.hash, envelope = excluded.envelope, to_index = excluded.to_index
   WHERE excluded.version >= listings.version`
 const REMOVE = 'DELETE FROM listings WHERE id = ? AND version <= ?'
-const PAGE = `
-  SELECT id, seller_id AS sellerId, version, expires_at AS keptUntil, state, envelope
-  FROM listings WHERE id > ? ORDER BY id LIMIT ?`
-const IS_STILL = 'SELECT 1 FROM listings WHERE id = ? AND version = ?'
+const LOAD = `
+  SELECT id, seller_id AS sellerId, version, state, updated_at AS updatedAt, valid_until AS expiresAt,
+    expires_at AS keptUntil, hash, length(envelope) AS bytes, iif(hash IS NULL, envelope, NULL) AS opened
+  FROM listings`
+const ENVELOPE = 'id, version, state, envelope'
+const PAGE = `SELECT ${ENVELOPE} FROM listings WHERE id > ? ORDER BY id LIMIT ?`
+const TO_INDEX = `
+  SELECT ${ENVELOPE}, to_index AS seenAt FROM listings WHERE to_index IS NOT NULL ORDER BY to_index LIMIT ?`
+const GET = 'SELECT envelope FROM listings WHERE id = ?'
+const FIND = `SELECT ${ENVELOPE} FROM listings WHERE updated_at = ? AND hash >= ? AND hash < ?`
+const INDEXED = 'UPDATE listings SET to_index = NULL WHERE id = ? AND version = ? RETURNING 1'
 const PUT_KEY = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 
+type Loaded = Omit<LoadedListing, 'hash' | 'opened'> & { hash: Uint8Array | null; opened: Uint8Array | null }
 type Change = { put: ListingRow } | { remove: number }
 
 export function createListingStore(database: Database): ListingStore {
   const changes = new Map<string, Change>()
   const index = createListingIndex(database)
+  let flushing: Promise<void> | undefined
 
-  function put({ id, sellerId, version, keptUntil, state, envelope, search }: ListingRow): void {
-    const { changes: written } = database.prepare(PUT).run(id, sellerId, version, keptUntil, state, envelope)
-    if (written === 0) return
+  function put(row: ListingRow): void {
+    const { id, sellerId, version, state, updatedAt, expiresAt, keptUntil, envelope, search, toIndex } = row
+    const { changes: written } = database
+      .prepare(PUT)
+      .run(id, sellerId, version, state, updatedAt, expiresAt, keptUntil, bytesOf(row.hash), envelope, toIndex ?? null)
+    if (written === 0 || toIndex !== undefined) return
     if (state === 'active' && search !== undefined) index.put({ id, sellerId, ...search })
     else index.hide(id)
   }
@@ -75,19 +113,52 @@ export function createListingStore(database: Database): ListingStore {
     return row === undefined ? 0 : Number(row.value)
   }
 
+  async function writeAll(): Promise<void> {
+    while (changes.size > 0) {
+      const group = [...changes.entries().take(CHANGES_MAX)]
+      await database.write(() => {
+        for (const [id, change] of group) apply(id, change)
+      })
+      for (const [id, change] of group) if (changes.get(id) === change) changes.delete(id)
+    }
+  }
+
   return {
     index,
 
+    *load() {
+      for (const row of database.prepare(LOAD).iterate() as Iterable<Loaded>) {
+        const { hash, opened, ...head } = row
+        if (hash !== null) yield { ...head, hash: Buffer.from(hash).toString('hex') }
+        else yield { ...head, updatedAt: 0, expiresAt: 0, hash: '', ...(opened === null ? {} : { opened }) }
+      }
+    },
+
+    page: (afterId, limit) => database.prepare(PAGE).all(afterId, limit) as StoredEnvelope[],
+
+    toIndex: (limit) => database.prepare(TO_INDEX).all(limit) as (StoredEnvelope & { seenAt: UnixMs })[],
+
     async reindex(rows) {
       await database.write(() => {
-        for (const { id, sellerId, version, search } of rows) {
-          const isStill = database.prepare(IS_STILL).get(id, version) !== undefined
-          if (isStill && search !== undefined) index.put({ id, sellerId, ...search })
+        for (const { id, version, sellerId, search } of rows) {
+          if (database.prepare(INDEXED).get(id, version) === undefined) continue
+          if (search !== undefined) index.put({ id, sellerId, ...search })
+          else index.hide(id)
         }
       })
     },
 
-    page: (afterId, limit) => database.prepare(PAGE).all(afterId, limit) as unknown as ListingRow[],
+    envelope(id) {
+      const change = changes.get(id)
+      if (change !== undefined) return 'put' in change ? change.put.envelope : undefined
+      return (database.prepare(GET).get(id) as { envelope: Uint8Array } | undefined)?.envelope
+    },
+
+    find(updatedAt, hash) {
+      const rest = 32 - hash.length
+      const [from, until] = [0, 0xff].map((byte) => Buffer.concat([hash, Buffer.alloc(rest, byte)]))
+      return database.prepare(FIND).get(updatedAt, from!, until!) as StoredEnvelope | undefined
+    },
 
     async putOwn(row) {
       await database.write(() => {
@@ -102,13 +173,18 @@ export function createListingStore(database: Database): ListingStore {
     removeLater: (id, version) => void changes.set(id, { remove: version }),
 
     async flush() {
-      while (changes.size > 0) {
-        const group = [...changes.entries().take(CHANGES_MAX)]
-        await database.write(() => {
-          for (const [id, change] of group) apply(id, change)
-        })
-        for (const [id, change] of group) if (changes.get(id) === change) changes.delete(id)
+      // Who comes while another writes has what it came for written by the next.
+      while (flushing !== undefined) await flushing.catch(() => {})
+      flushing = writeAll()
+      try {
+        await flushing
+      } finally {
+        flushing = undefined
       }
     },
   }
+}
+
+function bytesOf(hash: string): Uint8Array {
+  return Buffer.from(hash, 'hex')
 }

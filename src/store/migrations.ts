@@ -221,4 +221,16 @@ export const migrations: readonly string[] = [
   ALTER TABLE authorizations ADD COLUMN receipt BLOB;
   ALTER TABLE authorizations ADD COLUMN receipt_note TEXT;
   `,
+  `
+  -- What the replica must know of a listing without opening it, and how reconciliation finds it: by its time and hash.
+  -- In rows from before they are NULL until the next start. expires_at is when the row may be forgotten.
+  ALTER TABLE listings ADD COLUMN updated_at INTEGER;
+  ALTER TABLE listings ADD COLUMN valid_until INTEGER;
+  ALTER TABLE listings ADD COLUMN hash BLOB;
+  -- When it was met, as long as the search index does not have it.
+  ALTER TABLE listings ADD COLUMN to_index INTEGER;
+  CREATE INDEX listings_by_time ON listings (updated_at, hash);
+  CREATE INDEX listings_to_index ON listings (to_index) WHERE to_index IS NOT NULL;
+  DROP INDEX listings_by_expiry;
+  `,
 ]

@@ -209,7 +209,10 @@ test('T3 T7 a flood of fresh sellers stays within bounds and an honest peer is s
 test.each<[string, (stream: FramedStream, forged: Uint8Array) => Promise<void>]>([
   [
     'hands over forged listings',
-    async (stream, forged) => stream.write({ type: 'sync.listings', data: encodeBatch([forged]) }, never),
+    async (stream, forged) => {
+      await stream.write({ type: 'sync.enough', data: new Uint8Array() }, never)
+      await stream.write({ type: 'sync.listings', data: encodeBatch([forged]) }, never)
+    },
   ],
   ['stalls', async () => {}],
   ['ends at once', async (stream) => stream.close()],

@@ -59,3 +59,13 @@ export async function forgeRecord(record: ListingRecord, victim: Identity): Prom
   signed[signed.length - 1]! ^= 1
   return signed
 }
+
+/** What a catalog needs of a replica, over records that all are on the market. */
+export function replicaOf(records: () => readonly ListingRecord[], sellerId: string) {
+  return {
+    all: () => [...records()],
+    own: () => records().filter(({ seller_id }) => seller_id === sellerId),
+    count: () => records().length,
+    get: (id: string) => records().find((record) => record.id === id),
+  }
+}

@@ -1,15 +1,14 @@
 import { createCatalog } from '../../src/market/catalog.ts'
-import { keptUntil } from '../../src/market/listing-set.ts'
+import { rowOf } from '../../src/market/listing-row.ts'
 import type { Presence } from '../../src/market/ranking.ts'
 import { createSearch, type Search } from '../../src/market/search.ts'
-import { searchable } from '../../src/market/searchable.ts'
 import type { ListingRecord } from '../../src/schema/listing.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createListingSearch } from '../../src/store/listing-search.ts'
 import { createListingStore, type ListingStore } from '../../src/store/listings.ts'
 import { createLookAlikes } from '../../src/store/look-alikes.ts'
 import { HandClock } from './hand-clock.ts'
-import { listingRecord } from './listings.ts'
+import { listingRecord, replicaOf } from './listings.ts'
 
 /** Peer ids of four sellers; the first is this node. */
 export const sellers = [
@@ -39,10 +38,7 @@ export function searchedMarket(): SearchedMarket {
   const store = createListingStore(database)
   const records = new Map<string, ListingRecord>()
   const presences = new Map<string, Presence>()
-  const catalog = createCatalog({
-    replica: { all: () => [...records.values()], get: (id) => records.get(id) },
-    sellerId: me,
-  })
+  const catalog = createCatalog({ replica: replicaOf(() => [...records.values()], me), sellerId: me })
   const search = createSearch({
     clock,
     search: createListingSearch(database),
@@ -57,11 +53,11 @@ export function searchedMarket(): SearchedMarket {
   }
 
   function put(record: ListingRecord): void {
-    records.set(record.id, record)
-    const { id, seller_id: sellerId, version, state } = record
-    const row = { id, sellerId, version, state, keptUntil: keptUntil(record), envelope: new Uint8Array([1]) }
-    store.putLater(state === 'active' ? { ...row, search: searchable(record, clock.now()) } : row)
-    if (state === 'delisted') records.delete(id)
+    const { id } = record
+    records.set(id, record)
+    const entry = { record, hash: '00'.repeat(32), bytes: 1 }
+    store.putLater(rowOf(entry, new Uint8Array([1]), { seenAt: clock.now() }))
+    if (record.state === 'delisted') records.delete(id)
   }
 
   return {

@@ -1,0 +1,108 @@
+import { randomBytes } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { CodedError } from '../lib/errors.ts'
+import { splitBatches } from '../protocols/listing-batch.ts'
+import { SYNC_BATCH_BYTES_MAX, SYNC_BATCH_LISTINGS_MAX, type SyncSide } from '../protocols/sync.ts'
+import type { ListingBook } from './listing-book.ts'
+import { compareKeys, type ElementKey } from './reconcile/element-key.ts'
+import { ReconcileError } from './reconcile/reconcile-error.ts'
+import { Reconciliation } from './reconcile/reconciliation.ts'
+import { SALT_BYTES } from './reconcile/session-hash.ts'
+import type { ReadEntry } from './signed-listing.ts'
+
+export type ListingSyncOptions = {
+  /** What the peer may hand over in one session. */
+  listingsMax: number
+  bytesMax: number
+  /** Whether anything is taken from this peer. */
+  takes: boolean
+}
+
+export type ListingSyncDeps = {
+  book: Pick<ListingBook, 'view' | 'envelopes' | 'learnAll'>
+  /** What the peer has brought and was news. */
+  learnt(entry: ReadEntry, envelope: Uint8Array): void
+}
+
+/** Elements looked up at once. */
+const LOOKED_UP_AT_ONCE = 64
+/**
+ * The newest come first: where they are of no use, the others are not waited for. For each change there is an old version
+ * as well as a new one; more than that is somebody's past.
+ */
+const USELESS_MAX = 64
+/** News that can be searched at once. A whole market is indexed behind, as that takes longer than all else about it. */
+const INDEXED_AT_ONCE_MAX = 500
+
+/** One side of one session: what of the replica it reads and changes. */
+export class ListingSync implements SyncSide {
+  readonly #deps: ListingSyncDeps
+  readonly #options: ListingSyncOptions
+  readonly #reconciliation: Reconciliation
+  #have: ElementKey[] = []
+  #bytes = 0
+  #received = 0
+  #news = 0
+
+  constructor(options: ListingSyncOptions, deps: ListingSyncDeps) {
+    this.#options = options
+    this.#deps = deps
+    this.#reconciliation = new Reconciliation(deps.book.view())
+  }
+
+  get takes(): boolean {
+    return this.#options.takes
+  }
+
+  /** What the peer has handed over. */
+  get received(): number {
+    return this.#received
+  }
+
+  get news(): number {
+    return this.#news
+  }
+
+  open(): Uint8Array {
+    return this.#reconciliation.open({ salt: randomBytes(SALT_BYTES) })
+  }
+
+  hear(message: Uint8Array): { say?: Uint8Array; last: boolean } | 'enough' {
+    try {
+      const { have, reply } = this.#reconciliation.receive(message)
+      for (const key of have) this.#have.push(key)
+      return { ...(reply === undefined ? {} : { say: reply }), last: this.#reconciliation.done }
+    } catch (error) {
+      if (error instanceof ReconcileError && error.code === 'RECONCILE_LIMIT') return 'enough'
+      throw error
+    }
+  }
+
+  /** The newest first. What has been replaced meanwhile, as by what the peer has brought, is left out. */
+  batches(): Generator<Uint8Array[]> {
+    const limits = { itemsMax: SYNC_BATCH_LISTINGS_MAX, bytesMax: SYNC_BATCH_BYTES_MAX }
+    return splitBatches(this.#envelopes(), limits)
+  }
+
+  /** @throws CodedError `LISTING_FALSE` for what only a hostile peer hands over */
+  async take(envelopes: Uint8Array[]): Promise<boolean> {
+    const { listingsMax, bytesMax } = this.#options
+    // Batches that are known already cost no signature, and so no turn of the event loop.
+    await nextTurn()
+    this.#received += envelopes.length
+    this.#bytes += envelopes.reduce((sum, { length }) => sum + length, 0)
+    const indexLater = this.#news >= INDEXED_AT_ONCE_MAX
+    const { news, hostile } = await this.#deps.book.learnAll(envelopes, { indexLater }, this.#deps.learnt)
+    this.#news += news
+    if (hostile !== undefined) throw new CodedError('LISTING_FALSE', `${hostile.error}: ${hostile.reason}`)
+    if (this.#received > listingsMax || this.#bytes > bytesMax) return false
+    return this.#received - this.#news <= USELESS_MAX + 2 * this.#news
+  }
+
+  *#envelopes(): Generator<Uint8Array> {
+    const keys = this.#have.sort((a, b) => compareKeys(b, a))
+    for (let from = 0; from < keys.length; from += LOOKED_UP_AT_ONCE) {
+      yield* this.#deps.book.envelopes(keys.slice(from, from + LOOKED_UP_AT_ONCE))
+    }
+  }
+}

@@ -1,0 +1,49 @@
+import type { Stream } from '@libp2p/interface'
+import { ListingSync } from '../../src/market/listing-sync.ts'
+import { elementKey } from '../../src/market/reconcile/element-key.ts'
+import { RangeIndex } from '../../src/market/reconcile/range-index.ts'
+import { readListing } from '../../src/market/signed-listing.ts'
+import { FramedStream } from '../../src/protocols/framed-stream.ts'
+import { openSync, serveSync } from '../../src/protocols/sync.ts'
+
+/** A peer that reconciles as everybody does, over whatever it was given, true or forged, and counts what it is handed. */
+export class MadeUpReplica {
+  readonly #index = new RangeIndex()
+  readonly #envelopes = new Map<string, Uint8Array>()
+  readonly taken: Uint8Array[] = []
+  /** How many of its own have been asked for. */
+  handed = 0
+
+  constructor(envelopes: readonly Uint8Array[]) {
+    for (const envelope of envelopes) {
+      const read = readListing(envelope)
+      if (!read.ok) throw new Error(read.reason)
+      const key = elementKey(read.entry.record.updated_at, read.entry.hash)
+      this.#index.add(key)
+      this.#envelopes.set(Buffer.from(key).toString('hex'), envelope)
+    }
+  }
+
+  serve(stream: Stream): Promise<void> {
+    return serveSync(new FramedStream(stream), this.#side(), { signal: AbortSignal.timeout(10_000) })
+  }
+
+  open(stream: Stream): Promise<void> {
+    return openSync(new FramedStream(stream), this.#side(), { signal: AbortSignal.timeout(10_000) })
+  }
+
+  #side(): ListingSync {
+    const book = {
+      view: () => this.#index.snapshot(),
+      envelopes: (keys: readonly Uint8Array[]) => {
+        this.handed += keys.length
+        return keys.map((key) => this.#envelopes.get(Buffer.from(key).toString('hex'))!)
+      },
+      learnAll: async (envelopes: readonly Uint8Array[]) => {
+        this.taken.push(...envelopes)
+        return { news: envelopes.length }
+      },
+    }
+    return new ListingSync({ listingsMax: 1e9, bytesMax: 1e12, takes: true }, { book, learnt: () => {} })
+  }
+}
