@@ -45,6 +45,8 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   UNKNOWN_RESOURCE: exitCodes.notFound,
   UNKNOWN_ORDER: exitCodes.notFound,
   UNKNOWN_RECEIPT: exitCodes.notFound,
+  UNKNOWN_PAYMENT: exitCodes.notFound,
+  UNKNOWN_EXECUTION: exitCodes.notFound,
   UNKNOWN_SESSION: exitCodes.notFound,
   UNKNOWN_WORKFLOW: exitCodes.notFound,
   NOT_FOUND: exitCodes.notFound,

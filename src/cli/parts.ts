@@ -2,6 +2,7 @@ import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { ApiClient } from '../http/client.ts'
 import type { MarketCalls } from '../http/client-market.ts'
+import type { OperatorCalls } from '../http/client-operator.ts'
 import type { StreamCalls } from '../http/client-stream.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -32,6 +33,7 @@ export interface OwnNode {
 
 /** What commands need of a node in another process: its HTTP API. */
 export type RemoteNode = MarketCalls &
+  OperatorCalls &
   StreamCalls &
   Pick<ApiClient, 'agents' | 'execute' | 'status' | 'peers' | 'balance'>
 

@@ -16,7 +16,9 @@ import type { Io } from './io.ts'
 import { logs } from './logs.ts'
 import { mcp } from './mcp.ts'
 import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './order.ts'
+import { agentList, agentPause, agentRemove, agentResume, agentTest, agentUpdate } from './own-agents.ts'
 import type { Parts } from './parts.ts'
+import { earnings, paymentList, paymentRetry, paymentShow } from './payments.ts'
 import { receiptsExport, receiptsList, receiptsVerify } from './receipts.ts'
 import { createRedactor, type Redactor } from './redactor.ts'
 import { reportError } from './report-error.ts'
@@ -34,6 +36,12 @@ export const commands: readonly Command[] = [
   agentConfigAdd,
   agentConfigList,
   agentConfigRemove,
+  agentList,
+  agentUpdate,
+  agentPause,
+  agentResume,
+  agentRemove,
+  agentTest,
   agentDiscover,
   agentExecute,
   orderCreate,
@@ -51,6 +59,10 @@ export const commands: readonly Command[] = [
   workflowList,
   workflowShow,
   workflowCancel,
+  earnings,
+  paymentList,
+  paymentShow,
+  paymentRetry,
   wallet,
   status,
   peers,
@@ -66,6 +78,7 @@ const groups: Readonly<Record<string, string>> = {
   receipts: 'What was bought and sold, signed by the sellers',
   session: 'What callers and agents said to each other',
   workflow: 'Several agents, step by step',
+  payment: 'What this node was paid and has paid',
   'agent config': 'The agents this node sells: agents.yaml',
 }
 

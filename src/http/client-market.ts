@@ -14,9 +14,8 @@ import {
   WorkflowRecords,
   type WorkflowStatus,
 } from '../schema/workflow.ts'
+import { at, type Options, type PageOptions, type Requests } from './client-requests.ts'
 
-type Options = { signal?: AbortSignal; timeoutMs?: number }
-type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
 /** Answers as soon as it has ended, or after this long. At most 60. */
 type WaitOptions = { waitSeconds?: number }
 
@@ -57,23 +56,6 @@ export type MarketCalls = {
     query?: PageOptions & { status?: WorkflowStatus | undefined },
     options?: Options,
   ): Promise<Page<WorkflowRecord>>
-}
-
-type Requests = {
-  request<T extends z.ZodType>(
-    path: string,
-    response: T,
-    options?: Options,
-    body?: object,
-    method?: 'DELETE',
-  ): Promise<z.output<T>>
-  /** An answer that may be followed by another, and the cursor of that. */
-  linked<T extends z.ZodType>(
-    path: string,
-    query: object,
-    response: T,
-    options?: Options,
-  ): Promise<{ body: z.output<T>; next: string | undefined }>
 }
 
 /** A cancellation waits for what it stops. */
@@ -122,9 +104,4 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
     workflow: (id, options = {}) => waiting(at('workflows', id), WorkflowRecord, options),
     workflows: (query = {}, options) => page('/workflows', query, WorkflowRecords, options),
   }
-}
-
-/** An id is one segment of the path, whatever it holds. */
-function at(...segments: string[]): string {
-  return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
 }

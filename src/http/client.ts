@@ -15,6 +15,7 @@ import {
 } from '../schema/api.ts'
 import { Listing } from '../schema/listing.ts'
 import { type MarketCalls, marketCalls } from './client-market.ts'
+import { type OperatorCalls, operatorCalls } from './client-operator.ts'
 import { type OpenStream, type StreamCalls, streamCalls } from './client-stream.ts'
 
 /** How long an answer may take; an execution as long as the slowest agent and its settlement. */
@@ -22,7 +23,7 @@ const ANSWER_TIMEOUT_MS = 30_000
 const EXECUTION_TIMEOUT_MS = 66 * 60_000
 
 export type CallOptions = { signal?: AbortSignal; timeoutMs?: number }
-type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE']
+type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE' | 'PATCH' | 'PUT']
 export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: bigint | undefined }
 
 /**
@@ -32,6 +33,7 @@ export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: big
  * or API_ANSWER_INVALID. An aborted signal throws its reason.
  */
 export type ApiClient = MarketCalls &
+  OperatorCalls &
   StreamCalls & {
     health(options?: CallOptions): Promise<Health>
     /** All known: local and discovered. */
@@ -131,6 +133,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
 
   return {
     ...marketCalls({ request, linked }),
+    ...operatorCalls({ request, linked }),
     ...streamCalls(openStream),
     health: (call) => request('/health', Health, call),
     agents: (call) => request('/agents', Listings, call),

@@ -9,6 +9,7 @@ import { runCli } from '../../src/cli/program.ts'
 import type { Config } from '../../src/config/config.ts'
 import type { Secrets } from '../../src/config/secrets.ts'
 import type { MarketCalls } from '../../src/http/client-market.ts'
+import type { OperatorCalls } from '../../src/http/client-operator.ts'
 import type { StreamCalls } from '../../src/http/client-stream.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { Logger } from '../../src/lib/logger.ts'
@@ -200,10 +201,20 @@ const unasked = Object.fromEntries(
       'cancelWorkflow',
       'workflow',
       'workflows',
+      'ownAgents',
+      'updateAgent',
+      'pauseAgent',
+      'resumeAgent',
+      'removeAgent',
+      'testAgent',
+      'payments',
+      'payment',
+      'retryPayment',
+      'stats',
       'events',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
-) as unknown as MarketCalls & StreamCalls
+) as unknown as MarketCalls & OperatorCalls & StreamCalls
 
 /** A running node: what it has written, and its API. */
 export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {

@@ -1,0 +1,120 @@
+import * as z from 'zod'
+import { countText } from '../config/values.ts'
+import { PaymentRecord } from '../schema/payment-record.ts'
+import { type Context, command, commonOptions, option } from './command.ts'
+import { exitCodes, UsageError } from './exit-code.ts'
+import { age, LimitText, oneOf, table, tellMore } from './market-text.ts'
+import { remoteNode } from './remote-node.ts'
+import { columns, printableLine } from './terminal-text.ts'
+
+const PAYMENT = { name: 'id', description: 'the payment, as `stoa payment list` shows it' }
+const states = PaymentRecord.shape.state.options
+
+export const paymentList = command({
+  name: 'payment list',
+  summary: 'List what the running node was paid and has paid, newest first',
+  examples: ['stoa payment list', 'stoa payment list --direction in --state pending', 'stoa payment list --json'],
+  options: {
+    direction: option('--direction <in|out>', 'only what came in, or went out', oneOf(['in', 'out'])),
+    state: option('--state <state>', `only these: ${states.join(', ')}`, oneOf(states as [string, ...string[]])),
+    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    ...commonOptions,
+  },
+  async run(context, { direction, state, limit, cursor, ...flags }) {
+    const node = await remoteNode(context, flags)
+    const query = { direction, state: state as PaymentRecord['state'] | undefined, limit, cursor }
+    const { items, next } = await node.payments(query, { signal: context.io.signal })
+    if (context.json) context.printJson(items)
+    else if (items.length === 0) context.print('no payments')
+    else {
+      const rows = items.map((payment) => [
+        payment.direction,
+        payment.amount,
+        payment.state,
+        age(payment.created_at, context.parts.clock.now()),
+        printableLine(payment.agent_name ?? payment.agent_id, 20),
+        payment.payment_id,
+      ])
+      for (const line of table(['', 'USDC', 'STATE', 'AGE', 'AGENT', 'PAYMENT'], rows, context)) context.print(line)
+    }
+    tellMore(context, 'stoa payment list', next)
+    return exitCodes.done
+  },
+})
+
+export const paymentShow = command({
+  name: 'payment show',
+  summary: 'Show one payment, with its authorization and its transaction',
+  examples: ['stoa payment show 0x…'],
+  options: commonOptions,
+  argument: PAYMENT,
+  async run(context, flags, id) {
+    const node = await remoteNode(context, flags)
+    return tell(context, await node.payment(needed(id), { signal: context.io.signal }))
+  },
+})
+
+export const paymentRetry = command({
+  name: 'payment retry',
+  summary: 'Try again to settle a payment, or look what became of one that this node has signed',
+  examples: ['stoa payment retry 0x…'],
+  options: commonOptions,
+  argument: PAYMENT,
+  async run(context, flags, id) {
+    const node = await remoteNode(context, flags)
+    return tell(context, await node.retryPayment(needed(id), { signal: context.io.signal }))
+  },
+})
+
+export const earnings = command({
+  name: 'earnings',
+  summary: 'Show what the running node has earned and spent: today, in 30 days, in all',
+  examples: ['stoa earnings', 'stoa earnings --days 7', 'stoa earnings --json | jq .earned.today'],
+  options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(366)), ...commonOptions },
+  async run(context, { days = 7, ...flags }) {
+    const node = await remoteNode(context, flags)
+    const stats = await node.stats({ days }, { signal: context.io.signal })
+    if (context.json) {
+      context.printJson(stats)
+      return exitCodes.done
+    }
+    const { earned, spent, pending, unpaid } = stats
+    const sums = [
+      ['', 'EARNED', 'SPENT'],
+      ['today', earned.today, spent.today],
+      ['30 days', earned.month, spent.month],
+      ['in all', earned.total, spent.total],
+    ]
+    for (const line of columns(sums, { gap: 2 })) context.print(line)
+    if (pending.payments > 0) context.print(`${pending.amount} USDC awaits settlement, in ${pending.payments} payments`)
+    if (unpaid.payments > 0) {
+      const hint = 'stoa payment list --state failed'
+      context.tell(
+        context.style.stderr.yellow(`${unpaid.amount} USDC was never paid, in ${unpaid.payments} calls: ${hint}`),
+      )
+    }
+    if (stats.days.length > 0) {
+      context.print('')
+      const rows = stats.days.map((day) => [day.day, day.earned, day.spent, `${day.executions}`, `${day.failed}`])
+      for (const line of table(['DAY', 'EARNED', 'SPENT', 'CALLS', 'FAILED'], rows, context)) context.print(line)
+    }
+    return exitCodes.done
+  },
+})
+
+function needed(id: string | undefined): string {
+  if (id === undefined) throw new UsageError('which payment? `stoa payment list` shows them')
+  return id
+}
+
+function tell(context: Context, payment: PaymentRecord): number {
+  if (context.json) context.printJson(payment)
+  else {
+    const rows = Object.entries(payment).flatMap(([name, value]) =>
+      value === undefined || value === '' ? [] : [[name.replaceAll('_', ' '), printableLine(String(value))]],
+    )
+    for (const line of columns(rows, { gap: 2 })) context.print(line)
+  }
+  return exitCodes.done
+}
