@@ -1,11 +1,27 @@
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
+
+const inBrowser = 'test/browser/**/*.test.ts'
 
 export default defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'devnet/**/*.test.ts'],
     reporters: ['default', './test/support/closing-line.ts'],
     testTimeout: 120_000,
     hookTimeout: 120_000,
     maxWorkers: 2,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'node',
+          include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'devnet/**/*.test.ts', 'dashboard/**/*.test.ts'],
+          exclude: [...configDefaults.exclude, inBrowser],
+        },
+      },
+      {
+        extends: true,
+        // Builds the dashboard and unpacks Chromium, where a test that needs them runs.
+        test: { name: 'browser', include: [inBrowser], globalSetup: 'test/support/browser-setup.ts' },
+      },
+    ],
   },
 })

@@ -171,3 +171,27 @@ test('style that a linter does not see', () => {
       .split('\n').length,
   ).toBeLessThanOrEqual(40)
 })
+
+const dashboardRoot = new URL('../dashboard/src/', import.meta.url).pathname
+const dashboard = readdirSync(dashboardRoot, { recursive: true, encoding: 'utf8' })
+  .filter((path) => /\.tsx?$/.test(path))
+  .map((path) => ({ path, text: readFileSync(join(dashboardRoot, path), 'utf8') }))
+
+test('the dashboard takes the types of the wire contract, a few small libraries, and nothing else', () => {
+  const libraries = ['react', 'react-dom/client', 'uplot', 'uplot/dist/uPlot.min.css', 'qrcode-generator']
+  const typesOf = /^import type [^'"]*['"](?:zod|(?:\.\.\/)+src\/(?:schema\/[a-z0-9-]+|http\/client)\.ts)['"]$/gm
+  const wrong = dashboard
+    .filter(({ path }) => !path.endsWith('.test.ts'))
+    .flatMap(({ path, text }) =>
+      everySpecifier(text.replace(typesOf, ''))
+        .filter((name) => !libraries.includes(name) && !posix.join('src', posix.dirname(path), name).startsWith('src/'))
+        .map((name) => `${path} → ${name}`),
+    )
+  expect(wrong).toEqual([])
+})
+
+test('T10 the dashboard shows text as text', () => {
+  const unsafe = /dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(/
+  expect(dashboard.filter(({ text }) => unsafe.test(text)).map(({ path }) => path)).toEqual([])
+  expect(dashboard.filter(({ text }) => text.split('\n').length > FILE_LINES_MAX).map(({ path }) => path)).toEqual([])
+})

@@ -44,13 +44,18 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
 
   /** Fastify and the operations load with the first request. */
   async function build(): Promise<RequestHandler> {
-    const [{ apiOperations }, { createServer }] = await Promise.all([import('./operations.ts'), import('./server.ts')])
+    const [{ apiOperations }, { createServer }, { dashboardMount }] = await Promise.all([
+      import('./operations.ts'),
+      import('./server.ts'),
+      import('./dashboard.ts'),
+    ])
+    const mounts = [...(deps.mounts ?? []), dashboardMount()]
     const { promise: adopted, resolve } = Promise.withResolvers<RequestHandler>()
     const adopt = (handler: RequestHandler) => {
       resolve(handler)
       return listener
     }
-    server = createServer(apiOperations(deps), { ...deps, guard, logger, adopt })
+    server = createServer(apiOperations(deps), { ...deps, mounts, guard, logger, adopt })
     if (stopping) server.refuseRequests()
     await server.app.ready()
     return adopted

@@ -1,0 +1,25 @@
+export type ServerEvent = { event: string; data: string; id: string | undefined }
+
+/** Takes the text of an event stream as it arrives, cut anywhere, and gives the events that are whole. */
+export function createEventReader(onEvent: (event: ServerEvent) => void): (text: string) => void {
+  let rest = ''
+  let event = ''
+  let data: string[] = []
+  let id: string | undefined
+  return (text) => {
+    const lines = (rest + text).split(/\r\n|\n|\r(?!$)/)
+    rest = lines.pop()!
+    for (const line of lines) {
+      if (line === '') {
+        if (data.length > 0 || event !== '') onEvent({ event: event || 'message', data: data.join('\n'), id })
+        event = ''
+        data = []
+        continue
+      }
+      const [, field, value = ''] = /^([^:]*)(?:: ?(.*))?$/.exec(line)!
+      if (field === 'event') event = value
+      else if (field === 'data') data.push(value)
+      else if (field === 'id') id = value
+    }
+  }
+}

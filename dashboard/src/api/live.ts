@@ -1,0 +1,95 @@
+import { connection } from './connection.ts'
+import { createEventReader, type ServerEvent } from './event-stream.ts'
+import { authorization } from './token.ts'
+
+export type Topic = 'listing' | 'order' | 'payment' | 'workflow' | 'approval' | 'status'
+
+const topics: readonly Topic[] = ['listing', 'order', 'payment', 'workflow', 'approval', 'status']
+const RETRY_MS = 2000
+
+/**
+ * What happens on the node, as it happens.
+ *
+ * EventSource cannot send the token, so the stream is read through `fetch`. Where the node has no `/events`, or while
+ * the stream is down, `isLive` is false and whoever shows something asks again from time to time instead.
+ */
+function createLive() {
+  let live = false
+  let isMissing = false
+  let started = false
+  let lastId: string | undefined
+  let controller: AbortController | undefined
+  const listeners = new Set<(changed: readonly Topic[]) => void>()
+
+  function tell(changed: readonly Topic[]): void {
+    for (const listener of [...listeners]) listener(changed)
+  }
+
+  async function follow(signal: AbortSignal): Promise<void> {
+    const resume = lastId === undefined ? {} : { 'last-event-id': lastId }
+    const headers = { accept: 'text/event-stream', ...authorization(), ...resume }
+    const response = await fetch('/api/events', { headers, signal, cache: 'no-store', credentials: 'omit' })
+    if (response.status === 401) connection.refused()
+    if (response.status === 404) isMissing = true
+    if (!response.ok || response.body === null) return
+    connection.answered()
+    live = true
+    // What happened while nobody listened.
+    tell(topics)
+    const take = createEventReader(onEvent)
+    const decoder = new TextDecoder()
+    for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+      take(decoder.decode(chunk, { stream: true }))
+    }
+  }
+
+  function onEvent({ event, id }: ServerEvent): void {
+    if (id !== undefined) lastId = id
+    if (event === 'reset') {
+      lastId = undefined
+      tell(topics)
+    } else if ((topics as readonly string[]).includes(event)) tell([event as Topic])
+  }
+
+  async function run(): Promise<void> {
+    while (!isMissing) {
+      controller = new AbortController()
+      await untilOpen()
+      await follow(controller.signal).catch(() => {})
+      if (live) {
+        live = false
+        // The stream ended: is the node still there?
+        connection.retry()
+      }
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+    }
+  }
+
+  /** Asking a node that is gone, or that wants its token first, would only make noise. */
+  async function untilOpen(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const look = () => {
+      if (connection.state === 'connected') resolve()
+    }
+    const unsubscribe = connection.subscribe(look)
+    look()
+    await promise
+    unsubscribe()
+  }
+
+  return {
+    get isLive() {
+      return live
+    },
+    start() {
+      if (!started) void run()
+      started = true
+    },
+    subscribe(listener: (changed: readonly Topic[]) => void) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+  }
+}
+
+export const live = createLive()

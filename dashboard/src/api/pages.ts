@@ -1,0 +1,74 @@
+import { useCallback, useEffect, useRef, useState } from 'react'
+import { type Page, page, type Query, queryText } from './client.ts'
+import type { Topic } from './live.ts'
+import { useResource } from './resource.ts'
+
+const none: never[] = []
+
+/** A list that the API gives in parts. */
+export type Pages<T> = {
+  items: readonly T[]
+  error: Error | undefined
+  /** Nothing is known yet. */
+  loading: boolean
+  more: boolean
+  loadMore(): void
+  reload(): void
+}
+
+/** The first part stays up to date; later ones are fetched as they are looked at. */
+export function usePages<T>(
+  path: string,
+  query: Query,
+  options: { id(item: T): string; topics?: readonly Topic[]; everyMs?: number },
+): Pages<T> {
+  const key = path + queryText(query)
+  const first = useResource<Page<T>>(key, (signal) => page<T>(path, query, signal), options)
+  const [later, setLater] = useState<{ key: string; items: T[]; next: string | undefined }>()
+  const [failed, setFailed] = useState<Error>()
+  const busy = useRef(false)
+  const own = later?.key === key ? later : undefined
+  const next = own === undefined ? first.data?.next : own.next
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another list begins at its top
+  useEffect(() => {
+    setLater(undefined)
+    setFailed(undefined)
+  }, [key])
+
+  const loadMore = useCallback(() => {
+    if (next === undefined || busy.current) return
+    busy.current = true
+    page<T>(path, { ...query, cursor: next })
+      .then((part) => {
+        setFailed(undefined)
+        setLater((was) => ({ key, items: [...(was?.key === key ? was.items : []), ...part.items], next: part.next }))
+      })
+      .catch(setFailed)
+      .finally(() => {
+        busy.current = false
+      })
+  }, [path, query, key, next])
+
+  const { id } = options
+  const head = first.data?.items ?? none
+  const shown = useRef<readonly T[]>(none)
+  useEffect(() => {
+    // Newer items push older ones out of the first part: they are kept with the later ones.
+    const here = new Set(head.map(id))
+    const out = shown.current.filter((item) => !here.has(id(item)))
+    shown.current = head
+    if (out.length > 0) setLater((was) => was && (was.key === key ? { ...was, items: [...out, ...was.items] } : was))
+  }, [head, id, key])
+  const seen = new Set(head.map(id))
+  // What was pushed down by newer items is in both.
+  const items = own === undefined ? head : [...head, ...own.items.filter((item) => !seen.has(id(item)))]
+  return {
+    items,
+    error: first.error ?? failed,
+    loading: first.data === undefined && first.error === undefined,
+    more: next !== undefined,
+    loadMore,
+    reload: first.reload,
+  }
+}

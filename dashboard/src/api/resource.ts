@@ -1,0 +1,130 @@
+import { useCallback, useEffect, useRef, useSyncExternalStore } from 'react'
+import { isMissing } from './client.ts'
+import { connection } from './connection.ts'
+import { live, type Topic } from './live.ts'
+
+/** Something the page shows and keeps up to date. `data` stays while newer data, or an error, arrives. */
+export type Resource<T> = {
+  data: T | undefined
+  error: Error | undefined
+  loading: boolean
+  reload(): void
+}
+type Options = {
+  /** What on the node changes it. */
+  topics?: readonly Topic[]
+  /** How often to ask where the node does not tell. */
+  everyMs?: number
+}
+type State = { data: unknown; error: Error | undefined; loading: boolean }
+type Entry = {
+  state: State
+  users: number
+  /** When it was asked for last, on the page's own clock. */
+  askedAt: number
+  running: AbortController | undefined
+  listeners: Set<() => void>
+}
+
+const POLL_MS = 5_000
+/** While events come, only as a safety net. */
+const LIVE_POLL_MS = 60_000
+/** Many events in a row cause one question. */
+const SETTLE_MS = 150
+const KEPT_MAX = 60
+
+const entries = new Map<string, Entry>()
+const initial: State = { data: undefined, error: undefined, loading: true }
+
+function entryOf(key: string): Entry {
+  const known = entries.get(key)
+  if (known !== undefined) return known
+  if (entries.size >= KEPT_MAX) {
+    for (const [other, { users }] of entries) if (users === 0) entries.delete(other)
+  }
+  const entry: Entry = { state: initial, users: 0, askedAt: -Infinity, running: undefined, listeners: new Set() }
+  entries.set(key, entry)
+  return entry
+}
+
+function change(entry: Entry, state: State): void {
+  entry.state = state
+  for (const listener of [...entry.listeners]) listener()
+}
+
+async function ask(entry: Entry, load: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
+  entry.running?.abort()
+  const controller = new AbortController()
+  entry.running = controller
+  entry.askedAt = performance.now()
+  if (!entry.state.loading) change(entry, { ...entry.state, loading: true })
+  try {
+    const data = await load(controller.signal)
+    if (!controller.signal.aborted) change(entry, { data, error: undefined, loading: false })
+  } catch (error) {
+    if (controller.signal.aborted) return
+    change(entry, { ...entry.state, error: error as Error, loading: false })
+  } finally {
+    if (entry.running === controller) entry.running = undefined
+  }
+}
+
+/** `key` names what is loaded: equal keys share one copy. Undefined: nothing to load now. */
+export function useResource<T>(
+  key: string | undefined,
+  load: (signal: AbortSignal) => Promise<T>,
+  { topics = [], everyMs = POLL_MS }: Options = {},
+): Resource<T> {
+  const latest = useRef(load)
+  latest.current = load
+  const wanted = topics.join()
+
+  const subscribe = useCallback(
+    (listener: () => void) => {
+      if (key === undefined) return () => {}
+      const { listeners } = entryOf(key)
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    [key],
+  )
+  const state = useSyncExternalStore(subscribe, () => (key === undefined ? initial : entryOf(key).state))
+
+  const reload = useCallback(() => {
+    if (key !== undefined) void ask(entryOf(key), (signal) => latest.current(signal))
+  }, [key])
+
+  useEffect(() => {
+    if (key === undefined) return
+    const entry = entryOf(key)
+    entry.users++
+    let soon: ReturnType<typeof setTimeout> | undefined
+    if (performance.now() - entry.askedAt > 1000 && entry.running === undefined) reload()
+    const unfollow = live.subscribe((changed) => {
+      if (!changed.some((topic) => wanted.split(',').includes(topic))) return
+      clearTimeout(soon)
+      soon = setTimeout(reload, SETTLE_MS)
+    })
+    let was = connection.state
+    const unwatch = connection.subscribe(() => {
+      // Back again, or let in: what is on the page is old.
+      if (connection.state === 'connected' && was !== 'connected' && was !== 'connecting') reload()
+      was = connection.state
+    })
+    const timer = setInterval(() => {
+      if (document.hidden || connection.state !== 'connected' || entry.running !== undefined) return
+      const isTold = live.isLive && wanted !== ''
+      const age = performance.now() - entry.askedAt
+      if (age >= (isTold || isMissing(entry.state.error) ? LIVE_POLL_MS : everyMs)) reload()
+    }, 1000)
+    return () => {
+      entry.users--
+      clearTimeout(soon)
+      clearInterval(timer)
+      unfollow()
+      unwatch()
+    }
+  }, [key, wanted, everyMs, reload])
+
+  return { data: state.data as T | undefined, error: state.error, loading: state.loading, reload }
+}

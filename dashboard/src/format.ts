@@ -1,0 +1,95 @@
+/** Text for people. Amounts stay text or bigint all the way: money is never a float. */
+
+/** `1234567.5` → `1,234,567.50`: at least two decimals, and as many as there are. */
+export function money(decimal: string | number | null | undefined): string {
+  if (decimal === null || decimal === undefined) return '–'
+  const text = typeof decimal === 'number' ? plain(decimal) : decimal
+  const match = /^(-?)(\d+)(?:\.(\d*))?$/.exec(text)
+  if (match === null) return text
+  const [, sign = '', whole = '', fraction = ''] = match
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',')
+  return `${sign}${grouped}.${fraction.replace(/0+$/, '').padEnd(2, '0')}`
+}
+
+/** A number of the API as decimal text: prices have 6 decimals at most, and JSON writes small ones as `1e-7`. */
+export function plain(value: number): string {
+  return Number.isInteger(value) ? String(value) : value.toFixed(6).replace(/0+$/, '')
+}
+
+export function price(value: number): string {
+  return value === 0 ? 'free' : `${money(value)} USDC`
+}
+
+export function count(value: number | null | undefined): string {
+  return value === null || value === undefined ? '–' : value.toLocaleString('en-GB')
+}
+
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined) return '–'
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`
+  return span(ms / 1000)
+}
+
+/** Seconds as the two units that matter: `3 d 4 h`. */
+export function span(seconds: number): string {
+  const units: [string, number][] = [
+    ['d', 86_400],
+    ['h', 3_600],
+    ['min', 60],
+    ['s', 1],
+  ]
+  const first = units.findIndex(([, size]) => seconds >= size)
+  if (first < 0) return '0 s'
+  let rest = Math.floor(seconds)
+  const parts: string[] = []
+  for (const [name, size] of units.slice(first, first + 2)) {
+    const whole = Math.floor(rest / size)
+    if (whole > 0) parts.push(`${whole} ${name}`)
+    rest -= whole * size
+  }
+  return parts.join(' ')
+}
+
+export function percent(share: number | null | undefined): string {
+  return share === null || share === undefined ? '–' : `${Math.round(share * 1000) / 10} %`
+}
+
+export function ago(iso: string, now: number): string {
+  const seconds = (now - Date.parse(iso)) / 1000
+  if (Number.isNaN(seconds)) return iso
+  if (Math.abs(seconds) < 5) return 'now'
+  const text = span(Math.abs(seconds)).split(' ').slice(0, 2).join(' ')
+  return seconds > 0 ? `${text} ago` : `in ${text}`
+}
+
+export function moment(iso: string): string {
+  const date = new Date(iso)
+  if (Number.isNaN(date.getTime())) return iso
+  const two = (value: number) => String(value).padStart(2, '0')
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
+}
+
+/** The ends of what nobody reads in the middle. */
+export function short(id: string, ends = 6): string {
+  return id.length <= ends * 2 + 1 ? id : `${id.slice(0, ends)}…${id.slice(-ends)}`
+}
+
+const networkNames: Record<string, string> = { 'eip155:84532': 'Base Sepolia', 'eip155:8453': 'Base' }
+
+export function networkName(network: string): string {
+  return networkNames[network] ?? network
+}
+
+/** Where anyone can look a transaction up. A local chain has the same id and no such page: it is a link, not a promise. */
+export function explorerUrl(network: string, txHash: string): string | undefined {
+  if (network === 'eip155:8453') return `https://basescan.org/tx/${txHash}`
+  if (network === 'eip155:84532') return `https://sepolia.basescan.org/tx/${txHash}`
+  return undefined
+}
+
+/** Whether decimal text is an amount that the API takes: at most 6 decimals. */
+export function isAmount(text: string): boolean {
+  return /^(0|[1-9]\d{0,6})(\.\d{1,6})?$/.test(text.trim())
+}

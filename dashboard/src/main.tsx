@@ -1,0 +1,9 @@
+import { createRoot } from 'react-dom/client'
+import { App } from './app.tsx'
+import './styles/base.css'
+import './styles/parts.css'
+import './styles/pages.css'
+import { applyTheme } from './theme.ts'
+
+applyTheme()
+createRoot(document.getElementById('root')!).render(<App />)

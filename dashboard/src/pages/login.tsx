@@ -1,0 +1,54 @@
+import { type FormEvent, useState } from 'react'
+import { call } from '../api/client.ts'
+import { connection } from '../api/connection.ts'
+import { forgetToken, keepToken } from '../api/token.ts'
+import { Problem } from '../parts/states.tsx'
+
+/** Off the loopback interface the node asks for its token (D16). */
+export function Login() {
+  const [token, setToken] = useState('')
+  const [error, setError] = useState<Error>()
+  const [busy, setBusy] = useState(false)
+
+  async function enter(event: FormEvent) {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    try {
+      await call('/status', { token: token.trim() })
+      keepToken(token.trim())
+      connection.unlocked()
+    } catch (reason) {
+      forgetToken()
+      setError(reason as Error)
+      setBusy(false)
+    }
+  }
+
+  return (
+    <main className="login">
+      <h1>Stoa</h1>
+      <p>
+        This node asks for its API token. It is in the file <code>api.token</code> of the node’s data directory (default{' '}
+        <code>~/.stoa</code>), unless NODE_API_TOKEN sets it.
+      </p>
+      <form onSubmit={enter}>
+        <label>
+          API token
+          <input
+            type="password"
+            autoComplete="off"
+            required
+            value={token}
+            onChange={(event) => setToken(event.target.value)}
+          />
+        </label>
+        <button type="submit" className="primary" disabled={busy || token.trim() === ''}>
+          {busy ? 'Checking…' : 'Open the dashboard'}
+        </button>
+      </form>
+      {error !== undefined && <Problem error={error} />}
+      <p className="hint">It is kept in this tab alone, and forgotten when the tab closes.</p>
+    </main>
+  )
+}

@@ -1,0 +1,13 @@
+import { PageHead } from '../parts/bits.tsx'
+import { Link } from '../router.tsx'
+
+export function NotFound() {
+  return (
+    <>
+      <PageHead title="No such page" />
+      <p>
+        The address may be mistyped, or from another version. Go on at the <Link to="/">overview</Link>.
+      </p>
+    </>
+  )
+}

@@ -1,0 +1,209 @@
+import { type Alert, alertsOf } from '../alerts.ts'
+import { call, page } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { AgentStats, Approval, Budget, NodeStatus, Stats, WalletBalance } from '../api/types.ts'
+import { count, duration, money, percent, span } from '../format.ts'
+import { Facts, Figure, PageHead, Section } from '../parts/bits.tsx'
+import { HoursChart } from '../parts/hours-chart.tsx'
+import { Empty, Show } from '../parts/states.tsx'
+import { reachabilityOf, reachabilityText } from '../reachability.ts'
+import { Link } from '../router.tsx'
+
+const BALANCE_MS = 60_000
+
+export function Overview() {
+  const status = useResource('/status', (signal) => call<NodeStatus>('/status', { signal }), {
+    topics: ['status', 'listing', 'payment'],
+  })
+  const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
+    topics: ['payment', 'order', 'status'],
+  })
+  const approvals = useResource('waiting', (signal) => page<Approval>('/approvals', { status: 'pending' }, signal), {
+    topics: ['approval'],
+    everyMs: 15_000,
+  })
+  const budget = useResource('/budget', (signal) => call<Budget>('/budget', { signal }), { topics: ['order'] })
+  const balance = useResource('/wallet/balance', (signal) => call<WalletBalance>('/wallet/balance', { signal }), {
+    everyMs: BALANCE_MS,
+  })
+  const alerts = alertsOf({
+    status: status.data,
+    stats: stats.data,
+    approvals: approvals.data?.items,
+    budget: budget.data,
+    balance: balance.data,
+    balanceError: balance.data === undefined ? balance.error : undefined,
+  })
+
+  return (
+    <>
+      <PageHead title="Overview" />
+      <Show of={status} what="The status is">
+        {(node) => <Health node={node} alerts={alerts} />}
+      </Show>
+      <Show of={stats} what="Earnings are">
+        {(known) => (
+          <>
+            <Money stats={known} />
+            <Section title="Executions per hour" aside={<Link to="/activity">All activity</Link>}>
+              <HoursChart hours={known.hours} />
+            </Section>
+            <Section title="Agents" aside={<Link to="/agents">My agents</Link>}>
+              <Agents agents={known.agents} />
+            </Section>
+          </>
+        )}
+      </Show>
+      {status.data !== undefined && <Node node={status.data} balance={balance.data} />}
+    </>
+  )
+}
+
+function Health({ node, alerts }: { node: NodeStatus; alerts: readonly Alert[] }) {
+  const { state } = reachabilityOf(node)
+  const agents = node.agents.local === 1 ? 'One agent' : `${count(node.agents.local)} agents`
+  const peers = node.connected_peers === 1 ? 'one peer' : `${count(node.connected_peers)} peers`
+  const what = alerts.length === 1 ? 'One thing needs you' : `${alerts.length} things need you`
+  return (
+    <section className="health" aria-label="Health">
+      <p
+        className={
+          alerts.some(({ tone }) => tone === 'bad')
+            ? 'headline bad'
+            : alerts.length > 0
+              ? 'headline warn'
+              : 'headline good'
+        }
+      >
+        {alerts.length === 0 ? 'All is well' : what}
+      </p>
+      <p className="muted">
+        {agents} on sale · {reachabilityText[state].toLowerCase()} · {peers} connected
+      </p>
+      {alerts.length > 0 && (
+        <ul className="alerts">
+          {alerts.map(({ tone, title, fix, to, action }) => (
+            <li key={title} className={tone}>
+              <div className="alert-text">
+                <strong>{title}</strong>
+                <p>{fix}</p>
+              </div>
+              <Link to={to} className="button">
+                {action}
+              </Link>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  )
+}
+
+function Money({ stats: { earned, spent, days } }: { stats: Stats }) {
+  const today = days.at(-1)
+  const sum = (pick: (day: Stats['days'][number]) => number) => days.reduce((total, day) => total + pick(day), 0)
+  const executions = sum((day) => day.executions)
+  const failed = sum((day) => day.failed)
+  return (
+    <dl className="figures">
+      <Figure
+        label="Earned today"
+        value={money(earned.today)}
+        unit="USDC"
+        note={`${money(atomic(days.map((day) => day.earned_atomic)))} in ${days.length} days`}
+      />
+      <Figure
+        label="Spent today"
+        value={money(spent.today)}
+        unit="USDC"
+        note={`${money(atomic(days.map((day) => day.spent_atomic)))} in ${days.length} days`}
+      />
+      <Figure
+        label="Executions today"
+        value={count(today?.executions ?? 0)}
+        note={`${count(executions)} in ${days.length} days`}
+      />
+      <Figure
+        label="Failed today"
+        value={count(today?.failed ?? 0)}
+        note={executions === 0 ? 'of none' : `${percent(failed / executions)} in ${days.length} days`}
+      />
+    </dl>
+  )
+}
+
+/** A sum of atomic units as decimal text. */
+function atomic(amounts: readonly string[]): string {
+  const sum = amounts.reduce((total, amount) => total + BigInt(amount), 0n).toString()
+  const digits = sum.padStart(7, '0')
+  return `${digits.slice(0, -6)}.${digits.slice(-6)}`
+}
+
+function Agents({ agents }: { agents: readonly AgentStats[] }) {
+  if (agents.length === 0) {
+    return (
+      <Empty title="You sell no agent yet">
+        <Link to="/agents/new" className="button primary">
+          Add an agent
+        </Link>
+      </Empty>
+    )
+  }
+  return (
+    <div className="table-wrap">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Agent</th>
+            <th scope="col" className="number">
+              Calls
+            </th>
+            <th scope="col" className="number">
+              Failed
+            </th>
+            <th scope="col" className="number">
+              Earned, USDC
+            </th>
+            <th scope="col" className="number">
+              Half within
+            </th>
+            <th scope="col" className="number">
+              95 % within
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {agents.map((agent) => (
+            <tr key={agent.agent_id}>
+              <th scope="row">
+                <Link to={`/agents/${agent.agent_id}`}>{agent.name}</Link>
+              </th>
+              <td className="number">{count(agent.calls)}</td>
+              <td className={agent.failed > 0 ? 'number bad-text' : 'number'}>{count(agent.failed)}</td>
+              <td className="number">{money(agent.earned)}</td>
+              <td className="number">{duration(agent.p50_ms)}</td>
+              <td className="number">{duration(agent.p95_ms)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+function Node({ node, balance }: { node: NodeStatus; balance: WalletBalance | undefined }) {
+  const { pending, failed } = node.settlement
+  return (
+    <Section title="Node" aside={<Link to="/network">Network</Link>}>
+      <Facts
+        rows={[
+          ['Outbox', `${count(pending)} to settle, ${count(failed)} given up`],
+          balance && ['Balance', `${money(balance.balance)} ${balance.symbol}`],
+          ['Market', `${count(node.agents.known)} agents known`],
+          ['Running for', span(node.uptime_seconds)],
+          ['Version', node.version],
+        ]}
+      />
+    </Section>
+  )
+}

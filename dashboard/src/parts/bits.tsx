@@ -1,0 +1,143 @@
+import { type ReactNode, useEffect, useState } from 'react'
+import { ago, moment, short } from '../format.ts'
+import { say } from './toasts.tsx'
+
+export function PageHead({ title, children }: { title: ReactNode; children?: ReactNode }) {
+  return (
+    <div className="page-head">
+      <h1>{title}</h1>
+      {children !== undefined && <div className="actions">{children}</div>}
+    </div>
+  )
+}
+
+export function Section({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }) {
+  return (
+    <section className="section">
+      <div className="section-head">
+        <h2>{title}</h2>
+        {aside}
+      </div>
+      {children}
+    </section>
+  )
+}
+
+export function Figure({
+  label,
+  value,
+  unit,
+  note,
+}: {
+  label: string
+  value: string
+  unit?: string
+  note?: ReactNode
+}) {
+  return (
+    <div className="figure">
+      <dt>{label}</dt>
+      <dd>
+        <span className="figure-value">{value}</span>
+        {unit !== undefined && <span className="unit"> {unit}</span>}
+        {note !== undefined && <span className="figure-note">{note}</span>}
+      </dd>
+    </div>
+  )
+}
+
+type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'plain'
+const tones: Record<string, Tone> = {
+  completed: 'good',
+  settled: 'good',
+  approved: 'good',
+  public: 'good',
+  ok: 'good',
+  relayed: 'good',
+  failed: 'bad',
+  unsettled: 'bad',
+  unreachable: 'bad',
+  denied: 'bad',
+  pending: 'busy',
+  executing: 'busy',
+  running: 'busy',
+  owed: 'busy',
+  authorized: 'busy',
+  reserved: 'busy',
+  paused: 'warn',
+  unknown: 'plain',
+}
+
+/** A state in words; the colour only repeats them. */
+export function Badge({ state, children }: { state: string; children?: ReactNode }) {
+  return <span className={`badge ${tones[state] ?? 'plain'}`}>{children ?? state}</span>
+}
+
+let now = Date.now()
+const ticking = new Set<(now: number) => void>()
+setInterval(() => {
+  now = Date.now()
+  if (!document.hidden) for (const tick of [...ticking]) tick(now)
+}, 10_000)
+
+export function useNow(): number {
+  const [shown, setShown] = useState(now)
+  useEffect(() => {
+    ticking.add(setShown)
+    return () => void ticking.delete(setShown)
+  }, [])
+  return shown
+}
+
+export function Ago({ iso }: { iso: string }) {
+  // A moment that is newer than the last tick is not in the future.
+  const at = Math.max(useNow(), Math.min(Date.parse(iso), Date.now()))
+  return (
+    <time dateTime={iso} title={moment(iso)}>
+      {ago(iso, at)}
+    </time>
+  )
+}
+
+/** An identifier: its ends, and the whole of it at a click. */
+export function Id({ value, ends, what = 'identifier' }: { value: string; ends?: number; what?: string }) {
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(value)
+      say(`Copied the ${what}.`)
+    } catch {
+      say('The browser does not allow copying here: select the text instead.')
+    }
+  }
+  return (
+    <button type="button" className="id" title={`${value} (click to copy)`} onClick={copy}>
+      {ends === 0 ? value : short(value, ends)}
+    </button>
+  )
+}
+
+export function Facts({ rows }: { rows: readonly (readonly [string, ReactNode] | undefined | false)[] }) {
+  return (
+    <dl className="facts">
+      {rows.map(
+        (row) =>
+          row && (
+            <div key={row[0]}>
+              <dt>{row[0]}</dt>
+              <dd>{row[1]}</dd>
+            </div>
+          ),
+      )}
+    </dl>
+  )
+}
+
+/** What a seller or a caller wrote: text, whatever it looks like (T10). */
+export function Words({ text, label }: { text: string; label: string }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <section className="words" tabIndex={0} aria-label={label}>
+      <pre>{text}</pre>
+    </section>
+  )
+}

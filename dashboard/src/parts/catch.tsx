@@ -1,0 +1,25 @@
+import { Component, type ReactNode } from 'react'
+
+/** A fault of a page must not take the others with it. */
+export class Catch extends Component<{ children: ReactNode }, { error: Error | undefined }> {
+  override state = { error: undefined as Error | undefined }
+
+  static getDerivedStateFromError(error: Error) {
+    return { error }
+  }
+
+  override render() {
+    const { error } = this.state
+    if (error === undefined) return this.props.children
+    const isOld = /dynamically imported module|module script/i.test(error.message)
+    return (
+      <section className="state bad" role="alert">
+        <h1>{isOld ? 'This page could not be loaded' : 'This page has a fault'}</h1>
+        <p>{isOld ? 'The node may be stopped, or newer than the page you have open.' : error.message}</p>
+        <button type="button" onClick={() => location.reload()}>
+          Load again
+        </button>
+      </section>
+    )
+  }
+}

@@ -1,0 +1,88 @@
+import type { ReactNode } from 'react'
+import { ApiProblem, isMissing, NodeGone } from '../api/client.ts'
+import type { Resource } from '../api/resource.ts'
+
+export function Loading({ what = 'Loading' }: { what?: string }) {
+  return (
+    <p className="state quiet-state" role="status">
+      {what}…
+    </p>
+  )
+}
+
+/** Nothing there, and what to do about it. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="state">
+      <p className="state-title">{title}</p>
+      {children !== undefined && <div>{children}</div>}
+    </div>
+  )
+}
+
+export function Unavailable({ what }: { what: string }) {
+  return (
+    <Empty title={`${what} not available on this node`}>
+      This node is older than its dashboard, or runs without that part. All else works as usual.
+    </Empty>
+  )
+}
+
+const advice: Record<string, string> = {
+  CHAIN_UNAVAILABLE: 'Set a working RPC endpoint with ETHEREUM_RPC_URL or --rpc-url, and start the node again.',
+  OVER_BUDGET: 'Raise the budget under Wallet, or wait until the day or month is over.',
+  SELLER_UNREACHABLE: 'The seller may be offline. Try again later, or choose another agent under Market.',
+  PEER_UNREACHABLE: 'The seller may be offline. Try again later, or choose another agent under Market.',
+  RESULT_PENDING: 'It was paid for. The node keeps asking the seller for the result; nothing is paid twice.',
+  OVERLOADED: 'Try again in a moment.',
+  UNKNOWN_AGENT: 'Its seller may have taken it off the market. Look for another under Market.',
+}
+
+export function adviceFor(code: string | undefined): string | undefined {
+  return code === undefined ? undefined : advice[code]
+}
+
+/** What went wrong, and what to do. */
+export function Problem({ error, retry }: { error: Error; retry?: (() => void) | undefined }) {
+  const code = error instanceof ApiProblem ? error.code : undefined
+  const title = error instanceof ApiProblem ? error.problem.title : 'No answer'
+  const fields = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
+  return (
+    <div className="state bad" role="alert">
+      <p className="state-title">{title}</p>
+      <p>{error.message}</p>
+      {fields.length > 1 && (
+        <ul>
+          {fields.map(({ path, message }) => (
+            <li key={path + message}>
+              <code>{path}</code> {message}
+            </li>
+          ))}
+        </ul>
+      )}
+      {adviceFor(code) !== undefined && <p>{adviceFor(code)}</p>}
+      {error instanceof NodeGone && <p>It is asked again by itself.</p>}
+      {retry !== undefined && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  )
+}
+
+/** Shows what was loaded, or why it was not. Old data stays in sight while the node is away. */
+export function Show<T>({
+  of,
+  what,
+  children,
+}: {
+  of: Pick<Resource<T>, 'data' | 'error'> & { reload?: () => void }
+  what: string
+  children: (data: T) => ReactNode
+}) {
+  if (of.data !== undefined && !isMissing(of.error)) return <>{children(of.data)}</>
+  if (of.error === undefined) return <Loading />
+  if (isMissing(of.error)) return <Unavailable what={what} />
+  return <Problem error={of.error} retry={of.reload} />
+}

@@ -1,0 +1,138 @@
+import { type ReactNode, useEffect, useState, useSyncExternalStore } from 'react'
+import { page } from './api/client.ts'
+import { connection } from './api/connection.ts'
+import { useResource } from './api/resource.ts'
+import { forgetToken, storedToken } from './api/token.ts'
+import type { Approval } from './api/types.ts'
+import { Link, usePath } from './router.tsx'
+import { chooseTheme, type Theme, useTheme } from './theme.ts'
+
+const rooms = [
+  ['/', 'Overview'],
+  ['/market', 'Market'],
+  ['/agents', 'My agents'],
+  ['/activity', 'Activity'],
+  ['/payments', 'Payments'],
+  ['/workflows', 'Workflows'],
+  ['/sessions', 'Sessions'],
+  ['/network', 'Network'],
+  ['/wallet', 'Wallet'],
+  ['/settings', 'Settings'],
+] as const
+
+/** Where a page that has no entry of its own belongs. */
+const homes: [RegExp, string][] = [[/^\/(orders|executions)\//, '/activity']]
+
+export function Shell({ children }: { children: ReactNode }) {
+  const path = usePath()
+  const [open, setOpen] = useState(false)
+  const room = homes.find(([pattern]) => pattern.test(path))?.[1] ?? `/${path.split('/')[1] ?? ''}`
+  const { data } = useResource('waiting', (signal) => page<Approval>('/approvals', { status: 'pending' }, signal), {
+    topics: ['approval'],
+    everyMs: 15_000,
+  })
+  const waiting = data?.items.length ?? 0
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: going somewhere closes the menu
+  useEffect(() => setOpen(false), [path])
+
+  return (
+    <div className="shell">
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <header className="bar">
+        <Link to="/" className="brand">
+          <Mark />
+          Stoa
+        </Link>
+        <button
+          type="button"
+          className="menu"
+          aria-expanded={open}
+          aria-controls="rooms"
+          onClick={() => setOpen((was) => !was)}
+        >
+          {open ? 'Close' : 'Menu'}
+        </button>
+      </header>
+      <nav id="rooms" className={open ? 'rooms open' : 'rooms'} aria-label="Pages">
+        <ul>
+          {rooms.map(([to, name]) => (
+            <li key={to}>
+              <Link to={to} aria-current={to === room ? 'page' : undefined}>
+                {name}
+                {to === '/wallet' && waiting > 0 && <span className="count">{waiting} waiting</span>}
+              </Link>
+            </li>
+          ))}
+        </ul>
+        <div className="foot">
+          <ThemeChoice />
+          {storedToken() !== undefined && (
+            <button
+              type="button"
+              className="quiet"
+              onClick={() => {
+                forgetToken()
+                connection.refused()
+              }}
+            >
+              Log out
+            </button>
+          )}
+        </div>
+      </nav>
+      <div className="content">
+        <ConnectionBar />
+        <main id="main" tabIndex={-1}>
+          {children}
+        </main>
+      </div>
+    </div>
+  )
+}
+
+function ConnectionBar() {
+  const state = useSyncExternalStore(connection.subscribe, () => connection.state)
+  return (
+    <div role="status" className="connection">
+      {state === 'lost' && (
+        <p>
+          <span>
+            <strong>Connection lost, retrying.</strong> What you see is from before. Is the node still running? Start it
+            with <code>stoa start</code>.
+          </span>
+          <button type="button" onClick={() => connection.retry()}>
+            Try now
+          </button>
+        </p>
+      )}
+    </div>
+  )
+}
+
+function ThemeChoice() {
+  const theme = useTheme()
+  return (
+    <label className="theme">
+      Theme
+      <select value={theme} onChange={(event) => chooseTheme(event.target.value as Theme)}>
+        <option value="system">System</option>
+        <option value="light">Light</option>
+        <option value="dark">Dark</option>
+      </select>
+    </label>
+  )
+}
+
+function Mark() {
+  return (
+    <svg viewBox="0 0 32 32" width="20" height="20" aria-hidden="true">
+      <path
+        fill="currentColor"
+        d="M16 3 3 10v3h26v-3zM5 15h3v10H5zm6.300 0h3v10h-3zm6.400 0h3v10h-3zM24 15h3v10h-3zM3 26h26v3H3z"
+      />
+    </svg>
+  )
+}

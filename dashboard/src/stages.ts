@@ -1,0 +1,25 @@
+import type { OrderRecord } from './api/types.ts'
+
+export type Stage = { name: string; state: 'done' | 'now' | 'later' | 'failed' }
+
+/** Each stage that this order goes through, whether it has come there or not. */
+export function stagesOf(order: OrderRecord): Stage[] {
+  const { status, payment } = order
+  const ended = status === 'failed' || status === 'cancelled'
+  const isRunning = status === 'executing'
+  const stages: Stage[] = [
+    { name: 'Ordered', state: status === 'pending' ? 'now' : 'done' },
+    { name: 'At work', state: status === 'pending' ? 'later' : isRunning ? 'now' : ended ? 'failed' : 'done' },
+    { name: ended ? status : 'Result', state: ended ? 'failed' : status === 'completed' ? 'done' : 'later' },
+  ]
+  if (payment === undefined && Number(order.price) === 0) return stages
+  if (payment === undefined && status === 'completed') return stages
+  const settlement = payment?.settlement
+  const isPaid = settlement === 'settled'
+  const isGone = settlement === 'released' || settlement === 'voided' || settlement === 'failed'
+  stages.push({
+    name: isPaid ? 'Settled' : isGone || ended ? 'Not charged' : 'Settled',
+    state: isPaid ? 'done' : settlement === 'pending' ? 'now' : isGone || ended ? 'done' : 'later',
+  })
+  return stages
+}

@@ -1,0 +1,43 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import react from '@vitejs/plugin-react'
+import { defineConfig, type Plugin } from 'vite'
+
+/** Each text of the build also as Brotli and gzip, so that the node compresses nothing while it runs. */
+function compressed(): Plugin {
+  let outDir = ''
+  return {
+    name: 'compressed',
+    apply: 'build',
+    configResolved(config) {
+      outDir = config.build.outDir
+    },
+    closeBundle() {
+      for (const name of readdirSync(outDir, { recursive: true, encoding: 'utf8' })) {
+        if (!/\.(html|js|css|svg)$/.test(name)) continue
+        const bytes = readFileSync(join(outDir, name))
+        writeFileSync(join(outDir, `${name}.br`), brotliCompressSync(bytes))
+        writeFileSync(join(outDir, `${name}.gz`), gzipSync(bytes, { level: 9 }))
+      }
+    },
+  }
+}
+
+const node = 'http://127.0.0.1:8424'
+
+export default defineConfig({
+  root: fileURLToPath(new URL('.', import.meta.url)),
+  base: '/dashboard/',
+  plugins: [react(), compressed()],
+  build: {
+    target: 'es2023',
+    // The policy of the page allows no `data:` scripts, and every file is to be hashed.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+  // `npm run dev:dashboard` beside a running node.
+  server: { port: 8425, host: '127.0.0.1', proxy: { '/api': node } },
+})

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Mount } from './mount.ts'
+
+/** Where `npm run build` puts it: two folders up from the source and from dist/ alike. */
+const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
+
+/** Nothing from anywhere else, nothing inline, in nobody's frame. */
+const CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const NOT_BUILT = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Stoa: the dashboard is not built</title></head><body>
+<h1>The dashboard is not built</h1>
+<p>This node runs from its source. Build the dashboard once, then load this page again; the node need not restart:</p>
+<pre>npm run build:dashboard</pre>
+<p>Until then <a href="/docs">the API and its documentation</a> answer as always.</p>
+</body></html>
+`
+const mediaTypes: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+/** The smallest first. Browsers ask for Brotli only on loopback and over TLS. */
+const encodings = [
+  { name: 'br', suffix: '.br' },
+  { name: 'gzip', suffix: '.gz' },
+] as const
+
+type Built = Map<string, { bytes: Buffer; etag: string; type: string | undefined }>
+
+/**
+ * The dashboard: a page that uses this API as any other client does.
+ *
+ * Its files hold nothing private and are served wherever the API is bound, without the token: the page asks for that.
+ * They are read once and kept, so that a request never names a file of the disk.
+ */
+export function dashboardMount(directory = BUILT): Mount {
+  let built: Built | undefined
+  return {
+    path: '/dashboard',
+    methods: ['GET'],
+    requestHeaders: [],
+    access: () => 'health',
+    async handle({ request, response, rest }) {
+      built ??= await readBuilt(directory)
+      // Readable by whoever gets here, but no part of another site's page.
+      response.removeHeader('access-control-allow-origin')
+      response.setHeader('cross-origin-resource-policy', 'same-origin')
+      response.setHeader('cross-origin-opener-policy', 'same-origin')
+      response.setHeader('content-security-policy', CSP)
+      response.setHeader('cache-control', 'no-cache')
+      const path = rest.split('?', 1)[0]!
+      const name = built?.has(path.slice(1)) === true ? path.slice(1) : 'index.html'
+      const file = built?.get(name)
+      if (built === undefined || file === undefined) {
+        response.writeHead(503, { 'content-type': mediaTypes['.html']! }).end(NOT_BUILT)
+        return
+      }
+      if (name === 'index.html' && path.startsWith('/assets/')) {
+        response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' }).end('no such file: reload the page\n')
+        return
+      }
+      if (path.startsWith('/assets/')) response.setHeader('cache-control', 'public, max-age=31536000, immutable')
+      const accepted = String(request.headers['accept-encoding'] ?? '').split(/[\s,;]+/)
+      const encoding = encodings.find((one) => accepted.includes(one.name) && built?.has(name + one.suffix) === true)
+      const { bytes, etag } = encoding === undefined ? file : built.get(name + encoding.suffix)!
+      response.setHeader('vary', 'Accept-Encoding')
+      response.setHeader('etag', etag)
+      if (request.headers['if-none-match'] === etag) {
+        response.writeHead(304).end()
+        return
+      }
+      if (encoding !== undefined) response.setHeader('content-encoding', encoding.name)
+      response.writeHead(200, { 'content-type': file.type!, 'content-length': bytes.length }).end(bytes)
+    },
+  }
+}
+
+/** Undefined: not built, or being built. */
+async function readBuilt(directory: string): Promise<Built | undefined> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => [])
+  const files: Built = new Map()
+  for (const entry of entries) {
+    if (!entry.isFile()) continue
+    const path = join(entry.parentPath, entry.name)
+    const bytes = await readFile(path)
+    const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
+    const name = path.slice(directory.length + 1).replaceAll('\\', '/')
+    files.set(name, { bytes, etag, type: mediaTypes[extname(name)] })
+  }
+  return files.has('index.html') ? files : undefined
+}
