@@ -1,6 +1,5 @@
 import type { AgentStats, Approval, Budget, NodeStatus, PaymentRecord, Stats, WalletBalance } from './api/types.ts'
 import { money } from './format.ts'
-import { reachabilityOf } from './reachability.ts'
 
 /** Something that wants a person, and what they can do. */
 export type Alert = { tone: 'bad' | 'warn'; title: string; fix: string; to: string; action: string }
@@ -38,7 +37,7 @@ export function alertsOf({ status, stats, approvals = [], budget, balance, balan
       const fix = 'Check that the facilitator and the RPC endpoint answer: stoa doctor.'
       add('warn', `${pending} payments wait for settlement`, fix, '/payments', 'See the outbox')
     }
-    const { state, reason, fix } = reachabilityOf(status)
+    const { state, reason, fix } = status.reachability
     if (state === 'unreachable' && status.agents.local > 0) {
       const why = reason ?? 'Buyers outside this network cannot call your agents.'
       add('bad', 'Buyers cannot reach this node', `${why} ${fix ?? ''}`.trim(), '/network', 'How to improve it')
@@ -49,7 +48,7 @@ export function alertsOf({ status, stats, approvals = [], budget, balance, balan
     }
   }
   for (const agent of (stats?.agents ?? []).filter(isFailing)) {
-    const title = `${agent.name} fails often: ${agent.failed} of ${agent.calls} calls`
+    const title = `${agent.name ?? 'An agent'} fails often: ${agent.failed} of ${agent.calls} calls`
     add('bad', title, 'Test it, and look at the errors of its executions.', `/agents/${agent.agent_id}`, 'Test it')
   }
   if (balanceError !== undefined) {

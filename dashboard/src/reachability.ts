@@ -1,11 +1,4 @@
-import type { NodeStatus, Reachability } from './api/types.ts'
-
-/** Nodes of the first version say one word. */
-export function reachabilityOf({ reachability }: NodeStatus): Reachability {
-  if (typeof reachability !== 'string') return reachability
-  if (reachability === 'public') return { state: 'public' }
-  return { state: reachability === 'private' ? 'unreachable' : 'unknown' }
-}
+import type { Reachability } from './api/types.ts'
 
 export const reachabilityText: Record<Reachability['state'], string> = {
   public: 'Reachable from anywhere',

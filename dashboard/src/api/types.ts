@@ -1,8 +1,12 @@
 /** What the API answers, as it stands on the wire. The types come from the node's own schemas, erased at build. */
 import type { input } from 'zod'
 import type * as api from '../../../src/schema/api.ts'
+import type * as ledger from '../../../src/schema/ledger.ts'
 import type * as listing from '../../../src/schema/listing.ts'
 import type * as order from '../../../src/schema/order.ts'
+import type * as own from '../../../src/schema/own-agent.ts'
+import type * as payment from '../../../src/schema/payment-record.ts'
+import type * as receipt from '../../../src/schema/receipt.ts'
 import type * as session from '../../../src/schema/session.ts'
 import type * as workflow from '../../../src/schema/workflow.ts'
 
@@ -34,85 +38,18 @@ export type Reputation = { count: number; score: number | null; value?: string; 
 export type Listing = input<typeof listing.Listing> & {
   stats?: SellerStats
   reputation?: Reputation | null
-  paused?: boolean
 }
 
-export type Reachability = {
-  state: 'public' | 'relayed' | 'unreachable' | 'unknown'
-  addresses?: string[]
-  relays?: string[]
-  reason?: string
-  fix?: string
-}
-export type NodeStatus = Omit<input<typeof api.NodeStatus>, 'reachability'> & { reachability: Reachability | string }
-
-export type PaymentRecord = {
-  payment_id: string
-  direction: 'in' | 'out'
-  agent_id: string
-  agent_name?: string
-  peer_id: string
-  amount: string
-  amount_atomic: string
-  network: string
-  asset: string
-  payer: string
-  pay_to: string
-  state: string
-  tx_hash: string | null
-  attempts?: number
-  next_attempt_at?: string | null
-  error?: string | null
-  created_at: string
-  updated_at: string
-}
-
-type Total = { today: string; today_atomic: string; total: string; total_atomic: string }
-export type Stats = {
-  earned: Total
-  spent: Total
-  days: {
-    day: string
-    earned: string
-    earned_atomic: string
-    spent: string
-    spent_atomic: string
-    executions: number
-    failed: number
-  }[]
-  hours: { hour: string; executions: number; failed: number }[]
-  agents: AgentStats[]
-}
-export type AgentStats = {
-  agent_id: string
-  name: string
-  calls: number
-  failed: number
-  earned: string
-  earned_atomic: string
-  p50_ms: number | null
-  p95_ms: number | null
-}
-
-/** What an own agent did for a caller. */
-export type Execution = {
-  id?: string
-  execution_id?: string
-  correlation_id?: string
-  agent_id: string
-  agent_name?: string
-  caller_id?: string
-  peer_id?: string
-  status?: string
-  input?: string | null
-  output?: string | null
-  error?: string | CallError | null
-  payment_id?: string | null
-  payment?: RecordedPayment | null
-  amount?: string
-  duration_ms?: number | null
-  created_at: string
-}
+export type NodeStatus = input<typeof api.NodeStatus>
+export type Reachability = NodeStatus['reachability']
+export type PaymentRecord = input<typeof payment.PaymentRecord>
+export type Stats = input<typeof ledger.Stats>
+export type AgentStats = Stats['agents'][number]
+export type Execution = input<typeof ledger.ExecutionRecord>
+export type OwnAgent = input<typeof own.OwnAgent>
+export type AgentChanges = input<typeof own.UpdateAgent>
+export type TestResult = input<typeof own.TestResult>
+export type ReceiptRecord = input<typeof receipt.ReceiptRecord>
 
 export type Approval = {
   id: string
@@ -154,14 +91,4 @@ export type ApiToken = {
   created_at?: string
   last_used_at?: string | null
   revoked_at?: string | null
-}
-
-export type Receipt = {
-  payment_id: string
-  direction?: 'in' | 'out'
-  agent_id: string
-  agent_name?: string
-  created_at?: string
-  issued_at?: string
-  amount?: string
 }

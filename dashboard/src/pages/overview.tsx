@@ -2,11 +2,11 @@ import { type Alert, alertsOf } from '../alerts.ts'
 import { call, page } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { AgentStats, Approval, Budget, NodeStatus, Stats, WalletBalance } from '../api/types.ts'
-import { count, duration, money, percent, span } from '../format.ts'
+import { count, duration, money, percent, short, span } from '../format.ts'
 import { Facts, Figure, PageHead, Section } from '../parts/bits.tsx'
 import { HoursChart } from '../parts/hours-chart.tsx'
 import { Empty, Show } from '../parts/states.tsx'
-import { reachabilityOf, reachabilityText } from '../reachability.ts'
+import { reachabilityText } from '../reachability.ts'
 import { Link } from '../router.tsx'
 
 const BALANCE_MS = 60_000
@@ -60,7 +60,7 @@ export function Overview() {
 }
 
 function Health({ node, alerts }: { node: NodeStatus; alerts: readonly Alert[] }) {
-  const { state } = reachabilityOf(node)
+  const { state } = node.reachability
   const agents = node.agents.local === 1 ? 'One agent' : `${count(node.agents.local)} agents`
   const peers = node.connected_peers === 1 ? 'one peer' : `${count(node.connected_peers)} peers`
   const what = alerts.length === 1 ? 'One thing needs you' : `${alerts.length} things need you`
@@ -99,44 +99,28 @@ function Health({ node, alerts }: { node: NodeStatus; alerts: readonly Alert[] }
   )
 }
 
-function Money({ stats: { earned, spent, days } }: { stats: Stats }) {
-  const today = days.at(-1)
-  const sum = (pick: (day: Stats['days'][number]) => number) => days.reduce((total, day) => total + pick(day), 0)
-  const executions = sum((day) => day.executions)
-  const failed = sum((day) => day.failed)
+function Money({ stats: { earned, spent, days, pending } }: { stats: Stats }) {
+  const day = new Date().toISOString().slice(0, 10)
+  const today = days.find((one) => one.day === day)
+  const executions = days.reduce((total, one) => total + one.executions, 0)
+  const failed = days.reduce((total, one) => total + one.failed, 0)
   return (
     <dl className="figures">
       <Figure
         label="Earned today"
         value={money(earned.today)}
         unit="USDC"
-        note={`${money(atomic(days.map((day) => day.earned_atomic)))} in ${days.length} days`}
+        note={`${money(earned.month)} in 30 days${pending.payments > 0 ? `, ${money(pending.amount)} on its way` : ''}`}
       />
-      <Figure
-        label="Spent today"
-        value={money(spent.today)}
-        unit="USDC"
-        note={`${money(atomic(days.map((day) => day.spent_atomic)))} in ${days.length} days`}
-      />
-      <Figure
-        label="Executions today"
-        value={count(today?.executions ?? 0)}
-        note={`${count(executions)} in ${days.length} days`}
-      />
+      <Figure label="Spent today" value={money(spent.today)} unit="USDC" note={`${money(spent.month)} in 30 days`} />
+      <Figure label="Executions today" value={count(today?.executions ?? 0)} note={`${count(executions)} in 30 days`} />
       <Figure
         label="Failed today"
         value={count(today?.failed ?? 0)}
-        note={executions === 0 ? 'of none' : `${percent(failed / executions)} in ${days.length} days`}
+        note={executions === 0 ? 'no executions yet' : `${percent(failed / executions)} in 30 days`}
       />
     </dl>
   )
-}
-
-/** A sum of atomic units as decimal text. */
-function atomic(amounts: readonly string[]): string {
-  const sum = amounts.reduce((total, amount) => total + BigInt(amount), 0n).toString()
-  const digits = sum.padStart(7, '0')
-  return `${digits.slice(0, -6)}.${digits.slice(-6)}`
 }
 
 function Agents({ agents }: { agents: readonly AgentStats[] }) {
@@ -176,7 +160,7 @@ function Agents({ agents }: { agents: readonly AgentStats[] }) {
           {agents.map((agent) => (
             <tr key={agent.agent_id}>
               <th scope="row">
-                <Link to={`/agents/${agent.agent_id}`}>{agent.name}</Link>
+                <Link to={`/agents/${agent.agent_id}`}>{agent.name ?? short(agent.agent_id)}</Link>
               </th>
               <td className="number">{count(agent.calls)}</td>
               <td className={agent.failed > 0 ? 'number bad-text' : 'number'}>{count(agent.failed)}</td>
