@@ -100,7 +100,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     logger,
     limits,
     handle: (...args) => host.handle(...args),
-    serveX402: (stream, peerId, signal) => serveX402(stream, peerId, x402, signal),
+    serveX402: (stream, peerId, signal, stopping) => serveX402(stream, peerId, x402, signal, stopping),
     serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
     idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
   })

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Logger } from '../lib/logger.ts'
 import { commandEnvironment } from './command-environment.ts'
 import { processGroup } from './process-group.ts'
-import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge } from './runtime.ts'
+import { type AgentCall, AgentError, type AgentRuntime, type OnOutput, outputTooLarge } from './runtime.ts'
 
 /** The end of what a program says on stderr, for the log. */
 const STDERR_BYTES_MAX = 8 * 1024
@@ -40,7 +40,7 @@ export function commandRuntime(options: CommandOptions, deps: { logger: Logger }
 async function runProgram(
   { command, outputBytesMax }: CommandOptions,
   env: Record<string, string>,
-  { input, signal }: AgentCall,
+  { input, signal, onOutput }: AgentCall,
   logger: Logger,
 ): Promise<string> {
   if (signal.aborted) throw cancelled()
@@ -49,6 +49,7 @@ async function runProgram(
   signal.addEventListener('abort', group.stop, { once: true })
   try {
     const stdout = collect(child.stdout, outputBytesMax, group.kill)
+    if (onOutput !== undefined) child.stdout.on('data', decoding(onOutput))
     const stderr = collectTail(child.stderr, STDERR_BYTES_MAX)
     // A program need not read its task: EPIPE is no failure.
     child.stdin.on('error', () => {})
@@ -111,6 +112,12 @@ function collect(stream: Readable, bytesMax: number, onOver: () => void) {
     else onOver()
   })
   return { isOver: () => size > bytesMax, bytes: () => Buffer.concat(chunks) }
+}
+
+/** A character may come in two pieces. */
+function decoding(onOutput: OnOutput): (chunk: Buffer) => void {
+  const decoder = new TextDecoder()
+  return (chunk) => onOutput(decoder.decode(chunk, { stream: true }))
 }
 
 /** Keeps the last bytes. */

@@ -1,10 +1,10 @@
-import { generateText, isStepCount, type LanguageModel, type ModelMessage } from 'ai'
+import { generateText, isStepCount, type LanguageModel, type ModelMessage, streamText } from 'ai'
 import type { Logger } from '../lib/logger.ts'
 import { guardFetch } from './guarded-fetch.ts'
 import { explainLlmError } from './llm-error.ts'
 import type { LlmProvider } from './model-name.ts'
 import type { Access } from './providers.ts'
-import { type AgentCall, AgentError, type Exchange } from './runtime.ts'
+import { type AgentCall, AgentError, type Exchange, type OnOutput } from './runtime.ts'
 import type { ToolServerAccess } from './toolbox.ts'
 
 /** After the first attempt, for failures that may pass: no connection, 408, 409, 429, 5xx. */
@@ -45,18 +45,19 @@ export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<Llm
   const { provider, modelId, access, instruction } = options
   const model = await languageModel(provider, modelId, access, guardFetch(deps.fetch, options.outputBytesMax))
   return {
-    async run({ input, history, signal }) {
+    async run({ input, history, signal, onOutput }) {
       if (input.trim() === '') throw new AgentError('AGENT_FAILED', 'the task is empty')
       const messages: ModelMessage[] = [...remembered(history), { role: 'user', content: input }]
       const toolbox = await openTools(options, deps, signal)
-      const result = await generateText({
+      const request = {
         model,
         instructions: instruction,
         messages,
         ...(toolbox !== undefined && { tools: toolbox.tools, stopWhen: isStepCount(STEPS_MAX) }),
         abortSignal: signal,
         maxRetries: RETRIES_MAX,
-      })
+      }
+      const result = await (onOutput === undefined ? generateText(request) : streamed(request, onOutput))
         .catch((error: unknown) => {
           throw explainLlmError(error, { agent: options.name, provider, modelId, access, signal }, deps.logger)
         })
@@ -68,6 +69,18 @@ export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<Llm
       )
     },
   }
+}
+
+/** The same, its words shown as they come. The first error ends it: the SDK would go on and tell of it elsewhere. */
+async function streamed(request: Parameters<typeof streamText>[0], onOutput: OnOutput) {
+  let failure: { error: unknown } | undefined
+  const onError = ({ error }: { error: unknown }) => {
+    failure ??= { error }
+  }
+  const stream = streamText({ ...request, onError })
+  for await (const text of stream.textStream) onOutput(text)
+  if (failure !== undefined) throw failure.error
+  return { text: await stream.text, finishReason: await stream.finishReason }
 }
 
 /** Tools load with the first agent that has any. */

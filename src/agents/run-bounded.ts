@@ -1,4 +1,11 @@
-import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELLED } from './runtime.ts'
+import {
+  type AgentCall,
+  AgentError,
+  type AgentRuntime,
+  type OnOutput,
+  outputTooLarge,
+  RUN_CANCELLED,
+} from './runtime.ts'
 
 /** How long a runtime may take to stop once it has been told to. A program's process group is dead by then. */
 const STOP_GRACE_MS = 3000
@@ -29,7 +36,7 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
   const timer = setTimeout(() => stop(timedOut(limits.timeoutMs)), limits.timeoutMs)
   call.signal.addEventListener('abort', onCancel, { once: true })
   try {
-    const running = (async () => runtime.run(underSignal(call, controller.signal)))()
+    const running = (async () => runtime.run(underSignal(call, controller.signal, limits.outputBytesMax)))()
     const output = await Promise.race([running, stopped])
     if (ending !== undefined) throw ending
     return checkOutput(output, limits.outputBytesMax)
@@ -43,8 +50,8 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
 }
 
 /** The history stays unread until the agent asks for it, which most never do: it may cost a look into the store. */
-function underSignal(call: AgentCall, signal: AbortSignal): AgentCall {
-  const { input, callerId } = call
+function underSignal(call: AgentCall, signal: AbortSignal, outputBytesMax: number): AgentCall {
+  const { input, callerId, onOutput } = call
   return {
     input,
     callerId,
@@ -52,6 +59,16 @@ function underSignal(call: AgentCall, signal: AbortSignal): AgentCall {
       return call.history
     },
     signal,
+    ...(onOutput && { onOutput: bounded(onOutput, outputBytesMax, signal) }),
+  }
+}
+
+/** Nobody is shown more than a result may hold, or anything of a run that was called off. */
+function bounded(onOutput: OnOutput, bytesMax: number, signal: AbortSignal): OnOutput {
+  let bytes = 0
+  return (text) => {
+    bytes += Buffer.byteLength(text)
+    if (text !== '' && bytes <= bytesMax && !signal.aborted) onOutput(text.toWellFormed())
   }
 }
 

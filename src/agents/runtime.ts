@@ -7,8 +7,18 @@ const OUTPUT_BYTES_MAX = 1024 * 1024
 /** An earlier task of the same caller to the same agent, and what came of it. */
 export type Exchange = { input: string; output: string }
 
+/** Told what an agent says while it works, piece by piece. Only the result counts: what came before it may differ. */
+export type OnOutput = (text: string) => void
+
 /** One task. `history` holds exchanges of this very caller only, oldest first (D19, T9). */
-export type AgentCall = { input: string; callerId: string; history: readonly Exchange[]; signal: AbortSignal }
+export type AgentCall = {
+  input: string
+  callerId: string
+  history: readonly Exchange[]
+  signal: AbortSignal
+  /** Where somebody looks on. A runtime that has nothing to show before its result leaves it alone. */
+  onOutput?: OnOutput
+}
 
 /** What an agent runs. */
 export interface AgentRuntime {

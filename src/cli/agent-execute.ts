@@ -4,15 +4,17 @@ import type { Secrets } from '../config/secrets.ts'
 import { countText, UsdcText } from '../config/values.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { AgentId } from '../schema/primitives.ts'
-import { type Context, command, commonOptions, option } from './command.ts'
+import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
+import { writeOutput } from './market-text.ts'
 import { networkOptions } from './network-options.ts'
 import { orAborted, poll, withOwnNode } from './own-node.ts'
 import type { ExecuteRequest } from './parts.ts'
 import { findRunningNode } from './running-node.ts'
+import { showProgress } from './show-progress.ts'
 import { startSpinner } from './spinner.ts'
 import { readTask, taskOptions } from './task.ts'
-import { printable, printableLine } from './terminal-text.ts'
+import { printableLine } from './terminal-text.ts'
 
 const TIMEOUT_SECONDS = 600
 /** How long a node of our own looks for the agent before it gives up. */
@@ -27,6 +29,7 @@ export const agentExecute = command({
     'stoa agent execute --agent-id abc… --task "Summarise: …"',
     'stoa agent execute --agent-id abc… - < report.txt > summary.txt',
     'stoa agent execute --agent-id abc… --input "…" --max-price 0.05 --json',
+    'stoa agent execute --agent-id abc… --task "Write a story" --stream',
   ],
   options: {
     ...networkOptions,
@@ -37,21 +40,29 @@ export const agentExecute = command({
       'pay at most this for the call (default: the limit of the node, 1 USDC)',
       UsdcText,
     ),
+    stream: flag('--stream', 'show what the agent says while it works; with --json, one JSON object a line'),
     timeout: option('--timeout <seconds>', `give up after this long (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
     ...commonOptions,
   },
   argument: { name: 'stdin', description: '- reads the task from standard input', choices: ['-'] },
-  async run(context, { agentId, task, input, maxPrice, timeout = TIMEOUT_SECONDS, ...flags }, dash) {
+  async run(context, { agentId, task, input, maxPrice, stream = false, timeout = TIMEOUT_SECONDS, ...flags }, dash) {
     if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
     const text = await readTask(context.io, { task, input, dash })
     const { config, secrets } = await context.loadConfig(flags)
     const limit = AbortSignal.timeout(timeout * 1000)
     const signal = AbortSignal.any([context.io.signal, limit])
-    const request = { agentId, input: text, signal, ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }) }
+    const shown = stream ? showProgress(context) : undefined
+    const request = {
+      ...{ agentId, input: text, signal },
+      ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
+      ...(shown && { onProgress: shown.onProgress }),
+    }
     try {
       const result = await execute(context, { config, secrets, port: flags.port }, request)
-      if (context.json) context.printJson(result)
-      else show(context, result)
+      if (shown !== undefined) shown.end(result)
+      else if (context.json) context.printJson(result)
+      else writeOutput(context, result.output)
+      if (!context.json) tellCost(context, result)
       return exitCodes.done
     } catch (error) {
       if (!limit.aborted || context.io.signal.aborted) throw error
@@ -71,7 +82,12 @@ async function execute(
     : startSpinner(context.io.stderr, `asking agent ${printableLine(agentId, 24)}`)
   try {
     const running = await findRunningNode(context, node.config, node.secrets)
-    if (running !== undefined) return await running.node.execute(request, { signal })
+    if (running !== undefined) {
+      const { onProgress } = request
+      if (onProgress === undefined) return await running.node.execute(request, { signal })
+      spinner?.stop()
+      return await running.node.executeStreamed({ ...request, onProgress })
+    }
     if (!AgentId.safeParse(agentId).success) {
       throw new CliError(
         'UNKNOWN_AGENT',
@@ -84,6 +100,7 @@ async function execute(
       const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
       if (listing === undefined) throw notFound(agentId, node.config)
       spinner?.update(`${printableLine(listing.name, 40)} is at work`)
+      if (request.onProgress !== undefined) spinner?.stop()
       return await orAborted(own.execute(request), signal)
     })
   } finally {
@@ -91,11 +108,8 @@ async function execute(
   }
 }
 
-function show(context: Context, { output, payment, duration_ms, correlation_id }: ExecutionResult): void {
-  const { io, style } = context
-  // A file or a pipe gets the bytes as the seller sent them; a terminal would act on them.
-  const text = io.stdout.isTty ? printable(output) : output
-  io.stdout.write(text.endsWith('\n') ? text : `${text}\n`)
+function tellCost(context: Context, { payment, duration_ms, correlation_id }: ExecutionResult): void {
+  const { style } = context
   const paid =
     payment === null
       ? 'free'

@@ -9,12 +9,19 @@ import type { Logger } from '../lib/logger.ts'
 import { patientFetch } from '../lib/patient-fetch.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import type { ExecutionResult } from '../schema/api.ts'
+import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentQuery } from '../schema/search.ts'
 
-export type ExecuteRequest = { agentId: string; input: string; maxPriceAtomic?: bigint; signal: AbortSignal }
+export type ExecuteRequest = {
+  agentId: string
+  input: string
+  maxPriceAtomic?: bigint
+  signal: AbortSignal
+  onProgress?: OnProgress
+}
 
 /** What commands need of a node in their own process. `StoaNode` fits. */
 export interface OwnNode {

@@ -1,7 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { ExecuteBody, ExecutionResult, Problem } from '../schema/api.ts'
 import { type EventType, type NodeEvent, nodeEvents } from '../schema/events.ts'
+import { type ExecutionProgress, executionEvents, type OnProgress } from '../schema/execution.ts'
+import { ApiError } from './api-error.ts'
 import { type ReadEvent, readEvents } from './read-events.ts'
 
 export type EventsOptions = {
@@ -22,6 +26,16 @@ export type StreamCalls = {
    * anew. Throws what the first connection fails with, and what no further one can mend.
    */
   events(options?: EventsOptions): AsyncGenerator<NodeEvent>
+  /** An execution that is shown while it goes on. An aborted signal calls it off. Throws as `execute`. */
+  executeStreamed(call: ExecuteStreamed): Promise<ExecutionResult>
+}
+
+export type ExecuteStreamed = {
+  agentId: string
+  input: string
+  maxPriceAtomic?: bigint | undefined
+  signal?: AbortSignal | undefined
+  onProgress: OnProgress
 }
 
 export type OpenStream = (
@@ -35,6 +49,26 @@ const RETRY_MS = [250, 1_000, 2_000, 5_000]
 
 export function streamCalls(open: OpenStream): StreamCalls {
   return {
+    async executeStreamed({ agentId, input, maxPriceAtomic, signal, onProgress }) {
+      const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
+      const body: ExecuteBody = { agent_id: agentId, input, max_price }
+      const life = signOfLife(signal)
+      try {
+        for await (const read of readEvents(await open('/execute', { signal: life.signal, body }), life.seen)) {
+          const { event, data } = parseExecution(read)
+          if (event === 'result') return data as ExecutionResult
+          if (event === 'error') throw new ApiError(data as Problem)
+          if (event !== undefined) onProgress({ type: event, data } as ExecutionProgress)
+        }
+      } catch (error) {
+        if (error instanceof CodedError) throw error
+        signal?.throwIfAborted()
+        throw connectionLost(error)
+      } finally {
+        life.end()
+      }
+      throw connectionLost(undefined)
+    },
     async *events({ types, after, signal, onLost = () => {} } = {}) {
       const path = types === undefined ? '/events' : `/events?types=${types.join(',')}`
       let last = after
@@ -91,6 +125,19 @@ function parseEvent({ id, event, data }: ReadEvent): NodeEvent | undefined {
   const type = event as EventType
   const parsed = z.safeDecode(nodeEvents[type] as z.ZodType, parseJson(data) as never)
   return parsed.success ? ({ id: id ?? '', type, data: parsed.data } as NodeEvent) : undefined
+}
+
+function parseExecution({ event, data }: ReadEvent): { event?: keyof typeof executionEvents; data: unknown } {
+  if (!Object.hasOwn(executionEvents, event)) return { data: undefined }
+  const name = event as keyof typeof executionEvents
+  const parsed = z.safeDecode(executionEvents[name] as z.ZodType, parseJson(data) as never)
+  if (parsed.success) return { event: name, data: parsed.data }
+  throw new CodedError('API_ANSWER_INVALID', `the node tells of ${name} in a way that this version does not know`)
+}
+
+function connectionLost(cause: unknown): CodedError {
+  const lost = 'the connection was lost before the result came: what was asked may have been done'
+  return new CodedError('API_CONNECTION_LOST', lost, { cause })
 }
 
 function parseJson(text: string): unknown {

@@ -14,6 +14,7 @@ import {
   WalletBalance,
 } from '../schema/api.ts'
 import { Listing } from '../schema/listing.ts'
+import { ApiError } from './api-error.ts'
 import { type MarketCalls, marketCalls } from './client-market.ts'
 import { type OperatorCalls, operatorCalls } from './client-operator.ts'
 import { type OpenStream, type StreamCalls, streamCalls } from './client-stream.ts'
@@ -47,19 +48,6 @@ export type ApiClient = MarketCalls &
     peers(options?: CallOptions): Promise<PeerStatus[]>
     balance(options?: CallOptions): Promise<WalletBalance>
   }
-
-/** What the node answered instead of a result. */
-export class ApiError extends CodedError {
-  override name = 'ApiError'
-  readonly status: number
-  readonly problem: Problem
-
-  constructor(problem: Problem) {
-    super(problem.code, problem.detail)
-    this.status = problem.status
-    this.problem = problem
-  }
-}
 
 export type ApiClientOptions = {
   /** Such as `http://127.0.0.1:8424`. */

@@ -83,6 +83,7 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
         content: {
           [row.media ?? 'application/json']: { schema: wireSchema(row.response, schemas) },
           ...(row.otherMedia !== undefined && { [row.otherMedia]: { schema: { type: 'string' } } }),
+          ...(row.streams && { 'text/event-stream': { schema: wireSchema(row.streams.response, schemas) } }),
         },
       },
       ...(row.also !== undefined && {

@@ -47,6 +47,8 @@ export type Operation = {
   media?: 'text/html' | 'text/event-stream'
   /** Another form of the same answer, by a {@link Reply} with that media type, whose body is text. */
   otherMedia?: 'text/csv'
+  /** The same success as server-sent events, for a client that asks for them. */
+  streams?: { response: z.ZodType; description: string }
   /** Headers of a successful response, beside those of every response. */
   headers?: Readonly<Record<string, string>>
   /** What it may answer beyond the errors of every operation. */

@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
 import type { Problem } from '../schema/api.ts'
 import { x402Errors } from '../schema/x402.ts'
 
@@ -126,6 +128,15 @@ export function problemOf(error: unknown): Problem | undefined {
     ...(typeof correlationId === 'string' && { correlation_id: correlationId }),
     ...(typeof retryable === 'boolean' && { retryable }),
   }
+}
+
+/** What to answer for whatever was thrown; a fault of the node is logged, and nothing of it is shown. */
+export function problemFor(error: unknown, operation: string | undefined, logger: Logger): Problem {
+  const known = problemOf(error)
+  if (known !== undefined) return known
+  const correlationId = randomUUID()
+  logger.error({ err: error, correlation_id: correlationId, operation }, 'a request failed inside the node')
+  return internalProblem(correlationId)
 }
 
 /** A fault of the node. Nothing of it is shown; the log has it under the same id. */

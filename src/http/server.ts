@@ -1,17 +1,16 @@
 import { isUtf8 } from 'node:buffer'
-import { randomUUID } from 'node:crypto'
 import type { Server as HttpServer } from 'node:http'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
-import { BODY_BYTES_MAX, type Problem, TASK_BYTES_MAX } from '../schema/api.ts'
+import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/api.ts'
 import { createAdmission, privateHeaders, rowOf } from './admission.ts'
 import { eventStreamHeaders, sendEvents } from './event-stream.ts'
 import { urlOf } from './host-name.ts'
 import type { RequestHandler } from './listener.ts'
 import { type Mount, mountAt } from './mount.ts'
 import { answer, EventStream, type Operation } from './operation.ts'
-import { HttpError, internalProblem, problemOf } from './problem.ts'
+import { HttpError, problemFor } from './problem.ts'
 import { Running } from './running.ts'
 import type { Guard } from './security.ts'
 
@@ -135,7 +134,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
       await mount.handle({ request: raw, response: reply.raw, rest, url, signal: running.signalOf(reply.raw) })
     } catch (error) {
       if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
-      const problem = problemFor(error, mount.path)
+      const problem = problemFor(error, mount.path, logger)
       // What was not read of the body stands before the next request.
       if (!raw.complete) reply.raw.setHeader('connection', 'close')
       reply.raw.writeHead(problem.status, { 'content-type': 'application/problem+json' })
@@ -143,20 +142,10 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     }
   }
 
-  /** What to answer for whatever was thrown; a fault of the node is logged, and nothing of it is shown. */
-  function problemFor(error: unknown, operation: string | undefined): Problem {
-    const known = problemOf(error)
-    if (known !== undefined) return known
-    const correlationId = randomUUID()
-    const fields = { err: error, correlation_id: correlationId, operation }
-    logger.error(fields, 'a request failed inside the node')
-    return internalProblem(correlationId)
-  }
-
   function sendError(error: unknown, reply: FastifyReply): FastifyReply {
     // The work of a client that has left ends in whatever its abort threw: no fault of the node.
     if (reply.raw.destroyed && error instanceof Error && error.name === 'AbortError') return reply.hijack()
-    const problem = problemFor(error, rowOf(reply.request)?.id)
+    const problem = problemFor(error, rowOf(reply.request)?.id, logger)
     // What is refused before the doors, such as a malformed path, has none of their headers yet.
     if (!reply.hasHeader('x-content-type-options')) reply.headers(privateHeaders)
     if (error instanceof HttpError) reply.headers(error.headers)

@@ -1,8 +1,10 @@
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { type ExecutionResult, TASK_BYTES_MAX } from '../schema/api.ts'
+import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
 import { MarketError } from './market-error.ts'
 import { type RunnableOrder, type RunOrderDeps, runOrder } from './run-order.ts'
+import { watchOf } from './watch.ts'
 
 export type ExecuteRequest = {
   agentId: string
@@ -10,6 +12,8 @@ export type ExecuteRequest = {
   /** The most this call may cost, atomic units. Never more than the node's own limit. */
   maxPriceAtomic?: bigint
   signal: AbortSignal
+  /** Told how far it has come, and what the agent says while it works. */
+  onProgress?: OnProgress
 }
 
 export type ExecuteDeps = RunOrderDeps & {
@@ -35,7 +39,9 @@ export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promi
   }
   checkTask(request.input)
   const price = permittedPrice(listing, request.maxPriceAtomic, deps.maxPrice)
-  return runOrder(newOrder(listing, request.input, price, deps), listing, request.signal, deps)
+  const order = newOrder(listing, request.input, price, deps)
+  const watch = request.onProgress && watchOf(order, request.onProgress)
+  return runOrder(order, listing, request.signal, deps, watch)
 }
 
 /** @throws MarketError for a task that fits no frame */

@@ -1,7 +1,7 @@
 import { agentId } from '../agents/agent-id.ts'
 import type { HostedAgent, Registry } from '../agents/registry.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
-import { AgentError } from '../agents/runtime.ts'
+import { AgentError, type OnOutput } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Asset } from '../payments/assets.ts'
 import type { ServedAgent } from '../protocols/x402/exchange.ts'
@@ -30,6 +30,8 @@ export type OwnAgentsDeps = {
   forget(name: string): Promise<unknown>
 }
 
+export type OwnCall = { input: string; correlationId: string; signal: AbortSignal; onOutput?: OnOutput }
+
 /** The agents of this node: registered, listed, and run for peers and for the node's own API. */
 export interface OwnAgents {
   /** Registers an agent and puts it on the market unless it is paused; one of the same name is replaced. @returns its id */
@@ -40,7 +42,7 @@ export interface OwnAgents {
   test(id: string, call: { input: string; signal: AbortSignal }): Promise<string>
   served(id: string): ServedAgent | undefined
   /** Runs an own agent for the node's own API, unpaid (D17). */
-  run(id: string, call: { input: string; correlationId: string; signal: AbortSignal }): Promise<string>
+  run(id: string, call: OwnCall): Promise<string>
   /** Takes all of them off the market. */
   delistAll(): Promise<void>
   /** Takes listings of this node off the market that no agent stands behind: removed while the node was down. */
@@ -50,7 +52,10 @@ export interface OwnAgents {
 export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   const { registry, replica, exchanges, clock } = deps
 
-  function runFor(agent: HostedAgent, call: { input: string; callerId: string; signal: AbortSignal }): Promise<string> {
+  function runFor(
+    agent: HostedAgent,
+    call: { input: string; callerId: string; signal: AbortSignal; onOutput?: OnOutput },
+  ): Promise<string> {
     return agent.run({
       ...call,
       // Read only by agents that look back: most never do.
@@ -109,11 +114,13 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       const { definition, timeoutMs } = agent
       return { id, amount: definition.price, timeoutMs, tokenId: '', run: (call) => runFor(agent, call) }
     },
-    async run(id, { input, correlationId, signal }) {
+    async run(id, { input, correlationId, signal, onOutput }) {
       const agent = hosted(id)
       const createdAt = clock.now()
       const callerId = 'local'
-      const output = await deps.slots.run(() => runFor(agent, { input, callerId, signal }))
+      const output = await deps.slots.run(() =>
+        runFor(agent, { input, callerId, signal, ...(onOutput && { onOutput }) }),
+      )
       const durationMs = clock.now() - createdAt
       await exchanges.record({ agentId: id, callerId, correlationId, input, output, createdAt, durationMs })
       return output

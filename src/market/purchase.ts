@@ -12,6 +12,7 @@ import {
   type Pay,
   type Reopen,
 } from '../protocols/x402/client.ts'
+import type { PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { X402Message } from '../schema/x402.ts'
 import type { Order, Paid, Reservation } from '../store/purchases.ts'
@@ -19,6 +20,7 @@ import { MarketError } from './market-error.ts'
 import { onStream, StaleStream } from './on-stream.ts'
 import { paidFor } from './received-receipt.ts'
 import { Signing, type SigningDeps, type Terms } from './signing.ts'
+import type { Watch } from './watch.ts'
 
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000]
 /** A payment is sent again only while the seller has time to run and settle it. */
@@ -44,6 +46,7 @@ export async function purchase(
   task: string,
   deps: PurchaseDeps,
   signal: AbortSignal,
+  watch?: Watch,
 ): Promise<Purchased> {
   const call: Call = {
     correlationId: order.correlationId ?? order.id,
@@ -55,11 +58,20 @@ export async function purchase(
   const pay: Pay = (requirements, challengeNonce) => {
     // What was called off meanwhile is not signed for.
     signal.throwIfAborted()
-    return signing.pay(requirements, challengeNonce)
+    return watch === undefined
+      ? signing.pay(requirements, challengeNonce)
+      : watched(requirements, challengeNonce, watch)
+  }
+  const watched = async (requirements: PaymentRequirements, challengeNonce: Hex, { status }: Watch) => {
+    status('paying')
+    const envelope = await signing.pay(requirements, challengeNonce)
+    status('running')
+    return envelope
   }
   let response: X402Message<'x402.response'>
   try {
-    response = await firstCall(terms.seller, call, pay, signing, deps, signal)
+    const first = watch === undefined ? call : { ...call, onOutput: watch.output }
+    response = await firstCall(terms.seller, first, pay, signing, deps, signal)
   } catch (error) {
     const { reservation } = signing
     if (reservation === undefined || isFinal(error)) throw error

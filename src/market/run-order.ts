@@ -1,19 +1,25 @@
 import type { Stream } from '@libp2p/interface'
 import { CodedError } from '../lib/errors.ts'
 import { FrameError } from '../protocols/frame.ts'
+import type { FramedStream } from '../protocols/framed-stream.ts'
 import { callMarketplace } from '../protocols/marketplace.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
+import { callX402, type Reopen } from '../protocols/x402/client.ts'
 import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
 import type { Listing } from '../schema/listing.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { LOCAL_CALLER } from '../schema/session.ts'
+import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { Order, OrderError } from '../store/purchases.ts'
 import { Deadline } from './deadline.ts'
 import { MarketError, NodeStopping } from './market-error.ts'
+import { onStream } from './on-stream.ts'
+import type { OwnCall } from './own-agents.ts'
 import { factsOf, paymentView } from './payment-view.ts'
-import { type PurchaseDeps, type Purchased, purchase } from './purchase.ts'
+import { type PurchaseDeps, type Purchased, purchase, readResponse } from './purchase.ts'
 import { sessionId } from './session-id.ts'
+import type { Watch } from './watch.ts'
 
 /** How long one execution may take, however patient the caller: the longest agent, and time to settle and ask again. */
 const DEADLINE_MS = 65 * 60 * 1000
@@ -26,7 +32,7 @@ export type ActiveOrders = Map<string, (reason: Error) => void>
 
 export type RunOrderDeps = PurchaseDeps & {
   /** Runs an agent of this node, unpaid (D17). */
-  runOwn(agentId: string, call: { input: string; correlationId: string; signal: AbortSignal }): Promise<string>
+  runOwn(agentId: string, call: OwnCall): Promise<string>
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
   active: ActiveOrders
   /** Told when an order has come to an end, or is left to the recovery. */
@@ -45,11 +51,13 @@ export async function runOrder(
   listing: Listing,
   signal: AbortSignal,
   deps: RunOrderDeps,
+  watch?: Watch,
 ): Promise<ExecutionResult> {
   const deadline = new Deadline(signal, DEADLINE_MS)
   deps.active.set(order.id, (reason) => deadline.abort(reason))
+  watch?.status('ordered')
   try {
-    const bought = await perform(order, listing, deps, deadline.signal)
+    const bought = await perform(order, listing, deps, deadline.signal, watch)
     const completed = { ...order, status: 'completed' as const, output: bought.output, updatedAt: deps.clock.now() }
     await deps.purchases.finish(completed, bought.paid).catch((cause: unknown) => {
       // It is bought, and the caller has it. What the store could not take the recovery brings again.
@@ -70,25 +78,43 @@ async function perform(
   listing: Listing,
   deps: RunOrderDeps,
   signal: AbortSignal,
+  watch: Watch | undefined,
 ): Promise<Purchased> {
-  const call = { input: order.task, correlationId: order.correlationId, signal }
+  const { task: input, correlationId } = order
+  const call: OwnCall = { input, correlationId, signal, ...(watch && { onOutput: watch.output }) }
+  if (listing.local || listing.price === 0n) watch?.status('running')
   if (listing.local) {
     return { output: await deps.runOwn(listing.id, call), reservation: undefined, txHash: undefined }
   }
   const seller = { peerId: listing.seller_id, addrs: listing.addrs }
   if (listing.price === 0n) {
-    return { output: await callFree(seller, listing.id, call, deps), reservation: undefined, txHash: undefined }
+    const isShown = watch !== undefined && listing.protocols.includes(X402_PROTOCOL)
+    const ask = isShown ? askFree : callFree
+    return { output: await ask(seller, listing.id, call, deps), reservation: undefined, txHash: undefined }
   }
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
-  return purchase(order, { agentId: listing.id, seller, listed }, order.task, deps, signal)
+  return purchase(order, { agentId: listing.id, seller, listed }, order.task, deps, signal, watch)
 }
 
-async function callFree(
+/** Over the protocol that can show the work while it is done. */
+async function askFree(
   seller: StreamPeer,
-  agentId: string,
-  call: { input: string; correlationId: string; signal: AbortSignal },
-  deps: RunOrderDeps,
+  resource: string,
+  { input: task, correlationId, signal, onOutput }: OwnCall,
+  { streams, callerDid }: RunOrderDeps,
 ): Promise<string> {
+  const call = { correlationId, resource, task, callerDid, ...(onOutput && { onOutput }) }
+  const pay = async () => {
+    throw new MarketError(
+      'LISTING_MISMATCH',
+      'the seller asks to be paid for what it lists as free: nothing was signed',
+    )
+  }
+  const ask = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen }, signal)
+  return readResponse(await onStream(seller, streams, signal, ask, { fresh: true })).output
+}
+
+async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps: RunOrderDeps): Promise<string> {
   const stream = await deps.openStream(seller, MARKETPLACE_PROTOCOL, call.signal)
   try {
     const output = await callMarketplace(stream, { ...call, agentId }, call.signal)

@@ -9,7 +9,7 @@ import { PeerError } from './peer-error.ts'
 import type { PeerLimits } from './peer-limits.ts'
 import { refuseX402 } from './x402/messages.ts'
 
-type Serve = (stream: FramedStream, peerId: string, signal: AbortSignal) => Promise<void>
+type Serve = (stream: FramedStream, peerId: string, signal: AbortSignal, stopping: AbortSignal) => Promise<void>
 type Refuse = (stream: FramedStream, error: PeerError, signal: AbortSignal) => Promise<void>
 
 export type ProtocolServerDeps = {
@@ -36,6 +36,7 @@ const PART_MS = 5_000
 /** Answers both peer protocols on inbound streams, within the limits of each peer (D36). */
 export function createProtocolServer(deps: ProtocolServerDeps): Service {
   const streams = new Map<Promise<void>, AbortController>()
+  const stopped = new AbortController()
   let stopping = false
 
   function accept(serve: Serve, refuse: Refuse, endsWithStream: boolean) {
@@ -52,7 +53,8 @@ export function createProtocolServer(deps: ProtocolServerDeps): Service {
       })
       const release = deps.limits.openStream(peerId)
       if (release === undefined) framed.discard()
-      const answered = release === undefined ? refuse(framed, tooMany(), signal) : serve(framed, peerId, signal)
+      const answered =
+        release === undefined ? refuse(framed, tooMany(), signal) : serve(framed, peerId, signal, stopped.signal)
       const served = answered
         .catch((error: unknown) => deps.logger.debug({ err: error, peer_id: peerId }, 'a stream ended badly'))
         .then(() => part(stream, framed, signal))
@@ -74,7 +76,7 @@ export function createProtocolServer(deps: ProtocolServerDeps): Service {
     async stop() {
       stopping = true
       await within(STOP_GRACE_MS, deps.idle())
-      for (const controller of streams.values()) controller.abort(new Error('the node is stopping'))
+      for (const controller of [stopped, ...streams.values()]) controller.abort(new Error('the node is stopping'))
       await within(STOP_ABORT_MS, Promise.allSettled(streams.keys()))
     },
   }

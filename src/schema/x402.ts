@@ -15,6 +15,8 @@ export const X402Request = z.object({
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
   body: z.base64(),
   caller_did: did,
+  /** An extension: `true` asks for `x402.output` before the response. Whatever else it is has no meaning. */
+  stream: z.unknown().optional(),
 })
 export const X402PaymentRequired = z.object({
   ...header,
@@ -24,7 +26,15 @@ export const X402PaymentRequired = z.object({
   message: z.string().max(4096),
   seller_did: did,
 })
-export const X402PaidRequest = z.object({ ...header, payment: PaymentEnvelope, body: z.base64(), caller_did: did })
+export const X402PaidRequest = z.object({
+  ...header,
+  payment: PaymentEnvelope,
+  body: z.base64(),
+  caller_did: did,
+  stream: z.unknown().optional(),
+})
+/** An extension: what the agent says while it works. Only the response counts. */
+export const X402Output = z.object({ ...header, text: z.string().max(64 * 1024) })
 export const X402Response = z.object({
   ...header,
   payment_id: Hash32,
@@ -49,6 +59,7 @@ export const x402Messages = {
   'x402.request': X402Request,
   'x402.payment_required': X402PaymentRequired,
   'x402.paid_request': X402PaidRequest,
+  'x402.output': X402Output,
   'x402.response': X402Response,
   'x402.error': X402Error,
 } as const

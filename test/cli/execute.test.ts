@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { ApiError } from '../../src/http/client.ts'
+import type { RemoteNode } from '../../src/cli/parts.ts'
+import { ApiError } from '../../src/http/api-error.ts'
 import { CodedError } from '../../src/lib/errors.ts'
 import { agentId, cli, fakeNode, listing, result, runningNode, status, useDataDir } from './harness.ts'
 
@@ -169,4 +170,28 @@ test('a spinner turns on a terminal and is one plain line elsewhere', async () =
   const plain = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
   expect(plain.stderr).toMatch(/^asking agent abc.*\nfree ·/)
   expect(plain.stderr).not.toContain('\u001b')
+})
+
+test('--stream shows words as they come, and in the end what only the result holds', async () => {
+  const saying =
+    (...texts: string[]): RemoteNode['executeStreamed'] =>
+    async ({ onProgress }) => {
+      onProgress({ type: 'status', data: { status: 'running', order_id: 'o', correlation_id: 'c' } })
+      for (const text of texts) onProgress({ type: 'output', data: { text } })
+      return result({ output: 'one two' })
+    }
+  const run = async (executeStreamed: RemoteNode['executeStreamed'], ...flags: string[]) => {
+    const { parts } = await runningNode(dataDir(), { executeStreamed })
+    const argv = ['agent', 'execute', '--agent-id', agentId, '--task', 'x', '--stream', ...flags]
+    return cli(argv, { dataDir: dataDir(), parts })
+  }
+  expect((await run(saying('one ', 'two'))).stdout).toBe('one two\n')
+  expect((await run(saying('one ', 'two\n'))).stdout).toBe('one two\n')
+  expect((await run(saying('one '))).stdout).toBe('one two\n')
+  expect(await run(saying('three'))).toMatchObject({
+    stdout: 'three\none two\n',
+    stderr: expect.stringContaining('the result is another than what was shown'),
+  })
+  const json = (await run(saying('one two'), '--json')).stdout.trim().split('\n')
+  expect(json.map((line) => JSON.parse(line).type)).toEqual(['status', 'output', 'result'])
 })

@@ -212,6 +212,7 @@ const unasked = Object.fromEntries(
       'retryPayment',
       'stats',
       'events',
+      'executeStreamed',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
 ) as unknown as MarketCalls & OperatorCalls & StreamCalls

@@ -323,3 +323,19 @@ test('an empty task is refused before anybody is asked', async () => {
   await expect(agent.run(call(' \n'))).rejects.toMatchObject({ code: 'AGENT_FAILED', message: 'the task is empty' })
   expect(llm.requests).toEqual([])
 })
+
+test('where somebody looks on, words are shown as the model says them, and the result is the same', async () => {
+  const chunk = (delta: object, finish_reason: string | null = null) =>
+    `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'fake', choices: [{ index: 0, delta, finish_reason }] })}\n\n`
+  const body = `${['one ', 'two ', 'three'].map((content) => chunk({ content })).join('')}${chunk({}, 'stop')}data: [DONE]\n\n`
+  llm.behave({ kind: 'raw', contentType: 'text/event-stream', body })
+  const agent = await host({ model: 'openai/gpt-x' })
+  const shown: string[] = []
+  expect(await agent.run({ ...call('count'), onOutput: (text) => shown.push(text) })).toBe('one two three')
+  expect(shown.join('')).toBe('one two three')
+  expect(shown.length).toBeGreaterThan(1)
+  llm.behave({ kind: 'status', status: 401, body: { error: { message: `bad ${KEY}` } } })
+  const refused = agent.run({ ...call('count'), onOutput: () => {} })
+  await expect(refused).rejects.toThrow(expect.objectContaining({ name: 'AgentError' }))
+  expect(logged.join()).not.toContain(KEY)
+})

@@ -109,7 +109,7 @@ export class TestSeller {
       logger: this.deps.logger,
       limits: this.limits,
       handle: async (protocol, handler) => void this.#handlers.set(protocol, handler),
-      serveX402: (stream, peerId, signal) => serveX402(stream, peerId, this.deps, signal),
+      serveX402: (stream, peerId, signal, stopping) => serveX402(stream, peerId, this.deps, signal, stopping),
       serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, this.deps, signal),
       idle: () => slots.idle().then(() => Promise.allSettled(running.values())),
     })

@@ -1,9 +1,19 @@
+import * as z from 'zod'
+import type { Logger } from '../../lib/logger.ts'
 import { AgentParams, Execute, ExecuteAgent, ExecutionResult, TASK_BYTES_MAX } from '../../schema/api.ts'
+import type { OnProgress } from '../../schema/execution.ts'
 import { type Call, type Operation, operation } from '../operation.ts'
 import { HttpError, type ProblemCode } from '../problem.ts'
+import { progressStream, wantsStream } from '../progress-stream.ts'
 
-export type ExecuteRequest = { agentId: string; input: string; maxPriceAtomic?: bigint; signal: AbortSignal }
-export type ExecuteRouteDeps = { execute(request: ExecuteRequest): Promise<ExecutionResult> }
+export type ExecuteRequest = {
+  agentId: string
+  input: string
+  maxPriceAtomic?: bigint
+  signal: AbortSignal
+  onProgress?: OnProgress
+}
+export type ExecuteRouteDeps = { execute(request: ExecuteRequest): Promise<ExecutionResult>; logger: Logger }
 
 type Task = { input: string; maxPriceAtomic?: bigint | undefined }
 
@@ -31,21 +41,33 @@ const shared = {
   summary: 'Execute an agent',
   description:
     'Runs an agent of this node, or buys the execution from its seller: pays the listed price if the budget allows it, ' +
-    'and answers the result. Closing the connection cancels. Errors of the exchange carry the x402 number in `error_code`.',
+    'and answers the result. Closing the connection cancels. Errors of the exchange carry the x402 number in ' +
+    '`error_code`. With `Accept: text/event-stream` the work is shown while it is done.',
   tags: ['execute'],
   access: 'private',
   response: ExecutionResult,
   status: 200,
+  streams: {
+    description: 'the work while it is done',
+    response: z.string().meta({
+      description:
+        'server-sent events: `status` (ordered, paying, running) and `output` (a piece of what the agent says) while it ' +
+        'goes on, then `result` (an ExecutionResult) or `error` (a Problem). Only the result counts.',
+    }),
+  },
   errors,
 } as const
 
 export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
-  function execute(agentId: string, { input, maxPriceAtomic }: Task, { signal }: Pick<Call<0, 0, 0>, 'signal'>) {
+  function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Pick<Call<0, 0, 0>, 'signal' | 'headers'>) {
     const bytes = Buffer.byteLength(input)
     if (bytes > TASK_BYTES_MAX) {
       throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; a task may have ${TASK_BYTES_MAX}`)
     }
-    return deps.execute({ agentId, input, ...(maxPriceAtomic !== undefined && { maxPriceAtomic }), signal })
+    const { signal, headers } = call
+    const request = { agentId, input, ...(maxPriceAtomic !== undefined && { maxPriceAtomic }), signal }
+    if (!wantsStream(headers.accept)) return deps.execute(request)
+    return progressStream((onProgress) => deps.execute({ ...request, onProgress }), deps.logger)
   }
   return [
     operation({

@@ -257,3 +257,43 @@ test('a payment is sent again preemptively, and its result asked for, with the s
     { method: 'result', body: '', payment: envelope },
   ])
 })
+
+describe('output before the response', () => {
+  /** A seller that sends so many pieces of output before it responds. */
+  const showing = (pieces: number, text: string) =>
+    new ScriptedSeller(async (stream) => {
+      await stream.challenge(await stream.next())
+      const paid = await stream.next()
+      const header = { version: '1.0', correlation_id: paid?.message.correlation_id }
+      for (let n = 0; n < pieces; n++) await stream.send('x402.output', { ...header, text })
+      await stream.respond(paid)
+    })
+
+  test('is asked for, told, and changes nothing of the response', async () => {
+    const seller = showing(3, 'part ')
+    const { stream, call } = client(seller)
+    const shown: string[] = []
+    const streaming = { ...call, onOutput: (text: string) => shown.push(text) }
+    const pay = async (_: unknown, serverNonce: Hex) => signed(now, { serverNonce }).envelope
+    expect(bodyOf(await callX402(await stream(), streaming, { pay, reopen: stream }, open))).toBe('result')
+    expect(shown).toEqual(['part ', 'part ', 'part '])
+    expect(seller.received.map(({ message }) => (message as { stream?: unknown }).stream)).toEqual([true, true])
+  })
+
+  test('a seller that sends it unasked has sent what is no answer', async () => {
+    const { run } = client(showing(1, 'part'))
+    await expect(run()).rejects.toThrow(expect.objectContaining({ code: 'INVALID_MESSAGE' }))
+  })
+
+  test('T7 T10 a seller that sends pieces without end is cut off, and may be asked for the result', async () => {
+    const { stream, call } = client(showing(400, 'x'.repeat(60_000)))
+    let shown = 0
+    const onOutput = (piece: string) => {
+      shown += piece.length
+    }
+    const pay = async (_: unknown, serverNonce: Hex) => signed(now, { serverNonce }).envelope
+    const called = callX402(await stream(), { ...call, onOutput }, { pay, reopen: stream }, open)
+    await expect(called).rejects.toThrow(/more output than a result may hold/)
+    expect(shown).toBeLessThanOrEqual(16 * 1024 * 1024)
+  })
+})

@@ -8,7 +8,14 @@ import { PeerError, peerErrorFrom } from '../peer-error.ts'
 import { type AnyX402Message, readMessage, VERSION, writeMessage } from './messages.ts'
 
 /** What a buyer asks of a seller. `task` is text; on the wire it is the base64 of its UTF-8. */
-export type Call = { correlationId: string; resource: string; task: string; callerDid: string }
+export type Call = {
+  correlationId: string
+  resource: string
+  task: string
+  callerDid: string
+  /** Told what the agent says while it works, by a seller that can. Asking for it is an extension of the protocol. */
+  onOutput?(text: string): void
+}
 
 /**
  * Signs a payment for what the seller asks, or throws when it is more than the buyer agreed to.
@@ -22,6 +29,9 @@ export type Pay = (requirements: PaymentRequirements, challengeNonce: Hex) => Pr
 export type Reopen = () => Promise<FramedStream>
 
 const CHALLENGES_MAX = 3
+/** Characters of output, the smallest piece counting for more than it is: several times the longest result. */
+const OUTPUT_MAX = 16 * 1024 * 1024
+const OUTPUT_FRAME_COST = 16
 
 /**
  * Runs one exchange, as the client of the protocol. The mirror of serveX402.
@@ -42,7 +52,7 @@ export async function callX402(
   }
   for (let challenges = 1; ; challenges++) {
     await writeMessage(await open(), 'x402.request', requestOf(call, 'execute', null), signal)
-    const asked = await nextAnswer(current, call.correlationId, signal)
+    const asked = await nextAnswer(current, call, signal)
     if (asked.type === 'x402.response') return asked.message
     const { payment_requirements, challenge_nonce } = asked.message
     const payment = await deps.pay(payment_requirements, challenge_nonce as Hex)
@@ -66,7 +76,7 @@ async function sendPayment(open: Reopen, call: Call, payment: PaymentEnvelope, s
     await writeMessage(stream, 'x402.paid_request', paidRequestOf(call, payment), signal)
     faultPoint('buyer:sent')
     try {
-      return await nextResponse(stream, call.correlationId, signal)
+      return await nextResponse(stream, call, signal)
     } catch (error) {
       if (!(error instanceof StreamEnded) || streams > 1) throw error
     }
@@ -82,7 +92,7 @@ export async function callX402Preemptively(
 ): Promise<X402Message<'x402.response'>> {
   const preemptive = { ...payment, server_nonce: 'preemptive' as const }
   await writeMessage(stream, 'x402.request', requestOf(call, 'execute', preemptive), signal)
-  return nextResponse(stream, call.correlationId, signal)
+  return nextResponse(stream, call, signal)
 }
 
 /** Asks what one run costs now, with an empty task, and leaves it at that. @throws PeerError as the seller sends it */
@@ -92,7 +102,7 @@ export async function askX402Price(
   signal: AbortSignal,
 ): Promise<X402Message<'x402.payment_required'>> {
   await writeMessage(stream, 'x402.request', requestOf({ ...call, task: '' }, 'execute', null), signal)
-  const answer = await nextAnswer(stream, call.correlationId, signal)
+  const answer = await nextAnswer(stream, call, signal)
   if (answer.type === 'x402.payment_required') return answer.message
   throw new PeerError('INVALID_MESSAGE', 'the seller lists a price and asks for none')
 }
@@ -105,7 +115,7 @@ export async function askX402Result(
   signal: AbortSignal,
 ): Promise<X402Message<'x402.response'>> {
   await writeMessage(stream, 'x402.request', requestOf({ ...call, task: '' }, 'result', payment), signal)
-  return nextResponse(stream, call.correlationId, signal)
+  return nextResponse(stream, call, signal)
 }
 
 function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnvelope | null) {
@@ -117,6 +127,7 @@ function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnv
     payment,
     body: Buffer.from(call.task).toString('base64'),
     caller_did: call.callerDid,
+    ...(call.onOutput && { stream: true }),
   } as const
 }
 
@@ -127,13 +138,19 @@ function paidRequestOf(call: Call, payment: PaymentEnvelope) {
     payment,
     body: Buffer.from(call.task).toString('base64'),
     caller_did: call.callerDid,
+    ...(call.onOutput && { stream: true }),
   } as const
 }
 
 type Answer = Extract<AnyX402Message, { type: 'x402.response' | 'x402.payment_required' }>
 
 /** The next message of this exchange; what a stream still carries of another one is passed over. */
-async function nextAnswer(stream: FramedStream, correlationId: string, signal: AbortSignal): Promise<Answer> {
+async function nextAnswer(
+  stream: FramedStream,
+  { correlationId, onOutput }: Pick<Call, 'correlationId' | 'onOutput'>,
+  signal: AbortSignal,
+): Promise<Answer> {
+  let shown = 0
   for (;;) {
     const answer = await readMessage(stream, signal).catch(asStreamEnded)
     if (answer === undefined) throw new StreamEnded()
@@ -145,15 +162,29 @@ async function nextAnswer(stream: FramedStream, correlationId: string, signal: A
       throw error
     }
     if (message.correlation_id !== correlationId) continue
+    if (answer.type === 'x402.output' && onOutput !== undefined) {
+      shown += answer.message.text.length + OUTPUT_FRAME_COST
+      if (shown > OUTPUT_MAX) throw new OutputEndless()
+      onOutput(answer.message.text)
+      continue
+    }
     if (answer.type === 'x402.response' || answer.type === 'x402.payment_required') return answer
     throw new PeerError('INVALID_MESSAGE', `the seller sent ${answer.type}, which is no answer`)
   }
 }
 
-async function nextResponse(stream: FramedStream, correlationId: string, signal: AbortSignal) {
-  const answer = await nextAnswer(stream, correlationId, signal)
+async function nextResponse(stream: FramedStream, call: Pick<Call, 'correlationId' | 'onOutput'>, signal: AbortSignal) {
+  const answer = await nextAnswer(stream, call, signal)
   if (answer.type === 'x402.response') return answer.message
   throw new PeerError('PAYMENT_REQUIRED', 'the seller asks to be paid again', { retryable: false })
+}
+
+/** The seller says more than any result may hold. What was paid for is there to be asked for (T7, T10). */
+class OutputEndless extends Error {
+  override name = 'OutputEndless'
+  constructor() {
+    super('the seller sent more output than a result may hold')
+  }
 }
 
 /** The seller ended the stream without an answer, or inside it. */

@@ -1,5 +1,5 @@
 import type { Place } from '../../agents/run-slots.ts'
-import { AgentError } from '../../agents/runtime.ts'
+import { AgentError, type OnOutput } from '../../agents/runtime.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Asset } from '../../payments/assets.ts'
@@ -20,7 +20,7 @@ export type ServedAgent = {
   amount: bigint
   timeoutMs: number
   tokenId: string
-  run(call: { input: string; callerId: string; signal: AbortSignal }): Promise<string>
+  run(call: { input: string; callerId: string; signal: AbortSignal; onOutput?: OnOutput }): Promise<string>
 }
 
 export type X402ServerDeps = {
@@ -55,6 +55,8 @@ export type Caller = {
   callerDid: string
   correlationId: string
   signal: AbortSignal
+  /** Told what the agent says while it works, where the caller wants to see it. */
+  onOutput?: OnOutput
 }
 
 /** One exchange on a stream. */

@@ -4,11 +4,12 @@ import { asExecutionFailed, type Caller, type ServedAgent, type X402ServerDeps }
 export async function runFree(
   agent: ServedAgent,
   input: string,
-  { callerDid: callerId, correlationId, signal }: Omit<Caller, 'peerId'>,
+  { callerDid: callerId, correlationId, signal, onOutput }: Omit<Caller, 'peerId'>,
   deps: Pick<X402ServerDeps, 'clock' | 'exchanges'> & { inSlot<T>(work: () => Promise<T>): Promise<T> },
 ): Promise<string> {
   const createdAt = deps.clock.now()
-  const output = await deps.inSlot(() => agent.run({ input, callerId, signal })).catch(asExecutionFailed)
+  const call = { input, callerId, signal, ...(onOutput && { onOutput }) }
+  const output = await deps.inSlot(() => agent.run(call)).catch(asExecutionFailed)
   const durationMs = deps.clock.now() - createdAt
   await deps.exchanges.record({ agentId: agent.id, callerId, correlationId, input, output, createdAt, durationMs })
   return output

@@ -202,7 +202,8 @@ async function runAgent(
     durationMs: deps.clock.now() - started,
   })
   try {
-    const output = await agent.run({ input, callerId, signal: caller.signal })
+    const { signal, onOutput } = caller
+    const output = await agent.run({ input, callerId, signal, ...(onOutput && { onOutput }) })
     return { output, exchange: record() }
   } catch (failure) {
     deps.logger.warn(

@@ -7,6 +7,7 @@ import { PeerError } from '../peer-error.ts'
 import { decodeTask, type Exchange, type ServedAgent, type X402ServerDeps } from './exchange.ts'
 import { runFree } from './free-run.ts'
 import { type AnyX402Message, readMessage, VERSION, writeError, writeMessage } from './messages.ts'
+import { wantsOutput, withOutput } from './output.ts'
 import { payAndRun } from './paid-run.ts'
 import { answerResult } from './result.ts'
 
@@ -20,8 +21,16 @@ const EXCHANGES_PER_STREAM_MAX = 16
  * 2. without payment: server sends `x402.payment_required`; client sends `x402.paid_request`, here or on another stream
  * 3. server verifies, claims the authorization, runs the agent, stores the result and what is owed, settles
  * 4. server sends `x402.response`, or `x402.error` for the first step that failed
+ *
+ * @param signal ends when the peer takes its requests back, or with `stopping`: when the node stops
  */
-export async function serveX402(stream: FramedStream, peerId: string, deps: X402ServerDeps, signal: AbortSignal) {
+export async function serveX402(
+  stream: FramedStream,
+  peerId: string,
+  deps: X402ServerDeps,
+  signal: AbortSignal,
+  stopping: AbortSignal = signal,
+) {
   const underWay = new Set<Promise<void>>()
   try {
     const callerDid = deps.didOf(peerId)
@@ -29,7 +38,7 @@ export async function serveX402(stream: FramedStream, peerId: string, deps: X402
       const message = await readMessage(stream, signal)
       if (message === undefined) break
       const exchange = { stream, peerId, callerDid, correlationId: message.message.correlation_id, signal }
-      const answered = answer(message, exchange, deps).finally(() => underWay.delete(answered))
+      const answered = answer(message, exchange, deps, stopping).finally(() => underWay.delete(answered))
       underWay.add(answered)
       if (underWay.size >= EXCHANGES_PER_STREAM_MAX) await Promise.race(underWay)
     }
@@ -45,14 +54,21 @@ export async function serveX402(stream: FramedStream, peerId: string, deps: X402
 }
 
 /** Takes one message to its answer. Never throws: a failure is an `x402.error`, or a stream that cannot carry one. */
-async function answer(message: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+async function answer(
+  message: AnyX402Message,
+  exchange: Exchange,
+  deps: X402ServerDeps,
+  stopping: AbortSignal,
+): Promise<void> {
   const { correlationId, stream, signal } = exchange
+  const shown = wantsOutput(message) ? withOutput(exchange, { isPaid: isPaid(message), stopping }) : undefined
   try {
     if (!deps.limits.takeRequest(exchange.peerId)) {
       throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down and try again')
     }
-    await dispatch(message, exchange, deps)
+    await dispatch(message, shown?.exchange ?? exchange, deps)
   } catch (error) {
+    shown?.end()
     if (signal.aborted) return
     if (!(error instanceof PeerError)) {
       deps.logger.error({ err: error, correlation_id: correlationId }, 'an exchange failed')
@@ -62,7 +78,13 @@ async function answer(message: AnyX402Message, exchange: Exchange, deps: X402Ser
     await writeError(stream, known, correlationId, signal).catch((cause: unknown) => {
       deps.logger.debug({ err: cause, correlation_id: correlationId }, 'the peer did not take our answer')
     })
+  } finally {
+    shown?.end()
   }
+}
+
+function isPaid({ type, message }: AnyX402Message): boolean {
+  return type === 'x402.paid_request' || (type === 'x402.request' && message.payment !== null)
 }
 
 async function dispatch(message: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {

@@ -1,0 +1,94 @@
+import type { X402Message } from '../../schema/x402.ts'
+import type { Exchange } from './exchange.ts'
+import { type AnyX402Message, VERSION, writeMessage } from './messages.ts'
+
+/** Characters in one frame. */
+const FRAME_LENGTH_MAX = 32 * 1024
+/** What a peer has not taken. One that is this far behind sees no more before the response, which holds all of it. */
+const BEHIND_LENGTH_MAX = 256 * 1024
+/** Words that come one by one travel together. */
+const FLUSH_MS = 20
+
+/**
+ * What an agent says while it works, to a peer that has asked for it: `x402.output` frames before the response.
+ *
+ * An extension: only `stream: true` in the request brings them about, and the response is what counts. The agent never waits
+ * for the peer.
+ */
+export function wantsOutput({ type, message }: AnyX402Message): boolean {
+  if (type === 'x402.request') return message.method === 'execute' && message.stream === true
+  return type === 'x402.paid_request' && message.stream === true
+}
+
+/**
+ * The same exchange, its output shown.
+ *
+ * A peer that has seen a part of what it pays for cannot take its request back any more: it would have the work for nothing
+ * (T6). The run then ends by itself, or with the node.
+ */
+export function withOutput(
+  exchange: Exchange,
+  options: { isPaid: boolean; stopping: AbortSignal },
+): { exchange: Exchange; end(): void } {
+  const { stream, correlationId, signal } = exchange
+  const { isPaid, stopping } = options
+  const run = new AbortController()
+  let waiting = ''
+  let timer: NodeJS.Timeout | undefined
+  let isWriting = false
+  let hasShown = false
+  let isOver = false
+
+  const callerGone = () => {
+    if (!hasShown || !isPaid) run.abort(signal.reason)
+  }
+  const nodeStops = () => run.abort(stopping.reason)
+  signal.addEventListener('abort', callerGone, { once: true })
+  stopping.addEventListener('abort', nodeStops, { once: true })
+  if (signal.aborted) callerGone()
+
+  async function write(): Promise<void> {
+    timer = undefined
+    isWriting = true
+    try {
+      while (waiting !== '' && !isOver) {
+        const text = waiting.slice(0, cut(waiting))
+        waiting = waiting.slice(text.length)
+        const message: X402Message<'x402.output'> = { version: VERSION, correlation_id: correlationId, text }
+        hasShown = true
+        await writeMessage(stream, 'x402.output', message, signal)
+      }
+    } catch {
+      // It has gone, or takes nothing: what the agent says is no longer for it.
+      isOver = true
+    } finally {
+      isWriting = false
+    }
+  }
+
+  return {
+    exchange: {
+      ...exchange,
+      signal: run.signal,
+      onOutput(text) {
+        if (isOver) return
+        waiting += text
+        if (waiting.length > BEHIND_LENGTH_MAX) isOver = true
+        else if (!isWriting) timer ??= setTimeout(() => void write(), FLUSH_MS).unref()
+      },
+    },
+    end() {
+      isOver = true
+      clearTimeout(timer)
+      signal.removeEventListener('abort', callerGone)
+      stopping.removeEventListener('abort', nodeStops)
+    },
+  }
+}
+
+/** Never between the two halves of a character. */
+function cut(text: string): number {
+  if (text.length <= FRAME_LENGTH_MAX) return text.length
+  const last = text.charCodeAt(FRAME_LENGTH_MAX - 1)
+  return last >= 0xd800 && last <= 0xdbff ? FRAME_LENGTH_MAX - 1 : FRAME_LENGTH_MAX
+}
