@@ -12,6 +12,7 @@ import { silentLogger } from './lib/logger.ts'
 import { patientFetch } from './lib/patient-fetch.ts'
 import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
+import { budgetRules } from './market/budget.ts'
 import { createBuyer } from './market/buyer.ts'
 import { createEarnings } from './market/earnings.ts'
 import { createLedgerApi } from './market/ledger-view.ts'
@@ -107,9 +108,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const { agents } = selling
 
     // What it buys.
-    const { dailyBudgetAtomic: dailyBudget, maxPriceAtomic: maxPrice } = config.buyer
     const buyer = createBuyer(
-      { callerDid: identity.did, dailyBudget, maxPrice },
+      { callerDid: identity.did, rules: budgetRules(config.buyer) },
       {
         clock,
         logger,
@@ -119,6 +119,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         catalog,
         replica,
         chain,
+        random,
         openStream: (...args) => host.openStream(...args),
         runOwn: (id, call) => agents.run(id, call).catch(asOverloaded),
       },
@@ -228,6 +229,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       sessions: node.sessions,
       workflows: node.workflows,
       events: node.events,
+      tokens: buyer.tokens,
       ledger: ledgerApi,
       stats: node.stats,
       status: node.status,

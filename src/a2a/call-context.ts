@@ -2,12 +2,15 @@ import { HTTP_EXTENSION_HEADER } from '@a2a-js/sdk'
 import { LEGACY_HTTP_EXTENSION_HEADER } from '@a2a-js/sdk/compat/v0_3'
 import { ServerCallContext } from '@a2a-js/sdk/server'
 import type { A2aCall } from './call.ts'
-import { URL_KEY } from './executor.ts'
+import { CALLER_KEY, URL_KEY } from './executor.ts'
 
 const EXTENSIONS_MAX = 32
 
 /** What the SDK hands on with a call. Both spellings of the extension header count in both versions. */
-export function callContext({ request: { headers }, url, rest }: A2aCall, requestedVersion: string): ServerCallContext {
+export function callContext(
+  { request: { headers }, url, rest, caller }: A2aCall,
+  requestedVersion: string,
+): ServerCallContext {
   const named = [HTTP_EXTENSION_HEADER, LEGACY_HTTP_EXTENSION_HEADER].map((name) => headers[name.toLowerCase()])
   const requestedExtensions = named
     .flat()
@@ -16,5 +19,9 @@ export function callContext({ request: { headers }, url, rest }: A2aCall, reques
     .filter((uri) => uri !== '')
     .slice(0, EXTENSIONS_MAX)
   const agentPath = /^\/[^/?]*/.exec(rest)?.[0] ?? ''
-  return new ServerCallContext({ requestedExtensions, requestedVersion, state: new Map([[URL_KEY, url + agentPath]]) })
+  const state = new Map<string, unknown>([
+    [URL_KEY, url + agentPath],
+    [CALLER_KEY, caller],
+  ])
+  return new ServerCallContext({ requestedExtensions, requestedVersion, state })
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller } from '../schema/token.ts'
 
 /** A request under `/a2a` that the API has let in. Its body is unread. */
 export type A2aCall = {
@@ -8,4 +9,6 @@ export type A2aCall = {
   readonly rest: string
   /** Where the caller found `/a2a`: `http://127.0.0.1:8424/a2a`. */
   readonly url: string
+  /** Whose request it is. */
+  readonly caller: Caller
 }

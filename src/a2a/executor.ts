@@ -3,6 +3,7 @@ import { TaskNotCancelableError } from '@a2a-js/sdk/errors'
 import { AgentEvent, type AgentExecutor, type ExecutionEventBus, type RequestContext } from '@a2a-js/sdk/server'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Caller } from '../schema/token.ts'
 import type { Metadata } from './payment-messages.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
 import type { A2aTasks, Running } from './tasks.ts'
@@ -27,6 +28,8 @@ export type Turn = {
   metadata: Metadata | undefined
   /** Where the caller found the agent. */
   url: string
+  /** Whose request it is. */
+  caller: Caller
   signal: AbortSignal
   running: Running
 }
@@ -36,6 +39,9 @@ export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 const RUNNING_BYTES_MAX = 256 * 1024 * 1024
 /** Under this the handler of a request leaves the URL the caller used. */
 export const URL_KEY = 'stoa.url'
+export const CALLER_KEY = 'stoa.caller'
+/** What no door has marked may only look. */
+const UNMARKED: Caller = { scope: 'read', tokenId: undefined }
 
 export type ExecutorDeps = { clock: Clock; logger: Logger; tasks: A2aTasks; work: Work; extensions: string[] }
 
@@ -84,6 +90,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         input,
         metadata: userMessage.metadata,
         url: String(context.state.get(URL_KEY) ?? ''),
+        caller: (context.state.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED,
         signal: running.controller.signal,
         running,
       }

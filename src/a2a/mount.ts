@@ -18,6 +18,7 @@ export function a2aMount(load: () => Promise<A2aServer>) {
       const isCard = /^\/[^/]+\/\.well-known\/agent(?:-card)?\.json$/.test(rest)
       return isCard && method === 'GET' ? ('health' as const) : ('private' as const)
     },
+    scope: () => 'execute' as const,
     async handle(call: A2aCall): Promise<void> {
       loading ??= load().catch((error: unknown) => {
         loading = undefined

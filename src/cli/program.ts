@@ -26,6 +26,7 @@ import { sessionList, sessionShow } from './session.ts'
 import { start } from './start.ts'
 import { peers, status } from './status.ts'
 import { styleOf } from './terminal-text.ts'
+import { tokenCreate, tokenList, tokenRevoke } from './token.ts'
 import { wallet } from './wallet.ts'
 import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow } from './workflow.ts'
 
@@ -64,6 +65,9 @@ export const commands: readonly Command[] = [
   paymentShow,
   paymentRetry,
   wallet,
+  tokenCreate,
+  tokenList,
+  tokenRevoke,
   status,
   peers,
   logs,
@@ -79,6 +83,7 @@ const groups: Readonly<Record<string, string>> = {
   session: 'What callers and agents said to each other',
   workflow: 'Several agents, step by step',
   payment: 'What this node was paid and has paid',
+  token: 'What programs may do through the API',
   'agent config': 'The agents this node sells: agents.yaml',
 }
 

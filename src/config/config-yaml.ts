@@ -36,6 +36,7 @@ const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   'api.cors_origins': { setting: 'corsOrigins', schema: OriginList },
   'api.allowed_hosts': { setting: 'allowedHosts', schema: HostList },
   'api.insecure_open': { setting: 'insecureOpenApi', schema: SwitchText },
+  'api.require_token': { setting: 'requireToken', schema: SwitchText },
   'buyer.max_price': { setting: 'maxPriceAtomic', schema: UsdcText },
   'buyer.daily_budget': { setting: 'dailyBudgetAtomic', schema: UsdcText },
   'seller.settle_first': { setting: 'settleFirst', schema: SwitchText },

@@ -31,6 +31,8 @@ export type Config = {
     corsOrigins: string[]
     allowedHosts: string[]
     insecureOpen: boolean
+    /** On loopback with a token only. */
+    requireToken: boolean
     enabled: boolean
   }
   buyer: { maxPriceAtomic: bigint; dailyBudgetAtomic: bigint }
@@ -107,6 +109,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       corsOrigins: settings.corsOrigins ?? [],
       allowedHosts: settings.allowedHosts ?? [],
       insecureOpen: settings.insecureOpenApi ?? false,
+      requireToken: settings.requireToken ?? false,
       enabled: settings.apiEnabled ?? true,
     },
     buyer: {

@@ -20,6 +20,7 @@ export type Settings = {
   corsOrigins?: string[] | undefined
   allowedHosts?: string[] | undefined
   insecureOpenApi?: boolean | undefined
+  requireToken?: boolean | undefined
   maxPriceAtomic?: bigint | undefined
   dailyBudgetAtomic?: bigint | undefined
   settleFirst?: boolean | undefined

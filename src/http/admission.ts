@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../lib/clock.ts'
+import { type Caller, permits, type Scope } from '../schema/token.ts'
 import { type Mount, mountAt } from './mount.ts'
 import type { Operation } from './operation.ts'
 import { createPathTable } from './path-table.ts'
@@ -23,10 +24,10 @@ const publicHeaders = {
   'cross-origin-resource-policy': 'cross-origin',
 }
 
-/** Takes a request in, or throws an HttpError. False: it is answered already. */
-export type Admit = (request: FastifyRequest, reply: FastifyReply) => boolean
+/** Takes a request in and says whose it is, or throws an HttpError. Undefined: it is answered already. */
+export type Admit = (request: FastifyRequest, reply: FastifyReply) => Caller | undefined
 
-/** The doors every request passes before its body is read: host, origin, token, path, media type. */
+/** The doors every request passes before its body is read: host, origin, token, path, scope, media type. */
 export function createAdmission(
   rows: readonly Operation[],
   deps: { guard: Guard; clock: Clock; mounts: readonly Mount[] },
@@ -96,21 +97,31 @@ export function createAdmission(
     guard.checkHost(headers)
     if (method === 'OPTIONS') {
       answerOptions(request, reply, path)
-      return false
+      return undefined
     }
     reply.headers(guard.corsHeaders(headers, access, method))
     guard.checkOrigin(headers, access, method)
-    guard.checkToken(headers, access, raw.socket.remoteAddress ?? '', clock.now())
-    if (mounted !== undefined && !request.is404) return true
+    const caller = guard.identify(headers, access, raw.socket.remoteAddress ?? '', clock.now())
+    if (mounted !== undefined && !request.is404) {
+      const { mount, rest } = mountAt(mounts, path)!
+      checkScope(caller, access, mount.scope(method === 'HEAD' ? 'GET' : method, rest))
+      return caller
+    }
     if (row === undefined) throw noRoute(path)
+    checkScope(caller, access, row.scope)
     if (row.body !== undefined) checkMediaType(headers)
-    return true
+    return caller
   }
 }
 
 /** The row of the operation that the router found. */
 export function rowOf(request: FastifyRequest): Operation | undefined {
   return (request.routeOptions.config as { row?: Operation }).row
+}
+
+function checkScope({ scope }: Caller, access: Access, needed: Scope): void {
+  if (access === 'health' || permits(scope, needed)) return
+  throw new HttpError('SCOPE_TOO_LOW', `this needs a token of the scope ${needed}; the one sent has ${scope}`)
 }
 
 /** A form or a `text/plain` body needs no preflight: only JSON can have come from where CORS allows it (T11). */

@@ -36,7 +36,7 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
   const logger = deps.logger.child({ part: 'http' })
   // `localhost` may be two addresses, and so two servers; one that any program of this machine finds is enough.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
-  const guard = createGuard({ ...options, host })
+  const guard = createGuard({ ...options, host }, { identify: deps.tokens.identify })
   const listener = createListener(build, (error) => logger.error({ err: error }, 'the API could not be built'))
   let server: Server | undefined
   let stopping = false

@@ -4,10 +4,11 @@ import { type PaymentQuery, PaymentRecords, Stats } from '../schema/ledger.ts'
 import { OwnAgent, OwnAgents, TestResult, type UpdateAgent } from '../schema/own-agent.ts'
 import type { Page } from '../schema/page.ts'
 import { PaymentRecord } from '../schema/payment-record.ts'
+import { type AccessCalls, accessCalls } from './client-access.ts'
 import { at, type Options, type PageOptions, type Requests } from './client-requests.ts'
 
 /** What those who run a node ask of it, as functions. They throw as those of ApiClient. */
-export type OperatorCalls = {
+export type OperatorCalls = AccessCalls & {
   ownAgents(options?: Options): Promise<OwnAgent[]>
   updateAgent(id: string, change: UpdateAgent, options?: Options): Promise<OwnAgent>
   pauseAgent(id: string, options?: Options): Promise<OwnAgent>
@@ -30,6 +31,7 @@ export function operatorCalls({ request, linked }: Requests): OperatorCalls {
   const own = (id: string, verb: string, options?: Options) =>
     request(`${at('agents', id)}/${verb}`, OwnAgent, options, {})
   return {
+    ...accessCalls({ request, linked }),
     ownAgents: (options) => request('/agents/own', OwnAgents, options),
     updateAgent(id, { price, ...change }, options) {
       const body = { ...change, ...(price !== undefined && { price: Number(formatAmount(price, PRICE_DECIMALS)) }) }

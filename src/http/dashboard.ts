@@ -46,6 +46,7 @@ export function dashboardMount(directory = BUILT): Mount {
     methods: ['GET'],
     requestHeaders: [],
     access: () => 'health',
+    scope: () => 'read',
     async handle({ request, response, rest }) {
       built ??= await readBuilt(directory)
       // Readable by whoever gets here, but no part of another site's page.

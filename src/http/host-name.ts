@@ -19,9 +19,9 @@ export function isLoopback(name: string): boolean {
   return isIP(ipv4) === 4 && ipv4.startsWith('127.')
 }
 
-/** Off the loopback interface every request needs the token, unless the operator says otherwise (D16). */
-export function needsToken({ host, insecureOpen }: { host: string; insecureOpen: boolean }): boolean {
-  return !isLoopback(host) && !insecureOpen
+/** Off the loopback interface every request needs the token, unless the operator says otherwise (D16); or says so on it. */
+export function needsToken(api: { host: string; insecureOpen: boolean; requireToken: boolean }): boolean {
+  return isLoopback(api.host) ? api.requireToken : !api.insecureOpen
 }
 
 /** What to write into a URL for a host one listens on: all interfaces are reached by the loopback one. */

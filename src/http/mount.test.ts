@@ -9,6 +9,7 @@ const mount = (changes: Partial<Mount> = {}): Mount => ({
   methods: ['GET', 'POST'],
   requestHeaders: ['x-other'],
   access: (method, rest) => (method === 'GET' && rest === '/card' ? 'health' : 'private'),
+  scope: () => 'execute',
   async handle(call) {
     calls.push(call)
     call.response.setHeader('content-type', 'text/event-stream')

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller, Scope } from '../schema/token.ts'
 import type { Access } from './security.ts'
 
 /** A request to a mount that has passed the doors. Its body has not been read. */
@@ -9,6 +10,8 @@ export type MountCall = {
   readonly rest: string
   /** Where the caller found the mount: `http://127.0.0.1:8424/a2a`. */
   readonly url: string
+  /** Whose request it is. */
+  readonly caller: Caller
   /** Aborts when the client has gone before its answer was complete, or when the node stops. */
   readonly signal: AbortSignal
 }
@@ -27,6 +30,8 @@ export type Mount = {
   requestHeaders: readonly string[]
   /** `rest` is the path below the mount, without its query. */
   access(method: string, rest: string): Access
+  /** What a token must allow at least. */
+  scope(method: string, rest: string): Scope
   /** Answers, or throws: a CodedError becomes its problem, whatever else the node's own fault. */
   handle(call: MountCall): Promise<void>
 }

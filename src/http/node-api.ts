@@ -1,5 +1,6 @@
 import type { Config } from '../config/config.ts'
-import { loadOrCreateApiToken } from '../store/data-dir.ts'
+import { dataFile, loadOrCreateApiToken } from '../store/data-dir.ts'
+import { readSecretFile } from '../store/secret-file.ts'
 import type { Api, ApiDeps } from './app.ts'
 
 /** The node's API with its token from the environment or the data directory. Loads the HTTP server only now. */
@@ -8,6 +9,8 @@ export async function createNodeApi(
   deps: ApiDeps,
 ): Promise<Api> {
   const token = options.token ?? (await loadOrCreateApiToken(options.dataDir))
+  // Whoever may read the data directory is the operator, and its commands send what they find there.
+  const fileToken = (await readSecretFile(dataFile(options.dataDir, 'apiToken')))?.trim()
   const { createApi } = await import('./app.ts')
-  return createApi({ ...options, token }, deps)
+  return createApi({ ...options, token, fileToken }, deps)
 }

@@ -107,6 +107,7 @@ test('what is sent is what the document says', async () => {
     await orders.create({ agentId: 'x', price: 1n }),
     await orders.create({ agentId: 'x', price: 1n }),
   ]
+  const token = await buyer.tokens.create({ name: 'a', scope: 'read' })
   const chain = { input: 'go', agentIds: [localId, localId] }
   const done: { id: string } = (await app.inject({ url: '/workflows', method: 'POST', payload: chain })).json()
   await workflows.settled(done.id, { limitMs: 5_000 })
@@ -130,6 +131,8 @@ test('what is sent is what the document says', async () => {
     getPayment: { url: `/payments/${paymentId}` },
     retryPayment: { url: `/payments/${paymentId}/retry`, method: 'POST' },
     getExecution: { url: '/executions/1' },
+    createToken: { url: '/tokens', method: 'POST', payload: { name: 'a', scope: 'read' } },
+    revokeToken: { url: `/tokens/${token.id}`, method: 'DELETE' },
     cancelWorkflow: { url: `/workflows/${done.id}`, method: 'DELETE' },
   }
   const own = { pause: 'pauseAgent', resume: 'resumeAgent' }

@@ -35,7 +35,7 @@ Agents of other markets reach the same node as A2A servers under \`/a2a/{id}\` (
 
 /** What any operation may answer, and what one with a body may. */
 const always: readonly ProblemCode[] = ['INVALID_REQUEST', 'HOST_NOT_ALLOWED', 'INTERNAL', 'STOPPING']
-const notHealth: readonly ProblemCode[] = ['TOKEN_REQUIRED', 'TOKEN_WRONG', 'TOO_MANY_ATTEMPTS']
+const notHealth: readonly ProblemCode[] = ['TOKEN_REQUIRED', 'TOKEN_WRONG', 'SCOPE_TOO_LOW', 'TOO_MANY_ATTEMPTS']
 const withBody: readonly ProblemCode[] = ['MALFORMED_JSON', 'BODY_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE']
 
 /** The OpenAPI 3.1 document of the table: the same rows and schemas that route, check and encode. */
@@ -70,8 +70,8 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
     summary: row.summary,
     ...(row.description !== undefined && { description: row.description }),
     tags: row.tags,
-    // `{}`: on the loopback interface nothing is needed.
-    security: row.access === 'health' ? [] : [{}, { token: [] }],
+    // `{}`: on the loopback interface nothing is needed. A token has a scope: the least that will do is named.
+    security: row.access === 'health' ? [] : [{}, { token: [row.scope] }],
     ...(parameters.length > 0 && { parameters }),
     ...(row.body !== undefined && {
       requestBody: { required: true, content: { 'application/json': describeBody(row.body, row.example, schemas) } },

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import * as z from 'zod'
 import type { Logger } from '../lib/logger.ts'
 import type { Page } from '../schema/page.ts'
+import type { Caller, Scope } from '../schema/token.ts'
 import type { ServerSentEvent } from './event-stream.ts'
 import { HttpError, invalid, type ProblemCode } from './problem.ts'
 import type { Access } from './security.ts'
@@ -16,6 +17,8 @@ export type Call<Params, Query, Body> = {
   /** Where the caller found this node: `http://127.0.0.1:8424`. */
   readonly url: string
   readonly headers: IncomingHttpHeaders
+  /** Whose request it is. */
+  readonly caller: Caller
   readonly signal: AbortSignal
 }
 
@@ -30,6 +33,8 @@ export type Operation = {
   description?: string
   tags: readonly string[]
   access: Access
+  /** What a token must allow at least; without one, on loopback, everything is allowed. */
+  scope: Scope
   params?: z.ZodType
   query?: z.ZodType
   body?: z.ZodType
@@ -113,6 +118,7 @@ export type RawCall = {
   body: unknown
   url: string
   headers: IncomingHttpHeaders
+  caller: Caller
   signal(): AbortSignal
 }
 export type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
@@ -125,6 +131,7 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
     body: parseBody(row, raw.body),
     url: raw.url,
     headers: raw.headers,
+    caller: raw.caller,
     get signal() {
       return raw.signal()
     },

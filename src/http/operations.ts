@@ -11,6 +11,7 @@ import { type OrderRouteDeps, orderRoutes } from './routes/orders.ts'
 import { type OwnAgentRouteDeps, ownAgentRoutes } from './routes/own-agents.ts'
 import { type ReceiptRouteDeps, receiptRoutes } from './routes/receipts.ts'
 import { type SessionRouteDeps, sessionRoutes } from './routes/sessions.ts'
+import { type TokenRouteDeps, tokenRoutes } from './routes/tokens.ts'
 import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
 import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflows.ts'
 
@@ -22,6 +23,7 @@ export type OperationsDeps = NodeRouteDeps &
   SessionRouteDeps &
   WorkflowRouteDeps &
   ReceiptRouteDeps &
+  TokenRouteDeps &
   WalletRouteDeps &
   EventRouteDeps &
   LedgerRouteDeps &
@@ -42,6 +44,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...walletRoutes(deps),
     ...eventRoutes(deps),
     ...ledgerRoutes(deps),
+    ...tokenRoutes(deps),
     ...discoveryRoutes(deps),
     ...docsRoutes({
       document() {

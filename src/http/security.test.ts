@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { type Caller, OPERATOR } from '../schema/token.ts'
 import { createGuard, type GuardOptions } from './security.ts'
 
 const options: GuardOptions = {
@@ -6,6 +7,7 @@ const options: GuardOptions = {
   corsOrigins: ['https://app.example.org'],
   allowedHosts: ['node.example.org'],
   insecureOpen: false,
+  requireToken: false,
   token: 'a-token-of-some-length',
 }
 const guard = createGuard(options)
@@ -109,10 +111,10 @@ test('D16 needs no token on the loopback interface, nor where the operator opene
   for (const host of ['127.0.0.1', '::1', 'localhost', '127.3.2.1']) {
     const local = createGuard({ ...options, host })
     expect(local).toMatchObject({ needsToken: false, isOpen: false })
-    expect(() => local.checkToken({}, 'private', '127.0.0.1', 0)).not.toThrow()
+    expect(() => local.identify({}, 'private', '127.0.0.1', 0)).not.toThrow()
   }
   expect(open).toMatchObject({ needsToken: false, isOpen: true })
-  expect(() => open.checkToken({}, 'private', '10.0.0.1', 0)).not.toThrow()
+  expect(() => open.identify({}, 'private', '10.0.0.1', 0)).not.toThrow()
 })
 
 test.each(['0.0.0.0', '::', '192.168.1.7', 'node.example.org'])('D16 needs the token when bound to %s', (bound) => {
@@ -120,21 +122,21 @@ test.each(['0.0.0.0', '::', '192.168.1.7', 'node.example.org'])('D16 needs the t
   const refused = (code: string) =>
     expect.objectContaining({ code, headers: { 'www-authenticate': expect.any(String), connection: 'close' } })
   for (const access of ['public', 'private'] as const) {
-    expect(() => remote.checkToken({}, access, '10.0.0.1', 0)).toThrow(refused('TOKEN_REQUIRED'))
-    expect(() => remote.checkToken({ authorization: 'Basic eA==' }, access, '10.0.0.1', 0)).toThrow(
+    expect(() => remote.identify({}, access, '10.0.0.1', 0)).toThrow(refused('TOKEN_REQUIRED'))
+    expect(() => remote.identify({ authorization: 'Basic eA==' }, access, '10.0.0.1', 0)).toThrow(
       refused('TOKEN_REQUIRED'),
     )
-    expect(() => remote.checkToken(bearer('another'), access, '10.0.0.1', 0)).toThrow(refused('TOKEN_WRONG'))
-    expect(() => remote.checkToken(bearer(options.token), access, '10.0.0.1', 0)).not.toThrow()
+    expect(() => remote.identify(bearer('another'), access, '10.0.0.1', 0)).toThrow(refused('TOKEN_WRONG'))
+    expect(() => remote.identify(bearer(options.token), access, '10.0.0.1', 0)).not.toThrow()
   }
-  expect(() => remote.checkToken({}, 'health', '10.0.0.1', 0)).not.toThrow()
+  expect(() => remote.identify({}, 'health', '10.0.0.1', 0)).not.toThrow()
 })
 
 test('T11 limits how often one address may guess the token, and no other address', () => {
   const remote = createGuard({ ...options, host: '0.0.0.0' })
   const attempt = (token: string, address: string, now: number) => {
     try {
-      remote.checkToken(bearer(token), 'private', address, now)
+      remote.identify(bearer(token), 'private', address, now)
       return 'taken'
     } catch (error) {
       return (error as { code: string }).code
@@ -149,7 +151,7 @@ test('T11 limits how often one address may guess the token, and no other address
 })
 
 test('T11 counts the addresses of one IPv6 network as one', () => {
-  const attempt = (address: string) => () => elsewhere.checkToken(bearer('wrong'), 'private', address, 0)
+  const attempt = (address: string) => () => elsewhere.identify(bearer('wrong'), 'private', address, 0)
   for (let index = 0; index < 20; index++) {
     expect(attempt(`2001:db8::${(index + 1).toString(16)}`)).toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
   }
@@ -162,9 +164,41 @@ test('T11 counts the addresses of one IPv6 network as one', () => {
 test('T11 a missing token is no guess', () => {
   const remote = createGuard({ ...options, host: '0.0.0.0' })
   for (let index = 0; index < 100; index++) {
-    expect(() => remote.checkToken({}, 'private', '10.0.0.1', 0)).toThrow(
+    expect(() => remote.identify({}, 'private', '10.0.0.1', 0)).toThrow(
       expect.objectContaining({ code: 'TOKEN_REQUIRED' }),
     )
   }
-  expect(() => remote.checkToken(bearer(options.token), 'private', '10.0.0.1', 0)).not.toThrow()
+  expect(() => remote.identify(bearer(options.token), 'private', '10.0.0.1', 0)).not.toThrow()
+})
+
+describe('D16 a token that is sent counts, wherever the API is bound', () => {
+  const spender: Caller = { scope: 'spend', tokenId: 'a' }
+  const deps = { identify: (text: string) => (text === 'of-a-program' ? spender : undefined) }
+  const asked = (changes: Partial<GuardOptions>, token?: string) =>
+    createGuard({ ...options, ...changes }, deps).identify(
+      token === undefined ? {} : bearer(token),
+      'private',
+      '::1',
+      0,
+    )
+
+  test.each(['127.0.0.1', '0.0.0.0'])(
+    'so one that holds no longer is nobody’s, never the operator’s, on %s',
+    (host) => {
+      expect(asked({ host }, 'of-a-program')).toEqual(spender)
+      expect(asked({ host }, options.token)).toEqual(OPERATOR)
+      expect(() => asked({ host }, 'of-nobody')).toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
+    },
+  )
+
+  test('the token of the data directory is the operator’s, beside that of the environment', () => {
+    expect(asked({ fileToken: 'of-the-directory' }, 'of-the-directory')).toEqual(OPERATOR)
+    expect(asked({ fileToken: 'of-the-directory' }, options.token)).toEqual(OPERATOR)
+  })
+
+  test('and none will do on loopback where the configuration asks for one', () => {
+    expect(asked({})).toEqual(OPERATOR)
+    expect(() => asked({ requireToken: true })).toThrow(expect.objectContaining({ code: 'TOKEN_REQUIRED' }))
+    expect(asked({ requireToken: true }, options.token)).toEqual(OPERATOR)
+  })
 })

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import type { UnixMs } from '../lib/clock.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
+import { type Caller, OPERATOR } from '../schema/token.ts'
 import { isLoopback, needsToken, parseHost } from './host-name.ts'
 import { HttpError } from './problem.ts'
 
@@ -21,7 +22,17 @@ export type GuardOptions = {
   allowedHosts: readonly string[]
   /** Off the loopback interface without a token: the operator's own word. */
   insecureOpen: boolean
+  /** On the loopback interface with a token only. */
+  requireToken: boolean
+  /** The operator's. */
   token: string
+  /** Another one of the operator's: that of the data directory, where the environment names the first. */
+  fileToken?: string | undefined
+}
+
+export type GuardDeps = {
+  /** Whose token a text is, beside the operator's. */
+  identify(text: string): Caller | undefined
 }
 
 /** The doors of the API, in the order in which a request meets them. Each throws an HttpError. */
@@ -35,9 +46,12 @@ export type Guard = {
   corsHeaders(headers: IncomingHttpHeaders, access: Access, method: string): Record<string, string>
   /** Refuses what a page of a foreign origin started, before it does anything. */
   checkOrigin(headers: IncomingHttpHeaders, access: Access, method: string): void
-  checkToken(headers: IncomingHttpHeaders, access: Access, remoteAddress: string, now: UnixMs): void
+  /** Who asks. A token that is sent counts, on loopback too: a revoked one must not become the operator. */
+  identify(headers: IncomingHttpHeaders, access: Access, remoteAddress: string, now: UnixMs): Caller
 }
 
+/** Whoever asks for what everybody may know. */
+const ANYONE: Caller = { scope: 'read', tokenId: undefined }
 /** Wrong tokens that one address may send at once; one more every six seconds. */
 const WRONG_TOKENS_MAX = 20
 const WRONG_TOKENS_PER_SECOND = 1 / 6
@@ -45,11 +59,11 @@ const ADDRESSES_MAX = 10_000
 
 const exposed = { 'access-control-expose-headers': 'link, location, retry-after, www-authenticate' }
 
-export function createGuard(options: GuardOptions): Guard {
+export function createGuard(options: GuardOptions, deps: GuardDeps = { identify: () => undefined }): Guard {
   const hosts = new Set([options.host, ...options.allowedHosts].map((name) => name.toLowerCase()))
   const origins = new Set(options.corsOrigins)
   const isClosed = needsToken(options)
-  const token = digest(options.token)
+  const ownTokens = [options.token, options.fileToken ?? options.token].map(digest)
   const wrongTokens = new TokenBuckets({
     burst: WRONG_TOKENS_MAX,
     perSecond: WRONG_TOKENS_PER_SECOND,
@@ -101,9 +115,10 @@ export function createGuard(options: GuardOptions): Guard {
       throw foreignOrigin('another site')
     },
 
-    checkToken({ authorization }, access, remoteAddress, now) {
-      if (!isClosed || access === 'health') return
+    identify({ authorization }, access, remoteAddress, now) {
+      if (access === 'health') return ANYONE
       const given = /^Bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1]
+      if (given === undefined && !isClosed) return OPERATOR
       // `connection: close`: whoever has no token is not to hold the connections that others need.
       if (given === undefined) {
         throw new HttpError('TOKEN_REQUIRED', 'send Authorization: Bearer <token>; the token is in api.token', {
@@ -116,11 +131,17 @@ export function createGuard(options: GuardOptions): Guard {
           headers: { 'retry-after': '60', connection: 'close' },
         })
       }
-      if (timingSafeEqual(digest(given), token)) return
+      const isOwn = ownTokens.map((token) => timingSafeEqual(digest(given), token)).includes(true)
+      const caller = isOwn ? OPERATOR : deps.identify(given)
+      if (caller !== undefined) return caller
       wrongTokens.take(key, 1, now)
-      throw new HttpError('TOKEN_WRONG', 'this is not the token in api.token (or NODE_API_TOKEN) of the node', {
-        headers: { 'www-authenticate': 'Bearer realm="stoa", error="invalid_token"', connection: 'close' },
-      })
+      throw new HttpError(
+        'TOKEN_WRONG',
+        'this is neither the token in api.token (or NODE_API_TOKEN) of the node nor one that stoa token list shows',
+        {
+          headers: { 'www-authenticate': 'Bearer realm="stoa", error="invalid_token"', connection: 'close' },
+        },
+      )
     },
   }
 }

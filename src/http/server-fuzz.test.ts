@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { fakeDeps, fakeServer, listingFixture, localId, remoteId } from '../../test/support/fake-api.ts'
+import {
+  fakeDeps,
+  fakeServer,
+  listingFixture,
+  localId,
+  loopbackOptions,
+  remoteId,
+} from '../../test/support/fake-api.ts'
 import { fakeLedger } from '../../test/support/fake-ledger.ts'
 import { fakeMarket } from '../../test/support/fake-market.ts'
 import { receiptFixture } from '../../test/support/fake-receipts.ts'
@@ -98,7 +105,7 @@ const headers = fc.record({
   origin: header('http://localhost:1', 'https://evil.example', 'null', ''),
   'sec-fetch-site': header('same-origin', 'cross-site', 'none', 'x'),
   'content-encoding': header('identity', 'gzip'),
-  authorization: header('Bearer x', 'Bearer ', 'x'),
+  authorization: header(`Bearer ${loopbackOptions.token}`, 'Bearer ', 'x'),
   'access-control-request-method': header('POST', 'GET', 'x'),
 }) as fc.Arbitrary<Record<string, string>>
 
@@ -146,18 +153,21 @@ async function startServer(faults: object[]) {
   const done = await buyer.orders.create({ agentId: localId, price: 0n, task: 'hello' })
   await buyer.orders.settled(done.id, { limitMs: 5_000 })
   const logger = { ...fakeDeps().logger, error: (fields: object) => faults.push(fields) }
-  const { orders, sessions, workflows } = buyer
+  const { orders, sessions, workflows, tokens } = buyer
   const { paymentId, ready, ...kept } = fakeLedger()
   await ready
-  return { buyer, paymentId, app: fakeServer({ orders, sessions, workflows, ...kept, logger }).app }
+  return { buyer, paymentId, app: fakeServer({ orders, sessions, workflows, tokens, ...kept, logger }).app }
 }
 function hung(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
 }
 type Started = Awaited<ReturnType<typeof startServer>>
-async function freshFor(path: string, { buyer: { orders, workflows }, paymentId }: Started): Promise<string> {
+async function freshFor(path: string, { buyer: { orders, workflows, tokens }, paymentId }: Started): Promise<string> {
   if (path.startsWith('/payments/')) return paymentId
   if (path.startsWith('/orders/')) return (await orders.create({ agentId: localId, price: 0n })).id
+  if (path.startsWith('/tokens/')) {
+    return (await tokens.create({ name: 'a', scope: 'read' })).id
+  }
   if (!path.startsWith('/workflows/')) return FRESH
   const step = { id: 'a', agentId: localId, retries: 0, fallback: [], input: undefined, dependsOn: undefined }
   const workflow = { name: undefined, input: 'hang', budget: undefined, steps: [{ ...step, maxPrice: undefined }] }

@@ -5,6 +5,7 @@ import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/api.ts'
+import { OPERATOR } from '../schema/token.ts'
 import type { ExecuteRequest } from './routes/execute.ts'
 
 const post = (url: string, payload: unknown, headers: Record<string, string> = {}) => ({
@@ -57,7 +58,7 @@ test('D17 takes task and input in both forms of execute', async () => {
   }
   expect(execute).toHaveBeenCalledTimes(10)
   for (const [request] of execute.mock.calls) {
-    expect(request).toEqual({ agentId: remoteId, input: 'go', signal: expect.any(AbortSignal) })
+    expect(request).toEqual({ agentId: remoteId, input: 'go', caller: OPERATOR, signal: expect.any(AbortSignal) })
   }
 })
 

@@ -4,6 +4,7 @@ import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyRep
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/api.ts'
+import type { Caller } from '../schema/token.ts'
 import { createAdmission, privateHeaders, rowOf } from './admission.ts'
 import { eventStreamHeaders, sendEvents } from './event-stream.ts'
 import { urlOf } from './host-name.ts'
@@ -40,6 +41,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   const { logger, mounts = [] } = deps
   const admit = createAdmission(rows, { ...deps, mounts })
   const running = new Running()
+  const callers = new WeakMap<FastifyRequest, Caller>()
   let stopping = false
 
   const serverOptions: FastifyHttpOptions<HttpServer> = {
@@ -67,7 +69,10 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   app.addHook('onRequest', (request, reply, done) => {
     try {
       if (stopping) throw new HttpError('STOPPING', 'the node is stopping')
-      if (admit(request, reply)) done()
+      const caller = admit(request, reply)
+      if (caller === undefined) return
+      callers.set(request, caller)
+      done()
     } catch (error) {
       done(error as Error)
     }
@@ -90,8 +95,10 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
       config: { row },
       async handler(request, reply) {
         const { params, query, body } = request
+        const caller = callers.get(request)!
         const signal = () => running.signalOf(reply.raw)
-        const call = { params, query, body, url: urlOf(request.headers), headers: request.headers, signal }
+        const { headers: sent } = request
+        const call = { params, query, body, caller, url: urlOf(sent), headers: sent, signal }
         const answered = await answer(row, call, logger)
         if (answered instanceof EventStream) return stream(answered, request, reply)
         const { status, text, media, headers } = answered
@@ -126,12 +133,14 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     }
   }
 
-  async function answerMount({ raw, headers }: FastifyRequest, reply: FastifyReply): Promise<void> {
+  async function answerMount(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { raw, headers } = request
+    const caller = callers.get(request)!
     const { mount, rest } = mountAt(mounts, raw.url!)!
     const url = urlOf(headers) + mount.path
     hijack(reply)
     try {
-      await mount.handle({ request: raw, response: reply.raw, rest, url, signal: running.signalOf(reply.raw) })
+      await mount.handle({ request: raw, response: reply.raw, rest, url, caller, signal: running.signalOf(reply.raw) })
     } catch (error) {
       if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
       const problem = problemFor(error, mount.path, logger)

@@ -15,7 +15,10 @@ import type { Database } from '../store/database.ts'
 import { createOrderStore } from '../store/orders.ts'
 import { createPurchases } from '../store/purchases.ts'
 import { createSessionStore } from '../store/sessions.ts'
+import { spending } from '../store/spending.ts'
+import { createTokenStore } from '../store/tokens.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
+import { type BudgetRules, createBudget } from './budget.ts'
 import type { Catalog } from './catalog.ts'
 import { type ExecuteRequest, execute } from './execute.ts'
 import { NodeStopping } from './market-error.ts'
@@ -26,6 +29,7 @@ import { Recovery } from './recovery.ts'
 import type { Replica } from './replica.ts'
 import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
 import { createSessions, type Sessions } from './sessions.ts'
+import { createTokens, type Tokens } from './tokens.ts'
 import { Workflows } from './workflow/workflows.ts'
 
 /** What runs when the node stops has this long to take note. */
@@ -33,10 +37,7 @@ const EXECUTIONS_END_MS = 1_000
 
 export type BuyerOptions = {
   callerDid: string
-  /** Atomic units a UTC day. */
-  dailyBudget: bigint
-  /** The most one call may cost, atomic units. */
-  maxPrice: bigint
+  rules: BudgetRules
 }
 
 export type BuyerDeps = {
@@ -50,6 +51,7 @@ export type BuyerDeps = {
   chain: PaymentChain | undefined
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
   runOwn: RunOrderDeps['runOwn']
+  random(length: number): Uint8Array
 }
 
 /** All of a node that has agents work: at once, in the background, and after a crash. */
@@ -63,6 +65,7 @@ export type Buyer = {
   readonly orders: Orders
   readonly sessions: Sessions
   readonly workflows: Workflows
+  readonly tokens: Tokens
   readonly streams: StreamPool
   /** In the order in which they start. */
   readonly services: readonly Service[]
@@ -70,8 +73,16 @@ export type Buyer = {
 
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const { clock, logger, database, feed, catalog, replica, openStream } = deps
-  const { callerDid, dailyBudget, maxPrice } = options
+  const { callerDid, rules } = options
   const purchases = publishedPurchases(createPurchases(database), feed, (id) => catalog.resolve(id)?.name)
+  const sums = spending(database)
+  const tokens = createTokens({
+    clock,
+    store: createTokenStore(database),
+    random: deps.random,
+    spentBy: (id, now) => ({ total: sums.byToken(id), today: sums.byToken(id, isoTime(now).slice(0, 10)) }),
+  })
+  const budget = createBudget(rules, { clock, token: (id) => tokens.held(id) })
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream })
   const active: ActiveOrders = new Map()
   const changes = new Changes()
@@ -83,21 +94,21 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
     chain: deps.chain,
   })
-  const running: RunOrderDeps = { ...shared, wallet: deps.wallet, runOwn: deps.runOwn, openStream, dailyBudget }
-  const executing = { ...running, catalog, newId: randomUUID, maxPrice }
+  const running: RunOrderDeps = { ...shared, wallet: deps.wallet, runOwn: deps.runOwn, openStream, budget }
+  /** The rules may change while the node runs. */
+  const priced = { catalog, newId: randomUUID, maxPrice: budget.perCall }
+  const executing = { ...running, ...priced }
   const orders = new Orders({
     clock,
     logger,
-    newId: randomUUID,
+    ...priced,
     store: publishedOrders(createOrderStore(database), purchases, feed),
     purchases,
-    catalog,
     onListing: (listener) => replica.onChange(listener),
     run: (order, listing, signal) => runOrder(order, listing, signal, running),
     active,
     changes,
     look: (orderId) => recovery.look(orderId),
-    maxPrice,
   })
   const sessions = createSessions({
     store: createSessionStore(database),
@@ -117,7 +128,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     orderChanges: changes,
     changes: workflowChanges,
     resolve: (agentId) => catalog.resolve(agentId),
-    maxPrice,
+    maxPrice: budget.perCall,
   })
 
   const executions = new Set<Promise<unknown>>()
@@ -141,8 +152,8 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   }
 
   const limits = (): Limits => {
-    const day = isoTime(clock.now()).slice(0, 10)
-    return { perCall: maxPrice, perDay: dailyBudget, spentToday: purchases.spentOn(day), day }
+    const day = budget.day()
+    return { perCall: budget.perCall(), perDay: budget.rules().perDay, spentToday: purchases.spentOn(day), day }
   }
 
   return {
@@ -153,6 +164,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     orders,
     sessions,
     workflows,
+    tokens,
     streams,
     services: [recovery, orders, workflows, waiting],
   }

@@ -2,6 +2,7 @@ import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { type ExecutionResult, TASK_BYTES_MAX } from '../schema/api.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
+import { type Caller, OPERATOR } from '../schema/token.ts'
 import { MarketError } from './market-error.ts'
 import { type RunnableOrder, type RunOrderDeps, runOrder } from './run-order.ts'
 import { watchOf } from './watch.ts'
@@ -11,6 +12,8 @@ export type ExecuteRequest = {
   input: string
   /** The most this call may cost, atomic units. Never more than the node's own limit. */
   maxPriceAtomic?: bigint
+  /** On whose behalf; the operator's own unless given. */
+  caller?: Caller
   signal: AbortSignal
   /** Told how far it has come, and what the agent says while it works. */
   onProgress?: OnProgress
@@ -20,7 +23,7 @@ export type ExecuteDeps = RunOrderDeps & {
   catalog: { resolve(id: string): Listing | undefined }
   newId(): string
   /** The most this node pays for one call, atomic units. */
-  maxPrice: bigint
+  maxPrice(): bigint
 }
 
 /**
@@ -38,8 +41,8 @@ export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promi
     )
   }
   checkTask(request.input)
-  const price = permittedPrice(listing, request.maxPriceAtomic, deps.maxPrice)
-  const order = newOrder(listing, request.input, price, deps)
+  const price = permittedPrice(listing, request.maxPriceAtomic, deps.maxPrice())
+  const order = newOrder(listing, request.input, price, request.caller ?? OPERATOR, deps)
   const watch = request.onProgress && watchOf(order, request.onProgress)
   return runOrder(order, listing, request.signal, deps, watch)
 }
@@ -59,7 +62,13 @@ export function permittedPrice(listing: Listing, wanted: bigint | undefined, nod
   throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatAmount(price, PRICE_DECIMALS)}`)
 }
 
-function newOrder(listing: Listing, task: string, price: bigint, deps: ExecuteDeps): RunnableOrder {
+function newOrder(
+  listing: Listing,
+  task: string,
+  price: bigint,
+  { tokenId }: Caller,
+  deps: ExecuteDeps,
+): RunnableOrder {
   const now = deps.clock.now()
   return {
     id: deps.newId(),
@@ -73,5 +82,6 @@ function newOrder(listing: Listing, task: string, price: bigint, deps: ExecuteDe
     correlationId: deps.newId(),
     createdAt: now,
     updatedAt: now,
+    tokenId,
   }
 }

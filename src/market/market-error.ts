@@ -1,10 +1,15 @@
 import { CodedError } from '../lib/errors.ts'
+import { type Caller, permits } from '../schema/token.ts'
 
 export type MarketErrorCode =
   | 'UNKNOWN_AGENT'
   | 'UNKNOWN_ORDER'
   | 'UNKNOWN_SESSION'
   | 'UNKNOWN_WORKFLOW'
+  | 'UNKNOWN_TOKEN'
+  | 'TOKENS_TOO_MANY'
+  | 'TOKEN_ENDED'
+  | 'SCOPE_TOO_LOW'
   | 'OVER_PRICE'
   | 'OVER_BUDGET'
   | 'LISTING_MISMATCH'
@@ -41,6 +46,12 @@ export class MarketError extends CodedError<MarketErrorCode> {
   get retryable(): true | undefined {
     return this.code === 'SELLER_UNREACHABLE' || undefined
   }
+}
+
+/** Whoever is not the operator calls off only what is his own. @throws MarketError SCOPE_TOO_LOW */
+export function mayChange({ scope, tokenId }: Caller, owner: string | undefined, what: string): void {
+  if (permits(scope, 'admin') || tokenId === owner) return
+  throw new MarketError('SCOPE_TOO_LOW', `this ${what} was not placed with the token that was sent`)
 }
 
 /**

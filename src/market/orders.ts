@@ -6,11 +6,12 @@ import { within } from '../lib/within.ts'
 import type { Listing, ListingRecord } from '../schema/listing.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { Page } from '../schema/page.ts'
+import { type Caller, OPERATOR } from '../schema/token.ts'
 import { isFinal } from '../store/order-row.ts'
 import type { OrderStore, OrdersQuery } from '../store/orders.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 import { checkTask, permittedPrice } from './execute.ts'
-import { MarketError, NodeStopping } from './market-error.ts'
+import { MarketError, mayChange, NodeStopping } from './market-error.ts'
 import { orderRecord } from './order-record.ts'
 import { type ActiveOrders, orderError, type RunnableOrder } from './run-order.ts'
 
@@ -29,6 +30,8 @@ export type NewOrder = {
   /** The most to pay, atomic units. */
   price: bigint
   task?: string | undefined
+  /** On whose behalf; the operator's own unless given. */
+  caller?: Caller | undefined
 }
 
 export type OrdersDeps = {
@@ -47,7 +50,7 @@ export type OrdersDeps = {
   /** Asks the seller at once what became of a signed order. */
   look(orderId: string): Promise<void>
   /** The most this node pays for one call, atomic units. */
-  maxPrice: bigint
+  maxPrice(): bigint
 }
 
 /** What others may do with orders. */
@@ -90,9 +93,9 @@ export class Orders implements Service {
   }
 
   /** @throws MarketError INPUT_TOO_LARGE, ORDERS_TOO_MANY */
-  async create({ agentId, price, task }: NewOrder): Promise<OrderRecord> {
+  async create({ agentId, price, task, caller = OPERATOR }: NewOrder): Promise<OrderRecord> {
     if (task !== undefined) checkTask(task)
-    const order = this.compose({ agentId, price, task })
+    const order = this.compose({ agentId, price, task, tokenId: caller.tokenId })
     if (!(await this.#deps.store.place(order, OPEN_MAX))) {
       throw new MarketError('ORDERS_TOO_MANY', `${OPEN_MAX} orders are open: cancel some, or wait until they end`)
     }
@@ -101,9 +104,10 @@ export class Orders implements Service {
   }
 
   /** Gives a waiting order its task; it executes in the background. @throws MarketError */
-  async execute(id: string, task: string): Promise<OrderRecord> {
+  async execute(id: string, task: string, caller = OPERATOR): Promise<OrderRecord> {
     checkTask(task)
-    if ((await this.#deps.store.giveTask(id, task, this.#deps.clock.now())) === undefined) {
+    const { store, clock } = this.#deps
+    if ((await store.giveTask(id, task, { tokenId: caller.tokenId, now: clock.now() })) === undefined) {
       const { status } = this.#known(id)
       const what = isFinal(status) ? `is ${status}` : 'has its task already'
       throw new MarketError(isFinal(status) ? 'ORDER_FINAL' : 'ORDER_NOT_WAITING', `order ${id} ${what}`)
@@ -117,11 +121,12 @@ export class Orders implements Service {
    * for is kept, and the order completed.
    *
    * @returns the order as it is then; one whose seller has not said what became of it is executing still
-   * @throws MarketError UNKNOWN_ORDER, ORDER_FINAL
+   * @throws MarketError UNKNOWN_ORDER, ORDER_FINAL, SCOPE_TOO_LOW
    */
-  async cancel(id: string): Promise<OrderRecord> {
+  async cancel(id: string, caller = OPERATOR): Promise<OrderRecord> {
     const { clock, store, active, changes, look, logger } = this.#deps
-    const { status } = this.#known(id)
+    const { status, tokenId } = this.#known(id)
+    mayChange(caller, tokenId, 'order')
     if (isFinal(status)) throw new MarketError('ORDER_FINAL', `order ${id} is ${status}`)
     const order = await store.cancel(id, clock.now())
     if (order?.status === 'executing') {
@@ -157,11 +162,14 @@ export class Orders implements Service {
   }
 
   /** A pending order that is not stored yet. */
-  compose({ agentId, price, task }: NewOrder, step?: { workflowId: string; stepId: string }): Order {
+  compose(
+    { agentId, price, task, tokenId }: Omit<NewOrder, 'caller'> & { tokenId: string | undefined },
+    step?: { workflowId: string; stepId: string },
+  ): Order {
     const now = this.#deps.clock.now()
     const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
     const id = this.#deps.newId()
-    return { id, agentId, price, task, status: 'pending', ...blank, createdAt: now, updatedAt: now, ...step }
+    return { id, agentId, price, task, status: 'pending', ...blank, createdAt: now, updatedAt: now, tokenId, ...step }
   }
 
   /** Executes a stored, pending order as soon as there is room and its agent is known. */
@@ -194,7 +202,7 @@ export class Orders implements Service {
     if (listing === undefined) return this.#agentIsMissing(order)
     let price: bigint
     try {
-      price = permittedPrice(listing, order.price, maxPrice)
+      price = permittedPrice(listing, order.price, maxPrice())
     } catch (error) {
       return this.#fail(order, orderError(error))
     }

@@ -18,7 +18,7 @@ async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
 type Stream = Awaited<ReturnType<TestSeller['open']>>
 
 /** A buyer of a seller that may be replaced, and whose streams can be interfered with. */
-async function market(options: TestSellerOptions = {}) {
+async function market(options: TestSellerOptions & Pick<TestBuyerOptions, 'dailyBudget'> = {}) {
   let seller: TestSeller | undefined = await start(options)
   const first = seller
   const streams: Stream[] = []
@@ -28,7 +28,8 @@ async function market(options: TestSellerOptions = {}) {
     streams.push(stream)
     return stream
   }
-  const buyer = new TestBuyer({ clock: first.clock, open })
+  const { dailyBudget = 1_000_000n } = options
+  const buyer = new TestBuyer({ clock: first.clock, open, dailyBudget })
   return {
     seller: first,
     buyer,
@@ -184,8 +185,7 @@ describe('D32: a paid call that is cut off gets its result by the same authoriza
   })
 
   test('when it buys more at once than the seller keeps challenges for', async () => {
-    const { buyer, seller } = await market({ slots: { concurrentMax: 16, waitingMax: 256 } })
-    buyer.deps.dailyBudget = 10_000_000n
+    const { buyer, seller } = await market({ slots: { concurrentMax: 16, waitingMax: 256 }, dailyBudget: 10_000_000n })
     const results = await Promise.all(Array.from({ length: 100 }, (_, index) => buyer.execute({ input: `${index}` })))
     expect(results.map(({ output }) => output)).toEqual(Array.from({ length: 100 }, (_, index) => `re: ${index}`))
     expect([seller.runs.length, buyer.spent()]).toEqual([100, 1_000_000n])

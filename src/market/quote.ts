@@ -14,7 +14,8 @@ const ANSWER_TIMEOUT_MS = 20_000
 export type Limits = {
   /** Atomic units. */
   perCall: bigint
-  perDay: bigint
+  /** Undefined: no limit. */
+  perDay: bigint | undefined
   spentToday: bigint
   /** UTC. */
   day: string
@@ -70,14 +71,14 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
 }
 
 export function budgetView(network: string, { perCall, perDay, spentToday, day }: Limits): BudgetOutput {
-  const left = perDay > spentToday ? perDay - spentToday : 0n
+  const left = perDay === undefined ? undefined : perDay > spentToday ? perDay - spentToday : 0n
   return {
     network,
     currency: 'USDC',
     per_call: usdc(perCall),
-    per_day: usdc(perDay),
+    per_day: perDay === undefined ? 'no limit' : usdc(perDay),
     spent_today: usdc(spentToday),
-    left_today: usdc(left),
+    left_today: left === undefined ? 'no limit' : usdc(left),
     day,
   }
 }
@@ -89,7 +90,7 @@ function termsOf(id: string, terms: { amount: bigint; network: string; asset: st
 
 function overLimit(amount: bigint, { perCall, perDay, spentToday }: Limits): string | undefined {
   if (amount > perCall) return `it costs more than one call may: ${usdc(perCall)} USDC (--max-price)`
-  if (spentToday + amount <= perDay) return undefined
+  if (perDay === undefined || spentToday + amount <= perDay) return undefined
   return `it does not fit the daily budget: ${usdc(spentToday)} of ${usdc(perDay)} USDC are spent or reserved`
 }
 

@@ -238,7 +238,7 @@ test('however many purchases have failed and wait to expire, the next one is loo
     const validBeforeSeconds = last.validBeforeSeconds - 1
     const reservation = { ...structuredClone(last), orderId: other.id, paymentId: randomHex(), validBeforeSeconds }
     reservation.envelope.payload!.authorization.validBefore = BigInt(validBeforeSeconds)
-    expect(await buyer.purchases.reserve(other, reservation, { day: '2020-01-01', amountMax: 10n ** 9n })).toBe(
+    expect(await buyer.purchases.reserve(other, reservation, { day: '2020-01-01', limits: () => ({}) })).toBe(
       'reserved',
     )
     await buyer.purchases.finish({ ...other, status: 'failed' })

@@ -3,10 +3,10 @@ import { faultPoint } from '../lib/fault-point.ts'
 import { differenceFromListing } from '../payments/requirements.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
+import { type Budget, overBudget, usdc } from './budget.ts'
 import { MarketError } from './market-error.ts'
 
 /** The widest window that is ever signed: the longest time limit an agent may have, and time to settle. */
@@ -23,8 +23,7 @@ export type SigningDeps = {
   clock: Clock
   purchases: Purchases
   wallet: Wallet
-  /** Atomic units a UTC day. */
-  dailyBudget: bigint
+  budget: Pick<Budget, 'day' | 'limitsFor'>
 }
 
 /**
@@ -49,7 +48,7 @@ export class Signing {
     this.#guard(requirements)
     // A second challenge for the same order gets the same authorization.
     if (this.reservation !== undefined) return { ...this.reservation.envelope, server_nonce: challengeNonce }
-    const { clock, wallet, purchases, dailyBudget } = this.#deps
+    const { clock, wallet, purchases, budget } = this.#deps
     const now = clock.now()
     const nonces = { serverNonce: challengeNonce, authorizationNonce: challengeNonce }
     const { paymentId, envelope } = wallet.authorize(requirements, nonces, now)
@@ -64,9 +63,10 @@ export class Signing {
       amount: requirements.amount,
       validBeforeSeconds: Number(envelope.payload!.authorization.validBefore),
     }
-    const day = new Date(now).toISOString().slice(0, 10)
-    const outcome = await purchases.reserve(this.#order, reservation, { day, amountMax: dailyBudget })
-    if (outcome === 'over') throw this.#overBudget(requirements.amount, day)
+    const day = budget.day()
+    const limits = () => budget.limitsFor(this.#order, reservation)
+    const outcome = await purchases.reserve(this.#order, reservation, { day, limits })
+    if (typeof outcome === 'object') throw overBudget(requirements.amount, outcome, day)
     if (outcome === 'again') throw new MarketError('SELLER_FAILED', `order ${this.#order.id} was signed for before`)
     if (outcome === 'ended') {
       throw new MarketError('ORDER_CANCELLED', `order ${this.#order.id} was cancelled; nothing was signed for it`)
@@ -93,17 +93,4 @@ export class Signing {
       )
     }
   }
-
-  #overBudget(amount: bigint, day: string): MarketError {
-    const { purchases, dailyBudget } = this.#deps
-    const spent = usdc(purchases.spentOn(day))
-    return new MarketError(
-      'OVER_BUDGET',
-      `${usdc(amount)} do not fit the daily budget: ${spent} of ${usdc(dailyBudget)} are spent or reserved on ${day} (UTC); raise --daily-budget or wait`,
-    )
-  }
-}
-
-function usdc(amount: bigint): string {
-  return `${formatAmount(amount, PRICE_DECIMALS)} USDC`
 }

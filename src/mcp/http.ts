@@ -1,15 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { toNodeHandler } from '@modelcontextprotocol/node'
-import { createMcpHandler } from '@modelcontextprotocol/server'
+import { type AuthInfo, createMcpHandler } from '@modelcontextprotocol/server'
 import type { Logger } from '../lib/logger.ts'
 import type { MarketTools } from '../market/tools.ts'
 import { BODY_BYTES_MAX } from '../schema/api.ts'
+import type { Caller } from '../schema/token.ts'
 import { marketCall } from './market-call.ts'
-import { createServerFactory } from './server.ts'
+import { CALLER, createServerFactory } from './server.ts'
 
 /** MCP over streamable HTTP, without sessions: clients of 2025 and of 2026 alike. */
 export type McpHttp = {
-  handle(request: IncomingMessage, response: ServerResponse): Promise<void>
+  handle(request: IncomingMessage, response: ServerResponse, caller: Caller): Promise<void>
   stop(): Promise<void>
 }
 
@@ -23,8 +24,16 @@ export function createMcpHttp(options: { version: string }, deps: { tools: Marke
   const handler = createMcpHandler(factory, { ...limits, responseMode: 'sse' })
   const handle = toNodeHandler(handler, limits)
   return {
-    // The adapter asks for less than a request of Node is, in types of its own.
-    handle: (request, response) => handle(request as Parameters<typeof handle>[0], response),
+    handle(request, response, caller) {
+      const auth: AuthInfo = {
+        token: '',
+        clientId: caller.tokenId ?? 'operator',
+        scopes: [caller.scope],
+        extra: { [CALLER]: caller },
+      }
+      // The adapter asks for less than a request of Node is, in types of its own.
+      return handle(Object.assign(request, { auth }) as Parameters<typeof handle>[0], response)
+    },
     async stop() {
       stopping.abort(new Error('the node is stopping'))
       await handler.close()

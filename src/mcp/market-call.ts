@@ -9,11 +9,11 @@ const PROGRESS_MS = 10_000
 
 /** Does calls on the market of this node. `stopping` ends those under way. */
 export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping: AbortSignal }): CallTool {
-  return async (name, args, { signal, progress }) => {
+  return async (name, args, { caller, signal, progress }) => {
     const timer = setInterval(() => progress('the agent is at work'), PROGRESS_MS)
     timer.unref()
     try {
-      return toolResult(await tools.call(name, args, AbortSignal.any([signal, deps.stopping])))
+      return toolResult(await tools.call(name, args, { caller, signal: AbortSignal.any([signal, deps.stopping]) }))
     } catch (error) {
       const failure = failureOf(error)
       if (failure !== undefined) return toolFailure(failure)

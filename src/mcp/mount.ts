@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { CodedError } from '../lib/errors.ts'
+import type { Caller } from '../schema/token.ts'
 import type { McpHttp } from './http.ts'
 
 /** Where MCP stands in the API: one path, let in like an execution (D16). Its libraries load with the first request. */
@@ -11,13 +12,20 @@ export function mcpMount(load: () => Promise<McpHttp>) {
     methods: ['GET', 'POST', 'DELETE'],
     requestHeaders: ['mcp-protocol-version', 'mcp-session-id', 'mcp-method', 'mcp-name', 'last-event-id'],
     access: () => 'private' as const,
-    async handle(call: { request: IncomingMessage; response: ServerResponse; rest: string }): Promise<void> {
+    // Each tool has a scope of its own.
+    scope: () => 'read' as const,
+    async handle(call: {
+      request: IncomingMessage
+      response: ServerResponse
+      rest: string
+      caller: Caller
+    }): Promise<void> {
       if (!/^\/?(?:\?|$)/.test(call.rest)) throw new CodedError('NOT_FOUND', 'MCP is at /mcp')
       loading ??= load().catch((error: unknown) => {
         loading = undefined
         throw error
       })
-      await (await loading).handle(call.request, call.response)
+      await (await loading).handle(call.request, call.response, call.caller)
     },
     async stop(): Promise<void> {
       await (await loading?.catch(() => undefined))?.stop()

@@ -1,10 +1,19 @@
-import { type CallToolResult, McpServer, type McpServerFactory, type ServerContext } from '@modelcontextprotocol/server'
+import {
+  type AuthInfo,
+  type CallToolResult,
+  McpServer,
+  type McpServerFactory,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
 import type * as z from 'zod'
+import type { Caller } from '../schema/token.ts'
 import { type MarketToolName, marketTools } from '../schema/tools.ts'
 
 /** Does one call of a tool. Never throws: what went wrong is a result a model can read. */
 export type CallTool = (name: MarketToolName, args: Record<string, unknown>, call: ToolCall) => Promise<CallToolResult>
 export type ToolCall = {
+  /** On whose behalf, as far as this door knows. */
+  caller: Caller
   signal: AbortSignal
   /** Tells a client that asked for it that the call is still at work. */
   progress(message: string): void
@@ -43,9 +52,17 @@ function register(
   const inputSchema: z.ZodObject = input
   const outputSchema: z.ZodObject = output
   server.registerTool(name, { title, description, inputSchema, outputSchema, annotations }, (args, context) => {
-    const { mcpReq } = context
-    return call(name, args, { signal: mcpReq.signal, progress: reporter(mcpReq) })
+    const { mcpReq, http } = context
+    return call(name, args, { caller: callerOf(http?.authInfo), signal: mcpReq.signal, progress: reporter(mcpReq) })
   })
+}
+
+/** Under this the door leaves whose request it is. */
+export const CALLER = 'stoa.caller'
+
+/** Nobody who has not been let in: what no door has marked may only look. */
+function callerOf(authInfo: AuthInfo | undefined): Caller {
+  return (authInfo?.extra?.[CALLER] as Caller | undefined) ?? { scope: 'read', tokenId: undefined }
 }
 
 function reporter({ _meta, notify }: ServerContext['mcpReq']): ToolCall['progress'] {

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { CodedError } from '../lib/errors.ts'
 import { type Logger, silentLogger } from '../lib/logger.ts'
 import type { MarketTools } from '../market/tools.ts'
+import { OPERATOR } from '../schema/token.ts'
 import { marketCall } from './market-call.ts'
 import { toolFailure, toolResult } from './tool-result.ts'
 
@@ -32,7 +33,15 @@ test('an approval is asked for outside of the conversation', () => {
 function callThat(fail: unknown, logger: Logger = silentLogger) {
   const tools: MarketTools = { call: () => Promise.reject(fail) }
   const call = marketCall(tools, { logger, stopping: new AbortController().signal })
-  return call('execute_agent', {}, { signal: new AbortController().signal, progress: () => {} })
+  return call(
+    'execute_agent',
+    {},
+    {
+      caller: OPERATOR,
+      signal: new AbortController().signal,
+      progress: () => {},
+    },
+  )
 }
 
 test('what was thrown on purpose is said, with what a program needs', async () => {

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { ExecutionPayment, ExecutionResult, WalletBalance } from './api.ts'
 import { OrderRecord } from './order.ts'
 import { QUERY_LENGTH_MAX } from './search.ts'
+import type { Scope } from './token.ts'
 
 /** What a model may do with a node, over MCP and over A2A: names, texts and shapes. */
 
@@ -103,7 +104,15 @@ export const BudgetOutput = z.object({
 export type BudgetOutput = z.infer<typeof BudgetOutput>
 
 type Hints = { readOnly: boolean; destructive?: boolean; openWorld: boolean }
-type Tool = { title: string; description: string; input: z.ZodObject; output: z.ZodObject; hints: Hints }
+type Tool = {
+  title: string
+  description: string
+  input: z.ZodObject
+  output: z.ZodObject
+  hints: Hints
+  /** What a token must allow at least. */
+  scope: Scope
+}
 
 export const marketTools = {
   discover_agents: {
@@ -112,6 +121,7 @@ export const marketTools = {
     input: DiscoverInput,
     output: DiscoverOutput,
     hints: { readOnly: true, openWorld: true },
+    scope: 'read',
   },
   get_agent: {
     title: 'Get an agent',
@@ -119,6 +129,7 @@ export const marketTools = {
     input: GetAgentInput,
     output: GetAgentOutput,
     hints: { readOnly: true, openWorld: true },
+    scope: 'read',
   },
   quote_agent: {
     title: 'Quote an agent',
@@ -128,6 +139,7 @@ export const marketTools = {
     input: QuoteInput,
     output: QuoteOutput,
     hints: { readOnly: true, openWorld: true },
+    scope: 'read',
   },
   execute_agent: {
     title: 'Execute an agent',
@@ -137,6 +149,7 @@ export const marketTools = {
     input: ExecuteInput,
     output: ExecuteOutput,
     hints: { readOnly: false, destructive: true, openWorld: true },
+    scope: 'execute',
   },
   get_execution: {
     title: 'Get an execution',
@@ -144,6 +157,7 @@ export const marketTools = {
     input: GetExecutionInput,
     output: GetExecutionOutput,
     hints: { readOnly: true, openWorld: false },
+    scope: 'read',
   },
   budget_status: {
     title: 'Budget',
@@ -151,6 +165,7 @@ export const marketTools = {
     input: NoInput,
     output: BudgetOutput,
     hints: { readOnly: true, openWorld: false },
+    scope: 'read',
   },
   wallet_balance: {
     title: 'Wallet balance',
@@ -158,6 +173,7 @@ export const marketTools = {
     input: NoInput,
     output: WalletBalance,
     hints: { readOnly: true, openWorld: true },
+    scope: 'read',
   },
 } as const satisfies Record<string, Tool>
 export type MarketToolName = keyof typeof marketTools

@@ -233,4 +233,33 @@ export const migrations: readonly string[] = [
   CREATE INDEX listings_to_index ON listings (to_index) WHERE to_index IS NOT NULL;
   DROP INDEX listings_by_expiry;
   `,
+  `
+  -- Who may use the API beside its operator. Of a token only its hash is kept.
+  CREATE TABLE tokens (
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    scope TEXT NOT NULL CHECK (scope IN ('read', 'execute', 'spend', 'admin')),
+    hash BLOB NOT NULL,
+    budget INTEGER,
+    per_day INTEGER,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER
+  );
+  -- With whose token; NULL: the operator's own.
+  ALTER TABLE orders ADD COLUMN token_id TEXT;
+  ALTER TABLE workflows ADD COLUMN token_id TEXT;
+
+  -- What counts against the limits of the budget, reserved and spent: per UTC day ('2026-11-21') and month ('2026-11') in
+  -- all (scope ''), per day and seller ('seller …'), per token ('token …') a day and in all (period '').
+  CREATE TABLE spending (
+    period TEXT, scope TEXT, amount INTEGER NOT NULL, PRIMARY KEY (period, scope)
+  ) WITHOUT ROWID;
+  INSERT INTO spending SELECT day, '', amount FROM budget_days;
+  INSERT INTO spending SELECT substr(day, 1, 7), '', sum(amount) FROM budget_days GROUP BY 1;
+  INSERT INTO spending
+    SELECT day, 'seller ' || seller_id, sum(amount) FROM authorizations WHERE state <> 'released' GROUP BY 1, 2;
+  DROP TABLE budget_days;
+  `,
 ]

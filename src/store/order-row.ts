@@ -23,6 +23,8 @@ export type Order = {
   workflowId?: string | undefined
   stepId?: string | undefined
   cancelRequested?: boolean | undefined
+  /** The token of the API it was placed with; undefined: the operator's own. */
+  tokenId?: string | undefined
 }
 
 export function isFinal(status: OrderStatus): boolean {
@@ -46,6 +48,7 @@ export type OrderRow = {
   workflow_id: string | null
   step_id: string | null
   cancel_requested_at: number | null
+  token_id: string | null
 }
 
 /**
@@ -54,8 +57,8 @@ export type OrderRow = {
  */
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
-    started_at, workflow_id, step_id)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    started_at, workflow_id, step_id, token_id)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
     error = excluded.error, correlation_id = excluded.correlation_id, updated_at = excluded.updated_at,
     status = CASE WHEN excluded.status = 'failed' AND orders.cancel_requested_at IS NOT NULL THEN 'cancelled'
@@ -81,6 +84,7 @@ export function putOrder(database: Database, order: Order): void {
       order.startedAt ?? null,
       order.workflowId ?? null,
       order.stepId ?? null,
+      order.tokenId ?? null,
     )
 }
 
@@ -101,5 +105,6 @@ export function toOrder(row: OrderRow): Order {
     workflowId: row.workflow_id ?? undefined,
     stepId: row.step_id ?? undefined,
     cancelRequested: row.cancel_requested_at !== null || undefined,
+    tokenId: row.token_id ?? undefined,
   }
 }

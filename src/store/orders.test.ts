@@ -64,12 +64,13 @@ describe('D18: an order', () => {
   })
 
   test('is given its task once, and only while it waits', async () => {
+    const given = { tokenId: undefined, now }
     const { id } = await placed({ task: undefined })
-    expect((await orders.giveTask(id, 'one', now))?.task).toBe('one')
-    expect(await orders.giveTask(id, 'two', now)).toBeUndefined()
+    expect((await orders.giveTask(id, 'one', given))?.task).toBe('one')
+    expect(await orders.giveTask(id, 'two', given)).toBeUndefined()
     const other = await placed({ task: undefined })
     await orders.cancel(other.id, now)
-    expect(await orders.giveTask(other.id, 'one', now)).toBeUndefined()
+    expect(await orders.giveTask(other.id, 'one', given)).toBeUndefined()
   })
 
   test('that is cancelled and begun in the same instant is either cancelled or marked', async () => {

@@ -15,8 +15,8 @@ export type PendingOrder = { id: string; agentId: string; workflowId: string | u
 export interface OrderStore {
   /** Stores a new order. False: as many as may be open are. */
   place(order: Order, openMax: number): Promise<boolean>
-  /** Gives a pending order its task. Undefined: it is not pending, or has one. */
-  giveTask(id: string, task: string, now: UnixMs): Promise<Order | undefined>
+  /** Gives a pending order its task, and the token of whoever gives it. Undefined: it is not pending, or has one. */
+  giveTask(id: string, task: string, given: { tokenId: string | undefined; now: UnixMs }): Promise<Order | undefined>
   /** pending → executing. Undefined: it is no longer pending. */
   begin(id: string, begun: { sellerId: string; correlationId: string; now: UnixMs }): Promise<Order | undefined>
   /**
@@ -41,7 +41,7 @@ export function createOrderStore(database: Database): OrderStore {
     return row === undefined ? undefined : toOrder(row as unknown as OrderRow)
   }
   /** Runs an update of one order and gives the order if it took place. */
-  const change = (sql: string, id: string, ...values: (string | number)[]) =>
+  const change = (sql: string, id: string, ...values: (string | number | null)[]) =>
     database.write(() => (database.prepare(sql).run(...values, id).changes === 1 ? one(id) : undefined))
 
   return {
@@ -52,11 +52,13 @@ export function createOrderStore(database: Database): OrderStore {
         putOrder(database, order)
         return true
       }),
-    giveTask: (id, task, now) =>
+    giveTask: (id, task, { tokenId, now }) =>
       change(
-        `UPDATE orders SET task = ?, updated_at = ? WHERE status = 'pending' AND task IS NULL AND id = ?`,
+        `UPDATE orders SET task = ?, token_id = coalesce(?, token_id), updated_at = ?
+           WHERE status = 'pending' AND task IS NULL AND id = ?`,
         id,
         task,
+        tokenId ?? null,
         now,
       ),
     begin: (id, { sellerId, correlationId, now }) =>

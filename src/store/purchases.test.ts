@@ -40,7 +40,7 @@ function reservation({ id: orderId }: Order, amount = 10_000n, at = now): Reserv
   const validBeforeSeconds = Number(envelope.payload!.authorization.validBefore)
   return { paymentId, orderId, agentId, sellerId: 'seller', requirements: asked, envelope, amount, validBeforeSeconds }
 }
-const budget = (amountMax = 1_000_000n) => ({ day, amountMax })
+const budget = (amountMax = 1_000_000n) => ({ day, limits: () => ({ day: amountMax }) })
 async function reserved(amount = 10_000n) {
   const [bought] = [order()]
   const authorization = reservation(bought, amount)
@@ -67,10 +67,10 @@ test('D33: an order is never signed for twice, not even after its authorization 
 
 describe('D33: the daily budget', () => {
   test('holds what fits exactly, and not one atomic unit more', async () => {
-    expect(await purchases.reserve(order(), reservation(order(), 1n), budget(0n))).toBe('over')
+    expect(await purchases.reserve(order(), reservation(order(), 1n), budget(0n))).toMatchObject({ over: 'day' })
     const [first, second, third] = [order(), order(), order()]
     expect(await purchases.reserve(first, reservation(first, 60n), budget(100n))).toBe('reserved')
-    expect(await purchases.reserve(second, reservation(second, 41n), budget(100n))).toBe('over')
+    expect(await purchases.reserve(second, reservation(second, 41n), budget(100n))).toMatchObject({ over: 'day' })
     expect(purchases.order(second.id)).toBeUndefined()
     expect(await purchases.reserve(third, reservation(third, 40n), budget(100n))).toBe('reserved')
     expect(purchases.spentOn(day)).toBe(100n)
@@ -79,7 +79,7 @@ describe('D33: the daily budget', () => {
   test('is each UTC day’s own', async () => {
     const [today, tomorrow] = [order(), order()]
     expect(await purchases.reserve(today, reservation(today, 100n), budget(100n))).toBe('reserved')
-    const next = { day: '2026-01-02', amountMax: 100n }
+    const next = { ...budget(100n), day: '2026-01-02' }
     expect(await purchases.reserve(tomorrow, reservation(tomorrow, 100n), next)).toBe('reserved')
   })
 
@@ -217,7 +217,7 @@ test('an order that was cancelled while it ran ends cancelled, unless it brings 
 
 test('T18: amounts up to the dearest price add up exactly', async () => {
   const dearest = 1_000_000_000_000n
-  const most = { day, amountMax: 1_000n * dearest }
+  const most = budget(1_000n * dearest)
   for (let count = 0; count < 3; count++) {
     const bought = order({ price: dearest })
     expect(await purchases.reserve(bought, reservation(bought, dearest - 1n), most)).toBe('reserved')

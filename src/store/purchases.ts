@@ -13,6 +13,7 @@ import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
 import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import { packReceipt } from './receipt-row.ts'
+import { type Over, type SpendingLimits, spending } from './spending.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
 
@@ -44,24 +45,25 @@ export type Paid = {
   receiptNote?: string | undefined
 }
 
-/** The buyer's ledger: orders, the authorizations signed for them, and what counts against the day's budget. */
+/** The buyer's ledger: orders, the authorizations signed for them, and what counts against the budget. */
 export interface Purchases {
   /**
-   * Stores an order with the authorization signed for it, if the day's budget holds both. Durable when it resolves.
+   * Stores an order with the authorization signed for it, if every limit holds both. Durable when it resolves.
    *
+   * `limits` is asked within the transaction, so that no change of the rules comes in between; what it throws refuses.
    * `again`: this order was signed for before; it never is twice (D33). `ended`: it was cancelled meanwhile.
    */
   reserve(
     order: Order,
     reservation: Reservation,
-    budget: { day: string; amountMax: bigint },
-  ): Promise<'reserved' | 'over' | 'again' | 'ended'>
+    budget: { day: string; limits(): SpendingLimits },
+  ): Promise<'reserved' | Over | 'again' | 'ended'>
   /** Stores what was bought, or that nothing was. Durable when it resolves. */
   finish(order: Order, paid?: Paid): Promise<void>
   /** @returns the order it was for; undefined where nothing was to be changed */
   setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
-   * Ends a reservation that brought nothing: `spent` keeps it in the day's budget, `released` gives it back.
+   * Ends a reservation that brought nothing: `spent` keeps it in the budget, `released` gives it back.
    *
    * @returns the order it was for; undefined where nothing was to be changed
    */
@@ -79,7 +81,8 @@ export interface Purchases {
   withoutTxHash(since: UnixMs, limit: number): StoredReservation[]
   /** Makes orders that were executing when the node died pending again, where nothing was signed for them. */
   reopenUnsigned(now: UnixMs): Promise<void>
-  spentOn(day: string): bigint
+  /** On a UTC day, `2026-11-21`, or in a month, `2026-11`. */
+  spentOn(period: string): bigint
 }
 
 export type ReservationRow = {
@@ -111,18 +114,17 @@ const SPEND = `
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
+const RESERVED = `
+  SELECT o.id AS order_id, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no
+  WHERE a.payment_id = ? AND a.state = 'reserved'`
+type ReservedRow = ReservationRow & { order_no: number; token_id: string | null }
 export const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
-const ADD_TO_DAY = `
-  INSERT INTO budget_days (day, amount) VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET amount = amount + excluded.amount`
 
 export function createPurchases(database: Database): Purchases {
   type Value = string | number | Uint8Array
   const one = (sql: string, ...values: Value[]) => database.prepare(sql).get(...values) as unknown
   const all = (sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown[]
-  const spentOn = (day: string) => {
-    const row = one('SELECT amount FROM budget_days WHERE day = ?', day) as { amount: number } | undefined
-    return BigInt(row?.amount ?? 0)
-  }
+  const sums = spending(database)
 
   return {
     reserve: (order, reservation, budget) =>
@@ -130,8 +132,10 @@ export function createPurchases(database: Database): Purchases {
         const known = one(SIGNED_FOR, order.id) as SignedForRow | undefined
         if (known !== undefined && known.payment_id !== null) return 'again'
         if (known !== undefined && (isFinal(known.status) || known.cancel_requested_at !== null)) return 'ended'
-        if (spentOn(budget.day) + reservation.amount > budget.amountMax) return 'over'
-        const { requirements, envelope } = reservation
+        const { requirements, envelope, amount, sellerId } = reservation
+        const spent = { day: budget.day, sellerId, tokenId: order.tokenId }
+        const over = sums.over(spent, amount, budget.limits())
+        if (over !== undefined) return over
         putOrder(database, order)
         database
           .prepare(INSERT_AUTHORIZATION)
@@ -146,7 +150,7 @@ export function createPurchases(database: Database): Purchases {
             order.updatedAt,
             order.updatedAt,
           )
-        database.prepare(ADD_TO_DAY).run(budget.day, reservation.amount)
+        sums.add(spent, amount)
         return 'reserved'
       }),
     finish: (order, paid) =>
@@ -165,13 +169,15 @@ export function createPurchases(database: Database): Purchases {
       }),
     resolve: (paymentId, state, txHash, now) =>
       database.write(() => {
-        const row = one(`${RESERVATIONS} WHERE a.payment_id = ? AND a.state = 'reserved'`, toBytes(paymentId))
+        const row = one(RESERVED, toBytes(paymentId))
         if (row === undefined) return undefined
-        const { order_id, order_no, amount, day } = row as ReservationRow
+        const { order_id, order_no, amount, day, seller_id, token_id } = row as ReservedRow
         database
           .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE order_no = ?')
           .run(state, bytesOrNull(txHash), now, order_no)
-        if (state === 'released') database.prepare(ADD_TO_DAY).run(day, -amount)
+        if (state === 'released') {
+          sums.add({ day, sellerId: seller_id, tokenId: token_id ?? undefined }, -BigInt(amount))
+        }
         return order_id
       }),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
@@ -196,7 +202,7 @@ export function createPurchases(database: Database): Purchases {
               AND no NOT IN (SELECT order_no FROM authorizations)`)
           .run(now)
       }),
-    spentOn,
+    spentOn: sums.in,
   }
 }
 

@@ -42,6 +42,8 @@ export type StoredWorkflow = {
   status: WorkflowStatus
   createdAt: UnixMs
   updatedAt: UnixMs
+  /** The token of the API it was made with; undefined: the operator's own. */
+  tokenId: string | undefined
   steps: StoredStep[]
 }
 
@@ -77,6 +79,7 @@ type WorkflowRow = {
   status: WorkflowStatus
   created_at: number
   updated_at: number
+  token_id: string | null
 }
 type StepRow = {
   id: string
@@ -93,12 +96,13 @@ type StepRow = {
 }
 
 const INSERT = `
-  INSERT INTO workflows (id, name, input, budget, status, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
+  INSERT INTO workflows (id, name, input, budget, status, created_at, updated_at, token_id)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 const INSERT_STEP = `
   INSERT INTO workflow_steps (workflow_no, position, id, plan, price, status)
   VALUES ((SELECT no FROM workflows WHERE id = ?), ?, ?, ?, ?, ?)`
 /** Without the input, which may be megabytes. */
-const LISTED = `no, id, name, '' AS input, budget, status, created_at, updated_at`
+const LISTED = `no, id, name, '' AS input, budget, status, created_at, updated_at, token_id`
 const SET_STATUS = 'UPDATE workflows SET status = ?, updated_at = ? WHERE id = ?'
 const UPDATE_STEP = `
   UPDATE workflow_steps SET status = ?, agent = ?, tries = ?, order_id = ?, error = ?, refused_at = ?, started_at = ?,
@@ -126,6 +130,7 @@ export function createWorkflowStore(database: Database): WorkflowStore {
     status: row.status,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+    tokenId: row.token_id ?? undefined,
     steps: (database.prepare(STEPS).all(row.no) as unknown as StepRow[]).map(toStep),
   })
   const get = (id: string) => {
@@ -158,8 +163,10 @@ export function createWorkflowStore(database: Database): WorkflowStore {
       database.write(() => {
         const open = one(`SELECT count(*) AS n FROM workflows WHERE status IN ('pending', 'running')`) as { n: number }
         if (open.n >= openMax) return false
-        const { id, name, input, budget, status, createdAt, updatedAt, steps } = workflow
-        database.prepare(INSERT).run(id, name ?? null, input, budget ?? null, status, createdAt, updatedAt)
+        const { id, name, input, budget, status, createdAt, updatedAt, tokenId, steps } = workflow
+        database
+          .prepare(INSERT)
+          .run(id, name ?? null, input, budget ?? null, status, createdAt, updatedAt, tokenId ?? null)
         for (const [position, step] of steps.entries()) {
           database.prepare(INSERT_STEP).run(id, position, step.id, writePlan(step), step.price, step.status)
         }

@@ -213,6 +213,9 @@ const unasked = Object.fromEntries(
       'stats',
       'events',
       'executeStreamed',
+      'createToken',
+      'tokens',
+      'revokeToken',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
 ) as unknown as MarketCalls & OperatorCalls & StreamCalls

@@ -267,7 +267,8 @@ function ledgerOf(dir: string): {
     const purchases = createPurchases(database)
     const ids = database.prepare('SELECT id FROM orders').all() as { id: string }[]
     const entries = ids.map(({ id }) => ({ order: purchases.order(id)!, reservation: purchases.reservationOf(id) }))
-    const days = database.prepare('SELECT day FROM budget_days').all() as { day: string }[]
+    const isDay = `scope = '' AND length(period) = 10`
+    const days = database.prepare(`SELECT period AS day FROM spending WHERE ${isDay}`).all() as { day: string }[]
     return { entries, spent: days.reduce((sum, { day }) => sum + purchases.spentOn(day), 0n) }
   } finally {
     void database.close()

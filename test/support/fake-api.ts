@@ -125,6 +125,7 @@ export const loopbackOptions: ApiOptions = {
   corsOrigins: [],
   allowedHosts: [],
   insecureOpen: false,
+  requireToken: false,
   token: 'a-token-of-some-length',
 }
 
@@ -139,7 +140,7 @@ const inScope: Record<AgentScope, (listing: Listing) => boolean> = {
 /** Everything below the API: one local and one remote agent, and every call answered. */
 export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
   const listings = changes.listings ?? (() => [listingFixture({ id: localId, local: true }), listingFixture()])
-  const { orders, sessions, workflows, services } = createFakeMarket(listings)
+  const { orders, sessions, workflows, tokens, services } = createFakeMarket(listings)
   const { ledger, stats } = fakeLedger()
   // Those that wait for another to start find nothing to take up in an empty store.
   for (const service of services) void service.start()
@@ -166,6 +167,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       remove: async () => ({ ...ownAgentFixture, listed: false }),
       test: async (_id, task) => ({ output: task, duration_ms: 1 }),
     },
+    tokens,
     registerAgent: async (definition) => listingOf(definition),
     execute: async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
     status: () => statusFixture,
@@ -186,7 +188,7 @@ function endedFeed(): Feed<NodeEvents> {
 /** The API without a socket, for `inject`. */
 export function fakeServer(changes: Partial<FakeDeps> = {}, options: Partial<ApiOptions> = {}) {
   const deps = fakeDeps(changes)
-  const guard = createGuard({ ...loopbackOptions, ...options })
+  const guard = createGuard({ ...loopbackOptions, ...options }, { identify: deps.tokens.identify })
   return createServer(apiOperations(deps), { ...deps, guard, adopt: createHttpServer })
 }
 

@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../src/lib/clock.ts'
 import { Feed } from '../../src/lib/feed.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { budgetRules } from '../../src/market/budget.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../../src/market/buyer.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { openDatabase } from '../../src/store/database.ts'
@@ -22,7 +24,7 @@ export async function fakeMarket(listings: () => readonly Listing[], options: Op
 export function createFakeMarket(listings: () => readonly Listing[], options: Options = {}): Buyer {
   const { maxPrice = 1_000_000n, ...deps } = options
   return createBuyer(
-    { callerDid: 'did:peer:me', dailyBudget: 5_000_000n, maxPrice },
+    { callerDid: 'did:peer:me', rules: budgetRules({ dailyBudgetAtomic: 5_000_000n, maxPriceAtomic: maxPrice }) },
     {
       clock: systemClock,
       logger: silentLogger,
@@ -33,6 +35,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       replica: { onChange: () => () => {} },
       chain: undefined,
       openStream: () => Promise.reject(new Error('nobody is there')),
+      random: randomBytes,
       runOwn: async (_id, { input }) => input.toUpperCase(),
       ...deps,
     },

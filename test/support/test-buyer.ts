@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { createBudget } from '../../src/market/budget.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/market/execute.ts'
 import { Recovery } from '../../src/market/recovery.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
@@ -58,8 +59,11 @@ export class TestBuyer {
       runOwn: async (id, { input }) => `${id} here: ${input}`,
       openStream: options.open,
       newId: randomUUID,
-      dailyBudget: options.dailyBudget ?? 1_000_000n,
-      maxPrice: options.maxPrice ?? 100_000n,
+      budget: createBudget(
+        { perCall: undefined, perSeller: undefined, perMonth: undefined, perDay: options.dailyBudget ?? 1_000_000n },
+        { clock, token: () => undefined },
+      ),
+      maxPrice: () => options.maxPrice ?? 100_000n,
     }
     this.recovery = new Recovery({ ...shared, addrsOf: () => [], chain: options.chain })
     this.list()

@@ -47,6 +47,7 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
       corsOrigins: [],
       allowedHosts: [],
       insecureOpen: false,
+      requireToken: false,
       enabled: true,
       ...options.api,
     },

@@ -66,7 +66,7 @@ export class WorkflowBench {
       orderChanges: this.#changes,
       changes: new Changes(),
       resolve: (id) => market.get(id),
-      maxPrice: options.maxPrice ?? 1_000_000n,
+      maxPrice: () => options.maxPrice ?? 1_000_000n,
     })
   }
 
@@ -143,7 +143,7 @@ export class WorkflowBench {
       amount: order.price,
       validBeforeSeconds: Number(envelope.payload!.authorization.validBefore),
     }
-    const outcome = await this.purchases.reserve(order, reservation, { day: '2026-01-01', amountMax: 10n ** 15n })
+    const outcome = await this.purchases.reserve(order, reservation, { day: '2026-01-01', limits: () => ({}) })
     if (outcome !== 'reserved') throw new Error(`could not sign for ${order.id}: ${outcome}`)
     return reservation
   }

@@ -17,7 +17,7 @@ const AiCatalog = z
   .looseObject({ specVersion: z.string(), entries: z.array(z.looseObject({ identifier: z.string() })) })
   .meta({ id: 'AiCatalog', description: 'An AI Catalog: agents and servers by the address of their cards.' })
 
-const shared = { method: 'GET', tags: ['discovery'], access: 'health', status: 200, errors: [] } as const
+const shared = { method: 'GET', tags: ['discovery'], access: 'health', scope: 'read', status: 200, errors: [] } as const
 
 /** Where agents of other markets look first (D22). Anyone may read it, wherever the API is bound. */
 export function discoveryRoutes({ cards }: DiscoveryRouteDeps): Operation[] {

@@ -24,6 +24,7 @@ export function eventRoutes({ events, logger }: EventRouteDeps): Operation[] {
         'nothing; where too much has happened meanwhile, or it was too slow, `event: reset` tells it to load anew.',
       tags: ['node'],
       access: 'private',
+      scope: 'read',
       query: EventsQuery,
       media: 'text/event-stream',
       response: z.string().meta({ description: 'server-sent events; the data of each are JSON' }),

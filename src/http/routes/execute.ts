@@ -2,6 +2,7 @@ import * as z from 'zod'
 import type { Logger } from '../../lib/logger.ts'
 import { AgentParams, Execute, ExecuteAgent, ExecutionResult, TASK_BYTES_MAX } from '../../schema/api.ts'
 import type { OnProgress } from '../../schema/execution.ts'
+import type { Caller } from '../../schema/token.ts'
 import { type Call, type Operation, operation } from '../operation.ts'
 import { HttpError, type ProblemCode } from '../problem.ts'
 import { progressStream, wantsStream } from '../progress-stream.ts'
@@ -10,6 +11,7 @@ export type ExecuteRequest = {
   agentId: string
   input: string
   maxPriceAtomic?: bigint
+  caller: Caller
   signal: AbortSignal
   onProgress?: OnProgress
 }
@@ -45,6 +47,7 @@ const shared = {
     '`error_code`. With `Accept: text/event-stream` the work is shown while it is done.',
   tags: ['execute'],
   access: 'private',
+  scope: 'execute',
   response: ExecutionResult,
   status: 200,
   streams: {
@@ -59,13 +62,14 @@ const shared = {
 } as const
 
 export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
-  function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Pick<Call<0, 0, 0>, 'signal' | 'headers'>) {
+  type Asked = Pick<Call<0, 0, 0>, 'caller' | 'signal' | 'headers'>
+  function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Asked) {
     const bytes = Buffer.byteLength(input)
     if (bytes > TASK_BYTES_MAX) {
       throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; a task may have ${TASK_BYTES_MAX}`)
     }
-    const { signal, headers } = call
-    const request = { agentId, input, ...(maxPriceAtomic !== undefined && { maxPriceAtomic }), signal }
+    const { caller, signal, headers } = call
+    const request = { agentId, input, ...(maxPriceAtomic !== undefined && { maxPriceAtomic }), caller, signal }
     if (!wantsStream(headers.accept)) return deps.execute(request)
     return progressStream((onProgress) => deps.execute({ ...request, onProgress }), deps.logger)
   }

@@ -1,5 +1,6 @@
 import { CreateOrder, ExecuteOrder, OrderParams, OrderQuery, OrderRecord, OrderRecords } from '../../schema/order.ts'
 import { type Page, WaitQuery } from '../../schema/page.ts'
+import type { Caller } from '../../schema/token.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 
 type ListQuery = {
@@ -11,9 +12,9 @@ type ListQuery = {
 
 export type OrderRouteDeps = {
   orders: {
-    create(order: { agentId: string; price: bigint; task?: string | undefined }): Promise<OrderRecord>
-    execute(id: string, task: string): Promise<OrderRecord>
-    cancel(id: string): Promise<OrderRecord>
+    create(order: { agentId: string; price: bigint; task?: string | undefined; caller: Caller }): Promise<OrderRecord>
+    execute(id: string, task: string, caller: Caller): Promise<OrderRecord>
+    cancel(id: string, caller: Caller): Promise<OrderRecord>
     list(query: ListQuery): Page<OrderRecord>
     settled(id: string, options: { limitMs: number; signal: AbortSignal }): Promise<OrderRecord>
   }
@@ -33,6 +34,7 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
         'The ledger of all purchases, direct executions included. A page ends early when its texts are long.',
       tags,
       access,
+      scope: 'read',
       query: OrderQuery,
       response: OrderRecords,
       status: 200,
@@ -49,13 +51,15 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
         'without one it waits for `POST /orders/{id}/execute`. It outlives restarts of the node.',
       tags,
       access,
+      scope: 'execute',
       body: CreateOrder,
       example: { agent_id: 'q5v7gtn3jhb2kxw4', price: '0.05', task: 'Summarise: …' },
       response: OrderRecord,
       status: 201,
       errors: ['INPUT_TOO_LARGE', 'ORDERS_TOO_MANY', 'STORE_WRITE_FAILED'],
       location: ({ id }) => `/orders/${id}`,
-      handler: ({ body: { agent_id, price, task } }) => orders.create({ agentId: agent_id, price, task }),
+      handler: ({ body: { agent_id, price, task }, caller }) =>
+        orders.create({ agentId: agent_id, price, task, caller }),
     }),
     operation({
       id: 'getOrder',
@@ -64,6 +68,7 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       summary: 'One order',
       tags,
       access,
+      scope: 'read',
       params: OrderParams,
       query: WaitQuery,
       response: OrderRecord,
@@ -81,13 +86,14 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       description: 'It executes in the background: `GET /orders/{id}?wait=30` waits for its end.',
       tags,
       access,
+      scope: 'execute',
       params: OrderParams,
       body: ExecuteOrder,
       example: { task: 'Summarise: …' },
       response: OrderRecord,
       status: 202,
       errors: ['UNKNOWN_ORDER', 'ORDER_FINAL', 'ORDER_NOT_WAITING', 'INPUT_TOO_LARGE', 'STORE_WRITE_FAILED'],
-      handler: ({ params, body }) => orders.execute(params.id, body.task),
+      handler: ({ params, body, caller }) => orders.execute(params.id, body.task, caller),
     }),
     operation({
       id: 'cancelOrder',
@@ -99,11 +105,12 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
         'the order is then `completed`. One whose seller has not said what became of it stays `executing` until it has.',
       tags,
       access,
+      scope: 'execute',
       params: OrderParams,
       response: OrderRecord,
       status: 200,
       errors: ['UNKNOWN_ORDER', 'ORDER_FINAL', 'STORE_WRITE_FAILED'],
-      handler: ({ params }) => orders.cancel(params.id),
+      handler: ({ params, caller }) => orders.cancel(params.id, caller),
     }),
   ]
 }

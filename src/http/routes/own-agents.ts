@@ -13,7 +13,7 @@ export type OwnAgentRouteDeps = {
   }
 }
 
-const row = { tags: ['own agents'], access: 'private', params: AgentParams, status: 200 } as const
+const row = { tags: ['own agents'], access: 'private', scope: 'admin', params: AgentParams, status: 200 } as const
 const writing = ['UNKNOWN_AGENT', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'] as const
 
 export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
@@ -25,6 +25,7 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
       summary: "This node's own agents, paused ones included",
       tags: row.tags,
       access: row.access,
+      scope: 'read',
       response: OwnAgents,
       status: 200,
       errors: [],
@@ -77,6 +78,7 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
     operation({
       ...row,
       id: 'testAgent',
+      scope: 'execute',
       method: 'POST',
       path: '/agents/{id}/test',
       summary: 'Run an own agent once, unpaid and unrecorded',

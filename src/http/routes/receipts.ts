@@ -5,7 +5,7 @@ import { HttpError } from '../problem.ts'
 
 export type ReceiptRouteDeps = { receipts: Receipts }
 
-const shared = { method: 'GET', tags: ['receipts'], access: 'private', status: 200 } as const
+const shared = { method: 'GET', tags: ['receipts'], access: 'private', scope: 'read', status: 200 } as const
 
 export function receiptRoutes({ receipts }: ReceiptRouteDeps): Operation[] {
   return [

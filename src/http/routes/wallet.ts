@@ -13,6 +13,7 @@ export function walletRoutes(deps: WalletRouteDeps): Operation[] {
       description: 'Read from the chain at each call.',
       tags: ['wallet'],
       access: 'private',
+      scope: 'read',
       response: WalletBalance,
       status: 200,
       errors: ['CHAIN_UNAVAILABLE', 'CHAIN_WRONG', 'WALLET_UNAVAILABLE'],

@@ -1,4 +1,5 @@
 import { type Page, WaitQuery } from '../../schema/page.ts'
+import type { Caller } from '../../schema/token.ts'
 import {
   CreateWorkflow,
   CreateWorkflowQuery,
@@ -14,8 +15,8 @@ import { type Operation, operation, paged, Reply } from '../operation.ts'
 export type WorkflowRouteDeps = {
   workflows: {
     quote(definition: WorkflowDefinition): WorkflowQuote
-    create(definition: WorkflowDefinition): Promise<WorkflowRecord>
-    cancel(id: string): Promise<WorkflowRecord>
+    create(definition: WorkflowDefinition, caller: Caller): Promise<WorkflowRecord>
+    cancel(id: string, caller: Caller): Promise<WorkflowRecord>
     list(query: WorkflowsQuery): Page<WorkflowRecord>
     settled(id: string, options: { limitMs: number; signal: AbortSignal }): Promise<WorkflowRecord>
   }
@@ -34,6 +35,7 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       description: 'Without inputs and outputs, which may be long: those stand in each workflow of its own.',
       tags,
       access,
+      scope: 'read',
       query: WorkflowsQuery,
       response: WorkflowRecords,
       status: 200,
@@ -51,6 +53,7 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
         'With `dry_run=true` nothing is stored, run or paid: the answer is what it would cost.',
       tags,
       access,
+      scope: 'execute',
       query: CreateWorkflowQuery,
       body: CreateWorkflow,
       example: {
@@ -73,8 +76,8 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       also: { status: 200, response: WorkflowQuote, description: 'What it would cost, for `dry_run=true`' },
       errors: ['WORKFLOW_INVALID', 'INPUT_TOO_LARGE', 'WORKFLOWS_TOO_MANY', 'STORE_WRITE_FAILED'],
       location: ({ id }) => `/workflows/${id}`,
-      handler: ({ query, body }) =>
-        query.dry_run ? new Reply(workflows.quote(body), { status: 200 }) : workflows.create(body),
+      handler: ({ query, body, caller }) =>
+        query.dry_run ? new Reply(workflows.quote(body), { status: 200 }) : workflows.create(body, caller),
     }),
     operation({
       id: 'getWorkflow',
@@ -83,6 +86,7 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       summary: 'One workflow',
       tags,
       access,
+      scope: 'read',
       params: WorkflowParams,
       query: WaitQuery,
       response: WorkflowRecord,
@@ -102,11 +106,12 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
         'paid for is kept with its step, even after this has answered.',
       tags,
       access,
+      scope: 'execute',
       params: WorkflowParams,
       response: WorkflowRecord,
       status: 200,
       errors: ['UNKNOWN_WORKFLOW', 'WORKFLOW_FINAL', 'STORE_WRITE_FAILED'],
-      handler: ({ params }) => workflows.cancel(params.id),
+      handler: ({ params, caller }) => workflows.cancel(params.id, caller),
     }),
   ]
 }

@@ -18,7 +18,7 @@ export type AdvanceDeps = {
   purchases: Purchases
   orders: Pick<Orders, 'compose' | 'enqueue'>
   resolve(agentId: string): Listing | undefined
-  maxPrice: bigint
+  maxPrice(): bigint
   /** Has the workflow looked at when the order changes … */
   watch(orderId: string, workflowId: string): void
   /** … or after a time. */
@@ -143,7 +143,10 @@ export class Advance {
       await store.save(workflow.id, [refused], 'running', now)
       return true
     }
-    const order = orders.compose({ agentId, ...terms }, { workflowId: workflow.id, stepId: step.id })
+    const order = orders.compose(
+      { agentId, ...terms, tokenId: workflow.tokenId },
+      { workflowId: workflow.id, stepId: step.id },
+    )
     watch(order.id, workflow.id)
     await store.begin(workflow.id, { id: step.id, ...asked, startedAt }, order, now)
     orders.enqueue(order.id)
@@ -162,7 +165,7 @@ export class Advance {
     const verdict = judgeFunds({
       cost,
       stepMax: step.maxPrice,
-      nodeMax: maxPrice,
+      nodeMax: maxPrice(),
       budget: workflow.budget,
       spending: store.spending(workflow.id),
       rest: workflow.steps.reduce((sum, { id, status, price }) => {

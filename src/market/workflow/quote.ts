@@ -8,7 +8,7 @@ export type PricedStep = StepPlan & { listings: readonly Listing[] }
 export type QuoteDeps = {
   resolve(agentId: string): Listing | undefined
   /** The most this node pays for one call, atomic units. */
-  maxPrice: bigint
+  maxPrice(): bigint
 }
 
 /** What running an agent costs this node: its own agents work for nothing (D17). */
@@ -30,8 +30,8 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
       const listing = resolve(agentId)
       if (listing === undefined) {
         issues.push({ path, message: `no agent ${agentId} is known here; see GET /agents or stoa agent discover` })
-      } else if (costOf(listing) > maxPrice) {
-        const limit = `this node pays at most ${usdc(maxPrice)} for one call (--max-price)`
+      } else if (costOf(listing) > maxPrice()) {
+        const limit = `this node pays at most ${usdc(maxPrice())} for one call (--max-price)`
         issues.push({ path, message: `${listing.name} costs ${usdc(listing.price)}, ${limit}` })
       }
       return listing ?? []

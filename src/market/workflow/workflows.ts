@@ -4,12 +4,13 @@ import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { within } from '../../lib/within.ts'
 import type { Page } from '../../schema/page.ts'
+import { type Caller, OPERATOR } from '../../schema/token.ts'
 import type { WorkflowDefinition, WorkflowQuote, WorkflowRecord } from '../../schema/workflow.ts'
 import { isFinal } from '../../store/order-row.ts'
 import type { Purchases } from '../../store/purchases.ts'
 import type { StoredWorkflow, WorkflowStore, WorkflowsQuery } from '../../store/workflows.ts'
 import { checkTask } from '../execute.ts'
-import { MarketError } from '../market-error.ts'
+import { MarketError, mayChange } from '../market-error.ts'
 import type { Orders } from '../orders.ts'
 import { Advance, type AdvanceDeps } from './advance.ts'
 import { isFinalWorkflow } from './progress.ts'
@@ -103,7 +104,7 @@ export class Workflows implements Service {
    *
    * @throws MarketError WORKFLOW_INVALID, INPUT_TOO_LARGE, WORKFLOWS_TOO_MANY; then nothing was stored or paid
    */
-  async create(definition: WorkflowDefinition): Promise<WorkflowRecord> {
+  async create(definition: WorkflowDefinition, { tokenId }: Caller = OPERATOR): Promise<WorkflowRecord> {
     const { store, clock, newId } = this.#deps
     checkTask(definition.input)
     const steps = priceSteps(definition, this.#deps)
@@ -117,6 +118,7 @@ export class Workflows implements Service {
       status: 'pending',
       createdAt: now,
       updatedAt: now,
+      tokenId,
       steps: steps.map(({ listings, ...plan }) => ({ ...plan, price: costOf(listings[0]!), ...unbegun })),
     }
     if (!(await store.create(workflow, OPEN_MAX))) {
@@ -132,8 +134,8 @@ export class Workflows implements Service {
    *
    * @throws MarketError UNKNOWN_WORKFLOW, WORKFLOW_FINAL
    */
-  async cancel(id: string): Promise<WorkflowRecord> {
-    this.#known(id)
+  async cancel(id: string, caller = OPERATOR): Promise<WorkflowRecord> {
+    mayChange(caller, this.#known(id).tokenId, 'workflow')
     const running = await this.#exclusive(id, () => this.#advance.cancel(id))
     const { orders, purchases, logger } = this.#deps
     const open = running.filter((orderId) => {

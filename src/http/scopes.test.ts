@@ -1,0 +1,93 @@
+import { describe, expect, test } from 'vitest'
+import { fakeDeps, fakeServer, remoteId, resultFixture } from '../../test/support/fake-api.ts'
+import { type Caller, permits, type Scope, scopes } from '../schema/token.ts'
+import { apiOperations } from './operations.ts'
+
+/** Tokens whose text is their scope. */
+const deps = fakeDeps()
+const identify = (text: string): Caller | undefined => {
+  const scope = scopes.find((one) => one === text)
+  return scope && { scope, tokenId: `a ${scope} token` }
+}
+const tokens = { ...deps.tokens, identify }
+const rows = apiOperations(deps)
+const { app } = fakeServer({ tokens })
+
+const ask = (row: (typeof rows)[number], scope: Scope) =>
+  app.inject({
+    method: row.method,
+    url: row.path.replace(/\{\w+\}/g, 'x'),
+    headers: {
+      authorization: `Bearer ${scope}`,
+      ...(row.body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(row.body !== undefined && { payload: '{}' }),
+  })
+
+describe('D16 T12 every operation has a scope', () => {
+  test.each(rows.filter(({ path }) => path !== '/events').map((row) => [row.method, row.path, row] as const))(
+    '%s %s',
+    async (method, _path, row) => {
+      expect(scopes).toContain(row.scope)
+      // Whatever changes something is no read.
+      if (method !== 'GET') expect(row.scope).not.toBe('read')
+      for (const scope of scopes) {
+        const answer = await ask(row, scope)
+        const isRefused = row.access !== 'health' && !permits(scope, row.scope)
+        expect([scope, answer.body.includes('SCOPE_TOO_LOW",') && answer.statusCode === 403]).toEqual([
+          scope,
+          isRefused,
+        ])
+      }
+    },
+  )
+
+  test('what decides over money, tokens and what this node sells is the operator’s', () => {
+    const admin = rows.filter(({ scope }) => scope === 'admin').map(({ id }) => id)
+    expect(admin).toEqual(expect.arrayContaining(['registerAgent', 'createToken', 'listTokens', 'revokeToken']))
+  })
+})
+
+test('whoever spends is known by his token, through each door that spends', async () => {
+  const seen: unknown[] = []
+  const { orders, workflows } = deps
+  const note = (caller: Caller) => void seen.push(caller)
+  const server = fakeServer({
+    tokens,
+    execute: async ({ caller }) => {
+      note(caller)
+      return resultFixture()
+    },
+    orders: {
+      create(order) {
+        note(order.caller)
+        return orders.create(order)
+      },
+      execute(id, task, caller) {
+        note(caller)
+        return orders.execute(id, task, caller)
+      },
+      cancel: (id, caller) => orders.cancel(id, caller),
+      list: (query) => orders.list(query),
+      settled: (id, options) => orders.settled(id, options),
+    },
+    workflows: {
+      quote: (definition) => workflows.quote(definition),
+      create(definition, caller) {
+        note(caller)
+        return workflows.create(definition, caller)
+      },
+      cancel: (id, caller) => workflows.cancel(id, caller),
+      list: (query) => workflows.list(query),
+      settled: (id, options) => workflows.settled(id, options),
+    },
+  })
+  const post = (url: string, payload: object) =>
+    server.app.inject({ method: 'POST', url, headers: { authorization: 'Bearer spend' }, payload })
+  await post('/execute', { agent_id: remoteId, task: 'x' })
+  await post(`/agents/${remoteId}/execute`, { task: 'x' })
+  const order = (await post('/orders', { agent_id: remoteId, price: '1' })).json<{ id: string }>()
+  await post(`/orders/${order.id}/execute`, { task: 'x' })
+  await post('/workflows', { agent_ids: [remoteId], input: 'x' })
+  expect(seen).toEqual(Array(5).fill({ scope: 'spend', tokenId: 'a spend token' }))
+})

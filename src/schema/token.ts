@@ -1,0 +1,76 @@
+import * as z from 'zod'
+import { PriceText } from './amount.ts'
+
+/** What a token of the API allows, each with all that stands before it. */
+export const scopes = ['read', 'execute', 'spend', 'admin'] as const
+export type Scope = (typeof scopes)[number]
+
+export function permits(held: Scope, needed: Scope): boolean {
+  return scopes.indexOf(held) >= scopes.indexOf(needed)
+}
+
+/** On whose behalf something is done. Without a token it is the operator's own. */
+export type Caller = { scope: Scope; tokenId: string | undefined }
+export const OPERATOR: Caller = { scope: 'admin', tokenId: undefined }
+
+const SCOPE_TEXT =
+  '`read` looks; `execute` also runs own and free agents; `spend` also pays, within a budget of its own; `admin` does all'
+
+const Budget = PriceText.meta({ description: 'the most it may spend in all, in USDC as decimal text' })
+const PerDay = PriceText.meta({ description: 'the most it may spend in a UTC day, in USDC as decimal text' })
+
+/** The body of POST /tokens. */
+export const CreateToken = z
+  .strictObject({
+    name: z.string().trim().min(1, 'is empty').max(80).meta({ description: 'who, or what, it is for' }),
+    scope: z.enum(scopes).meta({ description: SCOPE_TEXT }),
+    budget: Budget.optional(),
+    per_day: PerDay.optional(),
+    expires_in_seconds: z
+      .int()
+      .min(60)
+      .max(10 * 366 * 86_400)
+      .optional()
+      .meta({ description: 'without it the token holds until it is revoked' }),
+  })
+  .refine(({ scope, budget, per_day }) => scope !== 'spend' || budget !== undefined || per_day !== undefined, {
+    path: ['budget'],
+    message: 'is missing: a token that spends has a budget, a per_day, or both',
+  })
+  .refine(({ scope, budget, per_day }) => scope === 'spend' || (budget === undefined && per_day === undefined), {
+    path: ['budget'],
+    message: 'goes with the scope spend only',
+  })
+  .meta({ id: 'CreateToken' })
+export type CreateToken = z.output<typeof CreateToken>
+
+export const TokenParams = z.strictObject({
+  id: z.string().min(1).max(64).meta({ description: 'identifier of a token, not the token itself' }),
+})
+
+const nullable = z.string().nullable()
+export const TokenRecord = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    scope: z.enum(scopes).meta({ description: SCOPE_TEXT }),
+    budget: nullable.meta({ description: 'the most it may spend in all; null: no limit of its own' }),
+    budget_atomic: nullable,
+    per_day: nullable,
+    per_day_atomic: nullable,
+    spent: z.string().meta({ description: 'spent or reserved in all' }),
+    spent_atomic: z.string(),
+    spent_today: z.string(),
+    spent_today_atomic: z.string(),
+    created_at: z.string(),
+    expires_at: z.string().optional(),
+    revoked_at: z.string().optional(),
+  })
+  .meta({ id: 'Token', description: 'A token of the API, without its secret.' })
+export type TokenRecord = z.infer<typeof TokenRecord>
+export const TokenRecords = z.array(TokenRecord)
+
+export const CreatedToken = TokenRecord.extend({
+  token: z.string().meta({ description: 'shown this once: the node keeps only its hash' }),
+}).meta({ id: 'CreatedToken' })
+export type CreatedToken = z.infer<typeof CreatedToken>

@@ -1,0 +1,65 @@
+import type { Database } from './database.ts'
+
+/** What a purchase may count against, and the most that may be spent or reserved there, in atomic units. */
+export type SpendingLimits = { [name in LimitName]?: bigint | undefined }
+export type LimitName = 'day' | 'month' | 'seller' | 'token' | 'token day'
+/** The first limit that a purchase does not fit. */
+export type Over = { over: LimitName; spent: bigint; max: bigint }
+
+/** Who spends when, and on whom. */
+export type Spent = { day: string; sellerId: string; tokenId: string | undefined }
+
+type Place = { name: LimitName; period: string; scope: string }
+
+const ADD = `
+  INSERT INTO spending (period, scope, amount) VALUES (?, ?, ?)
+  ON CONFLICT (period, scope) DO UPDATE SET amount = amount + excluded.amount`
+
+/** Every sum that a purchase is part of. A release takes it out of the same ones. */
+function placesOf({ day, sellerId, tokenId }: Spent): Place[] {
+  const token = `token ${tokenId}`
+  return [
+    { name: 'day', period: day, scope: '' },
+    { name: 'month', period: monthOf(day), scope: '' },
+    { name: 'seller', period: day, scope: `seller ${sellerId}` },
+    ...(tokenId === undefined
+      ? []
+      : ([
+          { name: 'token day', period: day, scope: token },
+          { name: 'token', period: '', scope: token },
+        ] as const)),
+  ]
+}
+
+/** The sums that budgets are about. Those that change are for use inside a transaction. */
+export function spending(database: Database) {
+  const at = ({ period, scope }: Pick<Place, 'period' | 'scope'>) => {
+    const row = database.prepare('SELECT amount FROM spending WHERE period = ? AND scope = ?').get(period, scope)
+    return BigInt((row as { amount: number } | undefined)?.amount ?? 0)
+  }
+  return {
+    /** Which limit an amount does not fit any more. Undefined: it fits them all. */
+    over(spent: Spent, amount: bigint, limits: SpendingLimits): Over | undefined {
+      for (const place of placesOf(spent)) {
+        const max = limits[place.name]
+        if (max === undefined) continue
+        const sum = at(place)
+        if (sum + amount > max) return { over: place.name, spent: sum, max }
+      }
+      return undefined
+    },
+    /** A negative amount takes it out again. */
+    add(spent: Spent, amount: bigint): void {
+      for (const { period, scope } of placesOf(spent)) database.prepare(ADD).run(period, scope, amount)
+    },
+    /** Of a UTC day, `2026-11-21`, or of a month, `2026-11`. */
+    in: (period: string) => at({ period, scope: '' }),
+    onSeller: (sellerId: string, day: string) => at({ period: day, scope: `seller ${sellerId}` }),
+    /** On one day, or in all. */
+    byToken: (tokenId: string, day = '') => at({ period: day, scope: `token ${tokenId}` }),
+  }
+}
+
+export function monthOf(day: string): string {
+  return day.slice(0, 7)
+}
