@@ -6,6 +6,11 @@
  * - floor A: the same frames over the same libp2p, no crypto and no store
  * - floor B: floor A and one durable commit at each place where the design needs one (four in all)
  * - HTTP: @x402/express bought from with @x402/fetch and a viem account, the same facilitator
+ *
+ * A call is an affair of two processes, and a facilitator that is instant takes no time: it answers inside the seller's
+ * process, in both that have one. `--facilitator http` puts it in a third process, for both again: with it, the figures
+ * hold what each seller spends on asking over HTTP. The floors ask nobody, either way. All databases lie in one
+ * directory, on one disk, at `synchronous=FULL`.
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -20,6 +25,7 @@ const { values } = parseArgs({
     json: { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
     quic: { type: 'boolean', default: false },
+    facilitator: { type: 'string', default: 'in-process' },
     rounds: { type: 'string' },
     /** Variants by name, with commas; no goals are judged then. */
     only: { type: 'string' },
@@ -38,7 +44,9 @@ const loads = values.loads?.split(',').map(Number) ?? allLoads
 const note = (text: string) => process.stderr.write(`${text}\n`)
 const transport = values.quic ? 'quic' : 'tcp'
 
-const started = await startVariants({ transport, profileDir: values.profile })
+const facilitator = values.facilitator === 'http' ? 'http' : 'in-process'
+
+const started = await startVariants({ transport, facilitator, profileDir: values.profile })
 try {
   const variants = started.variants.filter(({ name }) => only?.includes(name) ?? true)
   const commitMs = await measureCommit(started.directory)
@@ -53,6 +61,7 @@ try {
   }
   const setting = {
     transport,
+    facilitator,
     taskBytes: TASK.length,
     rounds,
     durationMs,

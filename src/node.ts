@@ -95,8 +95,9 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
             { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_TIMEOUT_MS },
             { logger },
           )
+    const { facilitatorUrl } = config
     const facilitator =
-      config.facilitatorUrl === undefined ? undefined : createFacilitator({ url: config.facilitatorUrl })
+      ports.facilitator ?? (facilitatorUrl === undefined ? undefined : createFacilitator({ url: facilitatorUrl }))
     const market = createMarket({ host, identity, database, clock, logger })
     const { replica, catalog } = market
 

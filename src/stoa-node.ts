@@ -10,6 +10,7 @@ import type { Receipts } from './market/receipts.ts'
 import type { Sessions } from './market/sessions.ts'
 import type { WorkflowsApi } from './market/workflow/workflows.ts'
 import type { AgentDefinition } from './schema/agent.ts'
+import type { Facilitator } from './payments/facilitator.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './schema/api.ts'
 import type { Stats } from './schema/ledger.ts'
 import type { Listing } from './schema/listing.ts'
@@ -20,6 +21,8 @@ export type Ports = {
   clock: Clock
   fetch: typeof fetch
   logger: Logger
+  /** Instead of the one at `facilitatorUrl`. */
+  facilitator: Facilitator
   randomBytes(length: number): Uint8Array
 }
 

@@ -1,15 +1,14 @@
-import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { servePart } from '../part.ts'
+import { instantFacilitator } from './instant-facilitator.ts'
 
-/** A facilitator that says yes at once to everything: what is left is what a seller itself costs. */
+/** The same over HTTP, in a process of its own: for runs with `--facilitator http`. */
 servePart(async () => {
-  const network = 'eip155:84532'
   const answers: Record<string, () => unknown> = {
-    '/supported': () => ({ kinds: [{ x402Version: 2, scheme: 'exact', network }], extensions: [], signers: {} }),
-    '/verify': () => ({ isValid: true }),
-    '/settle': () => ({ success: true, transaction: `0x${randomBytes(32).toString('hex')}`, network }),
+    '/supported': instantFacilitator.supported,
+    '/verify': instantFacilitator.verify,
+    '/settle': instantFacilitator.settle,
   }
   const server = createServer((request, response) => {
     request.resume().on('end', () => {

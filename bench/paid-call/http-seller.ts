@@ -1,14 +1,21 @@
 import type { AddressInfo } from 'node:net'
-import { HTTPFacilitatorClient } from '@x402/core/server'
+import { type FacilitatorClient, HTTPFacilitatorClient } from '@x402/core/server'
 import { ExactEvmScheme } from '@x402/evm/exact/server'
 import { paymentMiddleware, x402ResourceServer } from '@x402/express'
 import express from 'express'
 import { servePart } from '../part.ts'
+import { instantFacilitator } from './instant-facilitator.ts'
 import { NETWORK, PAY_TO } from './terms.ts'
+
+const inProcess: FacilitatorClient = {
+  verify: async () => instantFacilitator.verify(),
+  settle: async () => instantFacilitator.settle(),
+  getSupported: async () => instantFacilitator.supported(),
+}
 
 /** What a user would take instead: an Express server behind the x402 middleware, as its README builds it. */
 servePart(async ({ facilitatorUrl = '' }) => {
-  const facilitator = new HTTPFacilitatorClient({ url: facilitatorUrl })
+  const facilitator = facilitatorUrl === '' ? inProcess : new HTTPFacilitatorClient({ url: facilitatorUrl })
   const resourceServer = new x402ResourceServer(facilitator).register(NETWORK, new ExactEvmScheme())
   const price = { scheme: 'exact', price: '$0.001', network: NETWORK, payTo: PAY_TO } as const
   const app = express()

@@ -1,12 +1,21 @@
 import { createNode } from '../../src/node.ts'
+import type { Facilitator } from '../../src/payments/facilitator.ts'
 import { servePart } from '../part.ts'
+import { instantFacilitator } from './instant-facilitator.ts'
 import { benchConfig } from './stoa-config.ts'
 import { PRICE_ATOMIC } from './terms.ts'
 
+const inProcess: Facilitator = {
+  settle: async () => ({ kind: 'settled', txHash: instantFacilitator.settle().transaction }),
+  supports: async () => true,
+  close: async () => {},
+}
+
 /** Our seller: the real node with `builtin/echo`. */
 servePart(async ({ dataDir = '', facilitatorUrl = '', transport = 'tcp' }) => {
-  const { config, secrets } = benchConfig({ dataDir, facilitatorUrl })
-  const node = await createNode(config, secrets)
+  const asked = facilitatorUrl === '' ? { ports: { facilitator: inProcess } } : { facilitatorUrl, ports: {} }
+  const { config, secrets } = benchConfig({ dataDir, ...asked })
+  const node = await createNode(config, secrets, asked.ports)
   await node.start()
   const { id } = await node.registerAgent(
     { name: 'Echo', description: 'Answers what it is asked.', price: PRICE_ATOMIC, model: 'builtin/echo' },

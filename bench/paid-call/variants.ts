@@ -19,10 +19,14 @@ export type VariantName = (typeof variantNames)[number]
 export type Cpu = { buyer: number; seller: number; facilitator: number }
 export type Variant = { name: VariantName; measure(plan: LoadPlan): Promise<Load & { cpuMicros: Cpu }> }
 
-export type VariantsOptions = { transport: 'tcp' | 'quic'; profileDir: string | undefined }
+export type VariantsOptions = {
+  transport: 'tcp' | 'quic'
+  facilitator: 'in-process' | 'http'
+  profileDir: string | undefined
+}
 
 /** Starts every process of the bench. The databases lie in the system's temporary directory, each in a directory of its own. */
-export async function startVariants({ transport, profileDir }: VariantsOptions) {
+export async function startVariants({ transport, facilitator: where, profileDir }: VariantsOptions) {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-bench-'))
   const parts: Part[] = []
   const start = async (file: string, setup: Record<string, string> = {}) => {
@@ -37,8 +41,8 @@ export async function startVariants({ transport, profileDir }: VariantsOptions) 
   }
 
   try {
-    const facilitator = await start('facilitator.ts')
-    const { url: facilitatorUrl = '' } = facilitator.ready
+    const facilitator = where === 'http' ? await start('facilitator.ts') : undefined
+    const facilitatorUrl = facilitator?.ready.url ?? ''
     const stoaSeller = await start('stoa-seller.ts', { facilitatorUrl })
     const { address = '', agentId = '' } = stoaSeller.ready
     const stoaBuyer = await start('stoa-buyer.ts', { seller: address, agentId })
@@ -66,8 +70,10 @@ export async function startVariants({ transport, profileDir }: VariantsOptions) 
   }
 }
 
-function variant(name: VariantName, parts: Record<keyof Cpu, Part>, question: Record<string, unknown>): Variant {
-  const cpu = () => Promise.all([parts.buyer.cpuMs(), parts.seller.cpuMs(), parts.facilitator.cpuMs()])
+type Parts = { buyer: Part; seller: Part; facilitator: Part | undefined }
+
+function variant(name: VariantName, parts: Parts, question: Record<string, unknown>): Variant {
+  const cpu = () => Promise.all([parts.buyer.cpuMs(), parts.seller.cpuMs(), parts.facilitator?.cpuMs() ?? 0])
   return {
     name,
     async measure(plan) {
