@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { createChain } from './chain/chain.ts'
 import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
 import { needsToken } from './http/host-name.ts'
@@ -91,7 +90,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const chain =
       config.rpcUrl === undefined
         ? undefined
-        : createChain(
+        : (await import('./chain/chain.ts')).createChain(
             { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_TIMEOUT_MS },
             { logger },
           )

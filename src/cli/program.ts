@@ -3,79 +3,14 @@ import * as z from 'zod'
 import { loadConfig } from '../config/config.ts'
 import { describeRefusal, quote } from '../config/config-error.ts'
 import { stoaVersion } from '../lib/version.ts'
-import { agentConfigAdd, agentConfigList, agentConfigRemove } from './agent-config.ts'
-import { agentDiscover } from './agent-discover.ts'
-import { agentExecute } from './agent-execute.ts'
 import type { Command, Context, Option } from './command.ts'
-import { completionOf } from './completion.ts'
-import { doctor } from './doctor.ts'
-import { events } from './events.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
-import { init } from './init.ts'
 import type { Io } from './io.ts'
-import { logs } from './logs.ts'
-import { mcp } from './mcp.ts'
-import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './order.ts'
-import { agentList, agentPause, agentRemove, agentResume, agentTest, agentUpdate } from './own-agents.ts'
 import type { Parts } from './parts.ts'
-import { earnings, paymentList, paymentRetry, paymentShow } from './payments.ts'
-import { receiptsExport, receiptsList, receiptsVerify } from './receipts.ts'
 import { createRedactor, type Redactor } from './redactor.ts'
 import { reportError } from './report-error.ts'
-import { sessionList, sessionShow } from './session.ts'
-import { start } from './start.ts'
-import { peers, status } from './status.ts'
 import { styleOf } from './terminal-text.ts'
-import { tokenCreate, tokenList, tokenRevoke } from './token.ts'
-import { wallet } from './wallet.ts'
-import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow } from './workflow.ts'
 
-/** Every command, in the order of the help page. */
-export const commands: readonly Command[] = [
-  init,
-  start,
-  agentConfigAdd,
-  agentConfigList,
-  agentConfigRemove,
-  agentList,
-  agentUpdate,
-  agentPause,
-  agentResume,
-  agentRemove,
-  agentTest,
-  agentDiscover,
-  agentExecute,
-  orderCreate,
-  orderList,
-  orderShow,
-  orderExecute,
-  orderCancel,
-  receiptsList,
-  receiptsVerify,
-  receiptsExport,
-  sessionList,
-  sessionShow,
-  workflowCreate,
-  workflowRun,
-  workflowList,
-  workflowShow,
-  workflowCancel,
-  earnings,
-  paymentList,
-  paymentShow,
-  paymentRetry,
-  wallet,
-  tokenCreate,
-  tokenList,
-  tokenRevoke,
-  status,
-  peers,
-  logs,
-  events,
-  doctor,
-  mcp,
-  completionOf(() => commands),
-]
 const groups: Readonly<Record<string, string>> = {
   agent: 'Find agents, have them work, and set up your own',
   order: 'Purchases in the background, and the ledger of all',
@@ -104,7 +39,7 @@ export async function runCli(
   let json = argv.includes('--json')
   let status: number = exitCodes.done
   const report = (error: unknown) => reportError(error, { io, redactor, json, style: style.stderr })
-  const program = buildProgram(io, {
+  const program = buildProgram(await tableFor(argv), io, {
     complain: (line) => report(new UsageError(line)),
     async handle(command, given, argument) {
       json = given.json === true
@@ -122,14 +57,20 @@ export async function runCli(
   }
 }
 
+/** A node starts sooner without every other command. */
+async function tableFor(argv: readonly string[]): Promise<readonly Command[]> {
+  if (argv[0] === 'start') return [(await import('./start.ts')).start]
+  return (await import('./commands.ts')).commands
+}
+
 type Handlers = {
   /** Words that make no command line. */
   complain(line: string): void
   handle(command: Command, given: Record<string, unknown>, argument: string | undefined): Promise<void>
 }
 
-/** Commander's program for the table above: it reads the words, the rows do the rest. */
-export function buildProgram(io: Io, handlers: Handlers): Commander {
+/** Commander's program for a table of commands: it reads the words, the rows do the rest. */
+export function buildProgram(commands: readonly Command[], io: Io, handlers: Handlers): Commander {
   const root = dressed(new Commander('stoa'), io, handlers)
     .description('A peer-to-peer marketplace node for AI agents: list, find, buy and settle in USDC.')
     .version(stoaVersion(), '-V, --version', 'print the version')

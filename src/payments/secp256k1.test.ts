@@ -3,7 +3,7 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { expect, test } from 'vitest'
 import type { Hex } from '../schema/primitives.ts'
 import { recoverSigner } from './authorization.ts'
-import { addressOfPublicKey, nativeSecp256k1, nobleSecp256k1, secp256k1 } from './secp256k1.ts'
+import { addressOfPublicKey, nativeSecp256k1, nobleSecp256k1, openSslPublicKey, secp256k1 } from './secp256k1.ts'
 
 const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const FIELD = 0xfffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2fn
@@ -106,6 +106,17 @@ test('recoverSigner answers the same by either curve for any 65 bytes', () => {
       }
     }),
     { numRuns: 1500 },
+  )
+})
+
+test('OpenSSL finds the same public key, and none where there is none', () => {
+  fc.assert(
+    fc.property(scalar, (value) => {
+      const privateKey = Uint8Array.from(Buffer.from(word(value), 'hex'))
+      const isKey = value > 0n && value < ORDER
+      expect(hexOf(openSslPublicKey(privateKey))).toBe(isKey ? hexOf(noble.publicKey(privateKey)) : undefined)
+    }),
+    { numRuns: 300 },
   )
 })
 

@@ -1,3 +1,4 @@
+import { createECDH } from 'node:crypto'
 import { createRequire } from 'node:module'
 import type { Hex } from '../schema/primitives.ts'
 import { keccak256 } from './keccak.ts'
@@ -16,6 +17,7 @@ export interface Secp256k1 {
 }
 
 const require = createRequire(import.meta.url)
+const PRIVATE_KEY_BYTES = 32
 
 /** libsecp256k1 through N-API, twenty times as fast as pure JavaScript; undefined where it has no build. */
 export function nativeSecp256k1(): Secp256k1 | undefined {
@@ -65,8 +67,34 @@ export function nobleSecp256k1(): Secp256k1 {
   }
 }
 
-/** The fastest there is on this machine. */
-export const secp256k1: Secp256k1 = nativeSecp256k1() ?? nobleSecp256k1()
+let loaded: Secp256k1 | undefined
+function fastest(): Secp256k1 {
+  loaded ??= nativeSecp256k1() ?? nobleSecp256k1()
+  return loaded
+}
+
+/** The fastest there is on this machine. It loads with the first signature: the account of a key is known without it. */
+export const secp256k1: Secp256k1 = {
+  get name() {
+    return fastest().name
+  },
+  publicKey: (privateKey) => openSslPublicKey(privateKey) ?? fastest().publicKey(privateKey),
+  sign: (digest, privateKey) => fastest().sign(digest, privateKey),
+  recover: (digest, signature) => fastest().recover(digest, signature),
+}
+
+/** By the OpenSSL in Node; undefined where that knows no such curve, or no such key. */
+export function openSslPublicKey(privateKey: Uint8Array): Uint8Array | undefined {
+  // It takes shorter ones too, as numbers.
+  if (privateKey.length !== PRIVATE_KEY_BYTES) return undefined
+  try {
+    const ecdh = createECDH('secp256k1')
+    ecdh.setPrivateKey(privateKey)
+    return ecdh.getPublicKey()
+  } catch {
+    return undefined
+  }
+}
 
 /** The account of an uncompressed public key, checksummed (EIP-55): as it is shown. */
 export function addressOfPublicKey(publicKey: Uint8Array): Hex {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { commands } from '../../src/cli/program.ts'
+import { commands } from '../../src/cli/commands.ts'
 import { cli, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()

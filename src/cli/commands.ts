@@ -1,0 +1,67 @@
+import { agentConfigAdd, agentConfigList, agentConfigRemove } from './agent-config.ts'
+import { agentDiscover } from './agent-discover.ts'
+import { agentExecute } from './agent-execute.ts'
+import type { Command } from './command.ts'
+import { completionOf } from './completion.ts'
+import { doctor } from './doctor.ts'
+import { events } from './events.ts'
+import { init } from './init.ts'
+import { logs } from './logs.ts'
+import { mcp } from './mcp.ts'
+import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './order.ts'
+import { agentList, agentPause, agentRemove, agentResume, agentTest, agentUpdate } from './own-agents.ts'
+import { earnings, paymentList, paymentRetry, paymentShow } from './payments.ts'
+import { receiptsExport, receiptsList, receiptsVerify } from './receipts.ts'
+import { sessionList, sessionShow } from './session.ts'
+import { start } from './start.ts'
+import { peers, status } from './status.ts'
+import { tokenCreate, tokenList, tokenRevoke } from './token.ts'
+import { wallet } from './wallet.ts'
+import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow } from './workflow.ts'
+
+/** Every command, in the order of the help page. */
+export const commands: readonly Command[] = [
+  init,
+  start,
+  agentConfigAdd,
+  agentConfigList,
+  agentConfigRemove,
+  agentList,
+  agentUpdate,
+  agentPause,
+  agentResume,
+  agentRemove,
+  agentTest,
+  agentDiscover,
+  agentExecute,
+  orderCreate,
+  orderList,
+  orderShow,
+  orderExecute,
+  orderCancel,
+  receiptsList,
+  receiptsVerify,
+  receiptsExport,
+  sessionList,
+  sessionShow,
+  workflowCreate,
+  workflowRun,
+  workflowList,
+  workflowShow,
+  workflowCancel,
+  earnings,
+  paymentList,
+  paymentShow,
+  paymentRetry,
+  wallet,
+  tokenCreate,
+  tokenList,
+  tokenRevoke,
+  status,
+  peers,
+  logs,
+  events,
+  doctor,
+  mcp,
+  completionOf(() => commands),
+]

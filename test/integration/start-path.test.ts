@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, expect, test } from 'vitest'
+
+const directory = await mkdtemp(join(tmpdir(), 'stoa-start-path-'))
+afterAll(() => rm(directory, { recursive: true, force: true }))
+const fileOf = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+
+/** Writes down which packages a process has loaded, and which large parts of Node, when it ends. */
+const record = `data:text/javascript,${encodeURIComponent(`
+  import { registerHooks } from 'node:module'
+  import { writeFileSync } from 'node:fs'
+  const loaded = new Set()
+  registerHooks({
+    load(url, context, next) {
+      const name = url.match(/.*node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//)?.[1]
+      if (name !== undefined) loaded.add(name)
+      return next(url, context)
+    },
+  })
+  process.on('exit', () => {
+    if (process.moduleLoadList.some((name) => name.includes('deps/undici'))) loaded.add('undici of Node')
+    writeFileSync(process.env.LOADED_FILE, JSON.stringify([...loaded]))
+  })
+`)}`
+
+/** The packages that a program has loaded from its start to its end, when nobody asks anything of it. */
+async function loadedBy(file: string, args: string[], ready: string): Promise<string[]> {
+  const LOADED_FILE = join(directory, 'loaded.json')
+  const env = { ...process.env, LOADED_FILE, NODE_LISTEN_HOST: '127.0.0.1' }
+  const child = spawn(process.execPath, ['--import', record, fileOf(file), ...args], { env, stdio: 'pipe' })
+  let output = ''
+  const stopWhenReady = (chunk: Buffer) => {
+    output += chunk
+    if (output.includes(ready)) child.kill('SIGTERM')
+  }
+  child.stdout.on('data', stopWhenReady)
+  child.stderr.on('data', stopWhenReady)
+  const status = await new Promise((resolve) => child.once('exit', resolve))
+  expect(status, output).toBe(0)
+  return JSON.parse(await readFile(LOADED_FILE, 'utf8'))
+}
+
+test('a node starts, and stops, with what libp2p needs, zod and commander: whatever else there is loads when it is used', async () => {
+  const flags = ['start', '--json', '--data-dir', join(directory, 'node'), '--port', '0', '--api-port', '0']
+  const loaded = await loadedBy('../../bin/stoa.js', flags, '"event":"ready"')
+  const bare = await loadedBy('../../bench/start/bare-node.ts', [], 'listening')
+  expect(bare).toContain('libp2p')
+  expect(loaded).toContain('libp2p')
+  const more = loaded.filter((name) => !bare.includes(name) && !name.startsWith('@libp2p/'))
+  expect(more.sort()).toEqual(['commander', 'zod'])
+})
