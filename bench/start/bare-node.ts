@@ -1,5 +1,6 @@
 /** A libp2p node with the modules of ours and nothing on them. Prints a line when it listens; `--no-mdns` as ours. */
 import { quic } from '@chainsafe/libp2p-quic'
+import { circuitRelayTransport } from '@libp2p/circuit-relay-v2'
 import { gossipsub } from '@libp2p/gossipsub'
 import { identify, identifyPush } from '@libp2p/identify'
 import { kadDHT } from '@libp2p/kad-dht'
@@ -12,7 +13,7 @@ import { createLibp2p } from 'libp2p'
 const mdns = process.argv.includes('--no-mdns') ? undefined : (await import('@libp2p/mdns')).mdns
 await createLibp2p({
   addresses: { listen: ['/ip4/127.0.0.1/tcp/0', '/ip4/127.0.0.1/udp/0/quic-v1'] },
-  transports: [tcp(), quic()],
+  transports: [tcp(), quic(), circuitRelayTransport()],
   connectionEncrypters: [noise()],
   streamMuxers: [yamux()],
   peerDiscovery: mdns === undefined ? [] : [mdns()],
