@@ -38,6 +38,9 @@ const always: readonly ProblemCode[] = ['INVALID_REQUEST', 'HOST_NOT_ALLOWED', '
 const notHealth: readonly ProblemCode[] = ['TOKEN_REQUIRED', 'TOKEN_WRONG', 'SCOPE_TOO_LOW', 'TOO_MANY_ATTEMPTS']
 const withBody: readonly ProblemCode[] = ['MALFORMED_JSON', 'BODY_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE']
 
+/** One that acts may be sent a body all the same. */
+const withoutBody = ({ method }: Operation): readonly ProblemCode[] => (method === 'GET' ? [] : withBody)
+
 /** The OpenAPI 3.1 document of the table: the same rows and schemas that route, check and encode. */
 export function openApiDocument(rows: readonly Operation[], version: string): OpenApi {
   const schemas: Record<string, JsonSchema> = {}
@@ -118,7 +121,7 @@ function describeErrors(row: Operation, schemas: Record<string, JsonSchema>): Re
     ...always,
     ...(row.access === 'health' ? [] : notHealth),
     ...(row.access === 'private' ? (['ORIGIN_NOT_ALLOWED'] as const) : []),
-    ...(row.body === undefined ? [] : withBody),
+    ...(row.body === undefined ? withoutBody(row) : withBody),
   ]
   const byStatus = Object.groupBy(new Set(codes), (code) => String(problems[code].status))
   const content = { 'application/problem+json': { schema } }
