@@ -16,6 +16,7 @@ import { createBuyer } from './market/buyer.ts'
 import { createEarnings } from './market/earnings.ts'
 import { createLedgerApi } from './market/ledger-view.ts'
 import { createMarket } from './market/market.ts'
+import { createMeasures } from './market/measures.ts'
 import { nodeFeed } from './market/node-feed.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
 import { createOperateAgents } from './market/operate-agents.ts'
@@ -36,6 +37,7 @@ import { openDatabase } from './store/database.ts'
 import { createExchanges } from './store/exchanges.ts'
 import { createLedger } from './store/ledger.ts'
 import { lockDataDir } from './store/lock.ts'
+import { createMeasureStore } from './store/measures.ts'
 import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
 import { createPayments } from './store/payments.ts'
 import { PeerDatastore } from './store/peer-datastore.ts'
@@ -97,7 +99,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const { facilitatorUrl } = config
     const facilitator =
       ports.facilitator ?? (facilitatorUrl === undefined ? undefined : createFacilitator({ url: facilitatorUrl }))
-    const market = createMarket({ host, identity, database, clock, logger })
+    const measures = createMeasures({ store: createMeasureStore(database), clock, logger })
+    const market = createMarket({ host, identity, database, clock, logger, measures })
     const { replica, catalog } = market
 
     // What it sells.
@@ -121,6 +124,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         chain,
         random,
         openStream: (...args) => host.openStream(...args),
+        measures,
         runOwn: (id, call) => agents.run(id, call).catch(asOverloaded),
       },
     )
@@ -251,7 +255,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       outbox,
       selling.settler,
       pools,
-      together('market', [...market.services, telling, housekeeping, ...buyer.services]),
+      together('market', [...market.services, measures.service, telling, housekeeping, ...buyer.services]),
       together('doors', [selling.protocols, standards.service, ...(api === undefined ? [] : [api])]),
     ])
     return node

@@ -36,6 +36,7 @@ function card(listing: Listing, { style }: Context): string[] {
     `  id      ${listing.id}`,
     `  seller  ${listing.local ? 'this node' : printableLine(listing.seller_id)}`,
     ...listing.addrs.slice(0, ADDRESSES_MAX).map((address) => `  at      ${printableLine(address)}`),
+    ...standingLines(listing),
     `  ${dim(printableLine(listing.description, WIDTH - 2))}`,
     ...(original === undefined
       ? []
@@ -62,6 +63,28 @@ function presenceText({ local, online, latency_ms }: Listing): string {
   if (local || online === undefined) return ''
   if (!online) return 'offline'
   return latency_ms === undefined ? 'online' : `online, ${Math.round(latency_ms)} ms`
+}
+
+/** What is known of it from use, and what others say of it on the chain. */
+function standingLines({ stats, reputation }: Listing): string[] {
+  const lines: string[] = []
+  if (stats !== undefined && stats.calls > 0) {
+    const { calls, success_rate, p50_ms, p95_ms, settled_volume } = stats
+    const well = `${calls} ${calls === 1 ? 'call' : 'calls'}, ${Math.floor(100 * (success_rate ?? 0))} % well`
+    const time = p50_ms === null || p95_ms === null ? '' : `, ${durationText(p50_ms)} (95 %: ${durationText(p95_ms)})`
+    lines.push(`  used    ${well}${time}, ${settled_volume} USDC settled`)
+  }
+  if (reputation !== undefined) {
+    const { token_id, count, score } = reputation
+    const said =
+      score === null ? 'nobody has rated it' : `${score} of 100 by ${count} ${count === 1 ? 'account' : 'accounts'}`
+    lines.push(`  rated   ${printableLine(`${said} (token ${token_id})`)}`)
+  }
+  return lines
+}
+
+function durationText(ms: number): string {
+  return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`
 }
 
 function reasonLines({ score, reasons }: Ranking): string[] {

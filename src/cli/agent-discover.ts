@@ -61,6 +61,7 @@ export const agentDiscover = command({
     const q = words?.trim() ?? ''
     if (q.length > QUERY_LENGTH_MAX) throw new UsageError(`the query is longer than ${QUERY_LENGTH_MAX} characters`)
     const query: AgentQuery = {
+      include: 'stats',
       ...(q !== '' && { q }),
       ...(maxPrice !== undefined && { max_price: maxPrice }),
       ...(free === true && { free: true }),
@@ -127,7 +128,10 @@ async function listen(
   )
 }
 
-function noneFound({ explain: _explain, sort: _sort, ...limits }: AgentQuery, alone: boolean): string {
+function noneFound(
+  { explain: _explain, sort: _sort, include: _include, ...limits }: AgentQuery,
+  alone: boolean,
+): string {
   if (alone) return 'no agents found: name a peer with --bootstrap <multiaddr>, or look again in a moment'
   return Object.keys(limits).length === 0 ? 'no agents found' : 'no agents found: try fewer words or options'
 }

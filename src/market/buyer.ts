@@ -22,6 +22,7 @@ import { type BudgetRules, createBudget } from './budget.ts'
 import type { Catalog } from './catalog.ts'
 import { type ExecuteRequest, execute } from './execute.ts'
 import { NodeStopping } from './market-error.ts'
+import { type Measures, measuredPurchases } from './measures.ts'
 import { Orders } from './orders.ts'
 import { type NodeFeed, publishedOrders, publishedPurchases } from './published.ts'
 import { type Limits, quote } from './quote.ts'
@@ -52,6 +53,7 @@ export type BuyerDeps = {
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
   runOwn: RunOrderDeps['runOwn']
   random(length: number): Uint8Array
+  measures: Pick<Measures, 'ended' | 'settled'>
 }
 
 /** All of a node that has agents work: at once, in the background, and after a crash. */
@@ -91,10 +93,19 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
 
   const recovery = new Recovery({
     ...shared,
+    // Who waited for it has gone: the time it took says nothing of its seller.
+    purchases: measuredPurchases(purchases, deps.measures, { timed: false }),
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
     chain: deps.chain,
   })
-  const running: RunOrderDeps = { ...shared, wallet: deps.wallet, runOwn: deps.runOwn, openStream, budget }
+  const running: RunOrderDeps = {
+    ...shared,
+    purchases: measuredPurchases(purchases, deps.measures, { timed: true }),
+    wallet: deps.wallet,
+    runOwn: deps.runOwn,
+    openStream,
+    budget,
+  }
   /** The rules may change while the node runs. */
   const priced = { catalog, newId: randomUUID, maxPrice: budget.perCall }
   const executing = { ...running, ...priced }

@@ -9,6 +9,7 @@ import { createListingStore } from '../store/listings.ts'
 import { createLookAlikes } from '../store/look-alikes.ts'
 import { type Catalog, createCatalog } from './catalog.ts'
 import { connectedPresence } from './connected-presence.ts'
+import type { Measures } from './measures.ts'
 import { createReplica, type Replica } from './replica.ts'
 import { createSearch, type Search } from './search.ts'
 import { searchUpkeep } from './search-upkeep.ts'
@@ -24,14 +25,23 @@ export function createMarket(deps: {
   database: Database
   clock: Clock
   logger: Logger
+  measures: Measures
 }): Market {
-  const { host, identity, database, clock, logger } = deps
+  const { host, identity, database, clock, logger, measures } = deps
   const sellerId = identity.peerId
   const store = createListingStore(database)
   const replica = createReplica({}, { host, identity, store, clock, logger })
   const catalog = createCatalog({ replica, sellerId })
   const presence = connectedPresence({ host, clock })
-  const search = createSearch({ clock, search: createListingSearch(database), catalog, sellerId, presence })
+  const search = createSearch({
+    clock,
+    search: createListingSearch(database),
+    catalog,
+    sellerId,
+    presence,
+    measured: (id) => measures.share(id),
+    standing: ({ id }) => ({ stats: measures.stats(id) }),
+  })
   const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database), clock, logger })
   return { replica, catalog, search, services: [replica, upkeep] }
 }

@@ -19,6 +19,8 @@ export type Signals = {
   ageMs: UnixMs
   /** What this node has seen of it in use, from 0 (never works) to 1; undefined before it was used. */
   measured: number | undefined
+  /** The same in words. */
+  measuredDetail?: string | undefined
   /** It may be taken for an older listing of another seller. */
   isLookAlike: boolean
 }
@@ -68,7 +70,10 @@ export function explain(signals: Signals, fitDetail: string): Ranking {
     presence: presenceDetail(signals.presence),
     price: signals.price === 0 ? 'free' : `${formatAmount(BigInt(signals.price), PRICE_DECIMALS)} USDC`,
     freshness: `confirmed ${ageText(signals.ageMs)} ago`,
-    measured: signals.measured === undefined ? 'not used yet' : `${Math.round(signals.measured * 100)} % went well`,
+    measured:
+      signals.measured === undefined
+        ? 'not used yet'
+        : (signals.measuredDetail ?? `${Math.round(signals.measured * 100)} % went well`),
     look_alike: signals.isLookAlike ? 'looks like an older listing of another seller' : undefined,
   }
   const reasons = (Object.keys(details) as (keyof Points)[]).flatMap((signal) => {

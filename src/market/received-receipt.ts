@@ -10,11 +10,12 @@ export function paidFor(
   task: string,
   logger: Logger,
 ): Paid {
-  const { network, payTo } = requirements
+  const { network, payTo, amount } = requirements
   const result = Buffer.from(response.body, 'base64')
   const bought = { network, payTo, agentId, payer: envelope.payer, paymentId, task, result }
   const received = checkReceipt(response.receipt, bought)
-  const paid: Paid = { paymentId, txHash: response.tx_hash === '' ? undefined : (response.tx_hash as Paid['txHash']) }
+  const txHash = response.tx_hash === '' ? undefined : (response.tx_hash as Paid['txHash'])
+  const paid: Paid = { paymentId, amount, txHash }
   if (received.status === 'valid') return { ...paid, receipt: received.receipt }
   const note = received.status === 'missing' ? '' : received.note
   if (received.status === 'wrong') logger.warn({ order_id: orderId, reason: note }, 'the seller sent a wrong receipt')

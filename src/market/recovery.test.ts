@@ -215,7 +215,7 @@ test('a purchase without a transaction hash gets the one that has come since', a
   )
   await buyer.purchases.finish(
     { ...order, status: 'completed', output: 'mine' },
-    { paymentId: reservation.paymentId, txHash: undefined },
+    { paymentId: reservation.paymentId, amount: 1n, txHash: undefined },
   )
   await buyer.recovery.start()
   await until(() => now().reservation?.txHash)

@@ -22,7 +22,9 @@ export type SearchDeps = {
   /** Whether a seller answers, as far as this node knows. Asked hundreds of times a page: it must be a look-up. */
   presence(sellerId: string): Presence | undefined
   /** What this node has seen of an agent in use, from 0 to 1. */
-  measured?(listingId: string): number | undefined
+  measured?(listingId: string): { share: number; detail: string } | undefined
+  /** What else this node knows of an agent, for whoever asks. */
+  standing?(listing: Listing): Pick<Listing, 'stats' | 'reputation'>
 }
 
 /** The market, searched. */
@@ -30,7 +32,7 @@ export interface Search {
   /** @throws CodedError `CURSOR_INVALID` */
   page(query: AgentQuery, scope?: AgentScope): Page<Listing>
   /** One listing, with what this node knows of it. */
-  find(id: string): Listing | undefined
+  find(id: string, include?: AgentQuery['include']): Listing | undefined
 }
 
 /** Listings that are ranked against each other. More are ranked in blocks of so many, the longest-known first. */
@@ -58,7 +60,7 @@ export function createSearch(deps: SearchDeps): Search {
   const { clock, search, catalog, sellerId } = deps
 
   function page(query: AgentQuery, scope: AgentScope = 'all'): Page<Listing> {
-    const { cursor, sort = 'rank', limit: _limit, explain: _explain, ...deciding } = query
+    const { cursor, sort = 'rank', limit: _limit, explain: _explain, include: _include, ...deciding } = query
     const key = JSON.stringify([scope, sort, { ...deciding, max_price: deciding.max_price?.toString() }])
     const place = cursor === undefined ? undefined : decodeCursor(cursor, key)
     const readings = query.q === undefined || query.q.trim() === '' ? undefined : readingsOf(query.q, search)
@@ -129,13 +131,15 @@ export function createSearch(deps: SearchDeps): Search {
   }
 
   function signalsOf(found: FoundListing, fit: number | undefined, at: number): Signals {
+    const measured = deps.measured?.(found.id)
     return {
       fit,
       named: found.named === 1,
       price: found.price,
       presence: deps.presence(found.sellerId),
       ageMs: at - found.updatedAt,
-      measured: deps.measured?.(found.id),
+      measured: measured?.share,
+      measuredDetail: measured?.detail,
       isLookAlike: found.alike !== null && found.alike > 0,
     }
   }
@@ -180,10 +184,14 @@ export function createSearch(deps: SearchDeps): Search {
     if (scope === 'local' && !listing.local) return undefined
     const tags = listing.tags.map(tagForm)
     if (query.tags?.some((tag) => !tags.includes(tagForm(tag))) === true) return undefined
-    return known(listing, found)
+    return known(listing, found, query.include)
   }
 
-  function known(listing: Listing, { firstSeen, alike }: Pick<MetListing, 'firstSeen' | 'alike'>): Listing {
+  function known(
+    listing: Listing,
+    { firstSeen, alike }: Pick<MetListing, 'firstSeen' | 'alike'>,
+    include: AgentQuery['include'],
+  ): Listing {
     const presence = deps.presence(listing.seller_id)
     const like = alike === null ? undefined : search.met({ number: alike })
     return {
@@ -191,16 +199,18 @@ export function createSearch(deps: SearchDeps): Search {
       ...(presence !== undefined && { online: presence.online }),
       ...(presence?.latencyMs !== undefined && { latency_ms: presence.latencyMs }),
       first_seen: isoTime(firstSeen),
+      ...(include === 'stats' && deps.standing?.(listing)),
       ...(like !== undefined && { look_alike_of: { id: like.id, name: like.name, seller_id: like.sellerId } }),
     }
   }
 
   return {
     page,
-    find(id) {
+    find(id, include) {
       const listing = catalog.resolve(id)
       const met = listing === undefined ? undefined : search.met({ id })
-      return listing === undefined || met === undefined ? listing : known(listing, met)
+      if (listing === undefined || met !== undefined) return listing && known(listing, met!, include)
+      return include === 'stats' ? { ...listing, ...deps.standing?.(listing) } : listing
     },
   }
 }

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { AgentDescription, AgentName, AgentTags, wellFormed } from './agent.ts'
 import { Price } from './amount.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
+import { AgentStats, Reputation } from './standing.ts'
 
 /** A signed listing is at most this long on the wire. */
 export const LISTING_BYTES_MAX = 16 * 1024
@@ -82,6 +83,10 @@ export const Listing = z
     first_seen: z.iso.datetime().optional().meta({ description: 'when this node met it first' }),
     look_alike_of: z.object({ id: AgentId, name: z.string(), seller_id: PeerId }).optional().meta({
       description: 'a listing of another seller, met no later, that this one may be taken for: compare sellers',
+    }),
+    stats: AgentStats.optional().meta({ description: 'with ?include=stats' }),
+    reputation: Reputation.optional().meta({
+      description: 'with ?include=stats, of an agent with a token, as soon as the chain has been asked',
     }),
     ranking: Ranking.optional().meta({ description: 'with ?explain=true' }),
   })

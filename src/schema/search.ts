@@ -26,6 +26,12 @@ const PageLimit = z
   })
   .refine((limit) => limit <= PAGE_LISTINGS_MAX, `is more than ${PAGE_LISTINGS_MAX}`)
 
+const AgentInclude = z.enum(['stats']).optional().meta({
+  description:
+    '`stats`: what this node has measured of each agent, and its reputation on the chain where that is known',
+})
+export const OneAgentQuery = z.object({ include: AgentInclude })
+
 /** Parameters of the lists of agents. What is not given does not limit. */
 export const AgentQuery = z.object({
   q: z
@@ -58,6 +64,7 @@ export const AgentQuery = z.object({
   cursor: z.string().max(512).optional().meta({
     description: 'where to go on: from the Link header (rel="next") of the answer before, with the same query',
   }),
+  include: AgentInclude,
   explain: Switch.meta({ description: 'true: say of each listing why it stands where it does (sort=rank)' }),
 })
 export type AgentQuery = z.output<typeof AgentQuery>

@@ -262,4 +262,24 @@ export const migrations: readonly string[] = [
     SELECT day, 'seller ' || seller_id, sum(amount) FROM authorizations WHERE state <> 'released' GROUP BY 1, 2;
   DROP TABLE budget_days;
   `,
+  `
+  -- What this node has seen of agents in use, from their orders as they end. Drop it and it is counted anew from then on.
+  CREATE TABLE agent_measures (
+    agent_id TEXT PRIMARY KEY,
+    calls INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    volume INTEGER NOT NULL,
+    last_seen INTEGER,
+    -- Of the latest calls, as JSON.
+    latencies TEXT NOT NULL,
+    -- Rises with each change: who was called last.
+    updated_no INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX agent_measures_by_change ON agent_measures (updated_no);
+  INSERT INTO agent_measures
+    SELECT o.agent_id, count(*), count(*), coalesce(sum(iif(a.tx_hash IS NOT NULL, a.amount, 0)), 0), max(o.updated_at), '[]',
+      row_number() OVER (ORDER BY max(o.no))
+    FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no AND a.state = 'spent'
+    WHERE o.status = 'completed' GROUP BY o.agent_id;
+  `,
 ]

@@ -97,7 +97,7 @@ describe('D33: the daily budget', () => {
   test('keeps what bought something', async () => {
     const { order: bought, reservation: authorization } = await reserved()
     const completed = { ...bought, status: 'completed' as const, output: 'result', updatedAt: now + 5 }
-    await purchases.finish(completed, { paymentId: authorization.paymentId, txHash: undefined })
+    await purchases.finish(completed, { paymentId: authorization.paymentId, amount: 1n, txHash: undefined })
     expect(purchases.order(bought.id)).toEqual(completed)
     expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', updatedAt: now + 5 })
     await purchases.resolve(authorization.paymentId, 'released', undefined, now)
@@ -126,7 +126,7 @@ describe('D33: the daily budget', () => {
             expect(own.spentOn(day)).toBeLessThanOrEqual(100n)
             if (end === 'leave') return
             if (end === 'finish') {
-              const paid = { paymentId: authorization.paymentId, txHash: undefined }
+              const paid = { paymentId: authorization.paymentId, amount: 1n, txHash: undefined }
               return own.finish({ ...bought, status: 'completed' }, paid)
             }
             if (end === 'release') held -= amount
@@ -163,7 +163,7 @@ test('open reservations come in the order in which they expire', async () => {
 test('a purchase without a transaction hash is found until it has one', async () => {
   const { order: bought, reservation: authorization } = await reserved()
   const completed = { ...bought, status: 'completed' as const, output: 'result' }
-  await purchases.finish(completed, { paymentId: authorization.paymentId, txHash: undefined })
+  await purchases.finish(completed, { paymentId: authorization.paymentId, amount: 1n, txHash: undefined })
   expect(purchases.withoutTxHash(now, 10).map((one) => one.orderId)).toEqual([bought.id])
   expect(purchases.withoutTxHash(now + 1, 10)).toEqual([])
   const txHash = randomHex()

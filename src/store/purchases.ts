@@ -40,6 +40,7 @@ export type StoredReservation = Reservation & {
 /** What a purchase ended with. A note says why there is no receipt: '' when the seller sent none. */
 export type Paid = {
   paymentId: Hex
+  amount: bigint
   txHash: Hex | undefined
   receipt?: SignedReceipt | undefined
   receiptNote?: string | undefined

@@ -27,7 +27,13 @@ test('the query and its limits reach the node as they were given', async () => {
   const flags = ['--max-price', '0.01', '--tag', 'legal', '--tag', 'de', '--free', '--online', '--sort', 'price']
   const { code } = await run('summarise a contract', ...flags, '--seller', peerId, '--limit', '7', '--explain')
   expect(code).toBe(0)
-  const words = { q: 'summarise a contract', max_price: 10_000n, tags: ['legal', 'de'], seller_id: peerId }
+  const words = {
+    include: 'stats',
+    q: 'summarise a contract',
+    max_price: 10_000n,
+    tags: ['legal', 'de'],
+    seller_id: peerId,
+  }
   expect(asked).toEqual([{ ...words, free: true, online: true, sort: 'price', limit: 7, explain: true }])
 })
 
@@ -103,12 +109,15 @@ test('without a running node the query goes to one of its own', async () => {
   const market = {
     page(query: AgentQuery) {
       asked.push(query)
-      return { items: [listing({ online: false })], next: undefined }
+      const measured = { calls: 3, success_rate: 2 / 3, p50_ms: 340, p95_ms: 1_250, last_seen: null }
+      const stats = { ...measured, settled_volume: '0.03', settled_volume_atomic: '30000' }
+      return { items: [listing({ online: false, stats })], next: undefined }
     },
   }
   const { seen, parts } = fakeNode({ market })
   const run = await cli(['agent', 'discover', 'echo', '--free'], { dataDir: dataDir(), parts })
   expect(run.stdout).toContain('Echo  0.01 USDC  offline  builtin/echo')
-  expect(asked).toEqual([{ q: 'echo', free: true, limit: 20 }])
+  expect(run.stdout).toContain('used    3 calls, 66 % well, 340 ms (95 %: 1.3 s), 0.03 USDC settled')
+  expect(asked).toEqual([{ include: 'stats', q: 'echo', free: true, limit: 20 }])
   expect(seen.calls).toEqual(['start', 'stop'])
 })

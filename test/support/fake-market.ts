@@ -37,6 +37,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       openStream: () => Promise.reject(new Error('nobody is there')),
       random: randomBytes,
       runOwn: async (_id, { input }) => input.toUpperCase(),
+      measures: { ended: () => {}, settled: () => {} },
       ...deps,
     },
   )

@@ -1,5 +1,7 @@
+import { silentLogger } from '../../src/lib/logger.ts'
 import { createCatalog } from '../../src/market/catalog.ts'
 import { rowOf } from '../../src/market/listing-row.ts'
+import { createMeasures, type Measures } from '../../src/market/measures.ts'
 import type { Presence } from '../../src/market/ranking.ts'
 import { createSearch, type Search } from '../../src/market/search.ts'
 import type { ListingRecord } from '../../src/schema/listing.ts'
@@ -7,6 +9,7 @@ import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createListingSearch } from '../../src/store/listing-search.ts'
 import { createListingStore, type ListingStore } from '../../src/store/listings.ts'
 import { createLookAlikes } from '../../src/store/look-alikes.ts'
+import { createMeasureStore } from '../../src/store/measures.ts'
 import { HandClock } from './hand-clock.ts'
 import { listingRecord, replicaOf } from './listings.ts'
 
@@ -26,6 +29,7 @@ export type SearchedMarket = {
   store: ListingStore
   search: Search
   presences: Map<string, Presence>
+  measures: Measures
   /** Lists agents of a seller, in that order, and compares their names. */
   list(sellerId: string, names: readonly string[], changes?: Partial<ListingRecord>): Promise<ListingRecord[]>
   delist(record: ListingRecord): Promise<void>
@@ -39,12 +43,15 @@ export function searchedMarket(): SearchedMarket {
   const records = new Map<string, ListingRecord>()
   const presences = new Map<string, Presence>()
   const catalog = createCatalog({ replica: replicaOf(() => [...records.values()], me), sellerId: me })
+  const measures = createMeasures({ store: createMeasureStore(database), clock, logger: silentLogger })
   const search = createSearch({
     clock,
     search: createListingSearch(database),
     catalog,
     sellerId: me,
     presence: (sellerId) => presences.get(sellerId),
+    measured: (id) => measures.share(id),
+    standing: ({ id }) => ({ stats: measures.stats(id) }),
   })
   const names = createLookAlikes(database)
 
@@ -66,6 +73,7 @@ export function searchedMarket(): SearchedMarket {
     store,
     search,
     presences,
+    measures,
     compare,
     async list(sellerId, agents, changes = {}) {
       const listed = agents.map((name) => listingRecord(sellerId, name, clock.now(), changes))

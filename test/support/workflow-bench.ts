@@ -107,7 +107,7 @@ export class WorkflowBench {
     const reservation = isSigned ? await this.sign(begun) : undefined
     const updatedAt = clock.now()
     if (end.kind === 'completed') {
-      const paid = reservation && { paymentId: reservation.paymentId, txHash: undefined }
+      const paid = reservation && { paymentId: reservation.paymentId, amount: reservation.amount, txHash: undefined }
       await purchases.finish(
         { ...begun, status: 'completed', output: end.output ?? `did ${order.task}`, updatedAt },
         paid,

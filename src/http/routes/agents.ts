@@ -2,7 +2,7 @@ import type { Search } from '../../market/search.ts'
 import type { AgentDefinition } from '../../schema/agent.ts'
 import { AgentParams, Listings, operatorFields, RegisterAgent } from '../../schema/api.ts'
 import { Listing } from '../../schema/listing.ts'
-import { AgentQuery, PAGE_LISTINGS_MAX } from '../../schema/search.ts'
+import { AgentQuery, OneAgentQuery, PAGE_LISTINGS_MAX } from '../../schema/search.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 import { HttpError } from '../problem.ts'
 import { refuseModel } from './refuse-model.ts'
@@ -71,11 +71,12 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       access: 'public',
       scope: 'read',
       params: AgentParams,
+      query: OneAgentQuery,
       response: Listing,
       status: 200,
       errors: ['UNKNOWN_AGENT'],
-      handler({ params }) {
-        const found = deps.market.find(params.id)
+      handler({ params, query }) {
+        const found = deps.market.find(params.id, query.include)
         if (found !== undefined) return found
         throw new HttpError('UNKNOWN_AGENT', 'no agent with this id is listed: GET /agents shows those that are')
       },

@@ -324,7 +324,7 @@ describe('D20: cancelling', () => {
     await on.sign({ ...order, status: 'executing' })
     expect(statuses(await on.workflows.cancel(id))).toEqual(['canceled', 'running', 'skipped'])
     const again = await restarted(on)
-    const paid = { paymentId: again.purchases.reservationOf(order.id)!.paymentId, txHash: undefined }
+    const paid = { paymentId: again.purchases.reservationOf(order.id)!.paymentId, amount: 1n, txHash: undefined }
     await again.purchases.finish({ ...order, status: 'completed', output: 'paid for' }, paid)
     const last = await restarted(again)
     await until(() => last.workflows.get(id).steps[0]?.status === 'completed')

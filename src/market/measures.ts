@@ -1,0 +1,160 @@
+import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { periodic } from '../lib/periodic.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { AgentStats } from '../schema/standing.ts'
+import { x402Errors } from '../schema/x402.ts'
+import { LATENCIES_MAX, MEASURED_MAX, type Measure, type MeasureStore } from '../store/measures.ts'
+import type { Order, Purchases } from '../store/purchases.ts'
+
+const SAVE_MS = 5_000
+
+/** Errors that a seller answered, or that are its doing. All others are this node's, its caller's or its budget's. */
+const ANSWERED: ReadonlySet<string> = new Set([...Object.keys(x402Errors), 'LISTING_MISMATCH'])
+const SILENT: ReadonlySet<string> = new Set([
+  'SELLER_UNREACHABLE',
+  'SELLER_FAILED',
+  'PEER_UNREACHABLE',
+  'PROTOCOL_UNSUPPORTED',
+  'DEADLINE',
+])
+
+export type MeasuresDeps = { store: MeasureStore; clock: Clock; logger: Logger }
+
+/** This node's own measurements of the agents it has called. */
+export interface Measures {
+  /** Counts an order that has ended. `latencyMs`: where somebody waited for it from the beginning to the end. */
+  ended(order: Order, latencyMs?: number): void
+  settled(agentId: string, amount: bigint): void
+  stats(agentId: string): AgentStats
+  /** How an agent has done, from 0 to 1, careful where little is known; undefined before it was called. */
+  share(agentId: string): { share: number; detail: string } | undefined
+  readonly service: Service
+}
+
+export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures {
+  /** Loaded when it is first needed. */
+  let known: Map<string, Measure> | undefined
+  const changed = new Set<string>()
+  const all = () => (known ??= store.all())
+
+  function change(agentId: string, update: (measure: Measure) => void): void {
+    const measures = all()
+    const measure = measures.get(agentId) ?? { calls: 0, succeeded: 0, volume: 0n, lastSeen: undefined, latencies: [] }
+    update(measure)
+    // To the end: those called last are those that stay.
+    measures.delete(agentId)
+    measures.set(agentId, measure)
+    if (measures.size > MEASURED_MAX) measures.delete(measures.keys().next().value!)
+    changed.add(agentId)
+  }
+
+  async function save(): Promise<void> {
+    const measures = [...changed].flatMap((agentId) => {
+      const measure = all().get(agentId)
+      return measure === undefined ? [] : [[agentId, measure] as const]
+    })
+    changed.clear()
+    if (measures.length === 0) return
+    await store.save(measures).catch((error: unknown) => {
+      for (const [agentId] of measures) changed.add(agentId)
+      throw error
+    })
+  }
+  const onError = (error: unknown) => logger.warn({ err: error }, 'could not store what was measured of sellers')
+  const saving = periodic({ name: 'measures', firstMs: SAVE_MS, everyMs: SAVE_MS }, { work: save, onError })
+
+  return {
+    ended(order, latencyMs) {
+      const code = order.status === 'failed' ? order.error?.code : undefined
+      const answered = order.status === 'completed' || (code !== undefined && ANSWERED.has(code))
+      if (!answered && (code === undefined || !SILENT.has(code))) return
+      change(order.agentId, (measure) => {
+        measure.calls++
+        if (answered) measure.lastSeen = Math.max(measure.lastSeen ?? 0, clock.now())
+        if (order.status !== 'completed') return
+        measure.succeeded++
+        if (latencyMs === undefined) return
+        measure.latencies.push(Math.max(0, Math.round(latencyMs)))
+        if (measure.latencies.length > LATENCIES_MAX) measure.latencies.shift()
+      })
+    },
+    settled: (agentId, amount) =>
+      change(agentId, (measure) => {
+        measure.volume += amount
+      }),
+    stats: (agentId) => statsOf(all().get(agentId)),
+    share(agentId) {
+      const measure = all().get(agentId)
+      return measure === undefined || measure.calls === 0 ? undefined : judged(measure)
+    },
+    service: {
+      ...saving,
+      async stop() {
+        await saving.stop()
+        await save().catch(onError)
+      },
+    },
+  }
+}
+
+/** The ledger of purchases, whose ends are measured: at the one place that all of them pass. */
+export function measuredPurchases(
+  purchases: Purchases,
+  measures: Pick<Measures, 'ended' | 'settled'>,
+  { timed }: { timed: boolean },
+): Purchases {
+  return {
+    ...purchases,
+    async finish(order, paid) {
+      await purchases.finish(order, paid)
+      measures.ended(order, timed ? durationOf(order) : undefined)
+      if (paid?.txHash !== undefined) measures.settled(order.agentId, paid.amount)
+    },
+    async setTxHash(paymentId, txHash, now) {
+      const orderId = await purchases.setTxHash(paymentId, txHash, now)
+      const made = orderId === undefined ? undefined : purchases.reservationOf(orderId)
+      if (made !== undefined) measures.settled(made.agentId, made.amount)
+      return orderId
+    },
+    async resolve(paymentId, state, txHash, now) {
+      const orderId = await purchases.resolve(paymentId, state, txHash, now)
+      const made = orderId === undefined || txHash === undefined ? undefined : purchases.reservationOf(orderId)
+      if (made !== undefined) measures.settled(made.agentId, made.amount)
+      return orderId
+    },
+  }
+}
+
+function durationOf({ startedAt, createdAt, updatedAt }: Order): UnixMs {
+  return updatedAt - (startedAt ?? createdAt)
+}
+
+/** One good call says less than a hundred: as if one more had gone well, and one not. */
+function judged({ calls, succeeded, latencies }: Measure): { share: number; detail: string } {
+  const p50 = quantile(latencies, 0.5)
+  const well = `${Math.floor((100 * succeeded) / calls)} % of ${calls} ${calls === 1 ? 'call' : 'calls'} went well`
+  const detail = p50 === null ? well : `${well}, ${p50 < 1000 ? `${p50} ms` : `${(p50 / 1000).toFixed(1)} s`} each`
+  return { share: (succeeded + 1) / (calls + 2), detail }
+}
+
+function statsOf(measure: Measure | undefined): AgentStats {
+  const { calls = 0, succeeded = 0, volume = 0n, lastSeen, latencies = [] } = measure ?? {}
+  return {
+    calls,
+    success_rate: calls === 0 ? null : Math.round((succeeded / calls) * 1e4) / 1e4,
+    p50_ms: quantile(latencies, 0.5),
+    p95_ms: quantile(latencies, 0.95),
+    last_seen: lastSeen === undefined ? null : isoTime(lastSeen),
+    settled_volume: formatAmount(volume, PRICE_DECIMALS),
+    settled_volume_atomic: volume.toString(),
+  }
+}
+
+/** The nearest-rank quantile. */
+function quantile(values: readonly number[], share: number): number | null {
+  if (values.length === 0) return null
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)]!
+}

@@ -1,0 +1,73 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Database } from './database.ts'
+
+/** What this node has seen of an agent in use. */
+export type Measure = {
+  /** Calls that ended by the seller's doing, well or not. */
+  calls: number
+  succeeded: number
+  /** Atomic units that were settled. */
+  volume: bigint
+  /** When its seller answered last. */
+  lastSeen: UnixMs | undefined
+  /** Of the latest calls that went well, milliseconds, the latest last. */
+  latencies: number[]
+}
+
+export const LATENCIES_MAX = 128
+/** How many agents are remembered: those that were called last. */
+export const MEASURED_MAX = 10_000
+
+/** Measures, derived from orders as they end. They may lag behind by what was not written when the node died. */
+export interface MeasureStore {
+  /** Those called last come last. */
+  all(): Map<string, Measure>
+  save(measures: readonly (readonly [agentId: string, measure: Measure])[]): Promise<void>
+}
+
+type Row = {
+  agent_id: string
+  calls: number
+  succeeded: number
+  volume: number
+  last_seen: number | null
+  latencies: string
+}
+
+export function createMeasureStore(database: Database): MeasureStore {
+  return {
+    all() {
+      const rows = database
+        .prepare('SELECT * FROM agent_measures ORDER BY updated_no DESC LIMIT ?')
+        .all(MEASURED_MAX) as unknown as Row[]
+      return new Map(rows.reverse().map((row) => [row.agent_id, toMeasure(row)]))
+    },
+    save: (measures) =>
+      database.writeLater(() => {
+        const put = database.prepare(`
+          INSERT INTO agent_measures (agent_id, calls, succeeded, volume, last_seen, latencies, updated_no)
+          VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(updated_no), 0) + 1 FROM agent_measures))
+          ON CONFLICT (agent_id) DO UPDATE SET calls = excluded.calls, succeeded = excluded.succeeded,
+            volume = excluded.volume, last_seen = excluded.last_seen, latencies = excluded.latencies,
+            updated_no = excluded.updated_no`)
+        for (const [agentId, { calls, succeeded, volume, lastSeen, latencies }] of measures) {
+          put.run(agentId, calls, succeeded, volume, lastSeen ?? null, JSON.stringify(latencies))
+        }
+        database
+          .prepare(`
+            DELETE FROM agent_measures WHERE updated_no <=
+              (SELECT updated_no FROM agent_measures ORDER BY updated_no DESC LIMIT 1 OFFSET ?)`)
+          .run(MEASURED_MAX)
+      }),
+  }
+}
+
+function toMeasure(row: Row): Measure {
+  return {
+    calls: row.calls,
+    succeeded: row.succeeded,
+    volume: BigInt(row.volume),
+    lastSeen: row.last_seen ?? undefined,
+    latencies: JSON.parse(row.latencies) as number[],
+  }
+}
