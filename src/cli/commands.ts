@@ -1,6 +1,7 @@
 import { agentConfigAdd, agentConfigList, agentConfigRemove } from './agent-config.ts'
 import { agentDiscover } from './agent-discover.ts'
 import { agentExecute } from './agent-execute.ts'
+import { agentRegister } from './agent-register.ts'
 import type { Command } from './command.ts'
 import { completionOf } from './completion.ts'
 import { doctor } from './doctor.ts'
@@ -16,6 +17,7 @@ import { sessionList, sessionShow } from './session.ts'
 import { start } from './start.ts'
 import { peers, status } from './status.ts'
 import { tokenCreate, tokenList, tokenRevoke } from './token.ts'
+import { tuiOf } from './tui.ts'
 import { wallet } from './wallet.ts'
 import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow } from './workflow.ts'
 
@@ -23,9 +25,11 @@ import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow
 export const commands: readonly Command[] = [
   init,
   start,
+  tuiOf(() => commands),
   agentConfigAdd,
   agentConfigList,
   agentConfigRemove,
+  agentRegister,
   agentList,
   agentUpdate,
   agentPause,

@@ -6,7 +6,7 @@ const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
 
 /** What a shell needs to know of one word path: the words that may follow it, and the options it takes. */
-type Place = { path: readonly string[]; words: { word: string; summary: string }[]; options: readonly Option[] }
+export type Place = { path: readonly string[]; words: { word: string; summary: string }[]; options: readonly Option[] }
 
 /** `stoa completion`: made from the command table itself, so that it never falls behind. */
 export function completionOf(table: () => readonly Command[]): Command {
@@ -55,7 +55,7 @@ export function placesOf(table: readonly Command[]): Place[] {
 }
 
 /** What may stand after an option. */
-function valuesOf({ flags, schema }: Option): readonly string[] | 'files' | 'any' | 'none' {
+export function valuesOf({ flags, schema }: Option): readonly string[] | 'files' | 'any' | 'none' {
   if (schema === undefined) return 'none'
   const inner = schema instanceof z.ZodArray ? schema.element : schema
   if (inner instanceof z.ZodEnum) return inner.options.map(String)

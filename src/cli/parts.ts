@@ -42,7 +42,7 @@ export interface OwnNode {
 export type RemoteNode = MarketCalls &
   OperatorCalls &
   StreamCalls &
-  Pick<ApiClient, 'agents' | 'execute' | 'status' | 'peers' | 'balance'>
+  Pick<ApiClient, 'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'balance'>
 
 /** The large things commands are made of. Tests replace them; everything else is real. */
 export type Parts = {

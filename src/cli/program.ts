@@ -38,8 +38,10 @@ export async function runCli(
   // Only a guess until the words are read: a task may be called --json.
   let json = argv.includes('--json')
   let status: number = exitCodes.done
+  // Alone on a terminal it is the text interface; elsewhere, the help page.
+  const words = argv.length === 0 && io.stdin.isTty && io.stdout.isTty ? ['tui'] : [...argv]
   const report = (error: unknown) => reportError(error, { io, redactor, json, style: style.stderr })
-  const program = buildProgram(await tableFor(argv), io, {
+  const program = buildProgram(await tableFor(words), io, {
     complain: (line) => report(new UsageError(line)),
     async handle(command, given, argument) {
       json = given.json === true
@@ -48,7 +50,7 @@ export async function runCli(
     },
   })
   try {
-    await program.parseAsync([...argv], { from: 'user' })
+    await program.parseAsync(words, { from: 'user' })
     return status
   } catch (error) {
     // Commander has written help or its complaint already.

@@ -11,6 +11,19 @@ export function printable(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(/(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu, '\ufffd')
 }
 
+const ESCAPE = '\u001b'
+const colour = new RegExp(`(${ESCAPE}\\[[0-9;]*m)`)
+const otherSequence = new RegExp(`${ESCAPE}\\[[0-9;?]*[A-Za-z]`, 'g')
+
+/** Text that may hold colours of ours: those stay, every other control sequence goes. Tabs become blanks. */
+export function onlyColours(text: string): string {
+  return text
+    .replaceAll('\t', '  ')
+    .split(colour)
+    .map((part, index) => (index % 2 === 1 ? part : printable(part.replace(otherSequence, ''))))
+    .join('')
+}
+
 /** The same on one line, cut at `lengthMax` characters. */
 export function printableLine(text: string, lengthMax = 200): string {
   const characters = [...printable(text).replace(/\s+/g, ' ').trim()]

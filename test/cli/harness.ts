@@ -234,6 +234,7 @@ export async function runningNode(dataDir: string, fields: Partial<RemoteNode> =
     ...unasked,
     searchAgents: async () => ({ items: await node.agents(), next: undefined }),
     agents: async () => [listing()],
+    registerAgent: refuse('registerAgent'),
     execute: async (call) => {
       seen.executed.push(call)
       return result()

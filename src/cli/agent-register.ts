@@ -1,0 +1,41 @@
+import * as z from 'zod'
+import { Listing } from '../schema/listing.ts'
+import { agentOptions, readDefinition } from './agent-config.ts'
+import { command, commonOptions, repeated } from './command.ts'
+import { exitCodes } from './exit-code.ts'
+import { remoteNode } from './remote-node.ts'
+import { priceText, printableLine } from './terminal-text.ts'
+
+export const agentRegister = command({
+  name: 'agent register',
+  summary: 'Put an agent on the market at once, at the running node, and keep it in agents.yaml',
+  details:
+    'Without a running node: stoa agent config add. An agent that runs a program of this machine can only be added there.',
+  examples: [
+    'stoa agent register --name Echo --description "Says it again." --price 0 --model builtin/echo',
+    'stoa agent register --name Translator --description "Translate the task into French." --price 0.01 --tag french',
+  ],
+  options: {
+    ...agentOptions,
+    tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(z.string())),
+    ...commonOptions,
+  },
+  async run(context, { tag, ...flags }) {
+    const { name, description, price, model, tags } = readDefinition({
+      ...flags,
+      ...(tag !== undefined && { tags: tag }),
+    })
+    const node = await remoteNode(context, flags)
+    const definition = {
+      name,
+      description,
+      price,
+      ...(model !== undefined && { model }),
+      ...(tags !== undefined && { tags }),
+    }
+    const listing = await node.registerAgent(definition, { signal: context.io.signal })
+    if (context.json) context.printJson(z.encode(Listing, listing))
+    else context.print(`${printableLine(listing.name)} is on the market for ${priceText(listing.price)}: ${listing.id}`)
+    return exitCodes.done
+  },
+})

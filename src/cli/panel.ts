@@ -1,0 +1,28 @@
+import type { NodeStatus } from '../schema/api.ts'
+import type { Panel } from '../tui/screen-state.ts'
+import { networkNames } from './start-summary.ts'
+import { uptime } from './status.ts'
+import type { Style } from './terminal-text.ts'
+
+/** The node's state in two rows of parts, what matters most first. */
+export function panelOf(state: NodeStatus, balance: string, { bold, green, yellow, dim }: Style): Panel {
+  const { agents, settlement, connected_peers: peers, wallet_address: wallet } = state
+  const well = settlement.failed === 0
+  return {
+    well,
+    parts: [
+      [
+        bold(`stoa ${state.version}`),
+        (well ? green : yellow)(`● up ${uptime(state.uptime_seconds)}`),
+        `${peers} ${peers === 1 ? 'peer' : 'peers'}`,
+        `${agents.local} ${agents.local === 1 ? 'agent' : 'agents'} here, ${agents.known} known`,
+      ],
+      [
+        balance === '' ? dim('balance unknown') : bold(balance),
+        `${wallet.slice(0, 6)}…${wallet.slice(-4)}`,
+        networkNames[state.network],
+        well ? `${settlement.pending} to settle` : yellow(`${settlement.failed} unsettled`),
+      ],
+    ],
+  }
+}

@@ -1,0 +1,91 @@
+import { expect, test, vi } from 'vitest'
+import { createControls, type Key } from './controls.ts'
+import { textOf } from './line-editor.ts'
+import { createScreenState } from './screen-state.ts'
+
+const noKey: Key = {
+  ...{ upArrow: false, downArrow: false, leftArrow: false, rightArrow: false, pageUp: false, pageDown: false },
+  ...{ home: false, end: false, return: false, tab: false, escape: false, backspace: false, delete: false },
+  ...{ ctrl: false, meta: false },
+}
+
+function bench() {
+  const state = createScreenState()
+  const deed = { send: vi.fn(), interrupt: vi.fn(), leave: vi.fn() }
+  const words = ['/agent', '/agents', '/order']
+  const controls = createControls(
+    state,
+    (text) => ({ from: 0, candidates: words.filter((word) => word.startsWith(text)) }),
+    deed,
+  )
+  const press = (key: Partial<Key>, input = '') => controls.press(input, { ...noKey, ...key }, 5)
+  return { state, deed, controls, press, text: () => textOf(state.get().line) }
+}
+
+test('types, moves and deletes whole characters, emoji included', () => {
+  const { controls, press, text } = bench()
+  controls.type('a👩‍👩‍👧b')
+  press({ leftArrow: true })
+  press({ backspace: true })
+  expect(text()).toBe('ab')
+  press({ ctrl: true }, 'a')
+  controls.type('x y ')
+  press({ ctrl: true }, 'w')
+  expect(text()).toBe('x ab')
+  press({ ctrl: true }, 'u')
+  expect(text()).toBe('ab')
+})
+
+test('keys that come in one piece with the text do what they do alone; control characters are not typed', () => {
+  const { controls, deed, text } = bench()
+  controls.type('/ord\tlist\u0007x\u007f\r/next')
+  expect(deed.send).toHaveBeenCalledWith('/order list')
+  expect(text()).toBe('/next')
+})
+
+test('pasted text is not carried out, whatever it holds', () => {
+  const { controls, deed, text } = bench()
+  controls.paste('/exit\r\n/agent\u001b[2J\n')
+  expect(deed.send).not.toHaveBeenCalled()
+  expect(text()).toBe('/exit\n/agent[2J')
+})
+
+test('Tab fills in what candidates share, and the blank after the only one', () => {
+  const { controls, press, text, state } = bench()
+  controls.type('/a')
+  press({ tab: true })
+  expect(text()).toBe('/agent')
+  expect(state.get().candidates).toEqual(['/agent', '/agents'])
+  press({ escape: true })
+  controls.type('/o')
+  press({ tab: true })
+  expect(text()).toBe('/order ')
+})
+
+test('up and down go through what was sent; a line waits while another runs', () => {
+  const { controls, press, deed, text, state } = bench()
+  controls.type('one\rtwo\r')
+  press({ upArrow: true })
+  press({ upArrow: true })
+  press({ upArrow: true })
+  expect(text()).toBe('one')
+  press({ downArrow: true })
+  press({ downArrow: true })
+  expect(text()).toBe('')
+  state.change({ busy: 'two' })
+  controls.type('three\r')
+  expect(deed.send).toHaveBeenCalledTimes(2)
+  expect(text()).toBe('three')
+})
+
+test('Ctrl-C interrupts; Ctrl-D leaves from an empty line only', () => {
+  const { controls, press, deed } = bench()
+  press({ ctrl: true }, 'c')
+  controls.type('x')
+  press({ ctrl: true }, 'd')
+  expect(deed.interrupt).toHaveBeenCalledOnce()
+  expect(deed.leave).not.toHaveBeenCalled()
+  press({ escape: true })
+  press({ ctrl: true }, 'd')
+  expect(deed.leave).toHaveBeenCalledOnce()
+})

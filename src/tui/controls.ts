@@ -1,0 +1,122 @@
+import * as editor from './line-editor.ts'
+import { type Line, textOf } from './line-editor.ts'
+import type { ScreenState } from './screen-state.ts'
+
+/** The keys that mean something here, as Ink names them. */
+export type Key = {
+  upArrow: boolean
+  downArrow: boolean
+  leftArrow: boolean
+  rightArrow: boolean
+  pageUp: boolean
+  pageDown: boolean
+  home: boolean
+  end: boolean
+  return: boolean
+  tab: boolean
+  escape: boolean
+  backspace: boolean
+  delete: boolean
+  ctrl: boolean
+  meta: boolean
+}
+export type Deed =
+  /** Carries out a line. */
+  {
+    send(text: string): void /** Ctrl-C: stops the command under way, else leaves. */
+    interrupt(): void
+    leave(): void
+  }
+
+export type Completion = { from: number; candidates: readonly string[] }
+export type Complete = (text: string) => Completion
+
+/** What each key does to the screen. */
+export function createControls(state: ScreenState, complete: Complete, deed: Deed) {
+  const edit = (change: (line: Line) => Line) => {
+    const line = change(state.get().line)
+    const text = editor.beforeCursor(line)
+    state.change({ line, candidates: text === '' ? [] : complete(text).candidates })
+  }
+  const controlled: Readonly<Record<string, () => void>> = {
+    a: () => edit(editor.toStart),
+    e: () => edit(editor.toEnd),
+    b: () => edit((line) => editor.move(line, -1)),
+    f: () => edit((line) => editor.move(line, 1)),
+    u: () => edit(editor.deleteToStart),
+    k: () => edit(editor.deleteToEnd),
+    w: () => edit(editor.deleteWord),
+    l: () => state.change({ output: [], back: 0 }),
+    p: () => state.recall(-1),
+    n: () => state.recall(1),
+    c: () => deed.interrupt(),
+    d: () => (textOf(state.get().line) === '' ? deed.leave() : edit(editor.deleteForward)),
+  }
+
+  function send(): void {
+    const { line, busy } = state.get()
+    const text = textOf(line).trim()
+    if (text === '') return
+    // The line stays: it can be sent when the other is done.
+    if (busy !== undefined) return
+    state.remember()
+    deed.send(text)
+  }
+
+  function fill(): void {
+    const { line } = state.get()
+    const { from, candidates } = complete(editor.beforeCursor(line))
+    const [only] = candidates
+    if (only === undefined) return
+    const text = candidates.length === 1 ? `${only} ` : commonStart(candidates)
+    edit((current) => editor.replaceFrom(current, from, text))
+    if (candidates.length > 1) state.change({ candidates })
+  }
+
+  const scroll = (by: number) => state.change({ back: Math.max(0, state.get().back + by) })
+
+  return {
+    press(input: string, key: Key, page: number): void {
+      if (key.ctrl) controlled[input]?.()
+      else if (key.return) send()
+      else if (key.tab) fill()
+      else if (key.upArrow) state.recall(-1)
+      else if (key.downArrow) state.recall(1)
+      else if (key.leftArrow) edit((line) => editor.move(line, -1))
+      else if (key.rightArrow) edit((line) => editor.move(line, 1))
+      else if (key.home) edit(editor.toStart)
+      else if (key.end) edit(editor.toEnd)
+      else if (key.pageUp) scroll(page)
+      else if (key.pageDown) scroll(-page)
+      else if (key.backspace) edit(editor.backspace)
+      else if (key.delete) edit(editor.deleteForward)
+      else if (key.escape) edit(() => editor.emptyLine)
+      else if (!key.meta) this.type(input)
+    },
+    /** Text that comes in one piece, as fast typing and slow lines have it: the keys in it do what they do alone. */
+    type(input: string): void {
+      for (const part of input.match(/\p{Cc}|\P{Cc}+/gu) ?? []) {
+        if (part === '\r' || part === '\n') send()
+        else if (part === '\t') fill()
+        else if (part === '\u007f' || part === '\b') edit(editor.backspace)
+        else insert(part)
+      }
+    },
+    /** Pasted text is never carried out by itself, whatever line ends it holds. */
+    paste(text: string): void {
+      insert(text.replace(/\r\n?/g, '\n').replace(/\n+$/, ''), true)
+    },
+  }
+
+  function insert(text: string, keepsLines = false): void {
+    const clean = text.replace(keepsLines ? /(?!\n)\p{Cc}/gu : /\p{Cc}/gu, '')
+    if (clean !== '') edit((line) => editor.insert(line, clean))
+  }
+}
+export type Controls = ReturnType<typeof createControls>
+
+function commonStart(texts: readonly string[]): string {
+  let start = texts[0] ?? ''
+  for (const text of texts) while (!text.startsWith(start)) start = start.slice(0, -1)
+  return start
+}

@@ -1,0 +1,74 @@
+const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+const wide =
+  /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
+
+/** A colour, or text between colours. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one
+const parts = /\u001b\[[0-9;]*m|\P{Cc}+/gu
+
+/** Columns a character takes on a terminal. */
+function widthOf(character: string): number {
+  if (/^[\p{Mn}\p{Me}\p{Cf}]+$/u.test(character)) return 0
+  return wide.test(character) ? 2 : 1
+}
+
+/**
+ * A line of text as rows of at most `width` columns, broken at blanks where there are any.
+ *
+ * Of control sequences only colours are expected; a colour that is on where a row ends is on again in the next.
+ */
+export function wrap(line: string, width: number): string[] {
+  const rows: string[] = []
+  let row = ''
+  let used = 0
+  let colours = ''
+  let full = false
+  // Where the row could be broken: its length and the columns used up to there, the blank included.
+  let blank: { length: number; used: number; colours: string } | undefined
+  const end = (rest: string, restUsed: number) => {
+    rows.push(colours === '' ? row : `${row}\u001b[0m`)
+    row = colours + rest
+    used = restUsed
+    blank = undefined
+    full = false
+  }
+  for (const part of line.match(parts) ?? []) {
+    if (part.startsWith('\u001b')) {
+      row += part
+      colours = /\[(0|39|22|49)?m$/.test(part) ? '' : colours + part
+      continue
+    }
+    for (const { segment } of graphemes.segment(part)) {
+      const columns = widthOf(segment)
+      if (full && segment !== ' ') end('', 0)
+      if (used + columns > width && segment !== ' ') {
+        if (blank !== undefined && blank.length > 0 && colours === blank.colours) {
+          const rest = row.slice(blank.length)
+          const restUsed = used - blank.used
+          row = row.slice(0, blank.length).trimEnd()
+          end(rest, restUsed)
+        } else end('', 0)
+      }
+      // A blank after a full row is where it breaks; it is not carried over.
+      if (used + columns > width) {
+        full = true
+        continue
+      }
+      row += segment
+      used += columns
+      if (segment === ' ') blank = { length: row.length, used, colours }
+    }
+  }
+  return [...rows, row]
+}
+
+/** The rows that are seen: as many as fit, `back` rows above the end. */
+export function lastRows(
+  lines: readonly string[],
+  { width, height, back }: { width: number; height: number; back: number },
+): string[] {
+  const rows: string[] = []
+  for (let i = lines.length - 1; i >= 0 && rows.length < height + back; i--) rows.unshift(...wrap(lines[i]!, width))
+  const end = Math.max(Math.min(height, rows.length), rows.length - back)
+  return rows.slice(Math.max(0, end - height), end)
+}
