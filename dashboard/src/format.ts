@@ -11,6 +11,17 @@ export function money(decimal: string | number | null | undefined): string {
   return `${sign}${grouped}.${fraction.replace(/0+$/, '').padEnd(2, '0')}`
 }
 
+/** Amounts of one column: as many decimals each as the longest has, so that the points stand below each other. */
+export function moneyColumn(decimals: readonly string[]): (decimal: string) => string {
+  const shown = decimals.map(money)
+  const places = Math.max(2, ...shown.map((text) => text.length - text.lastIndexOf('.') - 1))
+  return (decimal) => {
+    const text = money(decimal)
+    const point = text.lastIndexOf('.')
+    return point < 0 ? text : text.padEnd(point + 1 + places, '0')
+  }
+}
+
 /** A number of the API as decimal text: prices have 6 decimals at most, and JSON writes small ones as `1e-7`. */
 export function plain(value: number): string {
   return Number.isInteger(value) ? String(value) : value.toFixed(6).replace(/0+$/, '')

@@ -10,11 +10,27 @@ function load(importPage: () => Promise<Record<string, ComponentType<never>>>) {
   }))
 }
 
+/** The first that fits. */
 const routes: readonly Route[] = [
   { pattern: /^\/$/, title: 'Overview', page: load(() => import('./pages/overview.tsx')) },
   { pattern: /^\/market$/, title: 'Market', page: load(() => import('./pages/market.tsx')) },
   { pattern: /^\/market\/([^/]+)$/, title: 'Agent', page: load(() => import('./pages/agent.tsx')) },
+  { pattern: /^\/agents$/, title: 'My agents', page: load(() => import('./pages/own-agents.tsx')) },
+  { pattern: /^\/agents\/new$/, title: 'Add an agent', page: load(() => import('./pages/new-agent.tsx')) },
+  { pattern: /^\/agents\/([^/]+)$/, title: 'My agent', page: load(() => import('./pages/own-agent.tsx')) },
+  { pattern: /^\/activity$/, title: 'Activity', page: load(() => import('./pages/activity.tsx')) },
   { pattern: /^\/orders\/([^/]+)$/, title: 'Order', page: load(() => import('./pages/order.tsx')) },
+  { pattern: /^\/executions\/([^/]+)$/, title: 'Execution', page: load(() => import('./pages/execution.tsx')) },
+  { pattern: /^\/payments$/, title: 'Payments', page: load(() => import('./pages/payments.tsx')) },
+  { pattern: /^\/payments\/([^/]+)$/, title: 'Payment', page: load(() => import('./pages/payment.tsx')) },
+  { pattern: /^\/workflows$/, title: 'Workflows', page: load(() => import('./pages/workflows.tsx')) },
+  { pattern: /^\/workflows\/new$/, title: 'New workflow', page: load(() => import('./pages/new-workflow.tsx')) },
+  { pattern: /^\/workflows\/([^/]+)$/, title: 'Workflow', page: load(() => import('./pages/workflow.tsx')) },
+  { pattern: /^\/sessions$/, title: 'Sessions', page: load(() => import('./pages/sessions.tsx')) },
+  { pattern: /^\/sessions\/([^/]+)\/([^/]+)$/, title: 'Session', page: load(() => import('./pages/session.tsx')) },
+  { pattern: /^\/network$/, title: 'Network', page: load(() => import('./pages/network.tsx')) },
+  { pattern: /^\/wallet$/, title: 'Wallet', page: load(() => import('./pages/wallet.tsx')) },
+  { pattern: /^\/settings$/, title: 'Settings', page: load(() => import('./pages/settings.tsx')) },
 ]
 
 export function routeOf(path: string): { page: ReactElement; title: string } {

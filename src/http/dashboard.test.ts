@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
@@ -68,6 +68,14 @@ test.each(['/dashboard/../secret.html', '/dashboard/%2e%2e/secret.html', '/dashb
     expect((await serve().inject({ url, headers })).payload).not.toBe('secret')
   },
 )
+
+test('a newer build is taken up while the node runs', async () => {
+  const app = serve()
+  expect((await app.inject({ url: '/dashboard', headers })).payload).toBe(html)
+  writeFileSync(join(directory, 'index.html'), 'newer')
+  utimesSync(join(directory, 'index.html'), 1, 1)
+  expect((await app.inject({ url: '/dashboard', headers })).payload).toBe('newer')
+})
 
 test('D16 its files need no token, and still no foreign name', async () => {
   const app = serve({ host: '0.0.0.0' })

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Mount } from './mount.ts'
@@ -37,10 +37,25 @@ type Built = Map<string, { bytes: Buffer; etag: string; type: string | undefined
  * The dashboard: a page that uses this API as any other client does.
  *
  * Its files hold nothing private and are served wherever the API is bound, without the token: the page asks for that.
- * They are read once and kept, so that a request never names a file of the disk.
+ * They are read whole and kept, so that a request never names a file of the disk.
  */
 export function dashboardMount(directory = BUILT): Mount {
   let built: Built | undefined
+  let builtAt: number | undefined
+
+  /** What is built now; a newer build is taken up without a restart. */
+  async function newest(): Promise<Built | undefined> {
+    const at = await stat(join(directory, 'index.html')).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => undefined,
+    )
+    if (at === undefined || at === builtAt) return built
+    const read = await readBuilt(directory)
+    if (read === undefined) return built
+    builtAt = at
+    return read
+  }
+
   return {
     path: '/dashboard',
     methods: ['GET'],
@@ -48,7 +63,6 @@ export function dashboardMount(directory = BUILT): Mount {
     access: () => 'health',
     scope: () => 'read',
     async handle({ request, response, rest }) {
-      built ??= await readBuilt(directory)
       // Readable by whoever gets here, but no part of another site's page.
       response.removeHeader('access-control-allow-origin')
       response.setHeader('cross-origin-resource-policy', 'same-origin')
@@ -56,6 +70,7 @@ export function dashboardMount(directory = BUILT): Mount {
       response.setHeader('content-security-policy', CSP)
       response.setHeader('cache-control', 'no-cache')
       const path = rest.split('?', 1)[0]!
+      if (built === undefined || !path.startsWith('/assets/')) built = await newest()
       const name = built?.has(path.slice(1)) === true ? path.slice(1) : 'index.html'
       const file = built?.get(name)
       if (built === undefined || file === undefined) {

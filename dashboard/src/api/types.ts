@@ -84,11 +84,11 @@ export type Budget = {
 
 export type ApiToken = {
   id: string
-  name?: string
-  scopes?: string[]
-  scope?: string
-  budget?: string | null
-  created_at?: string
-  last_used_at?: string | null
-  revoked_at?: string | null
+  name: string
+  scope: 'read' | 'execute' | 'spend' | 'admin'
+  budget: string | null
+  spent: string
+  created_at: string
+  expires_at?: string
+  revoked_at?: string
 }

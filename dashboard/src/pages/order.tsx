@@ -5,7 +5,7 @@ import type { Approval, Listing, OrderRecord } from '../api/types.ts'
 import { money } from '../format.ts'
 import { ApprovalItem } from '../parts/approval-item.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
-import { PaymentFacts } from '../parts/payment-facts.tsx'
+import { Exchange } from '../parts/exchange.tsx'
 import { adviceFor, Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 import { stagesOf } from '../stages.ts'
@@ -36,11 +36,7 @@ export function Order({ id }: { id: string }) {
             </Section>
           )}
           {record.error !== undefined && <Failure order={record} />}
-          {record.payment !== undefined && (
-            <Section title="Payment">
-              <PaymentFacts payment={record.payment} />
-            </Section>
-          )}
+          {record.payment !== undefined && <Exchange paymentId={record.payment.payment_id} />}
           <Section title="Order">
             <Facts
               rows={[

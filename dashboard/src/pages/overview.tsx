@@ -2,7 +2,7 @@ import { type Alert, alertsOf } from '../alerts.ts'
 import { call, page } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { AgentStats, Approval, Budget, NodeStatus, Stats, WalletBalance } from '../api/types.ts'
-import { count, duration, money, percent, short, span } from '../format.ts'
+import { count, duration, money, moneyColumn, percent, short, span } from '../format.ts'
 import { Facts, Figure, PageHead, Section } from '../parts/bits.tsx'
 import { HoursChart } from '../parts/hours-chart.tsx'
 import { Empty, Show } from '../parts/states.tsx'
@@ -133,6 +133,7 @@ function Agents({ agents }: { agents: readonly AgentStats[] }) {
       </Empty>
     )
   }
+  const amount = moneyColumn(agents.map(({ earned }) => earned))
   return (
     <div className="table-wrap">
       <table>
@@ -164,7 +165,7 @@ function Agents({ agents }: { agents: readonly AgentStats[] }) {
               </th>
               <td className="number">{count(agent.calls)}</td>
               <td className={agent.failed > 0 ? 'number bad-text' : 'number'}>{count(agent.failed)}</td>
-              <td className="number">{money(agent.earned)}</td>
+              <td className="number">{amount(agent.earned)}</td>
               <td className="number">{duration(agent.p50_ms)}</td>
               <td className="number">{duration(agent.p95_ms)}</td>
             </tr>

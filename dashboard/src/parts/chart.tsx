@@ -13,12 +13,14 @@ type Props = {
   unit: (value: number) => string
   /** Width of a bar in seconds. */
   barSeconds: number
+  /** Bars of two series stand beside each other; else the later one in front. */
+  beside?: boolean
 }
 
 const HEIGHT = 180
 
 /** Bars over time. Loads only where a page shows one. */
-export function Chart({ label, times, series, unit, barSeconds }: Props) {
+export function Chart({ label, times, series, unit, barSeconds, beside = false }: Props) {
   const place = useRef<HTMLDivElement>(null)
   const isDark = useIsDark()
 
@@ -33,7 +35,8 @@ export function Chart({ label, times, series, unit, barSeconds }: Props) {
       ticks: { show: false },
       font: '12px system-ui, sans-serif',
     }
-    const bars = uPlot.paths.bars!({ size: [0.7, 40, 1], align: 0 })
+    const bars = (index: number) =>
+      uPlot.paths.bars!({ size: [beside ? 0.35 : 0.7, 40, 1], align: beside ? (index === 0 ? -1 : 1) : 0 })
     const plot = new uPlot(
       {
         width: element.clientWidth,
@@ -47,9 +50,9 @@ export function Chart({ label, times, series, unit, barSeconds }: Props) {
         ],
         series: [
           { label: 'Time', value: (_, value) => (value === null ? '–' : timeLabel(value, barSeconds)) },
-          ...series.map(({ name, color: shade }) => ({
+          ...series.map(({ name, color: shade }, index) => ({
             label: name,
-            paths: bars,
+            paths: bars(index),
             points: { show: false },
             fill: color(shade),
             stroke: color(shade),
@@ -67,7 +70,7 @@ export function Chart({ label, times, series, unit, barSeconds }: Props) {
       watch.disconnect()
       plot.destroy()
     }
-  }, [times, series, unit, barSeconds, isDark])
+  }, [times, series, unit, barSeconds, beside, isDark])
 
   return <div className="chart" ref={place} role="img" aria-label={label} />
 }

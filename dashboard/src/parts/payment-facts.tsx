@@ -2,16 +2,18 @@ import type { RecordedPayment } from '../api/types.ts'
 import { explorerUrl, money, networkName } from '../format.ts'
 import { Badge, Facts, Id } from './bits.tsx'
 
-const meanings: Record<string, string> = {
-  settled: 'On the chain.',
-  pending: 'Signed and owed; the seller is about to settle it.',
-  reserved: 'Signed: the seller could still settle it.',
-  released: 'Can never be settled: nothing was charged.',
-  voided: 'The agent failed: nobody is charged.',
-  failed: 'You worked and were not paid.',
+type Settlement = RecordedPayment['settlement']
+
+const meanings: Record<Settlement, string> = {
+  settled: 'on the chain',
+  pending: 'owed, and about to be settled',
+  reserved: 'signed: the seller could still settle it',
+  released: 'can never be settled: nothing was charged',
+  voided: 'the agent failed: nobody is charged',
+  failed: 'the work was done and not paid',
 }
 
-export function PaymentFacts({ payment }: { payment: RecordedPayment }) {
+export function PaymentFacts({ payment, state }: { payment: Omit<RecordedPayment, 'settlement'>; state: Settlement }) {
   const url = payment.tx_hash === '' ? undefined : explorerUrl(payment.network, payment.tx_hash)
   return (
     <Facts
@@ -20,7 +22,7 @@ export function PaymentFacts({ payment }: { payment: RecordedPayment }) {
         [
           'State',
           <span key="state">
-            <Badge state={payment.settlement} /> <span className="muted">{meanings[payment.settlement]}</span>
+            <Badge state={state} /> <span className="muted">{meanings[state]}</span>
           </span>,
         ],
         [
@@ -41,7 +43,7 @@ export function PaymentFacts({ payment }: { payment: RecordedPayment }) {
         ['Network', networkName(payment.network)],
         ['From', <Id key="from" value={payment.payer} what="address" />],
         ['To', <Id key="to" value={payment.pay_to} what="address" />],
-        ['Payment', <Id key="id" value={payment.payment_id} what="payment id" />],
+        ['Payment', <Id key="id" value={payment.payment_id} ends={10} what="payment id" />],
       ]}
     />
   )

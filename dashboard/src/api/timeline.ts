@@ -1,0 +1,53 @@
+import type { Pages } from './pages.ts'
+import { usePages } from './pages.ts'
+import type { Execution, OrderRecord, WorkflowRecord } from './types.ts'
+
+export type Kind = 'execution' | 'order' | 'workflow'
+/** One thing that happened on this node, whichever list it stands in. */
+export type Happening =
+  | { kind: 'execution'; key: string; at: string; record: Execution }
+  | { kind: 'order'; key: string; at: string; record: OrderRecord }
+  | { kind: 'workflow'; key: string; at: string; record: WorkflowRecord }
+
+const PAGE_ITEMS = 50
+const byId = ({ id }: { id: string }) => id
+
+/** Three lists, each newest first and in parts, as one. */
+export function useTimeline(kinds: readonly Kind[]): Pages<Happening> {
+  const query = { limit: PAGE_ITEMS }
+  const executions = usePages<Execution>('/executions', query, { id: byId, topics: ['payment', 'status'] })
+  const orders = usePages<OrderRecord>('/orders', query, { id: byId, topics: ['order'] })
+  const workflows = usePages<WorkflowRecord>('/workflows', query, { id: byId, topics: ['workflow'] })
+  const sources = [
+    { kind: 'execution' as const, pages: executions },
+    { kind: 'order' as const, pages: orders },
+    { kind: 'workflow' as const, pages: workflows },
+  ].filter(({ kind }) => kinds.includes(kind))
+
+  // Beyond the end of what a list has told so far, another list's items may not be the next ones.
+  const known = sources
+    .filter(({ pages }) => pages.more)
+    .map(({ pages }) => pages.items.at(-1)?.created_at ?? '')
+    .sort()
+    .at(-1)
+  const all = sources
+    .flatMap(({ kind, pages }) =>
+      pages.items.map((record) => ({ kind, key: kind + record.id, at: record.created_at, record }) as Happening),
+    )
+    .filter(({ at }) => known === undefined || at >= known)
+    .sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0))
+
+  return {
+    items: all,
+    error: sources.map(({ pages }) => pages.error).find((error) => error !== undefined),
+    loading: sources.some(({ pages }) => pages.loading),
+    more: sources.some(({ pages }) => pages.more),
+    loadMore() {
+      // The list that holds the others back.
+      for (const { pages } of sources) if (pages.more && pages.items.at(-1)?.created_at === known) pages.loadMore()
+    },
+    reload() {
+      for (const { pages } of sources) pages.reload()
+    },
+  }
+}

@@ -1,0 +1,46 @@
+export type Node = { id: string; depends_on: readonly string[] }
+export type Placed = { id: string; column: number; row: number }
+
+/**
+ * Places the steps of a workflow: each in the column after the last of those it depends on, and in the row where the
+ * fewest lines cross, as near to its sources as there is room.
+ */
+export function layOut(nodes: readonly Node[]): Placed[] {
+  const byId = new Map(nodes.map((node) => [node.id, node]))
+  const columns = new Map<string, number>()
+  const columnOf = (id: string, trail: readonly string[] = []): number => {
+    const known = columns.get(id)
+    if (known !== undefined) return known
+    // The API refuses circles; a picture must not hang on one.
+    const sources = (byId.get(id)?.depends_on ?? []).filter((one) => byId.has(one) && !trail.includes(one))
+    const column = Math.max(-1, ...sources.map((one) => columnOf(one, [...trail, id]))) + 1
+    columns.set(id, column)
+    return column
+  }
+  for (const { id } of nodes) columnOf(id)
+
+  const placed: Placed[] = []
+  const rows = new Map<string, number>()
+  for (let column = 0; column <= Math.max(0, ...columns.values()); column++) {
+    const here = nodes.filter(({ id }) => columns.get(id) === column)
+    const wish = ({ depends_on }: Node) => {
+      const above = depends_on.map((id) => rows.get(id) ?? 0)
+      return above.length === 0 ? 0 : above.reduce((sum, row) => sum + row, 0) / above.length
+    }
+    here.sort((a, b) => wish(a) - wish(b))
+    here.forEach(({ id }, index) => {
+      rows.set(id, index)
+      placed.push({ id, column, row: index })
+    })
+  }
+  return placed
+}
+
+/** `depends_on` as the API reads it: where no step has it, each depends on the one before. */
+export function asGraph(steps: readonly { id: string; depends_on?: readonly string[] | undefined }[]): Node[] {
+  const isChain = steps.every(({ depends_on }) => depends_on === undefined)
+  return steps.map(({ id, depends_on }, index) => ({
+    id,
+    depends_on: isChain ? (index === 0 ? [] : [steps[index - 1]!.id]) : (depends_on ?? []),
+  }))
+}

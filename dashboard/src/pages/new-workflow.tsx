@@ -1,0 +1,234 @@
+import { type FormEvent, useMemo, useState } from 'react'
+import { call } from '../api/client.ts'
+import type { NewWorkflow as Definition, Listing, WorkflowQuote, WorkflowRecord } from '../api/types.ts'
+import { isAmount, money, price } from '../format.ts'
+import { AgentPicker } from '../parts/agent-picker.tsx'
+import { PageHead, Section } from '../parts/bits.tsx'
+import { Graph } from '../parts/graph.tsx'
+import { Problem } from '../parts/states.tsx'
+import { navigate } from '../router.tsx'
+
+type Step = { id: string; agent: Listing; input: string; dependsOn: readonly string[] }
+
+/** A name for a step, from its agent's. */
+function stepId(name: string, taken: readonly string[]): string {
+  const base =
+    name
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, '-')
+      .replace(/^-|-$/g, '')
+      .slice(0, 24) || 'step'
+  for (let no = 1; ; no++) {
+    const id = no === 1 ? base : `${base}-${no}`
+    if (!taken.includes(id)) return id
+  }
+}
+
+/** Agents one after another, or side by side; what it costs is known before it runs. */
+export function NewWorkflow() {
+  const [steps, setSteps] = useState<readonly Step[]>([])
+  const [name, setName] = useState('')
+  const [input, setInput] = useState('')
+  const [budget, setBudget] = useState('')
+  const [quote, setQuote] = useState<WorkflowQuote>()
+  const [error, setError] = useState<Error>()
+  const [busy, setBusy] = useState(false)
+
+  function add(agent: Listing) {
+    const id = stepId(
+      agent.name,
+      steps.map((step) => step.id),
+    )
+    const last = steps.at(-1)
+    setQuote(undefined)
+    setSteps([...steps, { id, agent, input: '', dependsOn: last === undefined ? [] : [last.id] }])
+  }
+  function change(id: string, changes: Partial<Step>) {
+    setQuote(undefined)
+    setSteps(steps.map((step) => (step.id === id ? { ...step, ...changes } : step)))
+  }
+  function remove(id: string) {
+    setQuote(undefined)
+    const left = steps.filter((step) => step.id !== id)
+    setSteps(left.map((step) => ({ ...step, dependsOn: step.dependsOn.filter((one) => one !== id) })))
+  }
+
+  const definition: Definition = {
+    ...(name.trim() !== '' && { name: name.trim() }),
+    input,
+    ...(budget !== '' && { budget }),
+    steps: steps.map(({ id, agent, input: template, dependsOn }) => ({
+      id,
+      agent_id: agent.id,
+      depends_on: [...dependsOn],
+      ...(template.trim() !== '' && { input: template }),
+    })),
+  }
+
+  async function submit(event: FormEvent) {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    try {
+      if (quote === undefined) {
+        setQuote(await call<WorkflowQuote>('/workflows?dry_run=true', { method: 'POST', body: definition }))
+      } else {
+        // What was agreed to on this page is the most it may cost.
+        const body = { ...definition, budget: budget === '' ? quote.total_max : budget }
+        const { id } = await call<WorkflowRecord>('/workflows', { method: 'POST', body })
+        return navigate(`/workflows/${id}`)
+      }
+    } catch (reason) {
+      setError(reason as Error)
+    }
+    setBusy(false)
+  }
+
+  const nodes = useMemo(
+    () =>
+      steps.map(({ id, agent, dependsOn }) => ({
+        id,
+        depends_on: dependsOn,
+        title: id,
+        text: agent.local ? 'yours, free' : price(agent.price),
+        state: 'pending',
+      })),
+    [steps],
+  )
+  const isBudgetWrong = budget !== '' && !isAmount(budget)
+
+  return (
+    <>
+      <PageHead title="New workflow" />
+      <form onSubmit={submit}>
+        <div className="form">
+          <label>
+            Name
+            <input
+              value={name}
+              maxLength={80}
+              onChange={(event) => setName(event.target.value)}
+              placeholder="optional"
+            />
+          </label>
+          <label>
+            Input
+            <textarea
+              rows={4}
+              required
+              value={input}
+              onChange={(event) => {
+                setQuote(undefined)
+                setInput(event.target.value)
+              }}
+              placeholder="What the first agents are given"
+            />
+          </label>
+        </div>
+        <Section title="Steps">
+          {nodes.length > 0 && <Graph nodes={nodes} label="Steps of the new workflow" />}
+          <ol className="steps">
+            {steps.map((step, index) => (
+              <StepForm
+                key={step.id}
+                step={step}
+                before={steps.slice(0, index)}
+                onChange={(changes) => change(step.id, changes)}
+                onRemove={() => remove(step.id)}
+              />
+            ))}
+          </ol>
+          <AgentPicker label={steps.length === 0 ? 'First agent' : 'Next agent'} onPick={add} />
+        </Section>
+        <div className="form">
+          <label>
+            Budget, USDC
+            <input
+              inputMode="decimal"
+              value={budget}
+              onChange={(event) => {
+                setQuote(undefined)
+                setBudget(event.target.value)
+              }}
+              placeholder="no more than the quote"
+              aria-invalid={isBudgetWrong}
+            />
+            {isBudgetWrong && <span className="field-error">a number such as 0.05</span>}
+          </label>
+          <div role="status">{quote !== undefined && <Quote quote={quote} />}</div>
+          {error !== undefined && <Problem error={error} />}
+          <button type="submit" className="primary" disabled={busy || steps.length === 0 || isBudgetWrong}>
+            {quote === undefined ? 'Show the cost' : `Run for ${money(quote.total)} USDC`}
+          </button>
+        </div>
+      </form>
+    </>
+  )
+}
+
+function Quote({ quote }: { quote: WorkflowQuote }) {
+  return (
+    <dl className="bill">
+      {quote.steps.map((step) => (
+        <div key={step.id}>
+          <dt>
+            {step.id} by {step.name}
+          </dt>
+          <dd>{step.local || Number(step.price) === 0 ? 'free' : `${money(step.price)} USDC`}</dd>
+        </div>
+      ))}
+      <div>
+        <dt>Together</dt>
+        <dd>{money(quote.total)} USDC</dd>
+      </div>
+    </dl>
+  )
+}
+
+type StepFormProps = {
+  step: Step
+  before: readonly Step[]
+  onChange(changes: Partial<Step>): void
+  onRemove(): void
+}
+
+function StepForm({ step, before, onChange, onRemove }: StepFormProps) {
+  const toggle = (id: string) => {
+    const { dependsOn } = step
+    onChange({ dependsOn: dependsOn.includes(id) ? dependsOn.filter((one) => one !== id) : [...dependsOn, id] })
+  }
+  const example = before.at(-1)?.id
+  return (
+    <li className="step">
+      <div className="step-head">
+        <h3>{step.id}</h3>
+        <span>{step.agent.name}</span>
+        <span className="muted">{step.agent.local ? 'yours, free' : price(step.agent.price)}</span>
+        <button type="button" className="quiet" onClick={onRemove} aria-label={`Remove step ${step.id}`}>
+          Remove
+        </button>
+      </div>
+      {before.length > 0 && (
+        <fieldset className="checks">
+          <legend>After</legend>
+          {before.map(({ id }) => (
+            <label key={id}>
+              <input type="checkbox" checked={step.dependsOn.includes(id)} onChange={() => toggle(id)} />
+              {id}
+            </label>
+          ))}
+        </fieldset>
+      )}
+      <label>
+        Its task
+        <input
+          value={step.input}
+          onChange={(event) => onChange({ input: event.target.value })}
+          placeholder={
+            example === undefined ? 'the input' : `what it waits for gives, or Shorten: {{steps.${example}.output}}`
+          }
+        />
+      </label>
+    </li>
+  )
+}

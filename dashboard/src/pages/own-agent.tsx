@@ -1,0 +1,193 @@
+import { type FormEvent, useState } from 'react'
+import { stateOf } from '../agent-state.ts'
+import { call, page } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { AgentChanges, Execution, OwnAgent as Own, Stats, TestResult } from '../api/types.ts'
+import { count, duration, money } from '../format.ts'
+import { AgentForm } from '../parts/agent-form.tsx'
+import { Ago, Badge, Figure, PageHead, Section, Words } from '../parts/bits.tsx'
+import { Confirm } from '../parts/confirm.tsx'
+import { Empty, Problem, Show } from '../parts/states.tsx'
+import { say } from '../parts/toasts.tsx'
+import { Link, navigate } from '../router.tsx'
+
+/** One agent of this node: change it, try it, take it off the market. */
+export function OwnAgent({ id }: { id: string }) {
+  const agents = useResource('/agents/own', (signal) => call<Own[]>('/agents/own', { signal }), {
+    topics: ['listing'],
+  })
+  return (
+    <Show of={agents} what="Own agents are">
+      {(list) => {
+        const agent = list.find((one) => one.id === id)
+        if (agent !== undefined) return <Details agent={agent} reload={agents.reload} />
+        return (
+          <>
+            <PageHead title="Not here" />
+            <p>
+              This node has no such agent: it may have been removed. <Link to="/agents">My agents</Link>
+            </p>
+          </>
+        )
+      }}
+    </Show>
+  )
+}
+
+function Details({ agent, reload }: { agent: Own; reload(): void }) {
+  const path = `/agents/${encodeURIComponent(agent.id)}`
+  const [badge, text] = stateOf(agent)
+  const [error, setError] = useState<Error>()
+
+  async function act(action: 'pause' | 'resume') {
+    setError(undefined)
+    await call(`${path}/${action}`, { method: 'POST' }).then(reload, setError)
+  }
+
+  return (
+    <>
+      <PageHead title={agent.name}>
+        <button type="button" onClick={() => act(agent.paused ? 'resume' : 'pause')}>
+          {agent.paused ? 'Put back on the market' : 'Pause'}
+        </button>
+        <Confirm
+          action="Remove"
+          title={`Remove ${agent.name}?`}
+          className="danger"
+          onConfirm={async () => {
+            await call(path, { method: 'DELETE' })
+            say(`${agent.name} was removed.`)
+            reload()
+            navigate('/agents', { replace: true })
+          }}
+        >
+          <p>It leaves the market and agents.yaml. What it earned, and who called it, is kept.</p>
+        </Confirm>
+      </PageHead>
+      <p className="muted">
+        <Badge state={badge}>{text}</Badge> · runs on {agent.runs} ·{' '}
+        <Link to={`/market/${agent.id}`}>as buyers see it</Link>
+      </p>
+      {agent.notice !== undefined && (
+        <div className="state warn">
+          <p className="state-title">It needs you</p>
+          <p>{agent.notice}</p>
+        </div>
+      )}
+      {error !== undefined && <Problem error={error} />}
+      <Revenue id={agent.id} />
+      <div className="columns">
+        <Section title="Change">
+          {agent.managed_in_file && (
+            <p className="hint">Its program, address or key is in agents.yaml and is changed there.</p>
+          )}
+          <AgentForm
+            key={agent.id}
+            agent={agent}
+            action="Save"
+            onSave={async ({ description, price, model, tags, timeout_seconds }) => {
+              const body: AgentChanges = { description, price, tags }
+              if (timeout_seconds !== agent.timeout_seconds) body.timeout_seconds = timeout_seconds ?? null
+              if (model !== agent.model) body.model = model ?? null
+              await call(path, { method: 'PATCH', body })
+              say('Saved: the market is told.')
+              reload()
+            }}
+          />
+        </Section>
+        <div>
+          <TestRun path={path} />
+          <Recent id={agent.id} />
+        </div>
+      </div>
+    </>
+  )
+}
+
+function Revenue({ id }: { id: string }) {
+  const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
+    topics: ['payment', 'status'],
+  })
+  const own = stats.data?.agents.find((agent) => agent.agent_id === id)
+  if (stats.data === undefined) return null
+  return (
+    <dl className="figures">
+      <Figure label="Earned in 30 days" value={money(own?.earned ?? '0')} unit="USDC" />
+      <Figure label="Calls" value={count(own?.calls ?? 0)} />
+      <Figure label="Failed" value={count(own?.failed ?? 0)} />
+      <Figure label="Half within" value={duration(own?.p50_ms)} note={`95 % within ${duration(own?.p95_ms)}`} />
+    </dl>
+  )
+}
+
+function TestRun({ path }: { path: string }) {
+  const [result, setResult] = useState<TestResult>()
+  const [error, setError] = useState<Error>()
+  const [busy, setBusy] = useState(false)
+
+  async function run(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const task = String(new FormData(event.currentTarget).get('task'))
+    setBusy(true)
+    setResult(undefined)
+    setError(undefined)
+    await call<TestResult>(`${path}/test`, { method: 'POST', body: { task } }).then(setResult, setError)
+    setBusy(false)
+  }
+
+  return (
+    <Section title="Try it">
+      <form className="form" onSubmit={run}>
+        <label>
+          Task
+          <textarea name="task" rows={3} required />
+          <span className="hint">Nothing is paid and nothing is kept.</span>
+        </label>
+        <button type="submit" disabled={busy}>
+          {busy ? 'At work…' : 'Run'}
+        </button>
+      </form>
+      <div role="status">
+        {result !== undefined && (
+          <>
+            <p className="muted">Answered in {duration(result.duration_ms)}.</p>
+            <Words text={result.output} label="Result of the test run" />
+          </>
+        )}
+      </div>
+      {error !== undefined && <Problem error={error} />}
+    </Section>
+  )
+}
+
+const RECENT = 8
+
+function Recent({ id }: { id: string }) {
+  const key = `/executions of ${id}`
+  const recent = useResource(key, (signal) => page<Execution>('/executions', { agent_id: id, limit: RECENT }, signal), {
+    topics: ['payment', 'status'],
+  })
+  return (
+    <Section title="Latest calls">
+      <Show of={recent} what="Executions are">
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty title="Nobody has called it yet" />
+          ) : (
+            <ul className="plain-list">
+              {items.map((one) => (
+                <li key={one.id}>
+                  <Link to={`/executions/${one.id}`}>
+                    <Ago iso={one.created_at} />
+                  </Link>
+                  <Badge state={one.error === undefined ? 'completed' : 'failed'} />
+                  <span className="muted">{duration(one.duration_ms)}</span>
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Show>
+    </Section>
+  )
+}

@@ -1,0 +1,101 @@
+import { stateOf } from '../agent-state.ts'
+import { call } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { OwnAgent, Stats } from '../api/types.ts'
+import { count, duration, money, moneyColumn } from '../format.ts'
+import { Badge, PageHead } from '../parts/bits.tsx'
+import { Empty, Show } from '../parts/states.tsx'
+import { Link } from '../router.tsx'
+
+/** What this node sells, and what each agent brings. */
+export function OwnAgents() {
+  const agents = useResource('/agents/own', (signal) => call<OwnAgent[]>('/agents/own', { signal }), {
+    topics: ['listing'],
+  })
+  const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
+    topics: ['payment', 'status'],
+  })
+  return (
+    <>
+      <PageHead title="My agents">
+        <Link to="/agents/new" className="button primary">
+          Add an agent
+        </Link>
+      </PageHead>
+      <Show of={agents} what="Own agents are">
+        {(list) => (list.length === 0 ? <None /> : <Table agents={list} stats={stats.data} />)}
+      </Show>
+    </>
+  )
+}
+
+function None() {
+  return (
+    <Empty title="You sell no agent yet">
+      <p>
+        An agent is a language model with your instruction, a program of yours, or one that is built in and needs no
+        key. It is on the market as soon as you add it.
+      </p>
+      <Link to="/agents/new" className="button primary">
+        Add an agent
+      </Link>
+    </Empty>
+  )
+}
+
+function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | undefined }) {
+  const seen = new Map(stats?.agents.map((agent) => [agent.agent_id, agent]))
+  const price = moneyColumn(agents.map((agent) => agent.price))
+  const earned = moneyColumn((stats?.agents ?? []).map((agent) => agent.earned))
+  return (
+    <div className="table-wrap">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Agent</th>
+            <th scope="col">State</th>
+            <th scope="col" className="number">
+              Price, USDC
+            </th>
+            <th scope="col" className="number">
+              Calls
+            </th>
+            <th scope="col" className="number">
+              Failed
+            </th>
+            <th scope="col" className="number">
+              Half within
+            </th>
+            <th scope="col" className="number">
+              Earned, USDC
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {agents.map((agent) => {
+            const [state, text] = stateOf(agent)
+            const own = seen.get(agent.id)
+            return (
+              <tr key={agent.id}>
+                <th scope="row">
+                  <Link to={`/agents/${agent.id}`}>{agent.name}</Link>
+                  <span className="row-meta block">{agent.runs}</span>
+                </th>
+                <td>
+                  <Badge state={state}>{text}</Badge>
+                </td>
+                <td className="number">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
+                <td className="number">{count(own?.calls ?? 0)}</td>
+                <td className={own !== undefined && own.failed > 0 ? 'number bad-text' : 'number'}>
+                  {count(own?.failed ?? 0)}
+                </td>
+                <td className="number">{duration(own?.p50_ms)}</td>
+                <td className="number">{own === undefined ? money('0') : earned(own.earned)}</td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </div>
+  )
+}

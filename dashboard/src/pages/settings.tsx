@@ -1,0 +1,50 @@
+import { call } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { Budget, NodeStatus } from '../api/types.ts'
+import { networkName, span } from '../format.ts'
+import { Facts, Id, PageHead, Section } from '../parts/bits.tsx'
+import { BudgetForm } from '../parts/budget-form.tsx'
+import { Show } from '../parts/states.tsx'
+import { Tokens } from '../parts/tokens.tsx'
+
+export function Settings() {
+  const status = useResource('/status', (signal) => call<NodeStatus>('/status', { signal }), { topics: ['status'] })
+  const budget = useResource('/budget', (signal) => call<Budget>('/budget', { signal }), { everyMs: 60_000 })
+  return (
+    <>
+      <PageHead title="Settings" />
+      <Section title="Budget">
+        <Show of={budget} what="Budget rules are">
+          {(known) => <BudgetForm budget={known} onSaved={budget.reload} />}
+        </Show>
+      </Section>
+      <Section title="API tokens">
+        <Tokens />
+      </Section>
+      <Section title="Node">
+        <Show of={status} what="The status is">
+          {(node) => (
+            <Facts
+              rows={[
+                ['Version', node.version],
+                ['Running for', span(node.uptime_seconds)],
+                ['Network', networkName(node.network)],
+                ['Peer', <Id key="peer" value={node.peer_id} ends={12} what="peer id" />],
+                [
+                  'API',
+                  <a key="docs" href="/docs">
+                    documentation
+                  </a>,
+                ],
+              ]}
+            />
+          )}
+        </Show>
+        <p className="hint">
+          Everything else is set when the node starts: by flags, by variables, or in config.yaml of its data directory.
+          Keys never appear here. <code>stoa doctor</code> checks it all.
+        </p>
+      </Section>
+    </>
+  )
+}

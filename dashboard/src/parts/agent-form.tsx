@@ -1,0 +1,123 @@
+import { type FormEvent, useState } from 'react'
+import type { OwnAgent } from '../api/types.ts'
+import { isAmount } from '../format.ts'
+import { Problem } from './states.tsx'
+
+export type AgentFields = {
+  name: string
+  description: string
+  /** A JSON number: at most 6 decimals, so nothing is lost. */
+  price: number
+  model: string | undefined
+  tags: string[]
+  timeout_seconds: number | undefined
+}
+
+const builtins = ['builtin/summarize', 'builtin/word-count', 'builtin/json-query', 'builtin/echo']
+
+type Props = {
+  /** Undefined: a new one. */
+  agent: OwnAgent | undefined
+  action: string
+  onSave(fields: AgentFields): Promise<unknown>
+}
+
+/** What a seller says of an agent. */
+export function AgentForm({ agent, action, onSave }: Props) {
+  const [price, setPrice] = useState(agent === undefined ? '0' : agent.price)
+  const [error, setError] = useState<Error>()
+  const [busy, setBusy] = useState(false)
+
+  async function save(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const form = new FormData(event.currentTarget)
+    const text = (name: string) => String(form.get(name) ?? '').trim()
+    const seconds = text('timeout_seconds')
+    setBusy(true)
+    setError(undefined)
+    try {
+      await onSave({
+        name: agent?.name ?? text('name'),
+        description: text('description'),
+        price: Number(price.trim()),
+        model: text('model') || undefined,
+        tags: text('tags')
+          .split(',')
+          .map((tag) => tag.trim())
+          .filter((tag) => tag !== ''),
+        timeout_seconds: seconds === '' ? undefined : Number(seconds),
+      })
+    } catch (reason) {
+      setError(reason as Error)
+    }
+    setBusy(false)
+  }
+
+  const isWrong = !isAmount(price)
+  return (
+    <form className="form" onSubmit={save}>
+      {agent === undefined && (
+        <label>
+          Name
+          <input name="name" required maxLength={80} placeholder="Summary" />
+          <span className="hint">Buyers see it, and it cannot be changed later: another name is another agent.</span>
+        </label>
+      )}
+      <label>
+        Description
+        <textarea name="description" rows={4} required maxLength={4000} defaultValue={agent?.description} />
+        <span className="hint">Buyers see it, and a language model takes it as its instruction.</span>
+      </label>
+      <div className="fields">
+        <label>
+          Price, USDC
+          <input
+            inputMode="decimal"
+            required
+            value={price}
+            onChange={(event) => setPrice(event.target.value)}
+            aria-invalid={isWrong}
+          />
+          {isWrong ? (
+            <span className="field-error">a number such as 0.05, with at most 6 decimals</span>
+          ) : (
+            <span className="hint">0 is free</span>
+          )}
+        </label>
+        <label>
+          Time limit, seconds
+          <input
+            name="timeout_seconds"
+            type="number"
+            min={1}
+            max={3600}
+            placeholder="120"
+            defaultValue={agent?.timeout_seconds}
+          />
+        </label>
+      </div>
+      <label>
+        Runs on
+        <input name="model" list="models" maxLength={200} placeholder="best available" defaultValue={agent?.model} />
+        <datalist id="models">
+          {builtins.map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
+        <span className="hint">
+          provider/model, such as anthropic/claude-sonnet-4-5, or a built-in agent. Programs and keys are named in
+          agents.yaml.
+        </span>
+      </label>
+      <label>
+        Tags
+        <input name="tags" placeholder="text, contract" defaultValue={agent?.tags.join(', ')} />
+        <span className="hint">with commas between</span>
+      </label>
+      <button type="submit" className="primary" disabled={busy || isWrong}>
+        {busy ? 'Saving…' : action}
+      </button>
+      {error !== undefined && <Problem error={error} />}
+    </form>
+  )
+}

@@ -1,0 +1,36 @@
+import { useEffect, useState } from 'react'
+import { call } from '../api/client.ts'
+import type { Listing } from '../api/types.ts'
+import { short } from '../format.ts'
+
+const NAMES_MAX = 500
+const names = new Map<string, Promise<string | undefined>>()
+
+function nameOf(id: string): Promise<string | undefined> {
+  const known = names.get(id)
+  if (known !== undefined) return known
+  if (names.size >= NAMES_MAX) names.clear()
+  const name = call<Listing>(`/agents/${encodeURIComponent(id)}`).then(
+    (listing) => listing.name,
+    () => undefined,
+  )
+  names.set(id, name)
+  return name
+}
+
+/** What an agent is called, while the market knows it; else the ends of its identifier. */
+export function AgentName({ id, name }: { id: string; name?: string | undefined }) {
+  const [found, setFound] = useState<{ id: string; name: string | undefined }>()
+  useEffect(() => {
+    let isGone = false
+    if (name === undefined) {
+      void nameOf(id).then((text) => {
+        if (!isGone) setFound({ id, name: text })
+      })
+    }
+    return () => {
+      isGone = true
+    }
+  }, [id, name])
+  return <>{name ?? (found?.id === id ? found.name : undefined) ?? short(id)}</>
+}

@@ -1,0 +1,49 @@
+import { useEffect, useState } from 'react'
+import { page } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { Listing } from '../api/types.ts'
+import { price } from '../format.ts'
+import { Problem } from './states.tsx'
+
+const FOUND_MAX = 6
+const TYPING_MS = 200
+
+/** Finds an agent by what it does, and hands it over. */
+export function AgentPicker({ label, onPick }: { label: string; onPick(agent: Listing): void }) {
+  const [text, setText] = useState('')
+  const [asked, setAsked] = useState('')
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(text.trim()), TYPING_MS)
+    return () => clearTimeout(timer)
+  }, [text])
+  const found = useResource(
+    `pick ${asked}`,
+    (signal) => page<Listing>('/agents', { q: asked, limit: FOUND_MAX }, signal),
+    { topics: ['listing'] },
+  )
+  return (
+    <div className="picker">
+      <label>
+        {label}
+        <input
+          type="search"
+          value={text}
+          placeholder="what it does, or its name"
+          onChange={(event) => setText(event.target.value)}
+        />
+      </label>
+      {found.error !== undefined && found.data === undefined && <Problem error={found.error} />}
+      <ul>
+        {found.data?.items.map((agent) => (
+          <li key={agent.id}>
+            <button type="button" onClick={() => onPick(agent)}>
+              <span className="row-title">Add {agent.name}</span>
+              <span className="muted">{agent.local ? 'yours' : price(agent.price)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {found.data?.items.length === 0 && <p className="muted">No agent fits. Use fewer words.</p>}
+    </div>
+  )
+}

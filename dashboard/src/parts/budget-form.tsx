@@ -1,0 +1,91 @@
+import { type FormEvent, useState } from 'react'
+import { call } from '../api/client.ts'
+import type { Budget } from '../api/types.ts'
+import { isAmount } from '../format.ts'
+import { Problem } from './states.tsx'
+import { say } from './toasts.tsx'
+
+const limits = [
+  ['per_call', 'Per call', 'the most one call may cost'],
+  ['per_seller', 'Per seller and day', 'the most one seller may be paid'],
+  ['per_day', 'Per day', ''],
+  ['per_month', 'Per month', ''],
+  ['auto_approve_below', 'Ask me from', 'below it nobody is asked; empty: never ask'],
+] as const
+
+type Name = (typeof limits)[number][0]
+
+/** The rules that everything which signs a payment obeys. */
+export function BudgetForm({ budget, onSaved }: { budget: Budget; onSaved(): void }) {
+  const [values, setValues] = useState<Record<Name, string>>(
+    () => Object.fromEntries(limits.map(([name]) => [name, budget[name] ?? ''])) as Record<Name, string>,
+  )
+  const [allow, setAllow] = useState(budget.allow.join('\n'))
+  const [deny, setDeny] = useState(budget.deny.join('\n'))
+  const [error, setError] = useState<Error>()
+  const [busy, setBusy] = useState(false)
+  const isWrong = (name: Name) => values[name].trim() !== '' && !isAmount(values[name])
+
+  async function save(event: FormEvent) {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    const body = {
+      ...Object.fromEntries(limits.map(([name]) => [name, values[name].trim() === '' ? null : values[name].trim()])),
+      allow: lines(allow),
+      deny: lines(deny),
+    }
+    try {
+      await call('/budget', { method: 'PUT', body })
+      say('Saved: it holds from now on.')
+      onSaved()
+    } catch (reason) {
+      setError(reason as Error)
+    }
+    setBusy(false)
+  }
+
+  return (
+    <form className="form" onSubmit={save}>
+      <div className="fields">
+        {limits.map(([name, label, hint]) => (
+          <label key={name}>
+            {label}, {budget.symbol}
+            <input
+              inputMode="decimal"
+              value={values[name]}
+              placeholder="no limit"
+              aria-invalid={isWrong(name)}
+              onChange={(event) => setValues({ ...values, [name]: event.target.value })}
+            />
+            {isWrong(name) ? (
+              <span className="field-error">a number such as 0.05</span>
+            ) : (
+              hint !== '' && <span className="hint">{hint}</span>
+            )}
+          </label>
+        ))}
+      </div>
+      <label>
+        Buy only from
+        <textarea rows={2} value={allow} onChange={(event) => setAllow(event.target.value)} />
+        <span className="hint">peer ids or agent ids, one a line; empty: from anybody</span>
+      </label>
+      <label>
+        Never buy from
+        <textarea rows={2} value={deny} onChange={(event) => setDeny(event.target.value)} />
+      </label>
+      <button type="submit" className="primary" disabled={busy || limits.some(([name]) => isWrong(name))}>
+        {busy ? 'Saving…' : 'Save the budget'}
+      </button>
+      {error !== undefined && <Problem error={error} />}
+    </form>
+  )
+}
+
+function lines(text: string): string[] {
+  return text
+    .split(/[\s,]+/)
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+}

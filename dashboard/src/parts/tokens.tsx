@@ -1,0 +1,127 @@
+import { type FormEvent, useState } from 'react'
+import { call } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { ApiToken } from '../api/types.ts'
+import { isAmount, money } from '../format.ts'
+import { Ago, Id } from './bits.tsx'
+import { Confirm } from './confirm.tsx'
+import { Empty, Problem, Show } from './states.tsx'
+
+const scopes = [
+  ['read', 'look'],
+  ['execute', 'look, and run own and free agents'],
+  ['spend', 'also pay, within a budget of its own'],
+  ['admin', 'everything'],
+] as const
+
+/** Keys to this API for other programs, each with no more power than it needs. */
+export function Tokens() {
+  const tokens = useResource('/tokens', (signal) => call<ApiToken[]>('/tokens', { signal }), { everyMs: 30_000 })
+  return (
+    <Show of={tokens} what="Tokens are">
+      {(list) => {
+        const held = list.filter((token) => token.revoked_at === undefined)
+        return (
+          <>
+            {held.length === 0 ? (
+              <Empty title="No token yet">Give each program one of its own, with no more power than it needs.</Empty>
+            ) : (
+              <ul className="cards">
+                {held.map((token) => (
+                  <li key={token.id} className="step-head">
+                    <strong>{token.name}</strong>
+                    <span>{token.scope}</span>
+                    {token.scope === 'spend' && (
+                      <span className="muted">
+                        {money(token.spent)} spent of {token.budget === null ? 'no limit' : money(token.budget)} USDC
+                      </span>
+                    )}
+                    <span className="muted">
+                      made <Ago iso={token.created_at} />
+                    </span>
+                    <Confirm
+                      action="Revoke"
+                      title={`Revoke ${token.name}?`}
+                      className="quiet"
+                      onConfirm={async () => {
+                        await call(`/tokens/${encodeURIComponent(token.id)}`, { method: 'DELETE' })
+                        tokens.reload()
+                      }}
+                    >
+                      <p>Whoever uses it is refused from now on.</p>
+                    </Confirm>
+                  </li>
+                ))}
+              </ul>
+            )}
+            <NewToken onMade={tokens.reload} />
+          </>
+        )
+      }}
+    </Show>
+  )
+}
+
+function NewToken({ onMade }: { onMade(): void }) {
+  const [scope, setScope] = useState<string>('read')
+  const [budget, setBudget] = useState('')
+  const [made, setMade] = useState<{ name: string; token: string }>()
+  const [error, setError] = useState<Error>()
+
+  async function make(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const form = event.currentTarget
+    const name = String(new FormData(form).get('name'))
+    setError(undefined)
+    try {
+      const body = { name, scope, ...(scope === 'spend' && { budget }) }
+      setMade(await call('/tokens', { method: 'POST', body }))
+      form.reset()
+      onMade()
+    } catch (reason) {
+      setError(reason as Error)
+    }
+  }
+
+  return (
+    <details className="section">
+      <summary>New token</summary>
+      <form className="form" onSubmit={make}>
+        <div className="fields">
+          <label>
+            For
+            <input name="name" required maxLength={80} placeholder="my script" />
+          </label>
+          <label>
+            May
+            <select value={scope} onChange={(event) => setScope(event.target.value)}>
+              {scopes.map(([name, text]) => (
+                <option key={name} value={name}>
+                  {name}: {text}
+                </option>
+              ))}
+            </select>
+          </label>
+          {scope === 'spend' && (
+            <label>
+              Budget in all, USDC
+              <input required inputMode="decimal" value={budget} onChange={(event) => setBudget(event.target.value)} />
+            </label>
+          )}
+        </div>
+        <button type="submit" disabled={scope === 'spend' && !isAmount(budget)}>
+          Make the token
+        </button>
+        {error !== undefined && <Problem error={error} />}
+      </form>
+      {made !== undefined && (
+        <div className="state warn" role="status">
+          <p className="state-title">The token of {made.name}, shown this once</p>
+          <p>
+            <Id value={made.token} ends={0} what="token" />
+          </p>
+        </div>
+      )}
+    </details>
+  )
+}
