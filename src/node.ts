@@ -17,10 +17,10 @@ import { createEarnings } from './market/earnings.ts'
 import { createLedgerApi } from './market/ledger-view.ts'
 import { createMarket } from './market/market.ts'
 import { createMeasures } from './market/measures.ts'
-import { nodeFeed } from './market/node-feed.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
 import { createOperateAgents } from './market/operate-agents.ts'
 import { type NodeFeed, publishedPayments } from './market/published.ts'
+import { createObserving } from './observing.ts'
 import { createHost } from './p2p/host.ts'
 import { loadOrCreateIdentity } from './p2p/identity.ts'
 import { assetOf } from './payments/assets.ts'
@@ -213,6 +213,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       peers: () => host.peers().map(peerStatus),
       balance: () => walletBalance(wallet.address, asset, chain),
     }
+    const observing = createObserving(config, secrets, {
+      ...{ clock, logger, database, feed, replica },
+      status: node.status,
+    })
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },
       {
@@ -242,11 +246,11 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ...{ clock, logger, version },
       ...trust,
       ...standards.api,
+      ...observing.api,
     }
     const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
     const api = config.api.enabled ? await createNodeApi(access, asked) : undefined
 
-    const telling = nodeFeed({ feed, replica, status: node.status })
     const pools = { name: 'streams', start: async () => {}, stop: () => buyer.streams.close() }
     const outbox = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
     const stack = new ServiceStack([
@@ -255,7 +259,13 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       outbox,
       selling.settler,
       pools,
-      together('market', [...market.services, measures.service, telling, housekeeping, ...buyer.services]),
+      together('market', [
+        ...market.services,
+        measures.service,
+        ...observing.services,
+        housekeeping,
+        ...buyer.services,
+      ]),
       together('doors', [selling.protocols, standards.service, ...(api === undefined ? [] : [api])]),
     ])
     return node

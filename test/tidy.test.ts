@@ -12,7 +12,7 @@ const tiers = [
   ['protocols'],
   ['market'],
   ['http', 'a2a', 'mcp'],
-  ['selling.ts', 'standards.ts', 'trust.ts', 'stoa-node.ts'],
+  ['selling.ts', 'observing.ts', 'standards.ts', 'trust.ts', 'stoa-node.ts'],
   ['node.ts'],
   ['tui'],
   ['cli'],

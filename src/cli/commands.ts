@@ -19,6 +19,7 @@ import { peers, status } from './status.ts'
 import { tokenCreate, tokenList, tokenRevoke } from './token.ts'
 import { tuiOf } from './tui.ts'
 import { wallet } from './wallet.ts'
+import { webhookAdd, webhookList, webhookRemove, webhookTest } from './webhook.ts'
 import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow } from './workflow.ts'
 
 /** Every command, in the order of the help page. */
@@ -65,6 +66,10 @@ export const commands: readonly Command[] = [
   peers,
   logs,
   events,
+  webhookList,
+  webhookAdd,
+  webhookRemove,
+  webhookTest,
   doctor,
   mcp,
   completionOf(() => commands),

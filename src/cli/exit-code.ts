@@ -48,6 +48,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   UNKNOWN_PAYMENT: exitCodes.notFound,
   UNKNOWN_EXECUTION: exitCodes.notFound,
   UNKNOWN_SESSION: exitCodes.notFound,
+  UNKNOWN_WEBHOOK: exitCodes.notFound,
   UNKNOWN_WORKFLOW: exitCodes.notFound,
   UNKNOWN_TOKEN: exitCodes.notFound,
   NOT_FOUND: exitCodes.notFound,

@@ -4,6 +4,7 @@ import type { ApiClient } from '../http/client.ts'
 import type { MarketCalls } from '../http/client-market.ts'
 import type { OperatorCalls } from '../http/client-operator.ts'
 import type { StreamCalls } from '../http/client-stream.ts'
+import type { WebhookCalls } from '../http/client-webhooks.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { patientFetch } from '../lib/patient-fetch.ts'
@@ -41,6 +42,7 @@ export interface OwnNode {
 /** What commands need of a node in another process: its HTTP API. */
 export type RemoteNode = MarketCalls &
   OperatorCalls &
+  WebhookCalls &
   StreamCalls &
   Pick<ApiClient, 'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'balance'>
 

@@ -16,6 +16,7 @@ const groups: Readonly<Record<string, string>> = {
   order: 'Purchases in the background, and the ledger of all',
   receipts: 'What was bought and sold, signed by the sellers',
   session: 'What callers and agents said to each other',
+  webhook: 'Tell other systems what happens',
   workflow: 'Several agents, step by step',
   payment: 'What this node was paid and has paid',
   token: 'What programs may do through the API',

@@ -18,7 +18,7 @@ p2p:
   mdns: no
   relays: /ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz
   relay: on
-api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false}
+api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false, require_token: true}
 buyer: {max_price: 0.30, daily_budget: 12.000001}
 seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50}
 log: {level: warn}
@@ -39,6 +39,7 @@ log: {level: warn}
     corsOrigins: ['https://app.example.org'],
     allowedHosts: ['node.example.org'],
     insecureOpenApi: false,
+    requireToken: true,
     maxPriceAtomic: 300_000n,
     dailyBudgetAtomic: 12_000_001n,
     settleFirst: true,
@@ -89,4 +90,19 @@ test('a key or token in the file is refused with the place where it belongs, and
 
 test('every mistake is reported at once', () => {
   expect(() => parse('network: x\np2p: {port: y}\nlog: {level: z}')).toThrow(/:1: .*\n.*:2: .*\n.*:3: /)
+})
+
+test('webhooks are a list of addresses; a secret is never read from the file', () => {
+  const yaml = 'webhooks:\n  - url: http://127.0.0.1:9/x\n    secret_env: HOOK\n    events: [payment.settled, order]\n'
+  expect(parseConfigYaml(yaml, 'c')).toEqual({
+    webhooks: [{ url: 'http://127.0.0.1:9/x', secret_env: 'HOOK', events: ['payment.settled', 'order'] }],
+  })
+  for (const [wrong, message] of [
+    ['webhooks:\n  - url: ftp://x\n    secret_env: HOOK\n    events: [order]', 'webhooks.0.url: is no http'],
+    ['webhooks:\n  - url: http://x\n    secret: abc\n    events: [order]', 'webhooks.0.secret_env: '],
+    ['webhooks:\n  - url: http://x\n    secret_env: HOOK\n    events: [status]', 'webhooks.0.events.0: is none of'],
+    ['webhooks: yes', 'webhooks: '],
+  ] as const) {
+    expect(() => parseConfigYaml(wrong, 'c')).toThrow(message)
+  }
 })

@@ -1,5 +1,6 @@
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
-import type * as z from 'zod'
+import * as z from 'zod'
+import { WEBHOOKS_MAX, WebhookSetting } from '../schema/webhook.ts'
 import { ConfigError, describeRefusal, nearest, quote } from './config-error.ts'
 import type { Settings } from './settings.ts'
 import {
@@ -82,7 +83,21 @@ export function parseConfigYaml(text: string, path: string): Settings {
     }
   }
 
+  /** The one setting that is a list of groups. */
+  function readWebhooks(source: string, node: Node | null): void {
+    if (isUnset(node)) return
+    const parsed = z.array(WebhookSetting).max(WEBHOOKS_MAX).safeParse(node!.toJS(document))
+    if (parsed.success) settings.webhooks = parsed.data
+    for (const { path, message } of parsed.error?.issues ?? []) {
+      refusals.push(`${source}: ${['webhooks', ...path].join('.')}: ${message}`)
+    }
+  }
+
   function read(key: string, source: string, node: Node | null): void {
+    if (key === 'webhooks') {
+      readWebhooks(source, node)
+      return
+    }
     if (groups.has(key)) {
       visit(node, key)
       return
@@ -125,7 +140,7 @@ function unknownKey(source: string, key: string): string {
   if (/private_?key|api_?key|token|secret|mnemonic/i.test(key)) {
     return `${source}: ${quote(key)} is not a setting: keys and tokens are never read from this file, give them in the environment`
   }
-  const meant = nearest(key, [...Object.keys(keys), ...groups])
+  const meant = nearest(key, [...Object.keys(keys), ...groups, 'webhooks'])
   const hint = meant === undefined ? `expected one of ${Object.keys(keys).join(', ')}` : `did you mean ${meant}?`
   return `${source}: ${quote(key)} is not a setting: ${hint}`
 }

@@ -2,6 +2,7 @@ import { homedir, networkInterfaces } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parsePrice } from '../schema/amount.ts'
 import type { Network } from '../schema/primitives.ts'
+import type { WebhookSetting } from '../schema/webhook.ts'
 import { readConfigFile } from './config-file.ts'
 import { type Env, type Environment, readEnv } from './env.ts'
 import { overKeys, readKeysFile } from './keys-file.ts'
@@ -37,6 +38,8 @@ export type Config = {
   }
   buyer: { maxPriceAtomic: bigint; dailyBudgetAtomic: bigint }
   seller: { settleFirst: boolean; keepListed: boolean; concurrentRunsMax: number; peerRequestsPerSecond: number }
+  /** Addresses that are told what happens. */
+  webhooks?: readonly WebhookSetting[]
   log: { level: (typeof logLevels)[number] }
 }
 
@@ -122,6 +125,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       concurrentRunsMax: settings.concurrentRunsMax ?? CONCURRENT_RUNS_MAX,
       peerRequestsPerSecond: settings.peerRequestsPerSecond ?? PEER_REQUESTS_PER_SECOND,
     },
+    webhooks: settings.webhooks ?? [],
     log: { level: settings.logLevel ?? 'info' },
   }
 }

@@ -1,4 +1,5 @@
 import type { Network } from '../schema/primitives.ts'
+import type { WebhookSetting } from '../schema/webhook.ts'
 import type { logLevels } from './values.ts'
 
 /** Every setting that is not a secret, flat: what flags, the environment and config.yaml each give a part of. */
@@ -27,6 +28,7 @@ export type Settings = {
   keepListed?: boolean | undefined
   concurrentRunsMax?: number | undefined
   peerRequestsPerSecond?: number | undefined
+  webhooks?: WebhookSetting[] | undefined
   logLevel?: (typeof logLevels)[number] | undefined
 }
 

@@ -18,6 +18,7 @@ import { ApiError } from './api-error.ts'
 import { type MarketCalls, marketCalls } from './client-market.ts'
 import { type OperatorCalls, operatorCalls } from './client-operator.ts'
 import { type OpenStream, type StreamCalls, streamCalls } from './client-stream.ts'
+import { type WebhookCalls, webhookCalls } from './client-webhooks.ts'
 
 /** How long an answer may take; an execution as long as the slowest agent and its settlement. */
 const ANSWER_TIMEOUT_MS = 30_000
@@ -35,7 +36,8 @@ export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: big
  */
 export type ApiClient = MarketCalls &
   OperatorCalls &
-  StreamCalls & {
+  StreamCalls &
+  WebhookCalls & {
     health(options?: CallOptions): Promise<Health>
     /** All known: local and discovered. */
     agents(options?: CallOptions): Promise<Listing[]>
@@ -123,6 +125,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     ...marketCalls({ request, linked }),
     ...operatorCalls({ request, linked }),
     ...streamCalls(openStream),
+    ...webhookCalls({ request, linked }),
     health: (call) => request('/health', Health, call),
     agents: (call) => request('/agents', Listings, call),
     localAgents: (call) => request('/agents/local', Listings, call),

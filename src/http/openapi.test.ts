@@ -76,7 +76,7 @@ test('path parameters are those of the path, and required', () => {
 })
 
 /** They say all they need to by their path. */
-const bodiless = ['retryPayment', 'pauseAgent', 'resumeAgent']
+const bodiless = ['retryPayment', 'pauseAgent', 'resumeAgent', 'testWebhook']
 
 test('every operation that acts describes its body, with an example that fits', () => {
   for (const { method, operation } of operations) {
@@ -107,6 +107,11 @@ test('what is sent is what the document says', async () => {
     await orders.create({ agentId: 'x', price: 1n }),
     await orders.create({ agentId: 'x', price: 1n }),
   ]
+  const webhook = {
+    url: 'https://example.org/hook',
+    events: ['order'],
+    secret: 'a secret of some length'.replaceAll(' ', '-').padEnd(24, 'x'),
+  }
   const token = await buyer.tokens.create({ name: 'a', scope: 'read' })
   const chain = { input: 'go', agentIds: [localId, localId] }
   const done: { id: string } = (await app.inject({ url: '/workflows', method: 'POST', payload: chain })).json()
@@ -131,6 +136,9 @@ test('what is sent is what the document says', async () => {
     getPayment: { url: `/payments/${paymentId}` },
     retryPayment: { url: `/payments/${paymentId}/retry`, method: 'POST' },
     getExecution: { url: '/executions/1' },
+    createWebhook: { url: '/webhooks', method: 'POST', payload: webhook },
+    removeWebhook: { url: '/webhooks/fresh0fresh0', method: 'DELETE' },
+    testWebhook: { url: '/webhooks/fresh0fresh0/test', method: 'POST' },
     createToken: { url: '/tokens', method: 'POST', payload: { name: 'a', scope: 'read' } },
     revokeToken: { url: `/tokens/${token.id}`, method: 'DELETE' },
     cancelWorkflow: { url: `/workflows/${done.id}`, method: 'DELETE' },

@@ -13,6 +13,7 @@ import { type ReceiptRouteDeps, receiptRoutes } from './routes/receipts.ts'
 import { type SessionRouteDeps, sessionRoutes } from './routes/sessions.ts'
 import { type TokenRouteDeps, tokenRoutes } from './routes/tokens.ts'
 import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
+import { type WebhookRouteDeps, webhookRoutes } from './routes/webhooks.ts'
 import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflows.ts'
 
 export type OperationsDeps = NodeRouteDeps &
@@ -26,6 +27,7 @@ export type OperationsDeps = NodeRouteDeps &
   TokenRouteDeps &
   WalletRouteDeps &
   EventRouteDeps &
+  WebhookRouteDeps &
   LedgerRouteDeps &
   DiscoveryRouteDeps & { /** The node's own version. */ version: string }
 
@@ -43,6 +45,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...receiptRoutes(deps),
     ...walletRoutes(deps),
     ...eventRoutes(deps),
+    ...webhookRoutes(deps),
     ...ledgerRoutes(deps),
     ...tokenRoutes(deps),
     ...discoveryRoutes(deps),

@@ -77,6 +77,9 @@ const hints: Hints = {
   budget: price,
   callerID: fc.constant('local'),
   agentID: fc.constant(localId),
+  url: fc.constant('https://example.org/hook'),
+  events: fc.constantFrom(['order'], ['payment.settled', 'listing']),
+  secret: fc.constant('x'.repeat(24)),
   wait: fc.constantFrom(0, -1, 'x'),
   cursor: fc.constantFrom('1', '999'),
 }

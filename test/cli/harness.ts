@@ -11,6 +11,7 @@ import type { Secrets } from '../../src/config/secrets.ts'
 import type { MarketCalls } from '../../src/http/client-market.ts'
 import type { OperatorCalls } from '../../src/http/client-operator.ts'
 import type { StreamCalls } from '../../src/http/client-stream.ts'
+import type { WebhookCalls } from '../../src/http/client-webhooks.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { Logger } from '../../src/lib/logger.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
@@ -213,12 +214,16 @@ const unasked = Object.fromEntries(
       'stats',
       'events',
       'executeStreamed',
+      'webhooks',
+      'createWebhook',
+      'removeWebhook',
+      'testWebhook',
       'createToken',
       'tokens',
       'revokeToken',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
-) as unknown as MarketCalls & OperatorCalls & StreamCalls
+) as unknown as MarketCalls & OperatorCalls & StreamCalls & WebhookCalls
 
 /** A running node: what it has written, and its API. */
 export async function runningNode(dataDir: string, fields: Partial<RemoteNode> = {}) {

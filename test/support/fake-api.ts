@@ -4,6 +4,7 @@ import { apiOperations } from '../../src/http/operations.ts'
 import { createGuard } from '../../src/http/security.ts'
 import { createServer } from '../../src/http/server.ts'
 import { systemClock } from '../../src/lib/clock.ts'
+import { CodedError } from '../../src/lib/errors.ts'
 import { Feed } from '../../src/lib/feed.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
@@ -12,6 +13,7 @@ import type { NodeEvents } from '../../src/schema/events.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { OwnAgent } from '../../src/schema/own-agent.ts'
 import type { AgentScope } from '../../src/schema/search.ts'
+import type { Webhook } from '../../src/schema/webhook.ts'
 import { fakeLedger } from './fake-ledger.ts'
 import { createFakeMarket } from './fake-market.ts'
 import { fakeReceipts } from './fake-receipts.ts'
@@ -158,6 +160,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     workflows,
     receipts: fakeReceipts,
     events: endedFeed(),
+    webhooks: fakeWebhooks(),
     ledger,
     stats,
     ownAgents: {
@@ -175,6 +178,26 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     balance: async () => balanceFixture,
     cards: { agents: () => [], node: () => cardFixture, catalog: () => ({ specVersion: '1.0', entries: [] }) },
     ...changes,
+  }
+}
+
+/** One is there; it takes everything. */
+function fakeWebhooks(): ApiDeps['webhooks'] {
+  const counts = { pending: 0, delivered: 0, dropped: 0 }
+  const url = 'https://example.org/hook'
+  const webhook: Webhook = {
+    ...{ id: 'fresh0fresh0', url, events: ['order'], source: 'api', created_at: '2026-11-21T10:00:00Z' },
+    ...counts,
+  }
+  const found = (id: string) => {
+    if (id !== webhook.id) throw new CodedError('UNKNOWN_WEBHOOK', 'no such webhook')
+    return webhook
+  }
+  return {
+    list: () => [webhook],
+    create: async ({ url, events }) => ({ ...webhook, url, events }),
+    remove: async (id) => found(id),
+    test: async (id) => ({ delivered: found(id) !== undefined, status: 200, duration_ms: 1 }),
   }
 }
 

@@ -18,6 +18,7 @@ export type TestNodeOptions = {
   seller?: Partial<Config['seller']>
   buyer?: Partial<Config['buyer']>
   environment?: Record<string, string>
+  webhooks?: Config['webhooks']
   ports?: Partial<Ports>
 }
 
@@ -59,6 +60,7 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
       peerRequestsPerSecond: 1_000,
       ...options.seller,
     },
+    ...(options.webhooks && { webhooks: options.webhooks }),
     log: { level: 'silent' },
   }
   const secrets = createSecrets(walletKey === undefined ? {} : { ETHEREUM_PRIVATE_KEY: walletKey }, environment)

@@ -1,0 +1,48 @@
+import { randomUUID } from 'node:crypto'
+import type { Config } from './config/config.ts'
+import { ConfigError } from './config/config-error.ts'
+import type { Secrets } from './config/secrets.ts'
+import type { Clock } from './lib/clock.ts'
+import type { Logger } from './lib/logger.ts'
+import { createPost } from './lib/post.ts'
+import { nodeFeed } from './market/node-feed.ts'
+import type { NodeFeed } from './market/published.ts'
+import type { Replica } from './market/replica.ts'
+import { type ConfiguredWebhook, Webhooks } from './market/webhooks.ts'
+import type { NodeStatus } from './schema/api.ts'
+import { WebhookSecret } from './schema/webhook.ts'
+import type { Database } from './store/database.ts'
+import { createWebhookStore } from './store/webhooks.ts'
+
+export type ObservingDeps = {
+  clock: Clock
+  logger: Logger
+  database: Database
+  feed: NodeFeed
+  replica: Replica
+  status(): NodeStatus
+}
+
+/** All by which others see what happens in a node. @throws ConfigError for a webhook whose secret is missing */
+export function createObserving(config: Config, secrets: Secrets, deps: ObservingDeps) {
+  const { clock, logger, database, feed } = deps
+  const webhooks = new Webhooks({
+    ...{ clock, logger, feed },
+    store: createWebhookStore(database),
+    newId: randomUUID,
+    postOut: createPost({ publicOnly: true }),
+    postAnywhere: createPost({ publicOnly: false }),
+    configured: (config.webhooks ?? []).map(({ url, events, secret_env }) => ({
+      ...{ url, events },
+      secret: secretOf(secret_env, secrets),
+    })),
+  })
+  return { api: { webhooks }, services: [nodeFeed(deps), webhooks] }
+}
+
+function secretOf(variable: string, secrets: Secrets): ConfiguredWebhook['secret'] {
+  const secret = WebhookSecret.safeParse(secrets.env(variable))
+  if (secret.success) return secret.data
+  const how = secrets.env(variable) === undefined ? 'is not set' : secret.error.issues[0]!.message
+  throw new ConfigError(`config.yaml: webhooks: the variable ${variable}, which secret_env names, ${how}`)
+}

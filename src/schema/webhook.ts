@@ -1,0 +1,76 @@
+import * as z from 'zod'
+
+export const WEBHOOKS_MAX = 32
+
+/** What a webhook may be told of: a type of event, or one of its states. */
+export const webhookEvents = ['listing', 'order', 'payment', 'workflow', 'approval'] as const
+const eventName = new RegExp(`^(?:${webhookEvents.join('|')})(?:\\.[a-z_]{1,32})?$`)
+
+export const WebhookEvents = z
+  .array(
+    z.string().regex(eventName, `is none of ${webhookEvents.join(', ')}, nor one with a state, as payment.settled`),
+  )
+  .min(1)
+  .max(32)
+  .meta({ description: 'types of events, or single states of them, such as `payment.settled` or `order.failed`' })
+
+/** Key of the signatures: `whsec_` and base64, as Standard Webhooks has it, or any text. */
+export const WebhookSecret = z
+  .string()
+  .regex(/^[\x21-\x7e]{24,256}$/, 'has 24 to 256 printable characters: openssl rand -base64 32 makes one')
+
+const WebhookUrl = z
+  .string()
+  .max(2048)
+  .refine((text) => {
+    const url = URL.parse(text)
+    return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
+  }, 'is no http(s) URL without user name and password')
+
+/** An entry of `webhooks` in config.yaml: the operator's own, and may lead anywhere. */
+export const WebhookSetting = z.strictObject({
+  url: WebhookUrl,
+  secret_env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'is no name of an environment variable'),
+  events: WebhookEvents,
+})
+export type WebhookSetting = z.infer<typeof WebhookSetting>
+
+/** The body of POST /webhooks. */
+export const CreateWebhook = z
+  .strictObject({
+    url: WebhookUrl.refine((text) => text.startsWith('https:'), 'must be https').meta({
+      description: 'https, and on the open internet; others belong into config.yaml',
+    }),
+    events: WebhookEvents,
+    secret: WebhookSecret.meta({ description: 'key of the signatures; never shown again', writeOnly: true }),
+  })
+  .meta({ id: 'CreateWebhook' })
+export type CreateWebhook = z.infer<typeof CreateWebhook>
+
+export const WebhookParams = z.strictObject({ id: z.string().min(1).max(100) })
+
+/** An address that is told what happens. */
+export const Webhook = z
+  .object({
+    id: z.string(),
+    url: z.string(),
+    events: z.array(z.string()),
+    source: z
+      .enum(['config', 'api'])
+      .meta({ description: 'where it is written: in config.yaml, or made over the API' }),
+    created_at: z.string(),
+    pending: z.int().meta({ description: 'messages that wait to be taken' }),
+    delivered: z.int().meta({ description: 'since the node started' }),
+    dropped: z.int().meta({ description: 'given up, or too many to wait, since the node started' }),
+    last_attempt_at: z.string().optional(),
+    last_error: z.string().optional().meta({ description: 'of the latest attempt, where that failed' }),
+  })
+  .meta({ id: 'Webhook', description: 'An address that is told what happens.' })
+export type Webhook = z.infer<typeof Webhook>
+export const Webhooks = z.array(Webhook)
+
+/** What became of a message that was sent at once. */
+export const WebhookTest = z
+  .object({ delivered: z.boolean(), status: z.int().optional(), error: z.string().optional(), duration_ms: z.int() })
+  .meta({ id: 'WebhookTest' })
+export type WebhookTest = z.infer<typeof WebhookTest>

@@ -1,0 +1,166 @@
+/** Signed messages to real HTTP servers on loopback. */
+import { createHmac, randomUUID } from 'node:crypto'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { Feed } from '../../src/lib/feed.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import { createPost } from '../../src/lib/post.ts'
+import { Webhooks, type WebhooksDeps } from '../../src/market/webhooks.ts'
+import type { NodeEvents } from '../../src/schema/events.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { createWebhookStore } from '../../src/store/webhooks.ts'
+import { HandClock } from '../support/hand-clock.ts'
+import { startTestNode } from '../support/test-node.ts'
+import { until } from '../support/until.ts'
+
+const SECRET = 'a-secret-that-nobody-can-guess'
+const servers: { stop(): void }[] = []
+const services: Webhooks[] = []
+afterEach(async () => {
+  await Promise.all(services.splice(0).map((service) => service.stop()))
+  for (const server of servers.splice(0)) server.stop()
+})
+
+type Got = { headers: IncomingHttpHeaders; body: string }
+async function listen(status: () => number | undefined = () => 204) {
+  const got: Got[] = []
+  const server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    got.push({ headers: request.headers, body })
+    const code = status()
+    if (code === undefined) return
+    if (code === 302) response.setHeader('location', '/elsewhere')
+    response.writeHead(code).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  servers.push({
+    stop() {
+      server.closeAllConnections()
+      server.close()
+    },
+  })
+  return { got, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook` }
+}
+
+const database = () => openDatabase({ path: ':memory:' })
+async function start(changes: Partial<WebhooksDeps>) {
+  const feed = changes.feed ?? new Feed<NodeEvents>({ life: 'x' })
+  const webhooks = new Webhooks({
+    clock: new HandClock(),
+    logger: silentLogger,
+    store: createWebhookStore(database()),
+    feed,
+    newId: randomUUID,
+    postOut: createPost({ publicOnly: true }),
+    postAnywhere: createPost({ publicOnly: false }),
+    configured: [],
+    ...changes,
+  })
+  services.push(webhooks)
+  await webhooks.start()
+  const publish = (agent_id: string) =>
+    feed.publish('listing', agent_id, () => ({ change: 'listed', agent_id, seller_id: 'me' }))
+  return { webhooks, publish, feed }
+}
+const agentsOf = (got: readonly Got[]) => got.map(({ body }) => JSON.parse(body).data.agent_id)
+const hook = (url: string, events = ['listing']) => ({ url, events, secret: SECRET })
+
+test('an address is sent what it asked for, signed', async () => {
+  const clock = new HandClock()
+  const { got, url } = await listen()
+  const { webhooks, publish, feed } = await start({ clock, configured: [hook(url, ['listing.listed'])] })
+  publish('a')
+  feed.publish('listing', 'b', () => ({ change: 'delisted', agent_id: 'b', seller_id: 'me' }))
+  publish('c')
+  await until(() => got.length === 2)
+  expect(agentsOf(got)).toEqual(['a', 'c'])
+  const [{ headers, body }] = got as [Got]
+  const { 'webhook-id': id, 'webhook-timestamp': at } = headers
+  const signature = createHmac('sha256', SECRET).update(`${id}.${at}.${body}`).digest('base64')
+  expect(headers['webhook-signature']).toBe(`v1,${signature}`)
+  expect(Number(at)).toBe(Math.floor(clock.now() / 1000))
+  await until(() => webhooks.list()[0]!.delivered === 2)
+  expect(JSON.stringify(webhooks.list())).not.toContain(SECRET)
+})
+
+test('T16 what is not taken is kept over a restart and sent again, under the same id, when its time has come', async () => {
+  const clock = new HandClock()
+  const store = createWebhookStore(database())
+  let status = 500
+  const { got, url } = await listen(() => status)
+  const first = await start({ clock, store, configured: [hook(url)] })
+  first.publish('a')
+  await until(() => first.webhooks.list()[0]!.last_error !== undefined)
+  await until(() => store.nextDueAt(first.webhooks.list()[0]!.id)! > clock.now())
+  expect(first.webhooks.list()[0]).toMatchObject({ pending: 1, delivered: 0, last_error: 'it answered 500' })
+  await first.webhooks.stop()
+  status = 200
+  const early = await start({ clock, store, configured: [hook(url)] })
+  early.publish('b')
+  await until(() => got.length === 2)
+  expect(agentsOf(got)).toEqual(['a', 'b'])
+  await early.webhooks.stop()
+  clock.advance(5_000)
+  const late = await start({ clock, store, configured: [hook(url)] })
+  await until(() => late.webhooks.list()[0]!.pending === 0)
+  expect(agentsOf(got)).toEqual(['a', 'b', 'a'])
+  expect(got[2]!.headers['webhook-id']).toBe(got[0]!.headers['webhook-id'])
+})
+
+test('T19 one that never answers holds up no other, and its queue is bounded', async () => {
+  const silent = await listen(() => undefined)
+  const quick = await listen()
+  const store = createWebhookStore(database())
+  const feed = new Feed<NodeEvents>({ life: 'x', queueMax: 5_000 })
+  const { webhooks, publish } = await start({ store, feed, configured: [hook(silent.url), hook(quick.url)] })
+  for (let n = 0; n < 1_010; n++) publish(`${n}`)
+  await until(() => quick.got.length >= 1_000, { timeoutMs: 8_000 })
+  await until(() => webhooks.list()[0]!.dropped > 0, { timeoutMs: 8_000 })
+  expect(webhooks.list()[0]!.pending).toBeLessThanOrEqual(1_000)
+  await webhooks.stop()
+  await start({ store, configured: [hook(quick.url)] })
+  expect(store.pending(webhooks.list()[0]!.id)).toBe(0)
+})
+
+test.each([
+  'https://127.0.0.1/x',
+  'https://localhost/x',
+  'https://[::1]/x',
+  'https://[::ffff:127.0.0.1]/x',
+  'https://2130706433/x',
+])('T12 an address the API was given leads out into the internet, not to %s', async (url) => {
+  const { webhooks } = await start({})
+  const { id } = await webhooks.create({ ...hook(url), secret: SECRET })
+  expect(await webhooks.test(id)).toMatchObject({
+    delivered: false,
+    error: expect.stringMatching(/is no address of the open internet/),
+  })
+})
+
+test('a redirect is not followed', async () => {
+  const { got, url } = await listen(() => 302)
+  const { webhooks } = await start({ configured: [hook(url)] })
+  expect(await webhooks.test(webhooks.list()[0]!.id)).toMatchObject({ delivered: false, status: 302 })
+  expect(got).toHaveLength(1)
+})
+
+test('a node tells the addresses in its config.yaml, and refuses to start without the secret', async () => {
+  const { got, url } = await listen()
+  const webhooks = [{ url, secret_env: 'HOOK_SECRET', events: ['listing'] }]
+  const { node, stop, url: apiUrl } = await startTestNode({ webhooks, environment: { HOOK_SECRET: SECRET } })
+  await node.registerAgent({ name: 'a', description: 'b', price: 0n, model: 'builtin/echo' })
+  await until(() => got.length === 1)
+  expect(JSON.parse(got[0]!.body)).toMatchObject({
+    type: 'listing.listed',
+    data: { name: 'a', seller_id: node.peerId },
+  })
+  const [listed] = (await (await fetch(`${apiUrl}/webhooks`)).json()) as [{ id: string }]
+  const removed = await fetch(`${apiUrl}/webhooks/${listed.id}`, { method: 'DELETE' })
+  expect(removed.status).toBe(409)
+  await stop()
+  await expect(startTestNode({ webhooks })).rejects.toThrow(
+    /the variable HOOK_SECRET, which secret_env names, is not set/,
+  )
+})
