@@ -6,7 +6,6 @@ import type { Buyer } from './market/buyer.ts'
 import type { Catalog } from './market/catalog.ts'
 import { budgetView } from './market/quote.ts'
 import type { Search } from './market/search.ts'
-import { createMarketTools } from './market/tools.ts'
 import { mcpMount } from './mcp/mount.ts'
 import type { WalletBalance } from './schema/api.ts'
 import type { TaskRecords } from './store/task-records.ts'
@@ -22,18 +21,20 @@ export type StandardsDeps = AgentWorkDeps & {
 /** The same market through the two standards that agents speak, A2A and MCP: what they need loads when they are first asked. */
 export function createStandards(options: CardOptions, deps: StandardsDeps) {
   const { buyer, catalog, balance, asset } = deps
-  const tools = createMarketTools({
-    search: deps.search,
-    quote: buyer.quote,
-    execute: buyer.execute,
-    execution: (orderId) => buyer.orders.get(orderId),
-    budget: () => budgetView(asset.network, buyer.limits()),
-    balance,
-  })
+  const loadTools = async () =>
+    (await import('./market/tools.ts')).createMarketTools({
+      search: deps.search,
+      quote: buyer.quote,
+      execute: buyer.execute,
+      execution: (orderId) => buyer.orders.get(orderId),
+      budget: () => budgetView(asset.network, buyer.limits()),
+      balance,
+    })
   const a2a = a2aMount(async () => {
-    const [{ createA2aServer }, { marketWork }] = await Promise.all([
+    const [{ createA2aServer }, { marketWork }, tools] = await Promise.all([
       import('./a2a/server.ts'),
       import('./a2a/market-work.ts'),
+      loadTools(),
     ])
     const ownListing = (id: string) => {
       const listing = catalog.resolve(id)
@@ -42,7 +43,7 @@ export function createStandards(options: CardOptions, deps: StandardsDeps) {
     return createA2aServer(options, { ...deps, ownListing, market: marketWork(tools) })
   })
   const mcp = mcpMount(async () => {
-    const { createMcpHttp } = await import('./mcp/http.ts')
+    const [{ createMcpHttp }, tools] = await Promise.all([import('./mcp/http.ts'), loadTools()])
     return createMcpHttp(options, { tools, logger: deps.logger })
   })
   const service: Service = {

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Caller } from '../schema/token.ts'
+import type { Caller } from '../schema/caller.ts'
 
 /** A request under `/a2a` that the API has let in. Its body is unread. */
 export type A2aCall = {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { BODY_BYTES_MAX } from '../schema/api.ts'
+import { BODY_BYTES_MAX } from '../schema/limits.ts'
 import { readBody } from './request-body.ts'
 
 function request(body: string | Buffer, headers: Record<string, string> = { 'content-type': 'application/json' }) {

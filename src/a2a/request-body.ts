@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
-import { BODY_BYTES_MAX } from '../schema/api.ts'
+import { BODY_BYTES_MAX } from '../schema/limits.ts'
 
 const NESTING_MAX = 64
 

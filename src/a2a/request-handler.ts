@@ -6,7 +6,7 @@ import {
   DefaultRequestHandler,
   type ServerCallContext,
 } from '@a2a-js/sdk/server'
-import { TASK_BYTES_MAX } from '../schema/api.ts'
+import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import { textOf } from './executor.ts'
 import type { A2aTasks } from './tasks.ts'
 

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import type { UnixMs } from '../lib/clock.ts'
+import { PAGE_ITEMS_MAX } from '../schema/limits.ts'
 import type { CallError, RecordedPayment } from '../schema/order.ts'
-import { PAGE_ITEMS_MAX } from '../schema/page.ts'
 import type { Context } from './command.ts'
 import { exitCodeFor, exitCodes } from './exit-code.ts'
 import { columns, printable, printableLine } from './terminal-text.ts'

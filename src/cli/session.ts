@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { LOCAL_CALLER, type SessionExchange, type SessionRecord } from '../schema/session.ts'
+import { LOCAL_CALLER } from '../schema/caller.ts'
+import type { SessionExchange, SessionRecord } from '../schema/session.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { age, LimitText, paymentText, table, tellMore } from './market-text.ts'

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
-import { TASK_BYTES_MAX } from '../schema/api.ts'
+import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import { option } from './command.ts'
 import { UsageError } from './exit-code.ts'
 import type { Io } from './io.ts'

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { countText, UsdcText } from '../config/values.ts'
-import { scopes, type TokenRecord } from '../schema/token.ts'
+import { scopes } from '../schema/caller.ts'
+import type { TokenRecord } from '../schema/token.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { age, oneOf, table } from './market-text.ts'

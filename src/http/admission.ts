@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../lib/clock.ts'
-import { type Caller, permits, type Scope } from '../schema/token.ts'
+import { type Caller, permits, type Scope } from '../schema/caller.ts'
 import { type Mount, mountAt } from './mount.ts'
 import type { Operation } from './operation.ts'
 import { createPathTable } from './path-table.ts'

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Caller, Scope } from '../schema/token.ts'
+import type { Caller, Scope } from '../schema/caller.ts'
 import type { Access } from './security.ts'
 
 /** A request to a mount that has passed the doors. Its body has not been read. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { fakeDeps, fakeServer, remoteId, resultFixture } from '../../test/support/fake-api.ts'
-import { type Caller, permits, type Scope, scopes } from '../schema/token.ts'
+import { type Caller, permits, type Scope, scopes } from '../schema/caller.ts'
 import { apiOperations } from './operations.ts'
 
 /** Tokens whose text is their scope. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type Caller, OPERATOR } from '../schema/token.ts'
+import { type Caller, OPERATOR } from '../schema/caller.ts'
 import { createGuard, type GuardOptions } from './security.ts'
 
 const options: GuardOptions = {

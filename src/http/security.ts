@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import type { UnixMs } from '../lib/clock.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
-import { type Caller, OPERATOR } from '../schema/token.ts'
+import { type Caller, OPERATOR } from '../schema/caller.ts'
 import { isLoopback, needsToken, parseHost } from './host-name.ts'
 import { HttpError } from './problem.ts'
 

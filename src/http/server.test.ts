@@ -4,8 +4,8 @@ import { fakeServer, listingFixture, localId, remoteId, resultFixture } from '..
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { silentLogger } from '../lib/logger.ts'
-import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/api.ts'
-import { OPERATOR } from '../schema/token.ts'
+import { OPERATOR } from '../schema/caller.ts'
+import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { ExecuteRequest } from './routes/execute.ts'
 
 const post = (url: string, payload: unknown, headers: Record<string, string> = {}) => ({

@@ -1,6 +1,6 @@
 import { type Clock, isoTime } from '../lib/clock.ts'
 import { formatAmount, PRICE_ATOMIC_MAX, PRICE_DECIMALS } from '../schema/amount.ts'
-import { permits } from '../schema/token.ts'
+import { permits } from '../schema/caller.ts'
 import type { Order } from '../store/order-row.ts'
 import type { LimitName, Over, SpendingLimits } from '../store/spending.ts'
 import type { StoredToken } from '../store/tokens.ts'

@@ -5,7 +5,7 @@ import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted
 import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
 import { TestSeller, type TestSellerOptions } from '../../test/support/x402-seller.ts'
 import { AgentError } from '../agents/runtime.ts'
-import { TASK_BYTES_MAX } from '../schema/api.ts'
+import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { MarketError } from './market-error.ts'
 

@@ -1,5 +1,5 @@
 import { CodedError } from '../lib/errors.ts'
-import { type Caller, permits } from '../schema/token.ts'
+import { type Caller, permits } from '../schema/caller.ts'
 
 export type MarketErrorCode =
   | 'UNKNOWN_AGENT'

@@ -3,7 +3,7 @@ import type { HostedAgent, Registry } from '../agents/registry.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { AgentDefinition } from '../schema/agent.ts'
-import { operatorFields } from '../schema/api.ts'
+import { operatorFields } from '../schema/limits.ts'
 import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
 import type { OwnAgents } from './own-agents.ts'
 

@@ -2,8 +2,9 @@ import { isoTime } from '../lib/clock.ts'
 import { csvLine } from '../lib/csv.ts'
 import { assetOf } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
-import { PAGE_ITEMS_MAX, type Page } from '../schema/page.ts'
-import { type Direction, RECEIPTS_EXPORTED_MAX, type ReceiptRecord } from '../schema/receipt.ts'
+import { PAGE_ITEMS_MAX, RECEIPTS_EXPORTED_MAX } from '../schema/limits.ts'
+import type { Page } from '../schema/page.ts'
+import type { Direction, ReceiptRecord } from '../schema/receipt.ts'
 import type { ReceiptStore, ReceiptsQuery, StoredReceipt } from '../store/receipts.ts'
 
 export type ReceiptsDeps = {

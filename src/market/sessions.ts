@@ -1,6 +1,7 @@
 import { isoTime } from '../lib/clock.ts'
+import { LOCAL_CALLER } from '../schema/caller.ts'
 import type { Page } from '../schema/page.ts'
-import { LOCAL_CALLER, type SessionExchange, type SessionRecord } from '../schema/session.ts'
+import type { SessionExchange, SessionRecord } from '../schema/session.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 import type { ExchangePayment, SessionSpan, SessionStore, StoredExchange } from '../store/sessions.ts'
 import { MarketError } from './market-error.ts'

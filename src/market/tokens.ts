@@ -1,7 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type Clock, isoTime } from '../lib/clock.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
-import type { Caller, CreatedToken, CreateToken, TokenRecord } from '../schema/token.ts'
+import type { Caller } from '../schema/caller.ts'
+import type { CreatedToken, CreateToken, TokenRecord } from '../schema/token.ts'
 import type { StoredToken, TokenStore } from '../store/tokens.ts'
 import { MarketError } from './market-error.ts'
 

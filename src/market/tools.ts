@@ -2,9 +2,9 @@ import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
 import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
 import type { ExecutionResult, WalletBalance } from '../schema/api.ts'
+import { type Caller, permits } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
 import { OrderRecord } from '../schema/order.ts'
-import { type Caller, permits } from '../schema/token.ts'
 import {
   type BudgetOutput,
   DiscoverInput,

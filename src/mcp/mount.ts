@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { CodedError } from '../lib/errors.ts'
-import type { Caller } from '../schema/token.ts'
+import type { Caller } from '../schema/caller.ts'
 import type { McpHttp } from './http.ts'
 
 /** Where MCP stands in the API: one path, let in like an execution (D16). Its libraries load with the first request. */

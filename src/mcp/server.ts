@@ -6,7 +6,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import type * as z from 'zod'
-import type { Caller } from '../schema/token.ts'
+import type { Caller } from '../schema/caller.ts'
 import { type MarketToolName, marketTools } from '../schema/tools.ts'
 
 /** Does one call of a tool. Never throws: what went wrong is a result a model can read. */

@@ -2,7 +2,7 @@ import type { Readable, Writable } from 'node:stream'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { CodedError, reasonOf } from '../lib/errors.ts'
-import { BODY_BYTES_MAX } from '../schema/api.ts'
+import { BODY_BYTES_MAX } from '../schema/limits.ts'
 import { type CallTool, createServerFactory } from './server.ts'
 import { toolFailure } from './tool-result.ts'
 

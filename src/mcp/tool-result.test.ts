@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { CodedError } from '../lib/errors.ts'
 import { type Logger, silentLogger } from '../lib/logger.ts'
 import type { MarketTools } from '../market/tools.ts'
-import { OPERATOR } from '../schema/token.ts'
+import { OPERATOR } from '../schema/caller.ts'
 import { marketCall } from './market-call.ts'
 import { toolFailure, toolResult } from './tool-result.ts'
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { Execute, ExecuteAgent, RegisterAgent, TASK_BYTES_MAX } from './api.ts'
+import { Execute, ExecuteAgent, RegisterAgent } from './api.ts'
+import { TASK_BYTES_MAX } from './limits.ts'
 
 const issuesOf = (schema: z.ZodType, value: unknown) =>
   z.safeDecode(schema, value as never).error?.issues.map(({ path, code }) => [path.join('.'), code]) ?? []

@@ -1,17 +1,9 @@
 import * as z from 'zod'
 import { AgentDefinition } from './agent.ts'
 import { Price, PriceText } from './amount.ts'
+import { TASK_BYTES_MAX } from './limits.ts'
 import { Listing } from './listing.ts'
 import { Address, Network } from './primitives.ts'
-
-/**
- * The longest task, in bytes of UTF-8: as base64 beside a payment it must fit one frame of 8 MiB.
- *
- * 4 KiB of the frame are kept for the message around the task.
- */
-export const TASK_BYTES_MAX = ((8 * 1024 * 1024 - 4096) / 4) * 3
-/** A request's body is at most this long. JSON escapes make a task longer than it is. */
-export const BODY_BYTES_MAX = 8.5 * 1024 * 1024
 
 export const Health = z.object({ status: z.literal('ok') }).meta({ id: 'Health' })
 export type Health = z.infer<typeof Health>
@@ -33,9 +25,6 @@ export const RegisterAgent = z
   .strictObject({ name, description, price, model, tags, timeout_seconds })
   .meta({ id: 'RegisterAgent', description: 'An agent to host, persist and list.' })
 export type RegisterAgent = z.infer<typeof RegisterAgent>
-
-/** Fields of an agent that only the operator may write, in agents.yaml. */
-export const operatorFields = ['command', 'http', 'module', 'a2a', 'mcp', 'api_key_env'] as const
 
 export const Task = z
   .string()

@@ -1,12 +1,5 @@
 import * as z from 'zod'
-
-/** How many items a page of a list holds at most, and unless the caller says otherwise. */
-export const PAGE_ITEMS_MAX = 200
-export const PAGE_ITEMS = 50
-/** A page ends early when its items have this many characters: tasks and results can be megabytes each. */
-export const PAGE_LENGTH_MAX = 4 * 1024 * 1024
-/** How long an answer may wait for something to end, in seconds. */
-export const WAIT_SECONDS_MAX = 60
+import { PAGE_ITEMS, PAGE_ITEMS_MAX, WAIT_SECONDS_MAX } from './limits.ts'
 
 /** A part of a list. `next` is the cursor of the part that follows; undefined: this is the last one. */
 export type Page<T> = { items: T[]; next: string | undefined }

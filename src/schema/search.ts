@@ -1,11 +1,7 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
+import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, QUERY_TAGS_MAX } from './limits.ts'
 import { PeerId } from './primitives.ts'
-
-/** The most listings one answer holds, and as many as it holds where no limit is given. */
-export const PAGE_LISTINGS_MAX = 500
-export const QUERY_LENGTH_MAX = 400
-export const QUERY_TAGS_MAX = 16
 
 export const agentSorts = ['rank', 'price', 'newest'] as const
 export type AgentSort = (typeof agentSorts)[number]

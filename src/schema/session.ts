@@ -3,9 +3,6 @@ import { AgentRef } from './api.ts'
 import { RecordedPayment } from './order.ts'
 import { Limit, NumberCursor } from './page.ts'
 
-/** Who this node's own API is to its agents, beside peers, which are named by their DID. */
-export const LOCAL_CALLER = 'local'
-
 const CallerRef = z
   .string()
   .min(1)

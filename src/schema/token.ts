@@ -1,17 +1,6 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
-
-/** What a token of the API allows, each with all that stands before it. */
-export const scopes = ['read', 'execute', 'spend', 'admin'] as const
-export type Scope = (typeof scopes)[number]
-
-export function permits(held: Scope, needed: Scope): boolean {
-  return scopes.indexOf(held) >= scopes.indexOf(needed)
-}
-
-/** On whose behalf something is done. Without a token it is the operator's own. */
-export type Caller = { scope: Scope; tokenId: string | undefined }
-export const OPERATOR: Caller = { scope: 'admin', tokenId: undefined }
+import { scopes } from './caller.ts'
 
 const SCOPE_TEXT =
   '`read` looks; `execute` also runs own and free agents; `spend` also pays, within a budget of its own; `admin` does all'

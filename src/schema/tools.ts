@@ -1,8 +1,8 @@
 import * as z from 'zod'
 import { ExecutionPayment, ExecutionResult, WalletBalance } from './api.ts'
+import type { Scope } from './caller.ts'
+import { QUERY_LENGTH_MAX } from './limits.ts'
 import { OrderRecord } from './order.ts'
-import { QUERY_LENGTH_MAX } from './search.ts'
-import type { Scope } from './token.ts'
 
 /** What a model may do with a node, over MCP and over A2A: names, texts and shapes. */
 

@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { PAGE_LENGTH_MAX, type Page } from '../schema/page.ts'
+import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
+import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
 import { toHex } from './hex.ts'

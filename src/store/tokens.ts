@@ -1,5 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
-import type { Scope } from '../schema/token.ts'
+import type { Scope } from '../schema/caller.ts'
 import type { Database } from './database.ts'
 
 /** A token of the API. Its secret is kept as a hash only. */

@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { PAGE_LENGTH_MAX, type Page } from '../schema/page.ts'
+import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
+import type { Page } from '../schema/page.ts'
 import type { StepStatus, WorkflowStatus } from '../schema/workflow.ts'
 import type { Database } from './database.ts'
 import { type Order, type OrderError, putOrder } from './order-row.ts'

@@ -1,6 +1,6 @@
+import type { Caller } from '../../schema/caller.ts'
 import { CreateOrder, ExecuteOrder, OrderParams, OrderQuery, OrderRecord, OrderRecords } from '../../schema/order.ts'
 import { type Page, WaitQuery } from '../../schema/page.ts'
-import type { Caller } from '../../schema/token.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 
 type ListQuery = {

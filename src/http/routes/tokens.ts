@@ -1,5 +1,5 @@
+import type { Caller } from '../../schema/caller.ts'
 import {
-  type Caller,
   CreatedToken,
   CreateToken,
   type CreateToken as NewToken,

@@ -1,5 +1,5 @@
+import type { Caller } from '../../schema/caller.ts'
 import { type Page, WaitQuery } from '../../schema/page.ts'
-import type { Caller } from '../../schema/token.ts'
 import {
   CreateWorkflow,
   CreateWorkflowQuery,

@@ -1,5 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
-import { TASK_BYTES_MAX } from '../../schema/api.ts'
+import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { OrderError } from '../../store/order-row.ts'
 import type { Purchases } from '../../store/purchases.ts'

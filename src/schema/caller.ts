@@ -1,0 +1,14 @@
+/** What a token of the API allows, each with all that stands before it. */
+export const scopes = ['read', 'execute', 'spend', 'admin'] as const
+export type Scope = (typeof scopes)[number]
+
+export function permits(held: Scope, needed: Scope): boolean {
+  return scopes.indexOf(held) >= scopes.indexOf(needed)
+}
+
+/** On whose behalf something is done. Without a token it is the operator's own. */
+export type Caller = { scope: Scope; tokenId: string | undefined }
+export const OPERATOR: Caller = { scope: 'admin', tokenId: undefined }
+
+/** Who this node's own API is to its agents, beside peers, which are named by their DID. */
+export const LOCAL_CALLER = 'local'
