@@ -99,9 +99,7 @@ export class ListingBook {
     const read = envelope === undefined ? undefined : readListing(envelope)
     // What a later version of the code cannot read is as good as gone.
     if (read?.ok !== true || read.entry.hash !== held.hash) return undefined
-    this.#records.delete(id)
-    this.#records.set(id, read.entry)
-    if (this.#records.size > RECORDS_MAX) this.#records.delete(this.#records.keys().next().value!)
+    this.#remember(read.entry)
     return read.entry.record
   }
 
@@ -214,8 +212,16 @@ export class ListingBook {
     if (held !== undefined) this.#index.delete(keyOf(held))
     if (evicted !== undefined) this.#forget(evicted)
     this.#index.add(keyOf(entry))
+    // Whoever is told looks at it at once, and it is not on disk yet.
+    this.#remember({ record, hash, bytes })
     for (const listener of this.#listeners) this.#tell(listener, record)
     return true
+  }
+
+  #remember(entry: ReadEntry): void {
+    this.#records.delete(entry.record.id)
+    this.#records.set(entry.record.id, entry)
+    if (this.#records.size > RECORDS_MAX) this.#records.delete(this.#records.keys().next().value!)
   }
 
   #forget(entry: ListingEntry): void {
