@@ -1,6 +1,8 @@
 /** `npm run devnet`: a local market's ground to run nodes on, until Ctrl-C. */
 import { parseArgs } from 'node:util'
+import { PrivateKeyText } from '../src/config/values.ts'
 import { reasonOf } from '../src/lib/errors.ts'
+import type { Hex } from '../src/schema/primitives.ts'
 import type { Devnet } from './devnet.ts'
 
 const HELP = `A local chain (Base Sepolia's id) with USDC and ERC-8004 registries, an x402 facilitator, and two funded wallets.
@@ -13,6 +15,7 @@ Usage: npm run devnet -- [options]
   --json                  print one line of JSON instead of shell lines
   --help                  print this
 
+SELLER_PRIVATE_KEY and BUYER_PRIVATE_KEY, where they are set, are the wallets that get the money.
 Everything listens on 127.0.0.1 and is gone, money included, when it stops. Ctrl-C stops it.
 `
 
@@ -36,7 +39,8 @@ async function main(argv: readonly string[]): Promise<number> {
   try {
     const { startDevnet } = await import('./devnet.ts')
     const { port: rpcPort, facilitatorPort, anvil } = flags
-    const devnet = await startDevnet({ rpcPort, facilitatorPort, ...(anvil === undefined ? {} : { anvil }) })
+    const keys = { ...keyFrom('sellerKey', 'SELLER_PRIVATE_KEY'), ...keyFrom('buyerKey', 'BUYER_PRIVATE_KEY') }
+    const devnet = await startDevnet({ rpcPort, facilitatorPort, ...keys, ...(anvil === undefined ? {} : { anvil }) })
     process.stdout.write(flags.json ? `${JSON.stringify(describe(devnet))}\n` : instructions(devnet))
     const ended = await Promise.race([interrupted, devnet.chain.exited])
     await devnet.stop()
@@ -47,6 +51,15 @@ async function main(argv: readonly string[]): Promise<number> {
     process.stderr.write(`${reasonOf(error)}\n`)
     return 1
   }
+}
+
+/** A wallet's key out of the environment, so that nodes in containers know theirs before the devnet is up. */
+function keyFrom(option: 'sellerKey' | 'buyerKey', variable: string): { sellerKey?: Hex; buyerKey?: Hex } {
+  const text = process.env[variable]
+  if (text === undefined || text === '') return {}
+  const parsed = PrivateKeyText.safeParse(text)
+  if (!parsed.success) throw new Error(`${variable} is no private key: 64 hex digits, with or without 0x`)
+  return { [option]: parsed.data }
 }
 
 /** @throws Error that names the flag. */
