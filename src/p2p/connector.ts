@@ -68,13 +68,12 @@ export class Connector {
   }
 
   /**
-   * Opens a new connection to a peer, over a relay where no address of its own answers and there is none yet. Calls for
-   * the same peer at the same time share one.
+   * Opens a new connection to a peer, not over a relay. Calls for the same peer at the same time share one.
    *
    * @throws CodedError `PEER_UNREACHABLE`
    */
   async connect(peer: Destination, signal: AbortSignal): Promise<Connection> {
-    return await this.#connect(peer, this.#deps.book.relayed(peer.peerId).length === 0, signal)
+    return await this.#connect(peer, false, signal)
   }
 
   async #connect({ peerId, addrs }: Destination, relayed: boolean, signal: AbortSignal): Promise<Connection> {

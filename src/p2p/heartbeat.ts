@@ -11,6 +11,11 @@ const PING_BYTES = 32
 const NO_LOSS = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError']
 /** Pings in a row that a connection may leave unanswered. One is nothing: a busy peer or a short loss of signal. */
 const PINGS_LOST_MAX = 3
+/** A ping that was lost is repeated soon. */
+const AGAIN_MS = 2000
+/** Where this node has moved since the last one, its old connections are most likely dead: less is waited for. */
+const MOVED = { timeoutMs: 2000, againMs: 100, lostMax: 2 }
+const PINGS_AT_ONCE_MAX = 16
 /** libp2p dates an address when it first hears of it and forgets it a day later, however often it is confirmed. */
 const RENEW_EVERY_MS = 60 * 60 * 1000
 
@@ -20,25 +25,28 @@ export type HeartbeatOptions = {
   pingTimeoutMs: number
   /** How often it is looked which connections are due. */
   lookEveryMs: number
+  /** How often `beat` is called. */
+  beatEveryMs: number
 }
 
 export type HeartbeatDeps = {
   libp2p: Node
   logger: Logger
   noteLatency(peerId: PeerId, latencyMs: number): void
-  /** Called about every `pingEveryMs`. */
   beat(): void
+  /** When this node's own addresses last changed, by `performance.now()`: then its old connections may lead nowhere. */
+  movedAt(): number
 }
 
 /**
- * Keeps an eye on all connections, one ping at a time: measures latency, closes what has silently died (a peer that
+ * Keeps an eye on all connections: measures latency, closes what has silently died (a peer that
  * lost its network says no goodbye), and keeps the addresses of connected peers from being forgotten.
  *
  * Runs until the signal.
  */
 export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDeps, signal: AbortSignal): Promise<void> {
   /** By connection id. */
-  const pings = new Map<string, { dueAt: number; lost: number }>()
+  const pings = new Map<string, { at: number; dueAt: number; lost: number; moved: boolean }>()
   /** By peer id. */
   const renewals = new Map<string, number>()
   let nextBeatAt = 0
@@ -48,19 +56,13 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
     forgetAllBut(new Set(connections.map(({ id }) => id)), pings)
     forgetAllBut(new Set(connections.map(({ remotePeer }) => remotePeer.toString())), renewals)
 
-    for (const connection of connections) {
-      const state = pings.get(connection.id) ?? { dueAt: 0, lost: 0 }
-      if (signal.aborted) return
-      if (connection.status !== 'open' || state.dueAt > performance.now()) continue
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(options.pingTimeoutMs)])
-      const answered = await ping(connection, deps, limit)
-      const lost = answered ? 0 : state.lost + 1
-      pings.set(connection.id, { dueAt: performance.now() + options.pingEveryMs, lost })
-      if (lost >= PINGS_LOST_MAX) {
-        deps.logger.info({ peerId: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
-        connection.abort(new Error(`${lost} pings in a row went unanswered`))
-      }
-    }
+    const movedAt = deps.movedAt()
+    const due = connections.filter(({ id, status }) => {
+      const { at, dueAt } = pings.get(id) ?? { at: Number.POSITIVE_INFINITY, dueAt: 0 }
+      return status === 'open' && (dueAt <= performance.now() || at < movedAt)
+    })
+    await Promise.all(due.slice(0, PINGS_AT_ONCE_MAX).map((connection) => look(connection, movedAt)))
+    if (signal.aborted) return
 
     for (const peer of new Map(connections.map(({ remotePeer }) => [remotePeer.toString(), remotePeer])).values()) {
       const renewAt = renewals.get(peer.toString())
@@ -71,9 +73,25 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
     }
 
     if (nextBeatAt <= performance.now()) {
-      nextBeatAt = performance.now() + options.pingEveryMs
+      nextBeatAt = performance.now() + options.beatEveryMs
       deps.beat()
     }
+  }
+
+  /** Pings once, and closes what has been silent for too long. */
+  async function look(connection: Connection, movedAt: number): Promise<void> {
+    const { at, lost: lostBefore, moved: before } = pings.get(connection.id) ?? { at: 0, lost: 0, moved: false }
+    const moved = (at > 0 && at < movedAt) || (before && lostBefore > 0)
+    const timeoutMs = moved ? Math.min(MOVED.timeoutMs, options.pingTimeoutMs) : options.pingTimeoutMs
+    const sentAt = performance.now()
+    const answered = await ping(connection, deps, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
+    if (signal.aborted) return
+    const lost = answered ? 0 : lostBefore + 1
+    const waitMs = answered ? options.pingEveryMs : Math.min(moved ? MOVED.againMs : AGAIN_MS, options.pingEveryMs)
+    pings.set(connection.id, { at: sentAt, dueAt: performance.now() + waitMs, lost, moved })
+    if (lost < (moved ? MOVED.lostMax : PINGS_LOST_MAX)) return
+    deps.logger.info({ peerId: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
+    connection.abort(new Error(`${lost} pings in a row went unanswered`))
   }
 }
 

@@ -3,6 +3,7 @@ import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { AddressProof, type ProofTiming } from './address-proof.ts'
 import { keepConnected, type RetryTiming } from './bootstrap.ts'
 import { Connector, type ConnectorTiming } from './connector.ts'
 import { Discovery, type DiscoveryTiming } from './discovery.ts'
@@ -33,7 +34,11 @@ export type HostOptions = {
   timing?: Partial<HostTiming>
 }
 
-export type HostTiming = { retry: RetryTiming } & ConnectorTiming & DiscoveryTiming & RelayTiming & HeartbeatOptions
+export type HostTiming = { retry: RetryTiming } & ConnectorTiming &
+  DiscoveryTiming &
+  RelayTiming &
+  ProofTiming &
+  HeartbeatOptions
 
 export type HostDeps = { identity: Identity; datastore: Datastore; clock: Clock; logger: Logger }
 
@@ -47,6 +52,9 @@ const TIMING: HostTiming = {
   pingEveryMs: 30_000,
   pingTimeoutMs: 10_000,
   lookEveryMs: 1000,
+  beatEveryMs: 5000,
+  proofLookMs: 1000,
+  proofEveryMs: 5 * 60_000,
   relayLookMs: 1000,
   relayAfterMs: 5000,
   relayRetry: { firstMs: 15_000, mostMs: 30 * 60 * 1000 },
@@ -62,6 +70,7 @@ export type Parts = {
   connector: Connector
   discovery: Discovery
   relays: Relays
+  proof: AddressProof
   /** Protocols that may be spoken over a relay. */
   relayed: Set<string>
   /** Peers that connections are kept with: bootstrap peers and relays the operator named. */
@@ -99,19 +108,28 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const isPublic = () => options.relay === true || publicAddresses(libp2p.getMultiaddrs()).length > 0
   const changed = () => addresses.check()
   const relays = new Relays(timing, { libp2p, logger, book, reservations, configured, isPublic, changed })
+  const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
+  const proof = new AddressProof({ libp2p, logger, book, clock, isTrusted })
   const told = { kept, announce, port: options.port, timing }
-  return { libp2p, listenFailures, addresses, gossip, book, connector, discovery, relays, relayed, ...told }
+  return { libp2p, listenFailures, addresses, gossip, book, connector, discovery, relays, proof, relayed, ...told }
 }
 
 /** All that goes on while the host runs, until the signal. */
 export async function runParts(parts: Parts, { logger }: { logger: Logger }, signal: AbortSignal): Promise<void> {
-  const { libp2p, addresses, book, discovery, relays, kept, timing } = parts
+  const { libp2p, addresses, book, discovery, relays, proof, kept, timing } = parts
   const connected = (peerId: string) => book.connected(peerId)
-  const heartbeat = { libp2p, logger, noteLatency: book.noteLatency.bind(book), beat: () => addresses.check() }
+  const heartbeat = {
+    libp2p,
+    logger,
+    noteLatency: book.noteLatency.bind(book),
+    beat: () => addresses.check(),
+    movedAt: () => addresses.movedAt,
+  }
   const ended = await Promise.allSettled([
     ...kept.map((peer) => keepConnected(peer, timing.retry, { libp2p, logger, connected }, signal)),
     discovery.run(signal),
     relays.run(signal),
+    proof.run(timing, signal),
     runHeartbeat(timing, heartbeat, signal),
   ])
   for (const { reason } of ended.filter((one) => one.status === 'rejected')) {

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { Stream } from '@libp2p/interface'
+import type { Connection, Stream } from '@libp2p/interface'
 import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -46,7 +46,7 @@ export interface Host extends Service {
   subscribe(topic: string, receive: Receive): void
   /** Gossips to all who listen; with no peers it resolves. Returns to how many neighbours it went. */
   publish(topic: string, data: Uint8Array): Promise<number>
-  /** Tells of peers as their first connection opens. Returns how to stop listening. */
+  /** Tells of peers as their first connection that needs no relay opens. Returns how to stop listening. */
   onPeerConnect(listener: (peerId: string) => void): () => void
   onAddressesChange(listener: () => void): () => void
   /** Whether a connected peer speaks a protocol; undefined until it has told. */
@@ -174,10 +174,13 @@ class Libp2pHost implements Host {
   }
 
   onPeerConnect(listener: (peerId: string) => void): () => void {
-    const { libp2p } = this.#parts
-    const onConnect = (event: CustomEvent<{ toString(): string }>) => listener(event.detail.toString())
-    libp2p.addEventListener('peer:connect', onConnect)
-    return () => libp2p.removeEventListener('peer:connect', onConnect)
+    const { libp2p, book } = this.#parts
+    const onOpen = ({ detail: { limits, remotePeer } }: CustomEvent<Connection>) => {
+      const peerId = remotePeer.toString()
+      if (limits === undefined && book.connections(peerId).length === 1) listener(peerId)
+    }
+    libp2p.addEventListener('connection:open', onOpen)
+    return () => libp2p.removeEventListener('connection:open', onOpen)
   }
 
   onAddressesChange(listener: () => void): () => void {

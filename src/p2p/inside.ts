@@ -1,6 +1,15 @@
 import type { Connection, Listener } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 
+/** What is used of AutoNAT; its types name less than it has. */
+export type DialBack = {
+  client: {
+    /** By address. */
+    dialResults: Map<string, { success: number; failure: number }>
+    verifyExternalAddresses(connection: Connection): Promise<void>
+  }
+}
+
 /** Parts of libp2p that its surface does not offer. */
 export type Inside = {
   transportManager: {
@@ -8,5 +17,17 @@ export type Inside = {
     getAddrs(): Multiaddr[]
     listen(addresses: Multiaddr[]): Promise<void>
     getListeners(): Listener[]
+  }
+  addressManager: {
+    getAddressesWithMetadata(): { multiaddr: Multiaddr; type: string; verified: boolean; expires: number }[]
+    addPublicAddressMapping(host: string, port: number, publicHost: string, publicPort: number, protocol: 'tcp'): void
+    removePublicAddressMapping(
+      host: string,
+      port: number,
+      publicHost: string,
+      publicPort: number,
+      protocol: 'tcp',
+    ): void
+    removeObservedAddr(address: Multiaddr): void
   }
 }

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { autoNATv2 } from '@libp2p/autonat-v2'
 import { circuitRelayServer } from '@libp2p/circuit-relay-v2'
 import { type Identify, type IdentifyPush, identify, identifyPush } from '@libp2p/identify'
 import { type ConnectionGater, FaultTolerance, type PeerInfo, type Transport } from '@libp2p/interface'
@@ -18,7 +19,7 @@ import { batchingWrites } from './batched-writes.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
 import type { Gossip } from './gossip.ts'
 import type { Identity } from './identity.ts'
-import type { Inside } from './inside.ts'
+import type { DialBack, Inside } from './inside.ts'
 import { skipKnownProtocols } from './known-protocols.ts'
 import { type ListenFailure, noteFailures } from './listening.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
@@ -53,6 +54,7 @@ type Services = {
   ping: Ping
   dht: KadDHT
   pubsub: object
+  autonat: DialBack
   inside: Inside
   relay?: object
 }
@@ -136,7 +138,8 @@ export async function createModules(
       ping: ping({ maxInboundStreams: 4, maxOutboundStreams: 4 }),
       dht: (components) => createDht(components),
       pubsub: deps.gossip.module(),
-      inside: ({ transportManager }) => ({ transportManager }),
+      autonat: (components) => autoNATv2()(components) as unknown as DialBack,
+      inside: ({ transportManager, addressManager }) => ({ transportManager, addressManager }),
       ...(options.relay === true && { relay: createRelay }),
     },
   })

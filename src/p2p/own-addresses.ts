@@ -10,7 +10,9 @@ export class OwnAddresses {
   readonly #libp2p: Node
   readonly #logger: Logger
   readonly #listeners = new Set<() => void>()
-  #last: string | undefined
+  #last: readonly string[] | undefined
+  /** When one of them was last gone, by `performance.now()`. */
+  movedAt = 0
 
   constructor(deps: { libp2p: Node; logger: Logger }) {
     this.#libp2p = deps.libp2p
@@ -32,8 +34,10 @@ export class OwnAddresses {
   check(): void {
     if (this.#libp2p.status !== 'started') return
     const last = this.#last
-    this.#last = this.list().join()
-    if (last === undefined || last === this.#last) return
+    const now = this.list()
+    this.#last = now
+    if (last === undefined || (last.length === now.length && last.every((address, at) => address === now[at]))) return
+    if (last.some((address) => !now.includes(address))) this.movedAt = performance.now()
     const { peerStore, peerId } = this.#libp2p
     peerStore.patch(peerId, { multiaddrs: this.#libp2p.getMultiaddrs() }).catch((error: unknown) => {
       this.#logger.warn({ reason: reasonOf(error) }, 'peers could not be told of the new addresses')

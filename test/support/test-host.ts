@@ -19,6 +19,7 @@ const timing: NonNullable<HostOptions['timing']> = {
   pingEveryMs: 100,
   pingTimeoutMs: 2000,
   lookEveryMs: 10,
+  beatEveryMs: 100,
   relayLookMs: 10,
   relayAfterMs: 0,
   relayRetry: { firstMs: 20, mostMs: 100 },
