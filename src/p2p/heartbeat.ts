@@ -13,8 +13,8 @@ const NO_LOSS = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsErro
 const PINGS_LOST_MAX = 3
 /** A ping that was lost is repeated soon. */
 const AGAIN_MS = 2000
-/** Where this node has moved since the last one, its old connections are most likely dead: less is waited for. */
-const MOVED = { timeoutMs: 2000, againMs: 100, lostMax: 2 }
+/** Where this node has moved, or the peer has come anew, since the last one, the connection may well be dead: less is waited for. */
+const DOUBTED = { timeoutMs: 2000, againMs: 100, lostMax: 2 }
 const PINGS_AT_ONCE_MAX = 16
 /** libp2p dates an address when it first hears of it and forgets it a day later, however often it is confirmed. */
 const RENEW_EVERY_MS = 60 * 60 * 1000
@@ -46,25 +46,35 @@ export type HeartbeatDeps = {
  */
 export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDeps, signal: AbortSignal): Promise<void> {
   /** By connection id. */
-  const pings = new Map<string, { at: number; dueAt: number; lost: number; moved: boolean }>()
+  const pings = new Map<string, { at: number; dueAt: number; lost: number; doubted: boolean }>()
   /** By peer id. */
   const renewals = new Map<string, number>()
+  /** By peer id: when the peer opened a further connection. One that has moved comes anew, while the old one looks alive. */
+  const renewed = new Map<string, number>()
   let nextBeatAt = 0
+  const onOpen = ({ detail: { remotePeer } }: CustomEvent<Connection>) => {
+    if (deps.libp2p.getConnections(remotePeer).length > 1) renewed.set(remotePeer.toString(), performance.now())
+  }
+  deps.libp2p.addEventListener('connection:open', onOpen)
+  signal.addEventListener('abort', () => deps.libp2p.removeEventListener('connection:open', onOpen), { once: true })
 
   while (await pause(options.lookEveryMs, signal)) {
     const connections = deps.libp2p.getConnections()
     forgetAllBut(new Set(connections.map(({ id }) => id)), pings)
-    forgetAllBut(new Set(connections.map(({ remotePeer }) => remotePeer.toString())), renewals)
+    const peers = new Map(connections.map(({ remotePeer }) => [remotePeer.toString(), remotePeer]))
+    forgetAllBut(new Set(peers.keys()), renewals)
+    forgetAllBut(new Set(peers.keys()), renewed)
 
-    const movedAt = deps.movedAt()
-    const due = connections.filter(({ id, status }) => {
+    const doubtedAt = ({ remotePeer }: Connection) => Math.max(deps.movedAt(), renewed.get(remotePeer.toString()) ?? 0)
+    const due = connections.filter((connection) => {
+      const { id, status } = connection
       const { at, dueAt } = pings.get(id) ?? { at: Number.POSITIVE_INFINITY, dueAt: 0 }
-      return status === 'open' && (dueAt <= performance.now() || at < movedAt)
+      return status === 'open' && (dueAt <= performance.now() || at < doubtedAt(connection))
     })
-    await Promise.all(due.slice(0, PINGS_AT_ONCE_MAX).map((connection) => look(connection, movedAt)))
+    await Promise.all(due.slice(0, PINGS_AT_ONCE_MAX).map((connection) => look(connection, doubtedAt(connection))))
     if (signal.aborted) return
 
-    for (const peer of new Map(connections.map(({ remotePeer }) => [remotePeer.toString(), remotePeer])).values()) {
+    for (const peer of peers.values()) {
       const renewAt = renewals.get(peer.toString())
       if (renewAt !== undefined && renewAt <= performance.now()) await renewAddresses(deps.libp2p, peer)
       if (renewAt === undefined || renewAt <= performance.now()) {
@@ -79,17 +89,17 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
   }
 
   /** Pings once, and closes what has been silent for too long. */
-  async function look(connection: Connection, movedAt: number): Promise<void> {
-    const { at, lost: lostBefore, moved: before } = pings.get(connection.id) ?? { at: 0, lost: 0, moved: false }
-    const moved = (at > 0 && at < movedAt) || (before && lostBefore > 0)
-    const timeoutMs = moved ? Math.min(MOVED.timeoutMs, options.pingTimeoutMs) : options.pingTimeoutMs
+  async function look(connection: Connection, doubtedAt: number): Promise<void> {
+    const { at, lost: lostBefore, doubted: before } = pings.get(connection.id) ?? { at: 0, lost: 0, doubted: false }
+    const doubted = (at > 0 && at < doubtedAt) || (before && lostBefore > 0)
+    const timeoutMs = doubted ? Math.min(DOUBTED.timeoutMs, options.pingTimeoutMs) : options.pingTimeoutMs
     const sentAt = performance.now()
     const answered = await ping(connection, deps, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
     if (signal.aborted) return
     const lost = answered ? 0 : lostBefore + 1
-    const waitMs = answered ? options.pingEveryMs : Math.min(moved ? MOVED.againMs : AGAIN_MS, options.pingEveryMs)
-    pings.set(connection.id, { at: sentAt, dueAt: performance.now() + waitMs, lost, moved })
-    if (lost < (moved ? MOVED.lostMax : PINGS_LOST_MAX)) return
+    const waitMs = answered ? options.pingEveryMs : Math.min(doubted ? DOUBTED.againMs : AGAIN_MS, options.pingEveryMs)
+    pings.set(connection.id, { at: sentAt, dueAt: performance.now() + waitMs, lost, doubted })
+    if (lost < (doubted ? DOUBTED.lostMax : PINGS_LOST_MAX)) return
     deps.logger.info({ peerId: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
     connection.abort(new Error(`${lost} pings in a row went unanswered`))
   }

@@ -52,7 +52,7 @@ const TIMING: HostTiming = {
   pingEveryMs: 30_000,
   pingTimeoutMs: 10_000,
   lookEveryMs: 1000,
-  beatEveryMs: 5000,
+  beatEveryMs: 2000,
   proofLookMs: 1000,
   proofEveryMs: 5 * 60_000,
   relayLookMs: 1000,
@@ -94,6 +94,13 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     { ...deps, gossip, found: (peer) => discovery?.offer(peer) },
   )
   const book = new PeerBook(libp2p)
+  libp2p.addEventListener('connection:close', ({ detail: { remotePeer } }) => {
+    // Its streams close a moment later.
+    setTimeout(() => {
+      const left = libp2p.status === 'started' ? book.connections(remotePeer.toString()).at(-1) : undefined
+      if (left !== undefined) gossip.resume(left)
+    }, 100).unref()
+  })
   const relayed = new Set<string>()
   const mayBeRelayed = (protocol: string) => relayed.has(protocol)
   const connector = new Connector(timing, { libp2p, book, clock, mayBeRelayed })

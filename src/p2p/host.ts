@@ -46,7 +46,10 @@ export interface Host extends Service {
   subscribe(topic: string, receive: Receive): void
   /** Gossips to all who listen; with no peers it resolves. Returns to how many neighbours it went. */
   publish(topic: string, data: Uint8Array): Promise<number>
-  /** Tells of peers as their first connection that needs no relay opens. Returns how to stop listening. */
+  /**
+   * Tells of peers as their first connection that needs no relay opens, and again when one of several breaks. Returns how
+   * to stop listening.
+   */
   onPeerConnect(listener: (peerId: string) => void): () => void
   onAddressesChange(listener: () => void): () => void
   /** Whether a connected peer speaks a protocol; undefined until it has told. */
@@ -179,8 +182,17 @@ class Libp2pHost implements Host {
       const peerId = remotePeer.toString()
       if (limits === undefined && book.connections(peerId).length === 1) listener(peerId)
     }
+    // What ran over the connection has to be begun anew over the one that is left.
+    const onClose = ({ detail: { limits, remotePeer } }: CustomEvent<Connection>) => {
+      const peerId = remotePeer.toString()
+      if (limits === undefined && book.connections(peerId).length > 0) listener(peerId)
+    }
     libp2p.addEventListener('connection:open', onOpen)
-    return () => libp2p.removeEventListener('connection:open', onOpen)
+    libp2p.addEventListener('connection:close', onClose)
+    return () => {
+      libp2p.removeEventListener('connection:open', onOpen)
+      libp2p.removeEventListener('connection:close', onClose)
+    }
   }
 
   onAddressesChange(listener: () => void): () => void {

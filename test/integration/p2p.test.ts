@@ -59,13 +59,16 @@ async function ask(stream: Stream, text: string): Promise<string> {
 }
 
 /** A peer that need not behave: bare libp2p. */
-async function startRaw(datastore = new MemoryDatastore()): Promise<Node> {
+async function startRaw(
+  datastore = new MemoryDatastore(),
+  gossip = new Gossip({ logger: silentLogger }),
+): Promise<Node> {
   const { libp2p } = await createModules(
     { port: 0, listenHosts: ['127.0.0.1'], announce: [], mdns: false, version: '0' },
     {
       identity: await createIdentity(),
       datastore,
-      gossip: new Gossip({ logger: silentLogger }),
+      gossip,
       logger: silentLogger,
       found: () => {},
     },
@@ -327,6 +330,33 @@ async function published(host: Host, heard: () => boolean): Promise<number> {
   )
   return count
 }
+
+test('gossip goes on over the connection that is left when the one it ran over breaks', async () => {
+  const gossip = new Gossip({ logger: silentLogger })
+  const [host, raw] = await Promise.all([start(), startRaw(new MemoryDatastore(), gossip)])
+  host.subscribe(TOPIC, async () => 'accept')
+  const heard: string[] = []
+  gossip.subscribe(TOPIC, async (data) => {
+    heard.push(decode(data))
+    return 'accept'
+  })
+  gossip.start()
+  const first = await raw.dial(multiaddr(whereIs(host, 'tcp').addrs[0]!))
+  await until(async () => (await host.publish(TOPIC, encode('before'))) > 0)
+  await raw.dial(multiaddr(whereIs(host, 'quic-v1').addrs[0]!), { force: true })
+  await until(() => host.peers()[0]?.addresses.length === 2)
+  let told = 0
+  host.onPeerConnect(() => {
+    told += 1
+  })
+  first.abort(new Error('its network is gone'))
+  let count = 0
+  await until(async () => {
+    await host.publish(TOPIC, encode(`after ${++count}`))
+    return heard.some((text) => text.startsWith('after'))
+  })
+  expect(told).toBe(1)
+})
 
 test('publishing with no peers resolves', async () => {
   const host = await start()
