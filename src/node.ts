@@ -195,8 +195,9 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       addresses: () => host.addresses(),
       listings: () => catalog.all(),
       market: market.search,
-      async registerAgent(definition, options = { persist: true }) {
-        const listing = catalog.resolve(await agents.register(definition, options))
+      async registerAgent(definition, { persist = true, run } = {}) {
+        const register = () => agents.register(definition, { persist })
+        const listing = catalog.resolve(await selling.functions.register(definition, run, register))
         if (listing === undefined) throw new CodedError('LISTING_INVALID', `${definition.name} could not be listed`)
         return listing
       },

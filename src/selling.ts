@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createRuntimeFactory } from './agents/create-runtime.ts'
+import { createFunctionAgents } from './agents/function-agent.ts'
 import { createRegistry } from './agents/registry.ts'
 import { type Place, RunSlots } from './agents/run-slots.ts'
 import type { Chain } from './chain/chain.ts'
@@ -52,11 +53,17 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   const { identity, wallet, asset, payments, exchanges, facilitator, chain, host, clock, logger, random } = deps
   const { replica } = deps.market
   const settler = new Settler({}, { clock, logger, payments, facilitator, chain, chance: () => random(1)[0]! / 256 })
-  const createRuntime = createRuntimeFactory(
+  const functions = createFunctionAgents()
+  const createRuntimeOf = createRuntimeFactory(
     { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name) },
     { fetch: deps.fetch, logger },
   )
-  const registry = createRegistry({ sellerId: identity.peerId, agentsMax: AGENTS_MAX }, { createRuntime })
+  const registry = createRegistry(
+    { sellerId: identity.peerId, agentsMax: AGENTS_MAX },
+    {
+      createRuntime: async (definition) => functions.runtimeOf(definition) ?? createRuntimeOf(definition),
+    },
+  )
   const slots = new RunSlots({ concurrentMax: config.seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
   const agents = createOwnAgents({
     sellerId: identity.peerId,
@@ -67,7 +74,10 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     slots,
     asset,
     payTo: wallet.address,
-    persist: (definition) => addAgentToFile(dataFile(config.dataDir, 'agents'), definition),
+    // A function cannot be kept, and an agent without what it runs must not be.
+    persist: async (definition) => {
+      if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)
+    },
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
   const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock })
@@ -104,5 +114,5 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
     idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
   })
-  return { agents, registry, settler, x402, protocols }
+  return { agents, functions, registry, settler, x402, protocols }
 }

@@ -1,3 +1,4 @@
+import type { AgentFunction } from './agents/function-agent.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
 import type { ExecuteRequest } from './market/execute.ts'
@@ -40,7 +41,14 @@ export interface StoaNode {
   listings(): Listing[]
   /** The market, searched. */
   readonly market: Search
-  registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
+  /**
+   * Puts an agent on the market. It is kept in agents.yaml unless told otherwise, or `run` is what it runs: a function lasts as
+   * long as the process.
+   */
+  registerAgent(
+    definition: AgentDefinition,
+    options?: { persist?: boolean; run?: AgentFunction | undefined },
+  ): Promise<Listing>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** The agents of this node, for whoever runs it. */
   readonly ownAgents: OperateAgents

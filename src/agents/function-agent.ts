@@ -1,0 +1,60 @@
+import type { AgentDefinition } from '../schema/agent.ts'
+import { type AgentCall, AgentError, type AgentRuntime } from './runtime.ts'
+
+/**
+ * An agent that is a function of the program a node is embedded in: the task in, the result out.
+ *
+ * What it throws the buyer does not see, and is not charged for. It should stop soon after `call.signal` aborts.
+ */
+export type AgentFunction = (task: string, call: Omit<AgentCall, 'input'>) => string | Promise<string>
+
+/** The functions behind agents, by the agent's name. They last as long as the process. */
+export interface FunctionAgents {
+  has(name: string): boolean
+  /** What runs the agent, where a function does. */
+  runtimeOf(definition: AgentDefinition): AgentRuntime | undefined
+  /**
+   * Registers an agent with its function, or, where none is given, with none from now on. If that fails, all is as before.
+   *
+   * @throws AgentError 'AGENT_NOT_RUNNABLE' where the definition says itself what runs; what `register` throws
+   */
+  register<T>(definition: AgentDefinition, run: AgentFunction | undefined, register: () => Promise<T>): Promise<T>
+}
+
+export function createFunctionAgents(): FunctionAgents {
+  const functions = new Map<string, AgentFunction>()
+  const set = (name: string, run: AgentFunction | undefined) =>
+    run === undefined ? functions.delete(name) : functions.set(name, run)
+  return {
+    has: (name) => functions.has(name),
+    runtimeOf({ name }) {
+      const run = functions.get(name)
+      return run === undefined ? undefined : functionRuntime(run)
+    },
+    async register(definition, run, register) {
+      const { name, model, command, a2a } = definition
+      if (run !== undefined && [model, command, a2a].some((given) => given !== undefined)) {
+        throw new AgentError('AGENT_NOT_RUNNABLE', 'give the agent a function, or a model, command or a2a, not both')
+      }
+      const before = functions.get(name)
+      set(name, run)
+      try {
+        return await register()
+      } catch (error) {
+        set(name, before)
+        throw error
+      }
+    },
+  }
+}
+
+function functionRuntime(run: AgentFunction): AgentRuntime {
+  return {
+    model: 'function',
+    async run({ input, ...call }) {
+      const result: unknown = await run(input, call)
+      if (typeof result === 'string') return result
+      throw new TypeError(`the function of an agent gave ${typeof result}, not text`)
+    },
+  }
+}
