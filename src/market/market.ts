@@ -8,8 +8,8 @@ import { createListingSearch } from '../store/listing-search.ts'
 import { createListingStore } from '../store/listings.ts'
 import { createLookAlikes } from '../store/look-alikes.ts'
 import { type Catalog, createCatalog } from './catalog.ts'
-import { connectedPresence } from './connected-presence.ts'
 import type { Measures } from './measures.ts'
+import { createPresences } from './presence.ts'
 import { createReplica, type Replica } from './replica.ts'
 import { createSearch, type Search } from './search.ts'
 import { searchUpkeep } from './search-upkeep.ts'
@@ -32,16 +32,17 @@ export function createMarket(deps: {
   const store = createListingStore(database)
   const replica = createReplica({}, { host, identity, store, clock, logger })
   const catalog = createCatalog({ replica, sellerId })
-  const presence = connectedPresence({ host, clock })
+  const addressesOf = (id: string) => replica.get(id)?.addrs
+  const presences = createPresences({ host, clock, addressesOf })
   const search = createSearch({
     clock,
     search: createListingSearch(database),
     catalog,
     sellerId,
-    presence,
+    presence: presences.of,
     measured: (id) => measures.share(id),
     standing: ({ id }) => ({ stats: measures.stats(id) }),
   })
   const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database), clock, logger })
-  return { replica, catalog, search, services: [replica, upkeep] }
+  return { replica, catalog, search, services: [replica, upkeep, presences.service] }
 }

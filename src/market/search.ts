@@ -21,7 +21,7 @@ export type SearchDeps = {
   /** This node's own peer id. */
   sellerId: string
   /** Whether a seller answers, as far as this node knows. Asked hundreds of times a page: it must be a look-up. */
-  presence(sellerId: string): Presence | undefined
+  presence(sellerId: string, listingId: string): Presence | undefined
   /** What this node has seen of an agent in use, from 0 to 1. */
   measured?(listingId: string): { share: number; detail: string } | undefined
   /** What else this node knows of an agent, for whoever asks. */
@@ -137,7 +137,7 @@ export function createSearch(deps: SearchDeps): Search {
       fit,
       named: found.named === 1,
       price: found.price,
-      presence: deps.presence(found.sellerId),
+      presence: deps.presence(found.sellerId, found.id),
       ageMs: at - found.updatedAt,
       measured: measured?.share,
       measuredDetail: measured?.detail,
@@ -172,7 +172,7 @@ export function createSearch(deps: SearchDeps): Search {
   function isUsable(found: FoundListing, { scope, query, priceMax }: Task, now: number): boolean {
     if (found.price > priceMax || found.expiresAt <= now) return false
     if (scope === 'discovered' && found.sellerId === sellerId) return false
-    return query.online === undefined || deps.presence(found.sellerId)?.online === query.online
+    return query.online === undefined || deps.presence(found.sellerId, found.id)?.online === query.online
   }
 
   /** The listing as it now is. The index may be a moment behind, and its marks may collide: so all is looked at again. */
@@ -193,7 +193,7 @@ export function createSearch(deps: SearchDeps): Search {
     { firstSeen, alike }: Pick<MetListing, 'firstSeen' | 'alike'>,
     include: AgentQuery['include'],
   ): Listing {
-    const presence = deps.presence(listing.seller_id)
+    const presence = deps.presence(listing.seller_id, listing.id)
     const like = alike === null ? undefined : search.met({ number: alike })
     return {
       ...listing,

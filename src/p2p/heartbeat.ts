@@ -1,13 +1,10 @@
-import { randomBytes } from 'node:crypto'
 import type { Connection, PeerId } from '@libp2p/interface'
-import { byteStream } from '@libp2p/utils'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Node } from './modules.ts'
-import { orAbandon, pause } from './waiting.ts'
+import { ping } from './ping.ts'
+import { pause } from './waiting.ts'
 
-const PING_PROTOCOL = '/ipfs/ping/1.0.0'
-const PING_BYTES = 32
 const NO_LOSS = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError']
 /** Pings in a row that a connection may leave unanswered. One is nothing: a busy peer or a short loss of signal. */
 const PINGS_LOST_MAX = 3
@@ -94,7 +91,7 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
     const doubted = (at > 0 && at < doubtedAt) || (before && lostBefore > 0)
     const timeoutMs = doubted ? Math.min(DOUBTED.timeoutMs, options.pingTimeoutMs) : options.pingTimeoutMs
     const sentAt = performance.now()
-    const answered = await ping(connection, deps, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
+    const answered = await answers(connection, deps, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
     if (signal.aborted) return
     const lost = answered ? 0 : lostBefore + 1
     const waitMs = answered ? options.pingEveryMs : Math.min(doubted ? DOUBTED.againMs : AGAIN_MS, options.pingEveryMs)
@@ -118,21 +115,9 @@ export async function renewAddresses({ peerStore }: Node, peer: PeerId): Promise
 }
 
 /** Whether the other end is alive. */
-async function ping(connection: Connection, deps: HeartbeatDeps, signal: AbortSignal): Promise<boolean> {
+async function answers(connection: Connection, deps: HeartbeatDeps, signal: AbortSignal): Promise<boolean> {
   try {
-    const opening = connection.newStream(PING_PROTOCOL, { signal, runOnLimitedConnection: true })
-    const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
-    try {
-      const bytes = byteStream(stream)
-      const sentAt = performance.now()
-      await bytes.write(randomBytes(PING_BYTES), { signal })
-      await bytes.read({ bytes: PING_BYTES, signal })
-      deps.noteLatency(connection.remotePeer, Math.round((performance.now() - sentAt) * 10) / 10)
-      await stream.close({ signal })
-    } catch (error) {
-      stream.abort(error as Error)
-      throw error
-    }
+    deps.noteLatency(connection.remotePeer, await ping(connection, signal))
     return true
   } catch (error) {
     // A refusal is an answer too; and while the DHT pings the same peer there is no stream left for another.

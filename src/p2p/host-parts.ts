@@ -15,6 +15,7 @@ import { createModules, type Node } from './modules.ts'
 import { type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
 import { OwnAddresses } from './own-addresses.ts'
 import { PeerBook } from './peer-book.ts'
+import { PING_PROTOCOL } from './ping.ts'
 import { publicAddresses } from './reachability.ts'
 import { Relays, type RelayTiming } from './relays.ts'
 
@@ -101,7 +102,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
       if (left !== undefined) gossip.resume(left)
     }, 100).unref()
   })
-  const relayed = new Set<string>()
+  const relayed = new Set<string>([PING_PROTOCOL])
   const mayBeRelayed = (protocol: string) => relayed.has(protocol)
   const connector = new Connector(timing, { libp2p, book, clock, mayBeRelayed })
   const connected = (peerId: string) => book.connected(peerId)

@@ -10,6 +10,7 @@ import { createParts, type HostDeps, type HostOptions, type Parts, runParts } fr
 import { checkListening } from './listening.ts'
 import { transportOf } from './multiaddrs.ts'
 import type { PeerView } from './peer-book.ts'
+import { probe } from './probe.ts'
 import { type Reachability, reachabilityOf } from './reachability.ts'
 import { HOP_PROTOCOL } from './relays.ts'
 
@@ -39,6 +40,8 @@ export interface Host extends Service {
    * @throws CodedError `PEER_UNREACHABLE` (also when the signal comes first) or `PROTOCOL_UNSUPPORTED`
    */
   openStream(peer: { peerId: string; addrs: readonly string[] }, protocol: string, signal: AbortSignal): Promise<Stream>
+  /** Whether a peer answers, and after how many ms; costs neither side money. @throws CodedError `PEER_UNREACHABLE` */
+  probe(peer: { peerId: string; addrs: readonly string[] }, signal: AbortSignal): Promise<number>
   /**
    * Listens to a gossip topic. `receive` judges each message before it is passed on; one that takes longer than 10 s or
    * throws is ignored. `fromPeerId` is who handed it over.
@@ -166,6 +169,10 @@ class Libp2pHost implements Host {
     signal: AbortSignal,
   ): Promise<Stream> {
     return await this.#parts.connector.openStream(peer, protocol, signal)
+  }
+
+  async probe(peer: { peerId: string; addrs: readonly string[] }, signal: AbortSignal): Promise<number> {
+    return await probe(peer, this.#parts, signal)
   }
 
   subscribe(topic: string, receive: Receive): void {

@@ -119,3 +119,16 @@ test('a node with an announced address takes no relay', async () => {
   expect(relayedOf(seller)).toEqual([])
   expect(seller.reachability()).toMatchObject({ state: 'public' })
 })
+
+test('whether a peer answers is found out without buying, directly and over a relay, and leaves no connection', async () => {
+  const { relay, seller, addrs } = await startBehindRelay()
+  const prober = await startTestHost()
+  cleanups.push(() => prober.stop())
+  for (const place of [addrs, whereIs(seller).addrs]) {
+    expect(await prober.probe({ peerId: seller.peerId, addrs: place }, within(5000))).toBeGreaterThan(0)
+    await until(() => prober.peers().every(({ peerId }) => peerId !== seller.peerId))
+  }
+  await seller.stop()
+  await expect(prober.probe({ peerId: seller.peerId, addrs }, within(5000))).rejects.toThrow('cannot be reached')
+  expect(relay.peers().length).toBeGreaterThan(0)
+})

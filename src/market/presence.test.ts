@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import type { PeerView } from '../p2p/host.ts'
+import { createPresences } from './presence.ts'
+
+const MINUTE_MS = 60_000
+
+/** A node with one peer connected, which can ask sellers `s0`, `s1` … of listings `l0`, `l1` …; `down` do not answer. */
+function world() {
+  const clock = new HandClock()
+  const down = new Set<string>()
+  const asked: string[] = []
+  const peers: PeerView[] = [{ peerId: 'neighbour', addresses: [], direction: 'outbound', latencyMs: 7 }]
+  const gone = new Set<string>()
+  const presences = createPresences({
+    clock,
+    host: {
+      peerId: 'self',
+      peers: () => peers,
+      async probe({ peerId }) {
+        asked.push(peerId)
+        if (down.has(peerId)) throw new Error('no answer')
+        return 42
+      },
+    },
+    addressesOf: (id) => (gone.has(id) ? undefined : ['/ip4/9.9.9.9/tcp/4001']),
+  })
+  const later = async (ms: number) => {
+    clock.advance(ms)
+    await presences.probe()
+  }
+  return { clock, down, gone, asked, peers, presences, later }
+}
+
+test('of connected sellers the connection tells, and they are not asked', async () => {
+  const { presences, later, asked } = world()
+  expect(presences.of('neighbour', 'l')).toEqual({ online: true, latencyMs: 7 })
+  expect(presences.of('self', 'l')).toEqual({ online: true, latencyMs: 0 })
+  await later(MINUTE_MS)
+  expect(asked).toEqual([])
+})
+
+test('a seller somebody looked for is asked, and its answer holds for minutes', async () => {
+  const { presences, later, asked } = world()
+  expect(presences.of('s0', 'l0')).toBeUndefined()
+  await later(1000)
+  expect(presences.of('s0', 'l0')).toEqual({ online: true, latencyMs: 42 })
+  await later(2 * MINUTE_MS)
+  expect(asked).toEqual(['s0'])
+  await later(4 * MINUTE_MS)
+  expect(asked).toEqual(['s0', 's0'])
+})
+
+test('a seller is offline after two questions without an answer, asked ever more rarely, and online again when it answers', async () => {
+  const { presences, later, asked, down } = world()
+  presences.of('s0', 'l0')
+  await later(1000)
+  down.add('s0')
+  await later(6 * MINUTE_MS)
+  expect(presences.of('s0', 'l0')).toEqual({ online: true, latencyMs: 42 })
+  await later(MINUTE_MS)
+  expect(presences.of('s0', 'l0')).toEqual({ online: false })
+  asked.length = 0
+  const sought = async (minutes: number) => {
+    for (let minute = 0; minute < minutes; minute++) {
+      presences.of('s0', 'l0')
+      await later(MINUTE_MS)
+    }
+  }
+  await sought(120)
+  expect(asked.length).toBeGreaterThan(4)
+  expect(asked.length).toBeLessThan(14)
+  down.clear()
+  await sought(31)
+  expect(presences.of('s0', 'l0')).toEqual({ online: true, latencyMs: 42 })
+})
+
+test('T19: a node asks few at a time, and nobody when nobody looks for them', async () => {
+  const { presences, later, asked } = world()
+  for (let index = 0; index < 100; index++) presences.of(`s${index}`, `l${index}`)
+  await later(1000)
+  expect(asked).toHaveLength(4)
+  await later(31 * MINUTE_MS)
+  for (let minute = 0; minute < 60; minute++) await later(MINUTE_MS)
+  expect(asked).toHaveLength(4)
+})
+
+test('a node that is alone asks nobody: it is itself that is offline; nor one whose listing is gone', async () => {
+  const { presences, later, asked, peers, gone } = world()
+  const [neighbour] = peers.splice(0)
+  presences.of('s0', 'l0')
+  await later(2000)
+  expect(asked).toEqual([])
+  peers.push(neighbour!)
+  gone.add('l0')
+  await later(2000)
+  expect(asked).toEqual([])
+})

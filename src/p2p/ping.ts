@@ -1,0 +1,29 @@
+import { randomBytes } from 'node:crypto'
+import type { Connection, Stream } from '@libp2p/interface'
+import { byteStream } from '@libp2p/utils'
+import { orAbandon } from './waiting.ts'
+
+export const PING_PROTOCOL = '/ipfs/ping/1.0.0'
+const PING_BYTES = 32
+
+/** Pings over a connection. Returns the time there and back, in ms. @throws what opening or using the stream throws */
+export async function ping(connection: Connection, signal: AbortSignal): Promise<number> {
+  const opening = connection.newStream(PING_PROTOCOL, { signal, runOnLimitedConnection: true })
+  return await pingOn(await orAbandon(opening, signal, (late) => late.abort(new Error('too late'))), signal)
+}
+
+/** Pings on a stream that was opened for it, and closes that. */
+export async function pingOn(stream: Stream, signal: AbortSignal): Promise<number> {
+  try {
+    const bytes = byteStream(stream)
+    const sentAt = performance.now()
+    await bytes.write(randomBytes(PING_BYTES), { signal })
+    await bytes.read({ bytes: PING_BYTES, signal })
+    const latencyMs = Math.round((performance.now() - sentAt) * 10) / 10
+    await stream.close({ signal })
+    return latencyMs
+  } catch (error) {
+    stream.abort(error as Error)
+    throw error
+  }
+}

@@ -1,0 +1,25 @@
+import { peerIdFromString } from '@libp2p/peer-id'
+import type { Connector, Destination } from './connector.ts'
+import type { Node } from './modules.ts'
+import { PING_PROTOCOL, pingOn } from './ping.ts'
+
+/** Whether a peer answers, and in how many ms. A connection that was opened for the question is closed again. */
+export async function probe(
+  peer: Destination,
+  { libp2p, connector, relayed }: { libp2p: Node; connector: Connector; relayed: ReadonlySet<string> },
+  signal: AbortSignal,
+): Promise<number> {
+  const id = peerIdFromString(peer.peerId)
+  const before = new Set(libp2p.getConnections(id))
+  try {
+    return await pingOn(await connector.openStream(peer, PING_PROTOCOL, signal), signal)
+  } finally {
+    if (before.size === 0) {
+      for (const connection of libp2p.getConnections(id)) {
+        // By now somebody may be buying over it.
+        const isUsed = connection.streams.some(({ protocol }) => relayed.has(protocol) && protocol !== PING_PROTOCOL)
+        if (!isUsed) connection.close().catch(() => {})
+      }
+    }
+  }
+}
