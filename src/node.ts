@@ -8,6 +8,7 @@ import { CodedError } from './lib/errors.ts'
 import { Feed } from './lib/feed.ts'
 import { ServiceStack, together } from './lib/lifecycle.ts'
 import { silentLogger } from './lib/logger.ts'
+import { Meters } from './lib/meters.ts'
 import { patientFetch } from './lib/patient-fetch.ts'
 import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
@@ -17,6 +18,7 @@ import { createEarnings } from './market/earnings.ts'
 import { createLedgerApi } from './market/ledger-view.ts'
 import { createMarket } from './market/market.ts'
 import { createMeasures } from './market/measures.ts'
+import { meteredExchanges, meteredPayments } from './market/metered.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
 import { createOperateAgents } from './market/operate-agents.ts'
 import { type NodeFeed, publishedPayments } from './market/published.ts'
@@ -77,8 +79,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     // What it keeps.
     const database = openDatabase({ path: dataFile(config.dataDir, 'database') })
     const feed: NodeFeed = new Feed({ life: clock.now().toString(36) })
-    const payments = publishedPayments(createPayments(database), feed, (id) => catalog.resolve(id)?.name)
-    const exchanges = createExchanges(database)
+    const meters = new Meters()
+    const metered = meteredPayments(createPayments(database), meters)
+    const payments = publishedPayments(metered, feed, (id) => catalog.resolve(id)?.name)
+    const exchanges = meteredExchanges(createExchanges(database), meters)
     const datastore = new PeerDatastore({}, { database, logger })
 
     // Whom it reaches.
@@ -118,6 +122,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         logger,
         database,
         feed,
+        meters,
         wallet,
         catalog,
         replica,
@@ -215,8 +220,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       balance: () => walletBalance(wallet.address, asset, chain),
     }
     const observing = createObserving(config, secrets, {
-      ...{ clock, logger, database, feed, replica },
+      ...{ clock, logger, database, feed, replica, meters, payments },
       status: node.status,
+      peers: node.peers,
+      budget: buyer.limits,
     })
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },

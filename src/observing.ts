@@ -4,14 +4,16 @@ import { ConfigError } from './config/config-error.ts'
 import type { Secrets } from './config/secrets.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
+import type { Meters } from './lib/meters.ts'
 import { createPost } from './lib/post.ts'
 import { nodeFeed } from './market/node-feed.ts'
 import type { NodeFeed } from './market/published.ts'
 import type { Replica } from './market/replica.ts'
 import { type ConfiguredWebhook, Webhooks } from './market/webhooks.ts'
-import type { NodeStatus } from './schema/api.ts'
+import type { NodeStatus, PeerStatus } from './schema/api.ts'
 import { WebhookSecret } from './schema/webhook.ts'
 import type { Database } from './store/database.ts'
+import type { Payments } from './store/payments.ts'
 import { createWebhookStore } from './store/webhooks.ts'
 
 export type ObservingDeps = {
@@ -21,6 +23,10 @@ export type ObservingDeps = {
   feed: NodeFeed
   replica: Replica
   status(): NodeStatus
+  peers(): PeerStatus[]
+  meters: Meters
+  payments: Pick<Payments, 'oldestOwed'>
+  budget(): { perDay: bigint | undefined; spentToday: bigint }
 }
 
 /** All by which others see what happens in a node. @throws ConfigError for a webhook whose secret is missing */
@@ -37,7 +43,13 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
       secret: secretOf(secret_env, secrets),
     })),
   })
-  return { api: { webhooks }, services: [nodeFeed(deps), webhooks] }
+  const { meters, status, peers, budget, payments } = deps
+  const oldestOwedSeconds = () => {
+    const at = payments.oldestOwed()
+    return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
+  }
+  const metrics = { meters, status, peers, budget, oldestOwedSeconds, webhooks: () => webhooks.list() }
+  return { api: { webhooks, metrics }, services: [nodeFeed(deps), webhooks] }
 }
 
 function secretOf(variable: string, secrets: Secrets): ConfiguredWebhook['secret'] {

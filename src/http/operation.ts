@@ -49,7 +49,7 @@ export type Operation = {
   /** Another success it may answer, by a {@link Reply} with that status. */
   also?: { status: 200 | 202; response: z.ZodType; description: string }
   /** Media type of the response where it is not JSON; the handler then returns text, or an {@link EventStream}. */
-  media?: 'text/html' | 'text/event-stream'
+  media?: 'text/html' | 'text/plain' | 'text/event-stream'
   /** Another form of the same answer, by a {@link Reply} with that media type, whose body is text. */
   otherMedia?: 'text/csv'
   /** The same success as server-sent events, for a client that asks for them. */

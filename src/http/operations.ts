@@ -6,6 +6,7 @@ import { docsRoutes } from './routes/docs.ts'
 import { type EventRouteDeps, eventRoutes } from './routes/events.ts'
 import { type ExecuteRouteDeps, executeRoutes } from './routes/execute.ts'
 import { type LedgerRouteDeps, ledgerRoutes } from './routes/ledger.ts'
+import { type MetricsRouteDeps, metricsRoutes } from './routes/metrics.ts'
 import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
 import { type OrderRouteDeps, orderRoutes } from './routes/orders.ts'
 import { type OwnAgentRouteDeps, ownAgentRoutes } from './routes/own-agents.ts'
@@ -27,6 +28,7 @@ export type OperationsDeps = NodeRouteDeps &
   TokenRouteDeps &
   WalletRouteDeps &
   EventRouteDeps &
+  MetricsRouteDeps &
   WebhookRouteDeps &
   LedgerRouteDeps &
   DiscoveryRouteDeps & { /** The node's own version. */ version: string }
@@ -45,6 +47,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...receiptRoutes(deps),
     ...walletRoutes(deps),
     ...eventRoutes(deps),
+    ...metricsRoutes(deps),
     ...webhookRoutes(deps),
     ...ledgerRoutes(deps),
     ...tokenRoutes(deps),

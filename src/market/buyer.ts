@@ -4,6 +4,7 @@ import { Changes } from '../lib/changes.ts'
 import { type Clock, isoTime } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Meters } from '../lib/meters.ts'
 import { within } from '../lib/within.ts'
 import type { PaymentChain } from '../payments/chain-verdict.ts'
 import type { Wallet } from '../payments/wallet.ts'
@@ -23,6 +24,7 @@ import type { Catalog } from './catalog.ts'
 import { type ExecuteRequest, execute } from './execute.ts'
 import { NodeStopping } from './market-error.ts'
 import { type Measures, measuredPurchases } from './measures.ts'
+import { meteredPurchases } from './metered.ts'
 import { Orders } from './orders.ts'
 import { type NodeFeed, publishedOrders, publishedPurchases } from './published.ts'
 import { type Limits, quote } from './quote.ts'
@@ -46,6 +48,7 @@ export type BuyerDeps = {
   logger: Logger
   database: Database
   feed: NodeFeed
+  meters: Meters
   wallet: Wallet
   catalog: Pick<Catalog, 'resolve'>
   replica: Pick<Replica, 'onChange'>
@@ -76,7 +79,11 @@ export type Buyer = {
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const { clock, logger, database, feed, catalog, replica, openStream } = deps
   const { callerDid, rules } = options
-  const purchases = publishedPurchases(createPurchases(database), feed, (id) => catalog.resolve(id)?.name)
+  const purchases = publishedPurchases(
+    meteredPurchases(createPurchases(database), deps.meters),
+    feed,
+    (id) => catalog.resolve(id)?.name,
+  )
   const sums = spending(database)
   const tokens = createTokens({
     clock,

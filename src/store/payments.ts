@@ -83,6 +83,8 @@ export interface Payments {
   voidRunning(error: string, now: UnixMs): Promise<number>
   /** How many are owed, and how many never will be paid. */
   counts(): { owed: number; unsettled: number }
+  /** When the oldest payment was accepted that is owed. */
+  oldestOwed(): UnixMs | undefined
 }
 
 export type PaymentRow = {
@@ -222,6 +224,10 @@ export function createPayments(database: Database): Payments {
             .run(error, now).changes,
         ),
       ),
+    oldestOwed() {
+      const row = database.prepare(`SELECT min(created_at) AS at FROM payments WHERE state = 'owed'`).get()
+      return (row as { at: number | null }).at ?? undefined
+    },
     counts: () => ({ owed: count('owed'), unsettled: count('unsettled') }),
   }
 }

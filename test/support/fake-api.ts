@@ -7,6 +7,7 @@ import { systemClock } from '../../src/lib/clock.ts'
 import { CodedError } from '../../src/lib/errors.ts'
 import { Feed } from '../../src/lib/feed.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { Meters } from '../../src/lib/meters.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from '../../src/schema/api.ts'
 import type { NodeEvents } from '../../src/schema/events.ts'
@@ -161,6 +162,14 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     receipts: fakeReceipts,
     events: endedFeed(),
     webhooks: fakeWebhooks(),
+    metrics: {
+      meters: new Meters(),
+      status: () => statusFixture,
+      peers: () => [peerFixture],
+      webhooks: () => [],
+      budget: () => ({ perDay: 5_000_000n, spentToday: 1n }),
+      oldestOwedSeconds: () => 0,
+    },
     ledger,
     stats,
     ownAgents: {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { systemClock } from '../../src/lib/clock.ts'
 import { Feed } from '../../src/lib/feed.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { Meters } from '../../src/lib/meters.ts'
 import { budgetRules } from '../../src/market/budget.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../../src/market/buyer.ts'
 import type { Listing } from '../../src/schema/listing.ts'
@@ -30,6 +31,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       logger: silentLogger,
       database: openDatabase({ path: ':memory:' }),
       feed: new Feed({ life: 'test' }),
+      meters: new Meters(),
       wallet: testWallet(),
       catalog: { resolve: (id) => listings().find((listing) => listing.id === id) },
       replica: { onChange: () => () => {} },

@@ -1,0 +1,150 @@
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
+import type { Labels, Meters } from '../lib/meters.ts'
+import { meterNames } from '../market/metered.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { NodeStatus, PeerStatus } from '../schema/api.ts'
+import type { Webhook } from '../schema/webhook.ts'
+
+/** What the metrics are read from, when somebody asks. */
+export type MetricSources = {
+  meters: Meters
+  status(): NodeStatus
+  peers(): readonly PeerStatus[]
+  webhooks(): readonly Webhook[]
+  /** Atomic units of today; without a limit nothing can be left of it. */
+  budget(): { perDay: bigint | undefined; spentToday: bigint }
+  /** Seconds that the oldest owed payment has waited; 0 where none does. */
+  oldestOwedSeconds(): number
+}
+
+type Value = { value: number; labels?: Labels; metricName?: string }
+type Family = {
+  name: string
+  help: string
+  type: 'gauge' | 'counter' | 'histogram'
+  read(from: MetricSources): Value[]
+}
+
+/** Shown as 0 before they first happen: a rate needs a value to begin from. */
+const knownCounts: Record<string, Labels[]> = {
+  [meterNames.executions]: [
+    ...['completed', 'failed'].map((result) => ({ side: 'sold', result })),
+    ...['completed', 'failed'].map((result) => ({ side: 'ordered', result })),
+  ],
+  [meterNames.payments]: [
+    ...['authorized', 'owed', 'settled', 'voided', 'unsettled'].map((state) => ({ direction: 'in', state })),
+    ...['reserved', 'spent', 'released'].map((state) => ({ direction: 'out', state })),
+  ],
+}
+
+const gauge = (name: string, help: string, read: Family['read']): Family => ({ name, help, type: 'gauge', read })
+const one = (value: number): Value[] => [{ value }]
+
+/** Every metric of its own that a node has. Those of the process itself are prom-client's. */
+const families: readonly Family[] = [
+  gauge('stoa_info', 'Version and network of the node.', ({ status }) => {
+    const { version, network } = status()
+    return [{ value: 1, labels: { version, network } }]
+  }),
+  gauge('stoa_uptime_seconds', 'Since the node started.', ({ status }) => one(status().uptime_seconds)),
+  counter(meterNames.executions, 'Tasks that have ended, done for peers (sold) or ordered here, by result.'),
+  histogram(meterNames.executionSeconds, 'How long agents of this node worked on tasks of peers.'),
+  counter(meterNames.payments, 'Payments that came to a state, received (in) or made (out).'),
+  histogram(meterNames.settlementSeconds, 'From the delivery of paid work to its settlement on chain.'),
+  gauge('stoa_outbox_payments', 'Payments owed to this node that are not settled yet.', ({ status }) =>
+    one(status().settlement.pending),
+  ),
+  gauge('stoa_outbox_oldest_seconds', 'How long the oldest of them has waited.', ({ oldestOwedSeconds }) =>
+    one(oldestOwedSeconds()),
+  ),
+  gauge('stoa_unsettled_payments', 'Payments that will never be settled.', ({ status }) =>
+    one(status().settlement.failed),
+  ),
+  gauge('stoa_peers', 'Connected peers.', ({ peers }) => {
+    const all = peers()
+    return ['inbound', 'outbound'].map((direction) => ({
+      labels: { direction },
+      value: all.filter((peer) => peer.direction === direction).length,
+    }))
+  }),
+  gauge('stoa_listings', 'Listings on the market: of this node (local), and all that are known.', ({ status }) => {
+    const { local, known } = status().agents
+    return [
+      { value: local, labels: { origin: 'local' } },
+      { value: known, labels: { origin: 'known' } },
+    ]
+  }),
+  gauge('stoa_reachability', 'How this node can be reached: 1 at the state that holds.', ({ status }) => {
+    const { state } = status().reachability
+    return ['public', 'relayed', 'unreachable', 'unknown'].map((name) => ({
+      labels: { state: name },
+      value: name === state ? 1 : 0,
+    }))
+  }),
+  gauge('stoa_budget_spent_usdc', 'Spent or reserved on this UTC day.', ({ budget }) => one(usdc(budget().spentToday))),
+  gauge(
+    'stoa_budget_left_usdc',
+    'What the budget of this UTC day still allows; no value without a limit.',
+    ({ budget }) => {
+      const { perDay, spentToday } = budget()
+      if (perDay === undefined) return []
+      return one(usdc(perDay > spentToday ? perDay - spentToday : 0n))
+    },
+  ),
+  gauge('stoa_webhook_pending', 'Messages that webhooks have not taken yet.', ({ webhooks }) =>
+    one(webhooks().reduce((sum, { pending }) => sum + pending, 0)),
+  ),
+  {
+    ...gauge('stoa_webhook_dropped_total', 'Messages to webhooks that were given up.', ({ webhooks }) =>
+      one(webhooks().reduce((sum, { dropped }) => sum + dropped, 0)),
+    ),
+    type: 'counter',
+  },
+]
+
+/** The node's metrics as Prometheus reads them. */
+export function createMetrics(sources: MetricSources): { text(): Promise<string> } {
+  const registry = new Registry()
+  // prom-client keeps values of its own; ours are elsewhere, and are read when they are asked for.
+  for (const { read, ...family } of families) {
+    const get = async () => ({ ...family, aggregator: 'sum', values: read(sources) })
+    registry.registerMetric({ name: family.name, get } as unknown as Metric)
+  }
+  collectDefaultMetrics({ register: registry })
+  return { text: () => registry.metrics() }
+}
+
+function counter(name: string, help: string): Family {
+  return {
+    ...{ name, help, type: 'counter' },
+    read({ meters }) {
+      const counted = meters.counts(name)
+      const has = (labels: Labels) => counted.some((count) => JSON.stringify(count.labels) === JSON.stringify(labels))
+      const zeros = (knownCounts[name] ?? []).filter((labels) => !has(labels)).map((labels) => ({ labels, value: 0 }))
+      return [...counted, ...zeros]
+    },
+  }
+}
+
+function histogram(name: string, help: string): Family {
+  return {
+    ...{ name, help, type: 'histogram' },
+    read({ meters }) {
+      const { bounds, counts, sum } = meters.histogram(name)
+      const buckets = counts.map((value, place) => ({
+        metricName: `${name}_bucket`,
+        labels: { le: String(bounds[place] ?? '+Inf') },
+        value,
+      }))
+      return [
+        ...buckets,
+        { metricName: `${name}_sum`, value: sum },
+        { metricName: `${name}_count`, value: counts.at(-1)! },
+      ]
+    },
+  }
+}
+
+function usdc(atomic: bigint): number {
+  return Number(formatAmount(atomic, PRICE_DECIMALS))
+}

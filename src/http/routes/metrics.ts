@@ -1,0 +1,30 @@
+import * as z from 'zod'
+import type { MetricSources } from '../metrics.ts'
+import { type Operation, operation } from '../operation.ts'
+
+export type MetricsRouteDeps = { metrics: MetricSources }
+
+export function metricsRoutes({ metrics }: MetricsRouteDeps): Operation[] {
+  let text: (() => Promise<string>) | undefined
+  return [
+    operation({
+      id: 'getMetrics',
+      method: 'GET',
+      path: '/metrics',
+      summary: 'Metrics as Prometheus reads them',
+      description: 'Executions, payments, settlement, the outbox, peers, listings, budget, and the process itself.',
+      tags: ['node'],
+      access: 'private',
+      scope: 'read',
+      media: 'text/plain',
+      response: z.string(),
+      status: 200,
+      errors: [],
+      async handler() {
+        // The library loads with the first scrape.
+        text ??= (await import('../metrics.ts')).createMetrics(metrics).text
+        return text()
+      },
+    }),
+  ]
+}

@@ -1,0 +1,98 @@
+import type { Meters } from '../lib/meters.ts'
+import { LOCAL_CALLER } from '../schema/caller.ts'
+import type { Exchanges, NewExchange } from '../store/exchanges.ts'
+import type { Payments } from '../store/payments.ts'
+import type { Purchases } from '../store/purchases.ts'
+
+/** Payments whose settlement is timed from the moment the work was delivered. */
+const TIMED_MAX = 10_000
+
+export const meterNames = {
+  /** side: `sold` or `ordered`; result: `completed`, `failed` or `cancelled`. */
+  executions: 'stoa_executions_total',
+  executionSeconds: 'stoa_execution_seconds',
+  /** direction: `in` or `out`; state: the one it came to. */
+  payments: 'stoa_payments_total',
+  settlementSeconds: 'stoa_settlement_seconds',
+} as const
+
+/** The ledgers of a node, counted as they are written. */
+export function meteredPayments(payments: Payments, meters: Meters): Payments {
+  const owedSince = new Map<string, number>()
+  const count = (state: string, by?: number) => meters.count(meterNames.payments, { direction: 'in', state }, by)
+  const owed = (id: string, now: number) => {
+    if (owedSince.has(id)) return
+    count('owed')
+    owedSince.set(id, now)
+    if (owedSince.size > TIMED_MAX) owedSince.delete(owedSince.keys().next().value!)
+  }
+  const ended = (id: string, state: string, now: number) => {
+    count(state)
+    const since = owedSince.get(id)
+    owedSince.delete(id)
+    if (state === 'settled' && since !== undefined) meters.observe(meterNames.settlementSeconds, (now - since) / 1000)
+  }
+  return {
+    ...payments,
+    async claim(claim, now) {
+      const isClaimed = await payments.claim(claim, now)
+      if (isClaimed) count('authorized')
+      return isClaimed
+    },
+    async deliver(progress, exchange, now) {
+      await payments.deliver(progress, exchange, now)
+      if (progress.state === 'owed') owed(progress.id, now)
+      else count(progress.state)
+      countSold(exchange, meters)
+    },
+    async save(progress, now) {
+      await payments.save(progress, now)
+      if (progress.state === 'owed') owed(progress.id, now)
+      else ended(progress.id, progress.state, now)
+    },
+    async voidRunning(error, now) {
+      const lost = await payments.voidRunning(error, now)
+      if (lost > 0) count('voided', lost)
+      return lost
+    },
+  }
+}
+
+export function meteredExchanges(exchanges: Exchanges, meters: Meters): Exchanges {
+  return {
+    ...exchanges,
+    async record(exchange) {
+      await exchanges.record(exchange)
+      countSold(exchange, meters)
+    },
+  }
+}
+
+export function meteredPurchases(purchases: Purchases, meters: Meters): Purchases {
+  const count = (state: string) => meters.count(meterNames.payments, { direction: 'out', state })
+  return {
+    ...purchases,
+    async reserve(order, reservation, budget) {
+      const outcome = await purchases.reserve(order, reservation, budget)
+      if (outcome === 'reserved') count('reserved')
+      return outcome
+    },
+    async finish(order, paid) {
+      await purchases.finish(order, paid)
+      meters.count(meterNames.executions, { side: 'ordered', result: order.status })
+      if (paid !== undefined) count('spent')
+    },
+    async resolve(paymentId, state, txHash, now) {
+      const orderId = await purchases.resolve(paymentId, state, txHash, now)
+      if (orderId !== undefined) count(state)
+      return orderId
+    },
+  }
+}
+
+/** What was done for peers: an own task is an order already. */
+function countSold({ callerId, error, durationMs }: NewExchange, meters: Meters): void {
+  if (callerId === LOCAL_CALLER) return
+  meters.count(meterNames.executions, { side: 'sold', result: error === undefined ? 'completed' : 'failed' })
+  meters.observe(meterNames.executionSeconds, durationMs / 1000)
+}
