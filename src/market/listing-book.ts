@@ -1,21 +1,27 @@
-import { availableParallelism } from 'node:os'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { SignaturePool } from '../p2p/signature-pool.ts'
 import type { ListingRecord } from '../schema/listing.ts'
-import type { ListingStore, LoadedListing } from '../store/listings.ts'
+import type { ListingStore } from '../store/listings.ts'
 import { rowOf } from './listing-row.ts'
-import { isShown, type ListingEntry, ListingSet } from './listing-set.ts'
+import { headOf, isShown, type ListingEntry, ListingSet } from './listing-set.ts'
+import { PeerShares } from './peer-shares.ts'
 import { type ElementKey, elementKey, HASH_BYTES, TIME_BYTES, timeOf } from './reconcile/element-key.ts'
 import { RangeIndex, type RangeView } from './reconcile/range-index.ts'
 import {
+  forged,
   isHostile,
+  type JudgeOptions,
+  judgeListing,
   type ListingRefusal,
   type OpenedListing,
   openListing,
   type ReadEntry,
   readListing,
 } from './signed-listing.ts'
+import { storedEntries } from './stored-entries.ts'
+import { StoredRecords } from './stored-records.ts'
 
 export type ListingBookOptions = {
   listingsMax: number
@@ -26,19 +32,21 @@ export type ListingBookOptions = {
   writeMs: number
 }
 
-export type ListingBookDeps = { store: ListingStore; clock: Clock; logger: Logger }
+export type ListingBookDeps = { store: ListingStore; signatures: SignatureChecks; clock: Clock; logger: Logger }
+/** Checks signatures by the hundred. */
+export type SignatureChecks = Pick<SignaturePool, 'check'>
 
 export type LearnOptions = {
   /** May refuse a listing before its signature is checked. */
   wanted?: (entry: ReadEntry) => boolean
+  /** The peer that brings it. */
+  from?: string
   /** It need not be found by searches at once. */
   indexLater?: boolean
 }
 
-/** Signatures checked at once, on the thread pool: what is more would only take the cores from the event loop. */
-const CHECKS_AT_ONCE = 2 * availableParallelism()
-/** Records kept beside the disk: as many as searches show again and again. */
-const RECORDS_MAX = 1024
+/** Of the room, that one peer can fill with what nobody told before. */
+const PEER_SHARE = 0.5
 /** After a start a node is told at once what came up while it was away: of that, nothing is known to be the older. */
 const CATCH_UP_MS = 10 * 60 * 1000
 
@@ -52,7 +60,8 @@ export class ListingBook {
   readonly #listeners = new Set<(record: ListingRecord) => void>()
   readonly #set: ListingSet
   readonly #index: RangeIndex
-  readonly #records = new Map<string, ReadEntry>()
+  readonly #shares: PeerShares
+  readonly #records: StoredRecords
   readonly #openedAt: UnixMs
   #writing: NodeJS.Timeout | undefined
   #writeFailed = false
@@ -62,6 +71,9 @@ export class ListingBook {
     this.#deps = deps
     this.#options = options
     this.#set = new ListingSet(options)
+    const { listingsMax, bytesMax } = options
+    this.#shares = new PeerShares({ listingsMax: PEER_SHARE * listingsMax, bytesMax: PEER_SHARE * bytesMax })
+    this.#records = new StoredRecords(deps.store)
     this.#openedAt = deps.clock.now()
     this.#load()
     this.#index = new RangeIndex(this.#set.entries().map(keyOf))
@@ -92,35 +104,21 @@ export class ListingBook {
   /** All of a listing that is held, be it on the market or not. */
   record(id: string): ListingRecord | undefined {
     const held = this.#set.get(id)
-    if (held === undefined) return undefined
-    const known = this.#records.get(id)
-    if (known?.hash === held.hash) return known.record
-    const envelope = this.#deps.store.envelope(id)
-    const read = envelope === undefined ? undefined : readListing(envelope)
-    // What a later version of the code cannot read is as good as gone.
-    if (read?.ok !== true || read.entry.hash !== held.hash) return undefined
-    this.#remember(read.entry)
-    return read.entry.record
+    return held === undefined ? undefined : this.#records.recordOf(held)
   }
 
   /** Opens an envelope from anywhere and, where it is news, keeps it. */
-  async learn(envelope: Uint8Array, { wanted, indexLater }: LearnOptions = {}): Promise<OpenedListing> {
-    const { clock } = this.#deps
-    const opened = await openListing(envelope, {
-      now: clock.now(),
-      wanted: (entry) => isNews(this.#set.judge(entry, clock.now()).outcome) && (wanted?.(entry) ?? true),
-    })
+  async learn(envelope: Uint8Array, options: LearnOptions = {}): Promise<OpenedListing> {
+    const opened = await openListing(envelope, this.#judging(options))
     if (!opened.ok) return opened
     // While the signature was checked the same, or a later one, may have come.
-    if (!this.#merge(opened.entry)) return { ok: false, error: 'UNWANTED', reason: 'it has been overtaken' }
-    const seen = { seenAt: this.#seenAt(), indexLater: indexLater ?? false }
-    this.#deps.store.putLater(rowOf(opened.entry, new Uint8Array(envelope), seen))
-    this.#writeSoon()
-    return opened
+    if (this.#keep(opened.entry, envelope, options)) return opened
+    return { ok: false, error: 'UNWANTED', reason: 'it has been overtaken' }
   }
 
   /**
-   * Learns a batch, some at once, and writes what was news. Ends early where one shows that its bearer is hostile.
+   * Learns a batch. It is to be written by `write` before very many more are learnt. Ends early where one shows that its
+   * bearer is hostile.
    *
    * @param each is told of every listing that was news
    */
@@ -129,20 +127,24 @@ export class ListingBook {
     options: LearnOptions,
     each: (entry: ReadEntry, envelope: Uint8Array) => void,
   ): Promise<{ news: number; hostile?: ListingRefusal }> {
-    const waiting = envelopes.values()
     const result: { news: number; hostile?: ListingRefusal } = { news: 0 }
-    const learnInTurn = async () => {
-      for (const envelope of waiting) {
-        const opened = await this.learn(envelope, options)
-        if (opened.ok) {
-          result.news++
-          each(opened.entry, envelope)
-        } else if (isHostile(opened.error)) result.hostile = opened
-        if (result.hostile !== undefined) return
+    const judged = envelopes.flatMap((envelope) => {
+      const one = judgeListing(envelope, this.#judging(options))
+      if (one.ok) return { ...one, envelope }
+      if (isHostile(one.error)) result.hostile ??= one
+      return []
+    })
+    if (result.hostile !== undefined) return result
+    const genuine = await this.#deps.signatures.check(judged.map(({ check }) => check()))
+    for (const [index, { entry, envelope }] of judged.entries()) {
+      if (genuine[index] !== true) {
+        result.hostile = forged(entry)
+        break
       }
+      if (!this.#keep(entry, envelope, options)) continue
+      result.news++
+      each(entry, envelope)
     }
-    await Promise.all(Array.from({ length: CHECKS_AT_ONCE }, learnInTurn))
-    if (result.news > 0) await this.write()
     return result
   }
 
@@ -199,34 +201,57 @@ export class ListingBook {
     return () => this.#listeners.delete(listener)
   }
 
+  #judging({ wanted, from }: LearnOptions): JudgeOptions {
+    const now = this.#deps.clock.now()
+    return {
+      now,
+      wanted: (entry) =>
+        isNews(this.#set.judge(entry, now).outcome) && this.#hasShare(entry, from) && (wanted?.(entry) ?? true),
+    }
+  }
+
+  #hasShare(entry: ReadEntry, from: string | undefined): boolean {
+    const held = this.#set.get(entry.record.id)
+    return this.#shares.fits(toldBy(entry, held, from), held)
+  }
+
+  #keep(entry: ReadEntry, envelope: Uint8Array, { from, indexLater = false }: LearnOptions): boolean {
+    // Others of the same peer's may have been kept while the signature was checked.
+    if (!this.#hasShare(entry, from) || !this.#merge(entry, from)) return false
+    this.#deps.store.putLater(rowOf(entry, new Uint8Array(envelope), { seenAt: this.#seenAt(), indexLater }))
+    this.#writeSoon()
+    return true
+  }
+
   #seenAt(): UnixMs {
     const now = this.#deps.clock.now()
     return now < this.#openedAt + CATCH_UP_MS ? this.#openedAt : now
   }
 
-  #merge({ record, hash, bytes }: ReadEntry): boolean {
+  #merge(read: ReadEntry, from?: string): boolean {
+    const { record } = read
     const held = this.#set.get(record.id)
-    const entry = { record: headOf(record), hash, bytes }
+    const entry = toldBy({ ...read, record: headOf(record) }, held, from)
     const { outcome, evicted } = this.#set.merge(entry, this.#deps.clock.now())
     if (!isNews(outcome)) return false
-    if (held !== undefined) this.#index.delete(keyOf(held))
+    if (held !== undefined) this.#leave(held)
     if (evicted !== undefined) this.#forget(evicted)
     this.#index.add(keyOf(entry))
+    this.#shares.add(entry)
     // Whoever is told looks at it at once, and it is not on disk yet.
-    this.#remember({ record, hash, bytes })
+    this.#records.remember(read)
     for (const listener of this.#listeners) this.#tell(listener, record)
     return true
   }
 
-  #remember(entry: ReadEntry): void {
-    this.#records.delete(entry.record.id)
-    this.#records.set(entry.record.id, entry)
-    if (this.#records.size > RECORDS_MAX) this.#records.delete(this.#records.keys().next().value!)
+  #leave(entry: ListingEntry): void {
+    this.#index.delete(keyOf(entry))
+    this.#shares.remove(entry)
   }
 
   #forget(entry: ListingEntry): void {
-    this.#index.delete(keyOf(entry))
-    this.#records.delete(entry.record.id)
+    this.#leave(entry)
+    this.#records.forget(entry.record.id)
     this.#deps.store.removeLater(entry.record.id, entry.record.version)
     this.#writeSoon()
   }
@@ -239,28 +264,15 @@ export class ListingBook {
     }
   }
 
-  /** Signatures were checked before the rows were written. Rows that a later version of the code cannot read are dropped. */
   #load(): void {
-    const { clock, store, logger } = this.#deps
+    const { clock, store } = this.#deps
     const now = clock.now()
-    const sellers = new Map<string, string>()
-    for (const row of store.load()) {
-      const entry = entryOf(row)
-      // One text for all listings of a seller, as each comes with its own.
-      if (entry !== undefined) {
-        const { seller_id } = entry.record
-        if (!sellers.has(seller_id)) sellers.set(seller_id, seller_id)
-        entry.record.seller_id = sellers.get(seller_id)!
-      }
-      if (entry !== undefined && isNews(this.#set.merge(entry, now).outcome)) {
-        // Rewritten with all that the store now keeps beside it.
-        if (row.opened !== undefined) this.#rewrite(row.opened)
-        continue
-      }
-      store.removeLater(row.id, row.version)
-      this.#writeSoon()
+    for (const { row, entry } of storedEntries(store)) {
+      if (entry === undefined || !isNews(this.#set.merge(entry, now).outcome)) {
+        store.removeLater(row.id, row.version)
+        this.#writeSoon()
+      } else if (row.opened !== undefined) this.#rewrite(row.opened)
     }
-    if (this.#set.size > 0) logger.debug({ listings: this.#set.size }, 'listings were loaded')
   }
 
   #rewrite(envelope: Uint8Array): void {
@@ -279,19 +291,11 @@ function isNews(outcome: string): boolean {
   return outcome === 'added' || outcome === 'replaced'
 }
 
+/** A version is charged to who told of the listing, whoever brought the version. */
+function toldBy(entry: ListingEntry, held: ListingEntry | undefined, from: string | undefined): ListingEntry {
+  return { ...entry, from: held === undefined ? from : held.from }
+}
+
 function keyOf({ record, hash }: ListingEntry): ElementKey {
   return elementKey(record.updated_at, hash)
-}
-
-function headOf({ id, seller_id, state, version, updated_at, expires_at }: ListingEntry['record']) {
-  return { id, seller_id, state, version, updated_at, expires_at }
-}
-
-function entryOf({ opened, hash, bytes, ...row }: LoadedListing): ListingEntry | undefined {
-  if (opened !== undefined) {
-    const read = readListing(opened)
-    return read.ok ? { ...read.entry, record: headOf(read.entry.record) } : undefined
-  }
-  const { id, sellerId: seller_id, state, version, updatedAt: updated_at, expiresAt: expires_at } = row
-  return { record: { id, seller_id, state, version, updated_at, expires_at }, hash, bytes }
 }

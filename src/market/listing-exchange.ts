@@ -29,7 +29,7 @@ export type ListingExchangeDeps = {
   logger: Logger
   book: Pick<ListingBook, 'write' | 'view' | 'envelopes' | 'learnAll'>
   /** What a peer has brought and was news. */
-  learnt(entry: ReadEntry, envelope: Uint8Array): void
+  learnt(entry: ReadEntry, envelope?: Uint8Array): void
 }
 
 /** Enough for a hundred thousand listings over a slow line; what is cut goes on with the next. */
@@ -72,7 +72,7 @@ export class ListingExchange {
     const stream = new FramedStream(opened)
     this.#asking.set(peerId, stream)
     try {
-      const side = this.#side({ takes: true })
+      const side = this.#side(peerId, { takes: true })
       const limit = AbortSignal.any([this.#stopping.signal, signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
       await openSync(stream, side, { signal: limit, stepTimeoutMs: this.#options.stepTimeoutMs })
       await stream.close(limit)
@@ -129,7 +129,7 @@ export class ListingExchange {
       const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
       // The disk serves, so that memory need not hold envelopes: it must have all that the index speaks for.
       await book.write()
-      const side = this.#side({ takes: this.#useful.has(peerId, 1, clock.now()) })
+      const side = this.#side(peerId, { takes: this.#useful.has(peerId, 1, clock.now()) })
       await serveSync(stream, side, { signal, stepTimeoutMs: this.#options.stepTimeoutMs })
       await stream.close(signal)
       const outcome = outcomeOf(side)
@@ -141,9 +141,9 @@ export class ListingExchange {
     }
   }
 
-  #side({ takes }: { takes: boolean }): ListingSync {
+  #side(peerId: string, { takes }: { takes: boolean }): ListingSync {
     const { listingsMax, bytesMax } = this.#options
-    return new ListingSync({ listingsMax, bytesMax, takes }, this.#deps)
+    return new ListingSync({ peerId, listingsMax, bytesMax, takes }, this.#deps)
   }
 
   /** @throws the error, where it is not the peer's fault */

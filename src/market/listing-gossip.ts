@@ -37,7 +37,7 @@ export type ListingGossipDeps = {
   clock: Clock
   logger: Logger
   /** Opens an envelope and merges it where it is news. */
-  learn(envelope: Uint8Array, wanted: (entry: ListingEntry) => boolean): Promise<OpenedListing>
+  learn(envelope: Uint8Array, options: { wanted(entry: ListingEntry): boolean; from: string }): Promise<OpenedListing>
 }
 
 /** Listings that travel by gossip: one topic, batches of envelopes, each judged before it is passed on. */
@@ -159,7 +159,7 @@ export class ListingGossip {
     const wanted = ({ record }: ListingEntry) => this.#sellers.has(record.seller_id, 1, clock.now())
     let verdict: Verdict = 'ignore'
     for (const envelope of envelopes) {
-      const opened = await learn(envelope, wanted)
+      const opened = await learn(envelope, { wanted, from: fromPeerId })
       if (opened.ok) {
         // Charged only now: before the signature was checked anybody could have spent a seller's share.
         this.#sellers.take(opened.entry.record.seller_id, 1, clock.now())

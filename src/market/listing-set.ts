@@ -14,6 +14,8 @@ export type ListingEntry = {
   hash: string
   /** Size of its envelope: what it is charged with. */
   bytes: number
+  /** The peer that told of the listing first. Unknown of what was stored, and of our own. */
+  from?: string | undefined
 }
 
 export type MergeOutcome = 'added' | 'replaced' | 'known' | 'older' | 'expired' | 'seller-full' | 'full'
@@ -48,6 +50,10 @@ export function isShown(record: ListingHead, now: UnixMs): boolean {
   return record.state === 'active' && now < record.expires_at
 }
 
+export function headOf({ id, seller_id, state, version, updated_at, expires_at }: ListingHead): ListingHead {
+  return { id, seller_id, state, version, updated_at, expires_at }
+}
+
 /**
  * The market's listings as this node knows them: a last-writer-wins map (a delta-state CRDT).
  *
@@ -63,6 +69,8 @@ export class ListingSet {
   readonly #entries = new Map<string, ListingEntry>()
   readonly #idsOf = new Map<string, Set<string>>()
   #bytes = 0
+  /** No entry may be forgotten before. */
+  #purgeDue = Number.POSITIVE_INFINITY
 
   constructor({ listingsMax, bytesMax, perSellerMax = LISTINGS_PER_SELLER_MAX, ownSellerId }: ListingSetOptions) {
     this.#options = { listingsMax, bytesMax, perSellerMax, ownSellerId }
@@ -114,10 +122,14 @@ export class ListingSet {
     return merged
   }
 
-  /** Forgets what no longer matters and returns it. */
+  /** Forgets what no longer matters and returns it. Costs nothing before the first of them is due. */
   purge(now: UnixMs): ListingEntry[] {
+    if (now < this.#purgeDue) return []
     const gone = [...this.#entries.values()].filter(({ record }) => now >= keptUntil(record))
     for (const entry of gone) this.#remove(entry)
+    this.#purgeDue = this.#entries
+      .values()
+      .reduce((due, { record }) => Math.min(due, keptUntil(record)), Number.POSITIVE_INFINITY)
     return gone
   }
 
@@ -141,6 +153,7 @@ export class ListingSet {
     if (ids === undefined) this.#idsOf.set(seller_id, new Set([id]))
     else ids.add(id)
     this.#bytes += entry.bytes
+    this.#purgeDue = Math.min(this.#purgeDue, keptUntil(entry.record))
   }
 
   #remove(entry: ListingEntry): void {

@@ -14,14 +14,15 @@ export type ListingSyncOptions = {
   /** What the peer may hand over in one session. */
   listingsMax: number
   bytesMax: number
+  peerId: string
   /** Whether anything is taken from this peer. */
   takes: boolean
 }
 
 export type ListingSyncDeps = {
-  book: Pick<ListingBook, 'view' | 'envelopes' | 'learnAll'>
-  /** What the peer has brought and was news. */
-  learnt(entry: ReadEntry, envelope: Uint8Array): void
+  book: Pick<ListingBook, 'view' | 'envelopes' | 'learnAll' | 'write'>
+  /** What the peer has brought and was news; without its envelope where a whole market comes. */
+  learnt(entry: ReadEntry, envelope?: Uint8Array): void
 }
 
 /** Elements looked up at once. */
@@ -43,6 +44,7 @@ export class ListingSync implements SyncSide {
   #bytes = 0
   #received = 0
   #news = 0
+  #writing: Promise<void> = Promise.resolve()
 
   constructor(options: ListingSyncOptions, deps: ListingSyncDeps) {
     this.#options = options
@@ -86,14 +88,21 @@ export class ListingSync implements SyncSide {
 
   /** @throws CodedError `LISTING_FALSE` for what only a hostile peer hands over */
   async take(envelopes: Uint8Array[]): Promise<boolean> {
-    const { listingsMax, bytesMax } = this.#options
+    const { listingsMax, bytesMax, peerId } = this.#options
     // Batches that are known already cost no signature, and so no turn of the event loop.
     await nextTurn()
     this.#received += envelopes.length
     this.#bytes += envelopes.reduce((sum, { length }) => sum + length, 0)
     const indexLater = this.#news >= INDEXED_AT_ONCE_MAX
-    const { news, hostile } = await this.#deps.book.learnAll(envelopes, { indexLater }, this.#deps.learnt)
+    const { book, learnt } = this.#deps
+    const { news, hostile } = await book.learnAll(envelopes, { from: peerId, indexLater }, (entry, envelope) =>
+      learnt(entry, indexLater ? undefined : envelope),
+    )
     this.#news += news
+    // The batch before is on disk before this one is: two at most are in memory, and while one is written the
+    // signatures of the next are checked.
+    await this.#writing
+    this.#writing = book.write()
     if (hostile !== undefined) throw new CodedError('LISTING_FALSE', `${hostile.error}: ${hostile.reason}`)
     if (this.#received > listingsMax || this.#bytes > bytesMax) return false
     return this.#received - this.#news <= USELESS_MAX + 2 * this.#news

@@ -1,10 +1,13 @@
 import { afterEach, expect, test } from 'vitest'
+import { answerFalsely, openFalsely } from '../../bench/simulation/liars.ts'
+import { seededRandom } from '../../bench/simulation/random.ts'
 import { FakeNetwork } from '../../test/support/fake-network.ts'
 import { forgeRecord, listingRecord, ownListing, signRecord } from '../../test/support/listings.ts'
 import { MadeUpReplica } from '../../test/support/made-up-replica.ts'
-import { namesIn, startReplica, stopReplicas } from '../../test/support/replica-peer.ts'
+import { namesIn, rowsOf, startReplica, stopReplicas } from '../../test/support/replica-peer.ts'
 import { until } from '../../test/support/until.ts'
 import { createIdentity, type Identity } from '../p2p/identity.ts'
+import { FramedStream } from '../protocols/framed-stream.ts'
 import { encodeBatch } from '../protocols/listing-batch.ts'
 import { SYNC_PROTOCOL } from '../protocols/sync.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS } from '../schema/listing.ts'
@@ -100,9 +103,9 @@ test('T3 T7 fresh sellers without end do not grow the replica nor push out who w
   const network = new FakeNetwork()
   const a = await startReplica(network, {}, { listingsMax: 10 })
   const sellers = await Promise.all(Array.from({ length: 30 }, createIdentity))
-  for (const seller of sellers) {
+  for (const [n, seller] of sellers.entries()) {
     const record = listingRecord(seller.peerId, 'x', a.clock.now())
-    await a.host.deliver(encodeBatch([await signRecord(record, seller)]), 'neighbour')
+    await a.host.deliver(encodeBatch([await signRecord(record, seller)]), `neighbour ${n % 3}`)
   }
   expect(a.replica.all().map(({ seller_id }) => seller_id)).toEqual(sellers.slice(0, 10).map(({ peerId }) => peerId))
   await a.replica.publish(ownListing(a.identity.peerId, 'mine'))
@@ -155,4 +158,85 @@ test('T3 T7 a peer that offers the past is listened to only so long, and at last
   expect(handed[5]).toBe(4 * handed[0]!)
   expect(a.replica.all().every(({ version }) => version === now)).toBe(true)
   expect(a.log).toEqual([])
+})
+
+test('T3 T7 a peer with fresh identities without end gets its share of the room and no more, by sessions or gossip', async () => {
+  const network = new FakeNetwork()
+  const a = await startReplica(network, {}, { listingsMax: 100, bytesMax: 100 * 2000 })
+  const madeUp = async (count: number, description: string) => {
+    const sellers = await Promise.all(Array.from({ length: count }, createIdentity))
+    const now = a.clock.now()
+    return Promise.all(sellers.map((one) => signRecord(listingRecord(one.peerId, 'x', now, { description }), one)))
+  }
+  const [flooder, gossiper, heavy] = await Promise.all([createIdentity(), createIdentity(), createIdentity()])
+  const host = network.host(flooder.peerId)
+  network.connect(a.host, host)
+  const flood = new MadeUpReplica(await madeUp(300, 'one of a million'))
+  await flood.open(await host.openStream(a.identity, SYNC_PROTOCOL))
+  expect(a.replica.count()).toBe(50)
+  expect(flood.handed).toBeLessThanOrEqual(300)
+
+  // Long ones: bytes are counted too. Half of them are 100,000.
+  for (const envelope of await madeUp(60, 'x'.repeat(4000))) {
+    await a.host.deliver(encodeBatch([envelope]), heavy.peerId)
+  }
+  const bytes = a.database.prepare('SELECT sum(length(envelope)) AS n FROM listings')
+  await until(() => rowsOf(a) === a.replica.count())
+  expect((bytes.get() as { n: number }).n).toBeLessThanOrEqual(200_000)
+  expect(a.replica.count()).toBeLessThan(50 + 25)
+
+  for (const envelope of await madeUp(60, 'by gossip')) await a.host.deliver(encodeBatch([envelope]), gossiper.peerId)
+  expect(a.replica.count()).toBe(100)
+
+  // What was there is still changed, and our own is listed all the same.
+  await a.replica.publish(ownListing(a.identity.peerId, 'mine'))
+  expect(a.replica.own()).toHaveLength(1)
+  expect(a.replica.count()).toBe(101)
+})
+
+test('T7 a peer that reconciles without end is cut off, and others are served meanwhile', async () => {
+  const network = new FakeNetwork()
+  const [a, endless, honest] = [await startReplica(network), await createIdentity(), await startReplica(network)]
+  for (let n = 0; n < 60; n++) await a.replica.publish(ownListing(a.identity.peerId, `agent ${n}`))
+  const host = network.host(endless.peerId)
+  network.connect(a.host, host)
+  const random = seededRandom(1)
+  const stream = new FramedStream(await host.openStream(a.identity, SYNC_PROTOCOL))
+  const never = new AbortController().signal
+  let messages = 0
+  const babble = async () => {
+    await stream.write({ type: 'sync.open', data: openFalsely('endless', random) }, never)
+    for (;;) {
+      const frame = await stream.read(never)
+      if (frame?.type !== 'sync.ranges') return frame?.type
+      messages++
+      await stream.write({ type: 'sync.ranges', data: answerFalsely('endless', frame.data, false, random) }, never)
+    }
+  }
+  const ended = babble().catch((error: Error) => error.name)
+  network.connect(a.host, honest.host)
+  await until(() => namesIn(honest).length === 60)
+  expect(await ended).toMatch(/sync\.enough|sync\.listings|sync\.end|Error/)
+  expect(messages).toBeLessThanOrEqual(128)
+})
+
+test('T5 what two peers bring at once is taken once', async () => {
+  const network = new FakeNetwork()
+  const a = await startReplica(network)
+  const told: string[] = []
+  a.replica.onChange(({ id }) => void told.push(id))
+  const seller = await createIdentity()
+  const envelopes = await Promise.all(
+    Array.from({ length: 40 }, (_, n) => signRecord(listingRecord(seller.peerId, `${n}`, a.clock.now()), seller)),
+  )
+  const bearers = await Promise.all([createIdentity(), createIdentity(), createIdentity()])
+  await Promise.all(
+    bearers.map(async ({ peerId }) => {
+      const host = network.host(peerId)
+      network.connect(a.host, host)
+      await new MadeUpReplica(envelopes).open(await host.openStream(a.identity, SYNC_PROTOCOL))
+    }),
+  )
+  expect(told.toSorted()).toEqual([...new Set(told)].toSorted())
+  expect(told).toHaveLength(40)
 })

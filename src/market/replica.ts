@@ -3,6 +3,7 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
+import { SignaturePool } from '../p2p/signature-pool.ts'
 import { SYNC_PROTOCOL } from '../protocols/sync.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingStore } from '../store/listings.ts'
@@ -67,8 +68,8 @@ export type ReplicaDeps = {
   logger: Logger
 }
 
-const LISTINGS_MAX = 100_000
-const BYTES_MAX = 128 * 1024 * 1024
+const LISTINGS_MAX = 250_000
+const BYTES_MAX = 256 * 1024 * 1024
 
 /**
  * The replica, with what the store holds. `start` joins it with its peers'.
@@ -87,7 +88,10 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
   const { host, identity, store, clock, logger } = deps
   const ownSellerId = identity.peerId
 
-  const book = new ListingBook({ listingsMax, bytesMax, ownSellerId, writeMs }, { store, clock, logger })
+  const book = new ListingBook(
+    { listingsMax, bytesMax, ownSellerId, writeMs },
+    { store, signatures: new SignaturePool(), clock, logger },
+  )
   const lastVersion = Math.max(
     store.ownVersion(),
     ...book.set.entriesOf(ownSellerId).map(({ record }) => record.version),
@@ -113,8 +117,8 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     host,
     clock,
     logger,
-    learn: async (envelope, wanted) => {
-      const opened = await book.learn(envelope, { wanted })
+    learn: async (envelope, options) => {
+      const opened = await book.learn(envelope, options)
       if (opened.ok) noteOwn(opened.entry)
       return opened
     },
@@ -129,7 +133,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       book,
       learnt: (entry, envelope) => {
         noteOwn(entry)
-        gossip.noteCaughtUp(envelope)
+        if (envelope !== undefined) gossip.noteCaughtUp(envelope)
       },
     },
   )

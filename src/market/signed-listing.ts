@@ -5,6 +5,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { readEnvelope, sealEnvelope } from '../p2p/envelope.ts'
 import type { Identity } from '../p2p/identity.ts'
+import { checkSignature, type SignatureCheck } from '../p2p/signature.ts'
 import { assetOf, sameAddress } from '../payments/assets.ts'
 import { PRICE_ATOMIC_MAX } from '../schema/amount.ts'
 import { LISTING_BYTES_MAX, LISTING_SKEW_MS, LISTING_TTL_MS, ListingRecord } from '../schema/listing.ts'
@@ -22,6 +23,7 @@ export type ListingRefusalCode = HostileCode | 'FUTURE' | 'EXPIRED' | 'UNWANTED'
 type HostileCode = 'TOO_LARGE' | 'MALFORMED' | 'NOT_OWNER' | 'INCONSISTENT' | 'FORGED'
 /** An entry with all of its record. */
 export type ReadEntry = ListingEntry & { record: ListingRecord }
+export type ReadListing = { ok: true; entry: ReadEntry; check: () => SignatureCheck } | ({ ok: false } & ListingRefusal)
 export type OpenedListing = { ok: true; entry: ReadEntry } | ({ ok: false } & ListingRefusal)
 
 /**
@@ -34,38 +36,47 @@ export function isHostile(code: ListingRefusalCode): code is HostileCode {
   return code !== 'FUTURE' && code !== 'EXPIRED' && code !== 'UNWANTED'
 }
 
+export type JudgeOptions = {
+  now: UnixMs
+  /** Asked last. What it answers may rest on nothing but claims. */
+  wanted?: (entry: ReadEntry) => boolean
+}
+
 /**
- * Opens an envelope from anywhere and checks all that a listing must be (D5–D9), cheap checks first, the signature last.
- *
- * @param options.wanted asked before the signature is checked, which is most of the cost. What it answers may rest on
- *   nothing but claims.
+ * Opens an envelope from anywhere and checks all that a listing must be (D5–D9), cheap checks first, the signature last,
+ * which is most of the cost.
  */
-export async function openListing(
-  envelope: Uint8Array,
-  options: { now: UnixMs; wanted?: (entry: ReadEntry) => boolean },
-): Promise<OpenedListing> {
+export async function openListing(envelope: Uint8Array, options: JudgeOptions): Promise<OpenedListing> {
+  const judged = judgeListing(envelope, options)
+  if (!judged.ok) return judged
+  return (await checkSignature(judged.check())) ? { ok: true, entry: judged.entry } : forged(judged.entry)
+}
+
+/** The same but for the signature, which is still to be checked. */
+export function judgeListing(envelope: Uint8Array, { now, wanted }: JudgeOptions): ReadListing {
   const read = readListing(envelope)
   if (!read.ok) return read
-  const { entry } = read
-  const refusal = refuseContents(entry.record) ?? refuseTimes(entry.record, options.now)
+  const { record } = read.entry
+  const refusal = refuseContents(record) ?? refuseTimes(record, now)
   if (refusal !== undefined) return { ok: false, ...refusal }
-  if (options.wanted?.(entry) === false) return refused('UNWANTED', 'the listing is known, older or has no room')
-  if (!(await read.verify())) return refused('FORGED', `the signature is not ${entry.record.seller_id}'s`)
-  return { ok: true, entry }
+  if (wanted?.(read.entry) === false) return refused('UNWANTED', 'the listing is known, older or has no room')
+  return read
+}
+
+export function forged({ record }: ReadEntry): { ok: false } & ListingRefusal {
+  return refused('FORGED', `the signature is not ${record.seller_id}'s`)
 }
 
 /** Reads an envelope without checking what it says, as for rows that were checked before they were stored. */
-export function readListing(
-  envelope: Uint8Array,
-): { ok: true; entry: ReadEntry; verify: () => Promise<boolean> } | ({ ok: false } & ListingRefusal) {
+export function readListing(envelope: Uint8Array): ReadListing {
   if (envelope.length > LISTING_BYTES_MAX) {
     return refused('TOO_LARGE', `a listing of ${envelope.length} bytes, limit ${LISTING_BYTES_MAX}`)
   }
   try {
-    const { peerId, payload, verify } = readEnvelope(envelope)
+    const { peerId, payload, check } = readEnvelope(envelope)
     const record = decodeRecord(payload)
     if (record.seller_id !== peerId) return refused('NOT_OWNER', `signed by ${peerId} for ${record.seller_id}`)
-    return { ok: true, entry: { record, hash: hashOf(payload), bytes: envelope.length }, verify }
+    return { ok: true, entry: { record, hash: hashOf(payload), bytes: envelope.length }, check }
   } catch (error) {
     return refused('MALFORMED', reasonOf(error))
   }

@@ -1,10 +1,10 @@
-import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { publicKeyFromRaw } from '@libp2p/crypto/keys'
 import { peerIdFromPublicKey } from '@libp2p/peer-id'
 import { RecordEnvelope } from '@libp2p/peer-record'
 import { CodedError } from '../lib/errors.ts'
 import { LISTING_BYTES_MAX } from '../schema/listing.ts'
 import type { Identity } from './identity.ts'
+import { checkSignature, KEY_BYTES, SIGNATURE_BYTES, type SignatureCheck } from './signature.ts'
 
 /** Keeps a listing's signature from being read as one over anything else. */
 const DOMAIN = 'stoa-listing'
@@ -26,8 +26,8 @@ export async function sealEnvelope(payload: Uint8Array, identity: Identity): Pro
   return bytes
 }
 
-/** What an envelope claims: `peerId` has said `payload` only if `verify` answers true. */
-export type ReadEnvelope = { peerId: string; payload: Uint8Array; verify: () => Promise<boolean> }
+/** What an envelope claims: `peerId` has said `payload` only if the signature is genuine. */
+export type ReadEnvelope = { peerId: string; payload: Uint8Array; check: () => SignatureCheck }
 
 /**
  * What a signed envelope says, and which peer says it. Anybody may have handed it over.
@@ -35,8 +35,8 @@ export type ReadEnvelope = { peerId: string; payload: Uint8Array; verify: () => 
  * @throws CodedError `ENVELOPE_INVALID`
  */
 export async function openEnvelope(bytes: Uint8Array): Promise<{ peerId: string; payload: Uint8Array }> {
-  const { peerId, payload, verify } = readEnvelope(bytes)
-  if (!(await verify())) throw invalid('its signature does not match')
+  const { peerId, payload, check } = readEnvelope(bytes)
+  if (!(await checkSignature(check()))) throw invalid('its signature does not match')
   return { peerId, payload }
 }
 
@@ -51,9 +51,6 @@ export async function openEnvelope(bytes: Uint8Array): Promise<{ peerId: string;
  * accepted spelling: otherwise whoever passes an envelope on could make a second one out of it that says the same and
  * hashes differently.
  *
- * `verify` runs on the thread pool: it takes longer than all else that is done with a listing, and the event loop must
- * not wait when they come by the thousand.
- *
  * @throws CodedError `ENVELOPE_INVALID`
  */
 export function readEnvelope(bytes: Uint8Array): ReadEnvelope {
@@ -66,12 +63,9 @@ export function readEnvelope(bytes: Uint8Array): ReadEnvelope {
     throw invalid('it does not end with a signature, and only that')
   }
   const signature = bytes.subarray(-SIGNATURE_BYTES)
-  const peerId = peerIdFromPublicKey(publicKeyFromRaw(key)).toString()
-  return { peerId, payload, verify: () => verifies(key, payload, signature) }
+  return { peerId: peerIdOf(key), payload, check: () => ({ key, signed: signedOf(payload), signature }) }
 }
 
-const KEY_BYTES = 32
-const SIGNATURE_BYTES = 64
 const KEY_HEAD = Uint8Array.of(0x0a, 0x24, 0x08, 0x01, 0x12, KEY_BYTES)
 const TYPE_FIELD = Uint8Array.of(0x12, PAYLOAD_TYPE.length, ...PAYLOAD_TYPE)
 const SIGNATURE_HEAD = Uint8Array.of(0x2a, SIGNATURE_BYTES)
@@ -95,25 +89,23 @@ function readPayload(bytes: Uint8Array, at: number): { payload: Uint8Array; end:
   return { payload: bytes.subarray(start, start + length), end: start + length }
 }
 
-function verifies(key: Uint8Array, payload: Uint8Array, signature: Uint8Array): Promise<boolean> {
+function signedOf(payload: Uint8Array): Uint8Array {
   const size = payload.length < 128 ? [payload.length] : [(payload.length % 128) + 128, payload.length >> 7]
-  const signed = Buffer.concat([SIGNED_HEAD, Uint8Array.from(size), payload])
-  return new Promise((resolve, reject) => {
-    const settle = (error: Error | null, ok: boolean) => {
-      if (error === null) resolve(ok)
-      else reject(invalid('its signature cannot be checked', error))
-    }
-    try {
-      verify(null, signed, keyObject(key), signature, settle)
-    } catch (error) {
-      reject(invalid('its signature cannot be checked', error))
-    }
-  })
+  return Buffer.concat([SIGNED_HEAD, Uint8Array.from(size), payload])
 }
 
-function keyObject(key: Uint8Array): KeyObject {
-  const x = Buffer.from(key).toString('base64url')
-  return createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+/** Sellers read lately: to spell a peer id costs as much as all else here. */
+const PEER_IDS_MAX = 4096
+const peerIds = new Map<string, string>()
+
+function peerIdOf(key: Uint8Array): string {
+  const name = Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1')
+  const known = peerIds.get(name)
+  if (known !== undefined) return known
+  const peerId = peerIdFromPublicKey(publicKeyFromRaw(key)).toString()
+  if (peerIds.size >= PEER_IDS_MAX) peerIds.delete(peerIds.keys().next().value!)
+  peerIds.set(name, peerId)
+  return peerId
 }
 
 function startsWith(bytes: Uint8Array, head: Uint8Array, at = 0): boolean {

@@ -43,7 +43,11 @@ export class MadeUpReplica {
         this.taken.push(...envelopes)
         return { news: envelopes.length }
       },
+      write: async () => {},
     }
-    return new ListingSync({ listingsMax: 1e9, bytesMax: 1e12, takes: true }, { book, learnt: () => {} })
+    return new ListingSync(
+      { peerId: 'anybody', listingsMax: 1e9, bytesMax: 1e12, takes: true },
+      { book, learnt: () => {} },
+    )
   }
 }
