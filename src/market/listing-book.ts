@@ -45,8 +45,6 @@ export type LearnOptions = {
   indexLater?: boolean
 }
 
-/** Of the room, that one peer can fill with what nobody told before. */
-const PEER_SHARE = 0.5
 /** After a start a node is told at once what came up while it was away: of that, nothing is known to be the older. */
 const CATCH_UP_MS = 10 * 60 * 1000
 
@@ -71,8 +69,7 @@ export class ListingBook {
     this.#deps = deps
     this.#options = options
     this.#set = new ListingSet(options)
-    const { listingsMax, bytesMax } = options
-    this.#shares = new PeerShares({ listingsMax: PEER_SHARE * listingsMax, bytesMax: PEER_SHARE * bytesMax })
+    this.#shares = new PeerShares(options)
     this.#records = new StoredRecords(deps.store)
     this.#openedAt = deps.clock.now()
     this.#load()

@@ -1,6 +1,10 @@
 import type { ListingEntry } from './listing-set.ts'
 
+/** Of all that is held. */
 export type PeerSharesOptions = { listingsMax: number; bytesMax: number }
+
+/** Of the room, that one peer can fill with what nobody told before. */
+const PEER_SHARE = 0.5
 
 type Share = { listings: number; bytes: number }
 
@@ -24,8 +28,8 @@ export class PeerShares {
     if (from === undefined) return true
     const share = this.#shares.get(from) ?? { listings: 0, bytes: 0 }
     const growth = bytes - (held?.bytes ?? 0)
-    if (held === undefined && share.listings >= this.#options.listingsMax) return false
-    return growth <= 0 || share.bytes + growth <= this.#options.bytesMax
+    if (held === undefined && share.listings >= PEER_SHARE * this.#options.listingsMax) return false
+    return growth <= 0 || share.bytes + growth <= PEER_SHARE * this.#options.bytesMax
   }
 
   add({ from, bytes }: ListingEntry): void {
