@@ -31,6 +31,7 @@ import { retrySettlement } from './payments/outbox-entry.ts'
 import { createWallet } from './payments/wallet.ts'
 import { loadOrCreateWalletKey } from './payments/wallet-key.ts'
 import { asOverloaded } from './protocols/overloaded.ts'
+import type { Listing } from './schema/listing.ts'
 import { createSelling } from './selling.ts'
 import { createStandards } from './standards.ts'
 import type { Ports, StoaNode } from './stoa-node.ts'
@@ -44,6 +45,7 @@ import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
 import { createPayments } from './store/payments.ts'
 import { PeerDatastore } from './store/peer-datastore.ts'
 import { createTaskRecords } from './store/task-records.ts'
+import { createTransactions } from './store/transactions.ts'
 import { createTrust } from './trust.ts'
 
 const RPC_TIMEOUT_MS = 10_000
@@ -104,11 +106,14 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const facilitator =
       ports.facilitator ?? (facilitatorUrl === undefined ? undefined : createFacilitator({ url: facilitatorUrl }))
     const measures = createMeasures({ store: createMeasureStore(database), clock, logger })
-    const market = createMarket({ host, identity, database, clock, logger, measures })
+    const standing = (listing: Listing) => trust.standing(listing)
+    const market = createMarket({ host, identity, database, clock, logger, measures, standing })
     const { replica, catalog } = market
 
     // What it sells.
+    const transactions = createTransactions(database)
     const selling = createSelling(config, secrets, {
+      tokenOf: (agentId) => transactions.tokenOf(agentId, config.network),
       ...{ identity, wallet, asset, payments, exchanges, market, host, facilitator, chain },
       ...{ clock, logger, fetch: fetchUrl, random },
     })
@@ -135,7 +140,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     )
 
     // Whom it may trust.
-    const trust = createTrust({ database, catalog })
+    const trust = createTrust({
+      ...{ database, catalog, measures, chain, wallet, transactions, clock },
+      relist: (agentId) => agents.relist(agentId),
+    })
 
     const housekeeping = periodic(
       { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
@@ -213,7 +221,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       orders: buyer.orders,
       sessions: buyer.sessions,
       workflows: buyer.workflows,
-      receipts: trust.receipts,
+      receipts: trust.api.receipts,
       events: feed,
       status: () => nodeStatus(seen, clock.now() - startedAt),
       peers: () => host.peers().map(peerStatus),
@@ -252,7 +260,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       peers: node.peers,
       balance: node.balance,
       ...{ clock, logger, version },
-      ...trust,
+      ...trust.api,
       ...standards.api,
       ...observing.api,
     }

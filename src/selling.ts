@@ -46,6 +46,7 @@ export type SellingDeps = {
   logger: Logger
   fetch: typeof fetch
   random(length: number): Uint8Array
+  tokenOf(agentId: string): string | undefined
 }
 
 /** All of a node that sells: its agents, the doors they are asked through, and what collects what they earned. */
@@ -78,6 +79,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     persist: async (definition) => {
       if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)
     },
+    tokenOf: deps.tokenOf,
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
   const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock })

@@ -1,15 +1,73 @@
+import type { Chain } from './chain/chain.ts'
+import type { Clock } from './lib/clock.ts'
+import { CodedError } from './lib/errors.ts'
 import type { Catalog } from './market/catalog.ts'
+import { knownReputation } from './market/known-reputation.ts'
+import type { Measures } from './market/measures.ts'
 import { createReceipts } from './market/receipts.ts'
+import type { ReputationApi } from './market/reputation.ts'
+import type { Wallet } from './payments/wallet.ts'
+import type { Listing } from './schema/listing.ts'
 import type { Database } from './store/database.ts'
 import { createReceiptStore } from './store/receipts.ts'
+import type { Transactions } from './store/transactions.ts'
 
-export type TrustDeps = { database: Database; catalog: Pick<Catalog, 'resolve'> }
+export type TrustDeps = {
+  database: Database
+  catalog: Pick<Catalog, 'resolve'>
+  measures: Measures
+  chain: Chain | undefined
+  wallet: Wallet
+  transactions: Transactions
+  clock: Clock
+  relist(agentId: string): Promise<void>
+}
 
-/** All by which a buyer tells sellers apart: what they have signed for. */
-export function createTrust({ database, catalog }: TrustDeps) {
+/** Questions to the chain at once, whoever asks: any web page may. */
+const READS_MAX = 8
+
+/** All by which a buyer tells sellers apart: what they signed for, what was measured of them, what the chain says of them. */
+export function createTrust(deps: TrustDeps) {
+  const { database, catalog, measures, chain, wallet, transactions, clock, relist } = deps
+  const listing = (agentId: string) => catalog.resolve(agentId)
   const receipts = createReceipts({
     store: createReceiptStore(database),
-    nameOf: (agentId) => catalog.resolve(agentId)?.name,
+    nameOf: (agentId) => listing(agentId)?.name,
   })
-  return { receipts }
+
+  let loading: Promise<ReputationApi> | undefined
+  /** Loads when the chain is first asked. */
+  async function registries(): Promise<ReputationApi> {
+    if (chain === undefined) {
+      throw new CodedError('CHAIN_UNAVAILABLE', 'no RPC is configured: set ETHEREUM_RPC_URL or --rpc-url')
+    }
+    const calls = (agentId: string) => measures.stats(agentId).calls
+    loading ??= import('./market/reputation.ts').then(({ createReputation }) =>
+      createReputation({ chain, wallet, transactions, clock, listing, relist, calls }),
+    )
+    return loading
+  }
+
+  let reading = 0
+  const reputation: Pick<ReputationApi, 'read' | 'register' | 'rate'> = {
+    async read(tokenId, signal) {
+      if (reading >= READS_MAX) throw new CodedError('OVERLOADED', 'the chain is asked enough at once: try again')
+      reading++
+      try {
+        return await (await registries()).read(tokenId, signal)
+      } finally {
+        reading--
+      }
+    },
+    register: async (...args) => (await registries()).register(...args),
+    rate: async (...args) => (await registries()).rate(...args),
+  }
+  const known = knownReputation({ clock, read: async (one) => (await registries()).ofListing(one) })
+
+  /** What this node knows of an agent beyond its listing. */
+  function standing(one: Listing): Pick<Listing, 'stats' | 'reputation'> {
+    const said = chain === undefined ? undefined : known(one)
+    return { stats: measures.stats(one.id), ...(said !== undefined && { reputation: said }) }
+  }
+  return { api: { receipts, reputation }, standing }
 }

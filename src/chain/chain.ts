@@ -50,6 +50,8 @@ export interface Chain {
   ): Promise<Transfer | false | undefined>
   /** The RPC's chain id, right or wrong. */
   chainId(signal?: AbortSignal): Promise<number>
+  /** Any call, to the RPC of the right chain. The result is untrusted. */
+  request(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown>
   /** The time of the newest block, Unix milliseconds. */
   blockTimeMs(signal?: AbortSignal): Promise<number>
 }
@@ -143,6 +145,8 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
         if (receipt === undefined) return undefined
         return receipt.succeeded && findTransfer(receipt.logs, asset, from, nonce)
       }),
+
+    request: (method, params, signal) => ask(signal, (bounded) => rpc.call(method, params, bounded)),
 
     blockTimeMs: (signal) =>
       ask(signal, async (bounded) => {

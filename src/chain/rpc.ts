@@ -12,8 +12,11 @@ export class ChainError extends CodedError<'CHAIN_UNAVAILABLE' | 'CHAIN_WRONG'> 
 /** The RPC is there and answers "no": a call that reverts, a block range it finds too wide, a method it lacks. */
 export class RpcRefusal extends ChainError {
   override name = 'RpcRefusal'
-  constructor(message: string) {
+  /** A contract said no; otherwise it was the RPC itself. */
+  readonly isRevert: boolean
+  constructor(message: string, isRevert = false) {
     super('CHAIN_UNAVAILABLE', message)
+    this.isRevert = isRevert
   }
 }
 
@@ -95,7 +98,7 @@ function readResult(status: number, text: string, method: string, url: URL): unk
     const { code, message } = answer.error as { code?: unknown; message?: unknown }
     const reason = redact(typeof message === 'string' ? message : 'no reason given', url)
     if (status === 429 || status >= 500) throw unavailable(`the RPC answers HTTP ${status} to ${method}: ${reason}`)
-    throw new RpcRefusal(`the RPC refuses ${method} (${Number(code)}): ${reason}`)
+    throw new RpcRefusal(`the RPC refuses ${method} (${Number(code)}): ${reason}`, code === 3 || /revert/i.test(reason))
   }
   if (status >= 300 && status < 400) throw unavailable(`the RPC redirects: give the address it redirects to, ${ADVICE}`)
   if (status === 429) throw unavailable('the RPC limits our requests (HTTP 429): use an RPC of your own, or wait')

@@ -1,6 +1,7 @@
 import { agentConfigAdd, agentConfigList, agentConfigRemove } from './agent-config.ts'
 import { agentDiscover } from './agent-discover.ts'
 import { agentExecute } from './agent-execute.ts'
+import { agentFeedback, agentRegisterOnchain } from './agent-onchain.ts'
 import { agentRegister } from './agent-register.ts'
 import type { Command } from './command.ts'
 import { completionOf } from './completion.ts'
@@ -39,6 +40,8 @@ export const commands: readonly Command[] = [
   agentTest,
   agentDiscover,
   agentExecute,
+  agentFeedback,
+  agentRegisterOnchain,
   orderCreate,
   orderList,
   orderShow,

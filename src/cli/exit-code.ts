@@ -47,6 +47,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   UNKNOWN_RECEIPT: exitCodes.notFound,
   UNKNOWN_PAYMENT: exitCodes.notFound,
   UNKNOWN_EXECUTION: exitCodes.notFound,
+  UNKNOWN_IDENTITY: exitCodes.notFound,
   UNKNOWN_SESSION: exitCodes.notFound,
   UNKNOWN_WEBHOOK: exitCodes.notFound,
   UNKNOWN_WORKFLOW: exitCodes.notFound,
@@ -54,6 +55,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   NOT_FOUND: exitCodes.notFound,
   OVER_PRICE: exitCodes.refused,
   OVER_BUDGET: exitCodes.refused,
+  WALLET_NO_GAS: exitCodes.refused,
   LISTING_MISMATCH: exitCodes.refused,
   SCOPE_TOO_LOW: exitCodes.refused,
   TOKEN_ENDED: exitCodes.refused,
@@ -84,6 +86,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   PROTOCOL_UNSUPPORTED: exitCodes.unreachable,
   CHAIN_UNAVAILABLE: exitCodes.unreachable,
   CHAIN_WRONG: exitCodes.unreachable,
+  TRANSACTION_PENDING: exitCodes.unreachable,
   DEADLINE: exitCodes.unreachable,
   STOPPING: exitCodes.unreachable,
 }

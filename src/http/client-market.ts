@@ -7,6 +7,7 @@ import type { Page } from '../schema/page.ts'
 import { type Direction, ReceiptRecord, ReceiptRecords } from '../schema/receipt.ts'
 import type { AgentQuery } from '../schema/search.ts'
 import { SessionRecord, SessionRecords } from '../schema/session.ts'
+import { FeedbackGiven, type GiveFeedback, OnchainIdentity } from '../schema/standing.ts'
 import {
   type CreateWorkflowBody,
   WorkflowQuote,
@@ -39,6 +40,9 @@ export type MarketCalls = {
     options?: Options,
   ): Promise<Page<ReceiptRecord>>
   receipt(paymentId: string, options?: Options): Promise<ReceiptRecord>
+  /** Both wait for a transaction, and cost gas. */
+  registerOnchain(agentId: string, file: { uri?: string | undefined }, options?: Options): Promise<OnchainIdentity>
+  giveFeedback(agentId: string, feedback: GiveFeedback, options?: Options): Promise<FeedbackGiven>
   sessions(agentId: string, query?: PageOptions, options?: Options): Promise<Page<SessionRecord>>
   /** `next` leads to earlier exchanges. */
   session(
@@ -61,6 +65,8 @@ export type MarketCalls = {
 /** A cancellation waits for what it stops. */
 const CANCEL_TIMEOUT_MS = 60_000
 const ANSWER_MARGIN_MS = 30_000
+/** A transaction is waited for before it is left to the next call. */
+const CHAIN_TIMEOUT_MS = 120_000
 
 export function marketCalls({ request, linked }: Requests): MarketCalls {
   const page = async <T extends z.ZodType>(path: string, query: object, items: T, options?: Options) => {
@@ -92,6 +98,20 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
       page('/orders', { ...query, agent_id: agentId }, OrderRecords, options),
     receipts: ({ agentId, ...query } = {}, options) =>
       page('/receipts', { ...query, agent_id: agentId }, ReceiptRecords, options),
+    registerOnchain: (agentId, file, options) =>
+      request(
+        `${at('agents', agentId)}/register-onchain`,
+        OnchainIdentity,
+        { timeoutMs: CHAIN_TIMEOUT_MS, ...options },
+        file,
+      ),
+    giveFeedback: (agentId, feedback, options) =>
+      request(
+        `${at('agents', agentId)}/feedback`,
+        FeedbackGiven,
+        { timeoutMs: CHAIN_TIMEOUT_MS, ...options },
+        feedback,
+      ),
     receipt: (paymentId, options) => request(at('receipts', paymentId), ReceiptRecord, options),
     sessions: (agentId, query = {}, options) => page(at('sessions', agentId), query, SessionRecords, options),
     async session(agentId, callerId, query = {}, options) {

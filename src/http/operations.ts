@@ -11,6 +11,7 @@ import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
 import { type OrderRouteDeps, orderRoutes } from './routes/orders.ts'
 import { type OwnAgentRouteDeps, ownAgentRoutes } from './routes/own-agents.ts'
 import { type ReceiptRouteDeps, receiptRoutes } from './routes/receipts.ts'
+import { type ReputationRouteDeps, reputationRoutes } from './routes/reputation.ts'
 import { type SessionRouteDeps, sessionRoutes } from './routes/sessions.ts'
 import { type TokenRouteDeps, tokenRoutes } from './routes/tokens.ts'
 import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
@@ -25,6 +26,7 @@ export type OperationsDeps = NodeRouteDeps &
   SessionRouteDeps &
   WorkflowRouteDeps &
   ReceiptRouteDeps &
+  ReputationRouteDeps &
   TokenRouteDeps &
   WalletRouteDeps &
   EventRouteDeps &
@@ -45,6 +47,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...sessionRoutes(deps),
     ...workflowRoutes(deps),
     ...receiptRoutes(deps),
+    ...reputationRoutes(deps),
     ...walletRoutes(deps),
     ...eventRoutes(deps),
     ...metricsRoutes(deps),

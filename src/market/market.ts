@@ -11,7 +11,7 @@ import { type Catalog, createCatalog } from './catalog.ts'
 import type { Measures } from './measures.ts'
 import { createPresences } from './presence.ts'
 import { createReplica, type Replica } from './replica.ts'
-import { createSearch, type Search } from './search.ts'
+import { createSearch, type Search, type SearchDeps } from './search.ts'
 import { searchUpkeep } from './search-upkeep.ts'
 
 export type { Search } from './search.ts'
@@ -25,7 +25,8 @@ export function createMarket(deps: {
   database: Database
   clock: Clock
   logger: Logger
-  measures: Measures
+  measures: Pick<Measures, 'share'>
+  standing: NonNullable<SearchDeps['standing']>
 }): Market {
   const { host, identity, database, clock, logger, measures } = deps
   const sellerId = identity.peerId
@@ -41,7 +42,7 @@ export function createMarket(deps: {
     sellerId,
     presence: presences.of,
     measured: (id) => measures.share(id),
-    standing: ({ id }) => ({ stats: measures.stats(id) }),
+    standing: deps.standing,
   })
   const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database), clock, logger })
   return { replica, catalog, search, services: [replica, upkeep, presences.service] }

@@ -44,6 +44,7 @@ function setup() {
     slots: new RunSlots({ concurrentMax: 2, waitingMax: 2 }),
     asset: usdc,
     payTo,
+    tokenOf: () => undefined,
     persist: async ({ name }) => {
       if (fails.persist) throw new Error('agents.yaml cannot be written')
       persisted.push(name)

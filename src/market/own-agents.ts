@@ -24,6 +24,8 @@ export type OwnAgentsDeps = {
   slots: RunSlots
   asset: Asset
   payTo: Hex
+  /** The identity an agent has on the chain. */
+  tokenOf(agentId: string): string | undefined
   /** Keeps a definition over restarts, in agents.yaml (D12). */
   persist(definition: AgentDefinition): Promise<void>
   /** Takes it out of there. */
@@ -41,6 +43,8 @@ export interface OwnAgents {
   /** Runs an agent for its operator: unpaid, kept nowhere, whether it is paused or not. */
   test(id: string, call: { input: string; signal: AbortSignal }): Promise<string>
   served(id: string): ServedAgent | undefined
+  /** Says again what is on the market of an agent, if it is. */
+  relist(id: string): Promise<void>
   /** Runs an own agent for the node's own API, unpaid (D17). */
   run(id: string, call: OwnCall): Promise<string>
   /** Takes all of them off the market. */
@@ -112,8 +116,15 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       const agent = registry.get(id)
       if (agent === undefined || agent.definition.paused === true) return undefined
       const { definition, timeoutMs } = agent
-      return { id, amount: definition.price, timeoutMs, tokenId: '', run: (call) => runFor(agent, call) }
+      return {
+        id,
+        amount: definition.price,
+        timeoutMs,
+        tokenId: deps.tokenOf(id) ?? '',
+        run: (call) => runFor(agent, call),
+      }
     },
+    relist: (id) => offer(hosted(id)),
     async run(id, { input, correlationId, signal, onOutput }) {
       const agent = hosted(id)
       const createdAt = clock.now()
@@ -135,8 +146,9 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 }
 
-function listingOf({ id, definition, model }: HostedAgent, { asset, payTo }: OwnAgentsDeps) {
+function listingOf({ id, definition, model }: HostedAgent, { asset, payTo, tokenOf }: OwnAgentsDeps) {
   const free = definition.price === 0n
+  const token_id = tokenOf(id)
   return {
     id,
     name: definition.name,
@@ -148,5 +160,6 @@ function listingOf({ id, definition, model }: HostedAgent, { asset, payTo }: Own
     network: asset.network,
     asset: asset.address,
     pay_to: payTo,
+    ...(token_id !== undefined && { token_id }),
   }
 }

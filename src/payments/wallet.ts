@@ -7,6 +7,7 @@ import { assetOf, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
 import { receiptDigest } from './receipt.ts'
 import { addressOfPublicKey, secp256k1 } from './secp256k1.ts'
+import { type SignedTransaction, signTransaction, type Transaction } from './transaction.ts'
 
 /** The longest part of a window that lies in the past: the chain's clock lags and its rule is strict (D28). */
 const BACKDATE_SECONDS_MAX = 60
@@ -32,6 +33,8 @@ export interface Wallet {
   ): SignedPayment
   /** Signs what this node has delivered, with the key of the account that is paid for it. */
   signReceipt(receipt: Receipt): SignedReceipt
+  /** Signs a call of a contract, for which the account pays gas. */
+  signTransaction(transaction: Transaction): SignedTransaction
 }
 
 /** @throws WalletError `WALLET_KEY_INVALID` for a key outside the curve; its message never holds the key */
@@ -72,6 +75,7 @@ export function createWallet(privateKey: Hex): Wallet {
         },
       }
     },
+    signTransaction: (transaction) => signTransaction(transaction, key),
     signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),
   }
 }

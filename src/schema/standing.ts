@@ -23,9 +23,68 @@ export const Reputation = z
     network: z.string(),
     registry: z.string().meta({ description: 'address of the reputation registry' }),
     count: count.meta({ description: 'how many have rated it: anybody can, so a number alone proves little' }),
-    score: z.number().nullable().meta({ description: 'their average, from 0 to 100; null while there is none' }),
+    score: z
+      .number()
+      .nullable()
+      .meta({ description: 'their average as they gave it, as a rule from 0 to 100; null while there is none' }),
     value: z.string().meta({ description: 'the same as the registry has it: an integer with `decimals` decimals' }),
     decimals: count,
   })
   .meta({ id: 'Reputation', description: 'What the chain says of an agent.' })
 export type Reputation = z.infer<typeof Reputation>
+
+export const TokenParams = z.strictObject({
+  tokenId: z
+    .string()
+    .regex(/^(0|[1-9][0-9]{0,77})$/, 'is no ERC-721 token id: a whole number, 0 or more')
+    // Looked at even where the pattern does not fit.
+    .refine((text) => !/^[0-9]+$/.test(text) || BigInt(text) < 2n ** 256n, 'is larger than any token id')
+    .meta({ description: 'ERC-721 token id of the identity registry; the first is 0' }),
+})
+
+/** The body of POST /agents/{id}/register-onchain. */
+export const RegisterOnchain = z
+  .strictObject({
+    uri: z
+      .string()
+      .max(2048)
+      .regex(/^(https:\/\/|ipfs:\/\/|data:)/, 'is no https:, ipfs: or data: URI')
+      .optional()
+      .meta({ description: 'where the registration file is; none: the file itself is kept on the chain' }),
+  })
+  .meta({ id: 'RegisterOnchain' })
+
+export const OnchainIdentity = z
+  .object({
+    agent_id: z.string(),
+    token_id: z.string(),
+    network: z.string(),
+    registry: z.string().meta({ description: 'address of the identity registry' }),
+    uri: z.string().meta({ description: 'where the registration file is' }),
+    tx_hash: z.string(),
+  })
+  .meta({ id: 'OnchainIdentity', description: 'An agent that has an identity on the chain.' })
+export type OnchainIdentity = z.infer<typeof OnchainIdentity>
+
+const Tag = z.string().max(64).optional()
+/** The body of POST /agents/{id}/feedback. */
+export const GiveFeedback = z
+  .strictObject({
+    score: z.number().min(0).max(100).meta({ description: 'from 0 to 100, two decimals' }),
+    tag1: Tag.meta({ description: 'a word to sort by, public' }),
+    tag2: Tag,
+  })
+  .meta({ id: 'GiveFeedback', description: 'What this node says of an agent on the chain: public, for ever.' })
+export type GiveFeedback = z.infer<typeof GiveFeedback>
+
+export const FeedbackGiven = z
+  .object({
+    agent_id: z.string(),
+    token_id: z.string(),
+    network: z.string(),
+    registry: z.string(),
+    score: z.number(),
+    tx_hash: z.string(),
+  })
+  .meta({ id: 'FeedbackGiven' })
+export type FeedbackGiven = z.infer<typeof FeedbackGiven>

@@ -186,4 +186,26 @@ export const migrations: readonly string[] = [
   );
   CREATE INDEX webhook_deliveries_due ON webhook_deliveries (webhook_id, next_attempt_at);
   `,
+  `
+  -- Transactions of this node's own account, stored before they are sent, and what they minted.
+  CREATE TABLE chain_transactions (
+    no INTEGER PRIMARY KEY,
+    purpose TEXT NOT NULL,
+    network TEXT NOT NULL,
+    account BLOB NOT NULL,
+    account_nonce INTEGER NOT NULL,
+    call_to BLOB NOT NULL,
+    call_data BLOB NOT NULL,
+    raw BLOB NOT NULL,
+    hash BLOB NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('sent', 'mined', 'failed', 'lost')),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+  );
+  CREATE INDEX chain_transactions_open ON chain_transactions (network, account) WHERE state = 'sent';
+  CREATE TABLE agent_tokens (
+    agent_id TEXT, network TEXT, token_id TEXT NOT NULL, tx_hash BLOB NOT NULL, created_at INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, network)
+  ) WITHOUT ROWID;
+  `,
 ]

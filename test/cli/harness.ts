@@ -193,6 +193,8 @@ const unasked = Object.fromEntries(
       'cancelOrder',
       'order',
       'orders',
+      'registerOnchain',
+      'giveFeedback',
       'receipts',
       'receipt',
       'sessions',

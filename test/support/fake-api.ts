@@ -115,6 +115,9 @@ export const ownAgentFixture: OwnAgent = {
   managed_in_file: false,
 }
 
+const writtenFixture = { token_id: '0', network: 'eip155:84532', registry: address, tx_hash: hash }
+const reputationFixture = { ...writtenFixture, count: 2, score: 93.5, value: '9350', decimals: 2 }
+
 const cardFixture = {
   name: 'node',
   description: 'a node',
@@ -160,6 +163,11 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     sessions,
     workflows,
     receipts: fakeReceipts,
+    reputation: {
+      read: async (tokenId) => ({ ...reputationFixture, token_id: `${tokenId}` }),
+      register: async (agent_id, { uri = 'data:,' }) => ({ ...writtenFixture, agent_id, uri }),
+      rate: async (agent_id, { score }) => ({ ...writtenFixture, agent_id, score }),
+    },
     events: endedFeed(),
     webhooks: fakeWebhooks(),
     metrics: {

@@ -1,0 +1,86 @@
+import type { Hex } from '../schema/primitives.ts'
+import { unavailable } from './rpc.ts'
+
+/*
+ * As much of the contract ABI as ERC-8004 takes, by hand: see usdc.ts for why. The tests hold it against an ABI library.
+ */
+
+/** An argument of a call: one word, or text, or a list of addresses. Integers may be negative. */
+export type Argument = bigint | { word: Hex } | { address: Hex } | { text: string } | { addresses: readonly Hex[] }
+
+const WORD_DIGITS = 64
+const TWO_256 = 1n << 256n
+
+/** Selector, then a head of one word for each argument, then the tails of those whose length varies. */
+export function encodeCall(selector: Hex, args: readonly Argument[]): Hex {
+  const head: string[] = []
+  const tail: string[] = []
+  let offset = args.length * 32
+  for (const argument of args) {
+    const dynamic = dynamicPart(argument)
+    if (dynamic === undefined) {
+      head.push(wordOf(argument as bigint | { word: Hex } | { address: Hex }))
+      continue
+    }
+    head.push(uintWord(BigInt(offset)))
+    tail.push(dynamic)
+    offset += dynamic.length / 2
+  }
+  return `${selector}${head.join('')}${tail.join('')}` as Hex
+}
+
+function dynamicPart(argument: Argument): string | undefined {
+  if (typeof argument === 'bigint') return undefined
+  if ('text' in argument) {
+    const bytes = Buffer.from(argument.text, 'utf8')
+    const digits = bytes.toString('hex')
+    return uintWord(BigInt(bytes.length)) + digits.padEnd(Math.ceil(digits.length / WORD_DIGITS) * WORD_DIGITS, '0')
+  }
+  if ('addresses' in argument) {
+    return uintWord(BigInt(argument.addresses.length)) + argument.addresses.map(addressWord).join('')
+  }
+  return undefined
+}
+
+function wordOf(argument: bigint | { word: Hex } | { address: Hex }): string {
+  if (typeof argument === 'bigint') return uintWord(argument)
+  return 'word' in argument ? argument.word.slice(2).toLowerCase() : addressWord(argument.address)
+}
+
+function addressWord(address: Hex): string {
+  return address.slice(2).toLowerCase().padStart(WORD_DIGITS, '0')
+}
+
+/** Two's complement where it is negative. */
+function uintWord(value: bigint): string {
+  return ((value + TWO_256) % TWO_256).toString(16).padStart(WORD_DIGITS, '0')
+}
+
+/** The words of an answer. @throws ChainError `CHAIN_UNAVAILABLE` where it is not made of `count` of them or more */
+export function readWords(result: unknown, count: number): bigint[] {
+  const digits = typeof result === 'string' && /^0x([0-9a-fA-F]{64})*$/.test(result) ? result.slice(2) : ''
+  const words = digits.match(/.{64}/g) ?? []
+  if (words.length < count) throw unavailable('the RPC does not answer as this contract would: is it on this network?')
+  return words.map((word) => BigInt(`0x${word}`))
+}
+
+export function readAddress(word: bigint): Hex {
+  if (word >> 160n !== 0n) throw unavailable('the RPC answered something that is not an address')
+  return `0x${word.toString(16).padStart(40, '0')}`
+}
+
+/** @throws ChainError for a list that is not all there, or longer than `max` */
+export function readAddresses(result: unknown, max: number): Hex[] {
+  const [offset, ...words] = readWords(result, 2)
+  const [length, ...items] = words
+  if (offset !== 32n || length === undefined || length > BigInt(items.length)) {
+    throw unavailable('the RPC answered something that is not a list of addresses')
+  }
+  if (length > BigInt(max)) throw unavailable(`the list of addresses is longer than ${max}`)
+  return items.slice(0, Number(length)).map(readAddress)
+}
+
+/** A signed integer out of its word. */
+export function readInt(word: bigint): bigint {
+  return BigInt.asIntN(256, word)
+}

@@ -1,0 +1,109 @@
+import type { Hex, Network } from '../schema/primitives.ts'
+import { type Argument, encodeCall, readAddress, readAddresses, readInt, readWords } from './abi.ts'
+import type { Chain } from './chain.ts'
+import { RpcRefusal } from './rpc.ts'
+import type { Log } from './usdc.ts'
+
+/** The registries of ERC-8004 on a network: identities are ERC-721 tokens, numbered from 0. */
+export type Registries = { identity: Hex; reputation: Hex }
+
+const TESTNETS: Registries = {
+  identity: '0x8004A818BFB912233c491871b3d84c89A494BD9e',
+  reputation: '0x8004B663056A597Dffe9eCcC1965A193B7388713',
+}
+export const registries: Record<Network, Registries> = {
+  'eip155:84532': TESTNETS,
+  'eip155:8453': {
+    identity: '0x8004A169FB4a3325136EB29fA0ceB6D2e539a432',
+    reputation: '0x8004BAa17C55a88189AE136b182e5fdA19dE9b63',
+  },
+}
+
+const selectors = {
+  register: '0xf2c298be',
+  ownerOf: '0x6352211e',
+  agentWallet: '0x00339509',
+  clients: '0x42dd519c',
+  summary: '0x81bbba58',
+  giveFeedback: '0x3c036a7e',
+} as const satisfies Record<string, Hex>
+export const REGISTERED = '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a'
+
+/** Whoever has rated an agent is counted up to here: anyone can rate, from as many accounts as he likes. */
+export const RATERS_MAX = 2_000
+const DECIMALS_MAX = 18
+
+export type Summary = { count: number; value: bigint; decimals: number }
+export type Feedback = {
+  tokenId: bigint
+  value: bigint
+  decimals: number
+  tag1: string
+  tag2: string
+  endpoint: string
+}
+
+/** What the registries say. Every method throws ChainError as those of Chain do. */
+export interface Erc8004 {
+  readonly registries: Registries
+  /** The account that holds a token, and the one the agent is paid on; undefined where there is no such token. */
+  holders(tokenId: bigint, signal?: AbortSignal): Promise<{ owner: Hex; wallet: Hex } | undefined>
+  /** What all who have rated a token say of it. */
+  summary(tokenId: bigint, signal?: AbortSignal): Promise<Summary>
+}
+
+export function createErc8004(chain: Pick<Chain, 'network' | 'request'>): Erc8004 {
+  const { identity, reputation } = registries[chain.network]
+  const read = (to: Hex, selector: Hex, args: readonly Argument[], signal?: AbortSignal) =>
+    chain.request('eth_call', [{ to, data: encodeCall(selector, args) }, 'latest'], signal)
+
+  return {
+    registries: { identity, reputation },
+    async holders(tokenId, signal) {
+      let owner: unknown
+      try {
+        owner = await read(identity, selectors.ownerOf, [tokenId], signal)
+      } catch (error) {
+        // The one reason for which a registry refuses to name an owner.
+        if (error instanceof RpcRefusal && error.isRevert) return undefined
+        throw error
+      }
+      const wallet = await read(identity, selectors.agentWallet, [tokenId], signal)
+      return { owner: readAddress(readWords(owner, 1)[0]!), wallet: readAddress(readWords(wallet, 1)[0]!) }
+    },
+    async summary(tokenId, signal) {
+      const raters = readAddresses(await read(reputation, selectors.clients, [tokenId], signal), RATERS_MAX)
+      // The registry refuses to sum up nobody.
+      if (raters.length === 0) return { count: 0, value: 0n, decimals: 0 }
+      const args = [tokenId, { addresses: raters }, { text: '' }, { text: '' }]
+      const [count, value, decimals] = readWords(await read(reputation, selectors.summary, args, signal), 3) as [
+        bigint,
+        bigint,
+        bigint,
+      ]
+      return { count: Number(count), value: readInt(value), decimals: Math.min(Number(decimals), DECIMALS_MAX) }
+    },
+  }
+}
+
+/** Mints an identity whose registration file is at `uri`. */
+export function encodeRegister(uri: string): Hex {
+  return encodeCall(selectors.register, [{ text: uri }])
+}
+
+export function encodeGiveFeedback({ tokenId, value, decimals, tag1, tag2, endpoint }: Feedback): Hex {
+  const hash = { word: `0x${'0'.repeat(64)}` as Hex }
+  const texts = [{ text: tag1 }, { text: tag2 }, { text: endpoint }, { text: '' }]
+  return encodeCall(selectors.giveFeedback, [tokenId, value, BigInt(decimals), ...texts, hash])
+}
+
+/** The token that a registration minted for `owner`; undefined where its logs show none. */
+export function registeredToken(logs: readonly Log[], identity: Hex, owner: Hex): bigint | undefined {
+  const log = logs.find(
+    ({ address, topics }) =>
+      address === identity.toLowerCase() &&
+      topics[0] === REGISTERED &&
+      topics[2] === `0x${owner.slice(2).toLowerCase().padStart(64, '0')}`,
+  )
+  return log?.topics[1] === undefined ? undefined : BigInt(log.topics[1])
+}

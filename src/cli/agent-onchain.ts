@@ -1,0 +1,75 @@
+import * as z from 'zod'
+import { type Context, command, commonOptions, option } from './command.ts'
+import { exitCodes, UsageError } from './exit-code.ts'
+import { remoteNode } from './remote-node.ts'
+import { withSpinner } from './spinner.ts'
+
+const ScoreText = z
+  .string()
+  .regex(/^(100(\.0{1,2})?|[0-9]{1,2}(\.[0-9]{1,2})?)$/, 'a number from 0 to 100')
+  .transform(Number)
+const TagText = z.string().min(1, 'a tag').max(64, 'a tag of at most 64 characters')
+const agentId = option('--agent-id <id>', 'the agent (required)', z.string())
+
+export const agentRegisterOnchain = command({
+  name: 'agent register-onchain',
+  summary: 'Give an agent of the running node an identity on the chain (ERC-8004)',
+  details:
+    'Mints a token for it, which its listing and its responses then name, so that buyers can rate it. Writing to the chain costs gas: the wallet needs a little ETH on the network. Asked again after an interruption it goes on with the same transaction.',
+  examples: [
+    'stoa agent register-onchain --agent-id abc…',
+    'stoa agent register-onchain --agent-id abc… --uri https://example.com/agent.json',
+  ],
+  options: {
+    agentId,
+    uri: option(
+      '--uri <uri>',
+      'where the registration file is, https: or ipfs: (default: it is kept on the chain)',
+      z.string(),
+    ),
+    ...commonOptions,
+  },
+  async run(context, { agentId: id, uri, ...flags }) {
+    const node = await remoteNode(context, flags)
+    const made = await waiting(context, node.registerOnchain(needed(id), { uri }, { signal: context.io.signal }))
+    if (context.json) context.printJson(made)
+    else context.print(`token ${made.token_id} of ${made.registry} on ${made.network}, minted in ${made.tx_hash}`)
+    return exitCodes.done
+  },
+})
+
+export const agentFeedback = command({
+  name: 'agent feedback',
+  summary: 'Rate an agent on the chain (ERC-8004): public, and for ever',
+  details:
+    'For agents that this node has called and that have an identity on the chain. Costs gas: the wallet needs a little ETH. Nothing is ever rated unless you ask for it.',
+  examples: [
+    'stoa agent feedback --agent-id abc… --score 95',
+    'stoa agent feedback --agent-id abc… --score 20 --tag slow',
+  ],
+  options: {
+    agentId,
+    score: option('--score <0-100>', 'how well it did (required)', ScoreText),
+    tag: option('--tag <word>', 'a word to sort by', TagText),
+    ...commonOptions,
+  },
+  async run(context, { agentId: id, score, tag, ...flags }) {
+    const agent = needed(id)
+    if (score === undefined) throw new UsageError('--score is missing: a number from 0 to 100')
+    const node = await remoteNode(context, flags)
+    const feedback = { score, ...(tag !== undefined && { tag1: tag }) }
+    const given = await waiting(context, node.giveFeedback(agent, feedback, { signal: context.io.signal }))
+    if (context.json) context.printJson(given)
+    else context.print(`${given.score} of 100 for token ${given.token_id}, in ${given.tx_hash}`)
+    return exitCodes.done
+  },
+})
+
+function needed(id: string | undefined): string {
+  if (id !== undefined) return id
+  throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
+}
+
+function waiting<T>({ io, json }: Context, work: Promise<T>): Promise<T> {
+  return withSpinner(io.stderr.isTty && !json ? io.stderr : undefined, 'waiting for the chain', () => work)
+}

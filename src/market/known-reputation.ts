@@ -1,0 +1,61 @@
+import type { Clock, UnixMs } from '../lib/clock.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { Reputation } from '../schema/standing.ts'
+
+const FRESH_MS = 10 * 60 * 1000
+/** What could not be read is tried again sooner. */
+const RETRY_MS = 60 * 1000
+const KNOWN_MAX = 2_000
+const ASKED_MAX = 4
+const WAITING_MAX = 200
+
+/**
+ * What the chain says of listed agents, as far as it has been asked.
+ *
+ * A list of agents does not wait for the chain: it shows what is known, and has the rest looked up for whoever asks next.
+ */
+export function knownReputation(deps: {
+  clock: Clock
+  read(listing: Listing): Promise<Reputation | undefined>
+}): (listing: Listing) => Reputation | undefined {
+  const known = new Map<string, { reputation: Reputation | undefined; until: UnixMs }>()
+  const waiting = new Map<string, Listing>()
+  let asking = 0
+
+  function next(): void {
+    const [key, listing] = waiting.entries().next().value ?? []
+    if (key === undefined || listing === undefined || asking >= ASKED_MAX) return
+    waiting.delete(key)
+    asking++
+    deps
+      .read(listing)
+      .then(
+        (reputation) => keep(key, reputation, FRESH_MS),
+        () => keep(key, known.get(key)?.reputation, RETRY_MS),
+      )
+      .finally(() => {
+        asking--
+        next()
+      })
+  }
+
+  function keep(key: string, reputation: Reputation | undefined, ms: number): void {
+    known.delete(key)
+    known.set(key, { reputation, until: deps.clock.now() + ms })
+    if (known.size > KNOWN_MAX) known.delete(known.keys().next().value!)
+  }
+
+  return (listing) => {
+    if (listing.token_id === undefined) return undefined
+    // Of this very claim: another account to be paid on may not have the token.
+    const key = JSON.stringify([listing.token_id, listing.pay_to, listing.network])
+    const entry = known.get(key)
+    if ((entry === undefined || entry.until <= deps.clock.now()) && waiting.size < WAITING_MAX) {
+      if (entry !== undefined) entry.until = deps.clock.now() + RETRY_MS
+      else keep(key, undefined, RETRY_MS)
+      waiting.set(key, listing)
+      next()
+    }
+    return entry?.reputation
+  }
+}

@@ -1,0 +1,154 @@
+import type { Chain } from '../chain/chain.ts'
+import { createErc8004, encodeGiveFeedback, encodeRegister, registeredToken } from '../chain/erc8004.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import { sameAddress } from '../payments/assets.ts'
+import { Sender } from '../payments/sender.ts'
+import type { Wallet } from '../payments/wallet.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { FeedbackGiven, GiveFeedback, OnchainIdentity, Reputation } from '../schema/standing.ts'
+import { X402_PROTOCOL } from '../schema/x402.ts'
+import type { Transactions } from '../store/transactions.ts'
+
+const REGISTER = 'register '
+const REGISTRATION = 'https://eips.ethereum.org/EIPS/eip-8004#registration-v1'
+
+export type ReputationDeps = {
+  chain: Pick<Chain, 'network' | 'request'>
+  wallet: Pick<Wallet, 'address' | 'signTransaction'>
+  transactions: Transactions
+  clock: Clock
+  listing(agentId: string): Listing | undefined
+  /** Puts an own agent on the market again, with the token it now has. */
+  relist(agentId: string): Promise<void>
+  /** How often this node has called an agent. */
+  calls(agentId: string): number
+  /** How long one call waits for its transaction, and how often it looks. */
+  waits?: { waitMs?: number; pollMs?: number }
+}
+
+/** ERC-8004: what the chain says of agents, and what this node says of them there. Each method throws ChainError too. */
+export interface ReputationApi {
+  /** @throws CodedError UNKNOWN_IDENTITY */
+  read(tokenId: bigint, signal?: AbortSignal): Promise<Reputation>
+  /** What is said of a listing's token, if that is its seller's: anybody can name anybody's token. */
+  ofListing(listing: Listing, signal?: AbortSignal): Promise<Reputation | undefined>
+  /** Mints the identity of an own agent. It costs gas. @throws TransactionError, CodedError */
+  register(agentId: string, options: { uri?: string | undefined }, signal: AbortSignal): Promise<OnchainIdentity>
+  /** Rates an agent of another seller that this node has called. It costs gas. @throws TransactionError, CodedError */
+  rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<FeedbackGiven>
+}
+
+export function createReputation(deps: ReputationDeps): ReputationApi {
+  const { chain, wallet, transactions, clock } = deps
+  const erc8004 = createErc8004(chain)
+  const { identity, reputation } = erc8004.registries
+  const { network } = chain
+  const sender = new Sender({
+    ...{ chain, wallet, transactions, clock },
+    ...deps.waits,
+    tokenIn({ purpose }, logs) {
+      if (!purpose.startsWith(REGISTER)) return undefined
+      const token = registeredToken(logs, identity, wallet.address)
+      // The first token is 0.
+      if (token === undefined) return undefined
+      return { agentId: purpose.slice(REGISTER.length), network, tokenId: token.toString() }
+    },
+  })
+
+  async function summary(tokenId: bigint, signal?: AbortSignal): Promise<Reputation> {
+    const { count, value, decimals } = await erc8004.summary(tokenId, signal)
+    const score = count === 0 ? null : Math.round((Number(value) / 10 ** decimals) * 100) / 100
+    return { token_id: `${tokenId}`, network, registry: reputation, count, score, value: `${value}`, decimals }
+  }
+
+  async function isOf(listing: Listing, tokenId: bigint, signal?: AbortSignal): Promise<boolean> {
+    const holders = await erc8004.holders(tokenId, signal)
+    if (holders === undefined || listing.network !== network) return false
+    return sameAddress(holders.owner, listing.pay_to) || sameAddress(holders.wallet, listing.pay_to)
+  }
+
+  function listed(agentId: string): Listing {
+    const listing = deps.listing(agentId)
+    if (listing !== undefined) return listing
+    throw new CodedError('UNKNOWN_AGENT', `no agent ${agentId} is listed: GET /agents shows those that are`)
+  }
+
+  return {
+    async read(tokenId, signal) {
+      const [holders, said] = await Promise.all([erc8004.holders(tokenId, signal), summary(tokenId, signal)])
+      if (holders !== undefined) return said
+      throw new CodedError('UNKNOWN_IDENTITY', `the registry ${identity} on ${network} has no token ${tokenId}`)
+    },
+    async ofListing(listing, signal) {
+      const tokenId = tokenOf(listing)
+      if (tokenId === undefined || !(await isOf(listing, tokenId, signal))) return undefined
+      return summary(tokenId, signal)
+    },
+    async register(agentId, { uri }, signal) {
+      const listing = listed(agentId)
+      if (!listing.local) throw new CodedError('NOT_YOUR_AGENT', 'only the node that hosts an agent registers it')
+      const file = uri ?? registrationUri(listing)
+      const call = { purpose: `${REGISTER}${agentId}`, to: identity, data: encodeRegister(file) }
+      const make = () => {
+        const known = transactions.tokenOf(agentId, network)
+        if (known === undefined) return call
+        throw new CodedError('ALREADY_REGISTERED', `this agent has token ${known} of ${identity} on ${network}`)
+      }
+      const { hash, token } = await sender.send(make, signal)
+      if (token === undefined) {
+        throw new CodedError(
+          'TRANSACTION_FAILED',
+          `transaction ${hash} was mined, but the registry minted no token in it`,
+        )
+      }
+      // It has its token, whatever becomes of this listing: the next one names it.
+      await deps.relist(agentId).catch(() => {})
+      return { agent_id: agentId, token_id: token.tokenId, network, registry: identity, uri: file, tx_hash: hash }
+    },
+    async rate(agentId, { score, tag1 = '', tag2 = '' }, signal) {
+      const listing = listed(agentId)
+      if (listing.local) throw new CodedError('OWN_AGENT', 'nobody rates his own agents: the registry refuses it')
+      if (deps.calls(agentId) === 0) {
+        throw new CodedError('NEVER_CALLED', 'this node has never called this agent: there is nothing to rate')
+      }
+      const tokenId = tokenOf(listing)
+      if (tokenId === undefined || !(await isOf(listing, tokenId, signal))) {
+        const why = tokenId === undefined ? 'lists no token' : `lists token ${tokenId}, which is not its seller's`
+        throw new CodedError('UNKNOWN_IDENTITY', `this agent ${why}: it cannot be rated on the chain`)
+      }
+      // Hundredths, so that what is given is what is stored.
+      const value = BigInt(Math.round(score * 100))
+      const endpoint = `x402+libp2p:${agentId}`
+      const data = encodeGiveFeedback({ tokenId, value, decimals: 2, tag1, tag2, endpoint })
+      const { hash } = await sender.send(() => ({ purpose: `feedback ${agentId}`, to: reputation, data }), signal)
+      return { agent_id: agentId, token_id: `${tokenId}`, network, registry: reputation, score, tx_hash: hash }
+    },
+  }
+}
+
+/** A listing's token is text of its seller's. */
+function tokenOf({ token_id }: Listing): bigint | undefined {
+  return token_id !== undefined && /^(0|[1-9][0-9]{0,77})$/.test(token_id) && BigInt(token_id) < 2n ** 256n
+    ? BigInt(token_id)
+    : undefined
+}
+
+/** The registration file itself, kept on the chain: it needs no server that lasts as long. */
+function registrationUri({ id, name, description, seller_id, seller_did }: Listing): string {
+  const file = {
+    type: REGISTRATION,
+    name,
+    description,
+    image: '',
+    services: [
+      { name: 'DID', endpoint: seller_did, version: 'v1' },
+      { name: 'x402-libp2p', endpoint: `/p2p/${seller_id}${X402_PROTOCOL}#${id}`, version: '1.0.0' },
+    ],
+    x402Support: true,
+    active: true,
+    registrations: [],
+    supportedTrust: ['reputation'],
+  }
+  return `data:application/json;base64,${Buffer.from(JSON.stringify(file)).toString('base64')}`
+}

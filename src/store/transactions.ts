@@ -1,0 +1,111 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+import { toBytes, toHex } from './hex.ts'
+
+/** A transaction of this node's own account, stored before it is sent: it is sent again as it is, never anew. */
+export type StoredTransaction = {
+  /** What it is for: one at a time. */
+  purpose: string
+  network: string
+  account: Hex
+  accountNonce: number
+  to: Hex
+  data: Hex
+  raw: Hex
+  hash: Hex
+}
+export type TransactionEnd = 'mined' | 'failed' | 'lost'
+export type AgentToken = { agentId: string; network: string; tokenId: string }
+
+export interface Transactions {
+  /** Stores one that is about to be sent. Durable when it resolves. */
+  add(transaction: StoredTransaction, now: UnixMs): Promise<void>
+  /** Those whose end is not known, the oldest first. */
+  open(network: string, account: Hex): StoredTransaction[]
+  /** Stores its end, and the token it minted in the same breath. Durable when it resolves. */
+  end(hash: Hex, end: TransactionEnd, now: UnixMs, token?: AgentToken): Promise<void>
+  /** The identity of an own agent on a network. */
+  tokenOf(agentId: string, network: string): string | undefined
+}
+
+type Row = {
+  purpose: string
+  network: string
+  account: Uint8Array
+  account_nonce: number
+  call_to: Uint8Array
+  call_data: Uint8Array
+  raw: Uint8Array
+  hash: Uint8Array
+}
+
+export function createTransactions(database: Database): Transactions {
+  /** Asked for with every call that is served. */
+  let tokens: Map<string, string> | undefined
+  const keyOf = (agentId: string, network: string) => `${network} ${agentId}`
+  const all = () => {
+    tokens ??= new Map(
+      (database.prepare('SELECT agent_id, network, token_id FROM agent_tokens').all() as Record<string, string>[]).map(
+        ({ agent_id, network, token_id }) => [keyOf(agent_id!, network!), token_id!],
+      ),
+    )
+    return tokens
+  }
+
+  return {
+    add: ({ purpose, network, account, accountNonce, to, data, raw, hash }, now) =>
+      database.write(() => {
+        database
+          .prepare(`
+            INSERT INTO chain_transactions
+              (purpose, network, account, account_nonce, call_to, call_data, raw, hash, state, created_at, updated_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'sent', ?, ?)`)
+          .run(
+            purpose,
+            network,
+            toBytes(account),
+            accountNonce,
+            toBytes(to),
+            toBytes(data),
+            toBytes(raw),
+            toBytes(hash),
+            now,
+            now,
+          )
+      }),
+    open: (network, account) =>
+      (
+        database
+          .prepare(`SELECT * FROM chain_transactions WHERE state = 'sent' AND network = ? AND account = ? ORDER BY no`)
+          .all(network, toBytes(account)) as unknown as Row[]
+      ).map(toTransaction),
+    end: (hash, end, now, token) =>
+      database.write(() => {
+        database
+          .prepare('UPDATE chain_transactions SET state = ?, updated_at = ? WHERE hash = ?')
+          .run(end, now, toBytes(hash))
+        if (token === undefined) return
+        database
+          .prepare(`
+            INSERT INTO agent_tokens (agent_id, network, token_id, tx_hash, created_at) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT DO NOTHING`)
+          .run(token.agentId, token.network, token.tokenId, toBytes(hash), now)
+        tokens = undefined
+      }),
+    tokenOf: (agentId, network) => all().get(keyOf(agentId, network)),
+  }
+}
+
+function toTransaction(row: Row): StoredTransaction {
+  return {
+    purpose: row.purpose,
+    network: row.network,
+    account: toHex(row.account),
+    accountNonce: row.account_nonce,
+    to: toHex(row.call_to),
+    data: toHex(row.call_data),
+    raw: toHex(row.raw),
+    hash: toHex(row.hash),
+  }
+}

@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { CodedError } from '../../src/lib/errors.ts'
+import { cli, runningNode, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const shared = { agent_id: 'abc', token_id: '0', network: 'eip155:84532', registry: '0x8004', tx_hash: '0x12' }
+
+test('agent register-onchain says which token was minted, and how much ETH it lacks', async () => {
+  const asked: unknown[] = []
+  const registerOnchain = async (...args: unknown[]) => {
+    asked.push(args.slice(0, 2))
+    return { ...shared, uri: 'data:,' }
+  }
+  const { parts } = await runningNode(dataDir(), { registerOnchain })
+  const options = { dataDir: dataDir(), parts }
+  const run = await cli(['agent', 'register-onchain', '--agent-id', 'abc', '--uri', 'https://a.example'], options)
+  expect(run).toMatchObject({ code: 0, stdout: 'token 0 of 0x8004 on eip155:84532, minted in 0x12\n' })
+  expect(asked).toEqual([['abc', { uri: 'https://a.example' }]])
+  const poor = await runningNode(dataDir(), {
+    registerOnchain: async () => {
+      throw new CodedError('WALLET_NO_GAS', 'the wallet 0x1 has 0 ETH on eip155:84532')
+    },
+  })
+  const refused = await cli(['agent', 'register-onchain', '--agent-id', 'abc'], { ...options, parts: poor.parts })
+  expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('has 0 ETH') })
+})
+
+test('agent feedback rates, within 0 and 100', async () => {
+  const given: unknown[] = []
+  const giveFeedback = async (_id: string, feedback: { score: number }) => {
+    given.push(feedback)
+    return { ...shared, score: feedback.score }
+  }
+  const { parts } = await runningNode(dataDir(), { giveFeedback })
+  const run = (...words: string[]) =>
+    cli(['agent', 'feedback', '--agent-id', 'abc', ...words], { dataDir: dataDir(), parts })
+  expect((await run('--score', '93.25', '--tag', 'fast')).stdout).toBe('93.25 of 100 for token 0, in 0x12\n')
+  expect(given).toEqual([{ score: 93.25, tag1: 'fast' }])
+  for (const score of ['101', '-1', '100.5', 'x', '1.234']) expect((await run('--score', score)).code).toBe(2)
+  expect((await run()).stderr).toContain('--score is missing')
+  expect(given).toHaveLength(1)
+})

@@ -1,0 +1,267 @@
+import { generatePrivateKey } from 'viem/accounts'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type DevChain, NETWORK, startChain } from '../../devnet/chain.ts'
+import { addresses } from '../../devnet/contracts.ts'
+import { type Chain, createChain } from '../../src/chain/chain.ts'
+import { createErc8004, encodeRegister } from '../../src/chain/erc8004.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import { createReputation, type ReputationDeps } from '../../src/market/reputation.ts'
+import { createWallet, type Wallet } from '../../src/payments/wallet.ts'
+import type { Listing } from '../../src/schema/listing.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createTransactions, type Transactions } from '../../src/store/transactions.ts'
+import { listingFixture } from '../support/fake-api.ts'
+
+let devChain: DevChain
+let chain: Chain
+beforeAll(async () => {
+  devChain = await startChain()
+  chain = createChain(
+    { network: NETWORK, asset: addresses.usdc, rpcUrl: devChain.rpcUrl, timeoutMs: 5_000 },
+    { logger: silentLogger },
+  )
+})
+afterAll(() => devChain.stop())
+
+const open = () => AbortSignal.timeout(20_000)
+const agentId = 'agentagentagentagent234567agents'
+
+/** A node's side of the registries. What it sends can be watched and lost on the way. */
+class Party {
+  readonly wallet: Wallet = createWallet(generatePrivateKey())
+  readonly database: Database = openDatabase({ path: ':memory:' })
+  readonly sent: Hex[] = []
+  readonly relisted: string[] = []
+  readonly listings = new Map<string, Listing>()
+  transactions: Transactions = createTransactions(this.database)
+  calls = 1
+  /** Stands between it and the chain. */
+  intercept: ((method: string) => unknown) | undefined
+
+  list(changes: Partial<Listing>): Listing {
+    const listing = listingFixture({ id: agentId, local: true, pay_to: this.wallet.address, ...changes })
+    this.listings.set(listing.id, listing)
+    return listing
+  }
+
+  /** As after a start: only what is on disk is known. */
+  reputation(changes: Partial<ReputationDeps> = {}) {
+    this.transactions = createTransactions(this.database)
+    const request: Chain['request'] = async (method, params, signal) => {
+      if (method === 'eth_sendRawTransaction') this.sent.push(params[0] as Hex)
+      await this.intercept?.(method)
+      return chain.request(method, params, signal)
+    }
+    return createReputation({
+      chain: { network: NETWORK, request },
+      wallet: this.wallet,
+      transactions: this.transactions,
+      clock: systemClock,
+      listing: (id) => this.listings.get(id),
+      relist: async (id) => void this.relisted.push(id),
+      calls: () => this.calls,
+      waits: { pollMs: 20 },
+      ...changes,
+    })
+  }
+
+  nonce = () => devChain.client.getTransactionCount({ address: this.wallet.address })
+}
+
+let seller: Party
+let buyer: Party
+beforeEach(async () => {
+  ;[seller, buyer] = [new Party(), new Party()]
+  await Promise.all([seller, buyer].map(({ wallet }) => devChain.fundGas(wallet.address)))
+  seller.list({})
+})
+
+describe('register-onchain', () => {
+  test('mints the identity with its registration file, keeps the token and lists the agent again', async () => {
+    const made = await seller.reputation().register(agentId, {}, open())
+    expect(made).toMatchObject({ agent_id: agentId, network: NETWORK, registry: addresses.identityRegistry })
+    const holders = await createErc8004(chain).holders(BigInt(made.token_id))
+    expect(holders).toEqual({
+      owner: seller.wallet.address.toLowerCase(),
+      wallet: seller.wallet.address.toLowerCase(),
+    })
+    const uri = await devChain.client.readContract({
+      address: addresses.identityRegistry,
+      abi: [
+        {
+          type: 'function',
+          name: 'tokenURI',
+          stateMutability: 'view',
+          inputs: [{ type: 'uint256' }],
+          outputs: [{ type: 'string' }],
+        },
+      ],
+      functionName: 'tokenURI',
+      args: [BigInt(made.token_id)],
+    })
+    expect(uri).toBe(made.uri)
+    const file = JSON.parse(Buffer.from(made.uri.split(',')[1]!, 'base64').toString())
+    expect(file).toMatchObject({ name: 'Summary', x402Support: true, active: true })
+    expect(seller.transactions.tokenOf(agentId, NETWORK)).toBe(made.token_id)
+    expect(seller.relisted).toEqual([agentId])
+    await expect(seller.reputation().register(agentId, {}, open())).rejects.toMatchObject({
+      code: 'ALREADY_REGISTERED',
+    })
+    expect(await seller.nonce()).toBe(1)
+  })
+
+  test('without ETH it says so, with the address, and sends nothing', async () => {
+    await devChain.fundGas(seller.wallet.address, 0n)
+    const refused = seller.reputation().register(agentId, {}, open())
+    await expect(refused).rejects.toMatchObject({
+      code: 'WALLET_NO_GAS',
+      message: expect.stringMatching(new RegExp(`${seller.wallet.address} has 0 ETH.*send it some, nothing was sent`)),
+    })
+    await devChain.fundGas(seller.wallet.address, 1_000n)
+    await expect(seller.reputation().register(agentId, {}, open())).rejects.toMatchObject({ code: 'WALLET_NO_GAS' })
+    expect([seller.sent, await seller.nonce()]).toEqual([[], 0])
+  })
+
+  test('two at once, and as many after, mint one token', async () => {
+    const node = seller.reputation()
+    const outcomes = await Promise.allSettled([1, 2, 3].map(() => node.register(agentId, {}, open())))
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
+    expect(await seller.nonce()).toBe(1)
+  })
+
+  test.each(['before it left', 'after it had left'])(
+    'a node that died %s sends the same transaction again, and mints once',
+    async (moment) => {
+      let deaths = 0
+      seller.intercept = async (method) => {
+        const isMoment =
+          moment === 'before it left'
+            ? method === 'eth_sendRawTransaction'
+            : method === 'eth_getTransactionReceipt' && seller.sent.length > 0
+        if (!isMoment || deaths++ > 0) return
+        throw new Error('killed')
+      }
+      await expect(seller.reputation().register(agentId, {}, open())).rejects.toThrow('killed')
+      const made = await seller.reputation().register(agentId, {}, open())
+      expect(new Set(seller.sent).size).toBe(1)
+      expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([1, made.token_id])
+    },
+  )
+
+  test('the token of a transaction whose node died is not lost to the next one of another agent', async () => {
+    let deaths = 0
+    seller.intercept = async (method) => {
+      if (method === 'eth_getTransactionReceipt' && seller.sent.length > 0 && deaths++ === 0) throw new Error('killed')
+    }
+    await seller
+      .reputation()
+      .register(agentId, {}, open())
+      .catch(() => {})
+    const other = seller.list({ id: 'otheragent234567otheragent234567' })
+    await seller.reputation().register(other.id, {}, open())
+    const tokens = [agentId, other.id].map((id) => seller.transactions.tokenOf(id, NETWORK))
+    expect(Number(tokens[1])).toBe(Number(tokens[0]) + 1)
+  })
+
+  test('a transaction that is not mined in time is waited for by the next call', async () => {
+    await devChain.setAutomine(false)
+    try {
+      const first = seller.reputation({ waits: { waitMs: 200, pollMs: 20 } }).register(agentId, {}, open())
+      await expect(first).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })
+      const second = seller.reputation().register(agentId, {}, open())
+      await devChain.mine()
+      expect((await second).token_id).toMatch(/^\d+$/)
+      expect([await seller.nonce(), new Set(seller.sent).size]).toEqual([1, 1])
+    } finally {
+      await devChain.setAutomine(true)
+    }
+  })
+
+  test('whose place another transaction took is given up, and the next call makes a new one', async () => {
+    let deaths = 0
+    seller.intercept = async (method) => {
+      if (method === 'eth_sendRawTransaction' && deaths++ === 0) throw new Error('killed')
+    }
+    await seller
+      .reputation()
+      .register(agentId, {}, open())
+      .catch(() => {})
+    const other = seller.wallet.signTransaction({
+      ...{ chainId: 84532, accountNonce: 0, gas: 100_000n, to: buyer.wallet.address, data: '0x' },
+      ...{ maxPriorityFeePerGas: 10n ** 9n, maxFeePerGas: 10n ** 11n },
+    })
+    await chain.request('eth_sendRawTransaction', [other.raw])
+    await expect(seller.reputation().register(agentId, {}, open())).rejects.toMatchObject({ code: 'TRANSACTION_LOST' })
+    await seller.reputation().register(agentId, {}, open())
+    expect(await seller.nonce()).toBe(2)
+  })
+})
+
+describe('reputation and feedback', () => {
+  /** The seller's agent as the buyer knows it. */
+  async function listed(changes: Partial<Listing> = {}) {
+    const { token_id } = await seller.reputation().register(agentId, {}, open())
+    return buyer.list({ local: false, pay_to: seller.wallet.address, token_id, ...changes })
+  }
+
+  test('what the buyer gives is what everybody reads', async () => {
+    const listing = await listed()
+    const unrated = await buyer.reputation().read(BigInt(listing.token_id!))
+    expect(unrated).toMatchObject({ token_id: listing.token_id, count: 0, score: null, value: '0', decimals: 0 })
+    const given = await buyer.reputation().rate(agentId, { score: 93.25, tag1: 'fast' }, open())
+    expect(given).toMatchObject({ score: 93.25, token_id: listing.token_id, registry: addresses.reputationRegistry })
+    expect(await seller.reputation().read(BigInt(listing.token_id!))).toEqual({
+      token_id: listing.token_id,
+      network: NETWORK,
+      registry: addresses.reputationRegistry,
+      count: 1,
+      score: 93.25,
+      value: '9325',
+      decimals: 2,
+    })
+    expect(await buyer.reputation().ofListing(listing)).toMatchObject({ count: 1, score: 93.25 })
+  })
+
+  test('a listing that names a token of somebody else gets nothing of it: not shown, not rated', async () => {
+    const stolen = await listed({ pay_to: buyer.wallet.address })
+    expect(await buyer.reputation().ofListing(stolen)).toBeUndefined()
+    const rated = buyer.reputation().rate(agentId, { score: 100 }, open())
+    await expect(rated).rejects.toMatchObject({ code: 'UNKNOWN_IDENTITY' })
+    expect(buyer.sent).toEqual([])
+  })
+
+  test.each([
+    ['an agent that was never called', () => listed(), 'NEVER_CALLED', 0],
+    ['an agent of its own', () => listed({ local: true }), 'OWN_AGENT', 1],
+    ['an agent without a token', async () => buyer.list({ local: false }), 'UNKNOWN_IDENTITY', 1],
+    ['an unknown agent', async () => {}, 'UNKNOWN_AGENT', 1],
+  ])('%s is not rated', async (_about, prepare, code, calls) => {
+    await prepare()
+    buyer.calls = calls
+    await expect(buyer.reputation().rate(agentId, { score: 50 }, open())).rejects.toMatchObject({ code })
+    expect(buyer.sent).toEqual([])
+  })
+
+  test('what the contract refuses is told with its reason and costs nothing', async () => {
+    await listed()
+    // The buyer's own token, under the buyer's own account: self-feedback.
+    const own = createErc8004(chain)
+    expect((await own.holders(0n))?.owner).toMatch(/^0x/)
+    const selfish = new Party()
+    Object.assign(selfish, { wallet: seller.wallet })
+    selfish.list({ local: false, token_id: buyer.listings.get(agentId)!.token_id, pay_to: seller.wallet.address })
+    await expect(selfish.reputation().rate(agentId, { score: 100 }, open())).rejects.toMatchObject({
+      code: 'TRANSACTION_REVERTED',
+      message: expect.stringContaining('Self-feedback not allowed'),
+    })
+    expect(selfish.sent).toEqual([])
+  })
+
+  test('D21: an unknown token is unknown; the first is 0', async () => {
+    await expect(buyer.reputation().read(2n ** 255n)).rejects.toMatchObject({ code: 'UNKNOWN_IDENTITY' })
+    expect(encodeRegister('')).toMatch(/^0xf2c298be/)
+    expect(await buyer.reputation().read(0n)).toMatchObject({ token_id: '0' })
+  })
+})
