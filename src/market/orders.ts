@@ -134,7 +134,8 @@ export class Orders implements Service {
       const stopped = changes.until(id, () => !active.has(id), { limitMs: CANCEL_WAIT_MS })
       const found = stopped.then(() => (this.#isOpen(id) ? look(id) : undefined))
       await within(CANCEL_WAIT_MS, found).catch((error: unknown) => {
-        logger.warn({ err: error, order_id: id }, 'what became of a cancelled order is not known yet')
+        const ids = { order_id: id, correlation_id: order.correlationId }
+        logger.warn({ ...ids, err: error }, 'what became of a cancelled order is not known yet')
       })
     } else {
       this.#forget(id, order?.agentId)
@@ -212,7 +213,7 @@ export class Orders implements Service {
     if (begun === undefined) return
     const runnable = { ...begun, price, task: order.task, correlationId }
     await run(runnable, listing, this.#stopping.signal).catch((error: unknown) => {
-      logger.debug({ err: error, order_id: id }, 'an order failed')
+      logger.debug({ err: error, order_id: id, correlation_id: correlationId }, 'a placed order failed')
     })
   }
 

@@ -75,7 +75,8 @@ export async function purchase(
   } catch (error) {
     const { reservation } = signing
     if (reservation === undefined || isFinal(error)) throw error
-    deps.logger.warn({ err: error, order_id: order.id }, 'a paid call was cut off; asking for its result')
+    const ids = { order_id: order.id, correlation_id: call.correlationId }
+    deps.logger.warn({ ...ids, err: error }, 'a paid call was cut off; asking for its result')
     response = await recoverResult(reservation, call, terms.seller, deps, signal)
   }
   faultPoint('buyer:answered')
@@ -188,7 +189,7 @@ function received(
   if (reservation === undefined) return { output, txHash, reservation }
   if (response.payment_id.toLowerCase() !== reservation.paymentId) {
     deps.logger.warn(
-      { order_id: reservation.orderId, payment_id: response.payment_id },
+      { order_id: reservation.orderId, correlation_id: response.correlation_id, payment_id: response.payment_id },
       'the seller names another payment',
     )
   }

@@ -89,7 +89,8 @@ export class Recovery implements Service {
         const { orderId } = next
         if (this.#stopping.signal.aborted) return
         await this.#step(next).catch((error: unknown) => {
-          logger.warn({ err: error, order_id: orderId }, 'a purchase could not be looked after')
+          const ids = { order_id: orderId, correlation_id: purchases.order(orderId)?.correlationId }
+          logger.warn({ ...ids, err: error }, 'a purchase could not be looked after')
         })
       }
     }
@@ -161,7 +162,8 @@ export class Recovery implements Service {
     // Whatever the seller said before, it has taken the money: it may have the result after all (T23).
     const ended = order?.status === 'failed' || order?.status === 'cancelled'
     if (txHash !== undefined && ended && (await this.#askSeller(order, reservation))) return
-    logger.warn({ order_id: reservation.orderId, tx_hash: txHash }, 'paid, or not known to be unpaid, without a result')
+    const ids = { order_id: reservation.orderId, correlation_id: order?.correlationId }
+    logger.warn({ ...ids, tx_hash: txHash }, 'paid, or not known to be unpaid, without a result')
     if (order?.status === 'executing') {
       const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
       await this.#fail(order, 'SELLER_FAILED', `no result came; ${proof}`)

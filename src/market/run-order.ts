@@ -61,8 +61,9 @@ export async function runOrder(
     const completed = { ...order, status: 'completed' as const, output: bought.output, updatedAt: deps.clock.now() }
     await deps.purchases.finish(completed, bought.paid).catch((cause: unknown) => {
       // It is bought, and the caller has it. What the store could not take the recovery brings again.
-      deps.logger.error({ err: cause, order_id: order.id }, 'could not record what was bought')
+      deps.logger.error({ ...idsOf(order), err: cause }, 'could not record what was bought')
     })
+    deps.logger.debug({ ...idsOf(order), payment_id: bought.reservation?.paymentId }, 'an order is completed')
     return resultOf(completed, listing, bought)
   } catch (error) {
     throw await failed(order, error, deps, deadline)
@@ -156,14 +157,20 @@ async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, 
   const { aborted, reason } = deadline.signal
   const inDoubt = signed && !(error instanceof PeerError) && (aborted || !(error instanceof MarketError))
   const told = tell(error, order, inDoubt, deadline)
+  deps.logger.debug({ ...idsOf(order), err: error, in_doubt: inDoubt }, 'an order failed')
   // A signed purchase in doubt stays open: the recovery asks the seller until it knows. One that was not signed for when
   // the node stopped is taken up again.
   if (inDoubt || (reason instanceof NodeStopping && !signed)) return told
   const record: Order = { ...order, status: 'failed', error: orderError(told), updatedAt: deps.clock.now() }
   await deps.purchases.finish(record).catch((cause: unknown) => {
-    deps.logger.error({ err: cause, order_id: order.id }, 'could not record a failed order')
+    deps.logger.error({ ...idsOf(order), err: cause }, 'could not record a failed order')
   })
   return told
+}
+
+/** What a log line of an order carries, so that it is found beside those of its seller. */
+function idsOf({ id, correlationId, agentId }: RunnableOrder) {
+  return { order_id: id, correlation_id: correlationId, agent_id: agentId }
 }
 
 function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: Deadline): unknown {

@@ -44,7 +44,7 @@ export type SettlerDeps = {
   chance(): number
 }
 
-type Claimed = Pick<Claim, 'id' | 'signed' | 'requirements'>
+type Claimed = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
 
 /** Why a payment is voided whose agent ran when the node died. */
 export const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
@@ -138,7 +138,7 @@ export class Settler implements Service {
       return undefined
     }
     const { promise: answered, resolve: answer } = Promise.withResolvers<Hex | undefined>()
-    void this.#exclusive(claim.id, async () => {
+    void this.#exclusive(claim, async () => {
       const outcome = await this.#settle(claim)
       faultPoint('seller:settle-answered')
       answer(outcome.kind === 'settled' ? outcome.txHash : undefined)
@@ -148,13 +148,14 @@ export class Settler implements Service {
   }
 
   /** Runs `work` on a payment unless something else does; rescheduling finds it again. */
-  #exclusive(id: Hex, work: () => Promise<void>): Promise<void> {
+  #exclusive(payment: Claimed, work: () => Promise<void>): Promise<void> {
+    const { id } = payment
     const running = this.#busy.get(id)
     if (running !== undefined) return running
     const promise = work()
       .catch((error: unknown) => {
         this.#failing = true
-        this.#deps.logger.error({ err: error, payment_id: id }, 'settlement step failed')
+        this.#deps.logger.error({ ...idsOf(payment), err: error }, 'settlement step failed')
       })
       .finally(() => this.#busy.delete(id))
     this.#busy.set(id, promise)
@@ -164,7 +165,7 @@ export class Settler implements Service {
   /** One look at the outbox: every due payment takes one step. */
   async #sweep(): Promise<void> {
     const due = this.#deps.payments.due(this.#deps.clock.now(), CONCURRENT_MAX)
-    await Promise.all(due.map((payment) => this.#exclusive(payment.id, () => this.#step(payment))))
+    await Promise.all(due.map((payment) => this.#exclusive(payment, () => this.#step(payment))))
   }
 
   async #step(payment: StoredPayment): Promise<void> {
@@ -193,7 +194,7 @@ export class Settler implements Service {
     if (verdict.kind === 'paid') return settled(owed, verdict.txHash, at.now)
     if (verdict.kind === 'never') return refused(owed, verdict.reason)
     if (verdict.kind === 'unknown') {
-      logger.warn({ payment_id: payment.id, reason: verdict.reason }, 'the chain cannot tell about a payment')
+      logger.warn({ ...idsOf(payment), reason: verdict.reason }, 'the chain cannot tell about a payment')
       // The facilitator says that it is paid: nothing is to be tried, only to be seen.
       return owed.txHash === undefined ? undefined : waiting(owed, at)
     }
@@ -227,7 +228,7 @@ export class Settler implements Service {
       return chain === undefined ? settled(owed, txHash, clock.now()) : accepted(owed, txHash, clock.now())
     }
     const { reason } = outcome
-    logger.warn({ payment_id: payment.id, attempt: owed.attempts, reason }, 'settlement attempt failed')
+    logger.warn({ ...idsOf(payment), attempt: owed.attempts, reason }, 'settlement attempt failed')
     if (outcome.kind === 'refused') {
       // "No money", "expired": so it looks as well when an earlier attempt has paid. The chain decides.
       const { requirements, signed } = payment
@@ -243,7 +244,9 @@ export class Settler implements Service {
     await this.#deps.payments.save(payment, this.#deps.clock.now())
     if (payment.state === 'settled') faultPoint('seller:settled')
     if (payment.state === 'unsettled') {
-      this.#deps.logger.error({ payment_id: payment.id, reason: payment.error }, 'a payment could not be settled')
+      const { correlationId = '' } = this.#deps.payments.get(payment.id) ?? {}
+      const ids = idsOf({ id: payment.id, correlationId })
+      this.#deps.logger.error({ ...ids, reason: payment.error }, 'a payment could not be settled')
     }
     if (payment.state === 'owed') this.#schedule(payment.nextAttemptAt - this.#deps.clock.now())
   }
@@ -272,6 +275,11 @@ export class Settler implements Service {
     }
     this.#schedule(waitMs)
   }
+}
+
+/** So that a log line is found beside those of the exchange it belongs to, here and at the buyer. */
+function idsOf({ id, correlationId }: Pick<Claim, 'id' | 'correlationId'>) {
+  return { payment_id: id, correlation_id: correlationId }
 }
 
 /** The value of `work` if it comes within `ms`; the work goes on. */

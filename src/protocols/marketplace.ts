@@ -64,19 +64,22 @@ async function answer(
   deps: MarketplaceServerDeps,
   signal: AbortSignal,
 ): Promise<MarketplaceAnswer> {
+  let correlationId: string | undefined
   try {
     if (!deps.limits.takeRequest(peerId))
       throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down')
-    return { output: await execute(parseExecute(frame), peerId, deps, signal) }
+    const request = parseExecute(frame)
+    correlationId = request.correlation_id ?? deps.newCorrelationId()
+    return { output: await execute({ ...request, correlationId }, peerId, deps, signal) }
   } catch (error) {
     if (error instanceof PeerError) return errorAnswer(error)
-    deps.logger.error({ err: error }, 'a free call failed')
+    deps.logger.error({ err: error, correlation_id: correlationId }, 'a free call failed')
     return errorAnswer(new PeerError('EXECUTION_FAILED', 'the seller failed'))
   }
 }
 
 async function execute(
-  request: { agent_id: string; input: string; correlation_id?: string | undefined },
+  request: { agent_id: string; input: string; correlationId: string },
   peerId: string,
   deps: MarketplaceServerDeps,
   signal: AbortSignal,
@@ -86,8 +89,8 @@ async function execute(
   if (agent.amount > 0n) {
     throw new PeerError('PAYMENT_REQUIRED', 'this agent is paid: call it over /x402/libp2p/1.0.0')
   }
-  const correlationId = request.correlation_id ?? deps.newCorrelationId()
-  return runFree(agent, request.input, { callerDid: deps.didOf(peerId), correlationId, signal }, deps)
+  const { input, correlationId } = request
+  return runFree(agent, input, { callerDid: deps.didOf(peerId), correlationId, signal }, deps)
 }
 
 /** Runs one call, as the client of the protocol. @throws PeerError as the seller sends it */

@@ -164,7 +164,7 @@ export async function runSettled(
 
 /** Signs for what was delivered: before settlement, so without a transaction, unless it was settled first. */
 function issueReceipt(
-  payment: Pick<Claim, 'id' | 'agentId' | 'signed' | 'requirements'> & { txHash?: Hex | undefined },
+  payment: Pick<Claim, 'id' | 'agentId' | 'correlationId' | 'signed' | 'requirements'> & { txHash?: Hex | undefined },
   task: string,
   result: string,
   deps: PaidRunDeps,
@@ -176,7 +176,8 @@ function issueReceipt(
     const delivery = { network, agentId, payer, paymentId, task, result, txHash }
     return deps.signReceipt(receiptOf(delivery, deps.clock.now()))
   } catch (error) {
-    deps.logger.error({ err: error, payment_id: paymentId }, 'could not sign a receipt; the result goes without it')
+    const ids = { payment_id: paymentId, correlation_id: payment.correlationId }
+    deps.logger.error({ ...ids, err: error }, 'could not sign a receipt; the result goes without it')
     return undefined
   }
 }
@@ -204,6 +205,7 @@ async function runAgent(
   try {
     const { signal, onOutput } = caller
     const output = await agent.run({ input, callerId, signal, ...(onOutput && { onOutput }) })
+    deps.logger.debug({ payment_id: payment.id, correlation_id: payment.correlationId }, 'a paid run is done')
     return { output, exchange: record() }
   } catch (failure) {
     deps.logger.warn(
