@@ -12,7 +12,7 @@ import { Meters } from './lib/meters.ts'
 import { patientFetch } from './lib/patient-fetch.ts'
 import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
-import { budgetRules } from './market/budget.ts'
+import { approvalMsOf, budgetRules } from './market/budget-rules.ts'
 import { createBuyer } from './market/buyer.ts'
 import { createEarnings } from './market/earnings.ts'
 import { createLedgerApi } from './market/ledger-view.ts'
@@ -121,7 +121,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // What it buys.
     const buyer = createBuyer(
-      { callerDid: identity.did, rules: budgetRules(config.buyer) },
+      { callerDid: identity.did, rules: budgetRules(config.buyer), approvalMs: approvalMsOf(config.buyer) },
       {
         clock,
         logger,
@@ -129,6 +129,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         feed,
         meters,
         wallet,
+        asset,
         catalog,
         replica,
         chain,
@@ -231,7 +232,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ...{ clock, logger, database, feed, replica, meters, payments },
       status: node.status,
       peers: node.peers,
-      budget: buyer.limits,
+      budget: () => buyer.budget.today(),
     })
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },
@@ -254,6 +255,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       workflows: node.workflows,
       events: node.events,
       tokens: buyer.tokens,
+      budget: buyer.budget,
+      approvals: buyer.approvals,
       ledger: ledgerApi,
       stats: node.stats,
       status: node.status,

@@ -4,7 +4,6 @@ import { a2aMount } from './a2a/mount.ts'
 import type { Service } from './lib/lifecycle.ts'
 import type { Buyer } from './market/buyer.ts'
 import type { Catalog } from './market/catalog.ts'
-import { budgetView } from './market/quote.ts'
 import type { Search } from './market/search.ts'
 import { mcpMount } from './mcp/mount.ts'
 import type { WalletBalance } from './schema/api.ts'
@@ -12,7 +11,7 @@ import type { TaskRecords } from './store/task-records.ts'
 
 export type StandardsDeps = AgentWorkDeps & {
   records: TaskRecords
-  buyer: Pick<Buyer, 'execute' | 'quote' | 'limits' | 'orders'>
+  buyer: Pick<Buyer, 'execute' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
   catalog: Pick<Catalog, 'local' | 'resolve'>
   search: Pick<Search, 'page' | 'find'>
   balance(): Promise<WalletBalance>
@@ -20,14 +19,21 @@ export type StandardsDeps = AgentWorkDeps & {
 
 /** The same market through the two standards that agents speak, A2A and MCP: what they need loads when they are first asked. */
 export function createStandards(options: CardOptions, deps: StandardsDeps) {
-  const { buyer, catalog, balance, asset } = deps
+  const { buyer, catalog, balance } = deps
   const loadTools = async () =>
     (await import('./market/tools.ts')).createMarketTools({
       search: deps.search,
       quote: buyer.quote,
       execute: buyer.execute,
       execution: (orderId) => buyer.orders.get(orderId),
-      budget: () => budgetView(asset.network, buyer.limits()),
+      budget({ tokenId }) {
+        const token = buyer.tokens.list().find(({ id }) => id === tokenId)
+        const view = buyer.budget.view()
+        if (token?.scope !== 'spend') return view
+        const { budget, per_day, spent, spent_today } = token
+        return { ...view, token: { budget, per_day, spent, spent_today } }
+      },
+      approval: (id) => buyer.approvals.get(id),
       balance,
     })
   const a2a = a2aMount(async () => {

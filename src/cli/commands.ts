@@ -3,6 +3,8 @@ import { agentDiscover } from './agent-discover.ts'
 import { agentExecute } from './agent-execute.ts'
 import { agentFeedback, agentRegisterOnchain } from './agent-onchain.ts'
 import { agentRegister } from './agent-register.ts'
+import { approvalsApprove, approvalsDeny, approvalsList } from './approvals.ts'
+import { budget } from './budget.ts'
 import type { Command } from './command.ts'
 import { completionOf } from './completion.ts'
 import { doctor } from './doctor.ts'
@@ -62,6 +64,10 @@ export const commands: readonly Command[] = [
   paymentShow,
   paymentRetry,
   wallet,
+  budget,
+  approvalsList,
+  approvalsApprove,
+  approvalsDeny,
   tokenCreate,
   tokenList,
   tokenRevoke,

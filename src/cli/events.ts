@@ -53,7 +53,9 @@ function wordsOf(event: NodeEvent): string {
     case 'workflow':
       return `${event.data.status} ${event.data.id} ${event.data.name ?? ''}`
     case 'approval':
-      return `${String(event.data.status ?? '')} ${event.data.id}`
+      return `${event.data.status} ${event.data.id} ${event.data.amount} USDC ${event.data.agent_name}`
+    case 'budget':
+      return `${event.data.spent_today} of ${event.data.per_day ?? 'no limit'} spent today`
     case 'status': {
       const { connected_peers, agents, settlement } = event.data
       return `${connected_peers} peers, ${agents.known} agents known, ${settlement.pending} payments pending`

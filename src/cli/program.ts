@@ -19,6 +19,7 @@ const groups: Readonly<Record<string, string>> = {
   webhook: 'Tell other systems what happens',
   workflow: 'Several agents, step by step',
   payment: 'What this node was paid and has paid',
+  approvals: 'Purchases that wait for you',
   token: 'What programs may do through the API',
   'agent config': 'The agents this node sells: agents.yaml',
 }

@@ -60,6 +60,16 @@ export const start = command({
     facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
     maxPriceAtomic: option('--max-price <usdc>', 'the most this node pays for one call (default: 1)', UsdcText),
     dailyBudgetAtomic: option('--daily-budget <usdc>', 'the most it pays in one day (default: 5)', UsdcText),
+    monthlyBudgetAtomic: option(
+      '--monthly-budget <usdc>',
+      'the most it pays in one month (default: no limit)',
+      UsdcText,
+    ),
+    autoApproveBelowAtomic: option(
+      '--auto-approve-below <usdc>',
+      'what costs this or more waits for stoa approvals (default: nothing does)',
+      UsdcText,
+    ),
     settleFirst: flag('--settle-first', 'settle a payment before the agent runs, not after'),
     keepListed: flag('--keep-listed', 'leave the agents on the market when the node stops'),
     ...commonOptions,

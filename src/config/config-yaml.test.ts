@@ -18,8 +18,10 @@ p2p:
   mdns: no
   relays: /ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz
   relay: on
-api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false, require_token: true}
-buyer: {max_price: 0.30, daily_budget: 12.000001}
+api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false,
+  require_token: true}
+buyer: {max_price: 0.30, daily_budget: 12.000001, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
+  approval_minutes: 5, allow: [a, b], deny: did:peer:0z6Mk}
 seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50}
 log: {level: warn}
 `)
@@ -42,6 +44,12 @@ log: {level: warn}
     requireToken: true,
     maxPriceAtomic: 300_000n,
     dailyBudgetAtomic: 12_000_001n,
+    monthlyBudgetAtomic: 100_000_000n,
+    sellerBudgetAtomic: 2_000_000n,
+    autoApproveBelowAtomic: 100_000n,
+    approvalMinutes: 5,
+    buyFrom: ['a', 'b'],
+    neverBuyFrom: ['did:peer:0z6Mk'],
     settleFirst: true,
     keepListed: true,
     concurrentRunsMax: 4,

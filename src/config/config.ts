@@ -36,7 +36,17 @@ export type Config = {
     requireToken: boolean
     enabled: boolean
   }
-  buyer: { maxPriceAtomic: bigint; dailyBudgetAtomic: bigint }
+  buyer: {
+    maxPriceAtomic: bigint
+    dailyBudgetAtomic: bigint
+    /** Undefined: no limit. */
+    sellerBudgetAtomic?: bigint | undefined
+    monthlyBudgetAtomic?: bigint | undefined
+    autoApproveBelowAtomic?: bigint | undefined
+    approvalMinutes?: number | undefined
+    allow?: string[] | undefined
+    deny?: string[] | undefined
+  }
   seller: { settleFirst: boolean; keepListed: boolean; concurrentRunsMax: number; peerRequestsPerSecond: number }
   /** Addresses that are told what happens. */
   webhooks?: readonly WebhookSetting[]
@@ -118,6 +128,12 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
     buyer: {
       maxPriceAtomic: settings.maxPriceAtomic ?? parsePrice('1'),
       dailyBudgetAtomic: settings.dailyBudgetAtomic ?? parsePrice('5'),
+      sellerBudgetAtomic: settings.sellerBudgetAtomic,
+      monthlyBudgetAtomic: settings.monthlyBudgetAtomic,
+      autoApproveBelowAtomic: settings.autoApproveBelowAtomic,
+      approvalMinutes: settings.approvalMinutes,
+      allow: settings.buyFrom,
+      deny: settings.neverBuyFrom,
     },
     seller: {
       settleFirst: settings.settleFirst ?? false,
@@ -144,6 +160,10 @@ function settingsOf(env: Env): Settings {
     apiPort: env.NODE_API_PORT,
     corsOrigins: env.NODE_CORS_ORIGINS,
     peerRequestsPerSecond: env.NODE_PEER_REQUESTS_PER_SECOND,
+    maxPriceAtomic: env.NODE_MAX_PRICE,
+    dailyBudgetAtomic: env.NODE_DAILY_BUDGET,
+    monthlyBudgetAtomic: env.NODE_MONTHLY_BUDGET,
+    autoApproveBelowAtomic: env.NODE_AUTO_APPROVE_BELOW,
   }
 }
 

@@ -16,6 +16,7 @@ import {
   SwitchText,
   TokenText,
   UrlText,
+  UsdcText,
 } from './values.ts'
 
 /** Names and texts as an operating system hands them to a process. */
@@ -114,6 +115,26 @@ export const Env = z.object({
     description:
       'Web origins, beside loopback ones, whose pages may use the whole API, with commas. `*` is refused: such a page can spend.',
     fallback: 'none',
+  }),
+  NODE_MAX_PRICE: row(UsdcText, {
+    description: 'The most this node pays for one call, in USDC.',
+    fallback: '`1`',
+    flag: '--max-price',
+  }),
+  NODE_DAILY_BUDGET: row(UsdcText, {
+    description: 'The most it pays in one day (UTC).',
+    fallback: '`5`',
+    flag: '--daily-budget',
+  }),
+  NODE_MONTHLY_BUDGET: row(UsdcText, {
+    description: 'The most it pays in one month (UTC).',
+    fallback: 'no limit',
+    flag: '--monthly-budget',
+  }),
+  NODE_AUTO_APPROVE_BELOW: row(UsdcText, {
+    description: 'A call that costs this or more waits for an approval (`stoa approvals`).',
+    fallback: 'none waits',
+    flag: '--auto-approve-below',
   }),
   NODE_PEER_REQUESTS_PER_SECOND: row(countText(1_000_000), {
     description:

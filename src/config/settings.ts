@@ -24,6 +24,12 @@ export type Settings = {
   requireToken?: boolean | undefined
   maxPriceAtomic?: bigint | undefined
   dailyBudgetAtomic?: bigint | undefined
+  sellerBudgetAtomic?: bigint | undefined
+  monthlyBudgetAtomic?: bigint | undefined
+  autoApproveBelowAtomic?: bigint | undefined
+  approvalMinutes?: number | undefined
+  buyFrom?: string[] | undefined
+  neverBuyFrom?: string[] | undefined
   settleFirst?: boolean | undefined
   keepListed?: boolean | undefined
   concurrentRunsMax?: number | undefined

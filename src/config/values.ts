@@ -126,6 +126,11 @@ export const OriginList = listOf('origins such as https://app.example.org, witho
   return url !== undefined && url.pathname === '/' && !/[?#@]|\/$/.test(text) ? url.origin : undefined
 })
 
+/** Sellers by peer id or DID, agents by id. */
+export const PartyList = listOf('a peer id, a DID or the id of an agent', (text) =>
+  /^[A-Za-z0-9:._-]{1,256}$/.test(text) ? text : undefined,
+)
+
 export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const
 export const LogLevelText = fromText(`one of ${logLevels.join(', ')}`, (text) =>
   logLevels.find((level) => level === text),

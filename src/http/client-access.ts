@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import { ApprovalRecord, ApprovalRecords, type ApprovalStatus } from '../schema/approval.ts'
+import { BudgetRecord, ChangeBudget } from '../schema/budget.ts'
 import { CreatedToken, CreateToken, TokenRecord, TokenRecords } from '../schema/token.ts'
 import { at, type Options, type Requests } from './client-requests.ts'
 
@@ -7,12 +9,21 @@ export type AccessCalls = {
   createToken(wanted: CreateToken, options?: Options): Promise<CreatedToken>
   tokens(options?: Options): Promise<TokenRecord[]>
   revokeToken(id: string, options?: Options): Promise<TokenRecord>
+  budget(options?: Options): Promise<BudgetRecord>
+  changeBudget(change: ChangeBudget, options?: Options): Promise<BudgetRecord>
+  approvals(query?: { status?: ApprovalStatus }, options?: Options): Promise<ApprovalRecord[]>
+  decideApproval(id: string, verdict: 'approve' | 'deny', options?: Options): Promise<ApprovalRecord>
 }
 
-export function accessCalls({ request }: Requests): AccessCalls {
+export function accessCalls({ request, linked }: Requests): AccessCalls {
   return {
     createToken: (wanted, options) => request('/tokens', CreatedToken, options, z.encode(CreateToken, wanted)),
     tokens: (options) => request('/tokens', TokenRecords, options),
     revokeToken: (id, options) => request(at('tokens', id), TokenRecord, options, undefined, 'DELETE'),
+    budget: (options) => request('/budget', BudgetRecord, options),
+    changeBudget: (change, options) => request('/budget', BudgetRecord, options, z.encode(ChangeBudget, change), 'PUT'),
+    approvals: async (query = {}, options) => (await linked('/approvals', query, ApprovalRecords, options)).body,
+    decideApproval: (id, verdict, options) =>
+      request(`${at('approvals', id)}/${verdict}`, ApprovalRecord, options, undefined, 'POST'),
   }
 }

@@ -10,7 +10,7 @@ export type Requests = {
     response: T,
     options?: Options,
     body?: object,
-    method?: 'DELETE' | 'PATCH' | 'PUT',
+    method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT',
   ): Promise<z.output<T>>
   /** An answer that may be followed by another, and the cursor of that. */
   linked<T extends z.ZodType>(

@@ -25,7 +25,7 @@ const ANSWER_TIMEOUT_MS = 30_000
 const EXECUTION_TIMEOUT_MS = 66 * 60_000
 
 export type CallOptions = { signal?: AbortSignal; timeoutMs?: number }
-type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE' | 'PATCH' | 'PUT']
+type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT']
 export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: bigint | undefined }
 
 /**

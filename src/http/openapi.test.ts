@@ -1,9 +1,9 @@
 import type { LightMyRequestResponse } from 'fastify'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { fakeDeps, fakeServer, localId, remoteId } from '../../test/support/fake-api.ts'
+import { fakeDeps, fakeServer, listingFixture, localId, remoteId } from '../../test/support/fake-api.ts'
 import { fakeLedger } from '../../test/support/fake-ledger.ts'
-import { fakeMarket } from '../../test/support/fake-market.ts'
+import { fakeMarket, heldApproval } from '../../test/support/fake-market.ts'
 import { receiptFixture } from '../../test/support/fake-receipts.ts'
 import type { JsonSchema, OpenApi } from './openapi.ts'
 import { openApiDocument } from './openapi.ts'
@@ -76,7 +76,7 @@ test('path parameters are those of the path, and required', () => {
 })
 
 /** They say all they need to by their path. */
-const bodiless = ['retryPayment', 'pauseAgent', 'resumeAgent', 'testWebhook']
+const bodiless = ['retryPayment', 'pauseAgent', 'resumeAgent', 'testWebhook', 'approve', 'deny']
 
 test('every operation that acts describes its body, with an example that fits', () => {
   for (const { method, operation } of operations) {
@@ -95,7 +95,7 @@ test('D16 only /health and /.well-known need no token anywhere', () => {
 })
 
 test('what is sent is what the document says', async () => {
-  const buyer = await fakeMarket(fakeDeps().listings)
+  const buyer = await fakeMarket(fakeDeps().listings, { rules: { autoApproveBelowAtomic: 0n } })
   const { orders, workflows } = buyer
   const { paymentId, ready, ...kept } = fakeLedger()
   await ready
@@ -113,6 +113,7 @@ test('what is sent is what the document says', async () => {
     secret: 'a secret of some length'.replaceAll(' ', '-').padEnd(24, 'x'),
   }
   const token = await buyer.tokens.create({ name: 'a', scope: 'read' })
+  const [asked, denied] = [await heldApproval(buyer, listingFixture()), await heldApproval(buyer, listingFixture())]
   const chain = { input: 'go', agentIds: [localId, localId] }
   const done: { id: string } = (await app.inject({ url: '/workflows', method: 'POST', payload: chain })).json()
   await workflows.settled(done.id, { limitMs: 5_000 })
@@ -144,6 +145,10 @@ test('what is sent is what the document says', async () => {
     testWebhook: { url: '/webhooks/fresh0fresh0/test', method: 'POST' },
     createToken: { url: '/tokens', method: 'POST', payload: { name: 'a', scope: 'read' } },
     revokeToken: { url: `/tokens/${token.id}`, method: 'DELETE' },
+    changeBudget: { url: '/budget', method: 'PUT', payload: { per_month: '100', auto_approve_below: null } },
+    getApproval: { url: `/approvals/${asked}` },
+    approve: { url: `/approvals/${asked}/approve`, method: 'POST' },
+    deny: { url: `/approvals/${denied}/deny`, method: 'POST' },
     cancelWorkflow: { url: `/workflows/${done.id}`, method: 'DELETE' },
   }
   const own = { pause: 'pauseAgent', resume: 'resumeAgent' }

@@ -1,6 +1,7 @@
 import { type OpenApi, openApiDocument } from './openapi.ts'
 import type { Operation } from './operation.ts'
 import { type AgentRouteDeps, agentRoutes } from './routes/agents.ts'
+import { type BudgetRouteDeps, budgetRoutes } from './routes/budget.ts'
 import { type DiscoveryRouteDeps, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { type EventRouteDeps, eventRoutes } from './routes/events.ts'
@@ -28,6 +29,7 @@ export type OperationsDeps = NodeRouteDeps &
   ReceiptRouteDeps &
   ReputationRouteDeps &
   TokenRouteDeps &
+  BudgetRouteDeps &
   WalletRouteDeps &
   EventRouteDeps &
   MetricsRouteDeps &
@@ -54,6 +56,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...webhookRoutes(deps),
     ...ledgerRoutes(deps),
     ...tokenRoutes(deps),
+    ...budgetRoutes(deps),
     ...discoveryRoutes(deps),
     ...docsRoutes({
       document() {

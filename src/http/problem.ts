@@ -24,6 +24,10 @@ export const problems = {
   WALLET_NO_GAS: { status: 402, title: 'The wallet has too little ETH for gas' },
   OVER_PRICE: { status: 402, title: 'The price is above what this call may cost' },
   OVER_BUDGET: { status: 402, title: 'The budget does not allow this payment' },
+  SELLER_NOT_ALLOWED: { status: 402, title: 'The budget does not allow this seller or agent' },
+  APPROVAL_REQUIRED: { status: 402, title: 'The operator must approve this payment' },
+  APPROVAL_DENIED: { status: 402, title: 'The operator has denied this payment' },
+  APPROVAL_EXPIRED: { status: 402, title: 'Nobody approved this payment in time' },
   LISTING_MISMATCH: { status: 402, title: 'The seller asks for something else than it listed' },
   HOST_NOT_ALLOWED: { status: 403, title: 'The Host header names no host of this node' },
   ORIGIN_NOT_ALLOWED: { status: 403, title: 'Web pages of this origin may not do this' },
@@ -38,6 +42,7 @@ export const problems = {
   UNKNOWN_SESSION: { status: 404, title: 'This caller and this agent have no session' },
   UNKNOWN_WEBHOOK: { status: 404, title: 'No webhook with this identifier is known' },
   UNKNOWN_WORKFLOW: { status: 404, title: 'No workflow with this identifier is known' },
+  UNKNOWN_APPROVAL: { status: 404, title: 'No approval with this identifier is known' },
   UNKNOWN_TOKEN: { status: 404, title: 'There is no token with this identifier' },
   METHOD_NOT_ALLOWED: { status: 405, title: 'This path does not answer this method' },
   REQUEST_TIMEOUT: { status: 408, title: 'The request did not arrive in time' },
@@ -53,6 +58,8 @@ export const problems = {
   ORDER_NOT_WAITING: { status: 409, title: 'The order has its task already' },
   ORDERS_TOO_MANY: { status: 409, title: 'As many orders are open as can be' },
   PAYMENT_FINAL: { status: 409, title: 'The payment has ended' },
+  APPROVAL_FINAL: { status: 409, title: 'The approval was decided, or has expired' },
+  APPROVALS_TOO_MANY: { status: 409, title: 'As many approvals are pending as can be' },
   TOKENS_TOO_MANY: { status: 409, title: 'There are as many tokens as can be' },
   WEBHOOK_CONFIGURED: { status: 409, title: 'The webhook stands in config.yaml' },
   WEBHOOKS_TOO_MANY: { status: 409, title: 'As many webhooks are there as can be' },
@@ -134,8 +141,10 @@ export function problemOf(error: unknown): Problem | undefined {
     return status >= 400 && status < 500 ? problem('INVALID_REQUEST', 'the request cannot be read') : undefined
   }
   if (!hasRow(error.code)) return undefined
-  const { correlationId, retryable, issues } = error as {
+  const { correlationId, approvalId, orderId, retryable, issues } = error as {
     correlationId?: unknown
+    approvalId?: unknown
+    orderId?: unknown
     retryable?: unknown
     issues?: unknown
   }
@@ -143,6 +152,8 @@ export function problemOf(error: unknown): Problem | undefined {
     ...problem(error.code, error.message),
     ...(Array.isArray(issues) && issues.length > 0 && { errors: (issues as Issue[]).slice(0, ISSUES_MAX) }),
     ...(typeof correlationId === 'string' && { correlation_id: correlationId }),
+    ...(typeof approvalId === 'string' && { approval_id: approvalId }),
+    ...(typeof orderId === 'string' && { order_id: orderId }),
     ...(typeof retryable === 'boolean' && { retryable }),
   }
 }

@@ -9,7 +9,7 @@ import {
   remoteId,
 } from '../../test/support/fake-api.ts'
 import { fakeLedger } from '../../test/support/fake-ledger.ts'
-import { fakeMarket } from '../../test/support/fake-market.ts'
+import { fakeMarket, heldApproval } from '../../test/support/fake-market.ts'
 import { receiptFixture } from '../../test/support/fake-receipts.ts'
 import { fromSchema, type Hints, type JsonSchema, valueFor } from '../../test/support/schema-arbitrary.ts'
 import { Problem } from '../schema/api.ts'
@@ -151,23 +151,30 @@ function escapeAll(values: Record<string, unknown>): Record<string, string> {
 async function startServer(faults: object[]) {
   const listings = [listingFixture({ id: localId, local: true }), listingFixture()]
   const buyer = await fakeMarket(() => listings, {
+    rules: { autoApproveBelowAtomic: 0n },
     runOwn: async (_id, { input, signal }) => (input === 'hang' ? await hung(signal) : input),
   })
   const done = await buyer.orders.create({ agentId: localId, price: 0n, task: 'hello' })
   await buyer.orders.settled(done.id, { limitMs: 5_000 })
   const logger = { ...fakeDeps().logger, error: (fields: object) => faults.push(fields) }
-  const { orders, sessions, workflows, tokens } = buyer
+  const { orders, sessions, workflows, tokens, budget, approvals } = buyer
   const { paymentId, ready, ...kept } = fakeLedger()
   await ready
-  return { buyer, paymentId, app: fakeServer({ orders, sessions, workflows, tokens, ...kept, logger }).app }
+  return {
+    buyer,
+    paymentId,
+    app: fakeServer({ orders, sessions, workflows, tokens, budget, approvals, ...kept, logger }).app,
+  }
 }
 function hung(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
 }
 type Started = Awaited<ReturnType<typeof startServer>>
-async function freshFor(path: string, { buyer: { orders, workflows, tokens }, paymentId }: Started): Promise<string> {
+async function freshFor(path: string, { buyer, paymentId }: Started): Promise<string> {
+  const { orders, workflows, tokens } = buyer
   if (path.startsWith('/payments/')) return paymentId
   if (path.startsWith('/orders/')) return (await orders.create({ agentId: localId, price: 0n })).id
+  if (path.startsWith('/approvals/')) return heldApproval(buyer, listingFixture())
   if (path.startsWith('/tokens/')) {
     return (await tokens.create({ name: 'a', scope: 'read' })).id
   }

@@ -1,32 +1,30 @@
 import { type Clock, isoTime } from '../lib/clock.ts'
+import { didOfPeer } from '../p2p/did.ts'
+import type { Asset } from '../payments/assets.ts'
 import { formatAmount, PRICE_ATOMIC_MAX, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { BudgetRecord, ChangeBudget } from '../schema/budget.ts'
 import { permits } from '../schema/caller.ts'
 import type { Order } from '../store/order-row.ts'
+import type { Purchases } from '../store/purchases.ts'
 import type { LimitName, Over, SpendingLimits } from '../store/spending.ts'
 import type { StoredToken } from '../store/tokens.ts'
+import { amountsOf, type BudgetRules, changedRules, effectiveRules, type RulesStore } from './budget-rules.ts'
 import { MarketError } from './market-error.ts'
-
-/** What this node may spend. Amounts are atomic units; undefined: no limit. */
-export type BudgetRules = {
-  perCall: bigint | undefined
-  /** Each per UTC day or month. */
-  perSeller: bigint | undefined
-  perDay: bigint | undefined
-  perMonth: bigint | undefined
-}
-
-/** The rules as the configuration gives them. */
-export function budgetRules(buyer: { maxPriceAtomic: bigint; dailyBudgetAtomic: bigint }): BudgetRules {
-  const { maxPriceAtomic: perCall, dailyBudgetAtomic: perDay } = buyer
-  return { perCall, perDay, perSeller: undefined, perMonth: undefined }
-}
 
 export type BudgetDeps = {
   clock: Clock
+  asset: Pick<Asset, 'network' | 'address' | 'symbol'>
+  store: RulesStore
+  purchases: Pick<Purchases, 'spentOn'>
   /** The token while it holds. */
   token(id: string): StoredToken | undefined
+  /** The most that an order may cost by the operator's word. */
+  approvedFor(orderId: string): bigint | undefined
+  /** Told when the rules have changed. */
+  changed?(): void
 }
 
+type Asking = Pick<Order, 'id' | 'tokenId'>
 /** What is to be bought, as the seller asks for it. */
 export type Wanted = { agentId: string; sellerId: string; amount: bigint }
 
@@ -37,12 +35,24 @@ export interface Budget {
   perCall(): bigint
   /** Today, in UTC. */
   day(): string
-  /** The limits a purchase must fit. @throws MarketError where no amount would do */
-  limitsFor(order: Pick<Order, 'id' | 'tokenId'>, wanted: Wanted): SpendingLimits
+  /**
+   * The limits a purchase must fit.
+   *
+   * @throws MarketError where nothing left of them would do: SELLER_NOT_ALLOWED, OVER_PRICE, TOKEN_ENDED, SCOPE_TOO_LOW
+   */
+  limitsFor(order: Asking, wanted: Wanted): SpendingLimits
+  /** Why a purchase needs an approval that it does not have. */
+  approvalFor(order: Asking, wanted: Wanted): string | undefined
+  /** The limit of the UTC day, and what counts against it. */
+  today(): { perDay: bigint | undefined; spentToday: bigint }
+  view(): BudgetRecord
+  /** Changes the rules from now on, for orders that wait too. */
+  change(change: ChangeBudget): Promise<BudgetRecord>
 }
 
-export function createBudget(configured: BudgetRules, { clock, token }: BudgetDeps): Budget {
-  const rules = configured
+export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget {
+  const { clock, asset, store, purchases, token } = deps
+  let rules = effectiveRules(configured, store.load())
 
   function tokenOf(tokenId: string): StoredToken {
     const held = token(tokenId)
@@ -54,18 +64,73 @@ export function createBudget(configured: BudgetRules, { clock, token }: BudgetDe
     throw new MarketError('SCOPE_TOO_LOW', `the token ${held.name} may not pay, and this agent is not free: ${fix}`)
   }
 
+  function checkParties({ agentId, sellerId }: Wanted): void {
+    const names = [agentId, sellerId, didOrNothing(sellerId)]
+    if (rules.deny.some((party) => names.includes(party))) {
+      throw new MarketError('SELLER_NOT_ALLOWED', 'the budget denies this seller or agent (stoa budget)')
+    }
+    if (rules.allow.length > 0 && !rules.allow.some((party) => names.includes(party))) {
+      throw new MarketError('SELLER_NOT_ALLOWED', 'the budget allows other sellers and agents only (stoa budget)')
+    }
+  }
+
+  const day = () => isoTime(clock.now()).slice(0, 10)
+  function view(): BudgetRecord {
+    const today = day()
+    const spent = { day: purchases.spentOn(today), month: purchases.spentOn(today.slice(0, 7)) }
+    const left = { day: leftOf(rules.perDay, spent.day), month: leftOf(rules.perMonth, spent.month) }
+    return {
+      network: asset.network,
+      asset: asset.address,
+      symbol: asset.symbol,
+      ...amountsOf('per_call', rules.perCall),
+      ...amountsOf('per_seller', rules.perSeller),
+      ...amountsOf('per_day', rules.perDay),
+      ...amountsOf('per_month', rules.perMonth),
+      ...amountsOf('auto_approve_below', rules.autoApproveBelow),
+      ...amountsOf('spent_today', spent.day),
+      ...amountsOf('spent_month', spent.month),
+      ...amountsOf('left_today', least(left.day, left.month)),
+      ...amountsOf('left_month', left.month),
+      day: today,
+      allow: [...rules.allow],
+      deny: [...rules.deny],
+    }
+  }
+
+  function limitsFor({ tokenId }: Pick<Order, 'tokenId'>, wanted: Wanted): SpendingLimits {
+    const { perCall, perDay, perMonth, perSeller } = rules
+    const held = tokenId === undefined ? undefined : tokenOf(tokenId)
+    checkParties(wanted)
+    if (perCall !== undefined && wanted.amount > perCall) {
+      const most = `the budget allows ${usdc(perCall)} a call`
+      throw new MarketError('OVER_PRICE', `the seller asks for ${usdc(wanted.amount)}, ${most} (--max-price)`)
+    }
+    return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
+  }
+
+  function approvalFor({ id }: Pick<Order, 'id'>, { amount }: Wanted): string | undefined {
+    const { autoApproveBelow: below } = rules
+    if (below === undefined || amount < below) return undefined
+    const approved = deps.approvedFor(id)
+    if (approved !== undefined && amount <= approved) return undefined
+    return `${usdc(amount)} is not below ${usdc(below)}, from where on the operator approves each call`
+  }
+
   return {
     rules: () => rules,
     perCall: () => rules.perCall ?? PRICE_ATOMIC_MAX,
-    day: () => isoTime(clock.now()).slice(0, 10),
-    limitsFor({ tokenId }, { amount }) {
-      const { perCall, perDay, perMonth, perSeller } = rules
-      const held = tokenId === undefined ? undefined : tokenOf(tokenId)
-      if (perCall !== undefined && amount > perCall) {
-        const most = `the budget allows ${usdc(perCall)} a call`
-        throw new MarketError('OVER_PRICE', `the seller asks for ${usdc(amount)}, ${most} (--max-price)`)
-      }
-      return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
+    day,
+    limitsFor,
+    approvalFor,
+    today: () => ({ perDay: rules.perDay, spentToday: purchases.spentOn(day()) }),
+    view,
+    async change(change) {
+      const next = changedRules(rules, change)
+      await store.save(configured, next)
+      rules = next
+      deps.changed?.()
+      return view()
     },
   }
 }
@@ -87,4 +152,22 @@ export function overBudget(amount: bigint, { over, spent, max }: Over, day: stri
 
 export function usdc(amount: bigint): string {
   return `${formatAmount(amount, PRICE_DECIMALS)} USDC`
+}
+
+function leftOf(max: bigint | undefined, spent: bigint): bigint | undefined {
+  return max === undefined ? undefined : max > spent ? max - spent : 0n
+}
+
+function least(one: bigint | undefined, other: bigint | undefined): bigint | undefined {
+  if (one === undefined || other === undefined) return one ?? other
+  return one < other ? one : other
+}
+
+/** A peer id that is no Ed25519 key's has no DID. */
+function didOrNothing(peerId: string): string | undefined {
+  try {
+    return didOfPeer(peerId)
+  } catch {
+    return undefined
+  }
 }

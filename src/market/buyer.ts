@@ -6,12 +6,14 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
 import { within } from '../lib/within.ts'
+import type { Asset } from '../payments/assets.ts'
 import type { PaymentChain } from '../payments/chain-verdict.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import { type StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
+import { createApprovalStore } from '../store/approvals.ts'
 import type { Database } from '../store/database.ts'
 import { createOrderStore } from '../store/orders.ts'
 import { createPurchases } from '../store/purchases.ts'
@@ -19,7 +21,9 @@ import { createSessionStore } from '../store/sessions.ts'
 import { spending } from '../store/spending.ts'
 import { createTokenStore } from '../store/tokens.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
-import { type BudgetRules, createBudget } from './budget.ts'
+import { type Approvals, createApprovals } from './approvals.ts'
+import { type Budget, createBudget } from './budget.ts'
+import { type BudgetRules, createRulesStore } from './budget-rules.ts'
 import type { Catalog } from './catalog.ts'
 import { type ExecuteRequest, execute } from './execute.ts'
 import { NodeStopping } from './market-error.ts'
@@ -27,7 +31,7 @@ import { type Measures, measuredPurchases } from './measures.ts'
 import { meteredPurchases } from './metered.ts'
 import { Orders } from './orders.ts'
 import { type NodeFeed, publishedOrders, publishedPurchases } from './published.ts'
-import { type Limits, quote } from './quote.ts'
+import { quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
 import type { Replica } from './replica.ts'
 import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
@@ -41,6 +45,8 @@ const EXECUTIONS_END_MS = 1_000
 export type BuyerOptions = {
   callerDid: string
   rules: BudgetRules
+  /** How long the operator has to approve a purchase. */
+  approvalMs: number
 }
 
 export type BuyerDeps = {
@@ -50,6 +56,7 @@ export type BuyerDeps = {
   feed: NodeFeed
   meters: Meters
   wallet: Wallet
+  asset: Asset
   catalog: Pick<Catalog, 'resolve'>
   replica: Pick<Replica, 'onChange'>
   chain: PaymentChain | undefined
@@ -64,13 +71,14 @@ export type Buyer = {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** What one task of an agent costs now. Pays nothing. */
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
-  limits(): Limits
   /** Looks again what became of an order's payment. */
   look(orderId: string): Promise<void>
   readonly orders: Orders
   readonly sessions: Sessions
   readonly workflows: Workflows
   readonly tokens: Tokens
+  readonly budget: Budget
+  readonly approvals: Approvals
   readonly streams: StreamPool
   /** In the order in which they start. */
   readonly services: readonly Service[]
@@ -91,7 +99,16 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     random: deps.random,
     spentBy: (id, now) => ({ total: sums.byToken(id), today: sums.byToken(id, isoTime(now).slice(0, 10)) }),
   })
-  const budget = createBudget(rules, { clock, token: (id) => tokens.held(id) })
+  const approvalStore = createApprovalStore(database)
+  const budget = createBudget(rules, {
+    clock,
+    asset: deps.asset,
+    store: createRulesStore(database),
+    purchases,
+    token: (id) => tokens.held(id),
+    approvedFor: approvalStore.approvedFor,
+    changed: () => feed.publish('budget', 'budget', () => budget.view()),
+  })
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream })
   const active: ActiveOrders = new Map()
   const changes = new Changes()
@@ -115,11 +132,23 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   }
   /** The rules may change while the node runs. */
   const priced = { catalog, newId: randomUUID, maxPrice: budget.perCall }
-  const executing = { ...running, ...priced }
+  const approvals = createApprovals(
+    { limitMs: options.approvalMs },
+    {
+      ...{ clock, logger, newId: randomUUID, store: approvalStore, purchases, budget },
+      published({ id, orderId }) {
+        feed.publish('approval', id, () => approvals.get(id))
+        feed.publish('order', orderId, () => orders.get(orderId))
+      },
+      decided: (orderId, verdict) => (verdict === 'approved' ? orders.enqueue(orderId) : changes.tell(orderId)),
+    },
+  )
+  const executing = { ...running, ...priced, hold: approvals.hold }
   const orders = new Orders({
     clock,
     logger,
     ...priced,
+    hold: approvals.hold,
     store: publishedOrders(createOrderStore(database), purchases, feed),
     purchases,
     onListing: (listener) => replica.onChange(listener),
@@ -169,21 +198,17 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     },
   }
 
-  const limits = (): Limits => {
-    const day = budget.day()
-    return { perCall: budget.perCall(), perDay: budget.rules().perDay, spentToday: purchases.spentOn(day), day }
-  }
-
   return {
     execute: executeTracked,
-    quote: (agentId, signal) => quote(agentId, { ...shared, catalog, newId: randomUUID, limits }, signal),
-    limits,
+    quote: (agentId, signal) => quote(agentId, { ...shared, catalog, newId: randomUUID, budget }, signal),
     look: (orderId) => recovery.look(orderId),
     orders,
     sessions,
     workflows,
     tokens,
+    budget,
+    approvals,
     streams,
-    services: [recovery, orders, workflows, waiting],
+    services: [recovery, approvals, orders, workflows, waiting],
   }
 }

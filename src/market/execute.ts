@@ -4,6 +4,7 @@ import { type Caller, OPERATOR } from '../schema/caller.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
+import { type Approvals, approvalRequired } from './approvals.ts'
 import { MarketError } from './market-error.ts'
 import { type RunnableOrder, type RunOrderDeps, runOrder } from './run-order.ts'
 import { watchOf } from './watch.ts'
@@ -25,6 +26,8 @@ export type ExecuteDeps = RunOrderDeps & {
   newId(): string
   /** The most this node pays for one call, atomic units. */
   maxPrice(): bigint
+  /** Has an order wait that needs the operator's word first. */
+  hold: Approvals['hold']
 }
 
 /**
@@ -44,6 +47,8 @@ export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promi
   checkTask(request.input)
   const price = permittedPrice(listing, request.maxPriceAtomic, deps.maxPrice())
   const order = newOrder(listing, request.input, price, request.caller ?? OPERATOR, deps)
+  const held = await deps.hold(order, listing)
+  if (held !== undefined) throw approvalRequired(held)
   const watch = request.onProgress && watchOf(order, request.onProgress)
   return runOrder(order, listing, request.signal, deps, watch)
 }

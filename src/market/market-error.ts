@@ -9,6 +9,11 @@ export type MarketErrorCode =
   | 'UNKNOWN_TOKEN'
   | 'TOKENS_TOO_MANY'
   | 'TOKEN_ENDED'
+  | 'SELLER_NOT_ALLOWED'
+  | 'APPROVAL_REQUIRED'
+  | 'APPROVAL_FINAL'
+  | 'APPROVALS_TOO_MANY'
+  | 'UNKNOWN_APPROVAL'
   | 'SCOPE_TOO_LOW'
   | 'OVER_PRICE'
   | 'OVER_BUDGET'
@@ -27,18 +32,28 @@ export type MarketErrorCode =
   | 'DEADLINE'
 
 type Issue = { path: string; message: string }
-type Options = ErrorOptions & { correlationId?: string; issues?: readonly Issue[] }
+type Options = ErrorOptions & {
+  correlationId?: string
+  approvalId?: string
+  orderId?: string
+  issues?: readonly Issue[]
+}
 
 /** Why a purchase did not happen, or did not end, on the buyer's side; or why an order or a workflow is refused. */
 export class MarketError extends CodedError<MarketErrorCode> {
   override name = 'MarketError'
   readonly correlationId: string | undefined
+  /** The approval that is waited for, and the order that waits. */
+  readonly approvalId: string | undefined
+  readonly orderId: string | undefined
   /** Each field that is wrong, where it is the request's fault. */
   readonly issues: readonly Issue[]
 
   constructor(code: MarketErrorCode, message: string, options: Options = {}) {
     super(code, message, options)
     this.correlationId = options.correlationId
+    this.approvalId = options.approvalId
+    this.orderId = options.orderId
     this.issues = options.issues ?? []
   }
 

@@ -17,6 +17,7 @@ export function orderRecord(order: Order, reservation: StoredReservation | undef
     ...(order.error !== undefined && { error: order.error }),
     ...(order.correlationId !== undefined && { correlation_id: order.correlationId }),
     ...(reservation !== undefined && { payment: signedPayment(reservation) }),
+    ...(order.approvalId !== undefined && { approval_id: order.approvalId }),
     ...(order.workflowId !== undefined && { workflow_id: order.workflowId }),
     ...(order.stepId !== undefined && { step_id: order.stepId }),
     ...(order.cancelRequested === true && { cancel_requested: true }),

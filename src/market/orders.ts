@@ -10,6 +10,7 @@ import type { Page } from '../schema/page.ts'
 import { isFinal } from '../store/order-row.ts'
 import type { OrderStore, OrdersQuery } from '../store/orders.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
+import type { Approvals } from './approvals.ts'
 import { checkTask, permittedPrice } from './execute.ts'
 import { MarketError, mayChange, NodeStopping } from './market-error.ts'
 import { orderRecord } from './order-record.ts'
@@ -51,6 +52,8 @@ export type OrdersDeps = {
   look(orderId: string): Promise<void>
   /** The most this node pays for one call, atomic units. */
   maxPrice(): bigint
+  /** Has an order wait that needs the operator's word first. */
+  hold: Approvals['hold']
 }
 
 /** What others may do with orders. */
@@ -207,6 +210,8 @@ export class Orders implements Service {
     } catch (error) {
       return this.#fail(order, orderError(error))
     }
+    // It goes on when the operator has decided.
+    if ((await this.#deps.hold(order, listing)) !== undefined) return
     const correlationId = newId()
     const begun = await store.begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
     // Cancelled meanwhile.

@@ -3,23 +3,29 @@ import { expect, test } from 'vitest'
 import { listingFixture } from '../../test/support/fake-api.ts'
 import { agentId, payTo, randomHex, requirements, usdc } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
+import { testBudget } from '../../test/support/test-budget.ts'
+import { systemClock } from '../lib/clock.ts'
 import { StreamPool } from '../protocols/stream-pool.ts'
 import type { Listing } from '../schema/listing.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
-import { type Limits, quote } from './quote.ts'
+import { openDatabase } from '../store/database.ts'
+import { createPurchases } from '../store/purchases.ts'
+import type { BudgetRules } from './budget-rules.ts'
+import { quote } from './quote.ts'
 
-const limits: Limits = { perCall: 1_000_000n, perDay: 5_000_000n, spentToday: 0n, day: '2026-11-21' }
 const listed = listingFixture({ id: agentId, price: 10_000n, asset: usdc.address, pay_to: payTo })
 
 function setUp(
   script: (stream: ScriptedStream) => Promise<void>,
   listing: Listing = listed,
-  now: Partial<Limits> = {},
+  rules: Partial<BudgetRules> = {},
 ) {
   const seller = new ScriptedSeller(script)
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: seller.open })
   const catalog = { resolve: (id: string) => (id === listing.id ? listing : undefined) }
-  const deps = { catalog, streams, callerDid: 'did:peer:me', newId: randomUUID, limits: () => ({ ...limits, ...now }) }
+  const purchases = createPurchases(openDatabase({ path: ':memory:' }))
+  const budget = testBudget(rules, { clock: systemClock, purchases })
+  const deps = { catalog, streams, callerDid: 'did:peer:me', newId: randomUUID, budget, purchases }
   const signal = AbortSignal.timeout(10_000)
   return { seller, ask: (id = listing.id, outer = signal) => quote(id, deps, outer) }
 }
@@ -60,15 +66,24 @@ test.each<[string, object, RegExp]>([
   expect(await ask()).toMatchObject({ matches_listing: false, allowed: false, reason: expect.stringMatching(reason) })
 })
 
-test.each<[string, Partial<Limits>, RegExp]>([
-  ['one call', { perCall: 9_999n }, /one call may/],
-  ['the day', { spentToday: 4_995_000n }, /daily budget/],
-])('what is over the limit of %s is not allowed, and why', async (_, now, reason) => {
-  expect(await setUp(challenges(), listed, now).ask()).toMatchObject({
+test.each<[string, Partial<BudgetRules>, RegExp]>([
+  ['one call', { perCall: 9_999n }, /a call/],
+  ['the day', { perDay: 9_999n }, /daily budget/],
+  ['the month', { perMonth: 9_999n }, /monthly budget/],
+  ['one seller', { perSeller: 9_999n }, /one seller/],
+  ['denied agents', { deny: [agentId] }, /denies/],
+  ['allowed sellers', { allow: ['somebody'] }, /other sellers/],
+])('what is over the limit of %s is not allowed, and why', async (_, rules, reason) => {
+  expect(await setUp(challenges(), listed, rules).ask()).toMatchObject({
     matches_listing: true,
     allowed: false,
     reason: expect.stringMatching(reason),
   })
+})
+
+test('what needs an approval is allowed, and says so', async () => {
+  const asked = await setUp(challenges(), listed, { autoApproveBelow: 10_000n }).ask()
+  expect(asked).toMatchObject({ allowed: true, needs_approval: true, reason: expect.stringMatching(/approves/) })
 })
 
 test('nobody is asked for what is free or hosted here', async () => {

@@ -5,28 +5,21 @@ import type { StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Price } from '../protocols/x402/client.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { Listing } from '../schema/listing.ts'
-import type { BudgetOutput, QuoteOutput } from '../schema/tools.ts'
+import type { QuoteOutput } from '../schema/tools.ts'
+import type { Purchases } from '../store/purchases.ts'
+import { type Budget, overBudget, type Wanted } from './budget.ts'
 import { MarketError } from './market-error.ts'
 import { onStream } from './on-stream.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
-
-export type Limits = {
-  /** Atomic units. */
-  perCall: bigint
-  /** Undefined: no limit. */
-  perDay: bigint | undefined
-  spentToday: bigint
-  /** UTC. */
-  day: string
-}
 
 export type QuoteDeps = {
   catalog: { resolve(id: string): Listing | undefined }
   streams: StreamPool
   callerDid: string
   newId(): string
-  limits(): Limits
+  budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
+  purchases: Pick<Purchases, 'over'>
 }
 
 /**
@@ -59,27 +52,18 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
     })
   const { payment_requirements: requirements, challenge_expires_at } = asked
   const difference = differenceFromListing(requirements, listed)
-  const reason = difference === undefined ? overLimit(requirements.amount, deps.limits()) : `the seller ${difference}`
+  const wanted = { agentId: id, sellerId: listing.seller_id, amount: requirements.amount }
+  const refusal = difference === undefined ? refusalOf(wanted, deps) : undefined
+  const needsApproval = refusal?.code === 'APPROVAL_REQUIRED'
+  const reason = difference === undefined ? refusal?.message : `the seller ${difference}`
   return {
     ...termsOf(id, requirements),
     source: 'seller',
     ...(isTime(challenge_expires_at) && { expires_at: isoTime(challenge_expires_at * 1000) }),
     matches_listing: difference === undefined,
-    allowed: reason === undefined,
+    allowed: reason === undefined || needsApproval,
+    ...(needsApproval && { needs_approval: true }),
     ...(reason !== undefined && { reason }),
-  }
-}
-
-export function budgetView(network: string, { perCall, perDay, spentToday, day }: Limits): BudgetOutput {
-  const left = perDay === undefined ? undefined : perDay > spentToday ? perDay - spentToday : 0n
-  return {
-    network,
-    currency: 'USDC',
-    per_call: usdc(perCall),
-    per_day: perDay === undefined ? 'no limit' : usdc(perDay),
-    spent_today: usdc(spentToday),
-    left_today: left === undefined ? 'no limit' : usdc(left),
-    day,
   }
 }
 
@@ -88,10 +72,23 @@ function termsOf(id: string, terms: { amount: bigint; network: string; asset: st
   return { agent_id: id, price: usdc(amount), price_atomic: amount.toString(), network, asset, pay_to: payTo }
 }
 
-function overLimit(amount: bigint, { perCall, perDay, spentToday }: Limits): string | undefined {
-  if (amount > perCall) return `it costs more than one call may: ${usdc(perCall)} USDC (--max-price)`
-  if (perDay === undefined || spentToday + amount <= perDay) return undefined
-  return `it does not fit the daily budget: ${usdc(spentToday)} of ${usdc(perDay)} USDC are spent or reserved`
+/** Why this node would not pay now. A purchase that is not over a limit may still need an approval. */
+function refusalOf(
+  wanted: Wanted,
+  { budget, purchases }: Pick<QuoteDeps, 'budget' | 'purchases'>,
+): MarketError | undefined {
+  const order = { id: '', tokenId: undefined }
+  try {
+    const limits = budget.limitsFor(order, wanted)
+    const day = budget.day()
+    const over = purchases.over({ day, sellerId: wanted.sellerId, tokenId: undefined }, wanted.amount, limits)
+    if (over !== undefined) return overBudget(wanted.amount, over, day)
+    const reason = budget.approvalFor(order, wanted)
+    return reason === undefined ? undefined : new MarketError('APPROVAL_REQUIRED', reason)
+  } catch (error) {
+    if (error instanceof MarketError) return error
+    throw error
+  }
 }
 
 /** What a seller calls a time need not be one. */

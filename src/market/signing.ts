@@ -23,7 +23,7 @@ export type SigningDeps = {
   clock: Clock
   purchases: Purchases
   wallet: Wallet
-  budget: Pick<Budget, 'day' | 'limitsFor'>
+  budget: Pick<Budget, 'day' | 'limitsFor' | 'approvalFor'>
 }
 
 /**
@@ -65,7 +65,11 @@ export class Signing {
     }
     const day = budget.day()
     const limits = () => budget.limitsFor(this.#order, reservation)
-    const outcome = await purchases.reserve(this.#order, reservation, { day, limits })
+    const approve = () => {
+      const reason = budget.approvalFor(this.#order, reservation)
+      if (reason !== undefined) throw new MarketError('APPROVAL_REQUIRED', `${reason}: nothing was signed`)
+    }
+    const outcome = await purchases.reserve(this.#order, reservation, { day, limits, approve })
     if (typeof outcome === 'object') throw overBudget(requirements.amount, outcome, day)
     if (outcome === 'again') throw new MarketError('SELLER_FAILED', `order ${this.#order.id} was signed for before`)
     if (outcome === 'ended') {

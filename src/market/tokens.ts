@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type Clock, isoTime } from '../lib/clock.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { CreatedToken, CreateToken, TokenRecord } from '../schema/token.ts'
 import type { StoredToken, TokenStore } from '../store/tokens.ts'
+import { amountsOf } from './budget-rules.ts'
 import { MarketError } from './market-error.ts'
 
 /** Revoked ones stay, for what was bought with them. */
@@ -45,10 +45,10 @@ export function createTokens({ clock, store, random, spentBy }: TokensDeps): Tok
       id,
       name,
       scope,
-      ...amount('budget', token.budget),
-      ...amount('per_day', token.perDay),
-      ...amount('spent', total),
-      ...amount('spent_today', today),
+      ...amountsOf('budget', token.budget),
+      ...amountsOf('per_day', token.perDay),
+      ...amountsOf('spent', total),
+      ...amountsOf('spent_today', today),
       created_at: isoTime(createdAt),
       ...(expiresAt !== undefined && { expires_at: isoTime(expiresAt) }),
       ...(revokedAt !== undefined && { revoked_at: isoTime(revokedAt) }),
@@ -91,11 +91,4 @@ export function createTokens({ clock, store, random, spentBy }: TokensDeps): Tok
 
 function digest(text: string): Uint8Array {
   return createHash('sha256').update(text).digest()
-}
-
-function amount<N extends string>(name: N, atomic: bigint): Record<N | `${N}_atomic`, string>
-function amount<N extends string>(name: N, atomic: bigint | undefined): Record<N | `${N}_atomic`, string | null>
-function amount(name: string, atomic: bigint | undefined): Record<string, string | null> {
-  if (atomic === undefined) return { [name]: null, [`${name}_atomic`]: null }
-  return { [name]: formatAmount(atomic, PRICE_DECIMALS), [`${name}_atomic`]: atomic.toString() }
 }

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
 import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
 import type { ExecutionResult, WalletBalance } from '../schema/api.ts'
+import type { ApprovalRecord } from '../schema/approval.ts'
 import { type Caller, permits } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
 import { OrderRecord } from '../schema/order.ts'
@@ -18,6 +19,7 @@ import {
   type ToolAgent,
 } from '../schema/tools.ts'
 import type { ExecuteRequest } from './execute.ts'
+import { MarketError } from './market-error.ts'
 import type { Search } from './search.ts'
 
 export type MarketToolsDeps = {
@@ -26,7 +28,9 @@ export type MarketToolsDeps = {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   /** @throws MarketError UNKNOWN_ORDER */
   execution(orderId: string): OrderRecord
-  budget(): BudgetOutput
+  budget(caller: Caller): BudgetOutput
+  /** @throws MarketError UNKNOWN_APPROVAL */
+  approval(id: string): ApprovalRecord
   balance(): Promise<WalletBalance>
 }
 
@@ -74,12 +78,15 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
     async execute_agent(args, { caller, signal }) {
       const { agent_id, task, max_price } = read(ExecuteInput, args)
       const maxPriceAtomic = readPrice(max_price)
-      const result = await deps.execute({ agentId: agent_id, input: task, maxPriceAtomic, caller, signal })
+      const result = await deps
+        .execute({ agentId: agent_id, input: task, maxPriceAtomic, caller, signal })
+        .catch((error: unknown) => heldOf(error, agent_id))
+      if ('held' in result) return { value: result.held }
       const { session_id: _, ...shown } = result
       const { seller_id, order_id, payment } = result
       const paid = payment === null ? '0' : payment.amount
       return {
-        value: { ...shown, notice: OUTPUT_NOTICE },
+        value: { status: 'completed', ...shown, notice: OUTPUT_NOTICE },
         foreign: { output: result.output, agent_id, seller_id, order_id, paid, tx_hash: payment?.tx_hash ?? '' },
       }
     },
@@ -94,9 +101,26 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
         ...(output !== undefined && { foreign: { output, ...from } }),
       }
     },
-    budget_status: () => ({ value: deps.budget() }),
+    budget_status: (_args, { caller }) => ({ value: deps.budget(caller) }),
     wallet_balance: async () => ({ value: await deps.balance() }),
   }
+  /** A purchase that waits for the operator is no failure: the caller is told how it goes on. */
+  function heldOf(error: unknown, agentId: string): { held: Record<string, unknown> } {
+    if (!(error instanceof MarketError) || error.approvalId === undefined) throw error
+    const { approvalId, orderId } = error
+    const decide = `The operator of this node decides, outside of this conversation: stoa approvals approve ${approvalId}`
+    const then = `Nothing was paid yet. Once it is approved it executes by itself; get_execution ${orderId} has the result.`
+    return {
+      held: {
+        status: 'approval_required',
+        agent_id: agentId,
+        order_id: orderId,
+        approval: deps.approval(approvalId),
+        notice: `${decide} (or deny), or the node's dashboard. ${then} Do not call execute_agent for it again.`,
+      },
+    }
+  }
+
   return {
     async call(name, args, by) {
       const { scope } = marketTools[name]

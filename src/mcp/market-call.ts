@@ -28,16 +28,11 @@ export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping:
 /** What was thrown on purpose may be shown. */
 function failureOf(error: unknown): ToolFailure | undefined {
   if (!(error instanceof CodedError)) return undefined
-  const { retryable, correlationId, approvalId } = error as {
-    retryable?: unknown
-    correlationId?: unknown
-    approvalId?: unknown
-  }
+  const { retryable, correlationId } = error as { retryable?: unknown; correlationId?: unknown }
   return {
     code: error.code,
     message: error.message,
     ...(typeof retryable === 'boolean' && { retryable }),
     ...(typeof correlationId === 'string' && { correlation_id: correlationId }),
-    ...(typeof approvalId === 'string' && { approval_id: approvalId }),
   }
 }

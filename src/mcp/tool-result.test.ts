@@ -4,7 +4,7 @@ import { type Logger, silentLogger } from '../lib/logger.ts'
 import type { MarketTools } from '../market/tools.ts'
 import { OPERATOR } from '../schema/caller.ts'
 import { marketCall } from './market-call.ts'
-import { toolFailure, toolResult } from './tool-result.ts'
+import { toolResult } from './tool-result.ts'
 
 const foreign = { output: 'theirs', agent_id: 'a', seller_id: 's', order_id: 'o', paid: '0', tx_hash: '' }
 const textOf = ({ content }: { content: object[] }) => (content[0] as { text: string }).text
@@ -23,13 +23,6 @@ test('a payment that has not settled yet brings no receipt', () => {
   expect(toolResult({ value: { payment }, foreign })._meta).not.toHaveProperty('x402/payment-response')
 })
 
-test('an approval is asked for outside of the conversation', () => {
-  const refused = toolFailure({ code: 'APPROVAL_REQUIRED', message: '2 USDC is more than 1', approval_id: 'ap-1' })
-  expect(refused.isError).toBe(true)
-  expect(textOf(refused)).toMatch(/stoa approvals approve ap-1.*Nothing was paid/s)
-  expect(refused._meta).toMatchObject({ 'stoa/error': { code: 'APPROVAL_REQUIRED', approval_id: 'ap-1' } })
-})
-
 function callThat(fail: unknown, logger: Logger = silentLogger) {
   const tools: MarketTools = { call: () => Promise.reject(fail) }
   const call = marketCall(tools, { logger, stopping: new AbortController().signal })
@@ -45,10 +38,10 @@ function callThat(fail: unknown, logger: Logger = silentLogger) {
 }
 
 test('what was thrown on purpose is said, with what a program needs', async () => {
-  const error = Object.assign(new CodedError('APPROVAL_REQUIRED', 'ask'), { approvalId: 'ap-2', correlationId: 'c-1' })
-  expect((await callThat(error))._meta).toEqual({
-    'stoa/error': { code: 'APPROVAL_REQUIRED', message: 'ask', approval_id: 'ap-2', correlation_id: 'c-1' },
-  })
+  const error = Object.assign(new CodedError('OVER_BUDGET', 'ask'), { correlationId: 'c-1' })
+  const failed = await callThat(error)
+  expect(failed.isError).toBe(true)
+  expect(failed._meta).toEqual({ 'stoa/error': { code: 'OVER_BUDGET', message: 'ask', correlation_id: 'c-1' } })
 })
 
 test('T21 a fault of the node is logged and not shown', async () => {

@@ -24,20 +24,13 @@ export type ToolFailure = {
   message: string
   retryable?: boolean
   correlation_id?: string
-  /** The item the operator can approve. */
-  approval_id?: string
 }
 
-/** A refusal in words a model can hand on. Budget and approval are decided outside of the conversation. */
+/** A refusal in words a model can hand on. The budget is decided outside of the conversation. */
 export function toolFailure(failure: ToolFailure): CallToolResult {
-  const { code, message, retryable, approval_id } = failure
+  const { code, message, retryable } = failure
   const lines = [`${code}: ${message}`]
-  if (approval_id !== undefined) {
-    lines.push(
-      `The operator of this node must decide: stoa approvals approve ${approval_id} (or deny), or the node's dashboard.`,
-      'Nothing was paid. Tell the user, and call the tool again with the same arguments once it is approved.',
-    )
-  } else if (retryable) lines.push('It may work later.')
+  if (retryable) lines.push('It may work later.')
   return { isError: true, content: [{ type: 'text', text: lines.join('\n') }], _meta: { [ERROR]: failure } }
 }
 

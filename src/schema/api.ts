@@ -183,6 +183,8 @@ export const Problem = z
       .meta({ description: 'each field that is wrong' }),
     error_code: z.int().optional().meta({ description: 'number of an x402 error' }),
     correlation_id: z.string().optional(),
+    approval_id: z.string().optional().meta({ description: 'the approval that is waited for' }),
+    order_id: z.string().optional().meta({ description: 'the order that waits for it' }),
     retryable: z.boolean().optional(),
   })
   .meta({ id: 'Problem', description: 'An error, as application/problem+json.' })

@@ -1,5 +1,7 @@
 import * as z from 'zod'
 import { NodeStatus } from './api.ts'
+import { ApprovalRecord } from './approval.ts'
+import { BudgetRecord } from './budget.ts'
 import { OrderRecord } from './order.ts'
 import { PaymentRecord } from './payment-record.ts'
 import { WorkflowRecord } from './workflow.ts'
@@ -22,7 +24,9 @@ export const nodeEvents = {
   payment: PaymentRecord,
   workflow: WorkflowRecord,
   /** As GET /approvals has it. */
-  approval: z.looseObject({ id: z.string() }),
+  approval: ApprovalRecord,
+  /** As GET /budget has it, when its rules have changed. */
+  budget: BudgetRecord,
   status: NodeStatus,
 } as const
 export type NodeEvents = { [T in keyof typeof nodeEvents]: z.infer<(typeof nodeEvents)[T]> }

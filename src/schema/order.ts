@@ -73,6 +73,7 @@ export const OrderRecord = z
     error: CallError.optional(),
     correlation_id: z.string().optional(),
     payment: RecordedPayment.optional(),
+    approval_id: z.string().optional().meta({ description: 'the approval it waits for, or waited for' }),
     workflow_id: z.string().optional().meta({ description: 'the workflow that placed it' }),
     step_id: z.string().optional(),
     cancel_requested: z.boolean().optional().meta({

@@ -208,4 +208,24 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (agent_id, network)
   ) WITHOUT ROWID;
   `,
+  `
+  -- Purchases that wait for the operator's word.
+  CREATE TABLE approvals (
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    order_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    agent_name TEXT NOT NULL,
+    seller_id TEXT NOT NULL,
+    amount INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'denied', 'expired')),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    decided_at INTEGER
+  );
+  CREATE INDEX approvals_by_order ON approvals (order_id);
+  CREATE INDEX approvals_by_status ON approvals (status);
+  ALTER TABLE orders ADD COLUMN approval_id TEXT;
+  `,
 ]

@@ -25,6 +25,8 @@ export type Order = {
   cancelRequested?: boolean | undefined
   /** The token of the API it was placed with; undefined: the operator's own. */
   tokenId?: string | undefined
+  /** The approval it waits for, or waited for. */
+  approvalId?: string | undefined
 }
 
 export function isFinal(status: OrderStatus): boolean {
@@ -49,6 +51,7 @@ export type OrderRow = {
   step_id: string | null
   cancel_requested_at: number | null
   token_id: string | null
+  approval_id: string | null
 }
 
 /**
@@ -106,5 +109,6 @@ export function toOrder(row: OrderRow): Order {
     stepId: row.step_id ?? undefined,
     cancelRequested: row.cancel_requested_at !== null || undefined,
     tokenId: row.token_id ?? undefined,
+    approvalId: row.approval_id ?? undefined,
   }
 }

@@ -13,7 +13,7 @@ import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
 import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import { packReceipt } from './receipt-row.ts'
-import { type Over, type SpendingLimits, spending } from './spending.ts'
+import { type Over, type SpendingLimits, type Spent, spending } from './spending.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
 
@@ -51,13 +51,14 @@ export interface Purchases {
   /**
    * Stores an order with the authorization signed for it, if every limit holds both. Durable when it resolves.
    *
-   * `limits` is asked within the transaction, so that no change of the rules comes in between; what it throws refuses.
+   * `limits` is asked within the transaction, so that no change of the rules comes in between, and `approve` where they
+   * hold; what either throws refuses.
    * `again`: this order was signed for before; it never is twice (D33). `ended`: it was cancelled meanwhile.
    */
   reserve(
     order: Order,
     reservation: Reservation,
-    budget: { day: string; limits(): SpendingLimits },
+    budget: { day: string; limits(): SpendingLimits; approve?(): void },
   ): Promise<'reserved' | Over | 'again' | 'ended'>
   /** Stores what was bought, or that nothing was. Durable when it resolves. */
   finish(order: Order, paid?: Paid): Promise<void>
@@ -82,6 +83,8 @@ export interface Purchases {
   withoutTxHash(since: UnixMs, limit: number): StoredReservation[]
   /** Makes orders that were executing when the node died pending again, where nothing was signed for them. */
   reopenUnsigned(now: UnixMs): Promise<void>
+  /** Which limit an amount does not fit now. */
+  over(spent: Spent, amount: bigint, limits: SpendingLimits): Over | undefined
   /** On a UTC day, `2026-11-21`, or in a month, `2026-11`. */
   spentOn(period: string): bigint
 }
@@ -137,6 +140,7 @@ export function createPurchases(database: Database): Purchases {
         const spent = { day: budget.day, sellerId, tokenId: order.tokenId }
         const over = sums.over(spent, amount, budget.limits())
         if (over !== undefined) return over
+        budget.approve?.()
         putOrder(database, order)
         database
           .prepare(INSERT_AUTHORIZATION)
@@ -203,6 +207,7 @@ export function createPurchases(database: Database): Purchases {
               AND no NOT IN (SELECT order_no FROM authorizations)`)
           .run(now)
       }),
+    over: sums.over,
     spentOn: sums.in,
   }
 }

@@ -223,6 +223,10 @@ const unasked = Object.fromEntries(
       'createToken',
       'tokens',
       'revokeToken',
+      'budget',
+      'changeBudget',
+      'approvals',
+      'decideApproval',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
 ) as unknown as MarketCalls & OperatorCalls & StreamCalls & WebhookCalls

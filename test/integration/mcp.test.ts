@@ -8,6 +8,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { marketTools } from '../../src/schema/tools.ts'
+import { ask } from '../support/api-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
 
@@ -20,6 +21,9 @@ let seller: TestNode
 let buyer: TestNode
 let home: string
 let agentId: string
+/** It costs as much as the operator wants to be asked for. */
+let dearId: string
+const DEAR = 50_000n
 const clients: Client[] = []
 
 async function startBuyer(): Promise<TestNode> {
@@ -28,6 +32,7 @@ async function startBuyer(): Promise<TestNode> {
     walletKey: devnet.wallets.buyer.privateKey,
     dataDir: join(home, 'buyer'),
     bootstrap: [seller.node.addresses()[0]!],
+    buyer: { autoApproveBelowAtomic: DEAR },
   })
 }
 
@@ -37,9 +42,11 @@ beforeAll(async () => {
   seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
   const echo = { name: 'echo', description: 'Repeats the task.', price: PRICE, model: 'builtin/echo', tags: ['text'] }
   agentId = (await seller.node.registerAgent(echo, { persist: false })).id
+  const dear = { ...echo, name: 'oracle', description: 'Knows.', price: DEAR, tags: [] }
+  dearId = (await seller.node.registerAgent(dear, { persist: false })).id
   buyer = await startBuyer()
   // What is searched is indexed a moment after it is known.
-  await until(() => buyer.node.market.page({}).items.some(({ id }) => id === agentId), { timeoutMs: 30_000 })
+  await until(() => buyer.node.market.page({}).items.length === 2, { timeoutMs: 30_000 })
 })
 afterAll(async () => {
   await Promise.all(clients.map((client) => client.close()))
@@ -49,21 +56,26 @@ afterAll(async () => {
   await rm(home, { recursive: true, force: true })
 })
 
+const bearer = (token: string | undefined): Record<string, string> =>
+  token === undefined ? {} : { authorization: `Bearer ${token}` }
+
 type Era = 'auto' | 'legacy'
 const newClient = (era: Era) => {
   const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } })
   clients.push(client)
   return client
 }
-async function overHttp(era: Era = 'auto'): Promise<Client> {
+async function overHttp(era: Era = 'auto', token?: string): Promise<Client> {
   const client = newClient(era)
-  await client.connect(new StreamableHTTPClientTransport(new URL(`${buyer.url}/mcp`)))
+  const requestInit = { headers: bearer(token) }
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${buyer.url}/mcp`), { requestInit }))
   return client
 }
-async function overStdio(era: Era = 'auto'): Promise<Client> {
+async function overStdio(era: Era = 'auto', token?: string): Promise<Client> {
   const client = newClient(era)
+  const env: Record<string, string> = token === undefined ? {} : { NODE_API_TOKEN: token }
   const args = [stoa, 'mcp', '--data-dir', join(home, 'buyer')]
-  await client.connect(new StdioClientTransport({ command: process.execPath, args, env: {}, stderr: 'ignore' }))
+  await client.connect(new StdioClientTransport({ command: process.execPath, args, env, stderr: 'ignore' }))
   return client
 }
 type Answer = {
@@ -128,7 +140,7 @@ test.each([
 test('budget and wallet say what is left', async () => {
   const client = await overHttp()
   const { structuredContent: budget } = await call(client, 'budget_status')
-  expect(budget).toMatchObject({ per_call: '1', per_day: '5', currency: 'USDC' })
+  expect(budget).toMatchObject({ per_call: '1', per_day: '5', symbol: 'USDC', auto_approve_below: '0.05' })
   const spent = Number(budget!.spent_today)
   expect(spent).toBeGreaterThan(0)
   expect(Number(budget!.left_today)).toBeCloseTo(5 - spent, 6)
@@ -154,6 +166,60 @@ test.each([
   expect(answer.isError).toBe(true)
   expect(answer.content[0]!.text).toMatch(said)
   expect(await balance()).toBe(before)
+})
+
+describe.each([
+  ['HTTP', overHttp],
+  ['stdio', overStdio],
+])('D33 D16 a model over %s, with a token that may spend 0.05 USDC', (_, connect) => {
+  test('waits for an approval that it cannot give itself, then has its result, and then its budget is spent', async () => {
+    const wanted = { name: 'a model', scope: 'spend', budget: '0.05' }
+    const { token } = await ask<{ token: string }>(buyer.url, '/tokens', { body: wanted })
+    const client = await connect('auto', token)
+    expect((await client.listTools()).tools.filter(({ name }) => /approv|deny|token/.test(name))).toEqual([])
+    expect((await call(client, 'quote_agent', { agent_id: dearId })).structuredContent).toMatchObject({
+      allowed: true,
+      needs_approval: true,
+    })
+
+    const before = await balance()
+    const held = await call(client, 'execute_agent', { agent_id: dearId, task: 'why?', max_price: '0.05' })
+    expect(held.isError).not.toBe(true)
+    expect(held.structuredContent).toMatchObject({
+      status: 'approval_required',
+      approval: { status: 'pending', amount: '0.05', agent_id: dearId },
+      notice: expect.stringMatching(/stoa approvals approve .* get_execution/s),
+    })
+    const { order_id, approval } = held.structuredContent as { order_id: string; approval: { id: string } }
+    const decide = (headers: Record<string, string>) =>
+      fetch(`${buyer.url}/approvals/${approval.id}/approve`, { method: 'POST', headers })
+    const refused = await decide(bearer(token))
+    expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([403, 'SCOPE_TOO_LOW'])
+    expect(await balance()).toBe(before)
+
+    expect((await decide({})).status).toBe(200)
+    const execution = await until(async () => {
+      const { structuredContent } = await call(client, 'get_execution', { order_id })
+      const found = structuredContent!.execution as { status: string; output?: string }
+      return found.status === 'completed' ? found : undefined
+    })
+    expect(execution).toMatchObject({ output: 'why?', approval_id: approval.id, payment: { amount: '0.05' } })
+    await until(async () => before - (await balance()) === DEAR)
+
+    expect((await call(client, 'budget_status')).structuredContent).toMatchObject({
+      token: { budget: '0.05', spent: '0.05' },
+    })
+    const over = await call(client, 'execute_agent', { agent_id: agentId, task: 'x', max_price: '0.01' })
+    expect(over).toMatchObject({ isError: true, _meta: { 'stoa/error': { code: 'OVER_BUDGET' } } })
+  })
+})
+
+test('D16 a token that may only look finds, and has nothing done', async () => {
+  const { token } = await ask<{ token: string }>(buyer.url, '/tokens', { body: { name: 'a reader', scope: 'read' } })
+  const client = await overHttp('auto', token)
+  expect((await call(client, 'discover_agents', {})).structuredContent).toMatchObject({ agents: [{}, {}] })
+  const refused = await call(client, 'execute_agent', { agent_id: agentId, task: 'x', max_price: '0.01' })
+  expect(refused).toMatchObject({ isError: true, _meta: { 'stoa/error': { code: 'SCOPE_TOO_LOW' } } })
 })
 
 test('annotations tell which tool spends', async () => {

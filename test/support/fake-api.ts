@@ -146,7 +146,7 @@ const inScope: Record<AgentScope, (listing: Listing) => boolean> = {
 /** Everything below the API: one local and one remote agent, and every call answered. */
 export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
   const listings = changes.listings ?? (() => [listingFixture({ id: localId, local: true }), listingFixture()])
-  const { orders, sessions, workflows, tokens, services } = createFakeMarket(listings)
+  const { orders, sessions, workflows, tokens, budget, approvals, services } = createFakeMarket(listings)
   const { ledger, stats } = fakeLedger()
   // Those that wait for another to start find nothing to take up in an empty store.
   for (const service of services) void service.start()
@@ -188,6 +188,8 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       test: async (_id, task) => ({ output: task, duration_ms: 1 }),
     },
     tokens,
+    budget,
+    approvals,
     registerAgent: async (definition) => listingOf(definition),
     execute: async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
     status: () => statusFixture,

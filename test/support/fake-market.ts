@@ -1,15 +1,15 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { systemClock } from '../../src/lib/clock.ts'
 import { Feed } from '../../src/lib/feed.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { Meters } from '../../src/lib/meters.ts'
-import { budgetRules } from '../../src/market/budget.ts'
+import { budgetRules } from '../../src/market/budget-rules.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../../src/market/buyer.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { openDatabase } from '../../src/store/database.ts'
-import { testWallet } from './payments.ts'
+import { testWallet, usdc } from './payments.ts'
 
-type Options = Partial<BuyerDeps> & { maxPrice?: bigint }
+type Options = Partial<BuyerDeps> & { maxPrice?: bigint; rules?: Partial<Parameters<typeof budgetRules>[0]> }
 
 /**
  * The real orders, sessions and workflows over a database in memory, started. Own agents answer their task in capitals;
@@ -23,9 +23,13 @@ export async function fakeMarket(listings: () => readonly Listing[], options: Op
 
 /** The same, to be started by whoever made it. */
 export function createFakeMarket(listings: () => readonly Listing[], options: Options = {}): Buyer {
-  const { maxPrice = 1_000_000n, ...deps } = options
+  const { maxPrice = 1_000_000n, rules, ...deps } = options
   return createBuyer(
-    { callerDid: 'did:peer:me', rules: budgetRules({ dailyBudgetAtomic: 5_000_000n, maxPriceAtomic: maxPrice }) },
+    {
+      callerDid: 'did:peer:me',
+      rules: budgetRules({ dailyBudgetAtomic: 5_000_000n, maxPriceAtomic: maxPrice, ...rules }),
+      approvalMs: 60_000,
+    },
     {
       clock: systemClock,
       logger: silentLogger,
@@ -37,10 +41,17 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       replica: { onChange: () => () => {} },
       chain: undefined,
       openStream: () => Promise.reject(new Error('nobody is there')),
+      asset: usdc,
       random: randomBytes,
       runOwn: async (_id, { input }) => input.toUpperCase(),
       measures: { ended: () => {}, settled: () => {} },
       ...deps,
     },
   )
+}
+
+/** A purchase that waits for the operator, in a market whose rules ask for that: its id. */
+export async function heldApproval({ orders, approvals }: Buyer, listing: Listing): Promise<string> {
+  const wanted = { agentId: listing.id, price: listing.price, task: randomUUID(), tokenId: undefined }
+  return (await approvals.hold(orders.compose(wanted), listing))!.id
 }

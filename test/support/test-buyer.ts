@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { silentLogger } from '../../src/lib/logger.ts'
-import { createBudget } from '../../src/market/budget.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/market/execute.ts'
 import { Recovery } from '../../src/market/recovery.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
@@ -14,6 +13,7 @@ import { createPurchases, type Order, type Purchases, type StoredReservation } f
 import { listingFixture } from './fake-api.ts'
 import { HandClock } from './hand-clock.ts'
 import { agentId, payTo, testWallet, usdc } from './payments.ts'
+import { testBudget } from './test-budget.ts'
 
 export type TestBuyerOptions = {
   open: (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
@@ -59,10 +59,8 @@ export class TestBuyer {
       runOwn: async (id, { input }) => `${id} here: ${input}`,
       openStream: options.open,
       newId: randomUUID,
-      budget: createBudget(
-        { perCall: undefined, perSeller: undefined, perMonth: undefined, perDay: options.dailyBudget ?? 1_000_000n },
-        { clock, token: () => undefined },
-      ),
+      budget: testBudget({ perCall: undefined, perDay: options.dailyBudget ?? 1_000_000n }, { clock, purchases }),
+      hold: async () => undefined,
       maxPrice: () => options.maxPrice ?? 100_000n,
     }
     this.recovery = new Recovery({ ...shared, addrsOf: () => [], chain: options.chain })

@@ -1,0 +1,74 @@
+import * as z from 'zod'
+import { PartyList, UsdcText } from '../config/values.ts'
+import type { BudgetRecord, ChangeBudget } from '../schema/budget.ts'
+import { type Context, command, commonOptions, option } from './command.ts'
+import { exitCodes } from './exit-code.ts'
+import { remoteNode } from './remote-node.ts'
+import { columns, printableLine } from './terminal-text.ts'
+
+const NONE = 'none'
+/** An amount, or that there is no limit. */
+const LimitText = z.union([z.literal(NONE).transform(() => null), UsdcText])
+const Parties = z.union([z.literal(NONE).transform((): string[] => []), PartyList])
+
+export const budget = command({
+  name: 'budget',
+  summary: 'Show what this node may spend and has spent, or change it',
+  details:
+    'Changes hold at once and after restarts, until a flag, a variable or config.yaml says something else than it did. ' +
+    'For each limit, none lifts it.',
+  examples: [
+    'stoa budget',
+    'stoa budget --per-day 10 --per-month 100',
+    'stoa budget --auto-approve-below 0.50',
+    'stoa budget --deny 12D3KooW… --json',
+  ],
+  options: {
+    perCall: option('--per-call <usdc>', 'the most one call may cost', LimitText),
+    perSeller: option('--per-seller <usdc>', 'the most one seller may be paid in a day', LimitText),
+    perDay: option('--per-day <usdc>', 'the most that may be spent in a day (UTC)', LimitText),
+    perMonth: option('--per-month <usdc>', 'the most that may be spent in a month (UTC)', LimitText),
+    autoApproveBelow: option('--auto-approve-below <usdc>', 'what costs this or more waits for you', LimitText),
+    allow: option('--allow <ids>', 'buy from these sellers and agents only, with commas', Parties),
+    deny: option('--deny <ids>', 'never buy from these sellers and agents, with commas', Parties),
+    ...commonOptions,
+  },
+  async run(context, { perCall, perSeller, perDay, perMonth, autoApproveBelow, allow, deny, ...flags }) {
+    const change: ChangeBudget = {
+      per_call: perCall,
+      per_seller: perSeller,
+      per_day: perDay,
+      per_month: perMonth,
+      auto_approve_below: autoApproveBelow,
+      allow,
+      deny,
+    }
+    const node = await remoteNode(context, flags)
+    const options = { signal: context.io.signal }
+    const isChange = Object.values(change).some((value) => value !== undefined)
+    const record = await (isChange ? node.changeBudget(change, options) : node.budget(options))
+    if (context.json) context.printJson(record)
+    else show(context, record)
+    return exitCodes.done
+  },
+})
+
+function show(context: Context, record: BudgetRecord): void {
+  const { bold } = context.style.stdout
+  const most = (amount: string | null) => (amount === null ? 'no limit' : `${amount} ${record.symbol}`)
+  const spent = (sum: string, max: string | null, left: string | null) =>
+    max === null ? `${sum}, no limit` : `${sum} of ${max}, ${left} left`
+  const { auto_approve_below: below } = record
+  const rows = [
+    ['Per call', most(record.per_call)],
+    ['Per seller, a day', most(record.per_seller)],
+    ['Today', spent(record.spent_today, record.per_day, record.left_today)],
+    ['This month', spent(record.spent_month, record.per_month, record.left_month)],
+    ['Approval', below === null ? 'never asked for' : `from ${below} ${record.symbol} on`],
+    ['Only from', record.allow.length === 0 ? 'anyone' : record.allow.join(', ')],
+    ['Never from', record.deny.length === 0 ? 'nobody' : record.deny.join(', ')],
+  ]
+  for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), printableLine(value, 400)]))) {
+    context.print(line)
+  }
+}

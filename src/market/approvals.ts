@@ -1,0 +1,161 @@
+import { type Clock, isoTime } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { periodic } from '../lib/periodic.ts'
+import type { ApprovalRecord, ApprovalStatus } from '../schema/approval.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { ApprovalStore, StoredApproval, Verdict } from '../store/approvals.ts'
+import type { Order } from '../store/order-row.ts'
+import type { Purchases } from '../store/purchases.ts'
+import type { Budget } from './budget.ts'
+import { amountsOf } from './budget-rules.ts'
+import { MarketError } from './market-error.ts'
+
+const OPEN_MAX = 1_000
+const LISTED_MAX = 1_000
+const SWEEP_MS = 1_000
+
+export type ApprovalsOptions = {
+  /** How long the operator has. */
+  limitMs: number
+}
+
+export type ApprovalsDeps = {
+  clock: Clock
+  logger: Logger
+  newId(): string
+  store: ApprovalStore
+  purchases: Pick<Purchases, 'over'>
+  budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
+  /** Told when an approval has come or changed … */
+  published(approval: StoredApproval): void
+  /** … and when its order may go on, or has ended. */
+  decided(orderId: string, verdict: Verdict | 'expired'): void
+}
+
+/** Purchases that wait for the operator's word: asked for before anything is signed, decided outside of the call. */
+export interface Approvals extends Service {
+  /**
+   * Asks for an order that needs it, and stores both; the order stays pending, and executes in the background once it is
+   * approved. Undefined: it needs none, or would be refused anyway.
+   *
+   * @throws MarketError APPROVALS_TOO_MANY
+   */
+  hold(order: Order, listing: Listing): Promise<StoredApproval | undefined>
+  list(status?: ApprovalStatus): ApprovalRecord[]
+  /** @throws MarketError UNKNOWN_APPROVAL */
+  get(id: string): ApprovalRecord
+  /** @throws MarketError UNKNOWN_APPROVAL, APPROVAL_FINAL */
+  decide(id: string, verdict: Verdict): Promise<ApprovalRecord>
+}
+
+export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDeps): Approvals {
+  const { clock, store, budget, purchases } = deps
+
+  /** Why an order needs an approval. One that would be refused with it is left to its refusal. */
+  function reasonFor(order: Order, listing: Listing): string | undefined {
+    if (listing.local || listing.price === 0n) return undefined
+    const wanted = { agentId: listing.id, sellerId: listing.seller_id, amount: listing.price }
+    const reason = budget.approvalFor(order, wanted)
+    if (reason === undefined) return undefined
+    const spent = { day: budget.day(), sellerId: listing.seller_id, tokenId: order.tokenId }
+    try {
+      const over = purchases.over(spent, listing.price, budget.limitsFor(order, wanted))
+      return over === undefined ? reason : undefined
+    } catch (error) {
+      if (error instanceof MarketError) return undefined
+      throw error
+    }
+  }
+
+  /** As it is now: what is overdue counts as expired before the sweep has come by. */
+  function view(approval: StoredApproval): ApprovalRecord {
+    const isOverdue = approval.status === 'pending' && clock.now() >= approval.expiresAt
+    return {
+      id: approval.id,
+      order_id: approval.orderId,
+      agent_id: approval.agentId,
+      agent_name: approval.agentName,
+      seller_id: approval.sellerId,
+      ...amountsOf('amount', approval.amount),
+      reason: approval.reason,
+      status: isOverdue ? 'expired' : approval.status,
+      created_at: isoTime(approval.createdAt),
+      expires_at: isoTime(approval.expiresAt),
+    }
+  }
+
+  function known(id: string): StoredApproval {
+    const approval = store.get(id)
+    if (approval !== undefined) return approval
+    throw new MarketError('UNKNOWN_APPROVAL', `no approval ${id} is known here: see stoa approvals list`)
+  }
+
+  async function sweep(): Promise<void> {
+    for (const approval of await store.expire(clock.now())) {
+      deps.published(approval)
+      deps.decided(approval.orderId, 'expired')
+    }
+  }
+
+  const sweeping = periodic(
+    { name: 'approvals', firstMs: 0, everyMs: SWEEP_MS },
+    { work: sweep, onError: (error) => deps.logger.warn({ err: error }, 'approvals could not be looked after') },
+  )
+
+  return {
+    name: 'approvals',
+    start: () => sweeping.start(),
+    stop: () => sweeping.stop(),
+    async hold(order, listing) {
+      const reason = reasonFor(order, listing)
+      if (reason === undefined) return undefined
+      const now = clock.now()
+      const asked: StoredApproval = {
+        id: deps.newId(),
+        orderId: order.id,
+        agentId: listing.id,
+        agentName: listing.name,
+        sellerId: listing.seller_id,
+        amount: listing.price,
+        reason,
+        status: 'pending',
+        createdAt: now,
+        expiresAt: now + limitMs,
+      }
+      const held = await store.ask({ ...order, status: 'pending', sellerId: listing.seller_id }, asked, OPEN_MAX)
+      if (held === undefined) {
+        throw new MarketError(
+          'APPROVALS_TOO_MANY',
+          `${OPEN_MAX} approvals are pending: decide some (stoa approvals list)`,
+        )
+      }
+      if (held.id === asked.id) deps.published(held)
+      return held
+    },
+    list: (status) =>
+      store
+        .list(status, LISTED_MAX)
+        .map(view)
+        .filter((one) => status === undefined || one.status === status),
+    get: (id) => view(known(id)),
+    async decide(id, verdict) {
+      const outcome = await store.decide(id, verdict, clock.now())
+      if (outcome === undefined) return view(known(id))
+      if (!outcome.decided) {
+        await sweep()
+        throw new MarketError('APPROVAL_FINAL', `approval ${id} is ${view(known(id)).status}`)
+      }
+      deps.published(outcome.approval)
+      deps.decided(outcome.approval.orderId, verdict)
+      return view(outcome.approval)
+    },
+  }
+}
+
+/** What a caller who waits is told. */
+export function approvalRequired({ id, orderId, reason }: StoredApproval): MarketError {
+  const how = `the operator decides: stoa approvals approve ${id} (or deny)`
+  const then = `order ${orderId} then executes by itself: GET /orders/${orderId} has the result`
+  return new MarketError('APPROVAL_REQUIRED', `${reason}; ${how}; ${then}`, { approvalId: id, orderId })
+}

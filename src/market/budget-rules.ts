@@ -1,0 +1,134 @@
+import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
+import type { ChangeBudget } from '../schema/budget.ts'
+import type { Database } from '../store/database.ts'
+
+/** What this node may spend. Amounts are atomic units; undefined: no limit. */
+export type BudgetRules = {
+  perCall: bigint | undefined
+  /** Each per UTC day or month. */
+  perSeller: bigint | undefined
+  perDay: bigint | undefined
+  perMonth: bigint | undefined
+  /** What costs this or more waits for an approval. */
+  autoApproveBelow: bigint | undefined
+  /** Peer ids, DIDs and ids of agents. Unless empty, only these. */
+  allow: readonly string[]
+  deny: readonly string[]
+}
+type Rule = keyof BudgetRules
+const amountRules = ['perCall', 'perSeller', 'perDay', 'perMonth', 'autoApproveBelow'] as const
+const listRules = ['allow', 'deny'] as const
+
+/** The rules as the configuration gives them. */
+export function budgetRules(buyer: {
+  maxPriceAtomic: bigint
+  dailyBudgetAtomic: bigint
+  sellerBudgetAtomic?: bigint | undefined
+  monthlyBudgetAtomic?: bigint | undefined
+  autoApproveBelowAtomic?: bigint | undefined
+  allow?: readonly string[] | undefined
+  deny?: readonly string[] | undefined
+}): BudgetRules {
+  return {
+    perCall: buyer.maxPriceAtomic,
+    perSeller: buyer.sellerBudgetAtomic,
+    perDay: buyer.dailyBudgetAtomic,
+    perMonth: buyer.monthlyBudgetAtomic,
+    autoApproveBelow: buyer.autoApproveBelowAtomic,
+    allow: buyer.allow ?? [],
+    deny: buyer.deny ?? [],
+  }
+}
+
+const APPROVAL_MINUTES = 60
+
+/** How long the operator has to approve a purchase. */
+export function approvalMsOf({ approvalMinutes = APPROVAL_MINUTES }: { approvalMinutes?: number | undefined }): number {
+  return approvalMinutes * 60_000
+}
+
+/** A rule as text, for the store: decimal USDC, null for none, or the list. */
+type RuleText = string | null | readonly string[]
+/** Each rule that was changed while the node ran, and what the configuration said then. */
+export type StoredRules = { [R in Rule]?: { is: RuleText; configured: RuleText } }
+
+/**
+ * The rules in force. The last word holds: a change made while the node ran, until the configuration says something else
+ * than it did then.
+ */
+export function effectiveRules(configured: BudgetRules, stored: StoredRules): BudgetRules {
+  const rules = { ...configured }
+  for (const name of amountRules) {
+    const kept = stored[name]
+    if (kept !== undefined && isSame(kept.configured, textOf(configured, name))) {
+      rules[name] = kept.is === null ? undefined : parsePrice(String(kept.is))
+    }
+  }
+  for (const name of listRules) {
+    const kept = stored[name]
+    if (kept !== undefined && isSame(kept.configured, textOf(configured, name))) rules[name] = kept.is as string[]
+  }
+  return rules
+}
+
+export function changedRules(rules: BudgetRules, change: ChangeBudget): BudgetRules {
+  const amount = (given: bigint | null | undefined, now: bigint | undefined) =>
+    given === undefined ? now : (given ?? undefined)
+  return {
+    perCall: amount(change.per_call, rules.perCall),
+    perSeller: amount(change.per_seller, rules.perSeller),
+    perDay: amount(change.per_day, rules.perDay),
+    perMonth: amount(change.per_month, rules.perMonth),
+    autoApproveBelow: amount(change.auto_approve_below, rules.autoApproveBelow),
+    allow: change.allow ?? rules.allow,
+    deny: change.deny ?? rules.deny,
+  }
+}
+
+export type RulesStore = {
+  load(): StoredRules
+  /** Durable when it resolves. */
+  save(configured: BudgetRules, rules: BudgetRules): Promise<void>
+}
+
+const KEY = 'budget.rules'
+
+export function createRulesStore(database: Database): RulesStore {
+  return {
+    load() {
+      const row = database.prepare('SELECT value FROM kv WHERE key = ?').get(KEY) as { value: string } | undefined
+      return row === undefined ? {} : (JSON.parse(row.value) as StoredRules)
+    },
+    async save(configured, rules) {
+      const stored: StoredRules = {}
+      for (const name of [...amountRules, ...listRules]) {
+        const [is, was] = [textOf(rules, name), textOf(configured, name)]
+        if (!isSame(is, was)) stored[name] = { is, configured: was }
+      }
+      await database.write(() => {
+        database.prepare('INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)').run(KEY, JSON.stringify(stored))
+      })
+    },
+  }
+}
+
+/** An amount as the API writes it, twice. */
+export function amountsOf<N extends string>(name: N, atomic: bigint): Record<N | `${N}_atomic`, string>
+export function amountsOf<N extends string>(
+  name: N,
+  atomic: bigint | undefined,
+): Record<N | `${N}_atomic`, string | null>
+export function amountsOf(name: string, atomic: bigint | undefined): Record<string, string | null> {
+  if (atomic === undefined) return { [name]: null, [`${name}_atomic`]: null }
+  return { [name]: formatAmount(atomic, PRICE_DECIMALS), [`${name}_atomic`]: atomic.toString() }
+}
+
+function textOf(rules: BudgetRules, name: Rule): RuleText {
+  const rule = rules[name]
+  if (rule === undefined) return null
+  return typeof rule === 'bigint' ? formatAmount(rule, PRICE_DECIMALS) : rule
+}
+
+function isSame(one: RuleText, other: RuleText): boolean {
+  return JSON.stringify(one) === JSON.stringify(other)
+}

@@ -1,0 +1,61 @@
+import * as z from 'zod'
+import { PriceText } from './amount.ts'
+
+const amount = (description: string) => PriceText.nullable().optional().meta({ description })
+const Party = z
+  .string()
+  .trim()
+  .regex(/^[A-Za-z0-9:._-]{1,256}$/, 'is neither a peer id, nor a DID, nor the id of an agent')
+export const PARTIES_MAX = 1_000
+const Parties = z.array(Party).max(PARTIES_MAX)
+
+/** The body of PUT /budget. What is left out stays as it is. */
+export const ChangeBudget = z
+  .strictObject({
+    per_call: amount('the most one call may cost, in USDC as decimal text; null: no limit'),
+    per_seller: amount('the most one seller may be paid in a UTC day'),
+    per_day: amount('the most that may be spent in a UTC day'),
+    per_month: amount('the most that may be spent in a UTC month'),
+    auto_approve_below: amount('a call that costs this or more waits for an approval; null: none does'),
+    allow: Parties.optional().meta({ description: 'unless empty, only these sellers and agents are bought from' }),
+    deny: Parties.optional().meta({
+      description: 'sellers (peer id or DID) and agents (id) that are never bought from',
+    }),
+  })
+  .meta({ id: 'ChangeBudget', description: 'New limits; what is left out stays as it is, null lifts a limit.' })
+export type ChangeBudget = z.output<typeof ChangeBudget>
+
+const nullable = z.string().nullable()
+const limit = (description: string) => nullable.meta({ description: `${description}; null: no limit` })
+
+export const BudgetRecord = z
+  .object({
+    network: z.string(),
+    asset: z.string(),
+    symbol: z.string(),
+    per_call: limit('the most one call may cost'),
+    per_call_atomic: nullable,
+    per_seller: limit('the most one seller may be paid in a UTC day'),
+    per_seller_atomic: nullable,
+    per_day: limit('the most that may be spent in a UTC day'),
+    per_day_atomic: nullable,
+    per_month: limit('the most that may be spent in a UTC month'),
+    per_month_atomic: nullable,
+    auto_approve_below: nullable.meta({
+      description: 'what costs this or more waits for an approval; null: nothing does',
+    }),
+    auto_approve_below_atomic: nullable,
+    spent_today: z.string().meta({ description: 'spent or reserved' }),
+    spent_today_atomic: z.string(),
+    spent_month: z.string(),
+    spent_month_atomic: z.string(),
+    left_today: nullable.meta({ description: 'of per_day and per_month, whichever leaves less; null: no limit' }),
+    left_today_atomic: nullable,
+    left_month: nullable,
+    left_month_atomic: nullable,
+    day: z.string().meta({ description: 'today, in UTC' }),
+    allow: z.array(z.string()),
+    deny: z.array(z.string()),
+  })
+  .meta({ id: 'Budget', description: 'What this node may spend, and what is left.' })
+export type BudgetRecord = z.infer<typeof BudgetRecord>

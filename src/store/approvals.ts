@@ -1,0 +1,142 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { ApprovalStatus } from '../schema/approval.ts'
+import type { Database } from './database.ts'
+import { type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+
+export type StoredApproval = {
+  id: string
+  orderId: string
+  agentId: string
+  agentName: string
+  sellerId: string
+  /** Atomic units. */
+  amount: bigint
+  reason: string
+  status: ApprovalStatus
+  createdAt: UnixMs
+  expiresAt: UnixMs
+}
+export type Verdict = 'approved' | 'denied'
+
+/** Purchases that wait for the operator's word. Every change is one transaction, durable when it resolves. */
+export interface ApprovalStore {
+  /**
+   * Asks for an order: both are stored, or the question that stands for the same purchase already is given back. Undefined:
+   * as many as may be are open.
+   */
+  ask(order: Order, approval: StoredApproval, openMax: number): Promise<StoredApproval | undefined>
+  /** Decides a pending one in time. A denied order fails. @returns it as it then is; undefined: it is not known */
+  decide(id: string, verdict: Verdict, now: UnixMs): Promise<{ approval: StoredApproval; decided: boolean } | undefined>
+  /** Ends what nobody decided in time, and what waits for an order that has ended. @returns their ids and orders */
+  expire(now: UnixMs): Promise<StoredApproval[]>
+  get(id: string): StoredApproval | undefined
+  /** Newest first. */
+  list(status: ApprovalStatus | undefined, limit: number): StoredApproval[]
+  /** The most that an order may cost by the operator's word, atomic units. */
+  approvedFor(orderId: string): bigint | undefined
+}
+
+type Row = {
+  id: string
+  order_id: string
+  agent_id: string
+  agent_name: string
+  seller_id: string
+  amount: number
+  reason: string
+  status: ApprovalStatus
+  created_at: number
+  expires_at: number
+}
+
+const INSERT = `
+  INSERT INTO approvals (id, order_id, agent_id, agent_name, seller_id, amount, reason, status, created_at, expires_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`
+/** The same agent, task and caller, or the same order; for no less. */
+const STANDING = `
+  SELECT a.* FROM approvals a JOIN orders o ON o.id = a.order_id
+  WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending'
+    AND (o.id = ? OR (? AND o.task = ? AND o.token_id IS ? AND o.workflow_id IS NULL))`
+const OVERDUE = `
+  SELECT a.* FROM approvals a LEFT JOIN orders o ON o.id = a.order_id
+  WHERE a.status = 'pending' AND (a.expires_at <= ? OR o.status IS NOT 'pending')`
+const SET = `UPDATE approvals SET status = ?, decided_at = ? WHERE id = ? AND status = 'pending'`
+
+export function createApprovalStore(database: Database): ApprovalStore {
+  const rows = (sql: string, ...values: (string | number | null)[]) =>
+    (database.prepare(sql).all(...values) as unknown as Row[]).map(fromRow)
+  const get = (id: string) => rows('SELECT * FROM approvals WHERE id = ?', id)[0]
+  const order = (id: string) => {
+    const row = database.prepare('SELECT * FROM orders WHERE id = ?').get(id)
+    return row === undefined ? undefined : toOrder(row as unknown as Parameters<typeof toOrder>[0])
+  }
+  const fail = (orderId: string, code: string, message: string, now: UnixMs) => {
+    const waiting = order(orderId)
+    if (waiting?.status !== 'pending') return
+    const status: OrderStatus = 'failed'
+    putOrder(database, { ...waiting, status, error: { code, message, retryable: false }, updatedAt: now })
+  }
+
+  return {
+    ask: (asked, approval, openMax) =>
+      database.write(() => {
+        const { agentId, amount } = approval
+        const isNew = order(asked.id) === undefined
+        const same = [asked.id, isNew ? 1 : 0, asked.task ?? null, asked.tokenId ?? null]
+        const [standing] = rows(STANDING, agentId, Number(amount), ...same)
+        if (standing !== undefined) return standing
+        const open = database.prepare(`SELECT count(*) AS n FROM approvals WHERE status = 'pending'`).get()
+        if ((open as { n: number }).n >= openMax) return undefined
+        putOrder(database, asked)
+        const { id, orderId, agentName, sellerId, reason, createdAt, expiresAt } = approval
+        database.prepare(INSERT).run(id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt)
+        database.prepare('UPDATE orders SET approval_id = ? WHERE id = ?').run(id, orderId)
+        return approval
+      }),
+    decide: (id, verdict, now) =>
+      database.write(() => {
+        const approval = get(id)
+        if (approval === undefined) return undefined
+        const isOpen = approval.status === 'pending' && now < approval.expiresAt
+        if (!isOpen || order(approval.orderId)?.status !== 'pending') return { approval, decided: false }
+        database.prepare(SET).run(verdict, now, id)
+        if (verdict === 'denied') fail(approval.orderId, 'APPROVAL_DENIED', 'the operator has denied it', now)
+        return { approval: { ...approval, status: verdict }, decided: true }
+      }),
+    expire: (now) =>
+      database.write(() => {
+        const overdue = rows(OVERDUE, now)
+        for (const { id, orderId } of overdue) {
+          database.prepare(SET).run('expired', now, id)
+          fail(orderId, 'APPROVAL_EXPIRED', 'nobody has approved it in time', now)
+        }
+        return overdue.map((approval) => ({ ...approval, status: 'expired' as const }))
+      }),
+    get,
+    list: (status, limit) =>
+      status === undefined
+        ? rows('SELECT * FROM approvals ORDER BY no DESC LIMIT ?', limit)
+        : rows('SELECT * FROM approvals WHERE status = ? ORDER BY no DESC LIMIT ?', status, limit),
+    approvedFor(orderId) {
+      const row = database
+        .prepare(`SELECT max(amount) AS amount FROM approvals WHERE order_id = ? AND status = 'approved'`)
+        .get(orderId) as { amount: number | null }
+      return row.amount === null ? undefined : BigInt(row.amount)
+    },
+  }
+}
+
+function fromRow(row: Row): StoredApproval {
+  return {
+    id: row.id,
+    orderId: row.order_id,
+    agentId: row.agent_id,
+    agentName: row.agent_name,
+    sellerId: row.seller_id,
+    amount: BigInt(row.amount),
+    reason: row.reason,
+    status: row.status,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+  }
+}

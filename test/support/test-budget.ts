@@ -1,0 +1,23 @@
+import type { Clock } from '../../src/lib/clock.ts'
+import { type Budget, type BudgetDeps, createBudget } from '../../src/market/budget.ts'
+import { type BudgetRules, budgetRules } from '../../src/market/budget-rules.ts'
+import type { Purchases } from '../../src/store/purchases.ts'
+import { usdc } from './payments.ts'
+
+/** The real budget, with rules of its own and nothing kept. */
+export function testBudget(
+  rules: Partial<BudgetRules>,
+  deps: { clock: Clock; purchases: Pick<Purchases, 'spentOn'> } & Partial<BudgetDeps>,
+): Budget {
+  const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n })
+  return createBudget(
+    { ...configured, ...rules },
+    {
+      asset: usdc,
+      store: { load: () => ({}), save: async () => {} },
+      token: () => undefined,
+      approvedFor: () => undefined,
+      ...deps,
+    },
+  )
+}
