@@ -12,5 +12,5 @@ export type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from './s
 export type { Listing } from './schema/listing.ts'
 export type { OrderRecord } from './schema/order.ts'
 export type { SessionRecord } from './schema/session.ts'
-export type { WorkflowDefinition, WorkflowRecord } from './schema/workflow.ts'
+export { parseWorkflow, type WorkflowDefinition, type WorkflowRecord } from './schema/workflow.ts'
 export type { Ports, StoaNode } from './stoa-node.ts'

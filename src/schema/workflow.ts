@@ -98,6 +98,11 @@ export const CreateWorkflow = z
   .transform(readDefinition)
 export type CreateWorkflowBody = z.input<typeof CreateWorkflow>
 
+/** A workflow as the API takes it, in the form the market does. @throws z.ZodError */
+export function parseWorkflow(body: CreateWorkflowBody): WorkflowDefinition {
+  return CreateWorkflow.parse(body)
+}
+
 type Body = {
   name?: string | undefined
   input: string

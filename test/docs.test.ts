@@ -1,0 +1,216 @@
+/** What the documentation tells people to type is typed here: on a devnet, by real processes. */
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type NodeProcess, startNode } from '../devnet/cli-process.ts'
+import { type Devnet, startDevnet } from '../devnet/devnet.ts'
+import { commands } from '../src/cli/commands.ts'
+
+const root = new URL('..', import.meta.url).pathname
+const docs = join(root, 'docs')
+const read = (name: string) => readFileSync(join(docs, name), 'utf8')
+const run = promisify(execFile)
+
+/** Code blocks that are marked: ```sh run, ```sh node, ```ts seller … */
+function blocksOf(page: string): { language: string; mark: string; code: string }[] {
+  return [...read(page).matchAll(/^```(\w+) (\w+)\n([\s\S]*?)^```$/gm)].map(
+    ([, language = '', mark = '', code = '']) => ({
+      language,
+      mark,
+      code,
+    }),
+  )
+}
+
+let devnet: Devnet
+let home: string
+let environment: Record<string, string>
+let seller: NodeProcess
+const stops: (() => Promise<unknown>)[] = []
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'stoa-docs-'))
+  devnet = await startDevnet()
+  await mkdir(join(home, 'bin'))
+  const shim = `#!/bin/sh\nexec ${process.execPath} ${join(root, 'bin/stoa.js')} "$@"\n`
+  await writeFile(join(home, 'bin/stoa'), shim)
+  await chmod(join(home, 'bin/stoa'), 0o755)
+  environment = {
+    PATH: `${join(home, 'bin')}:${process.env.PATH}`,
+    ETHEREUM_RPC_URL: devnet.rpcUrl,
+    FACILITATOR_URL: devnet.facilitatorUrl,
+    NODE_LISTEN_HOST: '127.0.0.1',
+    NODE_API_PORT: '0',
+  }
+  const agent = '--name Summarizer --description Summarises --price 0.01 --model builtin/summarize'
+  const ports = '--port 0 --api-port 0 --no-mdns'
+  seller = await startNode([...`${ports} ${agent}`.split(' '), '--data-dir', join(home, 'market')], {
+    ...environment,
+    SELLER_PRIVATE_KEY: devnet.wallets.seller.privateKey,
+  })
+})
+afterAll(async () => {
+  await Promise.all(stops.map((stop) => stop()))
+  await seller?.stop()
+  await devnet?.stop()
+  await rm(home, { recursive: true, force: true })
+})
+
+/** A home whose node takes any free port and looks for nobody. */
+async function newHome(name: string): Promise<string> {
+  await mkdir(join(home, name, '.stoa'), { recursive: true, mode: 0o700 })
+  await chmod(join(home, name, '.stoa'), 0o700)
+  await writeFile(join(home, name, '.stoa/config.yaml'), 'p2p: { port: 0, mdns: false }\n')
+  return join(home, name)
+}
+
+/** Types the marked blocks of a page, one after the other. */
+async function typeOut(page: string, HOME: string, more: Record<string, string>): Promise<string> {
+  const env = { ...environment, HOME, ...more }
+  let said = ''
+  for (const { language, mark, code } of blocksOf(page)) {
+    if (language !== 'sh') continue
+    if (mark === 'node') {
+      const child = spawn('bash', ['-c', `exec ${code}`], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+      const gone = once(child, 'close')
+      stops.push(async () => {
+        child.kill('SIGTERM')
+        await gone
+      })
+      for await (const part of child.stdout) if (String(part).includes('Ctrl-C stops it')) break
+      continue
+    }
+    let script = code
+    if (script.includes('<id>')) script = script.replaceAll('<id>', seller.ready.agents[0]!.id)
+    if (script.includes('127.0.0.1:8424')) {
+      const { api_url } = JSON.parse(await readFile(join(HOME, '.stoa/node.json'), 'utf8')) as { api_url: string }
+      script = script.replaceAll('http://127.0.0.1:8424', api_url)
+    }
+    const { stdout } = await run('bash', ['-euo', 'pipefail', '-c', script], { env }).catch(
+      (error: Error & { stderr?: string }) => {
+        throw new Error(`${page}: ${script}\n${error.stderr}`)
+      },
+    )
+    said += stdout
+  }
+  return said
+}
+
+test.concurrent('the seller’s quick start works as it stands', async () => {
+  const said = await typeOut('quickstart-seller.md', await newHome('seller'), {})
+  expect(said).toMatch(/Summarizer .*on sale/)
+})
+
+test.concurrent('the buyer’s quick start works as it stands, and what it buys is settled on the chain', async () => {
+  const before = await devnet.chain.balanceOf(devnet.wallets.buyer.address)
+  const said = await typeOut('quickstart-buyer.md', await newHome('buyer'), {
+    BOOTSTRAP_PEERS: seller.ready.addresses[0]!,
+    BUYER_PRIVATE_KEY: devnet.wallets.buyer.privateKey,
+  })
+  expect(said).toContain('Summarizer')
+  // One call, one order, two steps.
+  expect(before - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))).toBe(40_000n)
+})
+
+test.concurrent('the programs of the developer’s quick start run as they stand', async () => {
+  const dir = await newHome('developer')
+  const key = generatePrivateKey()
+  await devnet.fund(privateKeyToAccount(key).address, 1_000_000n)
+  const stoa = JSON.stringify(new URL('../src/index.ts', import.meta.url).href)
+  const program = async (mark: string) => {
+    const path = join(dir, `${mark}.ts`)
+    const { code } = blocksOf('quickstart-developer.md').find((block) => block.mark === mark)!
+    await writeFile(path, code.replace("'stoa'", stoa))
+    return path
+  }
+  const env = { ...environment, HOME: dir, NO_COLOR: '1' }
+  // What every data directory of this test has: any free port.
+  for (const name of ['seller', 'buyer']) {
+    await mkdir(join(dir, name), { mode: 0o700 })
+    await writeFile(join(dir, name, 'config.yaml'), 'p2p: { port: 0, mdns: false }\n')
+  }
+  const options = { cwd: dir, env: { ...env, SELLER_PRIVATE_KEY: generatePrivateKey() } }
+  const selling = spawn(process.execPath, [await program('seller')], {
+    ...options,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const gone = once(selling, 'close')
+  const [address] = (await once(selling.stdout.setEncoding('utf8'), 'data')) as [string]
+  const bought = await run(process.execPath, [await program('buyer'), address.trim()], {
+    cwd: dir,
+    env: { ...env, BUYER_PRIVATE_KEY: key },
+  })
+  expect(bought.stdout).toBe('HELLO 0.01\ncompleted IN THE BACKGROUND\n')
+  selling.kill('SIGINT')
+  expect(await gone).toEqual([0, null])
+  const worked = await run(process.execPath, [await program('workflow')], options)
+  expect(worked.stdout).toContain('completed stressed is desserts!')
+})
+
+test('every link between the pages, and to files of the repository, leads somewhere', () => {
+  const pages = [
+    ...readdirSync(docs)
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => `docs/${name}`),
+    'README.md',
+  ]
+  const anchorsOf = (path: string) =>
+    new Set(
+      [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
+        heading!
+          .toLowerCase()
+          .replace(/[^\w\- ]/g, '')
+          .replaceAll(' ', '-'),
+      ),
+    )
+  for (const page of pages) {
+    const text = readFileSync(join(root, page), 'utf8').replace(/^```[\s\S]*?^```$/gm, '')
+    for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+      const [path = '', anchor] = target.split('#')
+      if (/^https?:/.test(target) || path === '') continue
+      const file = resolve(root, dirname(page), path)
+      expect(existsSync(file), `${page} → ${target}`).toBe(true)
+      if (anchor !== undefined) expect([...anchorsOf(file.slice(root.length))], `${page} → ${target}`).toContain(anchor)
+    }
+  }
+})
+
+test('every error the FAQ explains is one the source throws', async () => {
+  const { stdout } = await run(
+    'grep',
+    ['-rhoE', '[A-Z][A-Z0-9]+(_[A-Z0-9]+)+|OVERLOADED', join(root, 'src'), '--include=*.ts'],
+    {
+      maxBuffer: 64 * 1024 * 1024,
+    },
+  )
+  const known = new Set(stdout.split('\n'))
+  for (const [, code] of read('faq.md').matchAll(/^### ([A-Z_]+)$/gm)) expect(known.has(code!), code).toBe(true)
+})
+
+test('every command and flag that the pages name exists', () => {
+  const pages = readdirSync(docs).filter((name) => name.endsWith('.md') && name !== 'http-api.md')
+  for (const page of [...pages.map((name) => `docs/${name}`), 'README.md']) {
+    const text = readFileSync(join(root, page), 'utf8')
+    const typed = [...text.matchAll(/`(stoa [^`]+)`|^(?:\$ )?(stoa .+)$/gm)].map(
+      ([, inline, line]) => inline ?? line ?? '',
+    )
+    for (const words of typed) {
+      const plain = words.replace(/"[^"]*"/g, '').split(/[|>;]|\s#/)[0]!
+      const row = commands
+        .filter(({ name }) => `${plain} `.startsWith(`stoa ${name} `))
+        .sort((a, b) => b.name.length - a.name.length)[0]
+      const isGroup = commands.some(({ name }) => name.startsWith(plain.slice('stoa '.length).trim()))
+      expect(row !== undefined || isGroup || plain.includes('--help'), `${page}: ${words}`).toBe(true)
+      const flags = Object.values(row?.options ?? {}).map(({ flags }) => /--[a-z-]+/.exec(flags)![0])
+      for (const [, flag] of plain.matchAll(/\s(--[a-z-]+)/g)) {
+        if (row !== undefined && flag !== '--help') expect(flags, `${page}: ${words}`).toContain(flag)
+      }
+    }
+  }
+})
