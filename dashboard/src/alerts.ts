@@ -1,4 +1,4 @@
-import type { AgentStats, Approval, Budget, NodeStatus, PaymentRecord, Stats, WalletBalance } from './api/types.ts'
+import type { AgentStats, Approval, Budget, NodeStatus, OwnAgent, Stats, WalletBalance } from './api/types.ts'
 import { money } from './format.ts'
 
 /** Something that wants a person, and what they can do. */
@@ -11,14 +11,14 @@ export type Seen = {
   budget?: Budget | undefined
   balance?: WalletBalance | undefined
   balanceError?: Error | undefined
-  failedPayments?: readonly PaymentRecord[] | undefined
+  agents?: readonly OwnAgent[] | undefined
 }
 
 const FAILING_SHARE = 0.2
 const FAILING_CALLS_MIN = 5
 
 /** The most urgent first. */
-export function alertsOf({ status, stats, approvals = [], budget, balance, balanceError }: Seen): Alert[] {
+export function alertsOf({ status, stats, approvals = [], budget, balance, balanceError, agents = [] }: Seen): Alert[] {
   const alerts: Alert[] = []
   const add = (tone: Alert['tone'], title: string, fix: string, to: string, action: string) =>
     alerts.push({ tone, title, fix, to, action })
@@ -47,7 +47,13 @@ export function alertsOf({ status, stats, approvals = [], budget, balance, balan
       add('warn', 'This node is connected to no peer', how, '/network', 'See the network')
     }
   }
+  for (const { id, name, notice, paused } of agents) {
+    if (notice === undefined || paused) continue
+    add('bad', `${name} cannot work`, notice, `/agents/${id}`, 'See the agent')
+  }
   for (const agent of (stats?.agents ?? []).filter(isFailing)) {
+    // Why it fails has been said.
+    if (agents.some(({ id, notice }) => id === agent.agent_id && notice !== undefined)) continue
     const title = `${agent.name ?? 'An agent'} fails often: ${agent.failed} of ${agent.calls} calls`
     add('bad', title, 'Test it, and look at the errors of its executions.', `/agents/${agent.agent_id}`, 'Test it')
   }

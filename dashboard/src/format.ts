@@ -37,6 +37,7 @@ export function count(value: number | null | undefined): string {
 
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return '–'
+  if (ms < 1) return '< 1 ms'
   if (ms < 1000) return `${Math.round(ms)} ms`
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`
   return span(ms / 1000)

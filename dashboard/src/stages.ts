@@ -17,9 +17,11 @@ export function stagesOf(order: OrderRecord): Stage[] {
   const settlement = payment?.settlement
   const isPaid = settlement === 'settled'
   const isGone = settlement === 'released' || settlement === 'voided' || settlement === 'failed'
+  // Signed, and the seller has not answered for it: until the signature's time is over it can be settled.
+  const isOpen = settlement === 'pending' || (ended && settlement === 'reserved')
   stages.push({
-    name: isPaid ? 'Settled' : isGone || ended ? 'Not charged' : 'Settled',
-    state: isPaid ? 'done' : settlement === 'pending' ? 'now' : isGone || ended ? 'done' : 'later',
+    name: ended && isOpen ? 'Not charged so far' : isGone || ended ? 'Not charged' : 'Settled',
+    state: isPaid || isGone ? 'done' : isOpen ? 'now' : ended ? 'done' : 'later',
   })
   return stages
 }

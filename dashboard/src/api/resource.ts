@@ -29,8 +29,11 @@ type Entry = {
 const POLL_MS = 5_000
 /** While events come, only as a safety net. */
 const LIVE_POLL_MS = 60_000
-/** Many events in a row cause one question. */
+/** Many events in a row cause one question, and no more than one a second. */
 const SETTLE_MS = 150
+const BUSY_MS = 1_000
+/** The index that searches follows the listings by a moment. */
+const INDEXED_MS = 1_500
 const KEPT_MAX = 60
 
 const entries = new Map<string, Entry>()
@@ -99,11 +102,23 @@ export function useResource<T>(
     const entry = entryOf(key)
     entry.users++
     let soon: ReturnType<typeof setTimeout> | undefined
+    let later: ReturnType<typeof setTimeout> | undefined
     if (performance.now() - entry.askedAt > 1000 && entry.running === undefined) reload()
     const unfollow = live.subscribe((changed) => {
       if (!changed.some((topic) => wanted.split(',').includes(topic))) return
-      clearTimeout(soon)
-      soon = setTimeout(reload, SETTLE_MS)
+      // The first of many starts the clock, so that a stream of events that never pauses is followed too.
+      soon ??= setTimeout(
+        () => {
+          soon = undefined
+          reload()
+        },
+        Math.max(SETTLE_MS, entry.askedAt + BUSY_MS - performance.now()),
+      )
+      if (!changed.includes('listing')) return
+      later ??= setTimeout(() => {
+        later = undefined
+        reload()
+      }, INDEXED_MS)
     })
     let was = connection.state
     const unwatch = connection.subscribe(() => {
@@ -120,6 +135,7 @@ export function useResource<T>(
     return () => {
       entry.users--
       clearTimeout(soon)
+      clearTimeout(later)
       clearInterval(timer)
       unfollow()
       unwatch()

@@ -8,6 +8,7 @@ import type * as own from '../../../src/schema/own-agent.ts'
 import type * as payment from '../../../src/schema/payment-record.ts'
 import type * as receipt from '../../../src/schema/receipt.ts'
 import type * as session from '../../../src/schema/session.ts'
+import type * as token from '../../../src/schema/token.ts'
 import type * as workflow from '../../../src/schema/workflow.ts'
 
 export type Problem = input<typeof api.Problem>
@@ -24,22 +25,7 @@ export type WorkflowQuote = input<typeof workflow.WorkflowQuote>
 export type NewWorkflow = input<typeof workflow.CreateWorkflow>
 export type NewAgent = input<typeof api.RegisterAgent>
 
-export type SellerStats = {
-  calls: number
-  success_rate: number | null
-  p50_ms: number | null
-  p95_ms: number | null
-  last_seen: string | null
-  settled_volume: string
-  settled_volume_atomic: string
-}
-export type Reputation = { count: number; score: number | null; value?: string; decimals?: number }
-/** With what only some nodes know of it. */
-export type Listing = input<typeof listing.Listing> & {
-  stats?: SellerStats
-  reputation?: Reputation | null
-}
-
+export type Listing = input<typeof listing.Listing>
 export type NodeStatus = input<typeof api.NodeStatus>
 export type Reachability = NodeStatus['reachability']
 export type PaymentRecord = input<typeof payment.PaymentRecord>
@@ -82,13 +68,5 @@ export type Budget = {
   deny: string[]
 }
 
-export type ApiToken = {
-  id: string
-  name: string
-  scope: 'read' | 'execute' | 'spend' | 'admin'
-  budget: string | null
-  spent: string
-  created_at: string
-  expires_at?: string
-  revoked_at?: string
-}
+export type ApiToken = input<typeof token.TokenRecord>
+export type CreatedToken = input<typeof token.CreatedToken>

@@ -15,7 +15,7 @@ export function Agent({ id }: { id: string }) {
     everyMs: 15_000,
   })
   return (
-    <Show of={listing} what="This agent is">
+    <Show of={listing} what="This agent is" title="Agent">
       {(agent) => (
         <>
           <PageHead title={agent.name}>

@@ -13,7 +13,7 @@ export function Execution({ id }: { id: string }) {
   const path = `/executions/${encodeURIComponent(id)}`
   const execution = useResource(path, (signal) => call<Record>(path, { signal }), { everyMs: 30_000 })
   return (
-    <Show of={execution} what="This execution is">
+    <Show of={execution} what="This execution is" title="Execution">
       {(record) => (
         <>
           <PageHead title={<AgentName id={record.agent_id} name={record.agent_name} />} />

@@ -4,6 +4,7 @@ import { usePages } from '../api/pages.ts'
 import type { Listing } from '../api/types.ts'
 import { duration, isAmount, percent, price, short } from '../format.ts'
 import { PageHead } from '../parts/bits.tsx'
+import { Field, NO_AMOUNT } from '../parts/field.tsx'
 import { Empty, Loading, Problem, Unavailable } from '../parts/states.tsx'
 import { WindowedList } from '../parts/windowed-list.tsx'
 import { Link, useQuery } from '../router.tsx'
@@ -121,11 +122,11 @@ function Typed({ label, name, get, change, className, ...input }: TypedProps) {
   }, [text, given, name])
   const isWrong = name === 'max_price' && text !== '' && !isAmount(text)
   return (
-    <label className={className}>
-      {label}
-      <input value={text} onChange={(event) => setText(event.target.value)} aria-invalid={isWrong} {...input} />
-      {isWrong && <span className="field-error">a number such as 0.05</span>}
-    </label>
+    <div className={className}>
+      <Field label={label} error={isWrong && NO_AMOUNT}>
+        <input value={text} onChange={(event) => setText(event.target.value)} {...input} />
+      </Field>
+    </div>
   )
 }
 

@@ -87,7 +87,9 @@ function Peers({ peers }: { peers: readonly PeerStatus[] }) {
                 Latency
               </th>
               <th scope="col">Software</th>
-              <th scope="col">Address</th>
+              <th scope="col" className="extra">
+                Address
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -102,7 +104,7 @@ function Peers({ peers }: { peers: readonly PeerStatus[] }) {
                 </td>
                 <td className="number">{duration(peer.latency_ms)}</td>
                 <td>{peer.agent_version ?? '–'}</td>
-                <td className="wrap">
+                <td className="wrap extra">
                   <code>{peer.addresses[0] ?? '–'}</code>
                 </td>
               </tr>

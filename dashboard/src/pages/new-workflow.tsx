@@ -4,6 +4,7 @@ import type { NewWorkflow as Definition, Listing, WorkflowQuote, WorkflowRecord 
 import { isAmount, money, price } from '../format.ts'
 import { AgentPicker } from '../parts/agent-picker.tsx'
 import { PageHead, Section } from '../parts/bits.tsx'
+import { Field, NO_AMOUNT } from '../parts/field.tsx'
 import { Graph } from '../parts/graph.tsx'
 import { Problem } from '../parts/states.tsx'
 import { navigate } from '../router.tsx'
@@ -141,8 +142,7 @@ export function NewWorkflow() {
           <AgentPicker label={steps.length === 0 ? 'First agent' : 'Next agent'} onPick={add} />
         </Section>
         <div className="form">
-          <label>
-            Budget, USDC
+          <Field label="Budget, USDC" error={isBudgetWrong && NO_AMOUNT}>
             <input
               inputMode="decimal"
               value={budget}
@@ -151,10 +151,8 @@ export function NewWorkflow() {
                 setBudget(event.target.value)
               }}
               placeholder="no more than the quote"
-              aria-invalid={isBudgetWrong}
             />
-            {isBudgetWrong && <span className="field-error">a number such as 0.05</span>}
-          </label>
+          </Field>
           <div role="status">{quote !== undefined && <Quote quote={quote} />}</div>
           {error !== undefined && <Problem error={error} />}
           <button type="submit" className="primary" disabled={busy || steps.length === 0 || isBudgetWrong}>

@@ -24,7 +24,7 @@ export function Order({ id }: { id: string }) {
     everyMs: 60_000,
   })
   return (
-    <Show of={order} what="This order is">
+    <Show of={order} what="This order is" title="Order">
       {(record) => (
         <>
           <PageHead title={agent.data?.name ?? 'Order'}>{isOpen(record) && <Cancel order={record} />}</PageHead>

@@ -1,7 +1,7 @@
 import { type Alert, alertsOf } from '../alerts.ts'
 import { call, page } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { AgentStats, Approval, Budget, NodeStatus, Stats, WalletBalance } from '../api/types.ts'
+import type { AgentStats, Approval, Budget, NodeStatus, OwnAgent, Stats, WalletBalance } from '../api/types.ts'
 import { count, duration, money, moneyColumn, percent, short, span } from '../format.ts'
 import { Facts, Figure, PageHead, Section } from '../parts/bits.tsx'
 import { HoursChart } from '../parts/hours-chart.tsx'
@@ -26,7 +26,12 @@ export function Overview() {
   const balance = useResource('/wallet/balance', (signal) => call<WalletBalance>('/wallet/balance', { signal }), {
     everyMs: BALANCE_MS,
   })
+  const own = useResource('/agents/own', (signal) => call<OwnAgent[]>('/agents/own', { signal }), {
+    topics: ['listing'],
+    everyMs: 15_000,
+  })
   const alerts = alertsOf({
+    agents: own.data,
     status: status.data,
     stats: stats.data,
     approvals: approvals.data?.items,
@@ -149,10 +154,10 @@ function Agents({ agents }: { agents: readonly AgentStats[] }) {
             <th scope="col" className="number">
               Earned, USDC
             </th>
-            <th scope="col" className="number">
+            <th scope="col" className="number extra">
               Half within
             </th>
-            <th scope="col" className="number">
+            <th scope="col" className="number extra">
               95 % within
             </th>
           </tr>
@@ -166,8 +171,8 @@ function Agents({ agents }: { agents: readonly AgentStats[] }) {
               <td className="number">{count(agent.calls)}</td>
               <td className={agent.failed > 0 ? 'number bad-text' : 'number'}>{count(agent.failed)}</td>
               <td className="number">{amount(agent.earned)}</td>
-              <td className="number">{duration(agent.p50_ms)}</td>
-              <td className="number">{duration(agent.p95_ms)}</td>
+              <td className="number extra">{duration(agent.p50_ms)}</td>
+              <td className="number extra">{duration(agent.p95_ms)}</td>
             </tr>
           ))}
         </tbody>

@@ -7,6 +7,7 @@ import { count, duration, money } from '../format.ts'
 import { AgentForm } from '../parts/agent-form.tsx'
 import { Ago, Badge, Figure, PageHead, Section, Words } from '../parts/bits.tsx'
 import { Confirm } from '../parts/confirm.tsx'
+import { Field } from '../parts/field.tsx'
 import { Empty, Problem, Show } from '../parts/states.tsx'
 import { say } from '../parts/toasts.tsx'
 import { Link, navigate } from '../router.tsx'
@@ -17,7 +18,7 @@ export function OwnAgent({ id }: { id: string }) {
     topics: ['listing'],
   })
   return (
-    <Show of={agents} what="Own agents are">
+    <Show of={agents} what="Own agents are" title="My agent">
       {(list) => {
         const agent = list.find((one) => one.id === id)
         if (agent !== undefined) return <Details agent={agent} reload={agents.reload} />
@@ -138,11 +139,9 @@ function TestRun({ path }: { path: string }) {
   return (
     <Section title="Try it">
       <form className="form" onSubmit={run}>
-        <label>
-          Task
+        <Field label="Task" hint="Nothing is paid and nothing is kept.">
           <textarea name="task" rows={3} required />
-          <span className="hint">Nothing is paid and nothing is kept.</span>
-        </label>
+        </Field>
         <button type="submit" disabled={busy}>
           {busy ? 'At work…' : 'Run'}
         </button>

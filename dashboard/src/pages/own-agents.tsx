@@ -54,16 +54,16 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
           <tr>
             <th scope="col">Agent</th>
             <th scope="col">State</th>
-            <th scope="col" className="number">
+            <th scope="col" className="number extra">
               Price, USDC
             </th>
-            <th scope="col" className="number">
+            <th scope="col" className="number extra">
               Calls
             </th>
-            <th scope="col" className="number">
+            <th scope="col" className="number extra">
               Failed
             </th>
-            <th scope="col" className="number">
+            <th scope="col" className="number extra">
               Half within
             </th>
             <th scope="col" className="number">
@@ -84,12 +84,12 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
                 <td>
                   <Badge state={state}>{text}</Badge>
                 </td>
-                <td className="number">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
-                <td className="number">{count(own?.calls ?? 0)}</td>
-                <td className={own !== undefined && own.failed > 0 ? 'number bad-text' : 'number'}>
+                <td className="number extra">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
+                <td className="number extra">{count(own?.calls ?? 0)}</td>
+                <td className={own !== undefined && own.failed > 0 ? 'number extra bad-text' : 'number extra'}>
                   {count(own?.failed ?? 0)}
                 </td>
-                <td className="number">{duration(own?.p50_ms)}</td>
+                <td className="number extra">{duration(own?.p50_ms)}</td>
                 <td className="number">{own === undefined ? money('0') : earned(own.earned)}</td>
               </tr>
             )

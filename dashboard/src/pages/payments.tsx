@@ -187,6 +187,7 @@ function List() {
 
 function Row({ payment }: { payment: PaymentRecord }) {
   const isIn = payment.direction === 'in'
+  const isCharged = payment.state === 'settled' || payment.state === 'pending' || payment.state === 'reserved'
   return (
     <Link to={`/payments/${payment.payment_id}`} className="row activity-row">
       <span className="row-kind muted">{isIn ? 'In' : 'Out'}</span>
@@ -200,8 +201,8 @@ function Row({ payment }: { payment: PaymentRecord }) {
         </span>
       </span>
       <span className="row-side">
-        <span className="price">
-          {isIn ? '+' : '−'}
+        <span className={isCharged ? 'price' : 'muted'}>
+          {isCharged && (isIn ? '+' : '−')}
           {money(payment.amount)} USDC
         </span>
         <span className="row-meta">

@@ -2,7 +2,6 @@ import { call, page } from '../api/client.ts'
 import { usePages } from '../api/pages.ts'
 import { useResource } from '../api/resource.ts'
 import type { OrderRecord, OwnAgent, SessionRecord } from '../api/types.ts'
-import { count } from '../format.ts'
 import { AgentName } from '../parts/agent-name.tsx'
 import { Ago, PageHead } from '../parts/bits.tsx'
 import { Empty, Loading, Problem } from '../parts/states.tsx'
@@ -81,7 +80,6 @@ function Callers({ agent }: { agent: string }) {
             <span className="row-meta">{(exchanges.at(-1)?.input ?? '').slice(0, 120)}</span>
           </span>
           <span className="row-side">
-            <span>{count(exchanges.length)} latest</span>
             <span className="row-meta">
               <Ago iso={updated_at} />
             </span>

@@ -19,7 +19,7 @@ export function Workflow({ id }: { id: string }) {
     everyMs: 1_500,
   })
   return (
-    <Show of={workflow} what="This workflow is">
+    <Show of={workflow} what="This workflow is" title="Workflow">
       {(record) => (
         <>
           <PageHead title={record.name ?? 'Workflow'}>

@@ -1,6 +1,7 @@
 import { type FormEvent, useState } from 'react'
 import type { OwnAgent } from '../api/types.ts'
 import { isAmount } from '../format.ts'
+import { Field, NO_AMOUNT } from './field.tsx'
 import { Problem } from './states.tsx'
 
 export type AgentFields = {
@@ -57,35 +58,18 @@ export function AgentForm({ agent, action, onSave }: Props) {
   return (
     <form className="form" onSubmit={save}>
       {agent === undefined && (
-        <label>
-          Name
+        <Field label="Name" hint="Buyers see it, and it cannot be changed later: another name is another agent.">
           <input name="name" required maxLength={80} placeholder="Summary" />
-          <span className="hint">Buyers see it, and it cannot be changed later: another name is another agent.</span>
-        </label>
+        </Field>
       )}
-      <label>
-        Description
+      <Field label="Description" hint="Buyers see it, and a language model takes it as its instruction.">
         <textarea name="description" rows={4} required maxLength={4000} defaultValue={agent?.description} />
-        <span className="hint">Buyers see it, and a language model takes it as its instruction.</span>
-      </label>
+      </Field>
       <div className="fields">
-        <label>
-          Price, USDC
-          <input
-            inputMode="decimal"
-            required
-            value={price}
-            onChange={(event) => setPrice(event.target.value)}
-            aria-invalid={isWrong}
-          />
-          {isWrong ? (
-            <span className="field-error">a number such as 0.05, with at most 6 decimals</span>
-          ) : (
-            <span className="hint">0 is free</span>
-          )}
-        </label>
-        <label>
-          Time limit, seconds
+        <Field label="Price, USDC" hint="0 is free" error={isWrong && NO_AMOUNT}>
+          <input inputMode="decimal" required value={price} onChange={(event) => setPrice(event.target.value)} />
+        </Field>
+        <Field label="Time limit, seconds">
           <input
             name="timeout_seconds"
             type="number"
@@ -94,26 +78,22 @@ export function AgentForm({ agent, action, onSave }: Props) {
             placeholder="120"
             defaultValue={agent?.timeout_seconds}
           />
-        </label>
+        </Field>
       </div>
-      <label>
-        Runs on
+      <Field
+        label="Runs on"
+        hint="provider/model, such as anthropic/claude-sonnet-4-5, or a built-in agent. Programs and keys are named in agents.yaml."
+      >
         <input name="model" list="models" maxLength={200} placeholder="best available" defaultValue={agent?.model} />
-        <datalist id="models">
-          {builtins.map((name) => (
-            <option key={name} value={name} />
-          ))}
-        </datalist>
-        <span className="hint">
-          provider/model, such as anthropic/claude-sonnet-4-5, or a built-in agent. Programs and keys are named in
-          agents.yaml.
-        </span>
-      </label>
-      <label>
-        Tags
+      </Field>
+      <datalist id="models">
+        {builtins.map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+      <Field label="Tags" hint="with commas between">
         <input name="tags" placeholder="text, contract" defaultValue={agent?.tags.join(', ')} />
-        <span className="hint">with commas between</span>
-      </label>
+      </Field>
       <button type="submit" className="primary" disabled={busy || isWrong}>
         {busy ? 'Saving…' : action}
       </button>

@@ -2,6 +2,7 @@ import { type FormEvent, useState } from 'react'
 import { call } from '../api/client.ts'
 import type { Budget } from '../api/types.ts'
 import { isAmount } from '../format.ts'
+import { Field, NO_AMOUNT } from './field.tsx'
 import { Problem } from './states.tsx'
 import { say } from './toasts.tsx'
 
@@ -49,32 +50,27 @@ export function BudgetForm({ budget, onSaved }: { budget: Budget; onSaved(): voi
     <form className="form" onSubmit={save}>
       <div className="fields">
         {limits.map(([name, label, hint]) => (
-          <label key={name}>
-            {label}, {budget.symbol}
+          <Field
+            key={name}
+            label={`${label}, ${budget.symbol}`}
+            hint={hint === '' ? undefined : hint}
+            error={isWrong(name) && NO_AMOUNT}
+          >
             <input
               inputMode="decimal"
               value={values[name]}
               placeholder="no limit"
-              aria-invalid={isWrong(name)}
               onChange={(event) => setValues({ ...values, [name]: event.target.value })}
             />
-            {isWrong(name) ? (
-              <span className="field-error">a number such as 0.05</span>
-            ) : (
-              hint !== '' && <span className="hint">{hint}</span>
-            )}
-          </label>
+          </Field>
         ))}
       </div>
-      <label>
-        Buy only from
+      <Field label="Buy only from" hint="peer ids or agent ids, one a line; empty: from anybody">
         <textarea rows={2} value={allow} onChange={(event) => setAllow(event.target.value)} />
-        <span className="hint">peer ids or agent ids, one a line; empty: from anybody</span>
-      </label>
-      <label>
-        Never buy from
+      </Field>
+      <Field label="Never buy from">
         <textarea rows={2} value={deny} onChange={(event) => setDeny(event.target.value)} />
-      </label>
+      </Field>
       <button type="submit" className="primary" disabled={busy || limits.some(([name]) => isWrong(name))}>
         {busy ? 'Saving…' : 'Save the budget'}
       </button>

@@ -75,14 +75,29 @@ export function Problem({ error, retry }: { error: Error; retry?: (() => void) |
 export function Show<T>({
   of,
   what,
+  title,
   children,
 }: {
   of: Pick<Resource<T>, 'data' | 'error'> & { reload?: () => void }
   what: string
+  /** Of the page, where all of it waits for this: a page has a heading whatever happens. */
+  title?: string
   children: (data: T) => ReactNode
 }) {
   if (of.data !== undefined && !isMissing(of.error)) return <>{children(of.data)}</>
-  if (of.error === undefined) return <Loading />
-  if (isMissing(of.error)) return <Unavailable what={what} />
-  return <Problem error={of.error} retry={of.reload} />
+  const heading = title !== undefined && <h1>{title}</h1>
+  if (of.error !== undefined && isMissing(of.error)) {
+    return (
+      <>
+        {heading}
+        <Unavailable what={what} />
+      </>
+    )
+  }
+  return (
+    <>
+      {heading}
+      {of.error === undefined ? <Loading /> : <Problem error={of.error} retry={of.reload} />}
+    </>
+  )
 }

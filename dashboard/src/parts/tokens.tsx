@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from 'react'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { ApiToken } from '../api/types.ts'
+import type { ApiToken, CreatedToken } from '../api/types.ts'
 import { isAmount, money } from '../format.ts'
 import { Ago, Id } from './bits.tsx'
 import { Confirm } from './confirm.tsx'
@@ -65,7 +65,7 @@ export function Tokens() {
 function NewToken({ onMade }: { onMade(): void }) {
   const [scope, setScope] = useState<string>('read')
   const [budget, setBudget] = useState('')
-  const [made, setMade] = useState<{ name: string; token: string }>()
+  const [made, setMade] = useState<CreatedToken>()
   const [error, setError] = useState<Error>()
 
   async function make(event: FormEvent<HTMLFormElement>) {
@@ -75,7 +75,7 @@ function NewToken({ onMade }: { onMade(): void }) {
     setError(undefined)
     try {
       const body = { name, scope, ...(scope === 'spend' && { budget }) }
-      setMade(await call('/tokens', { method: 'POST', body }))
+      setMade(await call<CreatedToken>('/tokens', { method: 'POST', body }))
       form.reset()
       onMade()
     } catch (reason) {

@@ -1,9 +1,12 @@
 import type { PeerStatus } from '../api/types.ts'
 import { duration, short } from '../format.ts'
 
-const SIZE = 420
-const NEAR = 70
-const FAR = 185
+const WIDTH = 560
+const NEAR = 60
+const FAR = 150
+/** Pages are wider than high, and so are labels. */
+const WIDER = 1.4
+const MARGIN = 34
 /** More would be a smear: the table has them all. */
 const SHOWN_MAX = 48
 
@@ -16,34 +19,35 @@ export function isRelayed({ addresses }: PeerStatus): boolean {
 export function Topology({ peers }: { peers: readonly PeerStatus[] }) {
   const shown = peers.slice(0, SHOWN_MAX)
   const slowest = Math.max(50, ...shown.map(({ latency_ms }) => latency_ms ?? 0))
-  const middle = SIZE / 2
+  const places = shown.map((peer, index) => {
+    const angle = (index / shown.length) * 2 * Math.PI - Math.PI / 2
+    // Between a millisecond and an hour there is no useful straight line.
+    const share = peer.latency_ms === undefined ? 1 : Math.log1p(peer.latency_ms) / Math.log1p(slowest)
+    const reach = NEAR + (FAR - NEAR) * share
+    return { peer, x: reach * Math.cos(angle) * WIDER, y: reach * Math.sin(angle) }
+  })
+  const top = Math.min(0, ...places.map(({ y }) => y)) - MARGIN
+  const height = Math.max(0, ...places.map(({ y }) => y)) + MARGIN - top
   return (
     <svg
       className="topology"
       role="img"
       aria-label={`This node and ${peers.length} peers`}
-      viewBox={`0 0 ${SIZE} ${SIZE}`}
+      viewBox={`${-WIDTH / 2} ${top} ${WIDTH} ${height}`}
     >
-      {shown.map((peer, index) => {
-        const angle = (index / shown.length) * 2 * Math.PI - Math.PI / 2
-        // Between a millisecond and an hour there is no useful straight line.
-        const share = peer.latency_ms === undefined ? 1 : Math.log1p(peer.latency_ms) / Math.log1p(slowest)
-        const reach = NEAR + (FAR - NEAR) * share
-        const [x, y] = [middle + reach * Math.cos(angle), middle + reach * Math.sin(angle)]
-        return (
-          <g key={peer.peer_id} className={isRelayed(peer) ? 'peer relayed' : 'peer'}>
-            <line x1={middle} y1={middle} x2={x} y2={y} />
-            <circle cx={x} cy={y} r="6" />
-            {shown.length <= 16 && (
-              <text x={x} y={y + (y > middle ? 20 : -12)} textAnchor="middle">
-                {short(peer.peer_id, 4)}
-                {peer.latency_ms === undefined ? '' : ` · ${duration(peer.latency_ms)}`}
-              </text>
-            )}
-          </g>
-        )
-      })}
-      <circle className="self" cx={middle} cy={middle} r="9" />
+      {places.map(({ peer, x, y }) => (
+        <g key={peer.peer_id} className={isRelayed(peer) ? 'peer relayed' : 'peer'}>
+          <line x1="0" y1="0" x2={x} y2={y} />
+          <circle cx={x} cy={y} r="6" />
+          {shown.length <= 16 && (
+            <text x={x} y={y + (y > 0 ? 20 : -12)} textAnchor="middle">
+              {short(peer.peer_id, 4)}
+              {peer.latency_ms === undefined ? '' : ` · ${duration(peer.latency_ms)}`}
+            </text>
+          )}
+        </g>
+      ))}
+      <circle className="self" r="9" />
     </svg>
   )
 }
