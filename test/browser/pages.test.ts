@@ -74,7 +74,7 @@ async function faultsOf(page: Page, choose: (axe: AxeBuilder) => AxeBuilder): Pr
 }
 
 test('axe finds no serious fault on any page, in either theme', async () => {
-  const { page, close } = await visit(browser, node.url, { colorScheme: 'light' })
+  const { page, close } = await visit(browser, node.url, { reducedMotion: 'reduce' })
   const found: Record<string, string[]> = {}
   for (const [path, text] of Object.entries(await pages())) {
     await page.emulateMedia({ colorScheme: 'light' })
@@ -99,7 +99,7 @@ test('no page is wider than a narrow screen, and all can be reached by keyboard'
   }
   await page.goto(`${node.url}/dashboard`)
   await page.getByRole('button', { name: 'Menu' }).press('Enter')
-  await page.getByRole('link', { name: 'Network' }).press('Enter')
+  await page.getByRole('navigation').getByRole('link', { name: 'Network' }).press('Enter')
   await page.getByRole('heading', { name: 'Network' }).waitFor()
   expect(await page.evaluate('document.activeElement.id')).toBe('main')
   await close()

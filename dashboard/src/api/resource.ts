@@ -100,10 +100,12 @@ export function useResource<T>(
   useEffect(() => {
     if (key === undefined) return
     const entry = entryOf(key)
+    // What nobody looked at has not been kept up to date.
+    const isOld = entry.users === 0 || performance.now() - entry.askedAt > BUSY_MS
     entry.users++
     let soon: ReturnType<typeof setTimeout> | undefined
     let later: ReturnType<typeof setTimeout> | undefined
-    if (performance.now() - entry.askedAt > 1000 && entry.running === undefined) reload()
+    if (isOld && entry.running === undefined) reload()
     const unfollow = live.subscribe((changed) => {
       if (!changed.some((topic) => wanted.split(',').includes(topic))) return
       // The first of many starts the clock, so that a stream of events that never pauses is followed too.
