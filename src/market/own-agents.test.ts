@@ -34,6 +34,7 @@ function setup() {
       }),
     },
   )
+  const tokens = new Map<string, string>()
   const exchanges = createExchanges(openDatabase({ path: ':memory:' }))
   const agents = createOwnAgents({
     clock: new HandClock(),
@@ -44,7 +45,7 @@ function setup() {
     slots: new RunSlots({ concurrentMax: 2, waitingMax: 2 }),
     asset: usdc,
     payTo,
-    tokenOf: () => undefined,
+    tokenOf: (id) => tokens.get(id),
     persist: async ({ name }) => {
       if (fails.persist) throw new Error('agents.yaml cannot be written')
       persisted.push(name)
@@ -54,7 +55,7 @@ function setup() {
       persisted.splice(persisted.indexOf(name), 1)
     },
   })
-  return { agents, listed, persisted, fails, exchanges }
+  return { agents, listed, persisted, fails, exchanges, tokens }
 }
 const define = (changes: object = {}) =>
   AgentDefinition.parse({ name: 'a', description: 'says', price: 0.01, ...changes })
@@ -66,6 +67,15 @@ test('D6: a paid agent is listed for the payment protocol only, a free one for b
   expect(listed.get(paid)).toMatchObject({ price_atomic: 10_000n, protocols: ['/x402/libp2p/1.0.0'], pay_to: payTo })
   expect(listed.get(free)?.protocols).toEqual(['/node/marketplace/1.0.0', '/x402/libp2p/1.0.0'])
   expect(persisted).toEqual(['a'])
+})
+
+test('the identity an agent has on the chain, also the first, is in its listing and in its responses', async () => {
+  const { agents, listed, tokens } = setup()
+  const id = await agents.register(define(), { persist: false })
+  expect([listed.get(id)?.token_id, agents.served(id)?.tokenId]).toEqual([undefined, ''])
+  tokens.set(id, '0')
+  await agents.relist(id)
+  expect([listed.get(id)?.token_id, agents.served(id)?.tokenId]).toEqual(['0', '0'])
 })
 
 test.each(['publish', 'persist'] as const)('D12: what cannot be %s-ed is not registered at all', async (step) => {
