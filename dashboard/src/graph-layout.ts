@@ -35,12 +35,3 @@ export function layOut(nodes: readonly Node[]): Placed[] {
   }
   return placed
 }
-
-/** `depends_on` as the API reads it: where no step has it, each depends on the one before. */
-export function asGraph(steps: readonly { id: string; depends_on?: readonly string[] | undefined }[]): Node[] {
-  const isChain = steps.every(({ depends_on }) => depends_on === undefined)
-  return steps.map(({ id, depends_on }, index) => ({
-    id,
-    depends_on: isChain ? (index === 0 ? [] : [steps[index - 1]!.id]) : (depends_on ?? []),
-  }))
-}

@@ -80,6 +80,36 @@ test('a paid agent is found and bought, its answer shown as text, its payment se
   await other.close()
 })
 
+test('a purchase above the limit waits, is approved, and settles', async () => {
+  const { page, close } = await visit(browser, buyer.url)
+  await open(page, buyer, '/settings')
+  await page.getByLabel('Ask me from, USDC').fill('0.005')
+  await page.getByRole('button', { name: 'Save the budget' }).click()
+  await page.getByText('Saved: it holds from now on.').waitFor()
+  await open(page, buyer, `/market/${listed.Echo!.id}`)
+  await page.getByLabel('Task').fill('may I?')
+  await page.getByText('It will wait for your approval').waitFor()
+  await page.getByRole('button', { name: 'Buy for 0.01 USDC' }).click()
+  await page.getByRole('button', { name: 'Approve and pay' }).waitFor()
+  const order = page.url()
+
+  // It is the first thing that the overview says.
+  await open(page, buyer)
+  await page.getByText('A purchase waits for your approval').waitFor()
+  await page.getByRole('link', { name: 'Decide' }).click()
+  await page.getByRole('button', { name: 'Approve and pay' }).click()
+  await page.getByText('No purchase waits for approval.').waitFor()
+  await page.goto(order)
+  await page.getByRole('region', { name: 'Result of the agent' }).getByText('may I?').waitFor()
+  await page.getByText('settled on the chain').waitFor()
+
+  await open(page, buyer, '/settings')
+  await page.getByLabel('Ask me from, USDC').fill('')
+  await page.getByRole('button', { name: 'Save the budget' }).click()
+  await page.getByText('Saved: it holds from now on.').waitFor()
+  await close()
+})
+
 test('an agent that is added is found by another node, changed, tried, and taken off the market', async () => {
   const { page, close } = await visit(browser, seller.url)
   const market = await visit(browser, buyer.url)

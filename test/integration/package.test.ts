@@ -18,6 +18,7 @@ test('the packed tarball, unpacked elsewhere, runs without the source', { timeou
   const packed = Object.values(JSON.parse(stdout)).flat() as { filename: string; files: { path: string }[] }[]
   const paths = packed[0]!.files.map((file) => file.path)
   expect(paths.filter((path) => /^(src|test|devnet|bench)\/|\.test\./.test(path))).toEqual([])
+  expect(paths).toContain('dist/dashboard/index.html')
   await run('tar', ['-xzf', join(scratch, packed[0]!.filename), '-C', scratch])
   await symlink(join(root, 'node_modules'), join(scratch, 'node_modules'))
 

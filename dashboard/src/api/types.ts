@@ -1,6 +1,8 @@
 /** What the API answers, as it stands on the wire. The types come from the node's own schemas, erased at build. */
 import type { input } from 'zod'
 import type * as api from '../../../src/schema/api.ts'
+import type * as approval from '../../../src/schema/approval.ts'
+import type * as budget from '../../../src/schema/budget.ts'
 import type * as ledger from '../../../src/schema/ledger.ts'
 import type * as listing from '../../../src/schema/listing.ts'
 import type * as order from '../../../src/schema/order.ts'
@@ -37,36 +39,7 @@ export type AgentChanges = input<typeof own.UpdateAgent>
 export type TestResult = input<typeof own.TestResult>
 export type ReceiptRecord = input<typeof receipt.ReceiptRecord>
 
-export type Approval = {
-  id: string
-  order_id: string | null
-  agent_id: string
-  agent_name: string
-  seller_id: string
-  amount: string
-  amount_atomic: string
-  reason: string
-  status: 'pending' | 'approved' | 'denied' | 'expired'
-  created_at: string
-  expires_at: string
-}
-
-export type Budget = {
-  network: string
-  asset: string
-  symbol: string
-  per_call: string | null
-  per_seller: string | null
-  per_day: string | null
-  per_month: string | null
-  auto_approve_below: string | null
-  spent_today: string
-  spent_month: string
-  left_today: string | null
-  left_month: string | null
-  allow: string[]
-  deny: string[]
-}
-
+export type Approval = input<typeof approval.ApprovalRecord>
+export type Budget = input<typeof budget.BudgetRecord>
 export type ApiToken = input<typeof token.TokenRecord>
 export type CreatedToken = input<typeof token.CreatedToken>

@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { ago, duration, isAmount, money, moneyColumn, plain, short, span } from './format.ts'
+
+test.each([
+  ['0', '0.00'],
+  ['0.000001', '0.000001'],
+  ['1234567.5', '1,234,567.50'],
+  ['100000000000000000000.1', '100,000,000,000,000,000,000.10'],
+  [0.0000001, '0.00'],
+  [1e-6, '0.000001'],
+  [null, '–'],
+  ['what?', 'what?'],
+])('T18 %s USDC reads %s', (amount, text) => {
+  expect(money(amount)).toBe(text)
+})
+
+test('T18 a price of the API goes back as the amount it was', () => {
+  expect([0.1, 0.000001, 0.0157, 1_000_000, 0.000249].map(plain)).toEqual([
+    '0.1',
+    '0.000001',
+    '0.0157',
+    '1000000',
+    '0.000249',
+  ])
+})
+
+test('amounts of a column have their points below each other', () => {
+  const column = moneyColumn(['0.25', '0.003', '12'])
+  expect(['0.25', '0.003', '12'].map(column)).toEqual(['0.250', '0.003', '12.000'])
+})
+
+test.each([
+  ['0', true],
+  ['0.05', true],
+  ['1000000', true],
+  ['0.0000001', false],
+  ['1e3', false],
+  ['-1', false],
+  ['.5', false],
+  ['', false],
+  ['1,5', false],
+])('%j is an amount: %s', (text, is) => {
+  expect(isAmount(text)).toBe(is)
+})
+
+test('times are told in the two units that matter', () => {
+  expect([0, 59, 3_600, 90_061].map(span)).toEqual(['0 s', '59 s', '1 h', '1 d 1 h'])
+  expect([0.2, 12, 1_500, 61_000, undefined].map(duration)).toEqual(['< 1 ms', '12 ms', '1.5 s', '1 min 1 s', '–'])
+  const now = Date.parse('2026-11-21T10:00:00Z')
+  expect(ago('2026-11-21T09:00:00Z', now)).toBe('1 h ago')
+  expect(ago('2026-11-21T10:02:00Z', now)).toBe('in 2 min')
+})
+
+test('an identifier keeps its ends', () => {
+  expect([short('abcdefghijklmnop', 4), short('abcdefghi', 4)]).toEqual(['abcd…mnop', 'abcdefghi'])
+})
