@@ -1,3 +1,4 @@
+import { stoaVersion } from '../lib/version.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { Panel } from '../tui/screen-state.ts'
 import { networkNames } from './start-summary.ts'
@@ -25,4 +26,9 @@ export function panelOf(state: NodeStatus, balance: string, { bold, green, yello
       ],
     ],
   }
+}
+
+/** No node answers: it is starting, or gone. */
+export function absentPanel(dataDir: string, { bold, dim, yellow }: Style): Panel {
+  return { well: false, parts: [[bold(`stoa ${stoaVersion()}`), yellow('● no node answers')], [dim(dataDir)]] }
 }

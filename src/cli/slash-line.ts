@@ -14,6 +14,7 @@ const notOffered = ['-', '--data-dir', '--port', '--bootstrap', '--no-mdns', '--
 /** Commands that take the terminal, or a node, for themselves. */
 export const notHere: readonly string[] = ['init', 'start', 'mcp', 'completion', 'tui']
 const ownWords = ['help', 'clear', 'exit'] as const
+const verdicts = ['approve', 'deny'] as const
 
 /**
  * Reads a line such as `/agent execute <id> what it is to do` into the words of a command line.
@@ -32,6 +33,8 @@ export function readSlashLine(line: string, table: readonly Command[]): SlashLin
   if (notHere.includes(first)) {
     return { kind: 'mistake', text: `stoa ${first} is for a shell: leave with /exit, or open another terminal` }
   }
+  const verdict = verdictOf(words, table)
+  if (verdict !== undefined) return { kind: 'run', argv: verdict }
   const row = rowOf(words, table)
   if (row === undefined) return { kind: 'run', argv: short(words, table) ?? words }
   return { kind: 'run', argv: gathered(row, words.slice(row.name.split(' ').length)) }
@@ -54,7 +57,8 @@ export function completeSlashLine(
 
 function firstWords(places: readonly Place[]): string[] {
   const words = places.find(({ path }) => path.length === 0)?.words.map(({ word }) => word) ?? []
-  return [...words.filter((word) => !notHere.includes(word)), ...ownWords].sort()
+  const shorter = words.includes('approvals') ? verdicts : []
+  return [...words.filter((word) => !notHere.includes(word)), ...ownWords, ...shorter].sort()
 }
 
 function nextWords(
@@ -63,7 +67,9 @@ function nextWords(
   places: readonly Place[],
   ids: readonly string[],
 ): string[] {
-  const path = earlier[0] === 'help' ? earlier.slice(1) : earlier
+  const [first = ''] = earlier
+  const isVerdict = (verdicts as readonly string[]).includes(first)
+  const path = first === 'help' ? earlier.slice(1) : isVerdict ? ['approvals', ...earlier] : earlier
   const placeOf = (words: readonly string[]) => places.find((place) => place.path.join(' ') === words.join(' '))
   let depth = path.length
   while (depth > 0 && placeOf(path.slice(0, depth)) === undefined) depth--
@@ -91,7 +97,7 @@ function longFlags({ options }: Place): string[] {
 /** Places where an id may follow without its option. */
 function takesId({ path }: Place): boolean {
   const taken =
-    /^(agent (execute|update|pause|resume|remove|test)|(order|workflow)( show| cancel| execute)?|session( list| show)?|approve|deny)$/
+    /^(agent (execute|update|pause|resume|remove|test)|(order|workflow)( show| cancel| execute)?|session( list| show)?|approvals (approve|deny))$/
   return taken.test(path.join(' '))
 }
 
@@ -103,6 +109,14 @@ function rowOf(words: readonly string[], table: readonly Command[]): Command | u
     if (row !== undefined) return row
   }
   return undefined
+}
+
+/** `/approve` lists what waits; `/approve <id>` and `/deny <id>` decide. */
+function verdictOf(words: readonly string[], table: readonly Command[]): string[] | undefined {
+  const [verb = '', ...rest] = words
+  if (!(verdicts as readonly string[]).includes(verb) || !table.some(({ name }) => name === `approvals ${verb}`))
+    return undefined
+  return rest.length === 0 ? ['approvals', 'list'] : ['approvals', verb, ...rest]
 }
 
 /** `/order`, `/workflow <id>`, `/session <agent id>`. */

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PortText } from '../config/values.ts'
-import { stoaVersion } from '../lib/version.ts'
 import { dataFile } from '../store/data-dir.ts'
 import type { InterfaceDeps, Output } from '../tui/interface.ts'
 import type { Panel } from '../tui/screen-state.ts'
@@ -13,7 +12,7 @@ import { readableLine } from './log.ts'
 import { followLog, readLogTail } from './log-file.ts'
 import { networkOptions } from './network-options.ts'
 import { orAborted } from './own-node.ts'
-import { panelOf } from './panel.ts'
+import { absentPanel, panelOf } from './panel.ts'
 import type { RemoteNode } from './parts.ts'
 import { findRunningNode } from './running-node.ts'
 import { completeSlashLine, notHere, readSlashLine } from './slash-line.ts'
@@ -171,7 +170,7 @@ async function watchLog(path: string, context: Context, show: (line: string) => 
 /** Looks for the node until there is one, then asks it how it is; begins anew when it is gone. */
 async function watchStatus(context: Context, flags: Flags, show: (panel: Panel) => void, signal: AbortSignal) {
   const { config, secrets } = await context.loadConfig(flags)
-  const { dim, yellow } = context.style.stdout
+  const style = context.style.stdout
   const quiet = { parts: context.parts, io: { ...context.io, signal } }
   let node: RemoteNode | undefined
   let balance = ''
@@ -180,22 +179,16 @@ async function watchStatus(context: Context, flags: Flags, show: (panel: Panel) 
     try {
       node ??= (await findRunningNode(quiet, config, secrets))?.node
       const state = await node?.status({ signal })
-      if (state === undefined)
-        show({
-          well: false,
-          parts: [[`stoa ${stoaVersion()}`, yellow('● no node answers yet')], [dim(config.dataDir)]],
-        })
-      else {
-        show(panelOf(state, balance, context.style.stdout))
-        if (performance.now() - askedAt > BALANCE_MS) {
-          askedAt = performance.now()
-          const found = await orAborted(node!.balance({ signal }), signal).catch(() => undefined)
-          balance = found === undefined ? '' : `${found.balance} ${found.symbol}`
-          show(panelOf(state, balance, context.style.stdout))
-        }
+      show(state === undefined ? absentPanel(config.dataDir, style) : panelOf(state, balance, style))
+      if (state !== undefined && performance.now() - askedAt > BALANCE_MS) {
+        askedAt = performance.now()
+        const found = await orAborted(node!.balance({ signal }), signal).catch(() => undefined)
+        balance = found === undefined ? '' : `${found.balance} ${found.symbol}`
+        show(panelOf(state, balance, style))
       }
     } catch {
       node = undefined
+      show(absentPanel(config.dataDir, style))
     }
     await delay(LOOK_MS, undefined, { signal }).catch(() => {})
   }

@@ -145,7 +145,7 @@ function isUnset(node: Node | null): boolean {
 
 function unknownKey(source: string, key: string): string {
   if (/private_?key|api_?key|token|secret|mnemonic/i.test(key)) {
-    return `${source}: ${quote(key)} is not a setting: keys and tokens are never read from this file, give them in the environment`
+    return `${source}: ${quote(key)} is not a setting: keys and tokens are never read from this file, give them in the environment (those of models: stoa init)`
   }
   const meant = nearest(key, [...Object.keys(keys), ...groups, 'webhooks'])
   const hint = meant === undefined ? `expected one of ${Object.keys(keys).join(', ')}` : `did you mean ${meant}?`

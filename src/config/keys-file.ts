@@ -65,7 +65,9 @@ export function overKeys(keys: Environment, environment: Environment): Environme
 function refusalOf(name: string, value: string): string | undefined {
   const own = Object.hasOwn(Env.shape, name)
   const provider = providerVariables.find((variable) => variable === name)
-  if ((own && provider === undefined) || ownSecrets.test(name)) {
+  // Others, such as PATH, would change what programs of this node are given.
+  const isKey = /_(KEY|TOKEN|SECRET)$/.test(name)
+  if (provider === undefined && (own || ownSecrets.test(name) || !isKey)) {
     return `${quote(name)} does not belong in this file, which holds keys of model providers only: set it in the environment`
   }
   if (value === '') return undefined

@@ -63,10 +63,11 @@ test.each([
 })
 
 test('keys.env takes nothing that moves money, and its lines are never shown', async () => {
-  await writeFile(join(dataDir(), 'keys.env'), `ETHEREUM_PRIVATE_KEY=${key}\nnonsense ${key}\n`)
+  await writeFile(join(dataDir(), 'keys.env'), `ETHEREUM_PRIVATE_KEY=${key}\nnonsense ${key}\nPATH=/evil\n`)
   const { code, stderr } = await cli(['wallet', 'address'], { dataDir: dataDir() })
   expect(code).toBe(2)
   expect(stderr).toMatch(/keys\.env:1: "ETHEREUM_PRIVATE_KEY" does not belong in this file/)
+  expect(stderr).toMatch(/keys\.env:3: "PATH" does not belong/)
   expect(stderr).not.toContain('1111')
 })
 

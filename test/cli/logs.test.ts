@@ -74,6 +74,21 @@ test('stoa start writes what it logs into the file, without secrets (T21)', asyn
   expect(stdout).toContain('warn  something  text=key [secret]')
 })
 
+test('a key of keys.env is taken out of the log (T21)', async () => {
+  const stop = new AbortController()
+  await writeFile(join(dataDir(), 'keys.env'), 'MY_MODEL_KEY=key-abcdefgh\n', { mode: 0o600 })
+  const { parts, seen } = fakeNode({
+    async start() {
+      seen.logger!.warn({ text: 'key-abcdefgh' }, 'something')
+      stop.abort()
+    },
+  })
+  const { stderr } = await cli(['start'], { dataDir: dataDir(), parts, signal: stop.signal })
+  expect(stderr).toContain('[secret]')
+  expect(stderr + (await cli(['logs'], { dataDir: dataDir() })).stdout).not.toContain('key-abcdefgh')
+  expect(seen.secrets?.env('MY_MODEL_KEY')).toBe('key-abcdefgh')
+})
+
 test('status --watch asks again until it is interrupted', async () => {
   const stop = new AbortController()
   let asked = 0

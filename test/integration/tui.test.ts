@@ -90,12 +90,28 @@ test('attaches to a node that runs, leaves it running, and shows no control sequ
   expect((await fetch(`${node.ready.api_url}/health`)).status).toBe(200)
 })
 
+test('notices that its node is gone and that it is back; SIGTERM ends it and gives the terminal back', async () => {
+  const environment = { ...offline, NODE_DATA_DIR: join(dir, 'own') }
+  const first = await startNodeProcess({ args: [], environment })
+  const screen = open()
+  await screen.shows('● up')
+  first.child.kill('SIGKILL')
+  await screen.shows('no node answers')
+  await startNodeProcess({ args: [], environment })
+  await screen.shows('● up')
+  screen.kill('SIGTERM')
+  expect(await screen.exited).toBe(0)
+  // Back from the other screen, the cursor shown.
+  expect(screen.raw()).toContain('\u001b[?1049l')
+  expect(screen.raw().lastIndexOf('\u001b[?25h')).toBeGreaterThan(screen.raw().lastIndexOf('\u001b[?25l'))
+})
+
 test('says why a node could not start, and Ctrl-C stops a command before it leaves', async () => {
   const other = await startNodeProcess({ args: [], environment: { ...offline, NODE_DATA_DIR: join(dir, 'other') } })
   const { port } = new URL(other.ready.api_url)
   const screen = open('tui', '--no-mdns', '--port', '0', '--api-port', port)
   await screen.shows(/error: .*in use/s)
-  await screen.shows('no node answers yet')
+  await screen.shows('no node answers')
   screen.type('/agent discover --wait 60\r')
   await screen.shows('Ctrl-C stops it')
   screen.type(keys.ctrlC)

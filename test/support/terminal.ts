@@ -13,7 +13,7 @@ export type Terminal = {
   readonly exited: Promise<number>
   /** Everything that was written to the terminal, sequences included. */
   raw(): string
-  kill(): void
+  kill(signal?: 'SIGTERM'): void
 }
 
 export const keys = { enter: '\r', tab: '\t', up: '\u001b[A', down: '\u001b[B', ctrlC: '\u0003', pageUp: '\u001b[5~' }
@@ -58,6 +58,6 @@ export function openTerminal(
       })
     },
     exited,
-    kill: () => program.kill('SIGKILL'),
+    kill: (signal) => program.kill(signal ?? 'SIGKILL'),
   }
 }
