@@ -76,7 +76,7 @@ async function paidFor(payment: PaymentEnvelope, turn: Turn, progress: Progress,
   }
   try {
     const task = { payment, input: turn.input, challenge: undefined, onClaimed }
-    const result = await runPaid(agent, task, callerOf(turn), ask).catch((error: unknown) => {
+    const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
       if (claimed !== undefined && ask.settleFirst) return whenSettled(claimed, error, turn, ask)
       throw error
     })
@@ -92,6 +92,17 @@ async function paidFor(payment: PaymentEnvelope, turn: Turn, progress: Progress,
     const metadata = paymentFailed(turn.running.isCanceled ? 'CANCELED' : code, message, requirements.network)
     return { kind: turn.running.isCanceled ? 'canceled' : 'failed', text: `${message}; nothing is charged`, metadata }
   }
+}
+
+/** Whoever has seen a part of what it pays for cannot take its request back any more (T6). */
+function committed(turn: Turn): Turn {
+  const { onOutput, running } = turn
+  if (onOutput === undefined) return turn
+  const shown: Turn['onOutput'] = (text) => {
+    running.canCancel = false
+    onOutput(text)
+  }
+  return { ...turn, onOutput: shown }
 }
 
 /**
@@ -131,8 +142,8 @@ function busyOr(kind: 'failed', error: PeerError): 'failed' | 'rejected' {
  * Callers of A2A prove no identity. A conversation is known by its id where nobody can guess that; whoever made one up
  * himself has no memory with the agent, as he may have made up another's (T9).
  */
-function callerOf({ ids: { taskId, contextId }, signal }: Turn) {
+function callerOf({ ids: { taskId, contextId }, signal, onOutput }: Turn) {
   const isUnguessable = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(contextId)
   const caller = `${A2A_CALLER}${isUnguessable ? contextId : taskId}`
-  return { peerId: caller, callerDid: caller, correlationId: taskId, signal }
+  return { peerId: caller, callerDid: caller, correlationId: taskId, signal, ...(onOutput && { onOutput }) }
 }

@@ -1,10 +1,12 @@
 import { Role, type Task, TaskState } from '@a2a-js/sdk'
 import { TaskNotCancelableError } from '@a2a-js/sdk/errors'
 import { AgentEvent, type AgentExecutor, type ExecutionEventBus, type RequestContext } from '@a2a-js/sdk/server'
+import type { OnOutput } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { Metadata } from './payment-messages.ts'
+import { SHOW_KEY, showOutput } from './shown-output.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
 import type { A2aTasks, Running } from './tasks.ts'
 
@@ -32,6 +34,8 @@ export type Turn = {
   caller: Caller
   signal: AbortSignal
   running: Running
+  /** Where the caller looks on while the agent works. */
+  onOutput?: OnOutput
 }
 export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 
@@ -81,6 +85,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       bytes: input.length * 2,
     }
     const isFull = tasks.runningBytes + running.bytes > RUNNING_BYTES_MAX
+    const shown = context.state.get(SHOW_KEY) === true ? showOutput(ids, bus) : undefined
     tasks.start(taskId, running)
     try {
       bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
@@ -93,13 +98,16 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         caller: (context.state.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED,
         signal: running.controller.signal,
         running,
+        ...(shown && { onOutput: shown.onOutput }),
       }
       const progress = {
         working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }),
       }
       const outcome = await deps.work(turn, progress)
-      if (outcome.kind === 'completed') {
-        const artifact = resultArtifact(outcome.output)
+      // What was shown of a run that failed is nothing anybody has been given.
+      const isShown = shown?.end() === true
+      if (outcome.kind === 'completed' || isShown) {
+        const artifact = resultArtifact(outcome.kind === 'completed' ? outcome.output : '')
         bus.publish(
           AgentEvent.artifactUpdate({ ...ids, artifact, append: false, lastChunk: true, metadata: undefined }),
         )
@@ -110,6 +118,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       logger.error({ err: error, correlation_id: taskId }, 'an A2A task failed inside the node')
       say(states.failed, { text: 'the node failed; its log tells why' })
     } finally {
+      shown?.end()
       tasks.end(taskId)
     }
   }

@@ -8,6 +8,7 @@ import {
 } from '@a2a-js/sdk/server'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import { textOf } from './executor.ts'
+import { SHOW_KEY } from './shown-output.ts'
 import type { A2aTasks } from './tasks.ts'
 
 const ID_LENGTH_MAX = 128
@@ -53,6 +54,7 @@ export function createRequestHandler(
     ): AsyncGenerator<StreamResponse, void, undefined> {
       const checked = check(params)
       const leave = enter(checked.message?.taskId ?? '')
+      context.state.set(SHOW_KEY, true)
       try {
         yield* inner.sendMessageStream(checked, context)
       } finally {

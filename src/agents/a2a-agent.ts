@@ -11,7 +11,7 @@ import {
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { guardFetch, ResponseTooLargeError } from './guarded-fetch.ts'
-import { type AgentCall, AgentError, outputTooLarge } from './runtime.ts'
+import { type AgentCall, AgentError, type OnOutput, outputTooLarge } from './runtime.ts'
 
 export type A2aAgentOptions = {
   name: string
@@ -57,11 +57,11 @@ export function openA2aAgent(options: A2aAgentOptions, deps: { fetch: typeof fet
   }
 
   return {
-    async run({ input, callerId, signal }) {
+    async run({ input, callerId, signal, onOutput }) {
       const contextId = contexts.get(callerId) ?? ''
       try {
         const client = await connect()
-        const { text, context } = await work(client, input, contextId, outputBytesMax, signal)
+        const { text, context } = await work(client, { input, contextId, outputBytesMax, signal, onOutput })
         remember(contexts, callerId, context)
         return text
       } catch (error) {
@@ -83,17 +83,23 @@ type Given = { text: string; context: string }
  */
 async function work(
   client: Client,
-  input: string,
-  contextId: string,
-  bytesMax: number,
-  signal: AbortSignal,
+  task: Pick<AgentCall, 'input' | 'signal'> & {
+    contextId: string
+    outputBytesMax: number
+    onOutput: OnOutput | undefined
+  },
 ): Promise<Given> {
+  const { input, contextId, outputBytesMax: bytesMax, signal, onOutput } = task
   let id: string | undefined
   try {
     let message: Message | undefined
     try {
       for await (const { payload } of client.sendMessageStream(request(input, contextId), { signal })) {
         if (payload?.$case === 'task') id = payload.value.id
+        // Pieces of a result that is still to come; one that is whole is taken when the task has ended.
+        if (payload?.$case === 'artifactUpdate' && !payload.value.lastChunk) {
+          onOutput?.(textOf(payload.value.artifact === undefined ? [] : [payload.value.artifact]))
+        }
         if (payload?.$case === 'message') message = payload.value
       }
     } catch (error) {

@@ -40,6 +40,13 @@ const refused: Record<string, number> = {
   retryPayment: 404,
   getPayment: 404,
   getReceipt: 404,
+  getApproval: 404,
+  approve: 404,
+  deny: 404,
+  // No gas, no purchase, and no token of that name.
+  registerOnchain: 402,
+  giveFeedback: 409,
+  getReputation: 400,
   // These have their task, or have ended.
   executeOrder: 409,
   cancelOrder: 409,
