@@ -242,6 +242,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         buyer,
         catalog,
         search: market.search,
+        receipts: trust.api.receipts,
         balance: node.balance,
       },
     )

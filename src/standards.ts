@@ -4,6 +4,7 @@ import { a2aMount } from './a2a/mount.ts'
 import type { Service } from './lib/lifecycle.ts'
 import type { Buyer } from './market/buyer.ts'
 import type { Catalog } from './market/catalog.ts'
+import type { Receipts } from './market/receipts.ts'
 import type { Search } from './market/search.ts'
 import { mcpMount } from './mcp/mount.ts'
 import type { WalletBalance } from './schema/api.ts'
@@ -14,6 +15,7 @@ export type StandardsDeps = AgentWorkDeps & {
   buyer: Pick<Buyer, 'execute' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
   catalog: Pick<Catalog, 'local' | 'resolve'>
   search: Pick<Search, 'page' | 'find'>
+  receipts: Pick<Receipts, 'list'>
   balance(): Promise<WalletBalance>
 }
 
@@ -34,6 +36,7 @@ export function createStandards(options: CardOptions, deps: StandardsDeps) {
         return { ...view, token: { budget, per_day, spent, spent_today } }
       },
       approval: (id) => buyer.approvals.get(id),
+      receipts: deps.receipts,
       balance,
     })
   const a2a = a2aMount(async () => {

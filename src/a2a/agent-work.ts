@@ -80,7 +80,12 @@ async function paidFor(payment: PaymentEnvelope, turn: Turn, progress: Progress,
       if (claimed !== undefined && ask.settleFirst) return whenSettled(claimed, error, turn, ask)
       throw error
     })
-    const receipt = { network: requirements.network, payer: payment.payer, txHash: result.txHash }
+    const receipt = {
+      network: requirements.network,
+      payer: payment.payer,
+      txHash: result.txHash,
+      signed: result.receipt,
+    }
     const text = result.txHash === undefined ? 'Paid; settlement is under way.' : `Paid in ${result.txHash}.`
     return { kind: 'completed', output: result.output, text, metadata: paid(receipt) }
   } catch (error) {

@@ -4,6 +4,7 @@ import { SETTLEMENT_MARGIN_SECONDS } from '../payments/verify.ts'
 import type { PeerError } from '../protocols/peer-error.ts'
 import { type PaymentEnvelope, PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { SignedReceipt } from '../schema/signed-receipt.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
 
 /** What the x402 extension keeps in a message's metadata. */
@@ -13,6 +14,8 @@ export const keys = {
   payload: 'x402.payment.payload',
   receipts: 'x402.payment.receipts',
   error: 'x402.payment.error',
+  /** Not of the extension: the receipt that the seller signs for the result. */
+  signedReceipt: 'stoa.receipt',
 } as const
 
 export type Metadata = Record<string, unknown>
@@ -77,13 +80,14 @@ export function paymentRequired(
   }
 }
 
-export type Receipt = { network: string; payer: Hex; txHash: Hex | undefined }
+export type Receipt = { network: string; payer: Hex; txHash: Hex | undefined; signed?: SignedReceipt | undefined }
 
 /** `payment-verified` while settlement is pending: the result is delivered, and the chain has yet to show the transfer. */
-export function paid({ network, payer, txHash }: Receipt): Metadata {
+export function paid({ network, payer, txHash, signed }: Receipt): Metadata {
   return {
     [keys.status]: txHash === undefined ? 'payment-verified' : 'payment-completed',
     [keys.receipts]: txHash === undefined ? [] : [{ success: true, transaction: txHash, network, payer }],
+    ...(signed !== undefined && { [keys.signedReceipt]: signed }),
   }
 }
 

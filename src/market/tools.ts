@@ -12,6 +12,7 @@ import {
   ExecuteInput,
   GetAgentInput,
   GetExecutionInput,
+  ListReceiptsInput,
   type MarketToolName,
   marketTools,
   QuoteInput,
@@ -20,6 +21,7 @@ import {
 } from '../schema/tools.ts'
 import type { ExecuteRequest } from './execute.ts'
 import { MarketError } from './market-error.ts'
+import type { Receipts } from './receipts.ts'
 import type { Search } from './search.ts'
 
 export type MarketToolsDeps = {
@@ -31,6 +33,7 @@ export type MarketToolsDeps = {
   budget(caller: Caller): BudgetOutput
   /** @throws MarketError UNKNOWN_APPROVAL */
   approval(id: string): ApprovalRecord
+  receipts: Pick<Receipts, 'list'>
   balance(): Promise<WalletBalance>
 }
 
@@ -63,12 +66,12 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
     discover_agents(args) {
       const { query, max_price: text, ...rest } = read(DiscoverInput, args)
       const max_price = text === undefined ? undefined : readPrice(text)
-      const { items, next } = deps.search.page({ ...rest, q: query, max_price })
+      const { items, next } = deps.search.page({ ...rest, q: query, max_price, include: 'stats' })
       const agents = items.map(toolAgent)
       return { value: { agents, ...(next !== undefined && { next }), notice: LISTING_NOTICE } }
     },
     get_agent(args) {
-      const listing = deps.search.find(read(GetAgentInput, args).agent_id)
+      const listing = deps.search.find(read(GetAgentInput, args).agent_id, 'stats')
       if (listing === undefined) throw new CodedError('UNKNOWN_AGENT', 'no agent with this id is known here')
       return { value: { agent: toolAgent(listing), notice: LISTING_NOTICE } }
     },
@@ -100,6 +103,11 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
         value: { execution: z.encode(OrderRecord, record), notice: OUTPUT_NOTICE },
         ...(output !== undefined && { foreign: { output, ...from } }),
       }
+    },
+    list_receipts(args) {
+      const { agent_id: agentId, ...query } = read(ListReceiptsInput, args)
+      const { items, next } = deps.receipts.list({ ...query, agentId })
+      return { value: { receipts: items, ...(next !== undefined && { next }), notice: LISTING_NOTICE } }
     },
     budget_status: (_args, { caller }) => ({ value: deps.budget(caller) }),
     wallet_balance: async () => ({ value: await deps.balance() }),
@@ -152,6 +160,7 @@ function toolAgent(listing: Listing): ToolAgent {
     expires_at,
     local: listing.local,
     ...(listing.online !== undefined && { online: listing.online }),
+    ...(listing.stats !== undefined && listing.stats.calls > 0 && { stats: listing.stats }),
     ...(alike !== undefined && { look_alike_of: { agent_id: alike.id, name: alike.name, seller_id: alike.seller_id } }),
   }
 }

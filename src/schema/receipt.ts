@@ -49,7 +49,7 @@ export const ReceiptRecords = z.array(ReceiptRecord)
 
 const selection = { direction: Direction.optional(), agent_id: AgentRef.optional() }
 /** Where to go on in both ledgers. */
-const ReceiptCursor = z
+export const ReceiptCursor = z
   .string()
   .regex(/^[0-9]{1,15}\.[0-9]{1,15}$/, 'is no cursor of this list: follow the Link header of the page before')
   .meta({ description: 'where to go on, as the Link header of the page before has it' })

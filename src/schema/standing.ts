@@ -33,7 +33,7 @@ export const Reputation = z
   .meta({ id: 'Reputation', description: 'What the chain says of an agent.' })
 export type Reputation = z.infer<typeof Reputation>
 
-export const TokenParams = z.strictObject({
+export const IdentityParams = z.strictObject({
   tokenId: z
     .string()
     .regex(/^(0|[1-9][0-9]{0,77})$/, 'is no ERC-721 token id: a whole number, 0 or more')

@@ -5,6 +5,8 @@ import { BudgetRecord } from './budget.ts'
 import type { Scope } from './caller.ts'
 import { QUERY_LENGTH_MAX } from './limits.ts'
 import { OrderRecord } from './order.ts'
+import { directions, ReceiptCursor, ReceiptRecord } from './receipt.ts'
+import { AgentStats } from './standing.ts'
 
 /** What a model may do with a node, over MCP and over A2A: names, texts and shapes. */
 
@@ -30,6 +32,7 @@ export const ToolAgent = z
     expires_at: z.string(),
     local: z.boolean().describe('hosted by this node: runs without payment'),
     online: z.boolean().optional().describe('whether its seller answers, where that is known'),
+    stats: AgentStats.optional().describe('what this node has measured of it; absent before it was called'),
     look_alike_of: z
       .object({ agent_id: z.string(), name: z.string(), seller_id: z.string() })
       .optional()
@@ -104,6 +107,18 @@ export const GetExecutionOutput = z.object({
   notice: z.string(),
 })
 
+export const ListReceiptsInput = z.strictObject({
+  direction: z.enum(directions).optional().describe('`out`: paid by this node; `in`: paid to it'),
+  agent_id: AgentIdText.optional(),
+  limit: z.int().min(1).max(50).default(20),
+  cursor: ReceiptCursor.optional().describe('`next` of the answer before, with the same filters'),
+})
+export const ListReceiptsOutput = z.object({
+  receipts: z.array(ReceiptRecord).describe('newest first'),
+  next: z.string().optional(),
+  notice: z.string(),
+})
+
 export const NoInput = z.strictObject({})
 export const BudgetOutput = BudgetRecord.extend({
   token: z
@@ -173,6 +188,16 @@ export const marketTools = {
     description: 'A purchase by its order id: its state, its result and its payment. For results that came late.',
     input: GetExecutionInput,
     output: GetExecutionOutput,
+    hints: { readOnly: true, openWorld: false },
+    scope: 'read',
+  },
+  list_receipts: {
+    title: 'Receipts',
+    description:
+      'What was paid for, newest first: each receipt is signed by the account that was paid, over payment, task and result. ' +
+      'A receipt does not show that money moved; tx_hash names the transaction that did.',
+    input: ListReceiptsInput,
+    output: ListReceiptsOutput,
     hints: { readOnly: true, openWorld: false },
     scope: 'read',
   },

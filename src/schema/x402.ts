@@ -43,8 +43,8 @@ export const X402Response = z.object({
   body: z.base64(),
   seller_did: did,
   seller_token_id: z.string().max(80),
-  /** A SignedReceipt. Read on its own: a result must not be lost to a receipt that cannot be read. */
-  receipt: z.unknown().optional(),
+  // Read on its own: a result must not be lost to a receipt that cannot be read.
+  receipt: z.unknown().optional().meta({ description: 'what the seller signs for the result: see Receipt' }),
 })
 export const X402Error = z.object({
   ...header,

@@ -1,8 +1,10 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { SignedReceipt } from '../schema/signed-receipt.ts'
 import type { Database } from './database.ts'
 import { toHex } from './hex.ts'
 import type { PaymentState } from './payments.ts'
+import { unpackReceipt } from './receipt-row.ts'
 
 /** Callers that came over A2A are known by this and the id of their conversation. */
 export const A2A_CALLER = 'a2a:'
@@ -16,7 +18,16 @@ export type TaskRecord = {
   output: string | undefined
   error: string | undefined
   endedAt: UnixMs
-  payment: { state: PaymentState; network: string; payer: Hex; txHash: Hex | undefined } | undefined
+  payment:
+    | {
+        state: PaymentState
+        network: string
+        payer: Hex
+        txHash: Hex | undefined
+        /** The receipt that was signed with the result. */
+        signed?: SignedReceipt | undefined
+      }
+    | undefined
 }
 
 /** What is left of A2A tasks when the process that ran them is gone: a paid result is never lost (D32). */
@@ -37,10 +48,12 @@ type Row = {
   network: string | null
   payer: string | null
   tx_hash: Uint8Array | null
+  payment_id: Uint8Array | null
+  receipt: Uint8Array | null
 }
 
 const FIND = `
-  SELECT e.*, p.state, p.network, p.payer, p.tx_hash
+  SELECT e.*, p.state, p.network, p.payer, p.tx_hash, p.id AS payment_id, p.receipt
   FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
   WHERE e.correlation_id = ? AND e.caller_id GLOB '${A2A_CALLER}*' AND e.agent_id = ? ORDER BY e.id DESC LIMIT 1`
 
@@ -54,7 +67,7 @@ export function createTaskRecords(database: Database): TaskRecords {
 }
 
 function toRecord(row: Row): TaskRecord {
-  const { state, network, payer, tx_hash } = row
+  const { state, network, payer, tx_hash, payment_id, receipt, agent_id } = row
   return {
     agentId: row.agent_id,
     callerId: row.caller_id,
@@ -64,8 +77,15 @@ function toRecord(row: Row): TaskRecord {
     error: row.error ?? undefined,
     endedAt: row.created_at + row.duration_ms,
     payment:
-      state === null || network === null || payer === null
+      state === null || network === null || payer === null || payment_id === null
         ? undefined
-        : { state, network, payer: payer as Hex, txHash: tx_hash === null ? undefined : toHex(tx_hash) },
+        : {
+            state,
+            network,
+            payer: payer as Hex,
+            txHash: tx_hash === null ? undefined : toHex(tx_hash),
+            signed:
+              receipt === null ? undefined : unpackReceipt(receipt, toHex(payment_id), { agent_id, network, payer }),
+          },
   }
 }

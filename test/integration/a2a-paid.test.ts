@@ -11,8 +11,10 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { X402_EXTENSION } from '../../src/a2a/extensions.ts'
+import { contentHash, receiptSigner } from '../../src/payments/receipt.ts'
 import { createWallet } from '../../src/payments/wallet.ts'
 import { PaymentRequirements, SignedAuthorization } from '../../src/schema/payment.ts'
+import { SignedReceipt } from '../../src/schema/signed-receipt.ts'
 import { a2aClient, asTask, type Binding, bindings, resultOf, send, stateOf } from '../support/a2a-client.ts'
 import { randomHex } from '../support/payments.ts'
 import { startTestNode, type TestNode, type TestNodeOptions } from '../support/test-node.ts'
@@ -118,6 +120,9 @@ describe.each(bindings)('A2A $version over $binding', (binding) => {
         payer: devnet.wallets.buyer.address,
       },
     ])
+    const signed = SignedReceipt.parse(metadataOf(done)['stoa.receipt'])
+    expect(signed.payload).toMatchObject({ taskHash: contentHash('hello'), resultHash: contentHash('hello') })
+    expect(receiptSigner(signed)).toBe(devnet.wallets.seller.address)
     const after = await money()
     expect([before[0]! - after[0]!, after[1]! - before[1]!]).toEqual([PRICE, PRICE])
     expect(metadataOf(await buyer.get(asked.id))['x402.payment.receipts']).toEqual(receipts)
@@ -268,6 +273,8 @@ test('D32 what was paid for is there after a restart, by the id of its task and 
   const asked = await buyer.send('keep this')
   const done = await buyer.send('', submission(asked.id, sign(asked)))
   const receipts = metadataOf(done)['x402.payment.receipts']
+  const signed = metadataOf(done)['stoa.receipt']
+  expect(signed).toBeDefined()
   await seller.stop()
   seller = await startTestNode(options())
   await register(seller, 'echo')
@@ -275,6 +282,7 @@ test('D32 what was paid for is there after a restart, by the id of its task and 
   const kept = await (await client()).get(asked.id)
   expect([stateOf(kept), resultOf(kept), statusOf(kept)]).toEqual(['COMPLETED', 'keep this', 'payment-completed'])
   expect(metadataOf(kept)['x402.payment.receipts']).toEqual(receipts)
+  expect(metadataOf(kept)['stoa.receipt']).toEqual(signed)
   expect(kept.contextId).toBe(done.contextId)
   await expect((await client(otherId)).get(asked.id)).rejects.toThrow(/not found/i)
   await expect((await client()).send('more', { taskId: asked.id })).rejects.toThrow(/terminal/)

@@ -150,6 +150,20 @@ describe('register-onchain', () => {
     },
   )
 
+  test('asked again with another file, it goes on with the first and mints no second token', async () => {
+    let deaths = 0
+    seller.intercept = async (method) => {
+      if (method === 'eth_sendRawTransaction' && deaths++ === 0) throw new Error('killed')
+    }
+    await seller
+      .reputation()
+      .register(agentId, {}, open())
+      .catch(() => {})
+    const again = seller.reputation().register(agentId, { uri: 'https://a.example/agent.json' }, open())
+    await expect(again).rejects.toMatchObject({ code: 'ALREADY_REGISTERED' })
+    expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([1, expect.any(String)])
+  })
+
   test('the token of a transaction whose node died is not lost to the next one of another agent', async () => {
     let deaths = 0
     seller.intercept = async (method) => {

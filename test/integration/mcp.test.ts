@@ -132,6 +132,12 @@ test.each([
   })
 
   const order_id = String(bought.structuredContent!.order_id)
+  const { structuredContent: kept } = await call(client, 'list_receipts', { direction: 'out', limit: 1 })
+  const { payment_id } = bought.structuredContent!.payment as { payment_id: string }
+  expect(kept).toMatchObject({ receipts: [{ payment_id, status: 'valid', agent_name: expect.any(String) }] })
+  const { structuredContent: known } = await call(client, 'get_agent', { agent_id: agentId })
+  expect(known).toMatchObject({ agent: { stats: { success_rate: 1, settled_volume: expect.any(String) } } })
+
   const record = await call(client, 'get_execution', { order_id })
   expect(record.structuredContent).toMatchObject({ execution: { id: order_id, status: 'completed', output: HOSTILE } })
   expect(record._meta).toMatchObject({ 'stoa/provenance': { order_id, untrusted: true } })

@@ -2,10 +2,10 @@ import { AgentParams } from '../../schema/api.ts'
 import {
   FeedbackGiven,
   GiveFeedback,
+  IdentityParams,
   OnchainIdentity,
   RegisterOnchain,
   Reputation,
-  TokenParams,
 } from '../../schema/standing.ts'
 import { type Operation, operation } from '../operation.ts'
 
@@ -43,7 +43,7 @@ export function reputationRoutes({ reputation }: ReputationRouteDeps): Operation
       tags: row.tags,
       access: 'public',
       scope: 'read',
-      params: TokenParams,
+      params: IdentityParams,
       response: Reputation,
       status: 200,
       errors: [...chain, 'OVERLOADED'],
