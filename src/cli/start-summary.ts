@@ -60,6 +60,7 @@ export function summaryLines(ready: Ready, style: Style): string[] {
     ['Peer id', ready.peerId],
     ...ready.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
     ['API', ready.apiUrl ?? 'off'],
+    ...(ready.apiUrl === undefined ? [] : [['Dashboard', `${ready.apiUrl}/dashboard`]]),
     ['Wallet', `${ready.walletAddress}  (${config.network}: ${networkNames[config.network]})`],
     ['Data', config.dataDir],
   ]

@@ -52,7 +52,11 @@ export function createAdmission(
 
   function noRoute(path: string): HttpError {
     const methods = methodsOf(path)
-    if (methods === '') return new HttpError('NOT_FOUND', 'no operation has this path: GET /docs lists all')
+    if (methods === '')
+      return new HttpError(
+        'NOT_FOUND',
+        'no operation has this path: GET /docs lists all; the dashboard is at /dashboard',
+      )
     return new HttpError('METHOD_NOT_ALLOWED', `this path answers ${methods}`, { headers: { allow: methods } })
   }
 

@@ -86,7 +86,9 @@ function Peers({ peers }: { peers: readonly PeerStatus[] }) {
               <th scope="col" className="number">
                 Latency
               </th>
-              <th scope="col">Software</th>
+              <th scope="col" className="extra">
+                Software
+              </th>
               <th scope="col" className="extra">
                 Address
               </th>
@@ -103,7 +105,7 @@ function Peers({ peers }: { peers: readonly PeerStatus[] }) {
                   {isRelayed(peer) && ', relayed'}
                 </td>
                 <td className="number">{duration(peer.latency_ms)}</td>
-                <td>{peer.agent_version ?? '–'}</td>
+                <td className="extra">{peer.agent_version ?? '–'}</td>
                 <td className="wrap extra">
                   <code>{peer.addresses[0] ?? '–'}</code>
                 </td>

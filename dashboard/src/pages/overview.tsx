@@ -50,9 +50,11 @@ export function Overview() {
         {(known) => (
           <>
             <Money stats={known} />
-            <Section title="Executions per hour" aside={<Link to="/activity">All activity</Link>}>
-              <HoursChart hours={known.hours} />
-            </Section>
+            {known.agents.length > 0 && (
+              <Section title="Executions per hour" aside={<Link to="/activity">All activity</Link>}>
+                <HoursChart hours={known.hours} />
+              </Section>
+            )}
             <Section title="Agents" aside={<Link to="/agents">My agents</Link>}>
               <Agents agents={known.agents} />
             </Section>

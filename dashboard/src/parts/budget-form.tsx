@@ -8,7 +8,7 @@ import { say } from './toasts.tsx'
 
 const limits = [
   ['per_call', 'Per call', 'the most one call may cost'],
-  ['per_seller', 'Per seller and day', 'the most one seller may be paid'],
+  ['per_seller', 'Per seller', 'the most one may be paid in a day'],
   ['per_day', 'Per day', ''],
   ['per_month', 'Per month', ''],
   ['auto_approve_below', 'Ask me from', 'below it nobody is asked; empty: never ask'],
