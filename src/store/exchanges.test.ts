@@ -83,3 +83,15 @@ test('D32: a paid result is kept while it is owed for, and a day beyond its sett
   await exchanges.purge(now + DAY_MS + 1)
   expect(exchanges.paidOutput(payment.id)).toBeUndefined()
 })
+
+test('D32: a result that was purged is not mistaken for a later one under the same number', async () => {
+  const longAgo = now - 40 * DAY_MS
+  const payments = createPayments(database)
+  const payment = claim(longAgo)
+  await payments.claim(payment, longAgo)
+  await payments.deliver({ id: payment.id, state: 'voided' }, exchangeOf(payment, longAgo), longAgo)
+  await exchanges.purge(now)
+  expect(count()).toBe(0)
+  await exchanges.record(exchange({ callerId: 'mallory', output: 'another’s secret' }))
+  expect(exchanges.paidOutput(payment.id)).toBeUndefined()
+})

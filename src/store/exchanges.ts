@@ -39,13 +39,13 @@ const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
 const SESSION_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const PURGE_ROWS_MAX = 5_000
 
-/** For use inside a transaction. */
-export function recordExchange(database: Database, exchange: NewExchange): void {
-  database
+/** For use inside a transaction. @returns its id, for its payment to note */
+export function recordExchange(database: Database, exchange: NewExchange): number | bigint {
+  const { lastInsertRowid } = database
     .prepare(`
       INSERT INTO exchanges
         (agent_id, caller_id, correlation_id, input, output, error, payment_no, created_at, duration_ms)
-      VALUES (?, ?, ?, ?, ?, ?, (SELECT no FROM payments WHERE id = ?), ?, ?) ON CONFLICT DO NOTHING`)
+      VALUES (?, ?, ?, ?, ?, ?, (SELECT no FROM payments WHERE id = ?), ?, ?)`)
     .run(
       exchange.agentId,
       exchange.callerId,
@@ -57,16 +57,32 @@ export function recordExchange(database: Database, exchange: NewExchange): void 
       exchange.createdAt,
       Math.round(exchange.durationMs),
     )
+  return lastInsertRowid
 }
+
+/** Of several, a payment keeps the first. */
+const NOTE_IN_PAYMENT = `
+  UPDATE payments SET exchange_id = coalesce(exchange_id, ?), receipt = coalesce(?, receipt) WHERE id = ?`
+// Numbers of exchanges that were purged may be given again.
+const PAID_OUTPUT = `
+  SELECT e.output FROM payments p JOIN exchanges e ON e.id = p.exchange_id AND e.payment_no = p.no WHERE p.id = ?`
+/** Ids rise with time, so the oldest come first. */
+const PURGE = `
+  DELETE FROM exchanges WHERE id IN (
+    SELECT e.id FROM (SELECT id, payment_no, created_at FROM exchanges ORDER BY id LIMIT ?) e
+      LEFT JOIN payments p ON p.no = e.payment_no
+    WHERE e.created_at < ?
+      AND (p.no IS NULL OR (p.state NOT IN ('authorized', 'owed') AND p.updated_at < ?)))`
 
 export function createExchanges(database: Database): Exchanges {
   return {
     record: (exchange) =>
       database.write(() => {
-        recordExchange(database, exchange)
+        const id = recordExchange(database, exchange)
         const { receipt, paymentId } = exchange
-        if (receipt === undefined || paymentId === undefined) return
-        database.prepare('UPDATE payments SET receipt = ? WHERE id = ?').run(packReceipt(receipt), toBytes(paymentId))
+        if (paymentId === undefined) return
+        const packed = receipt === undefined ? null : packReceipt(receipt)
+        database.prepare(NOTE_IN_PAYMENT).run(id, packed, toBytes(paymentId))
       }),
     history(agentId, callerId, limit) {
       const rows = database
@@ -77,21 +93,15 @@ export function createExchanges(database: Database): Exchanges {
       return (rows as { input: string; output: string }[]).reverse()
     },
     paidOutput(paymentId) {
-      const row = database
-        .prepare('SELECT output FROM exchanges WHERE payment_no = (SELECT no FROM payments WHERE id = ?)')
-        .get(toBytes(paymentId))
+      const row = database.prepare(PAID_OUTPUT).get(toBytes(paymentId))
       return (row as { output: string | null } | undefined)?.output ?? undefined
     },
     purge: (now) =>
       database.write(() => {
-        database
-          .prepare(`
-            DELETE FROM exchanges WHERE id IN (
-              SELECT e.id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
-              WHERE e.created_at < ?
-                AND (p.no IS NULL OR (p.state NOT IN ('authorized', 'owed') AND p.updated_at < ?))
-              LIMIT ?)`)
-          .run(now - SESSION_KEPT_MS, now - RESULT_KEPT_MS, PURGE_ROWS_MAX)
+        const oldest = database.prepare('SELECT created_at FROM exchanges ORDER BY id LIMIT 1').get()
+        const before = now - SESSION_KEPT_MS
+        if (oldest === undefined || (oldest as { created_at: number }).created_at >= before) return
+        database.prepare(PURGE).run(PURGE_ROWS_MAX, before, now - RESULT_KEPT_MS)
       }),
   }
 }

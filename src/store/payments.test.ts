@@ -174,3 +174,27 @@ test('T17: everything is there after the database was closed and opened again', 
     await rm(dir, { recursive: true, force: true })
   }
 })
+
+test('what is under way is found by its index, however many payments there are', async () => {
+  const asked: string[] = []
+  const watched = createPayments({
+    ...database,
+    prepare(sql) {
+      asked.push(sql)
+      return database.prepare(sql)
+    },
+  })
+  watched.due(now, 1)
+  watched.nextDueAt()
+  watched.oldestOwed()
+  watched.counts()
+  await watched.hasten(now)
+  await watched.voidRunning('stopped', now)
+  const plans = asked.flatMap((sql) => {
+    const values = new Array(sql.split('?').length - 1).fill(0)
+    return database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values) as { detail: string }[]
+  })
+  expect(plans.length).toBeGreaterThanOrEqual(7)
+  for (const { detail } of plans)
+    expect(detail).toMatch(/USING (COVERING )?INDEX|TEMP B-TREE|MULTI-INDEX OR|^INDEX [12]$/)
+})

@@ -114,8 +114,12 @@ const INSERT = `
   VALUES (?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?) ON CONFLICT DO NOTHING`
 const UPDATE = `
   UPDATE payments SET state = ?, attempts = coalesce(?, attempts), next_attempt_at = ?, unclear = ?, tx_hash = ?,
-    error = ?, receipt = coalesce(?, receipt), updated_at = ?
+    error = ?, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ?), updated_at = ?
   WHERE id = ? AND state IN ('authorized', 'owed')`
+
+/** As the index of payments under way wants it said. */
+const OWED = `state IN ('authorized', 'owed') AND state = 'owed'`
+const RUNNING = `state IN ('authorized', 'owed') AND state = 'authorized'`
 
 const BY_CHALLENGE = `
   SELECT 1 FROM payments WHERE authorization_nonce = ? AND challenge_nonce = authorization_nonce
@@ -125,7 +129,7 @@ const BY_AUTHORIZATION = `
   SELECT 1 FROM payments WHERE authorization_nonce = ? AND payer = ? AND asset = ? AND network = ?`
 
 export function createPayments(database: Database): Payments {
-  const write = (progress: PaymentProgress, now: UnixMs, receipt?: SignedReceipt) =>
+  const write = (progress: PaymentProgress, now: UnixMs, receipt?: SignedReceipt, exchangeId?: number | bigint) =>
     database
       .prepare(UPDATE)
       .run(
@@ -136,6 +140,7 @@ export function createPayments(database: Database): Payments {
         progress.txHash === undefined ? null : toBytes(progress.txHash),
         progress.error ?? null,
         receipt === undefined ? null : packReceipt(receipt),
+        exchangeId ?? null,
         now,
         toBytes(progress.id),
       )
@@ -146,8 +151,8 @@ export function createPayments(database: Database): Payments {
     const nonce = toBytes(challengeNonce)
     return database.prepare(BY_CHALLENGE).get(nonce, nonce) !== undefined
   }
-  const count = (state: 'owed' | 'unsettled') =>
-    (database.prepare(`SELECT count(*) AS n FROM payments WHERE state = '${state}'`).get() as { n: number }).n
+  const count = (where: string) =>
+    (database.prepare(`SELECT count(*) AS n FROM payments WHERE ${where}`).get() as { n: number }).n
 
   return {
     claim: (claim, now) =>
@@ -171,8 +176,7 @@ export function createPayments(database: Database): Payments {
       }),
     deliver: (progress, exchange, now) =>
       database.write(() => {
-        write(progress, now, exchange.receipt)
-        recordExchange(database, exchange)
+        write(progress, now, exchange.receipt, recordExchange(database, exchange))
       }),
     save: (progress, now) =>
       database.writeLater(() => {
@@ -200,35 +204,33 @@ export function createPayments(database: Database): Payments {
       database.prepare(BY_AUTHORIZATION).get(toBytes(nonce), from, asset, network) !== undefined,
     due: (now, limit) =>
       rows(
-        `SELECT * FROM payments WHERE state = 'owed' AND (next_attempt_at <= ? OR next_attempt_at > ?)
+        `SELECT * FROM payments WHERE ${OWED} AND (next_attempt_at <= ? OR next_attempt_at > ?)
            ORDER BY next_attempt_at LIMIT ?`,
         now,
         now + WAIT_MAX_MS,
         limit,
       ),
     nextDueAt() {
-      const row = database.prepare(`SELECT min(next_attempt_at) AS at FROM payments WHERE state = 'owed'`).get()
+      const row = database.prepare(`SELECT min(next_attempt_at) AS at FROM payments WHERE ${OWED}`).get()
       return (row as { at: number | null }).at ?? undefined
     },
     hasten: (now) =>
       database.write(() => {
-        database
-          .prepare(`UPDATE payments SET next_attempt_at = ? WHERE state = 'owed' AND next_attempt_at > ?`)
-          .run(now, now)
+        database.prepare(`UPDATE payments SET next_attempt_at = ? WHERE ${OWED} AND next_attempt_at > ?`).run(now, now)
       }),
     voidRunning: (error, now) =>
       database.write(() =>
         Number(
           database
-            .prepare(`UPDATE payments SET state = 'voided', error = ?, updated_at = ? WHERE state = 'authorized'`)
+            .prepare(`UPDATE payments SET state = 'voided', error = ?, updated_at = ? WHERE ${RUNNING}`)
             .run(error, now).changes,
         ),
       ),
     oldestOwed() {
-      const row = database.prepare(`SELECT min(created_at) AS at FROM payments WHERE state = 'owed'`).get()
+      const row = database.prepare(`SELECT min(created_at) AS at FROM payments WHERE ${OWED}`).get()
       return (row as { at: number | null }).at ?? undefined
     },
-    counts: () => ({ owed: count('owed'), unsettled: count('unsettled') }),
+    counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled'`) }),
   }
 }
 
