@@ -135,6 +135,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         chain,
         random,
         openStream: (...args) => host.openStream(...args),
+        superseded: (stream) => host.superseded(stream),
         measures,
         runOwn: (id, call) => agents.run(id, call).catch(asOverloaded),
       },

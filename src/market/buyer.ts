@@ -61,6 +61,8 @@ export type BuyerDeps = {
   replica: Pick<Replica, 'onChange'>
   chain: PaymentChain | undefined
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
+  /** Whether a stream runs over a relay that a direct connection has made needless. */
+  superseded?(stream: Stream): boolean
   runOwn: RunOrderDeps['runOwn']
   random(length: number): Uint8Array
   measures: Pick<Measures, 'ended' | 'settled'>
@@ -109,7 +111,8 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     approvedFor: approvalStore.approvedFor,
     changed: () => feed.publish('budget', 'budget', () => budget.view()),
   })
-  const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream })
+  const superseded = (stream: Stream) => deps.superseded?.(stream) === true
+  const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream, superseded })
   const active: ActiveOrders = new Map()
   const changes = new Changes()
   const changed = (orderId: string) => changes.tell(orderId)

@@ -33,6 +33,8 @@ export class Connector {
   readonly #timing: ConnectorTiming
   readonly #deps: ConnectorDeps
   readonly #dials = new SharedDials()
+  /** Over which relayed connection a stream runs. */
+  readonly #relayed = new WeakMap<Stream, Connection>()
 
   constructor(timing: ConnectorTiming, deps: ConnectorDeps) {
     this.#timing = timing
@@ -53,7 +55,9 @@ export class Connector {
       const { book } = this.#deps
       const existing = book.connections(peerId).at(-1) ?? (relayed ? book.relayed(peerId).at(-1) : undefined)
       const stream = existing && (await this.#tryExisting(existing, protocol, signal))
-      return stream ?? (await newStream(await this.#connect(peer, relayed, signal), protocol, signal))
+      if (existing !== undefined && stream !== undefined) return this.#noted(stream, existing)
+      const connection = await this.#connect(peer, relayed, signal)
+      return this.#noted(await newStream(connection, protocol, signal), connection)
     } catch (error) {
       if (error instanceof CodedError) throw error
       if (nameOf(error) === 'UnsupportedProtocolError') {
@@ -65,6 +69,17 @@ export class Connector {
         error,
       )
     }
+  }
+
+  /** Whether a stream runs over a relay, while a direct connection stands by now. */
+  superseded(stream: Stream): boolean {
+    const connection = this.#relayed.get(stream)
+    return connection !== undefined && this.#deps.book.connected(connection.remotePeer.toString())
+  }
+
+  #noted(stream: Stream, connection: Connection): Stream {
+    if (connection.limits !== undefined) this.#relayed.set(stream, connection)
+    return stream
   }
 
   /**

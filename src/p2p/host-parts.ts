@@ -9,6 +9,7 @@ import { Connector, type ConnectorTiming } from './connector.ts'
 import { Discovery, type DiscoveryTiming } from './discovery.ts'
 import { Gossip } from './gossip.ts'
 import { type HeartbeatOptions, runHeartbeat } from './heartbeat.ts'
+import { HolePunch } from './hole-punch.ts'
 import type { Identity } from './identity.ts'
 import type { ListenFailure } from './listening.ts'
 import { createModules, type Node } from './modules.ts'
@@ -72,6 +73,7 @@ export type Parts = {
   discovery: Discovery
   relays: Relays
   proof: AddressProof
+  punch: HolePunch
   /** Protocols that may be spoken over a relay. */
   relayed: Set<string>
   /** Peers that connections are kept with: bootstrap peers and relays the operator named. */
@@ -90,7 +92,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const timing = { ...TIMING, ...options.timing }
   const gossip = new Gossip(deps)
   let discovery: Discovery | undefined
-  const { libp2p, listenFailures, reservations } = await createModules(
+  const { libp2p, listenFailures, reservations, tcp, reuse } = await createModules(
     { ...options, announce },
     { ...deps, gossip, found: (peer) => discovery?.offer(peer) },
   )
@@ -116,15 +118,29 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const isPublic = () => options.relay === true || publicAddresses(libp2p.getMultiaddrs()).length > 0
   const changed = () => addresses.check()
   const relays = new Relays(timing, { libp2p, logger, book, reservations, configured, isPublic, changed })
+  const punch = new HolePunch({ libp2p, logger, book, connector, tcp, reuse })
   const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
   const proof = new AddressProof({ libp2p, logger, book, clock, isTrusted })
   const told = { kept, announce, port: options.port, timing }
-  return { libp2p, listenFailures, addresses, gossip, book, connector, discovery, relays, proof, relayed, ...told }
+  return {
+    libp2p,
+    listenFailures,
+    addresses,
+    gossip,
+    book,
+    connector,
+    discovery,
+    relays,
+    proof,
+    punch,
+    relayed,
+    ...told,
+  }
 }
 
 /** All that goes on while the host runs, until the signal. */
 export async function runParts(parts: Parts, { logger }: { logger: Logger }, signal: AbortSignal): Promise<void> {
-  const { libp2p, addresses, book, discovery, relays, proof, kept, timing } = parts
+  const { libp2p, addresses, book, discovery, relays, proof, punch, kept, timing } = parts
   const connected = (peerId: string) => book.connected(peerId)
   const heartbeat = {
     libp2p,
@@ -138,6 +154,7 @@ export async function runParts(parts: Parts, { logger }: { logger: Logger }, sig
     discovery.run(signal),
     relays.run(signal),
     proof.run(timing, signal),
+    punch.run(signal),
     runHeartbeat(timing, heartbeat, signal),
   ])
   for (const { reason } of ended.filter((one) => one.status === 'rejected')) {

@@ -40,6 +40,8 @@ export interface Host extends Service {
    * @throws CodedError `PEER_UNREACHABLE` (also when the signal comes first) or `PROTOCOL_UNSUPPORTED`
    */
   openStream(peer: { peerId: string; addrs: readonly string[] }, protocol: string, signal: AbortSignal): Promise<Stream>
+  /** Whether a stream that `openStream` gave runs over a relay, while a direct connection stands by now. */
+  superseded(stream: Stream): boolean
   /** Whether a peer answers, and after how many ms; costs neither side money. @throws CodedError `PEER_UNREACHABLE` */
   probe(peer: { peerId: string; addrs: readonly string[] }, signal: AbortSignal): Promise<number>
   /**
@@ -169,6 +171,10 @@ class Libp2pHost implements Host {
     signal: AbortSignal,
   ): Promise<Stream> {
     return await this.#parts.connector.openStream(peer, protocol, signal)
+  }
+
+  superseded(stream: Stream): boolean {
+    return this.#parts.connector.superseded(stream)
   }
 
   async probe(peer: { peerId: string; addrs: readonly string[] }, signal: AbortSignal): Promise<number> {

@@ -18,6 +18,7 @@ export type Inside = {
     listen(addresses: Multiaddr[]): Promise<void>
     getListeners(): Listener[]
   }
+  upgrader: { upgradeOutbound(connection: { direction: string }, options: object): Promise<Connection> }
   addressManager: {
     getAddressesWithMetadata(): { multiaddr: Multiaddr; type: string; verified: boolean; expires: number }[]
     addPublicAddressMapping(host: string, port: number, publicHost: string, publicPort: number, protocol: 'tcp'): void

@@ -23,6 +23,7 @@ import type { DialBack, Inside } from './inside.ts'
 import { skipKnownProtocols } from './known-protocols.ts'
 import { type ListenFailure, noteFailures } from './listening.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
+import { dialFromPort, type PortReuse, tryPortReuse } from './port-reuse.ts'
 import { createRelayTransport, type Reservations } from './relay-transport.ts'
 
 /** The market's own DHT, apart from the public one. */
@@ -84,9 +85,24 @@ export type ModulesDeps = {
 export async function createModules(
   options: ModulesOptions,
   deps: ModulesDeps,
-): Promise<{ libp2p: Node; listenFailures: ListenFailure[]; reservations: Reservations }> {
+): Promise<{
+  libp2p: Node
+  listenFailures: ListenFailure[]
+  reservations: Reservations
+  tcp: Transport
+  reuse: PortReuse | undefined
+}> {
   const listenFailures: ListenFailure[] = []
   const relayed = createRelayTransport()
+  const reuse = await tryPortReuse(options.port)
+  let direct: Transport | undefined
+  // The option reaches the socket, though the type does not name it.
+  const listenOpts: object = reuse === undefined ? {} : { reusePort: true }
+  const createTcp = (components: Parameters<ReturnType<typeof tcp>>[0]) => {
+    const transport = tcp({ listenOpts })(components)
+    direct = reuse === undefined ? transport : dialFromPort(transport, reuse)
+    return direct
+  }
   const noted =
     <C>(create: (components: C) => Transport) =>
     (components: C) =>
@@ -110,7 +126,7 @@ export async function createModules(
       appendAnnounce: options.announce.map(String),
       announceFilter: announceable,
     },
-    transports: [noted(tcp()), ...(quic === undefined ? [] : [noted(quic())]), relayed.transport],
+    transports: [noted(createTcp), ...(quic === undefined ? [] : [noted(quic())]), relayed.transport],
     connectionEncrypters: [batchingWrites(noise())],
     // A busy buyer opens many streams before this end has finished connecting; over 10, libp2p drops the connection.
     streamMuxers: [yamux({ maxEarlyStreams: 256 })],
@@ -139,12 +155,16 @@ export async function createModules(
       dht: (components) => createDht(components),
       pubsub: deps.gossip.module(),
       autonat: (components) => autoNATv2()(components) as unknown as DialBack,
-      inside: ({ transportManager, addressManager }) => ({ transportManager, addressManager }),
+      inside: ({ transportManager, addressManager, upgrader }) => ({
+        transportManager,
+        addressManager,
+        upgrader: upgrader as unknown as Inside['upgrader'],
+      }),
       ...(options.relay === true && { relay: createRelay }),
     },
   })
   skipKnownProtocols(libp2p.peerStore)
-  return { libp2p, listenFailures, reservations: relayed.reservations(libp2p) }
+  return { libp2p, listenFailures, reservations: relayed.reservations(libp2p), tcp: direct!, reuse }
 }
 
 /** TCP and QUIC on the same port number of each host. */

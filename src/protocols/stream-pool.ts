@@ -20,12 +20,18 @@ export class StreamPool {
   readonly #open: OpenStream
   readonly #idle = new Map<string, Idle[]>()
   readonly #reuse: boolean
+  readonly #superseded: (stream: Stream) => boolean
+  readonly #raw = new WeakMap<FramedStream, Stream>()
   #count = 0
 
-  constructor(options: { protocol: string; reuse?: boolean }, deps: { open: OpenStream }) {
+  constructor(
+    options: { protocol: string; reuse?: boolean },
+    deps: { open: OpenStream; superseded?(stream: Stream): boolean },
+  ) {
     this.#protocol = options.protocol
     this.#reuse = options.reuse ?? true
     this.#open = deps.open
+    this.#superseded = deps.superseded ?? (() => false)
   }
 
   /** A stream to the peer, and whether it was used before: then the peer may have ended it without our knowing yet. */
@@ -35,20 +41,23 @@ export class StreamPool {
       this.#count--
       clearTimeout(last.timer)
       if (idle.length === 0) this.#idle.delete(peer.peerId)
-      if (last.stream.writable && !last.stream.ended) return { stream: last.stream, reused: true }
+      if (this.#isUsable(last.stream)) return { stream: last.stream, reused: true }
       void last.stream.close().catch(() => {})
     }
     return { stream: await this.open(peer, signal), reused: false }
   }
 
   async open(peer: StreamPeer, signal: AbortSignal): Promise<FramedStream> {
-    return new FramedStream(await this.#open(peer, this.#protocol, signal))
+    const raw = await this.#open(peer, this.#protocol, signal)
+    const stream = new FramedStream(raw)
+    this.#raw.set(stream, raw)
+    return stream
   }
 
   /** Gives a stream back after an exchange that ended well; any other is aborted by its user. */
   give(peer: StreamPeer, stream: FramedStream): void {
     const idle = this.#idle.get(peer.peerId) ?? []
-    const usable = this.#reuse && stream.writable && !stream.ended
+    const usable = this.#reuse && this.#isUsable(stream)
     if (!usable || idle.length >= IDLE_PER_PEER_MAX || this.#count >= IDLE_MAX) {
       void stream.close().catch(() => {})
       return
@@ -65,6 +74,12 @@ export class StreamPool {
     this.#count = 0
     for (const { timer } of all) clearTimeout(timer)
     await Promise.allSettled(all.map(({ stream }) => stream.close(AbortSignal.timeout(500))))
+  }
+
+  /** Not one that a better way to its peer has superseded: it would keep the worse one in use. */
+  #isUsable(stream: FramedStream): boolean {
+    const raw = this.#raw.get(stream)
+    return stream.writable && !stream.ended && !(raw !== undefined && this.#superseded(raw))
   }
 
   #expire(peerId: string, stream: FramedStream): void {
