@@ -122,3 +122,26 @@ test('the client makes a lost connection again and misses nothing; what it lost 
   await api.stop()
   await expect(client.events().next()).rejects.toThrow(expect.objectContaining({ code: 'API_UNREACHABLE' }))
 })
+
+test('T7 a client that reads nothing is let go with a reset; what it did not take is held nowhere', async () => {
+  const feed = new Feed<NodeEvents>({ life: 'x' })
+  const { api, open } = await startApi(feed)
+  const stuck = await open('/events?types=listing')
+  stuck.response.pause()
+  const name = 'x'.repeat(100_000)
+  let read = 0
+  for (let n = 0; n < 1_000 && feed.isWatched('listing'); n++) {
+    feed.publish('listing', `${n}`, () => {
+      read++
+      return { ...listing(`${n}`), name }
+    })
+    await new Promise(setImmediate)
+  }
+  expect(feed.isWatched('listing')).toBe(false)
+  // As much as the socket took, not what was published.
+  expect(read).toBeLessThan(700)
+  stuck.response.resume()
+  await until(() => stuck.stream.ended)
+  expect(stuck.stream.text.slice(-60)).toMatch(/event: reset\ndata: \{\}\n\n$/)
+  await api.stop()
+})
