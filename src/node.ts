@@ -233,7 +233,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ...{ clock, logger, database, feed, replica, meters, payments },
       status: node.status,
       peers: node.peers,
-      budget: () => buyer.budget.today(),
+      budget: () => buyer.budget.view(),
+      approvals: (state) => buyer.approvals.list(state),
     })
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },

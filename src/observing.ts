@@ -11,6 +11,7 @@ import type { NodeFeed } from './market/published.ts'
 import type { Replica } from './market/replica.ts'
 import { type ConfiguredWebhook, Webhooks } from './market/webhooks.ts'
 import type { NodeStatus, PeerStatus } from './schema/api.ts'
+import type { BudgetRecord } from './schema/budget.ts'
 import { WebhookSecret } from './schema/webhook.ts'
 import type { Database } from './store/database.ts'
 import type { Payments } from './store/payments.ts'
@@ -26,7 +27,8 @@ export type ObservingDeps = {
   peers(): PeerStatus[]
   meters: Meters
   payments: Pick<Payments, 'oldestOwed'>
-  budget(): { perDay: bigint | undefined; spentToday: bigint }
+  budget(): BudgetRecord
+  approvals(status: 'pending'): readonly unknown[]
 }
 
 /** All by which others see what happens in a node. @throws ConfigError for a webhook whose secret is missing */
@@ -43,12 +45,12 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
       secret: secretOf(secret_env, secrets),
     })),
   })
-  const { meters, status, peers, budget, payments } = deps
+  const { meters, status, peers, budget, approvals, payments } = deps
   const oldestOwedSeconds = () => {
     const at = payments.oldestOwed()
     return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
   }
-  const metrics = { meters, status, peers, budget, oldestOwedSeconds, webhooks: () => webhooks.list() }
+  const metrics = { meters, status, peers, budget, approvals, oldestOwedSeconds, webhooks: () => webhooks.list() }
   return { api: { webhooks, metrics }, services: [nodeFeed(deps), webhooks] }
 }
 

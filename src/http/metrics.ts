@@ -1,8 +1,8 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import type { Labels, Meters } from '../lib/meters.ts'
 import { meterNames } from '../market/metered.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { NodeStatus, PeerStatus } from '../schema/api.ts'
+import type { BudgetRecord } from '../schema/budget.ts'
 import type { Webhook } from '../schema/webhook.ts'
 
 /** What the metrics are read from, when somebody asks. */
@@ -11,8 +11,9 @@ export type MetricSources = {
   status(): NodeStatus
   peers(): readonly PeerStatus[]
   webhooks(): readonly Webhook[]
-  /** Atomic units of today; without a limit nothing can be left of it. */
-  budget(): { perDay: bigint | undefined; spentToday: bigint }
+  /** USDC as decimal text; null: no limit. */
+  budget(): Pick<BudgetRecord, 'spent_today' | 'spent_month' | 'left_today' | 'left_month'>
+  approvals(status: 'pending'): readonly unknown[]
   /** Seconds that the oldest owed payment has waited; 0 where none does. */
   oldestOwedSeconds(): number
 }
@@ -81,15 +82,16 @@ const families: readonly Family[] = [
       value: name === state ? 1 : 0,
     }))
   }),
-  gauge('stoa_budget_spent_usdc', 'Spent or reserved on this UTC day.', ({ budget }) => one(usdc(budget().spentToday))),
-  gauge(
-    'stoa_budget_left_usdc',
-    'What the budget of this UTC day still allows; no value without a limit.',
-    ({ budget }) => {
-      const { perDay, spentToday } = budget()
-      if (perDay === undefined) return []
-      return one(usdc(perDay > spentToday ? perDay - spentToday : 0n))
-    },
+  gauge('stoa_budget_spent_usdc', 'Spent or reserved in this day or month, UTC.', ({ budget }) => {
+    const { spent_today, spent_month } = budget()
+    return byPeriod(spent_today, spent_month)
+  }),
+  gauge('stoa_budget_left_usdc', 'What the budget still allows; no value where it has no limit.', ({ budget }) => {
+    const { left_today, left_month } = budget()
+    return byPeriod(left_today, left_month)
+  }),
+  gauge('stoa_approvals_pending', 'Purchases that wait for the operator to approve them.', ({ approvals }) =>
+    one(approvals('pending').length),
   ),
   gauge('stoa_webhook_pending', 'Messages that webhooks have not taken yet.', ({ webhooks }) =>
     one(webhooks().reduce((sum, { pending }) => sum + pending, 0)),
@@ -145,6 +147,7 @@ function histogram(name: string, help: string): Family {
   }
 }
 
-function usdc(atomic: bigint): number {
-  return Number(formatAmount(atomic, PRICE_DECIMALS))
+function byPeriod(day: string | null, month: string | null): Value[] {
+  const values = Object.entries({ day, month })
+  return values.flatMap(([period, text]) => (text === null ? [] : [{ labels: { period }, value: Number(text) }]))
 }

@@ -46,7 +46,7 @@ const sampleOf = (text: string, sample: string) =>
 test('a paid call is seen on both sides: done, settled, timed, and gone from the budget', async () => {
   const before = await scrape(buyer)
   expect(sampleOf(before, 'stoa_executions_total{side="ordered",result="completed"}')).toBe(0)
-  expect(sampleOf(before, 'stoa_budget_left_usdc')).toBe(5)
+  expect(sampleOf(before, 'stoa_budget_left_usdc{period="day"}')).toBe(5)
   const agentId = buyer.node.listings()[0]!.id
   await buyer.node.execute({ agentId, input: 'hello', signal: AbortSignal.timeout(20_000) })
   await until(() => seller.node.status().settlement.pending === 0)
@@ -54,7 +54,9 @@ test('a paid call is seen on both sides: done, settled, timed, and gone from the
   expect(sampleOf(bought, 'stoa_executions_total{side="ordered",result="completed"}')).toBe(1)
   expect(sampleOf(bought, 'stoa_payments_total{direction="out",state="reserved"}')).toBe(1)
   expect(sampleOf(bought, 'stoa_payments_total{direction="out",state="spent"}')).toBe(1)
-  expect(sampleOf(bought, 'stoa_budget_left_usdc')).toBe(4.99)
+  expect(sampleOf(bought, 'stoa_budget_left_usdc{period="day"}')).toBe(4.99)
+  expect(sampleOf(bought, 'stoa_budget_spent_usdc{period="month"}')).toBe(0.01)
+  expect(sampleOf(bought, 'stoa_approvals_pending')).toBe(0)
   expect(sampleOf(sold, 'stoa_executions_total{side="sold",result="completed"}')).toBe(1)
   for (const state of ['authorized', 'owed', 'settled']) {
     expect(sampleOf(sold, `stoa_payments_total{direction="in",state="${state}"}`)).toBe(1)
