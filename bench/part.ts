@@ -15,7 +15,7 @@ export type StartOptions = { file: string; setup?: Record<string, string>; profi
 type Question = { id: number; kind: 'setup' | 'cpu' | 'ask' | 'stop'; value: unknown }
 type Answer = { id: number; value?: unknown; error?: string }
 
-const ANSWER_MS_MAX = 60_000
+const ANSWER_MS_MAX = 300_000
 
 /** Starts a file of this folder in a process of its own, under the same Node. @throws Error as the part fails */
 export async function startPart(options: StartOptions): Promise<Part> {

@@ -96,7 +96,7 @@ async function execute(
     }
     spinner?.update('no node runs here: looking for the agent with one of our own')
     return await withOwnNode(context, node, async (own) => {
-      const find = () => own.listings().find(({ id }) => id === agentId)
+      const find = () => own.market.find(agentId)
       const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
       if (listing === undefined) throw notFound(agentId, node.config)
       spinner?.update(`${printableLine(listing.name, 40)} is at work`)

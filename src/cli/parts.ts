@@ -33,7 +33,7 @@ export interface OwnNode {
   readonly apiUrl: string | undefined
   addresses(): string[]
   listings(): Listing[]
-  readonly market: { page(query: AgentQuery): Page<Listing> }
+  readonly market: { page(query: AgentQuery): Page<Listing>; find(id: string): Listing | undefined }
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
   readonly ownAgents: { keep(definition: AgentDefinition): Promise<unknown> }
   execute(request: ExecuteRequest): Promise<ExecutionResult>

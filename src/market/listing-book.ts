@@ -4,11 +4,12 @@ import type { Logger } from '../lib/logger.ts'
 import type { SignaturePool } from '../p2p/signature-pool.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingStore } from '../store/listings.ts'
+import { indexOf, keyOf } from './entry-keys.ts'
 import { rowOf } from './listing-row.ts'
 import { headOf, isShown, type ListingEntry, ListingSet } from './listing-set.ts'
 import { PeerShares } from './peer-shares.ts'
-import { type ElementKey, elementKey, HASH_BYTES, TIME_BYTES, timeOf } from './reconcile/element-key.ts'
-import { RangeIndex, type RangeView } from './reconcile/range-index.ts'
+import { type ElementKey, HASH_BYTES, TIME_BYTES, timeOf } from './reconcile/element-key.ts'
+import type { RangeIndex, RangeView } from './reconcile/range-index.ts'
 import {
   forged,
   isHostile,
@@ -36,6 +37,8 @@ export type ListingBookDeps = { store: ListingStore; signatures: SignatureChecks
 /** Checks signatures by the hundred. */
 export type SignatureChecks = Pick<SignaturePool, 'check'>
 
+export type ListingListener = (record: ListingRecord, wasShown: boolean) => void
+
 export type LearnOptions = {
   /** May refuse a listing before its signature is checked. */
   wanted?: (entry: ReadEntry) => boolean
@@ -55,7 +58,7 @@ const CATCH_UP_MS = 10 * 60 * 1000
 export class ListingBook {
   readonly #deps: ListingBookDeps
   readonly #options: ListingBookOptions
-  readonly #listeners = new Set<(record: ListingRecord) => void>()
+  readonly #listeners = new Set<ListingListener>()
   readonly #set: ListingSet
   readonly #index: RangeIndex
   readonly #shares: PeerShares
@@ -73,7 +76,7 @@ export class ListingBook {
     this.#records = new StoredRecords(deps.store)
     this.#openedAt = deps.clock.now()
     this.#load()
-    this.#index = new RangeIndex(this.#set.entries().map(keyOf))
+    this.#index = indexOf(this.#set)
   }
 
   get set(): Pick<ListingSet, 'get' | 'entriesOf' | 'size' | 'bytes'> {
@@ -193,7 +196,7 @@ export class ListingBook {
     await this.write()
   }
 
-  onChange(listener: (record: ListingRecord) => void): () => void {
+  onChange(listener: ListingListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
@@ -237,7 +240,8 @@ export class ListingBook {
     this.#shares.add(entry)
     // Whoever is told looks at it at once, and it is not on disk yet.
     this.#records.remember(read)
-    for (const listener of this.#listeners) this.#tell(listener, record)
+    const wasShown = held !== undefined && isShown(held.record, this.#deps.clock.now())
+    for (const listener of this.#listeners) this.#tell(() => listener(record, wasShown))
     return true
   }
 
@@ -253,9 +257,9 @@ export class ListingBook {
     this.#writeSoon()
   }
 
-  #tell(listener: (record: ListingRecord) => void, record: ListingRecord): void {
+  #tell(listener: () => void): void {
     try {
-      listener(record)
+      listener()
     } catch (error) {
       this.#deps.logger.error({ reason: reasonOf(error) }, 'a listener of the replica failed')
     }
@@ -291,8 +295,4 @@ function isNews(outcome: string): boolean {
 /** A version is charged to who told of the listing, whoever brought the version. */
 function toldBy(entry: ListingEntry, held: ListingEntry | undefined, from: string | undefined): ListingEntry {
   return { ...entry, from: held === undefined ? from : held.from }
-}
-
-function keyOf({ record, hash }: ListingEntry): ElementKey {
-  return elementKey(record.updated_at, hash)
 }

@@ -10,22 +10,17 @@ const LOOK_MS = 1_000
 const TELL_MS = 10_000
 
 /** Tells the feed of listings as the replica learns them, and of the node's status. */
-export function nodeFeed(deps: {
-  feed: NodeFeed
-  replica: Pick<Replica, 'onChange' | 'all'>
-  status(): NodeStatus
-}): Service {
+export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChange'>; status(): NodeStatus }): Service {
   const { feed, replica } = deps
-  const known = new Set<string>()
   let leave = () => {}
   let timer: NodeJS.Timeout | undefined
   let told = ''
   let toldAt = 0
 
-  function listing({ id, name, seller_id, state }: ListingRecord): void {
-    const change = state === 'delisted' ? 'delisted' : known.has(id) ? 'updated' : 'listed'
-    if (change === 'delisted' && !known.delete(id)) return
-    if (change === 'listed') known.add(id)
+  function listing({ id, name, seller_id, state }: ListingRecord, wasShown: boolean): void {
+    // Who has not seen it need not hear that it is gone.
+    if (state === 'delisted' && !wasShown) return
+    const change = state === 'delisted' ? 'delisted' : wasShown ? 'updated' : 'listed'
     feed.publish('listing', id, () => ({ change, agent_id: id, name, seller_id }))
   }
 
@@ -45,7 +40,6 @@ export function nodeFeed(deps: {
   return {
     name: 'feed',
     async start() {
-      for (const { id } of replica.all()) known.add(id)
       leave = replica.onChange(listing)
       timer = setInterval(look, LOOK_MS).unref()
     },

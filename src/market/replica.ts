@@ -8,7 +8,7 @@ import { SYNC_PROTOCOL } from '../protocols/sync.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingStore } from '../store/listings.ts'
 import { CatchUp, type CatchUpOptions } from './catch-up.ts'
-import { ListingBook } from './listing-book.ts'
+import { ListingBook, type ListingListener } from './listing-book.ts'
 import { ListingExchange } from './listing-exchange.ts'
 import { LISTINGS_TOPIC, ListingGossip, type ListingGossipOptions } from './listing-gossip.ts'
 import { type OwnListing, OwnListings } from './own-listings.ts'
@@ -35,8 +35,11 @@ export interface Replica extends Service {
   own(): ListingRecord[]
   /** How many are on the market. */
   count(): number
-  /** Tells of each version that is merged, tombstones (`state: 'delisted'`) included. Expiry is not told. */
-  onChange(listener: (record: ListingRecord) => void): () => void
+  /**
+   * Tells of each version that is merged, tombstones (`state: 'delisted'`) included, and whether the listing was on the
+   * market before. Expiry is not told.
+   */
+  onChange(listener: ListingListener): () => void
 }
 
 /** What the replica needs of the p2p host. */

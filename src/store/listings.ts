@@ -73,7 +73,7 @@ const PUT = `
 const REMOVE = 'DELETE FROM listings WHERE id = ? AND version <= ?'
 const LOAD = `
   SELECT id, seller_id AS sellerId, version, state, updated_at AS updatedAt, valid_until AS expiresAt,
-    expires_at AS keptUntil, hash, length(envelope) AS bytes, iif(hash IS NULL, envelope, NULL) AS opened
+    expires_at AS keptUntil, lower(hex(hash)) AS hash, length(envelope) AS bytes, iif(hash IS NULL, envelope, NULL) AS opened
   FROM listings`
 const ENVELOPE = 'id, version, state, envelope'
 const PAGE = `SELECT ${ENVELOPE} FROM listings WHERE id > ? ORDER BY id LIMIT ?`
@@ -85,7 +85,7 @@ const INDEXED = 'UPDATE listings SET to_index = NULL WHERE id = ? AND version = 
 const PUT_KEY = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 
-type Loaded = Omit<LoadedListing, 'hash' | 'opened'> & { hash: Uint8Array | null; opened: Uint8Array | null }
+type Loaded = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
 type Change = { put: ListingRow } | { remove: number }
 
 export function createListingStore(database: Database): ListingStore {
@@ -128,9 +128,9 @@ export function createListingStore(database: Database): ListingStore {
 
     *load() {
       for (const row of database.prepare(LOAD).iterate() as Iterable<Loaded>) {
-        const { hash, opened, ...head } = row
-        if (hash !== null) yield { ...head, hash: Buffer.from(hash).toString('hex') }
-        else yield { ...head, updatedAt: 0, expiresAt: 0, hash: '', ...(opened === null ? {} : { opened }) }
+        const { opened, ...head } = row
+        if (opened === null) yield head
+        else yield { ...head, updatedAt: 0, expiresAt: 0, opened }
       }
     },
 

@@ -107,6 +107,7 @@ test('what is not found is told with what to try', async () => {
 test('without a running node the query goes to one of its own', async () => {
   const asked: AgentQuery[] = []
   const market = {
+    find: () => undefined,
     page(query: AgentQuery) {
       asked.push(query)
       const measured = { calls: 3, success_rate: 2 / 3, p50_ms: 340, p95_ms: 1_250, last_seen: null }

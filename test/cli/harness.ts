@@ -158,7 +158,10 @@ export function fakeNode(fields: Partial<OwnNode> = {}) {
     },
     addresses: () => status.addresses,
     listings: () => [listing()],
-    market: { page: () => ({ items: node.listings(), next: undefined }) },
+    market: {
+      page: () => ({ items: node.listings(), next: undefined }),
+      find: (agentId) => node.listings().find(({ id }) => id === agentId),
+    },
     async registerAgent(definition) {
       seen.calls.push('register')
       seen.registered.push(definition)

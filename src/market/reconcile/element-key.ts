@@ -21,11 +21,18 @@ export const END: Bound = new Uint8Array(KEY_BYTES).fill(0xff)
 
 /** @param hash hex SHA-256. @throws RangeError where the time is none an element can have */
 export function elementKey(time: UnixMs, hash: string): ElementKey {
-  const key = boundAt(time)
-  if (Buffer.from(key.buffer).write(hash.slice(0, 2 * HASH_BYTES), TIME_BYTES, 'hex') !== HASH_BYTES) {
+  const key = Buffer.alloc(KEY_BYTES)
+  writeElementKey(key, 0, time, hash)
+  return key
+}
+
+/** The same into packed keys. */
+export function writeElementKey(keys: Buffer, at: number, time: UnixMs, hash: string): void {
+  if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX) throw new RangeError(`no time of an element: ${time}`)
+  keys.writeUIntBE(time, at, TIME_BYTES)
+  if (keys.write(hash.slice(0, 2 * HASH_BYTES), at + TIME_BYTES, HASH_BYTES, 'hex') !== HASH_BYTES) {
     throw new RangeError(`no SHA-256 in hex: ${hash}`)
   }
-  return key
 }
 
 /** The place before all elements of a time. @throws RangeError */

@@ -169,3 +169,15 @@ test('a branch between two full ones can be emptied', () => {
   expect([tree.count, tree.sum]).toEqual([0, emptySum()])
   expectToHold(index.snapshot(), left, [old[2 * branch]!, old[3 * branch]!, END])
 })
+
+test('an index of packed keys, in any order and with doubles, is that of the keys', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 0, max: 300 }), { maxLength: 400 }), (names) => {
+      const keys = names.map((name) => keyOf(name))
+      const [packed, listed] = [RangeIndex.ofPacked(Buffer.concat(keys)).snapshot(), new RangeIndex(keys).snapshot()]
+      expect(hex(packed.keys(0, packed.size))).toBe(hex(listed.keys(0, listed.size)))
+      expect(packed.sum(0, packed.size)).toEqual(listed.sum(0, listed.size))
+    }),
+    { numRuns: 30 },
+  )
+})

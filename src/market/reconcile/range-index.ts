@@ -1,4 +1,4 @@
-import { type Bound, type ElementKey, KEY_BYTES } from './element-key.ts'
+import { type Bound, compareKeys, type ElementKey, KEY_BYTES } from './element-key.ts'
 import { type ElementSum, emptySum } from './element-sum.ts'
 import {
   addRange,
@@ -40,6 +40,22 @@ export class RangeIndex {
     const packed = new Uint8Array(distinct.length * KEY_BYTES)
     for (const [index, key] of distinct.entries()) packed.set(key, index * KEY_BYTES)
     this.#root = treeOf(packed)
+  }
+
+  /** Of packed keys, in any order: for very many this takes a fraction of the memory. */
+  static ofPacked(keys: Uint8Array): RangeIndex {
+    const order = Uint32Array.from({ length: keys.length / KEY_BYTES }, (_, index) => index * KEY_BYTES)
+    order.sort((a, b) => compareKeys(keys, keys, a, b))
+    const sorted = new Uint8Array(keys.length)
+    let end = 0
+    for (const from of order) {
+      if (end > 0 && compareKeys(sorted, keys, end - KEY_BYTES, from) === 0) continue
+      sorted.set(keys.subarray(from, from + KEY_BYTES), end)
+      end += KEY_BYTES
+    }
+    const index = new RangeIndex()
+    index.#root = treeOf(sorted.subarray(0, end))
+    return index
   }
 
   get size(): number {

@@ -1,0 +1,69 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { systemClock } from '../../src/lib/clock.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import { createReplica } from '../../src/market/replica.ts'
+import { createIdentity } from '../../src/p2p/identity.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { createListingStore } from '../../src/store/listings.ts'
+import { ownListing } from '../../test/support/listings.ts'
+import { startTestHost } from '../../test/support/test-host.ts'
+import { servePart } from '../part.ts'
+
+const NEIGHBOURS = 4
+/** As gossip needs to know its neighbours. */
+const SETTLE_MS = 3000
+const BETWEEN_MS = 100
+const ARRIVE_MS_MAX = 5000
+
+/** So many nodes in one process, each connected to a few: how long a change takes to reach each. */
+servePart(async ({ nodes = '20' }) => {
+  const peers = await Promise.all(Array.from({ length: Number(nodes) }, start))
+  for (const [n, { host }] of peers.entries()) {
+    for (let step = 1; step <= NEIGHBOURS; step++) {
+      const to = peers[(n + step * step) % peers.length]!.host
+      const where = { peerId: to.peerId, addrs: to.addresses() }
+      const stream = await host.openStream(where, '/ipfs/ping/1.0.0', AbortSignal.timeout(5000))
+      stream.abort(new Error('only to connect'))
+    }
+  }
+  await delay(SETTLE_MS)
+
+  return {
+    ready: {},
+    /** Milliseconds from `publish` to each of the other nodes, of so many changes. */
+    async answer(changes) {
+      const times: number[] = []
+      for (let n = 0; n < Number(changes); n++) {
+        const from = peers[n % peers.length]!
+        const others = peers.filter((peer) => peer !== from)
+        const id = ownListing(from.host.peerId, 'agent').id
+        const at = performance.now()
+        const version = from.replica.publish(ownListing(from.host.peerId, 'agent', { description: `change ${n}` }))
+        const arrived = others.map(async ({ replica }) => {
+          const { version: wanted } = await version
+          while ((replica.get(id)?.version ?? 0) < wanted) {
+            if (performance.now() - at > ARRIVE_MS_MAX) throw new Error('a change did not arrive')
+            await delay(1)
+          }
+          times.push(performance.now() - at)
+        })
+        await Promise.all(arrived)
+        await delay(BETWEEN_MS)
+      }
+      return times
+    },
+    async stop() {
+      for (const { replica } of peers) await replica.stop()
+      await Promise.all(peers.map(({ host }) => host.stop()))
+    },
+  }
+})
+
+async function start() {
+  const identity = await createIdentity()
+  const host = await startTestHost({ identity })
+  const store = createListingStore(openDatabase({ path: ':memory:' }))
+  const replica = createReplica({}, { host, identity, store, clock: systemClock, logger: silentLogger })
+  await replica.start()
+  return { host, replica }
+}
