@@ -69,15 +69,14 @@ export function readAddress(word: bigint): Hex {
   return `0x${word.toString(16).padStart(40, '0')}`
 }
 
-/** @throws ChainError for a list that is not all there, or longer than `max` */
+/** The first of a list, `max` at most. @throws ChainError for a list that is not all there */
 export function readAddresses(result: unknown, max: number): Hex[] {
   const [offset, ...words] = readWords(result, 2)
   const [length, ...items] = words
   if (offset !== 32n || length === undefined || length > BigInt(items.length)) {
     throw unavailable('the RPC answered something that is not a list of addresses')
   }
-  if (length > BigInt(max)) throw unavailable(`the list of addresses is longer than ${max}`)
-  return items.slice(0, Number(length)).map(readAddress)
+  return items.slice(0, Math.min(Number(length), max)).map(readAddress)
 }
 
 /** A signed integer out of its word. */

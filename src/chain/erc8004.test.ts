@@ -94,6 +94,12 @@ test.each([
   expect(() => readAddresses(result, 10)).toThrow(/RPC/)
 })
 
+test('of a list longer than anyone can read the first are read', () => {
+  const many = Array.from({ length: 5 }, () => OWNER)
+  const list = encodeAbiParameters([{ type: 'address[]' }], [many as Hex[]])
+  expect(readAddresses(list, 3)).toEqual(Array(3).fill(OWNER.toLowerCase()))
+})
+
 test('words, and integers below zero', () => {
   expect(readWords(`0x${'f'.repeat(64)}`, 1).map(readInt)).toEqual([-1n])
   expect(() => readWords('0x', 1)).toThrow('does not answer as this contract would')

@@ -29,7 +29,7 @@ const selectors = {
 } as const satisfies Record<string, Hex>
 export const REGISTERED = '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a'
 
-/** Whoever has rated an agent is counted up to here: anyone can rate, from as many accounts as he likes. */
+/** The first so many to rate an agent are counted: anyone can, from as many accounts as he likes, to drown the others. */
 export const RATERS_MAX = 2_000
 const DECIMALS_MAX = 18
 
@@ -48,7 +48,7 @@ export interface Erc8004 {
   readonly registries: Registries
   /** The account that holds a token, and the one the agent is paid on; undefined where there is no such token. */
   holders(tokenId: bigint, signal?: AbortSignal): Promise<{ owner: Hex; wallet: Hex } | undefined>
-  /** What all who have rated a token say of it. */
+  /** What those who have rated a token say of it. */
   summary(tokenId: bigint, signal?: AbortSignal): Promise<Summary>
 }
 

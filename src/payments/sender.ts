@@ -94,7 +94,7 @@ export class Sender {
     const quantity = async (method: string, params: readonly unknown[]) =>
       readQuantity(await chain.request(method, params, signal))
     const [balance, nonce, block] = await Promise.all([
-      quantity('eth_getBalance', [account, 'latest']),
+      this.#balance(signal),
       quantity('eth_getTransactionCount', [account, 'pending']),
       chain.request('eth_getBlockByNumber', ['latest', false], signal),
     ])
@@ -128,6 +128,7 @@ export class Sender {
     const { hash, raw, accountNonce, account } = transaction
     const deadline = performance.now() + waitMs
     let looksLost = 0
+    let refusal = ''
     for (let look = 0; ; look++) {
       const receipt = parseReceipt(await chain.request('eth_getTransactionReceipt', [hash], signal))
       if (receipt?.transactionHash === hash && receipt.succeeded) {
@@ -143,7 +144,11 @@ export class Sender {
         )
       }
       // A node that has it says so, one that has seen it mined too: neither is an answer.
-      if (look % 10 === 0) await chain.request('eth_sendRawTransaction', [raw], signal).catch(ignoreRefusal)
+      if (look % 10 === 0) {
+        refusal = await chain.request('eth_sendRawTransaction', [raw], signal).then(() => '', refusalOf)
+        // Fees beyond gas, such as for the data of a rollup, show only now. It is kept, and sent again once there is ether.
+        if (/insufficient funds/i.test(refusal)) throw this.#noGas(await this.#balance(signal), undefined)
+      }
       const done = readQuantity(await chain.request('eth_getTransactionCount', [account, 'latest'], signal))
       looksLost = done > BigInt(accountNonce) ? looksLost + 1 : 0
       if (looksLost > LOST_LOOKS) {
@@ -152,11 +157,16 @@ export class Sender {
         throw new TransactionError('TRANSACTION_LOST', `${why}: try again`)
       }
       if (performance.now() >= deadline) {
-        const why = `transaction ${hash} is sent and not mined yet`
+        const why = `transaction ${hash} is sent and not mined yet${refusal === '' ? '' : ` (the RPC says: ${refusal})`}`
         throw new TransactionError('TRANSACTION_PENDING', `${why}: ask again later; it is never sent as another one`)
       }
       await wait(look === 0 ? Math.min(FIRST_POLL_MS, pollMs) : pollMs, undefined, { signal })
     }
+  }
+
+  async #balance(signal: AbortSignal): Promise<bigint> {
+    const { chain, wallet } = this.#deps
+    return readQuantity(await chain.request('eth_getBalance', [wallet.address, 'latest'], signal))
   }
 
   #noGas(balance: bigint, cost: bigint | undefined): TransactionError {
@@ -180,8 +190,9 @@ function asRevert(error: unknown, noGas: TransactionError): never {
   })
 }
 
-function ignoreRefusal(error: unknown): void {
+function refusalOf(error: unknown): string {
   if (!(error instanceof RpcRefusal)) throw error
+  return error.message.replace(/^.*\): /, '').slice(0, 200)
 }
 
 function readQuantity(result: unknown): bigint {

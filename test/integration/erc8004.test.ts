@@ -124,6 +124,20 @@ describe('register-onchain', () => {
     expect([seller.sent, await seller.nonce()]).toEqual([[], 0])
   })
 
+  test('ether that is gone when the transaction leaves is asked for; with it the same transaction goes on', async () => {
+    let isEmpty = false
+    seller.intercept = async (method) => {
+      if (method !== 'eth_sendRawTransaction' || isEmpty) return
+      isEmpty = true
+      await devChain.fundGas(seller.wallet.address, 1n)
+    }
+    const poor = seller.reputation().register(agentId, {}, open())
+    await expect(poor).rejects.toMatchObject({ code: 'WALLET_NO_GAS' })
+    await devChain.fundGas(seller.wallet.address)
+    await seller.reputation().register(agentId, {}, open())
+    expect([await seller.nonce(), new Set(seller.sent).size]).toEqual([1, 1])
+  })
+
   test('two at once, and as many after, mint one token', async () => {
     const node = seller.reputation()
     const outcomes = await Promise.allSettled([1, 2, 3].map(() => node.register(agentId, {}, open())))
