@@ -15,6 +15,7 @@ import type { Host } from './p2p/host.ts'
 import { didOfPeer, type Identity } from './p2p/identity.ts'
 import type { Asset } from './payments/assets.ts'
 import { Challenges } from './payments/challenges.ts'
+import { Exposure, exposureLimits } from './payments/exposure.ts'
 import type { Facilitator } from './payments/facilitator.ts'
 import { Settler } from './payments/settler.ts'
 import type { Wallet } from './payments/wallet.ts'
@@ -51,8 +52,19 @@ export type SellingDeps = {
 
 /** All of a node that sells: its agents, the doors they are asked through, and what collects what they earned. */
 export function createSelling(config: Config, secrets: Secrets, deps: SellingDeps) {
-  const { identity, wallet, asset, payments, exchanges, facilitator, chain, host, clock, logger, random } = deps
+  const { identity, wallet, asset, exchanges, facilitator, chain, host, clock, logger, random } = deps
   const { replica } = deps.market
+  const { perPayerMax, totalMax, checkFrom, blocked } = exposureLimits
+  const exposure = new Exposure(
+    {
+      perPayerMax: config.seller.unsettledPerPayerAtomic ?? perPayerMax,
+      totalMax: config.seller.unsettledMaxAtomic ?? totalMax,
+      checkFrom: config.seller.checkFundsFromAtomic ?? checkFrom,
+      blocked: config.seller.block ?? blocked,
+    },
+    { clock, logger, payments: deps.payments, chain },
+  )
+  const payments = exposure.watched()
   const settler = new Settler({}, { clock, logger, payments, facilitator, chain, chance: () => random(1)[0]! / 256 })
   const functions = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
@@ -106,6 +118,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     settler,
     running: new Map(),
     settleFirst: config.seller.settleFirst,
+    exposure,
   }
   const marketplace = { ...serving, newCorrelationId: randomUUID }
   const protocols = createProtocolServer({
@@ -114,6 +127,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     handle: (...args) => host.handle(...args),
     serveX402: (stream, peerId, signal, stopping) => serveX402(stream, peerId, x402, signal, stopping),
     serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
+    isBlocked: (peerId) => exposure.isBlocked(peerId, didOfPeer(peerId)),
     idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
   })
   return { agents, functions, registry, settler, x402, protocols }

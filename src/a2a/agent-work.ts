@@ -67,17 +67,17 @@ async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: Ag
 
 async function paidFor(payment: PaymentEnvelope, turn: Turn, progress: Progress, ask: Ask): Promise<Outcome> {
   const { agent, requirements } = ask
-  let claimed: Hex | undefined
-  const onClaimed = ({ id }: { id: Hex }) => {
-    claimed = id
+  let claimed: { id: Hex; settlesFirst: boolean } | undefined
+  const onClaimed = (payment: { id: Hex; settlesFirst: boolean }) => {
+    claimed = payment
     // What is settled before it runs cannot be taken back.
-    turn.running.canCancel = !ask.settleFirst
+    turn.running.canCancel = !payment.settlesFirst
     progress.working(verified())
   }
   try {
     const task = { payment, input: turn.input, challenge: undefined, onClaimed }
     const result = await runPaid(agent, task, callerOf(committed(turn)), ask).catch((error: unknown) => {
-      if (claimed !== undefined && ask.settleFirst) return whenSettled(claimed, error, turn, ask)
+      if (claimed?.settlesFirst === true) return whenSettled(claimed.id, error, turn, ask)
       throw error
     })
     const receipt = {

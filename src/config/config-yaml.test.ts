@@ -22,7 +22,8 @@ api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hos
   require_token: true}
 buyer: {max_price: 0.30, daily_budget: 12.000001, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
   approval_minutes: 5, allow: [a, b], deny: did:peer:0z6Mk}
-seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50}
+seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50,
+  unsettled_per_payer: 2, unsettled_max: 20, check_funds_from: 0.5, block: [a]}
 log: {level: warn}
 `)
   expect(settings).toEqual({
@@ -54,6 +55,10 @@ log: {level: warn}
     keepListed: true,
     concurrentRunsMax: 4,
     peerRequestsPerSecond: 50,
+    unsettledPerPayerAtomic: 2_000_000n,
+    unsettledMaxAtomic: 20_000_000n,
+    checkFundsFromAtomic: 500_000n,
+    block: ['a'],
     logLevel: 'warn',
   })
   expect(Object.keys(settings)).toHaveLength(configKeys.length)

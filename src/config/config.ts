@@ -47,7 +47,17 @@ export type Config = {
     allow?: string[] | undefined
     deny?: string[] | undefined
   }
-  seller: { settleFirst: boolean; keepListed: boolean; concurrentRunsMax: number; peerRequestsPerSecond: number }
+  seller: {
+    settleFirst: boolean
+    keepListed: boolean
+    concurrentRunsMax: number
+    peerRequestsPerSecond: number
+    /** Undefined: as payments/exposure has it. */
+    unsettledPerPayerAtomic?: bigint | undefined
+    unsettledMaxAtomic?: bigint | undefined
+    checkFundsFromAtomic?: bigint | undefined
+    block?: string[] | undefined
+  }
   /** Addresses that are told what happens. */
   webhooks?: readonly WebhookSetting[]
   log: { level: (typeof logLevels)[number] }
@@ -140,6 +150,10 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       keepListed: settings.keepListed ?? false,
       concurrentRunsMax: settings.concurrentRunsMax ?? CONCURRENT_RUNS_MAX,
       peerRequestsPerSecond: settings.peerRequestsPerSecond ?? PEER_REQUESTS_PER_SECOND,
+      unsettledPerPayerAtomic: settings.unsettledPerPayerAtomic,
+      unsettledMaxAtomic: settings.unsettledMaxAtomic,
+      checkFundsFromAtomic: settings.checkFundsFromAtomic,
+      block: settings.block,
     },
     webhooks: settings.webhooks ?? [],
     log: { level: settings.logLevel ?? 'info' },

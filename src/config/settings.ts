@@ -31,6 +31,10 @@ export type Settings = {
   buyFrom?: string[] | undefined
   neverBuyFrom?: string[] | undefined
   settleFirst?: boolean | undefined
+  unsettledPerPayerAtomic?: bigint | undefined
+  unsettledMaxAtomic?: bigint | undefined
+  checkFundsFromAtomic?: bigint | undefined
+  block?: string[] | undefined
   keepListed?: boolean | undefined
   concurrentRunsMax?: number | undefined
   peerRequestsPerSecond?: number | undefined

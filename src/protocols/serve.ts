@@ -22,6 +22,8 @@ export type ProtocolServerDeps = {
   ): Promise<void>
   serveX402: Serve
   serveMarketplace: Serve
+  /** Peers the operator does not serve. */
+  isBlocked?(peerId: string): boolean
   /** Resolves when no agent runs and no answer waits for its settlement. */
   idle(): Promise<unknown>
 }
@@ -52,9 +54,9 @@ export function createProtocolServer(deps: ProtocolServerDeps): Service {
         if (endsWithStream || isCancellation(error)) controller.abort(new Error('the caller has gone'))
       })
       const release = deps.limits.openStream(peerId)
-      if (release === undefined) framed.discard()
-      const answered =
-        release === undefined ? refuse(framed, tooMany(), signal) : serve(framed, peerId, signal, stopped.signal)
+      const refusal = release === undefined ? tooMany() : deps.isBlocked?.(peerId) === true ? blocked() : undefined
+      if (refusal !== undefined) framed.discard()
+      const answered = refusal ? refuse(framed, refusal, signal) : serve(framed, peerId, signal, stopped.signal)
       const served = answered
         .catch((error: unknown) => deps.logger.debug({ err: error, peer_id: peerId }, 'a stream ended badly'))
         .then(() => part(stream, framed, signal))
@@ -89,6 +91,10 @@ function isCancellation(error: Error | undefined): boolean {
 
 function tooMany(): PeerError {
   return new PeerError('OVERLOADED', 'too many streams from this peer; use them again or close some')
+}
+
+function blocked(): PeerError {
+  return new PeerError('UNKNOWN_RESOURCE', 'this node does not serve this peer')
 }
 
 /** A stream counts, and costs, until both sides have ended it: a peer that does not end its own is cut off. */

@@ -81,6 +81,10 @@ export interface Payments {
   hasten(now: UnixMs): Promise<void>
   /** Ends what was running when the node died: the work is gone and nobody is charged. */
   voidRunning(error: string, now: UnixMs): Promise<number>
+  /** Work done that nobody has settled yet; what is settled before it runs is none. */
+  open(): { id: Hex; payer: Hex; amount: bigint }[]
+  /** Work that was never paid for, the oldest first. */
+  lost(since: UnixMs): { id: Hex; payer: Hex; at: UnixMs }[]
   /** How many are owed, and how many never will be paid. */
   counts(): { owed: number; unsettled: number }
   /** When the oldest payment was accepted that is owed. */
@@ -230,6 +234,15 @@ export function createPayments(database: Database): Payments {
       const row = database.prepare(`SELECT min(created_at) AS at FROM payments WHERE ${OWED}`).get()
       return (row as { at: number | null }).at ?? undefined
     },
+    open: () =>
+      rows(`SELECT * FROM payments WHERE ${OWED} AND task IS NULL AND tx_hash IS NULL`).map(
+        ({ id, signed, requirements }) => ({ id, payer: signed.authorization.from, amount: requirements.amount }),
+      ),
+    lost: (since) =>
+      rows(
+        `SELECT * FROM payments WHERE state = 'unsettled' AND created_at >= ? AND task IS NULL ORDER BY created_at`,
+        since,
+      ).map(({ id, signed, updatedAt }) => ({ id, payer: signed.authorization.from, at: updatedAt })),
     counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled'`) }),
   }
 }

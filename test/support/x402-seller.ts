@@ -5,6 +5,7 @@ import { RunSlots, RunSlotsFull } from '../../src/agents/run-slots.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import { Challenges } from '../../src/payments/challenges.ts'
+import { Exposure, type ExposureOptions, exposureLimits } from '../../src/payments/exposure.ts'
 import type { Facilitator } from '../../src/payments/facilitator.ts'
 import { Settler } from '../../src/payments/settler.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
@@ -39,6 +40,7 @@ export type TestSellerOptions = {
   attemptTimeoutMs?: number
   clock?: HandClock
   settleFirst?: boolean
+  exposure?: Partial<ExposureOptions>
   limits?: Partial<PeerLimitsOptions>
   slots?: { concurrentMax: number; waitingMax: number }
 }
@@ -54,6 +56,9 @@ export class TestSeller {
   readonly payments: Payments
   readonly exchanges: Exchanges
   readonly challenges = new Challenges()
+  readonly exposure: Exposure
+  /** What every payer has, as the chain says. */
+  balance = 10n ** 12n
   readonly limits: PeerLimits
   readonly deps: X402ServerDeps & MarketplaceServerDeps
   /** What has run: one entry for each run that began. */
@@ -73,9 +78,13 @@ export class TestSeller {
     this.database = options.database ?? openDatabase({ path: ':memory:' })
     this.payments = createPayments(this.database)
     this.exchanges = createExchanges(this.database)
-    const { clock, payments, exchanges, challenges } = this
-    this.limits = new PeerLimits({ requestsPerSecond: 1000, ...options.limits }, { clock })
+    const { clock, exchanges, challenges } = this
     const { facilitator = this.settlement.facilitator, chain = this.settlement.chain } = options
+    const guard = { ...exposureLimits, ...options.exposure }
+    const funds = { usdcBalance: async () => this.balance, authorizationUse: chain.authorizationUse }
+    this.exposure = new Exposure(guard, { clock, logger: silentLogger, payments: this.payments, chain: funds })
+    const payments = this.exposure.watched()
+    this.limits = new PeerLimits({ requestsPerSecond: 1000, ...options.limits }, { clock })
     const attemptTimeoutMs = options.attemptTimeoutMs ?? 100
     this.#settler = new Settler(
       { firstAttemptWaitMs: 2 * attemptTimeoutMs, attemptTimeoutMs, tickMaxMs: 5 },
@@ -104,6 +113,7 @@ export class TestSeller {
       limits: this.limits,
       running,
       settleFirst: options.settleFirst ?? false,
+      exposure: this.exposure,
     }
     this.#server = createProtocolServer({
       logger: this.deps.logger,
@@ -111,6 +121,7 @@ export class TestSeller {
       handle: async (protocol, handler) => void this.#handlers.set(protocol, handler),
       serveX402: (stream, peerId, signal, stopping) => serveX402(stream, peerId, this.deps, signal, stopping),
       serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, this.deps, signal),
+      isBlocked: (peerId) => this.exposure.isBlocked(peerId),
       idle: () => slots.idle().then(() => Promise.allSettled(running.values())),
     })
     this.addAgent()

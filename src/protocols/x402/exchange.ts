@@ -4,6 +4,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Asset } from '../../payments/assets.ts'
 import type { Challenges } from '../../payments/challenges.ts'
+import type { Exposure } from '../../payments/exposure.ts'
 import type { Settler } from '../../payments/settler.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { Receipt, SignedReceipt } from '../../schema/signed-receipt.ts'
@@ -46,6 +47,8 @@ export type X402ServerDeps = {
   /** What runs now, by payment id: whoever asks for its result waits for it. */
   running: Map<Hex, Promise<unknown>>
   settleFirst: boolean
+  /** What is out on promises already decides who settles first. */
+  exposure: Pick<Exposure, 'enter' | 'leave'>
 }
 
 /** Who asks, and under which id. `signal` ends when the node stops or the caller takes its request back. */
@@ -78,6 +81,7 @@ export type PaidRunDeps = Pick<
   | 'settler'
   | 'running'
   | 'settleFirst'
+  | 'exposure'
 >
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })

@@ -39,7 +39,7 @@ export async function payAndRun(
 /**
  * Turns a payment into a result, in the one order in which nobody loses (D31).
  *
- * 1. verify: nothing is stored or consumed for a payment that fails a check (T4)
+ * 1. verify: nothing is stored or consumed for a payment that fails a check (T4); weigh what is out on promises (T6)
  * 2. claim the authorization and its challenge, on disk, before anything runs: one authorization, one run (T5)
  * 3. run; a failure voids the payment
  * 4. store the result and `owed`, on disk, before anyone is told
@@ -54,7 +54,7 @@ export async function runPaid(
     input: string
     challenge: Challenge | undefined
     /** Told when the payment is accepted, before the agent runs. */
-    onClaimed?(payment: { id: Hex; payer: Hex }): void
+    onClaimed?(payment: { id: Hex; payer: Hex; settlesFirst: boolean }): void
   },
   caller: Caller,
   deps: PaidRunDeps,
@@ -72,26 +72,33 @@ export async function runPaid(
     challengeNonce: challenge?.nonce,
     requirements: requirementsOf(agent, deps.asset, deps.payTo),
     signed: verified.signed,
-    ...(deps.settleFirst ? { task: input } : {}),
   }
   faultPoint('seller:verified')
   let claimed = false
+  let counted = false
   const run = deps.admit(async (place) => {
-    if (!(await deps.settler.claim(claim))) throw nonceUsed()
+    const verdict = deps.settleFirst ? ALWAYS_FIRST : await deps.exposure.enter(claim, caller.signal)
+    if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
+    counted = verdict.counted
+    const settlesFirst = verdict.kind === 'settle first'
+    if (!(await deps.settler.claim(settlesFirst ? { ...claim, task: input } : claim))) throw nonceUsed()
     claimed = true
     faultPoint('seller:claimed')
-    task.onClaimed?.({ id: claim.id, payer: verified.payer })
-    return deps.settleFirst
+    task.onClaimed?.({ id: claim.id, payer: verified.payer, settlesFirst })
+    return settlesFirst
       ? settleThenRun(agent, claim, input, caller, place, deps)
       : runThenSettle(agent, claim, input, caller, place, deps)
   })
   const answered = track(claim.id, run, deps).catch((error: unknown) => {
     // Whatever kept it from being claimed, a payment that was not is free to come again (T4).
     if (!claimed && challenge !== undefined) deps.challenges.restore(challenge)
+    if (!claimed && counted) deps.exposure.leave(claim.id)
     throw error
   })
   return { id: claim.id, ...(await answered) }
 }
+
+const ALWAYS_FIRST = { kind: 'settle first', counted: false } as const
 
 export type Delivered = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
 

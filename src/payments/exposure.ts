@@ -1,0 +1,188 @@
+import type { Chain } from '../chain/chain.ts'
+import type { Clock } from '../lib/clock.ts'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { parsePrice } from '../schema/amount.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Claim, PaymentProgress, Payments } from '../store/payments.ts'
+
+export type ExposureOptions = {
+  /** Work that may be done for one payer, and for all, before its payments have settled: atomic units. */
+  perPayerMax: bigint
+  totalMax: bigint
+  /** From this amount on the chain is asked whether the payer has the money. */
+  checkFrom: bigint
+  /** Accounts that are not taken money from, and peers that are not served. */
+  blocked: readonly string[]
+}
+
+export type ExposureDeps = {
+  clock: Clock
+  logger: Logger
+  payments: Payments
+  /** Undefined: nobody can say what a payer has. */
+  chain: Pick<Chain, 'usdcBalance' | 'authorizationUse'> | undefined
+}
+
+/** `settle first`: the payment is settled before the agent runs, as with `--settle-first`. */
+export type ExposureVerdict = { kind: 'run' | 'settle first' } | { kind: 'refuse'; reason: string }
+
+/** Where the operator says nothing else. */
+export const exposureLimits: ExposureOptions = {
+  perPayerMax: parsePrice('10'),
+  totalMax: parsePrice('100'),
+  checkFrom: parsePrice('1'),
+  blocked: [],
+}
+
+/** A payer whose payment was lost settles first for so long. */
+const DISTRUST_MS = 7 * 24 * 60 * 60 * 1000
+const CHECK_TIMEOUT_MS = 5_000
+
+/**
+ * How much work is out on promises (T6): a signed payment is worth nothing once its authorization is cancelled or its account
+ * empty, and many can be signed against one balance.
+ *
+ * What is counted follows from the ledger: it is read at the start, and every change of it passes here.
+ */
+export class Exposure {
+  readonly #options: ExposureOptions
+  readonly #deps: ExposureDeps
+  readonly #blocked: ReadonlySet<string>
+  readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
+  readonly #byPayer = new Map<string, bigint>()
+  /** Payments that were lost, and whose they were. */
+  readonly #lost = new Map<Hex, { payer: string; at: number }>()
+  readonly #lostBy = new Map<string, number>()
+  #total = 0n
+
+  constructor(options: ExposureOptions, deps: ExposureDeps) {
+    this.#options = options
+    this.#deps = deps
+    this.#blocked = new Set(options.blocked.map((name) => name.toLowerCase()))
+    for (const { id, payer, amount } of deps.payments.open()) this.#count(id, payer.toLowerCase(), amount)
+    for (const { id, payer, at } of deps.payments.lost(deps.clock.now() - DISTRUST_MS)) this.#lose(id, payer, at)
+  }
+
+  /** Work that is not paid for yet, atomic units. */
+  get total(): bigint {
+    return this.#total
+  }
+
+  isBlocked(...names: string[]): boolean {
+    return this.#blocked.size > 0 && names.some((name) => this.#blocked.has(name.toLowerCase()))
+  }
+
+  /** Decides over a verified payment before it is claimed, and counts it from then on. `counted`: by this very call. */
+  async enter(claim: Claim, signal: AbortSignal): Promise<ExposureVerdict & { counted: boolean }> {
+    const { amount } = claim.requirements
+    const payer = claim.signed.authorization.from.toLowerCase()
+    if (this.isBlocked(payer)) {
+      return { kind: 'refuse', reason: 'this seller takes no payments from this account', counted: false }
+    }
+    // One that is counted was claimed before: the claim will say so.
+    if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
+    const { perPayerMax, totalMax, checkFrom } = this.#options
+    const owes = this.#byPayer.get(payer) ?? 0n
+    const isTooMuch = owes + amount > perPayerMax || this.#total + amount > totalMax
+    if (isTooMuch || this.#isDistrusted(payer)) return { kind: 'settle first', counted: false }
+    this.#count(claim.id, payer, amount)
+    if (amount < checkFrom) return { kind: 'run', counted: true }
+    const verdict = await this.#askFunds(claim, payer, signal)
+    if (verdict.kind !== 'run') this.leave(claim.id)
+    return { ...verdict, counted: verdict.kind === 'run' }
+  }
+
+  /** It was not claimed, or has come to an end. */
+  leave(id: Hex): void {
+    const entry = this.#open.get(id)
+    if (entry === undefined) return
+    this.#open.delete(id)
+    this.#total -= entry.amount
+    const rest = (this.#byPayer.get(entry.payer) ?? 0n) - entry.amount
+    if (rest > 0n) this.#byPayer.set(entry.payer, rest)
+    else this.#byPayer.delete(entry.payer)
+  }
+
+  /** The ledger, which tells of every payment that ends. */
+  watched(): Payments {
+    const { payments } = this.#deps
+    return {
+      ...payments,
+      deliver: async (progress, exchange, now) => {
+        await payments.deliver(progress, exchange, now)
+        this.#follow(progress)
+      },
+      save: async (progress, now) => {
+        await payments.save(progress, now)
+        this.#follow(progress)
+      },
+    }
+  }
+
+  #follow({ id, state, txHash }: PaymentProgress): void {
+    // What the facilitator has a transaction for is as good as paid; should the chain disagree, it counts as lost.
+    if (state === 'authorized' || (state === 'owed' && txHash === undefined)) return
+    this.leave(id)
+    if (state === 'unsettled') {
+      const payment = this.#deps.payments.get(id)
+      const isWorkLost = payment !== undefined && payment.task === undefined
+      if (isWorkLost) this.#lose(id, payment.signed.authorization.from, this.#deps.clock.now())
+    }
+    // It was settled after all.
+    if (state === 'settled') this.#forgive(id)
+  }
+
+  #count(id: Hex, payer: string, amount: bigint): void {
+    this.#open.set(id, { payer, amount })
+    this.#byPayer.set(payer, (this.#byPayer.get(payer) ?? 0n) + amount)
+    this.#total += amount
+  }
+
+  #lose(id: Hex, from: string, at: number): void {
+    const payer = from.toLowerCase()
+    this.#lost.set(id, { payer, at })
+    this.#lostBy.set(payer, (this.#lostBy.get(payer) ?? 0) + 1)
+  }
+
+  #forgive(id: Hex): void {
+    const lost = this.#lost.get(id)
+    if (lost === undefined) return
+    this.#lost.delete(id)
+    const rest = (this.#lostBy.get(lost.payer) ?? 0) - 1
+    if (rest > 0) this.#lostBy.set(lost.payer, rest)
+    else this.#lostBy.delete(lost.payer)
+  }
+
+  #isDistrusted(payer: string): boolean {
+    const now = this.#deps.clock.now()
+    // The oldest stand first.
+    for (const [id, { at }] of this.#lost) {
+      if (at + DISTRUST_MS > now) break
+      this.#forgive(id)
+    }
+    return this.#lostBy.has(payer)
+  }
+
+  /** Whether the account holds what is open of it, this payment included. Where nobody can say, the payment goes first. */
+  async #askFunds(claim: Claim, payer: string, outer: AbortSignal): Promise<ExposureVerdict> {
+    const { chain, logger } = this.#deps
+    if (chain === undefined) return { kind: 'settle first' }
+    const { authorization } = claim.signed
+    const signal = AbortSignal.any([outer, AbortSignal.timeout(CHECK_TIMEOUT_MS)])
+    try {
+      const [balance, use] = await Promise.all([
+        chain.usdcBalance(authorization.from, signal),
+        chain.authorizationUse(claim.requirements.asset, authorization.from, authorization.nonce, signal),
+      ])
+      if (use.state !== 'unused')
+        return { kind: 'refuse', reason: 'the chain shows this authorization as spent or cancelled' }
+      if (balance >= (this.#byPayer.get(payer) ?? 0n)) return { kind: 'run' }
+      const reason = 'the account of the payer does not hold what it has signed for; nothing was charged'
+      return { kind: 'refuse', reason }
+    } catch (error) {
+      logger.debug({ err: error, payment_id: claim.id }, `what a payer has is not known: ${reasonOf(error)}`)
+      return { kind: 'settle first' }
+    }
+  }
+}

@@ -1,0 +1,165 @@
+/** T6: work on promises is bounded, and a payer whose promises were worth nothing settles first. */
+import { afterEach, describe, expect, test } from 'vitest'
+import { FakeSettlement, unclear } from '../../../test/support/fake-settlement.ts'
+import { signed, testWallet } from '../../../test/support/payments.ts'
+import { until } from '../../../test/support/until.ts'
+import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { openDatabase } from '../../store/database.ts'
+
+const sellers: TestSeller[] = []
+async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
+  const seller = await new TestSeller(options).start()
+  sellers.push(seller)
+  return seller
+}
+afterEach(() => Promise.all(sellers.splice(0).map((seller) => seller.stop())))
+
+/** One preemptive purchase of a payer, each from a peer of its own. */
+async function buy(seller: TestSeller, payer = 1): Promise<unknown> {
+  const peer = await seller.connect(`peer-${payer}`)
+  const { envelope } = signed(seller.clock.now(), { wallet: testWallet(payer) })
+  return told(await peer.request({ payment: envelope, body: base64('task') }))
+}
+const refusedForGood = { moves: false, answer: { kind: 'refused', reason: 'insufficient_funds' } } as const
+
+describe('T6 what is owed', () => {
+  test('by one payer is bounded: beyond it the payment is settled before the agent runs', async () => {
+    const seller = await start({ exposure: { perPayerMax: 20_000n } })
+    seller.settlement.usual = unclear
+    expect([await buy(seller), await buy(seller), await buy(seller)]).toEqual([
+      're: task',
+      're: task',
+      'SETTLEMENT_FAILED',
+    ])
+    expect(seller.runs).toHaveLength(2)
+    // Another payer is none the worse for it.
+    expect(await buy(seller, 2)).toBe('re: task')
+  })
+
+  test('by all together is bounded, whoever asks', async () => {
+    const seller = await start({ exposure: { totalMax: 20_000n } })
+    seller.settlement.usual = unclear
+    expect([await buy(seller, 1), await buy(seller, 2), await buy(seller, 3)]).toEqual([
+      're: task',
+      're: task',
+      'SETTLEMENT_FAILED',
+    ])
+    expect(seller.runs).toHaveLength(2)
+  })
+
+  test('counts while agents run: a hundred signatures at once bring no more', async () => {
+    const seller = await start({ exposure: { perPayerMax: 50_000n }, slots: { concurrentMax: 100, waitingMax: 100 } })
+    seller.settlement.usual = unclear
+    const answers = await Promise.all(Array.from({ length: 100 }, () => buy(seller)))
+    expect(answers.filter((answer) => answer === 're: task')).toHaveLength(5)
+    expect(seller.runs).toHaveLength(5)
+  })
+
+  test('is given back by a settlement, by a failed run and by a refused claim', async () => {
+    const seller = await start({ exposure: { perPayerMax: 10_000n } })
+    for (let count = 0; count < 3; count++) {
+      expect(await buy(seller)).toBe('re: task')
+      await until(() => seller.exposure.total === 0n)
+    }
+    seller.work = () => Promise.reject(new Error('broken'))
+    for (let count = 0; count < 3; count++) expect(await buy(seller)).toBe('EXECUTION_FAILED')
+    expect(seller.exposure.total).toBe(0n)
+    const { envelope } = signed(seller.clock.now())
+    seller.work = undefined
+    seller.settlement.usual = unclear
+    const again = async () => told(await (await seller.connect()).request({ payment: envelope, body: base64('task') }))
+    expect([await again(), await again()]).toEqual(['re: task', 'PAYMENT_NONCE_USED'])
+    expect(seller.exposure.total).toBe(10_000n)
+  })
+
+  test('T17 is found again after a restart', async () => {
+    const settlement = new FakeSettlement()
+    settlement.usual = unclear
+    const database = openDatabase({ path: ':memory:' })
+    const options = { database, settlement, exposure: { perPayerMax: 10_000n } }
+    const seller = await start(options)
+    expect(await buy(seller)).toBe('re: task')
+    await seller.stop()
+    const again = await start(options)
+    expect(again.exposure.total).toBe(10_000n)
+    expect(await buy(again)).toBe('SETTLEMENT_FAILED')
+  })
+})
+
+describe('T6 a payer whose payment was lost', () => {
+  test('settles first, after a restart too, until enough time has passed', async () => {
+    const settlement = new FakeSettlement()
+    const database = openDatabase({ path: ':memory:' })
+    const seller = await start({ database, settlement })
+    settlement.plan.push(refusedForGood)
+    expect(await buy(seller)).toBe('re: task')
+    await until(() => seller.payments.counts().unsettled === 1)
+
+    settlement.usual = unclear
+    expect([await buy(seller), await buy(seller, 2)]).toEqual(['SETTLEMENT_FAILED', 're: task'])
+    await seller.stop()
+    const again = await start({ database, settlement, clock: seller.clock })
+    expect(await buy(again)).toBe('SETTLEMENT_FAILED')
+    settlement.usual = { moves: true, answer: 'the transaction' }
+    expect(await buy(again)).toBe('re: task')
+    again.clock.advance(8 * 24 * 60 * 60 * 1000)
+    settlement.usual = unclear
+    expect(await buy(again)).toBe('re: task')
+  })
+})
+
+describe('T6 a dear run', () => {
+  const dear = { checkFrom: 10_000n }
+
+  test('is not begun for an account that does not hold all it has signed for, and nothing is consumed', async () => {
+    const seller = await start({ exposure: dear })
+    seller.settlement.usual = unclear
+    seller.balance = 19_999n
+    expect([await buy(seller), await buy(seller)]).toEqual(['re: task', 'PAYMENT_INVALID'])
+    seller.balance = 20_000n
+    expect(await buy(seller)).toBe('re: task')
+    expect([seller.runs.length, seller.exposure.total]).toEqual([2, 20_000n])
+  })
+
+  test('T4 a refusal leaves the challenge good for another try', async () => {
+    const seller = await start({ exposure: dear })
+    const peer = await seller.connect()
+    const { payment, correlation_id } = await peer.challenged()
+    seller.balance = 0n
+    expect(told(await peer.paidRequest(payment, { correlation_id }))).toBe('PAYMENT_INVALID')
+    seller.balance = 10_000n
+    expect(told(await peer.paidRequest(payment, { correlation_id }))).toBe('re: task')
+  })
+
+  test('is not begun for an authorization that was cancelled', async () => {
+    const seller = await start({ exposure: dear })
+    const { envelope } = signed(seller.clock.now())
+    const { from, nonce } = envelope.payload!.authorization
+    seller.settlement.setUse(from, nonce, { state: 'cancelled' })
+    const peer = await seller.connect()
+    expect(told(await peer.request({ payment: envelope }))).toBe('PAYMENT_INVALID')
+    expect(seller.runs).toEqual([])
+  })
+
+  test('T15 is settled first where the chain gives no answer', async () => {
+    const seller = await start({ exposure: dear })
+    seller.settlement.chainIsDown = true
+    expect(await buy(seller)).toBe('re: task')
+    expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
+    seller.settlement.usual = unclear
+    expect(await buy(seller)).toBe('SETTLEMENT_FAILED')
+  })
+})
+
+describe('whoever the operator has blocked', () => {
+  test('is not served, over either protocol', async () => {
+    const seller = await start({ exposure: { blocked: ['peer-1'] } })
+    expect([await buy(seller, 1), await buy(seller, 2)]).toEqual(['UNKNOWN_RESOURCE', 're: task'])
+    expect(seller.runs).toHaveLength(1)
+  })
+
+  test('pays for nothing, from whichever peer', async () => {
+    const seller = await start({ exposure: { blocked: [testWallet(1).address.toUpperCase().replace('0X', '0x')] } })
+    expect([await buy(seller, 1), await buy(seller, 2)]).toEqual(['PAYMENT_INVALID', 're: task'])
+  })
+})
