@@ -1,5 +1,6 @@
 /** A libp2p node with the modules of ours and nothing on them. Prints a line when it listens; `--no-mdns` as ours. */
 import { quic } from '@chainsafe/libp2p-quic'
+import { autoNATv2 } from '@libp2p/autonat-v2'
 import { circuitRelayTransport } from '@libp2p/circuit-relay-v2'
 import { gossipsub } from '@libp2p/gossipsub'
 import { identify, identifyPush } from '@libp2p/identify'
@@ -21,6 +22,7 @@ await createLibp2p({
     identify: identify(),
     identifyPush: identifyPush(),
     ping: ping(),
+    autonat: autoNATv2(),
     dht: kadDHT({ protocol: '/bench/kad/1.0.0', clientMode: false }),
     pubsub: gossipsub(),
   },

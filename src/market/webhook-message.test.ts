@@ -2,7 +2,8 @@ import { createHmac } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { statusFixture } from '../../test/support/fake-api.ts'
 import type { NodeEvents } from '../schema/events.ts'
-import { eventName, isWanted, messageBody, signedHeaders } from './webhook-message.ts'
+import { messageBody } from './webhook-body.ts'
+import { eventName, isWanted, signedHeaders } from './webhook-message.ts'
 
 const now = Date.UTC(2026, 10, 21, 12)
 const order = {

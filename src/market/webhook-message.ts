@@ -1,11 +1,6 @@
 import { createHmac } from 'node:crypto'
-import * as z from 'zod'
-import { isoTime, type UnixMs } from '../lib/clock.ts'
-import { type EventType, type NodeEvents, nodeEvents } from '../schema/events.ts'
-
-/** Of a task, a result or any other text. The whole stands in what the id leads to. */
-const TEXT_LENGTH_MAX = 4_096
-const BODY_LENGTH_MAX = 256 * 1024
+import type { UnixMs } from '../lib/clock.ts'
+import type { EventType, NodeEvents } from '../schema/events.ts'
 
 /** The name under which a webhook is told of an event: its type, and the state it tells of. */
 export function eventName<T extends EventType>(type: T, data: NodeEvents[T]): string {
@@ -16,16 +11,6 @@ export function eventName<T extends EventType>(type: T, data: NodeEvents[T]): st
 /** Whether somebody who asked for `wanted` is told of `name`. */
 export function isWanted(wanted: readonly string[], name: string): boolean {
   return wanted.includes(name) || wanted.includes(name.split('.', 1)[0]!)
-}
-
-/** The body of a message: small, whatever texts the event holds. */
-export function messageBody<T extends EventType>(type: T, data: NodeEvents[T], now: UnixMs): string {
-  const name = eventName(type, data)
-  const message = { type: name, timestamp: isoTime(now), data: z.encode(nodeEvents[type] as z.ZodType, data as never) }
-  const text = JSON.stringify(message, shortened)
-  if (text.length <= BODY_LENGTH_MAX) return text
-  const { id } = data as { id?: unknown }
-  return JSON.stringify({ ...message, data: { id } })
 }
 
 /**
@@ -52,10 +37,4 @@ export function signedHeaders(message: {
 
 function keyOf(secret: string): Buffer {
   return secret.startsWith('whsec_') ? Buffer.from(secret.slice('whsec_'.length), 'base64') : Buffer.from(secret)
-}
-
-function shortened(_key: string, value: unknown): unknown {
-  return typeof value === 'string' && value.length > TEXT_LENGTH_MAX
-    ? `${value.slice(0, TEXT_LENGTH_MAX).toWellFormed()}…`
-    : value
 }

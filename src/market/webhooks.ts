@@ -7,7 +7,7 @@ import type { Post } from '../lib/post.ts'
 import { type CreateWebhook, WEBHOOKS_MAX, type Webhook, type WebhookTest, webhookEvents } from '../schema/webhook.ts'
 import type { Delivery, StoredWebhook, WebhookStore } from '../store/webhooks.ts'
 import type { NodeFeed } from './published.ts'
-import { eventName, isWanted, messageBody, signedHeaders } from './webhook-message.ts'
+import { eventName, isWanted, signedHeaders } from './webhook-message.ts'
 
 /** Messages that wait for one address. Beyond it the oldest give way. */
 const WAITING_MAX = 1_000
@@ -145,7 +145,7 @@ export class Webhooks implements Service {
     const wanting = [...this.#targets.values()].filter(({ events }) => isWanted(events, read.name))
     if (wanting.length === 0) return
     const now = clock.now()
-    const body = read.body(now)
+    const body = await read.body(now)
     const deliveries = wanting.map(({ id: webhookId }) => ({ id: newId(), webhookId, body, now }))
     for (const [id, count] of await store.enqueue(deliveries, WAITING_MAX)) this.#of(id).dropped += count
     for (const { id } of wanting) this.#work(id)
@@ -259,8 +259,12 @@ type Event = Exclude<
   undefined | { type: 'reset' }
 >
 
-function readEvent(event: Event): { name: string; body(now: UnixMs): string } | undefined {
+function readEvent(event: Event): { name: string; body(now: UnixMs): Promise<string> } | undefined {
   const data = event.read()
   if (data === undefined) return undefined
-  return { name: eventName(event.type, data), body: (now) => messageBody(event.type, data, now) }
+  return {
+    name: eventName(event.type, data),
+    // With it come the schemas of all events, which a node that tells nobody never needs.
+    body: async (now) => (await import('./webhook-body.ts')).messageBody(event.type, data, now),
+  }
 }

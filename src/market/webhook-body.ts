@@ -1,0 +1,24 @@
+import * as z from 'zod'
+import { isoTime, type UnixMs } from '../lib/clock.ts'
+import { type EventType, type NodeEvents, nodeEvents } from '../schema/events.ts'
+import { eventName } from './webhook-message.ts'
+
+/** Of a task, a result or any other text. The whole stands in what the id leads to. */
+const TEXT_LENGTH_MAX = 4_096
+const BODY_LENGTH_MAX = 256 * 1024
+
+/** The body of a message: small, whatever texts the event holds. */
+export function messageBody<T extends EventType>(type: T, data: NodeEvents[T], now: UnixMs): string {
+  const name = eventName(type, data)
+  const message = { type: name, timestamp: isoTime(now), data: z.encode(nodeEvents[type] as z.ZodType, data as never) }
+  const text = JSON.stringify(message, shortened)
+  if (text.length <= BODY_LENGTH_MAX) return text
+  const { id } = data as { id?: unknown }
+  return JSON.stringify({ ...message, data: { id } })
+}
+
+function shortened(_key: string, value: unknown): unknown {
+  return typeof value === 'string' && value.length > TEXT_LENGTH_MAX
+    ? `${value.slice(0, TEXT_LENGTH_MAX).toWellFormed()}…`
+    : value
+}
