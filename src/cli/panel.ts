@@ -6,7 +6,11 @@ import { uptime } from './status.ts'
 import type { Style } from './terminal-text.ts'
 
 /** The node's state in two rows of parts, what matters most first. */
-export function panelOf(state: NodeStatus, balance: string, { bold, green, yellow, dim }: Style): Panel {
+export function panelOf(
+  state: NodeStatus,
+  { balance, waiting }: { balance: string /** Approvals. */; waiting: number },
+  { bold, green, yellow, dim }: Style,
+): Panel {
   const { agents, settlement, connected_peers: peers, wallet_address: wallet } = state
   const well = settlement.failed === 0
   return {
@@ -19,6 +23,7 @@ export function panelOf(state: NodeStatus, balance: string, { bold, green, yello
         `${agents.local} ${agents.local === 1 ? 'agent' : 'agents'} here, ${agents.known} known`,
       ],
       [
+        ...(waiting === 0 ? [] : [yellow(`${waiting} to approve: /approve`)]),
         balance === '' ? dim('balance unknown') : bold(balance),
         `${wallet.slice(0, 6)}…${wallet.slice(-4)}`,
         networkNames[state.network],

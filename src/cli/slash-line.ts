@@ -40,11 +40,14 @@ export function readSlashLine(line: string, table: readonly Command[]): SlashLin
   return { kind: 'run', argv: gathered(row, words.slice(row.name.split(' ').length)) }
 }
 
+/** Ids to complete: those that were shown, the last first, and of approvals those that wait. */
+export type KnownIds = { shown: readonly string[]; waiting: readonly string[] }
+
 /** What may stand at the end of the text, and where it begins. */
 export function completeSlashLine(
   text: string,
   places: readonly Place[],
-  ids: readonly string[],
+  ids: KnownIds,
 ): { from: number; candidates: string[] } {
   const last = /\S*$/.exec(text)![0]
   const from = text.length - last.length
@@ -61,12 +64,7 @@ function firstWords(places: readonly Place[]): string[] {
   return [...words.filter((word) => !notHere.includes(word)), ...ownWords, ...shorter].sort()
 }
 
-function nextWords(
-  earlier: readonly string[],
-  last: string,
-  places: readonly Place[],
-  ids: readonly string[],
-): string[] {
+function nextWords(earlier: readonly string[], last: string, places: readonly Place[], ids: KnownIds): string[] {
   const [first = ''] = earlier
   const isVerdict = (verdicts as readonly string[]).includes(first)
   const path = first === 'help' ? earlier.slice(1) : isVerdict ? ['approvals', ...earlier] : earlier
@@ -79,11 +77,11 @@ function nextWords(
   if (before !== undefined) {
     const values = valuesOf(before)
     if (typeof values !== 'string') return [...values]
-    if (values === 'any' && /-id\b/.test(before.flags)) return [...ids]
+    if (values === 'any' && before.flags.startsWith('--agent-id')) return ids.shown.filter(isAgentId)
     if (values !== 'none') return []
   }
   const words = path.length === depth ? place.words.map(({ word }) => word) : []
-  const known = takesId(place) && path.length === depth ? ids : []
+  const known = path.length === depth ? idsFor(place, ids) : []
   const offered = [...words, ...known].filter((word) => !notOffered.includes(word))
   // Options are for those who ask for them, where something else can follow.
   if (offered.length > 0 && !last.startsWith('-')) return offered
@@ -94,11 +92,15 @@ function longFlags({ options }: Place): string[] {
   return options.flatMap(({ flags }) => flags.match(/--[a-z-]+/)?.[0] ?? [])
 }
 
-/** Places where an id may follow without its option. */
-function takesId({ path }: Place): boolean {
-  const taken =
-    /^(agent (execute|update|pause|resume|remove|test)|(order|workflow)( show| cancel| execute)?|session( list| show)?|approvals (approve|deny))$/
-  return taken.test(path.join(' '))
+const isAgentId = (id: string) => !id.includes('-')
+
+/** Ids that may follow here without an option: agents have base32 ones, what happens to them UUIDs. */
+function idsFor({ path }: Place, { shown, waiting }: KnownIds): readonly string[] {
+  const words = path.join(' ')
+  if (/^approvals (approve|deny)$/.test(words)) return waiting
+  if (/^(agent (execute|update|pause|resume|remove|test)|session( list| show)?)$/.test(words))
+    return shown.filter(isAgentId)
+  return /^(order|workflow)( show| cancel| execute)?$/.test(words) ? shown.filter((id) => !isAgentId(id)) : []
 }
 
 /** The command that the words begin with, the longest name first. */
@@ -116,7 +118,7 @@ function verdictOf(words: readonly string[], table: readonly Command[]): string[
   const [verb = '', ...rest] = words
   if (!(verdicts as readonly string[]).includes(verb) || !table.some(({ name }) => name === `approvals ${verb}`))
     return undefined
-  return rest.length === 0 ? ['approvals', 'list'] : ['approvals', verb, ...rest]
+  return rest.length === 0 ? ['approvals', 'list'] : ['approvals', verb, '--', ...rest]
 }
 
 /** `/order`, `/workflow <id>`, `/session <agent id>`. */

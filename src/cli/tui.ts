@@ -51,7 +51,8 @@ export function tuiOf(table: () => readonly Command[]): Command {
       const environment = { ...io.environment, NODE_DATA_DIR: config.dataDir }
       const [{ runInterface }, { runCli }] = await Promise.all([import('../tui/interface.ts'), import('./program.ts')])
       const run: RunWords = (argv, given) => runCli(argv, given, context.parts, context.redactor)
-      const desk = createDesk(context, { environment, table: table(), run })
+      const waiting: string[] = []
+      const desk = createDesk(context, { environment, table: table(), run, waiting })
       let node: HostedNode | undefined
       let hosting: Promise<unknown> | undefined
       await runInterface({
@@ -71,7 +72,7 @@ export function tuiOf(table: () => readonly Command[]): Command {
           )
         },
         watchLog: (show, signal) => watchLog(dataFile(config.dataDir, 'log'), context, show, signal),
-        watchStatus: (show, signal) => watchStatus(context, flags, show, signal),
+        watchStatus: (show, signal) => watchStatus(context, { flags, waiting, show }, signal),
         stdin: process.stdin,
         stdout: process.stdout,
         signal: io.signal,
@@ -89,7 +90,12 @@ type Desk = Pick<InterfaceDeps, 'run' | 'complete' | 'welcome'>
 /** Where lines become command lines, and what they print becomes lines. */
 function createDesk(
   { style }: Context,
-  { environment, table, run }: { environment: Io['environment']; table: readonly Command[]; run: RunWords },
+  {
+    environment,
+    table,
+    run,
+    waiting,
+  }: { environment: Io['environment']; table: readonly Command[]; run: RunWords; waiting: readonly string[] },
 ): Desk {
   const places = placesOf(table)
   const ids = new Set<string>()
@@ -105,7 +111,7 @@ function createDesk(
     welcome: [
       style.stdout.dim('/help lists the commands. Tab completes them, agents and orders that were shown included.'),
     ],
-    complete: (text) => completeSlashLine(text, places, [...ids].reverse()),
+    complete: (text) => completeSlashLine(text, places, { shown: [...ids].reverse(), waiting: [...waiting] }),
     async run(line, output) {
       const read = readSlashLine(line, table)
       if (read.kind === 'leave' || read.kind === 'clear') return read.kind
@@ -168,7 +174,15 @@ async function watchLog(path: string, context: Context, show: (line: string) => 
 }
 
 /** Looks for the node until there is one, then asks it how it is; begins anew when it is gone. */
-async function watchStatus(context: Context, flags: Flags, show: (panel: Panel) => void, signal: AbortSignal) {
+async function watchStatus(
+  context: Context,
+  {
+    flags,
+    waiting,
+    show,
+  }: { flags: Flags /** Kept up to date: approvals. */; waiting: string[]; show(panel: Panel): void },
+  signal: AbortSignal,
+) {
   const { config, secrets } = await context.loadConfig(flags)
   const style = context.style.stdout
   const quiet = { parts: context.parts, io: { ...context.io, signal } }
@@ -179,12 +193,18 @@ async function watchStatus(context: Context, flags: Flags, show: (panel: Panel) 
     try {
       node ??= (await findRunningNode(quiet, config, secrets))?.node
       const state = await node?.status({ signal })
-      show(state === undefined ? absentPanel(config.dataDir, style) : panelOf(state, balance, style))
+      const pending = (await node?.approvals({ status: 'pending' }, { signal })) ?? []
+      waiting.splice(0, waiting.length, ...pending.map(({ id }) => id))
+      show(
+        state === undefined
+          ? absentPanel(config.dataDir, style)
+          : panelOf(state, { balance, waiting: pending.length }, style),
+      )
       if (state !== undefined && performance.now() - askedAt > BALANCE_MS) {
         askedAt = performance.now()
         const found = await orAborted(node!.balance({ signal }), signal).catch(() => undefined)
         balance = found === undefined ? '' : `${found.balance} ${found.symbol}`
-        show(panelOf(state, balance, style))
+        show(panelOf(state, { balance, waiting: pending.length }, style))
       }
     } catch {
       node = undefined

@@ -54,11 +54,8 @@ export function createControls(state: ScreenState, complete: Complete, deed: Dee
   }
 
   function send(): void {
-    const { line, busy } = state.get()
-    const text = textOf(line).trim()
+    const text = textOf(state.get().line).trim()
     if (text === '') return
-    // The line stays: it can be sent when the other is done.
-    if (busy !== undefined) return
     state.remember()
     deed.send(text)
   }

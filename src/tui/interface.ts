@@ -28,13 +28,23 @@ export async function runInterface(deps: InterfaceDeps): Promise<void> {
   const state = createScreenState()
   const ended = new AbortController()
   let running: AbortController | undefined
+  /** Typed while another command runs, as a shell lets one. */
+  const queue: string[] = []
   const leave = () => {
+    queue.length = 0
     running?.abort(new Error('left'))
     instance.unmount()
   }
   const controls = createControls(state, deps.complete, {
-    send: (text) => void carryOut(text),
-    interrupt: () => (running === undefined ? leave() : running.abort(new Error('interrupted'))),
+    send(text) {
+      queue.push(text)
+      if (running === undefined) void carryOutAll()
+    },
+    interrupt() {
+      if (running === undefined) return leave()
+      queue.length = 0
+      running.abort(new Error('interrupted'))
+    },
     leave,
   })
   state.print(...deps.welcome)
@@ -60,6 +70,10 @@ export async function runInterface(deps: InterfaceDeps): Promise<void> {
     deps.signal.removeEventListener('abort', leave)
     ended.abort()
     await Promise.allSettled(watched)
+  }
+
+  async function carryOutAll(): Promise<void> {
+    for (let text = queue.shift(); text !== undefined; text = queue.shift()) await carryOut(text)
   }
 
   async function carryOut(text: string): Promise<void> {

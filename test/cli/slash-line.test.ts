@@ -18,6 +18,8 @@ test.each([
   ['/workflow 3f0e', 'workflow show 3f0e'],
   ['/session abc234', 'session list --agent-id abc234'],
   ['/wallet balance', 'wallet -- balance'],
+  ['/approve', 'approvals list'],
+  ['/approve 3f0e-1', 'approvals approve -- 3f0e-1'],
   ['/help agent execute', 'agent execute --help'],
   ['/nonsense x', 'nonsense x'],
 ])('%s is stoa %s', (line, words) => {
@@ -38,11 +40,14 @@ test('splits words as a shell does', () => {
 
 test('completes commands, options, their values, and ids that were shown', () => {
   const places = placesOf(commands)
-  const at = (text: string, ids: string[] = []) => completeSlashLine(text, places, ids).candidates
+  const at = (text: string, shown: string[] = [], waiting: string[] = []) =>
+    completeSlashLine(text, places, { shown, waiting }).candidates
   expect(at('/age')).toEqual(['/agent'])
   expect(at('/')).not.toContain('/start')
   expect(at('/agent ')).toEqual(expect.arrayContaining(['config', 'discover', 'execute', 'list', 'register']))
   expect(at('/agent execute ', ['abc', 'xyz'])).toEqual(['abc', 'xyz'])
+  expect(at('/approve ', ['abc', '3f0e-1'], ['3f0e-2'])).toEqual(['3f0e-2'])
+  expect(at('/order ', ['abc', '3f0e-1'])).toContain('3f0e-1')
   expect(at('/agent execute ')).toContain('--agent-id')
   expect(at('/agent execute --agent-id a', ['abc', 'xyz'])).toEqual(['abc'])
   expect(at('/agent execute --')).not.toContain('--port')

@@ -3,8 +3,10 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { startDevnet } from '../../devnet/devnet.ts'
 import { killNodeProcesses, startNodeProcess } from '../support/node-process.ts'
 import { keys, openTerminal, type Terminal } from '../support/terminal.ts'
+import { until } from '../support/until.ts'
 
 const stoa = new URL('../../bin/stoa.js', import.meta.url).pathname
 const offline = {
@@ -119,6 +121,47 @@ test('says why a node could not start, and Ctrl-C stops a command before it leav
   await screen.shows('Ctrl-C leaves')
   screen.type(keys.ctrlC)
   expect(await screen.exited).toBe(0)
+})
+
+test('a purchase that waits is seen, approved and settled from the screen (D33)', async () => {
+  const devnet = await startDevnet()
+  try {
+    const chain = { ...offline, ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: devnet.facilitatorUrl }
+    const seller = await startNodeProcess({
+      args: ['--name', 'Echo', '--description', 'Says it again.', '--price', '0.25', '--model', 'builtin/echo'],
+      environment: {
+        ...chain,
+        NODE_DATA_DIR: join(dir, 'seller'),
+        SELLER_PRIVATE_KEY: devnet.wallets.seller.privateKey,
+      },
+    })
+    const environment = {
+      ...chain,
+      NODE_DATA_DIR: join(dir, 'own'),
+      BUYER_PRIVATE_KEY: devnet.wallets.buyer.privateKey,
+    }
+    const screen = openTerminal([stoa, ...starting, '--bootstrap', seller.ready.addresses[0]!], { environment })
+    terminal = screen
+    await screen.shows('1 known')
+    await screen.shows('100 USDC')
+    // What is typed while another command runs waits for it.
+    screen.type('/budget --auto-approve-below 0.10\r/agent discover echo\r')
+    await screen.shows(/Echo {2}0\.25 USDC/)
+    screen.type('/agent execute \tpaid words\r')
+    await screen.shows('1 to approve: /approve')
+    screen.type('/approve\r')
+    await screen.shows(/^[0-9a-f-]{36} .*0\.25 USDC/m)
+    screen.type('/approve \t\r')
+    await screen.shows('approved: Echo for 0.25 USDC')
+    const spent = async () => 100_000_000n - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))
+    await until(async () => (await spent()) === 250_000n, { timeoutMs: 20_000 })
+    screen.type('/order\r')
+    await screen.shows('completed')
+    screen.type('/exit\r')
+    expect(await screen.exited).toBe(0)
+  } finally {
+    await devnet.stop()
+  }
 })
 
 async function writeAgents(command: string[]): Promise<void> {
