@@ -110,3 +110,25 @@ test('a client that leaves calls the run off', async () => {
   await expect(left).rejects.toThrow()
   await until(() => seller.node.orders.list({ limit: 1 }).items[0]?.status === 'failed')
 })
+
+test('T6 a buyer that leaves after the first words of paid work still gets all of it, and pays', async () => {
+  const client = createApiClient({ baseUrl: buyer.url }, { fetch })
+  const leave = new AbortController()
+  const file = join(dir, 'go on without me')
+  const seen: ExecutionProgress[] = []
+  const onProgress = (progress: ExecutionProgress) => {
+    seen.push(progress)
+    if (progress.type === 'output') leave.abort()
+  }
+  const left = client.executeStreamed({ agentId: idOf('lines'), input: file, signal: leave.signal, onProgress })
+  await expect(left).rejects.toThrow()
+  const { order_id } = seen[0]!.data as { order_id: string }
+  // The seller has heard of it by the time the node has let go of the order.
+  await until(() => buyer.node.orders.get(order_id).status === 'executing')
+  writeFileSync(file, '')
+  await buyer.node.orders.cancel(order_id).catch(() => {})
+  await until(() => buyer.node.orders.get(order_id).status === 'completed')
+  const { output, payment } = buyer.node.orders.get(order_id)
+  expect(output).toBe('first line\nsecond line')
+  expect(payment?.settlement).toMatch(/settled|pending/)
+})
