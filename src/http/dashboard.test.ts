@@ -9,23 +9,27 @@ const home = mkdtempSync(join(tmpdir(), 'stoa-dashboard-'))
 afterAll(() => rmSync(home, { recursive: true, force: true }))
 const directory = join(home, 'dashboard')
 const html = '<!doctype html><title>built</title>'
-const serve = (options = {}) => fakeServer({ mounts: [dashboardMount(directory)] }, options).app
+const files = {
+  'index.html': html,
+  'index.html.gz': 'zipped',
+  'assets/app-1.js': 'run()',
+  'assets/app-1.js.br': 'small',
+}
+function build(place: string): void {
+  mkdirSync(join(place, 'assets'), { recursive: true })
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(place, name), text)
+}
+build(directory)
+writeFileSync(join(home, 'secret.html'), 'secret')
+const serve = (options = {}, place = directory) => fakeServer({ mounts: [dashboardMount(place)] }, options).app
 const headers = { host: '127.0.0.1:8424' }
 
 test('what is not built says how to build it, and is found as soon as it is', async () => {
-  const app = serve()
+  const place = join(home, 'later')
+  const app = serve({}, place)
   const before = await app.inject({ url: '/dashboard', headers })
   expect([before.statusCode, before.payload.includes('npm run build:dashboard')]).toEqual([503, true])
-  mkdirSync(join(directory, 'assets'), { recursive: true })
-  for (const [name, text] of Object.entries({
-    'index.html': html,
-    'index.html.gz': 'zipped',
-    'assets/app-1.js': 'run()',
-    'assets/app-1.js.br': 'small',
-  })) {
-    writeFileSync(join(directory, name), text)
-  }
-  writeFileSync(join(home, 'secret.html'), 'secret')
+  build(place)
   expect((await app.inject({ url: '/dashboard', headers })).payload).toBe(html)
 })
 
@@ -70,10 +74,12 @@ test.each(['/dashboard/../secret.html', '/dashboard/%2e%2e/secret.html', '/dashb
 )
 
 test('a newer build is taken up while the node runs', async () => {
-  const app = serve()
+  const place = join(home, 'rebuilt')
+  build(place)
+  const app = serve({}, place)
   expect((await app.inject({ url: '/dashboard', headers })).payload).toBe(html)
-  writeFileSync(join(directory, 'index.html'), 'newer')
-  utimesSync(join(directory, 'index.html'), 1, 1)
+  writeFileSync(join(place, 'index.html'), 'newer')
+  utimesSync(join(place, 'index.html'), 1, 1)
   expect((await app.inject({ url: '/dashboard', headers })).payload).toBe('newer')
 })
 

@@ -89,7 +89,7 @@ test('T11 a page of another origin neither reads what is private nor spends', as
     const seen = await page.evaluate(async (api) => {
       const tried: Record<string, string> = {}
       const attempt = async (name: string, path: string, init: RequestInit = {}) => {
-        tried[name] = await fetch(api + path, init).then(
+        tried[name] = await fetch(api + path, { ...init, signal: AbortSignal.timeout(3_000) }).then(
           async (answer) => `${answer.type} ${answer.status} ${await answer.text()}`,
           () => 'refused',
         )
