@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser, visit } from '../support/browser.ts'
@@ -49,11 +50,27 @@ test('every address of the dashboard can be opened, and the back button works', 
   await close()
 })
 
+test('the theme is that of the system until another is chosen, and stays chosen', async () => {
+  const { page, close } = await visit(browser, node.url, { colorScheme: 'dark' })
+  const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
+  await page.goto(`${node.url}/dashboard`)
+  const dark = await background()
+  await page.getByLabel('Theme').selectOption('Light')
+  const light = await background()
+  expect(light).not.toBe(dark)
+  await page.reload()
+  expect(await background()).toBe(light)
+  await close()
+})
+
 test('D16 a node that is bound elsewhere lets nobody in without its token', async () => {
   const url = `http://127.0.0.1:${new URL(closed.url).port}`
   const { page, close } = await visit(browser, url)
   await page.goto(`${url}/dashboard`)
   const field = page.getByLabel('API token')
+  await field.waitFor()
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([])
   await field.fill('not-the-token-of-this-node')
   await page.getByRole('button', { name: 'Open the dashboard' }).click()
   await page.getByText('The API token is wrong').waitFor()

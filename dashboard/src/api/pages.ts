@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { type Page, page, type Query, queryText } from './client.ts'
 import type { Topic } from './live.ts'
 import { useResource } from './resource.ts'
@@ -12,7 +12,10 @@ export type Pages<T> = {
   /** Nothing is known yet. */
   loading: boolean
   more: boolean
+  /** Does nothing while a further part has failed: what scrolls must not hammer the node. */
   loadMore(): void
+  failed: Error | undefined
+  retryMore(): void
   reload(): void
 }
 
@@ -20,10 +23,21 @@ export type Pages<T> = {
 export function usePages<T>(
   path: string,
   query: Query,
-  options: { id(item: T): string; topics?: readonly Topic[]; everyMs?: number },
+  options: {
+    id(item: T): string
+    /** What of an item is kept: a list of long texts would fill the memory of whoever scrolls through it. */
+    slim?(item: T): T
+    topics?: readonly Topic[]
+    everyMs?: number
+  },
 ): Pages<T> {
   const key = path + queryText(query)
-  const first = useResource<Page<T>>(key, (signal) => page<T>(path, query, signal), options)
+  const { id, slim = (item: T) => item } = options
+  const load = async (part: Query, signal?: AbortSignal): Promise<Page<T>> => {
+    const { items, next } = await page<T>(path, part, signal)
+    return { items: items.map(slim), next }
+  }
+  const first = useResource<Page<T>>(key, (signal) => load(query, signal), options)
   const [later, setLater] = useState<{ key: string; items: T[]; next: string | undefined }>()
   const [failed, setFailed] = useState<Error>()
   const busy = useRef(false)
@@ -36,21 +50,21 @@ export function usePages<T>(
     setFailed(undefined)
   }, [key])
 
-  const loadMore = useCallback(() => {
+  /** Also after a failure, as a person has asked again. */
+  function fetchMore(): void {
     if (next === undefined || busy.current) return
     busy.current = true
-    page<T>(path, { ...query, cursor: next })
-      .then((part) => {
-        setFailed(undefined)
-        setLater((was) => ({ key, items: [...(was?.key === key ? was.items : []), ...part.items], next: part.next }))
-      })
+    setFailed(undefined)
+    load({ ...query, cursor: next })
+      .then((part) =>
+        setLater((was) => ({ key, items: [...(was?.key === key ? was.items : []), ...part.items], next: part.next })),
+      )
       .catch(setFailed)
       .finally(() => {
         busy.current = false
       })
-  }, [path, query, key, next])
+  }
 
-  const { id } = options
   const head = first.data?.items ?? none
   const shown = useRef<readonly T[]>(none)
   useEffect(() => {
@@ -65,10 +79,14 @@ export function usePages<T>(
   const items = own === undefined ? head : [...head, ...own.items.filter((item) => !seen.has(id(item)))]
   return {
     items,
-    error: first.error ?? failed,
+    error: first.error,
+    failed,
     loading: first.data === undefined && first.error === undefined,
     more: next !== undefined,
-    loadMore,
+    loadMore() {
+      if (failed === undefined) fetchMore()
+    },
+    retryMore: fetchMore,
     reload: first.reload,
   }
 }

@@ -10,13 +10,23 @@ export type Happening =
   | { kind: 'workflow'; key: string; at: string; record: WorkflowRecord }
 
 const PAGE_ITEMS = 50
+/** Of a task: a row has room for a line of it. */
+const TEXT_KEPT = 200
 const byId = ({ id }: { id: string }) => id
 
 /** Three lists, each newest first and in parts, as one. */
 export function useTimeline(kinds: readonly Kind[]): Pages<Happening> {
   const query = { limit: PAGE_ITEMS }
-  const executions = usePages<Execution>('/executions', query, { id: byId, topics: ['payment', 'status'] })
-  const orders = usePages<OrderRecord>('/orders', query, { id: byId, topics: ['order'] })
+  const executions = usePages<Execution>('/executions', query, {
+    id: byId,
+    topics: ['payment', 'status'],
+    slim: ({ output: _, ...rest }) => ({ ...rest, input: rest.input.slice(0, TEXT_KEPT) }),
+  })
+  const orders = usePages<OrderRecord>('/orders', query, {
+    id: byId,
+    topics: ['order'],
+    slim: ({ output: _, ...rest }) => ({ ...rest, task: rest.task?.slice(0, TEXT_KEPT) ?? null }),
+  })
   const workflows = usePages<WorkflowRecord>('/workflows', query, { id: byId, topics: ['workflow'] })
   const sources = [
     { kind: 'execution' as const, pages: executions },
@@ -45,6 +55,10 @@ export function useTimeline(kinds: readonly Kind[]): Pages<Happening> {
     loadMore() {
       // The list that holds the others back.
       for (const { pages } of sources) if (pages.more && pages.items.at(-1)?.created_at === known) pages.loadMore()
+    },
+    failed: sources.map(({ pages }) => pages.failed).find((error) => error !== undefined),
+    retryMore() {
+      for (const { pages } of sources) if (pages.failed !== undefined) pages.retryMore()
     },
     reload() {
       for (const { pages } of sources) pages.reload()

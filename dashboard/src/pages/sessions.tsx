@@ -8,7 +8,7 @@ import { Empty, Loading, Problem } from '../parts/states.tsx'
 import { WindowedList } from '../parts/windowed-list.tsx'
 import { Link, useQuery } from '../router.tsx'
 
-const ORDERS_LOOKED_AT = 200
+const ORDERS_LOOKED_AT = 50
 const byCaller = ({ caller_id }: SessionRecord) => caller_id
 
 /** Who talked with which agent: first the agent, then its callers. */

@@ -1,5 +1,6 @@
 import { type ReactNode, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore } from 'react'
 import type { Pages } from '../api/pages.ts'
+import { Problem } from './states.tsx'
 
 /** Rows drawn above and below what is seen, so that neither scrolling nor the Tab key meets an edge. */
 const SPARE_ROWS = 8
@@ -28,7 +29,7 @@ type Props<T> = {
 
 /** A list of any length: only the rows in sight are in the document, and further parts load as they are reached. */
 export function WindowedList<T>({ label, pages, id, rowHeight, children }: Props<T>) {
-  const { items, more, loadMore } = pages
+  const { items, more, loadMore, failed, retryMore } = pages
   const height = rowHeight[useIsNarrow() ? 1 : 0]
   const list = useRef<HTMLUListElement>(null)
   const [[from, to], setRange] = useState<readonly [number, number]>([0, 30])
@@ -61,17 +62,20 @@ export function WindowedList<T>({ label, pages, id, rowHeight, children }: Props
   }, [more, to, length, loadMore])
 
   return (
-    <ul ref={list} className="rows" aria-label={label} style={{ height: length * height }}>
-      {items.slice(from, to).map((item, index) => (
-        <li
-          key={id(item)}
-          aria-posinset={from + index + 1}
-          aria-setsize={more ? -1 : length}
-          style={{ top: (from + index) * height, height }}
-        >
-          {children(item)}
-        </li>
-      ))}
-    </ul>
+    <>
+      <ul ref={list} className="rows" aria-label={label} style={{ height: length * height }}>
+        {items.slice(from, to).map((item, index) => (
+          <li
+            key={id(item)}
+            aria-posinset={from + index + 1}
+            aria-setsize={more ? -1 : length}
+            style={{ top: (from + index) * height, height }}
+          >
+            {children(item)}
+          </li>
+        ))}
+      </ul>
+      {failed !== undefined && <Problem error={failed} retry={retryMore} />}
+    </>
   )
 }
