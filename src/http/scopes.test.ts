@@ -91,3 +91,15 @@ test('whoever spends is known by his token, through each door that spends', asyn
   await post('/workflows', { agent_ids: [remoteId], input: 'x' })
   expect(seen).toEqual(Array(5).fill({ scope: 'spend', tokenId: 'a spend token' }))
 })
+
+test('whoever has a token calls off only what was ordered with it; the operator, everything', async () => {
+  const post = (url: string, scope: string, payload: object, method: 'POST' | 'DELETE' = 'POST') =>
+    app.inject({ method, url, headers: { authorization: `Bearer ${scope}` }, ...(method === 'POST' && { payload }) })
+  const order = { agent_id: 'nobody', price: '1' }
+  const placed = async (scope: string) => (await post('/orders', scope, order)).json<{ id: string }>().id
+  const [own, operators] = [await placed('spend'), await placed('admin')]
+  expect((await post(`/orders/${operators}`, 'spend', {}, 'DELETE')).json()).toMatchObject({ code: 'SCOPE_TOO_LOW' })
+  expect((await post(`/orders/${own}`, 'execute', {}, 'DELETE')).json()).toMatchObject({ code: 'SCOPE_TOO_LOW' })
+  expect((await post(`/orders/${own}`, 'spend', {}, 'DELETE')).json()).toMatchObject({ status: 'cancelled' })
+  expect((await post(`/orders/${operators}`, 'admin', {}, 'DELETE')).json()).toMatchObject({ status: 'cancelled' })
+})

@@ -196,6 +196,16 @@ describe('D16 a token that is sent counts, wherever the API is bound', () => {
     expect(asked({ fileToken: 'of-the-directory' }, options.token)).toEqual(OPERATOR)
   })
 
+  test('and a stale one locks nobody out where none is needed', () => {
+    const local = createGuard(options, deps)
+    for (let count = 0; count < 100; count++) {
+      expect(() => local.identify(bearer('stale'), 'private', '127.0.0.1', 0)).toThrow(
+        expect.objectContaining({ code: 'TOKEN_WRONG' }),
+      )
+    }
+    expect(local.identify(bearer(options.token), 'private', '127.0.0.1', 0)).toEqual(OPERATOR)
+  })
+
   test('and none will do on loopback where the configuration asks for one', () => {
     expect(asked({})).toEqual(OPERATOR)
     expect(() => asked({ requireToken: true })).toThrow(expect.objectContaining({ code: 'TOKEN_REQUIRED' }))

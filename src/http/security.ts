@@ -126,7 +126,8 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
         })
       }
       const key = attemptKey(remoteAddress)
-      if (!wrongTokens.has(key, 1, now)) {
+      // Where none is needed nobody guesses: a stale token of one program must not lock out the others.
+      if (isClosed && !wrongTokens.has(key, 1, now)) {
         throw new HttpError('TOO_MANY_ATTEMPTS', 'too many wrong tokens came from this address: wait a minute', {
           headers: { 'retry-after': '60', connection: 'close' },
         })

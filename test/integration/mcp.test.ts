@@ -220,6 +220,25 @@ describe.each([
   })
 })
 
+test('D16 the node as an A2A agent spends with the token of its caller, and no more than that may', async () => {
+  const wanted = { name: 'an agent', scope: 'spend', budget: '0.01' }
+  const { token } = await ask<{ token: string }>(buyer.url, '/tokens', { body: wanted })
+  const order = { skill: 'execute_agent', agent_id: agentId, task: 'hi', max_price: '0.01' }
+  const send = async (headers: Record<string, string>) => {
+    const message = { messageId: crypto.randomUUID(), role: 'ROLE_USER', parts: [{ text: JSON.stringify(order) }] }
+    const answer = await fetch(`${buyer.url}/a2a/market`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'a2a-version': '1.0', ...headers },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } }),
+    })
+    return { status: answer.status, text: await answer.text() }
+  }
+  expect((await send(bearer(token))).text).toContain('TASK_STATE_COMPLETED')
+  expect((await send(bearer(token))).text).toContain('OVER_BUDGET')
+  const reader = await ask<{ token: string }>(buyer.url, '/tokens', { body: { name: 'a reader', scope: 'read' } })
+  expect((await send(bearer(reader.token))).status).toBe(403)
+})
+
 test('D16 a token that may only look finds, and has nothing done', async () => {
   const { token } = await ask<{ token: string }>(buyer.url, '/tokens', { body: { name: 'a reader', scope: 'read' } })
   const client = await overHttp('auto', token)

@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest'
+import { openDatabase } from '../store/database.ts'
+import { budgetRules, changedRules, createRulesStore, effectiveRules } from './budget-rules.ts'
+
+const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n, deny: ['a'] })
+
+test('a change outlives the process, and what was not changed follows the configuration', async () => {
+  const store = createRulesStore(openDatabase({ path: ':memory:' }))
+  const changed = changedRules(configured, { per_day: 2_000_000n, per_call: null, auto_approve_below: 0n, deny: [] })
+  await store.save(configured, changed)
+  const kept = effectiveRules(configured, store.load())
+  expect(kept).toEqual({
+    ...{ perCall: undefined, perDay: 2_000_000n, perMonth: undefined, perSeller: undefined, autoApproveBelow: 0n },
+    ...{ allow: [], deny: [] },
+  })
+  expect(effectiveRules({ ...configured, perMonth: 7n }, store.load()).perMonth).toBe(7n)
+})
+
+test('the configuration has the last word again once it says something else than it did', async () => {
+  const store = createRulesStore(openDatabase({ path: ':memory:' }))
+  await store.save(configured, changedRules(configured, { per_day: 9_000_000n, deny: ['b'] }))
+  const tightened = { ...configured, perDay: 1_000_000n }
+  expect(effectiveRules(tightened, store.load())).toMatchObject({ perDay: 1_000_000n, deny: ['b'] })
+})

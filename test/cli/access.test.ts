@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest'
+import type { ApprovalRecord } from '../../src/schema/approval.ts'
+import type { BudgetRecord, ChangeBudget } from '../../src/schema/budget.ts'
+import type { CreateToken, TokenRecord } from '../../src/schema/token.ts'
+import { agentId, cli, peerId, runningNode, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+
+const token: TokenRecord = {
+  ...{ id: 'abc', name: 'assistant', scope: 'spend', budget: '5', budget_atomic: '5000000' },
+  ...{ per_day: null, per_day_atomic: null, spent: '1.5', spent_atomic: '1500000' },
+  ...{ spent_today: '0', spent_today_atomic: '0', created_at: '2026-01-01T00:00:00.000Z' },
+}
+const approval: ApprovalRecord = {
+  ...{ id: 'ap-1', order_id: 'o-1', agent_id: agentId, agent_name: 'Oracle\u001b[2J', seller_id: peerId },
+  ...{ amount: '0.5', amount_atomic: '500000', reason: 'dear', status: 'pending' },
+  ...{ created_at: '2026-01-01T00:00:00.000Z', expires_at: '2126-01-01T00:00:00.000Z' },
+}
+const budget: BudgetRecord = {
+  ...{ network: 'eip155:84532', asset: '0x', symbol: 'USDC', day: '2026-01-01', allow: [], deny: [peerId] },
+  ...{ per_call: '1', per_call_atomic: '1000000', per_seller: null, per_seller_atomic: null },
+  ...{ per_day: '5', per_day_atomic: '5000000', per_month: null, per_month_atomic: null },
+  ...{
+    auto_approve_below: '0.5',
+    auto_approve_below_atomic: '500000',
+    spent_today: '2',
+    spent_today_atomic: '2000000',
+  },
+  ...{ spent_month: '2', spent_month_atomic: '2000000', left_today: '3', left_today_atomic: '3000000' },
+  ...{ left_month: null, left_month_atomic: null },
+}
+
+test('token create shows the token alone on standard output; list shows what it has spent', async () => {
+  const wanted: CreateToken[] = []
+  const { parts } = await runningNode(dataDir(), {
+    createToken: async (asked) => {
+      wanted.push(asked)
+      return { ...token, token: 'stoa_abc.secret' }
+    },
+    tokens: async () => [token],
+    revokeToken: async (id) => ({ ...token, id, revoked_at: '2026-01-02T00:00:00.000Z' }),
+  })
+  const options = { dataDir: dataDir(), parts }
+  const made = await cli(['token', 'create', '--name', 'assistant', '--scope', 'spend', '--budget', '5'], options)
+  expect(made).toMatchObject({ code: 0, stdout: 'stoa_abc.secret\n' })
+  expect(wanted).toMatchObject([{ name: 'assistant', scope: 'spend', budget: 5_000_000n }])
+  expect((await cli(['token', 'list'], options)).stdout).toMatch(/abc +spend +holds +1\.5 of 5/)
+  expect((await cli(['token', 'revoke', 'abc'], options)).stdout).toContain('token abc (assistant) is revoked')
+})
+
+test.each([
+  [['--name', 'a', '--scope', 'spend'], /--budget/],
+  [['--name', 'a', '--scope', 'read', '--budget', '1'], /--scope spend/],
+  [['--name', 'a', '--scope', 'root'], /one of read, execute, spend, admin/],
+  [['--scope', 'read'], /--name/],
+])('token create %j is a mistake that is told before a node is asked', async (flags, said) => {
+  const run = await cli(['token', 'create', ...flags], { dataDir: dataDir() })
+  expect(run).toMatchObject({ code: 2, stderr: expect.stringMatching(said) })
+})
+
+test('approvals are listed without what a terminal would obey, approved and denied', async () => {
+  const decided: string[][] = []
+  const { parts } = await runningNode(dataDir(), {
+    approvals: async () => [approval],
+    decideApproval: async (id, verdict) => {
+      decided.push([id, verdict])
+      return { ...approval, status: verdict === 'approve' ? 'approved' : 'denied' }
+    },
+  })
+  const options = { dataDir: dataDir(), parts }
+  const listed = await cli(['approvals', 'list'], options)
+  expect(listed.stdout).toMatch(/ap-1 +0\.5 USDC/)
+  expect(listed.stdout).not.toContain('\u001b')
+  expect((await cli(['approvals', 'approve', 'ap-1'], options)).stdout).toContain('stoa order show o-1 --wait')
+  expect((await cli(['approvals', 'deny', 'ap-1'], options)).code).toBe(0)
+  expect(decided).toEqual([
+    ['ap-1', 'approve'],
+    ['ap-1', 'deny'],
+  ])
+  expect((await cli(['approvals', 'approve'], options)).code).toBe(2)
+})
+
+test('budget shows the limits, and sends only what is changed', async () => {
+  const changes: ChangeBudget[] = []
+  const { parts } = await runningNode(dataDir(), {
+    budget: async () => budget,
+    changeBudget: async (change) => {
+      changes.push(change)
+      return budget
+    },
+  })
+  const options = { dataDir: dataDir(), parts }
+  expect((await cli(['budget'], options)).stdout).toMatch(/Today +2 of 5, 3 left[\s\S]*from 0\.5 USDC on/)
+  await cli(['budget', '--per-month', 'none', '--auto-approve-below', '0.25', '--deny', 'a,b'], options)
+  expect(JSON.parse(JSON.stringify(changes, (_, value) => (typeof value === 'bigint' ? `${value}` : value)))).toEqual([
+    { per_month: null, auto_approve_below: '250000', deny: ['a', 'b'] },
+  ])
+})
