@@ -2,9 +2,9 @@
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type TestContext, test } from 'vitest'
 import { startDevnet } from '../../devnet/devnet.ts'
-import { killNodeProcesses, startNodeProcess } from '../support/node-process.ts'
+import { startNodeProcess } from '../support/node-process.ts'
 import { keys, openTerminal, type Terminal } from '../support/terminal.ts'
 import { until } from '../support/until.ts'
 
@@ -14,31 +14,47 @@ const offline = {
   ETHEREUM_RPC_URL: 'http://127.0.0.1:9',
   FACILITATOR_URL: 'http://127.0.0.1:9',
 }
-let dir: string
-let terminal: Terminal | undefined
-beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'stoa-tui-'))
-})
-afterEach(async () => {
-  terminal?.kill()
-  await terminal?.exited
-  terminal = undefined
-  await killNodeProcesses()
-  await rm(dir, { recursive: true, force: true })
-})
 
-function open(...words: string[]): Terminal {
-  terminal = openTerminal([stoa, ...words], { environment: { ...offline, NODE_DATA_DIR: join(dir, 'own') } })
-  return terminal
+/** A directory, nodes and terminals of one test. */
+async function bench(onTestFinished: TestContext['onTestFinished']) {
+  const dir = await mkdtemp(join(tmpdir(), 'stoa-tui-'))
+  const ends: (() => Promise<unknown>)[] = []
+  onTestFinished(async () => {
+    await Promise.all(ends.map((end) => end()))
+    await rm(dir, { recursive: true, force: true })
+  })
+  return {
+    own: join(dir, 'own'),
+    async startNode(name: string, args: readonly string[] = [], environment: Record<string, string> = {}) {
+      const node = await startNodeProcess({
+        args,
+        environment: { ...offline, ...environment, NODE_DATA_DIR: join(dir, name) },
+      })
+      ends.push(() => node.stop())
+      return node
+    },
+    open(words: readonly string[], environment: Record<string, string> = {}): Terminal {
+      const terminal = openTerminal([stoa, ...words], {
+        environment: { ...offline, ...environment, NODE_DATA_DIR: join(dir, 'own') },
+      })
+      ends.push(() => {
+        terminal.kill()
+        return terminal.exited
+      })
+      return terminal
+    },
+  }
 }
+const echo = ['--name', 'Echo', '--description', 'Says it again.', '--model', 'builtin/echo']
 const starting = ['tui', '--no-mdns', '--port', '0', '--api-port', '0']
 
-test('discovers and buys from another node, survives every size, and ends its node at /exit', async () => {
-  const seller = await startNodeProcess({
-    args: ['--name', 'Echo', '--description', 'Says it again.', '--price', '0', '--model', 'builtin/echo'],
-    environment: { ...offline, NODE_DATA_DIR: join(dir, 'seller') },
-  })
-  const screen = open(...starting, '--bootstrap', seller.ready.addresses[0]!)
+test.concurrent('discovers and buys from another node, survives every size, and ends its node at /exit', async ({
+  onTestFinished,
+  expect,
+}) => {
+  const { own, startNode, open } = await bench(onTestFinished)
+  const seller = await startNode('seller', [...echo, '--price', '0'])
+  const screen = open([...starting, '--bootstrap', seller.ready.addresses[0]!])
   await screen.shows('1 known')
   expect(screen.screen().split('\n')).toHaveLength(24)
   screen.type('/agent disc\t echo\r')
@@ -67,14 +83,18 @@ test('discovers and buys from another node, survives every size, and ends its no
   await screen.shows(/^› .*from a terminal/m)
   screen.type(keys.ctrlC)
   expect(await screen.exited).toBe(0)
-  expect(await readdir(join(dir, 'own'))).not.toContain('node.json')
+  expect(await readdir(own)).not.toContain('node.json')
 })
 
-test('attaches to a node that runs, leaves it running, and shows no control sequence of an agent (T10)', async () => {
+test.concurrent('attaches to a node that runs, leaves it running, and shows no control sequence of an agent (T10)', async ({
+  onTestFinished,
+  expect,
+}) => {
+  const { own, startNode, open } = await bench(onTestFinished)
   const program = 'process.stdout.write("\\x1b[2J\\x1b]0;owned\\x07plain\\x1b[31m red")'
-  await writeAgents([process.execPath, '-e', program])
-  const node = await startNodeProcess({ args: [], environment: { ...offline, NODE_DATA_DIR: join(dir, 'own') } })
-  const screen = open()
+  await writeAgents(own, [process.execPath, '-e', program])
+  const node = await startNode('own')
+  const screen = open([])
   await screen.shows(`(pid ${node.child.pid}); it goes on`)
   await screen.shows('● up')
   screen.type('/agent list\r')
@@ -92,14 +112,18 @@ test('attaches to a node that runs, leaves it running, and shows no control sequ
   expect((await fetch(`${node.ready.api_url}/health`)).status).toBe(200)
 })
 
-test('notices that its node is gone and that it is back; SIGTERM ends it and gives the terminal back', async () => {
-  const environment = { ...offline, NODE_DATA_DIR: join(dir, 'own') }
-  const first = await startNodeProcess({ args: [], environment })
-  const screen = open()
+test.concurrent('notices that its node is gone and that it is back; SIGTERM ends it and gives the terminal back', async ({
+  onTestFinished,
+  expect,
+}) => {
+  const { startNode, open } = await bench(onTestFinished)
+  const first = await startNode('own')
+  const screen = open([])
   await screen.shows('● up')
   first.child.kill('SIGKILL')
   await screen.shows('no node answers')
-  await startNodeProcess({ args: [], environment })
+  await first.exited
+  await startNode('own')
   await screen.shows('● up')
   screen.kill('SIGTERM')
   expect(await screen.exited).toBe(0)
@@ -108,10 +132,14 @@ test('notices that its node is gone and that it is back; SIGTERM ends it and giv
   expect(screen.raw().lastIndexOf('\u001b[?25h')).toBeGreaterThan(screen.raw().lastIndexOf('\u001b[?25l'))
 })
 
-test('says why a node could not start, and Ctrl-C stops a command before it leaves', async () => {
-  const other = await startNodeProcess({ args: [], environment: { ...offline, NODE_DATA_DIR: join(dir, 'other') } })
+test.concurrent('says why a node could not start, and Ctrl-C stops a command before it leaves', async ({
+  onTestFinished,
+  expect,
+}) => {
+  const { startNode, open } = await bench(onTestFinished)
+  const other = await startNode('other')
   const { port } = new URL(other.ready.api_url)
-  const screen = open('tui', '--no-mdns', '--port', '0', '--api-port', port)
+  const screen = open(['tui', '--no-mdns', '--port', '0', '--api-port', port])
   await screen.shows(/error: .*in use/s)
   await screen.shows('no node answers')
   screen.type('/agent discover --wait 60\r')
@@ -123,25 +151,18 @@ test('says why a node could not start, and Ctrl-C stops a command before it leav
   expect(await screen.exited).toBe(0)
 })
 
-test('a purchase that waits is seen, approved and settled from the screen (D33)', async () => {
+test.concurrent('a purchase that waits is seen, approved and settled from the screen (D33)', async ({
+  onTestFinished,
+  expect,
+}) => {
+  const { startNode, open } = await bench(onTestFinished)
   const devnet = await startDevnet()
   try {
-    const chain = { ...offline, ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: devnet.facilitatorUrl }
-    const seller = await startNodeProcess({
-      args: ['--name', 'Echo', '--description', 'Says it again.', '--price', '0.25', '--model', 'builtin/echo'],
-      environment: {
-        ...chain,
-        NODE_DATA_DIR: join(dir, 'seller'),
-        SELLER_PRIVATE_KEY: devnet.wallets.seller.privateKey,
-      },
-    })
-    const environment = {
-      ...chain,
-      NODE_DATA_DIR: join(dir, 'own'),
-      BUYER_PRIVATE_KEY: devnet.wallets.buyer.privateKey,
-    }
-    const screen = openTerminal([stoa, ...starting, '--bootstrap', seller.ready.addresses[0]!], { environment })
-    terminal = screen
+    const chain = { ETHEREUM_RPC_URL: devnet.rpcUrl, FACILITATOR_URL: devnet.facilitatorUrl }
+    const selling = { ...chain, SELLER_PRIVATE_KEY: devnet.wallets.seller.privateKey }
+    const seller = await startNode('seller', [...echo, '--price', '0.25'], selling)
+    const buying = { ...chain, BUYER_PRIVATE_KEY: devnet.wallets.buyer.privateKey }
+    const screen = open([...starting, '--bootstrap', seller.ready.addresses[0]!], buying)
     await screen.shows('1 known')
     await screen.shows('100 USDC')
     // What is typed while another command runs waits for it.
@@ -155,8 +176,9 @@ test('a purchase that waits is seen, approved and settled from the screen (D33)'
     await screen.shows('approved: Echo for 0.25 USDC')
     const spent = async () => 100_000_000n - (await devnet.chain.balanceOf(devnet.wallets.buyer.address))
     await until(async () => (await spent()) === 250_000n, { timeoutMs: 20_000 })
-    screen.type('/order\r')
-    await screen.shows('completed')
+    const [, order] = /order show\s+([0-9a-f-]{36})/.exec(screen.screen())!
+    screen.type(`/order show ${order} --wait\r`)
+    await screen.shows(/^paid words$/m)
     screen.type('/exit\r')
     expect(await screen.exited).toBe(0)
   } finally {
@@ -164,8 +186,8 @@ test('a purchase that waits is seen, approved and settled from the screen (D33)'
   }
 })
 
-async function writeAgents(command: string[]): Promise<void> {
-  await mkdir(join(dir, 'own'), { mode: 0o700 })
+async function writeAgents(dataDir: string, command: string[]): Promise<void> {
+  await mkdir(dataDir, { mode: 0o700 })
   const agent = { name: 'Hostile', description: 'd', price: 0, command }
-  await writeFile(join(dir, 'own', 'agents.yaml'), JSON.stringify({ agents: [agent] }))
+  await writeFile(join(dataDir, 'agents.yaml'), JSON.stringify({ agents: [agent] }))
 }
