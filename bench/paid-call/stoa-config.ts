@@ -20,6 +20,8 @@ export function benchConfig(part: { dataDir: string; bootstrap?: string; facilit
       mdns: false,
       relays: [],
       relay: false,
+      upnp: false,
+      publicDht: false,
     },
     api: {
       host: '127.0.0.1',

@@ -13,6 +13,7 @@ export const networkOptions = {
     'a first peer to meet, ends in /p2p/<peer id>; may be repeated',
     BootstrapList,
   ),
+  publicDht: flag('--public-dht', 'find the market in the public DHT of libp2p too: needs no bootstrap peer'),
   mdns: flag('--no-mdns', 'do not look for peers on the local network'),
   network: option(
     '--network <id>',

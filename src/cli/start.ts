@@ -51,6 +51,7 @@ export const start = command({
       BootstrapList,
     ),
     relay: flag('--relay', 'be a relay for nodes that nobody can dial'),
+    upnp: flag('--upnp', 'ask the router to pass the peer port on to this machine'),
     apiHost: option('--api-host <host>', 'address of the HTTP API (default: 127.0.0.1)', HostText),
     apiPort: option('--api-port <port>', 'port of the HTTP API (default: 8424)', PortText),
     insecureOpenApi: flag(

@@ -18,6 +18,8 @@ p2p:
   mdns: no
   relays: /ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz
   relay: on
+  upnp: true
+  public_dht: yes
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false,
   require_token: true}
 buyer: {max_price: 0.30, daily_budget: 12.000001, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
@@ -37,6 +39,8 @@ log: {level: warn}
     mdns: false,
     relays: ['/ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'],
     relay: true,
+    upnp: true,
+    publicDht: true,
     apiHost: '::1',
     apiPort: 0,
     corsOrigins: ['https://app.example.org'],

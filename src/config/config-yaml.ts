@@ -33,6 +33,8 @@ const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   'p2p.mdns': { setting: 'mdns', schema: SwitchText },
   'p2p.relays': { setting: 'relays', schema: BootstrapList },
   'p2p.relay': { setting: 'relay', schema: SwitchText },
+  'p2p.upnp': { setting: 'upnp', schema: SwitchText },
+  'p2p.public_dht': { setting: 'publicDht', schema: SwitchText },
   'api.host': { setting: 'apiHost', schema: HostText },
   'api.port': { setting: 'apiPort', schema: PortText },
   'api.cors_origins': { setting: 'corsOrigins', schema: OriginList },

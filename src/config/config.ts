@@ -25,6 +25,8 @@ export type Config = {
     mdns: boolean
     relays: string[]
     relay: boolean
+    upnp: boolean
+    publicDht: boolean
   }
   api: {
     host: string
@@ -125,6 +127,8 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       mdns: settings.mdns ?? true,
       relays: settings.relays ?? [],
       relay: settings.relay ?? false,
+      upnp: settings.upnp ?? false,
+      publicDht: settings.publicDht ?? false,
     },
     api: {
       host: settings.apiHost ?? '127.0.0.1',
@@ -170,6 +174,8 @@ function settingsOf(env: Env): Settings {
     announce: env.NODE_ANNOUNCE_ADDR,
     relays: env.RELAY_PEERS,
     relay: env.NODE_RELAY,
+    upnp: env.NODE_UPNP,
+    publicDht: env.NODE_PUBLIC_DHT,
     apiHost: env.NODE_API_HOST,
     apiPort: env.NODE_API_PORT,
     corsOrigins: env.NODE_CORS_ORIGINS,

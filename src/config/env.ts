@@ -96,6 +96,17 @@ export const Env = z.object({
     fallback: '`false`',
     flag: '--relay',
   }),
+  NODE_UPNP: row(SwitchText, {
+    description: 'Whether to ask the router, by UPnP, to pass the peer port on to this machine.',
+    fallback: '`false`',
+    flag: '--upnp',
+  }),
+  NODE_PUBLIC_DHT: row(SwitchText, {
+    description:
+      'Whether to find the market, and be found, in the public DHT of libp2p too: then no bootstrap peer is needed. Its nodes see the address of this one.',
+    fallback: '`false`',
+    flag: '--public-dht',
+  }),
   NODE_API_HOST: row(HostText, {
     description: 'Address the HTTP API listens on. Anywhere but loopback, requests need the API token.',
     fallback: '`127.0.0.1`',

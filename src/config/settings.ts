@@ -15,6 +15,8 @@ export type Settings = {
   mdns?: boolean | undefined
   relays?: string[] | undefined
   relay?: boolean | undefined
+  upnp?: boolean | undefined
+  publicDht?: boolean | undefined
   apiEnabled?: boolean | undefined
   apiHost?: string | undefined
   apiPort?: number | undefined

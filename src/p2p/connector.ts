@@ -3,14 +3,17 @@ import { peerIdFromString } from '@libp2p/peer-id'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
+import { DHT_PROTOCOL } from './dht.ts'
 import { type DialTiming, dialFirst, SharedDials } from './dial.ts'
-import { DHT_PROTOCOL, type Node } from './modules.ts'
+import type { Node } from './modules.ts'
 import { addressesOf, isRelayed } from './multiaddrs.ts'
 import type { PeerBook } from './peer-book.ts'
 import { orAbandon } from './waiting.ts'
 
 export const STREAMS_PER_PROTOCOL_MAX = 256
 const ADDRESSES_DIALLED_MAX = 16
+/** What a connection says that is about to be closed, before its status does. */
+const CLOSING = ['ConnectionClosedError', 'ConnectionClosingError', 'MuxerClosedError']
 const LOOKUP_TIMEOUT_MS = 10_000
 
 export type Destination = { peerId: string; addrs: readonly (string | Multiaddr)[] }
@@ -113,7 +116,8 @@ export class Connector {
     try {
       return await newStream(connection, protocol, AbortSignal.any([signal, stalled]))
     } catch (error) {
-      if (signal.aborted || (connection.status === 'open' && !stalled.aborted)) throw error
+      const isOpen = connection.status === 'open' && !CLOSING.includes(nameOf(error))
+      if (signal.aborted || (isOpen && !stalled.aborted)) throw error
       return undefined
     }
   }

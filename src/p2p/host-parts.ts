@@ -6,6 +6,7 @@ import type { Logger } from '../lib/logger.ts'
 import { AddressProof, type ProofTiming } from './address-proof.ts'
 import { keepConnected, type RetryTiming } from './bootstrap.ts'
 import { Connector, type ConnectorTiming } from './connector.ts'
+import { DHT_PROTOCOL, PUBLIC_BOOTSTRAP, PUBLIC_DHT_PROTOCOL } from './dht.ts'
 import { Discovery, type DiscoveryTiming } from './discovery.ts'
 import { Gossip } from './gossip.ts'
 import { type HeartbeatOptions, runHeartbeat } from './heartbeat.ts'
@@ -19,6 +20,7 @@ import { PeerBook } from './peer-book.ts'
 import { PING_PROTOCOL } from './ping.ts'
 import { publicAddresses } from './reachability.ts'
 import { Relays, type RelayTiming } from './relays.ts'
+import { meetInDht, type RendezvousTiming } from './rendezvous.ts'
 
 export type HostOptions = {
   /** For TCP and QUIC alike; 0 lets each choose a free one. */
@@ -32,6 +34,10 @@ export type HostOptions = {
   relays?: readonly string[]
   /** Whether it is a relay for others. */
   relay?: boolean
+  /** Whether to ask the router to pass the port on. */
+  upnp?: boolean
+  /** Whether to find, and be found, in the public DHT as well; or in one like it, by its own bootstrap peers. */
+  publicDht?: boolean | { bootstrap: readonly string[]; privateAddresses: boolean }
   version: string
   timing?: Partial<HostTiming>
 }
@@ -40,6 +46,7 @@ export type HostTiming = { retry: RetryTiming } & ConnectorTiming &
   DiscoveryTiming &
   RelayTiming &
   ProofTiming &
+  RendezvousTiming &
   HeartbeatOptions
 
 export type HostDeps = { identity: Identity; datastore: Datastore; clock: Clock; logger: Logger }
@@ -55,12 +62,16 @@ const TIMING: HostTiming = {
   pingTimeoutMs: 10_000,
   lookEveryMs: 1000,
   beatEveryMs: 2000,
+  meetEveryMs: 60_000,
   proofLookMs: 1000,
   proofEveryMs: 5 * 60_000,
   relayLookMs: 1000,
   relayAfterMs: 5000,
   relayRetry: { firstMs: 15_000, mostMs: 30 * 60 * 1000 },
 }
+
+/** With so many of the market connected, nobody is looked for at the meeting points. */
+const PEERS_MET = 8
 
 /** What the host is made of, and what it was told. */
 export type Parts = {
@@ -78,6 +89,8 @@ export type Parts = {
   relayed: Set<string>
   /** Peers that connections are kept with: bootstrap peers and relays the operator named. */
   kept: readonly PeerAddresses[]
+  /** Those by which the public DHT is joined. */
+  publicPeers: readonly PeerAddresses[]
   announce: readonly Multiaddr[]
   port: number
   timing: HostTiming
@@ -88,12 +101,17 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const { identity, logger, clock } = deps
   const configured = parseBootstrap(options.relays ?? [], identity.peerId)
   const kept = parseBootstrap([...options.bootstrap, ...(options.relays ?? [])], identity.peerId)
+  const publicDht =
+    options.publicDht === true
+      ? { bootstrap: PUBLIC_BOOTSTRAP, privateAddresses: false }
+      : options.publicDht || undefined
+  const publicPeers = parseBootstrap(publicDht?.bootstrap ?? [], identity.peerId)
   const announce = parseAnnounce(options.announce, identity.peerId)
   const timing = { ...TIMING, ...options.timing }
   const gossip = new Gossip(deps)
   let discovery: Discovery | undefined
   const { libp2p, listenFailures, reservations, tcp, reuse } = await createModules(
-    { ...options, announce },
+    { ...options, announce, publicDht },
     { ...deps, gossip, found: (peer) => discovery?.offer(peer) },
   )
   const book = new PeerBook(libp2p)
@@ -121,7 +139,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const punch = new HolePunch({ libp2p, logger, book, connector, tcp, reuse })
   const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
   const proof = new AddressProof({ libp2p, logger, book, clock, isTrusted })
-  const told = { kept, announce, port: options.port, timing }
+  const told = { kept, publicPeers, announce, port: options.port, timing }
   return {
     libp2p,
     listenFailures,
@@ -140,8 +158,14 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
 
 /** All that goes on while the host runs, until the signal. */
 export async function runParts(parts: Parts, { logger }: { logger: Logger }, signal: AbortSignal): Promise<void> {
-  const { libp2p, addresses, book, discovery, relays, proof, punch, kept, timing } = parts
+  const { libp2p, addresses, book, discovery, relays, proof, punch, timing } = parts
+  const { dht, publicDht } = libp2p.services
   const connected = (peerId: string) => book.connected(peerId)
+  const meeting = {
+    logger,
+    enough: () => book.countSpeaking(DHT_PROTOCOL) >= PEERS_MET,
+    found: discovery.offer.bind(discovery),
+  }
   const heartbeat = {
     libp2p,
     logger,
@@ -150,8 +174,17 @@ export async function runParts(parts: Parts, { logger }: { logger: Logger }, sig
     movedAt: () => addresses.movedAt,
   }
   const ended = await Promise.allSettled([
-    ...kept.map((peer) => keepConnected(peer, timing.retry, { libp2p, logger, connected }, signal)),
+    ...[...parts.kept, ...parts.publicPeers].map((peer) =>
+      keepConnected(peer, timing.retry, { libp2p, logger, connected }, signal),
+    ),
     discovery.run(signal),
+    meetInDht(timing, { ...meeting, directory: dht, ready: () => book.countSpeaking(DHT_PROTOCOL) > 0 }, signal),
+    publicDht &&
+      meetInDht(
+        timing,
+        { ...meeting, directory: publicDht, ready: () => book.countSpeaking(PUBLIC_DHT_PROTOCOL) > 0 },
+        signal,
+      ),
     relays.run(signal),
     proof.run(timing, signal),
     punch.run(signal),

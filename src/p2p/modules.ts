@@ -3,20 +3,20 @@ import { autoNATv2 } from '@libp2p/autonat-v2'
 import { circuitRelayServer } from '@libp2p/circuit-relay-v2'
 import { type Identify, type IdentifyPush, identify, identifyPush } from '@libp2p/identify'
 import { type ConnectionGater, FaultTolerance, type PeerInfo, type Transport } from '@libp2p/interface'
-import { type KadDHT, type KadDHTComponents, kadDHT, passthroughMapper } from '@libp2p/kad-dht'
+import type { KadDHT, KadDHTComponents } from '@libp2p/kad-dht'
 import { noise } from '@libp2p/noise'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { type Ping, ping } from '@libp2p/ping'
 import { tcp } from '@libp2p/tcp'
 import { yamux } from '@libp2p/yamux'
 import type { Multiaddr } from '@multiformats/multiaddr'
-import { MemoryDatastore } from 'datastore-core/memory'
 import type { Datastore } from 'interface-datastore'
 import { createLibp2p, type Libp2p, type Libp2pInit } from 'libp2p'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { batchingWrites } from './batched-writes.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
+import { createDht, createPublicDht, type Directory } from './dht.ts'
 import type { Gossip } from './gossip.ts'
 import type { Identity } from './identity.ts'
 import type { DialBack, Inside } from './inside.ts'
@@ -26,19 +26,12 @@ import { announceable, isDialable } from './multiaddrs.ts'
 import { dialFromPort, type PortReuse, tryPortReuse } from './port-reuse.ts'
 import { createRelayTransport, type Reservations } from './relay-transport.ts'
 
-/** The market's own DHT, apart from the public one. */
-export const DHT_PROTOCOL = '/node/kad/1.0.0'
-
 const CONNECTIONS_MAX = 300
 /** A peer needs one or two; more are a way to use up the rest. */
 const CONNECTIONS_PER_PEER_MAX = 8
 /** Peers remembered. Beyond it the one not heard of for longest is forgotten. */
 const PEERS_KEPT_MAX = 2000
 const PEER_BYTES_MAX = 64 * 1024
-/** Records that others ask this node to keep for the DHT; kept in memory only, as they ask again. */
-const DHT_RECORDS_MAX = 1000
-const DHT_RECORD_BYTES_MAX = 4 * 1024
-
 /** What a relay carries for others: enough for the largest calls (8 MiB frames) one after the other, not for a backup. */
 const RELAY_RESERVATIONS_MAX = 128
 const RELAY_BYTES_MAX = 64n * 1024n * 1024n
@@ -58,6 +51,8 @@ type Services = {
   autonat: DialBack
   inside: Inside
   relay?: object
+  publicDht?: Directory
+  upnp?: object
 }
 
 export type Node = Libp2p<Services>
@@ -69,6 +64,10 @@ export type ModulesOptions = {
   mdns: boolean
   /** Whether this node passes on connections to others that cannot be dialled. */
   relay?: boolean
+  /** Whether to join the public DHT as well; `privateAddresses`: one on a private network. */
+  publicDht?: { privateAddresses: boolean } | undefined
+  /** Whether to ask the router to pass the port on. */
+  upnp?: boolean
   version: string
 }
 
@@ -92,6 +91,9 @@ export async function createModules(
   tcp: Transport
   reuse: PortReuse | undefined
 }> {
+  const { publicDht } = options
+  // What the router agrees to is announced once a peer has dialled it back.
+  const upnp = options.upnp === true ? (await import('@libp2p/upnp-nat')).uPnPNAT() : undefined
   const listenFailures: ListenFailure[] = []
   const relayed = createRelayTransport()
   const reuse = await tryPortReuse(options.port)
@@ -161,6 +163,10 @@ export async function createModules(
         upgrader: upgrader as unknown as Inside['upgrader'],
       }),
       ...(options.relay === true && { relay: createRelay }),
+      ...(upnp !== undefined && { upnp }),
+      ...(publicDht !== undefined && {
+        publicDht: (components: KadDHTComponents) => createPublicDht(components, publicDht),
+      }),
     },
   })
   skipKnownProtocols(libp2p.peerStore)
@@ -185,16 +191,6 @@ function gater(connectionsWith: (peerId: string) => number): ConnectionGater {
     filterMultiaddrForPeer: (_peer, address) => isDialable(address),
     denyInboundUpgradedConnection: (peer) => connectionsWith(peer.toString()) >= CONNECTIONS_PER_PEER_MAX,
   }
-}
-
-/** A server also on private networks, which libp2p's own default never makes one. */
-function createDht(components: KadDHTComponents): KadDHT {
-  const records = new BoundedDatastore(new MemoryDatastore(), {
-    entriesMax: DHT_RECORDS_MAX,
-    valueBytesMax: DHT_RECORD_BYTES_MAX,
-  })
-  const own: KadDHTComponents = Object.create(components, { datastore: { value: records } })
-  return kadDHT({ protocol: DHT_PROTOCOL, clientMode: false, peerInfoMapper: passthroughMapper })(own)
 }
 
 const createRelay = circuitRelayServer({

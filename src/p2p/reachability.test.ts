@@ -42,7 +42,7 @@ test('T20: an unreachable node says why and what to do, once it had time to find
   expect(judge({ connectedTo, uptimeMs: 1000 }).state).toBe('unknown')
   const alone = judge({ connectedTo })
   expect(alone).toMatchObject({ state: 'unreachable', reason: expect.stringContaining('no connected peer is a relay') })
-  expect(alone.fix).toMatch(/NODE_ANNOUNCE_ADDR.*--relay-via/)
+  expect(alone.fix).toMatch(/NODE_ANNOUNCE_ADDR.*--upnp.*--relay-via/)
   expect(judge({ connectedTo, relaysOffered: 1 }).reason).toContain('has a place')
 })
 

@@ -59,7 +59,7 @@ export function reachabilityOf(facts: ReachabilityFacts): Reachability {
     addresses: [],
     relays: [],
     reason,
-    fix: `${forward}; or name a relay with --relay-via`,
+    fix: `${forward}; or try --upnp, or name a relay with --relay-via`,
   }
 }
 

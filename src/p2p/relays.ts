@@ -1,6 +1,7 @@
 import { isLoopback, isPrivate } from '@libp2p/utils'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { DHT_PROTOCOL } from './dht.ts'
 import type { Node } from './modules.ts'
 import { isRelayed, type PeerAddresses } from './multiaddrs.ts'
 import type { PeerBook } from './peer-book.ts'
@@ -106,8 +107,10 @@ export class Relays {
       const peerId = remotePeer.toString()
       // Who dialled us can reach us; and we would not know where others can dial it.
       if (direction !== 'outbound' || isRelayed(remoteAddr) || !book.speaks(peerId, HOP_PROTOCOL)) continue
-      if (this.#held.has(peerId) || (this.#failed.get(peerId)?.againAt ?? 0) > performance.now()) continue
       const named = configured.some((relay) => relay.peerId === peerId)
+      // A relay of the public network would cut off a call after 128 KiB.
+      if (!named && !book.speaks(peerId, DHT_PROTOCOL)) continue
+      if (this.#held.has(peerId) || (this.#failed.get(peerId)?.againAt ?? 0) > performance.now()) continue
       const reach = isLoopback(remoteAddr) ? 3 : isPrivate(remoteAddr) ? 2 : 1
       rank.set(peerId, Math.min(rank.get(peerId) ?? reach, named ? 0 : reach))
     }

@@ -1,5 +1,12 @@
 /** Being reached: over a relay, real sockets on loopback. What needs NATs is in test/nat/. */
+import { identify } from '@libp2p/identify'
 import type { Stream } from '@libp2p/interface'
+import { kadDHT, passthroughMapper } from '@libp2p/kad-dht'
+import { noise } from '@libp2p/noise'
+import { ping } from '@libp2p/ping'
+import { tcp } from '@libp2p/tcp'
+import { yamux } from '@libp2p/yamux'
+import { createLibp2p } from 'libp2p'
 import { afterEach, expect, test } from 'vitest'
 import type { Host } from '../../src/p2p/host.ts'
 import { createIdentity } from '../../src/p2p/identity.ts'
@@ -120,15 +127,37 @@ test('a node with an announced address takes no relay', async () => {
   expect(seller.reachability()).toMatchObject({ state: 'public' })
 })
 
-test('whether a peer answers is found out without buying, directly and over a relay, and leaves no connection', async () => {
+test('whether a peer answers is found out without buying, directly and over a relay', async () => {
   const { relay, seller, addrs } = await startBehindRelay()
   const prober = await startTestHost()
   cleanups.push(() => prober.stop())
   for (const place of [addrs, whereIs(seller).addrs]) {
     expect(await prober.probe({ peerId: seller.peerId, addrs: place }, within(5000))).toBeGreaterThan(0)
-    await until(() => prober.peers().every(({ peerId }) => peerId !== seller.peerId))
   }
   await seller.stop()
   await expect(prober.probe({ peerId: seller.peerId, addrs }, within(5000))).rejects.toThrow('cannot be reached')
   expect(relay.peers().length).toBeGreaterThan(0)
 })
+
+test('two nodes with no bootstrap of the market find each other in the public DHT', async () => {
+  const publicDht = { bootstrap: [await startPublicNode()], privateAddresses: true }
+  const [one, other] = await Promise.all([start({ publicDht }), start({ publicDht })])
+  await until(() => one.speaks(other.peerId, ECHO) && other.speaks(one.peerId, ECHO))
+})
+
+/** A server of the public DHT that has nothing to do with the market. @returns its address */
+async function startPublicNode(): Promise<string> {
+  const node = await createLibp2p({
+    addresses: { listen: ['/ip4/127.0.0.1/tcp/0'] },
+    transports: [tcp()],
+    connectionEncrypters: [noise()],
+    streamMuxers: [yamux()],
+    services: {
+      identify: identify(),
+      ping: ping(),
+      dht: kadDHT({ protocol: '/ipfs/kad/1.0.0', clientMode: false, peerInfoMapper: passthroughMapper }),
+    },
+  })
+  cleanups.push(() => node.stop())
+  return node.getMultiaddrs()[0]!.toString()
+}

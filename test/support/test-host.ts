@@ -21,6 +21,7 @@ const timing: NonNullable<HostOptions['timing']> = {
   lookEveryMs: 10,
   beatEveryMs: 100,
   relayLookMs: 10,
+  meetEveryMs: 100,
   relayAfterMs: 0,
   relayRetry: { firstMs: 20, mostMs: 100 },
 }

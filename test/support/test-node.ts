@@ -41,6 +41,8 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
       mdns: false,
       relays: [],
       relay: false,
+      upnp: false,
+      publicDht: false,
     },
     api: {
       host: '127.0.0.1',

@@ -1,0 +1,72 @@
+import type { PeerInfo } from '@libp2p/interface'
+import { CID } from 'multiformats/cid'
+import * as raw from 'multiformats/codecs/raw'
+import { sha256 } from 'multiformats/hashes/sha2'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Directory } from './dht.ts'
+import { pause } from './waiting.ts'
+
+/** The place in a DHT where the nodes of the market leave word. */
+const MEETING_POINT = 'stoa/market/1'
+/** Records are kept for a day or two, but in the memory of nodes that come and go. */
+const PROVIDE_EVERY_MS = 60 * 60_000
+const QUERY_MS_MAX = 60_000
+const FOUND_MAX = 64
+
+export type RendezvousTiming = {
+  /** How long to wait before looking again, while too few peers are known. */
+  meetEveryMs: number
+}
+
+export type RendezvousDeps = {
+  directory: Directory
+  logger: Logger
+  /** Whether anybody is there to ask. */
+  ready(): boolean
+  /** Whether enough peers are connected: then nobody is looked for. */
+  enough(): boolean
+  found(peer: PeerInfo): void
+}
+
+/** Leaves word in a DHT that this node takes part in the market, and looks who else does, until the signal. */
+export async function meetInDht(
+  { meetEveryMs }: RendezvousTiming,
+  { directory, logger, ready, enough, found }: RendezvousDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const place = CID.createV1(raw.code, await sha256.digest(new TextEncoder().encode(MEETING_POINT)))
+  let provideAt = 0
+  let failures = 0
+
+  do {
+    if (!ready()) continue
+    try {
+      if (!enough()) await look()
+      if (performance.now() >= provideAt) await provide()
+      failures = 0
+    } catch (error) {
+      failures += 1
+      logger.debug({ failures, reason: reasonOf(error) }, 'the meeting point in the DHT could not be asked')
+    }
+  } while (await pause(meetEveryMs * 2 ** Math.min(failures, 5), signal))
+
+  async function look(): Promise<void> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(QUERY_MS_MAX)])
+    let count = 0
+    for await (const event of directory.findProviders(place, { signal: limit })) {
+      if (event.name !== 'PROVIDER') continue
+      for (const peer of event.providers) found(peer)
+      count += event.providers.length
+      if (count >= FOUND_MAX || enough()) return
+    }
+  }
+
+  async function provide(): Promise<void> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(QUERY_MS_MAX)])
+    let told = 0
+    for await (const event of directory.provide(place, { signal: limit })) if (event.name === 'PEER_RESPONSE') told += 1
+    // Where nobody took it, it is said again soon.
+    if (told > 0) provideAt = performance.now() + PROVIDE_EVERY_MS
+  }
+}
