@@ -4,6 +4,7 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Post } from '../lib/post.ts'
+import { within } from '../lib/within.ts'
 import { type CreateWebhook, WEBHOOKS_MAX, type Webhook, type WebhookTest, webhookEvents } from '../schema/webhook.ts'
 import type { Delivery, StoredWebhook, WebhookStore } from '../store/webhooks.ts'
 import type { NodeFeed } from './published.ts'
@@ -12,6 +13,7 @@ import { eventName, isWanted, signedHeaders } from './webhook-message.ts'
 /** Messages that wait for one address. Beyond it the oldest give way. */
 const WAITING_MAX = 1_000
 const ATTEMPT_TIMEOUT_MS = 15_000
+const STOP_GRACE_MS = 500
 /** Between two attempts: about a day in all. */
 const BACKOFF_MS = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 3 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000]
 const LOOK_AGAIN_MS = 60_000
@@ -48,6 +50,7 @@ export class Webhooks implements Service {
   readonly #timers = new Map<string, NodeJS.Timeout>()
   readonly #working = new Map<string, Promise<void>>()
   readonly #stopping = new AbortController()
+  readonly #cutting = new AbortController()
   #following: Promise<void> | undefined
 
   constructor(deps: WebhooksDeps) {
@@ -67,10 +70,14 @@ export class Webhooks implements Service {
     for (const id of this.#targets.keys()) this.#work(id)
   }
 
+  /** What is on its way may still be taken, or it would be sent again. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the node is stopping'))
     for (const timer of this.#timers.values()) clearTimeout(timer)
-    await Promise.allSettled([this.#following, ...this.#working.values()])
+    const ended = Promise.allSettled([this.#following, ...this.#working.values()])
+    await within(STOP_GRACE_MS, ended)
+    this.#cutting.abort(new Error('the node is stopping'))
+    await ended
   }
 
   list(): Webhook[] {
@@ -194,7 +201,8 @@ export class Webhooks implements Service {
   async #deliver(target: Target, { no, id, body, attempts }: Delivery): Promise<void> {
     const { store, clock, logger } = this.#deps
     const { delivered, error } = await this.#send(target, { id, body })
-    if (this.#stopping.signal.aborted && !delivered) return
+    // An attempt that was cut off does not count.
+    if (this.#cutting.signal.aborted && !delivered) return
     if (delivered) {
       this.#of(target.id).delivered += 1
       return store.done(no)
@@ -209,7 +217,7 @@ export class Webhooks implements Service {
   async #send(target: Target, message: { id: string; body: string }): Promise<Omit<WebhookTest, 'duration_ms'>> {
     const { clock, postOut, postAnywhere } = this.#deps
     const post = target.source === 'config' ? postAnywhere : postOut
-    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
+    const signal = AbortSignal.any([this.#cutting.signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
     const headers = signedHeaders({ ...message, secret: target.secret, now: clock.now() })
     const seen = this.#of(target.id)
     seen.lastAt = clock.now()
