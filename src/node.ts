@@ -224,6 +224,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       sessions: buyer.sessions,
       workflows: buyer.workflows,
       receipts: trust.api.receipts,
+      reputation: trust.api.reputation,
       events: feed,
       status: () => nodeStatus(seen, clock.now() - startedAt),
       peers: () => host.peers().map(peerStatus),
