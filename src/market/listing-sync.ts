@@ -43,7 +43,10 @@ export class ListingSync implements SyncSide {
   #have: ElementKey[] = []
   #bytes = 0
   #received = 0
+  /** Of what was received, how many have been looked at. */
+  #looked = 0
   #news = 0
+  #learning: Promise<void> = Promise.resolve()
   #writing: Promise<void> = Promise.resolve()
 
   constructor(options: ListingSyncOptions, deps: ListingSyncDeps) {
@@ -88,24 +91,39 @@ export class ListingSync implements SyncSide {
 
   /** @throws CodedError `LISTING_FALSE` for what only a hostile peer hands over */
   async take(envelopes: Uint8Array[]): Promise<boolean> {
-    const { listingsMax, bytesMax, peerId } = this.#options
+    const { listingsMax, bytesMax } = this.#options
     // Batches that are known already cost no signature, and so no turn of the event loop.
     await nextTurn()
     this.#received += envelopes.length
     this.#bytes += envelopes.reduce((sum, { length }) => sum + length, 0)
-    const indexLater = this.#news >= INDEXED_AT_ONCE_MAX
+    const before = this.#learning
+    this.#learning = this.#learn(envelopes)
+    // Awaited with the next batch, or at the end.
+    this.#learning.catch(() => {})
+    await before
+    if (this.#received > listingsMax || this.#bytes > bytesMax) return false
+    return this.#looked - this.#news <= USELESS_MAX + 2 * this.#news
+  }
+
+  settle(): Promise<void> {
+    return this.#learning
+  }
+
+  /** While the signatures of one batch are checked, the one before is merged and written. */
+  async #learn(envelopes: Uint8Array[]): Promise<void> {
     const { book, learnt } = this.#deps
-    const { news, hostile } = await book.learnAll(envelopes, { from: peerId, indexLater }, (entry, envelope) =>
-      learnt(entry, indexLater ? undefined : envelope),
+    const indexLater = this.#news >= INDEXED_AT_ONCE_MAX
+    const { news, hostile } = await book.learnAll(
+      envelopes,
+      { from: this.#options.peerId, indexLater },
+      (entry, envelope) => learnt(entry, indexLater ? undefined : envelope),
     )
     this.#news += news
-    // The batch before is on disk before this one is: two at most are in memory, and while one is written the
-    // signatures of the next are checked.
+    this.#looked += envelopes.length
+    // What waits to be written is in memory: a batch or two, not a market.
     await this.#writing
     this.#writing = book.write()
     if (hostile !== undefined) throw new CodedError('LISTING_FALSE', `${hostile.error}: ${hostile.reason}`)
-    if (this.#received > listingsMax || this.#bytes > bytesMax) return false
-    return this.#received - this.#news <= USELESS_MAX + 2 * this.#news
   }
 
   *#envelopes(): Generator<Uint8Array> {

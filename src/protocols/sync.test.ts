@@ -29,6 +29,7 @@ function side({ says = [], batches = [], takes = true, takeMax = 1000 }: Script 
       taken.push(envelopes)
       return taken.length < takeMax
     },
+    settle: async () => {},
   }
   return { ...script, heard, taken }
 }

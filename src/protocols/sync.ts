@@ -38,8 +38,13 @@ export type SyncSide = {
   batches(): Iterable<Uint8Array[]>
   /** Whether anything is taken from this peer at all. */
   readonly takes: boolean
-  /** Takes a batch, and tells whether another is welcome. What it throws ends the session. */
+  /**
+   * Takes a batch, and tells whether another is welcome, as far as is known by now: it may still be looked at while the
+   * next one comes. What it throws ends the session.
+   */
   take(envelopes: Uint8Array[]): Promise<boolean>
+  /** Resolves when all that was taken has been looked at. What it throws ends the session. */
+  settle(): Promise<void>
 }
 
 export type SyncOptions = { stepTimeoutMs?: number; signal: AbortSignal }
@@ -126,7 +131,10 @@ async function takeOver(steps: Steps, side: SyncSide): Promise<string> {
   let refused: number | undefined
   for (;;) {
     const frame = await steps.read()
-    if (frame.type === 'sync.end' || frame.type === 'sync.enough') return frame.type
+    if (frame.type === 'sync.end' || frame.type === 'sync.enough') {
+      await side.settle()
+      return frame.type
+    }
     const envelopes = decodeListings(frame)
     if (refused !== undefined) {
       // What was under way when it was refused.

@@ -28,8 +28,11 @@ export class MadeUpReplica {
     return serveSync(new FramedStream(stream), this.#side(), { signal: AbortSignal.timeout(10_000) })
   }
 
-  open(stream: Stream): Promise<void> {
-    return openSync(new FramedStream(stream), this.#side(), { signal: AbortSignal.timeout(10_000) })
+  /** Resolves when the other side has ended, with all that it was handed looked at. */
+  async open(stream: Stream): Promise<void> {
+    const [framed, signal] = [new FramedStream(stream), AbortSignal.timeout(10_000)]
+    await openSync(framed, this.#side(), { signal })
+    await framed.read(signal)
   }
 
   #side(): ListingSync {
