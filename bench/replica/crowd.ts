@@ -12,7 +12,7 @@ import { servePart } from '../part.ts'
 const NEIGHBOURS = 4
 /** As gossip needs to know its neighbours. */
 const SETTLE_MS = 3000
-const BETWEEN_MS = 100
+const BETWEEN_MS = 200
 const ARRIVE_MS_MAX = 5000
 
 /** So many nodes in one process, each connected to a few: how long a change takes to reach each. */
@@ -36,17 +36,22 @@ servePart(async ({ nodes = '20' }) => {
       for (let n = 0; n < Number(changes); n++) {
         const from = peers[n % peers.length]!
         const others = peers.filter((peer) => peer !== from)
-        const id = ownListing(from.host.peerId, 'agent').id
+        const description = `change ${n}`
         const at = performance.now()
-        const version = from.replica.publish(ownListing(from.host.peerId, 'agent', { description: `change ${n}` }))
-        const arrived = others.map(async ({ replica }) => {
-          const { version: wanted } = await version
-          while ((replica.get(id)?.version ?? 0) < wanted) {
-            if (performance.now() - at > ARRIVE_MS_MAX) throw new Error('a change did not arrive')
-            await delay(1)
-          }
-          times.push(performance.now() - at)
-        })
+        const arrived = others.map(
+          ({ replica }) =>
+            new Promise<void>((resolve, reject) => {
+              const timer = setTimeout(() => reject(new Error('a change did not arrive')), ARRIVE_MS_MAX)
+              const leave = replica.onChange((record) => {
+                if (record.description !== description) return
+                times.push(performance.now() - at)
+                clearTimeout(timer)
+                leave()
+                resolve()
+              })
+            }),
+        )
+        await from.replica.publish(ownListing(from.host.peerId, 'agent', { description }))
         await Promise.all(arrived)
         await delay(BETWEEN_MS)
       }

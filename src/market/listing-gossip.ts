@@ -57,7 +57,7 @@ export class ListingGossip {
   #stopped = false
 
   constructor(options: ListingGossipOptions, deps: ListingGossipDeps) {
-    const { gatherMs = 50, peerBurst = 2048, peerPerSecond = 32, sellerBurst = 256, sellerPerSecond = 0.5 } = options
+    const { gatherMs = 20, peerBurst = 2048, peerPerSecond = 32, sellerBurst = 256, sellerPerSecond = 0.5 } = options
     const { retryMs = 500, retryMsMax = 30_000, keysMax = 4096 } = options
     this.#deps = deps
     this.#timing = { gatherMs, retryMs, retryMsMax }
