@@ -5,7 +5,11 @@ import { authorization } from './token.ts'
 export type Topic = 'listing' | 'order' | 'payment' | 'workflow' | 'approval' | 'status'
 
 const topics: readonly Topic[] = ['listing', 'order', 'payment', 'workflow', 'approval', 'status']
-const RETRY_MS = 2000
+const RETRY_MS = 2_000
+/** Where the node has refused the stream, as when too many are open. */
+const REFUSED_MS = 15_000
+/** A browser keeps six connections to a node, and each tab's stream holds one: those that nobody looks at let go. */
+const HIDDEN_MS = 20_000
 
 /**
  * What happens on the node, as it happens.
@@ -56,12 +60,11 @@ function createLive() {
       controller = new AbortController()
       await untilOpen()
       await follow(controller.signal).catch(() => {})
-      if (live) {
-        live = false
-        // The stream ended: is the node still there?
-        connection.retry()
-      }
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+      const was = live
+      live = false
+      // The stream ended: is the node still there?
+      if (was && !document.hidden) connection.retry()
+      await new Promise((resolve) => setTimeout(resolve, was ? RETRY_MS : REFUSED_MS))
     }
   }
 
@@ -69,12 +72,22 @@ function createLive() {
   async function untilOpen(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const look = () => {
-      if (connection.state === 'connected') resolve()
+      if (connection.state === 'connected' && !document.hidden) resolve()
     }
     const unsubscribe = connection.subscribe(look)
+    document.addEventListener('visibilitychange', look)
     look()
     await promise
     unsubscribe()
+    document.removeEventListener('visibilitychange', look)
+  }
+
+  function letGoUnseen(): void {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    document.addEventListener('visibilitychange', () => {
+      clearTimeout(timer)
+      if (document.hidden) timer = setTimeout(() => controller?.abort(), HIDDEN_MS)
+    })
   }
 
   return {
@@ -82,8 +95,10 @@ function createLive() {
       return live
     },
     start() {
-      if (!started) void run()
+      if (started) return
       started = true
+      letGoUnseen()
+      void run()
     },
     subscribe(listener: (changed: readonly Topic[]) => void) {
       listeners.add(listener)

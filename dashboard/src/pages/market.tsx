@@ -68,7 +68,7 @@ function Filters({ get, change }: FilterProps) {
     <search className="filters">
       <Typed label="What should it do?" name="q" get={get} change={change} type="search" className="wide" />
       <Typed label="Tags" name="tags" get={get} change={change} placeholder="text, contract" />
-      <Typed label="Price at most, USDC" name="max_price" get={get} change={change} inputMode="decimal" />
+      <Typed label="At most, USDC" name="max_price" get={get} change={change} inputMode="decimal" />
       <label>
         Cost
         <select value={get('free')} onChange={(event) => change({ free: event.target.value })}>
@@ -154,7 +154,10 @@ function Row({ listing }: { listing: Listing }) {
         <span className="price">{price(listing.price)}</span>
         <span className="row-meta">
           {listing.local ? '' : listing.online === true ? 'online' : listing.online === false ? 'offline' : ''}
-          {listing.online === true && listing.latency_ms !== undefined && ` · ${duration(listing.latency_ms)}`}
+          {!listing.local &&
+            listing.online === true &&
+            listing.latency_ms !== undefined &&
+            ` · ${duration(listing.latency_ms)}`}
         </span>
         <span className="row-meta">
           {stats !== undefined && stats.calls > 0 && `${percent(stats.success_rate)} of ${stats.calls} calls`}
