@@ -27,8 +27,13 @@ export const events = command({
   async run(context, { type, ...flags }) {
     const node = await remoteNode(context, flags)
     const { signal, stdout } = context.io
-    const onLost = () => context.tell('the connection to the node is lost; trying again')
+    let isLost = false
+    const onLost = () => {
+      if (!isLost) context.tell('the connection to the node is lost; trying again until it is back')
+      isLost = true
+    }
     for await (const event of node.events({ types: type, signal, onLost })) {
+      isLost = false
       // One line each, also on a terminal.
       if (context.json) stdout.write(`${JSON.stringify(encodeEvent(event))}\n`)
       else context.print(`${event.type.padEnd(TYPE_WIDTH)}${printableLine(wordsOf(event), LINE_LENGTH_MAX)}`)
