@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { alertsOf } from './alerts.ts'
-import type { AgentStats, Approval, Budget, NodeStatus, OwnAgent, Stats } from './api/types.ts'
+import type { AgentStats, Approval, Budget, NodeStatus, OwnAgent, PaymentRecord, Stats } from './api/types.ts'
 
 const status = {
   connected_peers: 1,
@@ -39,6 +39,13 @@ test('T20 the operator is told what needs a person, the urgent first, each with 
     'The budget of today is used up',
   ])
   expect(seen.every(({ fix, to, action }) => fix !== '' && to.startsWith('/') && action !== '')).toBe(true)
+})
+
+test('T20 an outbox whose attempts fail is told of, one that has just begun is not', () => {
+  const waiting = { ...status, settlement: { pending: 1, failed: 0 } } as NodeStatus
+  const payment = (attempts: number) => ({ attempts, error: 'no answer' }) as PaymentRecord
+  expect(titles({ status: waiting, owed: [payment(1)] })).toEqual([])
+  expect(titles({ status: waiting, owed: [payment(2)] })).toEqual(['A payment waits, as settlement fails'])
 })
 
 test('a paused agent, and one that failed once, are no alert', () => {

@@ -1,4 +1,13 @@
-import type { AgentStats, Approval, Budget, NodeStatus, OwnAgent, Stats, WalletBalance } from './api/types.ts'
+import type {
+  AgentStats,
+  Approval,
+  Budget,
+  NodeStatus,
+  OwnAgent,
+  PaymentRecord,
+  Stats,
+  WalletBalance,
+} from './api/types.ts'
 import { money } from './format.ts'
 
 /** Something that wants a person, and what they can do. */
@@ -12,13 +21,27 @@ export type Seen = {
   balance?: WalletBalance | undefined
   balanceError?: Error | undefined
   agents?: readonly OwnAgent[] | undefined
+  /** Payments that this node is owed. */
+  owed?: readonly PaymentRecord[] | undefined
 }
 
 const FAILING_SHARE = 0.2
 const FAILING_CALLS_MIN = 5
+/** One failed attempt is nothing: the second is made a second later. */
+const STUCK_ATTEMPTS = 2
+const PENDING_MANY = 20
 
 /** The most urgent first. */
-export function alertsOf({ status, stats, approvals = [], budget, balance, balanceError, agents = [] }: Seen): Alert[] {
+export function alertsOf({
+  status,
+  stats,
+  approvals = [],
+  budget,
+  balance,
+  balanceError,
+  agents = [],
+  owed = [],
+}: Seen): Alert[] {
   const alerts: Alert[] = []
   const add = (tone: Alert['tone'], title: string, fix: string, to: string, action: string) =>
     alerts.push({ tone, title, fix, to, action })
@@ -33,7 +56,12 @@ export function alertsOf({ status, stats, approvals = [], budget, balance, balan
       const what = failed === 1 ? 'One payment was' : `${failed} payments were`
       add('bad', `${what} not settled`, 'You worked and were not paid. See why, and try again.', '/payments', 'See why')
     }
-    if (pending > 20) {
+    const stuck = owed.find(({ attempts = 0, error }) => attempts >= STUCK_ATTEMPTS && error !== undefined)
+    if (stuck !== undefined) {
+      const what = pending === 1 ? 'A payment waits' : `${pending} payments wait`
+      const fix = `${stuck.error}. Check the facilitator and the RPC endpoint with: stoa doctor.`
+      add('bad', `${what}, as settlement fails`, fix, '/payments', 'See the outbox')
+    } else if (pending > PENDING_MANY) {
       const fix = 'Check that the facilitator and the RPC endpoint answer: stoa doctor.'
       add('warn', `${pending} payments wait for settlement`, fix, '/payments', 'See the outbox')
     }

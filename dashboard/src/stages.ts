@@ -20,7 +20,7 @@ export function stagesOf(order: OrderRecord): Stage[] {
   // Signed, and the seller has not answered for it: until the signature's time is over it can be settled.
   const isOpen = settlement === 'pending' || (ended && settlement === 'reserved')
   stages.push({
-    name: ended && isOpen ? 'Not charged so far' : isGone || ended ? 'Not charged' : 'Settled',
+    name: ended && isOpen ? 'Not charged so far' : isOpen ? 'Settling' : isGone || ended ? 'Not charged' : 'Settled',
     state: isPaid || isGone ? 'done' : isOpen ? 'now' : ended ? 'done' : 'later',
   })
   return stages

@@ -1,7 +1,16 @@
 import { type Alert, alertsOf } from '../alerts.ts'
 import { call, page } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { AgentStats, Approval, Budget, NodeStatus, OwnAgent, Stats, WalletBalance } from '../api/types.ts'
+import type {
+  AgentStats,
+  Approval,
+  Budget,
+  NodeStatus,
+  OwnAgent,
+  PaymentRecord,
+  Stats,
+  WalletBalance,
+} from '../api/types.ts'
 import { count, duration, money, moneyColumn, percent, short, span } from '../format.ts'
 import { Facts, Figure, PageHead, Section } from '../parts/bits.tsx'
 import { HoursChart } from '../parts/hours-chart.tsx'
@@ -30,7 +39,14 @@ export function Overview() {
     topics: ['listing'],
     everyMs: 15_000,
   })
+  const isOwed = (status.data?.settlement.pending ?? 0) > 0
+  const owed = useResource(
+    isOwed ? 'owed' : undefined,
+    (signal) => page<PaymentRecord>('/payments', { direction: 'in', state: 'pending', limit: 20 }, signal),
+    { topics: ['payment'] },
+  )
   const alerts = alertsOf({
+    owed: owed.data?.items,
     agents: own.data,
     status: status.data,
     stats: stats.data,
