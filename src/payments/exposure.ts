@@ -38,6 +38,8 @@ export const exposureLimits: ExposureOptions = {
 /** A payer whose payment was lost settles first for so long. */
 const DISTRUST_MS = 7 * 24 * 60 * 60 * 1000
 const CHECK_TIMEOUT_MS = 5_000
+/** Lost payments that are remembered, the latest ones. */
+const LOST_MAX = 10_000
 
 /**
  * How much work is out on promises (T6): a signed payment is worth nothing once its authorization is cancelled or its account
@@ -61,7 +63,8 @@ export class Exposure {
     this.#deps = deps
     this.#blocked = new Set(options.blocked.map((name) => name.toLowerCase()))
     for (const { id, payer, amount } of deps.payments.open()) this.#count(id, payer.toLowerCase(), amount)
-    for (const { id, payer, at } of deps.payments.lost(deps.clock.now() - DISTRUST_MS)) this.#lose(id, payer, at)
+    for (const { id, payer, at } of deps.payments.lost(deps.clock.now() - DISTRUST_MS, LOST_MAX))
+      this.#lose(id, payer, at)
   }
 
   /** Work that is not paid for yet, atomic units. */
@@ -77,9 +80,6 @@ export class Exposure {
   async enter(claim: Claim, signal: AbortSignal): Promise<ExposureVerdict & { counted: boolean }> {
     const { amount } = claim.requirements
     const payer = claim.signed.authorization.from.toLowerCase()
-    if (this.isBlocked(payer)) {
-      return { kind: 'refuse', reason: 'this seller takes no payments from this account', counted: false }
-    }
     // One that is counted was claimed before: the claim will say so.
     if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
     const { perPayerMax, totalMax, checkFrom } = this.#options
@@ -140,6 +140,7 @@ export class Exposure {
   }
 
   #lose(id: Hex, from: string, at: number): void {
+    if (this.#lost.size >= LOST_MAX) this.#forgive(this.#lost.keys().next().value!)
     const payer = from.toLowerCase()
     this.#lost.set(id, { payer, at })
     this.#lostBy.set(payer, (this.#lostBy.get(payer) ?? 0) + 1)

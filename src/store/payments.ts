@@ -83,8 +83,8 @@ export interface Payments {
   voidRunning(error: string, now: UnixMs): Promise<number>
   /** Work done that nobody has settled yet; what is settled before it runs is none. */
   open(): { id: Hex; payer: Hex; amount: bigint }[]
-  /** Work that was never paid for, the oldest first. */
-  lost(since: UnixMs): { id: Hex; payer: Hex; at: UnixMs }[]
+  /** The latest work that was never paid for, the oldest of it first. */
+  lost(since: UnixMs, limit: number): { id: Hex; payer: Hex; at: UnixMs }[]
   /** How many are owed, and how many never will be paid. */
   counts(): { owed: number; unsettled: number }
   /** When the oldest payment was accepted that is owed. */
@@ -238,11 +238,15 @@ export function createPayments(database: Database): Payments {
       rows(`SELECT * FROM payments WHERE ${OWED} AND task IS NULL AND tx_hash IS NULL`).map(
         ({ id, signed, requirements }) => ({ id, payer: signed.authorization.from, amount: requirements.amount }),
       ),
-    lost: (since) =>
+    lost: (since, limit) =>
       rows(
-        `SELECT * FROM payments WHERE state = 'unsettled' AND created_at >= ? AND task IS NULL ORDER BY created_at`,
+        `SELECT * FROM payments WHERE state = 'unsettled' AND created_at >= ? AND task IS NULL
+           ORDER BY created_at DESC LIMIT ?`,
         since,
-      ).map(({ id, signed, updatedAt }) => ({ id, payer: signed.authorization.from, at: updatedAt })),
+        limit,
+      )
+        .reverse()
+        .map(({ id, signed, updatedAt }) => ({ id, payer: signed.authorization.from, at: updatedAt })),
     counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled'`) }),
   }
 }

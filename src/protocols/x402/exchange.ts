@@ -48,7 +48,7 @@ export type X402ServerDeps = {
   running: Map<Hex, Promise<unknown>>
   settleFirst: boolean
   /** What is out on promises already decides who settles first. */
-  exposure: Pick<Exposure, 'enter' | 'leave'>
+  exposure: Pick<Exposure, 'enter' | 'leave' | 'isBlocked'>
 }
 
 /** Who asks, and under which id. `signal` ends when the node stops or the caller takes its request back. */

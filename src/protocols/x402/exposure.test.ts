@@ -158,8 +158,9 @@ describe('whoever the operator has blocked', () => {
     expect(seller.runs).toHaveLength(1)
   })
 
-  test('pays for nothing, from whichever peer', async () => {
-    const seller = await start({ exposure: { blocked: [testWallet(1).address.toUpperCase().replace('0X', '0x')] } })
+  test.each([false, true])('pays for nothing, from whichever peer; --settle-first: %s', async (settleFirst) => {
+    const blocked = [testWallet(1).address.toUpperCase().replace('0X', '0x')]
+    const seller = await start({ exposure: { blocked }, settleFirst })
     expect([await buy(seller, 1), await buy(seller, 2)]).toEqual(['PAYMENT_INVALID', 're: task'])
   })
 })

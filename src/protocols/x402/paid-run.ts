@@ -61,6 +61,9 @@ export async function runPaid(
 ): Promise<{ id: Hex } & Delivered> {
   const { input, challenge } = task
   const verified = verify(agent, task.payment, deps)
+  if (deps.exposure.isBlocked(verified.payer)) {
+    throw new PeerError('PAYMENT_INVALID', 'this seller takes no payments from this account')
+  }
   if (deps.running.has(verified.paymentId)) throw nonceUsed()
   // From here to the claim no other message may use this challenge; the store refuses a second authorization anyway.
   if (challenge !== undefined) deps.challenges.consume(challenge)
