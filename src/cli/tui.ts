@@ -19,6 +19,8 @@ import { completeSlashLine, notHere, readSlashLine } from './slash-line.ts'
 import { onlyColours, printableLine, type Style } from './terminal-text.ts'
 
 const LOOK_MS = 1000
+/** One that starts is waited for. */
+const LOOK_FOR_MS = 200
 /** The chain is asked for the balance less often than the node for its state. */
 const BALANCE_MS = 20_000
 const LOG_LINES = 50
@@ -210,7 +212,7 @@ async function watchStatus(
       node = undefined
       show(absentPanel(config.dataDir, style))
     }
-    await delay(LOOK_MS, undefined, { signal }).catch(() => {})
+    await delay(node === undefined ? LOOK_FOR_MS : LOOK_MS, undefined, { signal }).catch(() => {})
   }
 }
 
