@@ -7,6 +7,8 @@ import type { OwnNode } from './parts.ts'
 
 /** A node that is told to stop has this long (issue: 5 s in all). */
 export const STOP_MS_MAX = 4500
+/** A start that is interrupted may come to its own end for this long before it is stopped half-way. */
+const SETTLE_MS_MAX = 2000
 const POLL_MS = 100
 
 /**
@@ -29,12 +31,22 @@ export async function withOwnNode<T>(
   const { redactor, style, io } = context
   const logger = createLog(own.log.level, io.stderr, { redactor, style: style.stderr })
   const node = await context.parts.createNode(own, secrets, { logger })
+  const started = node.start()
   try {
-    await orAborted(node.start(), io.signal)
+    await orAborted(started, io.signal)
     return await use(node)
   } finally {
+    await settled(started)
     await stopNode(node)
   }
+}
+
+/** Lets a start that was interrupted come to its own end, for a while: what it is about to use must not be closed under it. */
+export async function settled(started: Promise<unknown>): Promise<void> {
+  const timer = new AbortController()
+  const late = delay(SETTLE_MS_MAX, undefined, { signal: timer.signal }).catch(() => {})
+  await Promise.race([started.catch(() => {}), late])
+  timer.abort()
 }
 
 /** Stops a node within the limit. @returns whether it had stopped by then; what it threw is thrown */

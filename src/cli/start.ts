@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { setTimeout as delay } from 'node:timers/promises'
 import * as z from 'zod'
 import { readAgentsFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
@@ -19,12 +18,9 @@ import { exitCodes, UsageError } from './exit-code.ts'
 import { createLog } from './log.ts'
 import { createLogFile } from './log-file.ts'
 import { networkOptions } from './network-options.ts'
-import { orAborted, STOP_MS_MAX, stopNode } from './own-node.ts'
+import { orAborted, STOP_MS_MAX, settled, stopNode } from './own-node.ts'
 import type { OwnNode } from './parts.ts'
 import { type Ready, startWarnings, summaryLines } from './start-summary.ts'
-
-/** A start that is interrupted may come to its own end for this long before it is stopped half-way. */
-const SETTLE_MS_MAX = 2000
 
 export const start = command({
   name: 'start',
@@ -116,7 +112,7 @@ async function runNode(context: Context, { config, secrets, definitions, warning
   }
   const since = performance.now()
   if (!context.json) context.tell(style.stderr.dim('stopping'))
-  await Promise.race([started.catch(() => {}), delay(SETTLE_MS_MAX, undefined, { ref: false })])
+  await settled(started)
   const stopped = await stopNode(node, STOP_MS_MAX - (performance.now() - since)).catch((reason: unknown) => {
     logger.error({ err: reason }, 'the node did not stop cleanly; what it owes and is owed is on disk')
     return true

@@ -122,3 +122,21 @@ test('without a running node the query goes to one of its own', async () => {
   expect(asked).toEqual([{ include: 'stats', q: 'echo', free: true, limit: 20 }])
   expect(seen.calls).toEqual(['start', 'stop'])
 })
+
+test('a start that is interrupted comes to its end before its node is stopped', async () => {
+  const stop = new AbortController()
+  const order: string[] = []
+  const { parts } = fakeNode({
+    async start() {
+      stop.abort()
+      await new Promise((resolve) => setImmediate(resolve))
+      order.push('started')
+    },
+    async stop() {
+      order.push('stopped')
+    },
+  })
+  const run = await cli(['agent', 'discover'], { dataDir: dataDir(), parts, signal: stop.signal })
+  expect(run.code).toBe(130)
+  expect(order).toEqual(['started', 'stopped'])
+})
