@@ -141,7 +141,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     },
   )
   const catchUp = new CatchUp(options.catchUp ?? {}, {
-    connectedPeers: () => [...new Set(host.peers().map(({ peerId }) => peerId))],
+    connectedPeers: () => [...new Set(host.peers().flatMap(({ peerId, relayed }) => (relayed ? [] : peerId)))],
     meet: (peerId, signal) => exchange.meet(peerId, signal),
     logger,
   })

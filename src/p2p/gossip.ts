@@ -1,7 +1,6 @@
 import type { GossipSub, GossipSubComponents, Message } from '@libp2p/gossipsub'
 import { gossipsub, StrictSign, type TopicValidatorFn, TopicValidatorResult } from '@libp2p/gossipsub'
 import type { PeerScoreParams, TopicScoreParams } from '@libp2p/gossipsub/score'
-import type { Connection, PeerId } from '@libp2p/interface'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { orAbandon } from './waiting.ts'
@@ -111,17 +110,6 @@ export class Gossip {
     if (!this.#started) throw new Error('cannot publish: the host is not running')
     const { recipients } = await this.#service().publish(topic, data)
     return recipients.length
-  }
-
-  /** The library sends to a peer over one connection, and to nobody any more once that has closed, though another is open. */
-  resume(connection: Connection): void {
-    const pubsub = this.#service() as unknown as {
-      streamsOutbound: Map<string, object>
-      onPeerConnected(peerId: PeerId, connection: Connection): void
-    }
-    const { remotePeer } = connection
-    if (this.#started && !pubsub.streamsOutbound.has(remotePeer.toString()))
-      pubsub.onPeerConnected(remotePeer, connection)
   }
 
   start(): void {

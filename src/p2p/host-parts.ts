@@ -18,6 +18,7 @@ import { type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.
 import { OwnAddresses } from './own-addresses.ts'
 import { PeerBook } from './peer-book.ts'
 import { PING_PROTOCOL } from './ping.ts'
+import type { PortReuse } from './port-reuse.ts'
 import { publicAddresses } from './reachability.ts'
 import { Relays, type RelayTiming } from './relays.ts'
 import { meetInDht, type RendezvousTiming } from './rendezvous.ts'
@@ -92,6 +93,7 @@ export type Parts = {
   /** Those by which the public DHT is joined. */
   publicPeers: readonly PeerAddresses[]
   announce: readonly Multiaddr[]
+  reuse: PortReuse | undefined
   port: number
   timing: HostTiming
 }
@@ -115,13 +117,6 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     { ...deps, gossip, found: (peer) => discovery?.offer(peer) },
   )
   const book = new PeerBook(libp2p)
-  libp2p.addEventListener('connection:close', ({ detail: { remotePeer } }) => {
-    // Its streams close a moment later.
-    setTimeout(() => {
-      const left = libp2p.status === 'started' ? book.connections(remotePeer.toString()).at(-1) : undefined
-      if (left !== undefined) gossip.resume(left)
-    }, 100).unref()
-  })
   const relayed = new Set<string>([PING_PROTOCOL])
   const mayBeRelayed = (protocol: string) => relayed.has(protocol)
   const connector = new Connector(timing, { libp2p, book, clock, mayBeRelayed })
@@ -139,7 +134,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const punch = new HolePunch({ libp2p, logger, book, connector, tcp, reuse })
   const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
   const proof = new AddressProof({ libp2p, logger, book, clock, isTrusted })
-  const told = { kept, publicPeers, announce, port: options.port, timing }
+  const told = { reuse, kept, publicPeers, announce, port: options.port, timing }
   return {
     libp2p,
     listenFailures,

@@ -7,7 +7,7 @@ import { STREAMS_PER_PROTOCOL_MAX } from './connector.ts'
 import type { Receive } from './gossip.ts'
 import { renewAddresses } from './heartbeat.ts'
 import { createParts, type HostDeps, type HostOptions, type Parts, runParts } from './host-parts.ts'
-import { checkListening } from './listening.ts'
+import { checkListening, checkUnshared } from './listening.ts'
 import { transportOf } from './multiaddrs.ts'
 import type { PeerView } from './peer-book.ts'
 import { probe } from './probe.ts'
@@ -94,6 +94,7 @@ class Libp2pHost implements Host {
 
   async start(): Promise<void> {
     const { libp2p, listenFailures: failures, gossip, addresses } = this.#parts
+    if (this.#parts.reuse !== undefined) await checkUnshared(this.#parts.port)
     await libp2p.start()
     try {
       const listening = libp2p.services.inside.transportManager.getAddrs()

@@ -3,6 +3,7 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { transportOf } from './multiaddrs.ts'
+import { isFree } from './port-reuse.ts'
 
 /** An address this node was to listen on, and why it could not. */
 export type ListenFailure = { address: Multiaddr; error: unknown }
@@ -39,10 +40,7 @@ export function checkListening(
 ): void {
   const tcp = failures.filter(({ address }) => transportOf(address) === 'tcp')
   const taken = tcp.find(({ error }) => codeOf(error) === 'EADDRINUSE')
-  if (taken !== undefined) {
-    const fix = 'stop the program that holds it (another stoa node?) or choose another port with --port'
-    throw new CodedError('PORT_IN_USE', `TCP port ${port} is already in use; ${fix}`, { cause: taken.error })
-  }
+  if (taken !== undefined) throw portInUse(port, taken.error)
   if (!listening.some((address) => transportOf(address) === 'tcp')) {
     const reasons = tcp.map(({ address, error }) => `${address}: ${reasonOf(error)}`).join('; ')
     const fix =
@@ -57,6 +55,16 @@ export function checkListening(
     if (address.getComponents()[0]?.name === 'ip6') deps.logger.debug(fields, 'not listening on this IPv6 address')
     else deps.logger.warn(fields, 'not listening on this address; peers reach this node by the others')
   }
+}
+
+/** @throws CodedError `PORT_IN_USE` where another program listens on the port, even if it would share it */
+export async function checkUnshared(port: number): Promise<void> {
+  if (!(await isFree(port))) throw portInUse(port)
+}
+
+function portInUse(port: number, cause?: unknown): CodedError<'PORT_IN_USE'> {
+  const fix = 'stop the program that holds it (another stoa node?) or choose another port with --port'
+  return new CodedError('PORT_IN_USE', `TCP port ${port} is already in use; ${fix}`, { cause })
 }
 
 function codeOf(error: unknown): string | undefined {

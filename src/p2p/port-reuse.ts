@@ -93,7 +93,7 @@ async function connectFrom(
 }
 
 /** Two programs that share their ports could hold the same one, and each get half of the calls. */
-async function isFree(port: number): Promise<boolean> {
+export async function isFree(port: number): Promise<boolean> {
   const server = net.createServer()
   try {
     await listening(server, { host: '0.0.0.0', port, exclusive: true })

@@ -44,6 +44,22 @@ test('D23: a stream that was given back is used again, by the same peer’s exch
   expect(opened.map(({ peerId }) => peerId)).toEqual(['seller', 'other'])
 })
 
+test('a stream that a better way to its peer has superseded is neither kept nor used again', async () => {
+  const old = new Set<Stream>()
+  const open = async () => {
+    const [ours, theirs] = await streamPair({ protocol: '/test' })
+    opened.push({ ours, theirs, peerId: 'seller' })
+    return ours
+  }
+  pool = new StreamPool({ protocol: '/test' }, { open, superseded: (stream) => old.has(stream) })
+  const first = await pool.take(peer(), signal)
+  const second = await pool.take(peer(), signal)
+  pool.give(peer(), first.stream)
+  for (const { ours } of opened) old.add(ours)
+  pool.give(peer(), second.stream)
+  expect((await pool.take(peer(), signal)).reused).toBe(false)
+})
+
 test('D23: a stream carries one exchange at a time', async () => {
   const first = await pool.take(peer(), signal)
   pool.give(peer(), first.stream)

@@ -341,10 +341,14 @@ test('gossip goes on over the connection that is left when the one it ran over b
     return 'accept'
   })
   gossip.start()
+  let identified = 0
+  raw.addEventListener('peer:identify', () => {
+    identified += 1
+  })
   const first = await raw.dial(multiaddr(whereIs(host, 'tcp').addrs[0]!))
   await until(async () => (await host.publish(TOPIC, encode('before'))) > 0)
-  await raw.dial(multiaddr(whereIs(host, 'quic-v1').addrs[0]!), { force: true })
-  await until(() => host.peers()[0]?.addresses.length === 2)
+  const second = await raw.dial(multiaddr(whereIs(host, 'quic-v1').addrs[0]!), { force: true })
+  await until(() => identified === 2 && second.streams.length === 0)
   let told = 0
   host.onPeerConnect(() => {
     told += 1
@@ -438,6 +442,15 @@ test('T16: a port in use is said with its number and the fix, and nothing is lef
   await new Promise((resolve) => holder.close(resolve))
   const next = await start({ port })
   expect(next.addresses()).toHaveLength(2)
+})
+
+test('T16: two nodes never share a port, though each would share it with its own dials', async () => {
+  const port = await freePort()
+  const one = await createTestHost({ port })
+  const other = await createTestHost({ port })
+  await one.start()
+  cleanups.push(() => one.stop())
+  await expect(other.start()).rejects.toMatchObject({ code: 'PORT_IN_USE' })
 })
 
 test('QUIC that cannot listen alone is a warning: TCP works', async () => {
