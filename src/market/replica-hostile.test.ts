@@ -240,3 +240,25 @@ test('T5 what two peers bring at once is taken once', async () => {
   expect(told.toSorted()).toEqual([...new Set(told)].toSorted())
   expect(told).toHaveLength(40)
 })
+
+test('T19 two that hold the same hand over nothing, and a listing of a vanished seller goes with its time', async () => {
+  const network = new FakeNetwork()
+  const [a, seller, peer] = [await startReplica(network), await createIdentity(), await createIdentity()]
+  const now = a.clock.now()
+  const envelopes = await Promise.all(
+    Array.from({ length: 50 }, (_, n) => signRecord(listingRecord(seller.peerId, `${n}`, now - n), seller)),
+  )
+  await a.host.deliver(encodeBatch(envelopes), 'neighbour')
+  const host = network.host(peer.peerId)
+  network.connect(a.host, host)
+  const madeUp = new MadeUpReplica(envelopes)
+  for (let round = 0; round < 3; round++) await madeUp.open(await host.openStream(a.identity, SYNC_PROTOCOL))
+  expect([madeUp.handed, madeUp.taken.length]).toEqual([0, 0])
+
+  a.clock.advance(LISTING_TTL_MS + LISTING_SKEW_MS)
+  await until(() => rowsOf(a) === 0)
+  expect(a.replica.count()).toBe(0)
+  // It cannot come back.
+  await madeUp.open(await host.openStream(a.identity, SYNC_PROTOCOL))
+  expect([a.replica.count(), rowsOf(a)]).toEqual([0, 0])
+})
