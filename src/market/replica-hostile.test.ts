@@ -130,7 +130,9 @@ test('T3 what a peer hands over is verified as from an enemy, whoever opened the
   expect(namesIn(a)).toEqual([])
 
   // Who has done so is served no more, for a while.
+  const before = madeUp.handed
   await expect(madeUp.open(await client.openStream(a.identity, SYNC_PROTOCOL))).rejects.toThrow()
+  expect(madeUp.handed).toBe(before)
   network.connect(a.host, honest.host)
   await until(() => namesIn(a).includes('echo'))
 })

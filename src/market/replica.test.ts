@@ -274,3 +274,18 @@ test('a stop sends and writes what was waiting', async () => {
   await b.replica.stop()
   expect(rowsOf(b)).toBe(1)
 })
+
+test('T17 listings that an earlier version has stored are kept, and found by peers again', async () => {
+  const network = new FakeNetwork()
+  const [a, late] = [await startReplica(network), await startReplica(network)]
+  const mine = await a.replica.publish(ownListing(a.identity.peerId, 'mine'))
+  await a.replica.stop()
+  a.database.prepare('UPDATE listings SET hash = NULL, updated_at = NULL, valid_until = NULL').run()
+  const again = await startReplica(network, a)
+  expect(again.replica.get(mine.id)).toEqual(mine)
+  const filled = again.database.prepare('SELECT count(*) AS n FROM listings WHERE hash IS NOT NULL')
+  await until(() => (filled.get() as { n: number }).n === 1)
+  late.host.deaf = true
+  network.connect(again.host, late.host)
+  await until(() => namesIn(late).length === 1)
+})
