@@ -62,6 +62,9 @@ test('hashed files are kept for good, and come as small as the browser takes the
   })
   expect((await ask('/dashboard/assets/app-1.js', 'gzip')).payload).toBe('run()')
   expect((await ask('/dashboard', 'gzip')).payload).toBe('zipped')
+  // The small forms have no address of their own.
+  expect((await ask('/dashboard/index.html.gz', '')).payload).toBe(html)
+  expect((await ask('/dashboard/assets/app-1.js.br', '')).statusCode).toBe(404)
   const gone = await ask('/dashboard/assets/app-0.js', 'br')
   expect([gone.statusCode, gone.headers['cache-control']]).toEqual([404, 'no-cache'])
 })

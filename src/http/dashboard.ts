@@ -71,7 +71,8 @@ export function dashboardMount(directory = BUILT): Mount {
       response.setHeader('cache-control', 'no-cache')
       const path = rest.split('?', 1)[0]!
       if (built === undefined || !path.startsWith('/assets/')) built = await newest()
-      const name = built?.has(path.slice(1)) === true ? path.slice(1) : 'index.html'
+      // What has no type of its own is another's, made smaller.
+      const name = built?.get(path.slice(1))?.type === undefined ? 'index.html' : path.slice(1)
       const file = built?.get(name)
       if (built === undefined || file === undefined) {
         response.writeHead(503, { 'content-type': mediaTypes['.html']! }).end(NOT_BUILT)

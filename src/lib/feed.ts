@@ -14,11 +14,14 @@ export type SubscribeOptions<Topics> = {
   /** The id of the last event that was seen. */
   after?: string | undefined
   signal?: AbortSignal | undefined
+  /** Of the node itself: has its place, however many others follow. */
+  own?: boolean | undefined
 }
 
 type Entry<Topics> = FeedEvent<Topics> & { readonly no: number; readonly key: string }
 type Subscriber<Topics> = {
   types: ReadonlySet<keyof Topics> | undefined
+  isOwn: boolean
   queue: (FeedEvent<Topics> | FeedReset)[]
   ended: boolean
   wake(): void
@@ -83,13 +86,14 @@ export class Feed<Topics extends object> {
    * @throws CodedError STREAMS_TOO_MANY
    */
   subscribe(options: SubscribeOptions<Topics> = {}): Subscription<Topics> {
-    const { after, signal } = options
-    if (this.#subscribers.size >= this.#subscribersMax) {
+    const { after, signal, own: isOwn = false } = options
+    const others = [...this.#subscribers].filter((subscriber) => !subscriber.isOwn).length
+    if (!isOwn && others >= this.#subscribersMax) {
       throw new CodedError('STREAMS_TOO_MANY', `${this.#subscribersMax} streams of events are open: close one first`)
     }
     const types = options.types === undefined ? undefined : new Set(options.types)
     const queue = after === undefined ? [] : this.#since(after, types)
-    const subscriber: Subscriber<Topics> = { types, queue, ended: this.#closed, wake: () => {} }
+    const subscriber: Subscriber<Topics> = { types, isOwn, queue, ended: this.#closed, wake: () => {} }
     const leave = () => this.#end(subscriber)
     if (!this.#closed && signal?.aborted !== true) this.#subscribers.add(subscriber)
     else subscriber.ended = true

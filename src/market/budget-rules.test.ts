@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { testBudget } from '../../test/support/test-budget.ts'
 import { openDatabase } from '../store/database.ts'
 import { budgetRules, changedRules, createRulesStore, effectiveRules } from './budget-rules.ts'
 
@@ -21,4 +23,14 @@ test('the configuration has the last word again once it says something else than
   await store.save(configured, changedRules(configured, { per_day: 9_000_000n, deny: ['b'] }))
   const tightened = { ...configured, perDay: 1_000_000n }
   expect(effectiveRules(tightened, store.load())).toMatchObject({ perDay: 1_000_000n, deny: ['b'] })
+})
+
+test('two changes at once both hold: no limit is lost to the other', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const clock = new HandClock()
+  const rules = createRulesStore(database)
+  const budget = testBudget({}, { clock, purchases: { spentOn: () => 0n }, store: rules })
+  await Promise.all([budget.change({ deny: ['a-thief'] }), budget.change({ per_day: 2_000_000n })])
+  expect(budget.view()).toMatchObject({ deny: ['a-thief'], per_day: '2' })
+  expect(rules.load()).toMatchObject({ deny: { is: ['a-thief'] }, perDay: { is: '2' } })
 })

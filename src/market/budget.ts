@@ -1,4 +1,5 @@
 import { type Clock, isoTime } from '../lib/clock.ts'
+import { createLane } from '../lib/lane.ts'
 import { didOfPeer } from '../p2p/did.ts'
 import type { Asset } from '../payments/assets.ts'
 import { formatAmount, PRICE_ATOMIC_MAX, PRICE_DECIMALS } from '../schema/amount.ts'
@@ -52,6 +53,7 @@ export interface Budget {
 
 export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget {
   const { clock, asset, store, purchases, token } = deps
+  const inTurn = createLane()
   let rules = effectiveRules(configured, store.load())
 
   function tokenOf(tokenId: string): StoredToken {
@@ -125,13 +127,15 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     approvalFor,
     today: () => ({ perDay: rules.perDay, spentToday: purchases.spentOn(day()) }),
     view,
-    async change(change) {
-      const next = changedRules(rules, change)
-      await store.save(configured, next)
-      rules = next
-      deps.changed?.()
-      return view()
-    },
+    // Each begins with what the one before has left: a limit that was just set must not be lost to another.
+    change: (change) =>
+      inTurn(async () => {
+        const next = changedRules(rules, change)
+        await store.save(configured, next)
+        rules = next
+        deps.changed?.()
+        return view()
+      }),
   }
 }
 

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import type { HostedAgent, Registry } from '../agents/registry.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
+import { createLane } from '../lib/lane.ts'
 import { AgentDefinition } from '../schema/agent.ts'
 import { operatorFields } from '../schema/limits.ts'
 import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
@@ -31,6 +32,8 @@ export interface OperateAgents {
 
 export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
   const { registry, agents, clock } = deps
+  // Each begins with the agent as the one before has left it: a new price must not undo a pause.
+  const inTurn = createLane()
 
   function hosted(id: string): HostedAgent {
     const agent = registry.get(id)
@@ -45,33 +48,35 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
     return view(hosted(id))
   }
 
+  async function update(id: string, change: UpdateAgent): Promise<OwnAgent> {
+    const { definition } = hosted(id)
+    if (change.model !== undefined && change.model !== null && runsOwnProgram(definition)) {
+      throw new CodedError('FIELD_NOT_ALLOWED', 'model: this agent runs what agents.yaml names: change it there')
+    }
+    const given = Object.entries(change).filter(([, value]) => value !== undefined)
+    const merged = Object.entries({ ...definition, ...Object.fromEntries(given) }).filter(([, value]) => value !== null)
+    const changed = Object.fromEntries(merged) as AgentDefinition
+    const checked = z.safeEncode(AgentDefinition, changed)
+    if (!checked.success) throw new CodedError('INVALID_REQUEST', checked.error.issues[0]!.message)
+    return replace(id, changed)
+  }
+
   return {
     list: () => registry.list().map(view),
     keep: async (definition) => view(hosted(await agents.register(definition, { persist: false }))),
     get: (id) => view(hosted(id)),
-    async update(id, change) {
-      const { definition } = hosted(id)
-      if (change.model !== undefined && change.model !== null && runsOwnProgram(definition)) {
-        throw new CodedError('FIELD_NOT_ALLOWED', 'model: this agent runs what agents.yaml names: change it there')
-      }
-      const given = Object.entries(change).filter(([, value]) => value !== undefined)
-      const merged = Object.entries({ ...definition, ...Object.fromEntries(given) }).filter(
-        ([, value]) => value !== null,
-      )
-      const changed = Object.fromEntries(merged) as AgentDefinition
-      const checked = z.safeEncode(AgentDefinition, changed)
-      if (!checked.success) throw new CodedError('INVALID_REQUEST', checked.error.issues[0]!.message)
-      return replace(id, changed)
-    },
-    async setPaused(id, paused) {
-      const { paused: _before, ...definition } = hosted(id).definition
-      return replace(id, paused ? { ...definition, paused } : definition)
-    },
-    async remove(id) {
-      const agent = view(hosted(id))
-      await agents.remove(id)
-      return { ...agent, listed: false }
-    },
+    update: (id, change) => inTurn(() => update(id, change)),
+    setPaused: (id, paused) =>
+      inTurn(async () => {
+        const { paused: _before, ...definition } = hosted(id).definition
+        return replace(id, paused ? { ...definition, paused } : definition)
+      }),
+    remove: (id) =>
+      inTurn(async () => {
+        const agent = view(hosted(id))
+        await agents.remove(id)
+        return { ...agent, listed: false }
+      }),
     async test(id, task, signal) {
       hosted(id)
       const from = clock.now()

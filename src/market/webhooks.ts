@@ -131,7 +131,7 @@ export class Webhooks implements Service {
     const { signal } = this.#stopping
     for (let goesOn = true; goesOn && !signal.aborted; ) {
       goesOn = false
-      for await (const event of feed.subscribe({ types: webhookEvents, signal })) {
+      for await (const event of feed.subscribe({ types: webhookEvents, signal, own: true })) {
         if (event.type === 'reset') {
           goesOn = true
           logger.warn({}, 'too much happened at once: webhooks were not told of all of it')

@@ -164,3 +164,19 @@ test('a node tells the addresses in its config.yaml, and refuses to start withou
     /the variable HOOK_SECRET, which secret_env names, is not set/,
   )
 })
+
+test('followers that take every place of the feed do not silence webhooks, not even after a burst', async () => {
+  const { got, url } = await listen()
+  const feed = new Feed<NodeEvents>({ life: 'x', subscribersMax: 1, queueMax: 2 })
+  feed.subscribe()
+  const { publish, webhooks } = await start({ feed, configured: [hook(url)] })
+  publish('a')
+  await until(() => got.length === 1)
+  for (const id of ['b', 'c', 'd', 'e', 'f']) publish(id)
+  feed.subscribe()
+  await until(() => {
+    publish('later')
+    return agentsOf(got).includes('later')
+  })
+  expect(webhooks.list()).toMatchObject([{ dropped: 0 }])
+})
