@@ -3,31 +3,42 @@
  *
  * The finished folder takes the place of the old one in one step: a node that runs beside it never finds half of one.
  */
-import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'vite'
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url))
+const TRIES_MAX = 5
 
 export async function buildDashboard(): Promise<void> {
   const fresh = join(dist, `.dashboard-${process.pid}`)
-  const old = `${fresh}-old`
-  const place = join(dist, 'dashboard')
   try {
     await build({
       configFile: fileURLToPath(new URL('./vite.config.ts', import.meta.url)),
       logLevel: 'warn',
       build: { outDir: fresh, emptyOutDir: true },
     })
-    try {
-      renameSync(place, old)
-    } catch {
-      // There was none.
-    }
-    renameSync(fresh, place)
+    putInPlace(fresh)
   } finally {
-    for (const left of [fresh, old]) rmSync(left, { recursive: true, force: true })
+    rmSync(fresh, { recursive: true, force: true })
+  }
+}
+
+/** Two builds at once may each find the other's in their way: the last one stays. */
+function putInPlace(fresh: string): void {
+  const place = join(dist, 'dashboard')
+  const old = `${fresh}-old`
+  for (let tries = 1; ; tries++) {
+    try {
+      if (existsSync(place)) renameSync(place, old)
+      renameSync(fresh, place)
+      return
+    } catch (error) {
+      if (tries === TRIES_MAX) throw error
+    } finally {
+      rmSync(old, { recursive: true, force: true })
+    }
   }
 }
 

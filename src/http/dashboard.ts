@@ -50,7 +50,8 @@ export function dashboardMount(directory = BUILT): Mount {
       () => undefined,
     )
     if (at === undefined || at === builtAt) return built
-    const read = await readBuilt(directory)
+    // A build that is put in place at this very moment may fail a read: the next request finds it whole.
+    const read = await readBuilt(directory).catch(() => undefined)
     if (read === undefined) return built
     builtAt = at
     return read

@@ -164,6 +164,29 @@ test('a workflow is built from agents, shows its cost, is drawn while it runs, a
   await close()
 })
 
+test('T20 a seller whose settlements fail is told so, and tries again by hand', async () => {
+  const unsettling = { ...devnet, facilitatorUrl: 'http://127.0.0.1:9' }
+  const poor = await startTestNode({ devnet: unsettling, walletKey: devnet.wallets.seller.privateKey })
+  const { id } = await poor.node.registerAgent({ name: 'Owed', description: 'd', price: 7_000n, model: 'builtin/echo' })
+  const customer = await startTestNode({
+    devnet,
+    walletKey: devnet.wallets.buyer.privateKey,
+    bootstrap: [poor.node.addresses()[0]!],
+  })
+  await until(() => customer.node.listings().length === 1, { timeoutMs: 30_000 })
+  await customer.node.execute({ agentId: id, input: 'work', signal: AbortSignal.timeout(30_000) })
+  const { page, close } = await visit(browser, poor.url)
+  await open(page, poor)
+  await page.getByText('A payment waits, as settlement fails').waitFor()
+  await page.getByRole('link', { name: 'See the outbox' }).click()
+  await page.getByText('0.007 USDC for Owed').waitFor()
+  await page.getByText(/no answer from the facilitator/).waitFor()
+  await page.getByRole('button', { name: 'Try to settle now' }).click()
+  await page.getByText('Settlement is tried again.').waitFor()
+  await close()
+  await Promise.all([customer.stop(), poor.stop()])
+})
+
 test('a page whose node is gone says so, keeps what it has, and goes on when the node is back', async () => {
   const dataDir = await testDir()
   let node = await startTestNode({ dataDir })
