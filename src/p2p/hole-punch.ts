@@ -46,7 +46,7 @@ export type HolePunchDeps = {
 export class HolePunch {
   readonly #deps: HolePunchDeps
   /** Where relays and others see this node's listening port, by who saw it. */
-  readonly #observed = new Map<string, Multiaddr>()
+  readonly #observed = new Map<string, { host: string; port?: string | undefined }>()
   readonly #busy = new Set<string>()
   readonly #failedAt = new Map<string, number>()
 
@@ -192,25 +192,29 @@ export class HolePunch {
     )
   }
 
-  /** Where this node can be dialled, is seen, and would be seen by a peer at which a router keeps the port as most do. */
+  /**
+   * Where this node can be dialled; would be seen by a new peer, at a router that keeps the port as most do; and is seen
+   * by those it has dialled from there. The likeliest first, as only a few are tried.
+   */
   #own(): Multiaddr[] {
-    const seen = [...this.#observed.values()]
-    const kept = seen.map((address) => {
-      const [host] = address.getComponents()
-      return multiaddr(`/ip4/${host?.value}/tcp/${this.#deps.reuse?.port}`)
-    })
-    const all = [...publicAddresses(this.#deps.libp2p.getMultiaddrs()), ...seen, ...kept]
-    const places = all.map((address) => address.getComponents().filter(({ name }) => name !== 'p2p'))
-    return [...new Map(places.map((parts) => [multiaddr(parts).toString(), multiaddr(parts)])).values()]
+    const seen = [...this.#observed.values()].toReversed()
+    const kept = seen.map(({ host }) => `/ip4/${host}/tcp/${this.#deps.reuse?.port}`)
+    const mapped = seen.flatMap(({ host, port }) => (port === undefined ? [] : `/ip4/${host}/tcp/${port}`))
+    const open = publicAddresses(this.#deps.libp2p.getMultiaddrs()).filter((address) => transportOf(address) === 'tcp')
+    const texts = open.map((address) => address.toString().replace(/\/p2p\/.*/, ''))
+    return [...new Set([...texts, ...kept, ...mapped])].slice(0, DIALS_MAX).map((text) => multiaddr(text))
   }
 
   #noteObserved({ peerId, observedAddr, connection }: IdentifyResult): void {
-    const [host, port] = connection.remoteAddr.getComponents()
-    const wasReused = this.#deps.reuse?.dialled.has(`${host?.value}:${port?.value}`) === true
-    if (!wasReused || connection.direction !== 'outbound' || isRelayed(connection.remoteAddr)) return
+    if (connection.direction !== 'outbound' || isRelayed(connection.remoteAddr)) return
     if (observedAddr === undefined || isPrivate(observedAddr) || transportOf(observedAddr) !== 'tcp') return
+    const [seen, seenPort] = observedAddr.getComponents()
+    const [host, port] = connection.remoteAddr.getComponents()
+    if (seen?.name !== 'ip4' || seen.value === undefined) return
+    const isFromPort = this.#deps.reuse?.dialled.has(`${host?.value}:${port?.value}`) === true
+    const own = { host: seen.value, ...(isFromPort && { port: seenPort?.value }) }
     this.#observed.delete(peerId.toString())
-    this.#observed.set(peerId.toString(), observedAddr)
+    this.#observed.set(peerId.toString(), own)
     if (this.#observed.size > OBSERVED_MAX) this.#observed.delete(this.#observed.keys().next().value as string)
   }
 

@@ -57,6 +57,7 @@ export function dialFromPort(transport: Transport, reuse: PortReuse): Transport 
       return socket
     } catch (error) {
       if (!TAKEN.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+      reuse.dialled.delete(`${host.value}:${port?.value}`)
       return await connect(address, options)
     }
   }

@@ -137,7 +137,7 @@ describe.skipIf(missing).concurrent('across NATs', () => {
       const direct = `/ip4/${places[name]!.publicIp}/tcp/`
       const isDirect = ({ peer_id, addresses }: PeerStatus) =>
         peer_id === seller.peerId && addresses.some((address) => address.startsWith(direct))
-      await until(async () => (await buyer!.ask('peers')).some(isDirect))
+      await until(async () => (await buyer!.ask('peers')).some(isDirect), { timeoutMs: 20_000 })
       expect(await buy(buyer!, seller)).toMatchObject({ output: 'hello' })
     }
   })
