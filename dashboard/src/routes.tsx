@@ -38,7 +38,16 @@ export function routeOf(path: string): { page: ReactElement; title: string } {
     const match = pattern.exec(path)
     if (match === null) continue
     const [, id = '', sub = ''] = match
-    return { title, page: <Page id={decodeURIComponent(id)} sub={decodeURIComponent(sub)} /> }
+    return { title, page: <Page id={decoded(id)} sub={decoded(sub)} /> }
   }
   return { title: 'Not found', page: <NotFound /> }
+}
+
+/** A mistyped address must not take the page down. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
 }

@@ -1,12 +1,13 @@
-import { useState } from 'react'
+import { type FormEvent, useEffect, useState } from 'react'
 import { call, page } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Approval, Listing, OrderRecord } from '../api/types.ts'
-import { money } from '../format.ts'
+import { money, span } from '../format.ts'
 import { ApprovalItem } from '../parts/approval-item.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
 import { Exchange } from '../parts/exchange.tsx'
-import { adviceFor, Show } from '../parts/states.tsx'
+import { Field } from '../parts/field.tsx'
+import { adviceFor, Problem, Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 import { stagesOf } from '../stages.ts'
 
@@ -30,6 +31,7 @@ export function Order({ id }: { id: string }) {
           <PageHead title={agent.data?.name ?? 'Order'}>{isOpen(record) && <Cancel order={record} />}</PageHead>
           <Progress order={record} />
           <Waiting order={record} />
+          {record.status === 'pending' && record.task === null && <GiveTask path={path} onDone={order.reload} />}
           {record.output !== undefined && (
             <Section title="Result">
               <Words text={record.output} label="Result of the agent" />
@@ -87,6 +89,7 @@ function Progress({ order }: { order: OrderRecord }) {
       </ol>
       <p className="muted">
         <Badge state={order.status} /> {sentenceOf(order)}
+        {order.status === 'executing' && <Elapsed since={order.created_at} />}
       </p>
     </div>
   )
@@ -99,6 +102,16 @@ function sentenceOf({ status, task, seller_id, cancel_requested }: OrderRecord):
   if (status === 'pending') return 'It is about to begin.'
   if (status === 'executing') return 'The agent works. You may leave this page: the order goes on.'
   return ''
+}
+
+/** How long it has been going on; not read aloud each second. */
+function Elapsed({ since }: { since: string }) {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [])
+  return <span aria-hidden="true"> {span(Math.max(0, now - Date.parse(since)) / 1000)}</span>
 }
 
 function Cancel({ order }: { order: OrderRecord }) {
@@ -116,6 +129,28 @@ function Cancel({ order }: { order: OrderRecord }) {
         Cancel the order
       </button>
     </>
+  )
+}
+
+/** An order may be placed without its task, as by another program. */
+function GiveTask({ path, onDone }: { path: string; onDone(): void }) {
+  const [error, setError] = useState<Error>()
+  async function give(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const task = String(new FormData(event.currentTarget).get('task'))
+    setError(undefined)
+    await call(`${path}/execute`, { method: 'POST', body: { task } }).then(onDone, setError)
+  }
+  return (
+    <form className="form" onSubmit={give}>
+      <Field label="Task">
+        <textarea name="task" rows={4} required />
+      </Field>
+      <button type="submit" className="primary">
+        Execute the order
+      </button>
+      {error !== undefined && <Problem error={error} />}
+    </form>
   )
 }
 

@@ -55,6 +55,7 @@ export function Payments() {
               />
             </dl>
             <DaysChart days={days} />
+            <p className="hint">Days begin at midnight UTC.</p>
           </>
         )}
       </Show>

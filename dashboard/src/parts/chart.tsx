@@ -85,7 +85,9 @@ function dateLabels(barSeconds: number) {
 
 function timeLabel(at: number, barSeconds: number): string {
   const date = new Date(at * 1000)
-  const day = `${date.getDate()} ${date.toLocaleString('en-GB', { month: 'short' })}`
+  // Days are the node's, which are UTC; hours are those of whoever looks.
+  const timeZone = barSeconds >= 86_400 ? { timeZone: 'UTC' } : {}
+  const day = date.toLocaleString('en-GB', { day: 'numeric', month: 'short', ...timeZone })
   if (barSeconds >= 86_400) return day
   return date.getHours() === 0 ? day : `${String(date.getHours()).padStart(2, '0')}:00`
 }
