@@ -45,6 +45,14 @@ export async function sendEvents(
   }
 }
 
+/** The events that come as long as whoever follows may see them. */
+export async function* whileHeld<T>(events: AsyncIterable<T>, isHeld: () => boolean): AsyncGenerator<T> {
+  for await (const event of events) {
+    if (!isHeld()) return
+    yield event
+  }
+}
+
 export function eventText({ id, event, data }: ServerSentEvent): string {
   const lines = [
     ...(id === undefined ? [] : [`id: ${id}`]),

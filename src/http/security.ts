@@ -48,6 +48,8 @@ export type Guard = {
   checkOrigin(headers: IncomingHttpHeaders, access: Access, method: string): void
   /** Who asks. A token that is sent counts, on loopback too: a revoked one must not become the operator. */
   identify(headers: IncomingHttpHeaders, access: Access, remoteAddress: string, now: UnixMs): Caller
+  /** Whether whoever was let in with these headers still would be. */
+  holds(headers: IncomingHttpHeaders): boolean
 }
 
 /** Whoever asks for what everybody may know. */
@@ -78,6 +80,11 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
     if (host !== undefined && match[2] === host.toLowerCase()) return true
     const name = parseHost(match[2]!)?.name
     return name !== undefined && isLoopback(name)
+  }
+
+  function callerOf(given: string): Caller | undefined {
+    const isOwn = ownTokens.map((token) => timingSafeEqual(digest(given), token)).includes(true)
+    return isOwn ? OPERATOR : deps.identify(given)
   }
 
   return {
@@ -117,7 +124,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
 
     identify({ authorization }, access, remoteAddress, now) {
       if (access === 'health') return ANYONE
-      const given = /^Bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1]
+      const given = tokenIn(authorization)
       if (given === undefined && !isClosed) return OPERATOR
       // `connection: close`: whoever has no token is not to hold the connections that others need.
       if (given === undefined) {
@@ -132,8 +139,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
           headers: { 'retry-after': '60', connection: 'close' },
         })
       }
-      const isOwn = ownTokens.map((token) => timingSafeEqual(digest(given), token)).includes(true)
-      const caller = isOwn ? OPERATOR : deps.identify(given)
+      const caller = callerOf(given)
       if (caller !== undefined) return caller
       wrongTokens.take(key, 1, now)
       throw new HttpError(
@@ -144,7 +150,16 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
         },
       )
     },
+
+    holds({ authorization }) {
+      const given = tokenIn(authorization)
+      return given === undefined ? !isClosed : callerOf(given) !== undefined
+    },
   }
+}
+
+function tokenIn(authorization: string | undefined): string | undefined {
+  return /^Bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1]
 }
 
 /** Whether a method only looks. */

@@ -6,7 +6,7 @@ import type { Logger } from '../lib/logger.ts'
 import type { Caller } from '../schema/caller.ts'
 import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/limits.ts'
 import { createAdmission, privateHeaders, rowOf } from './admission.ts'
-import { eventStreamHeaders, sendEvents } from './event-stream.ts'
+import { eventStreamHeaders, sendEvents, whileHeld } from './event-stream.ts'
 import { urlOf } from './host-name.ts'
 import type { RequestHandler } from './listener.ts'
 import { type Mount, mountAt } from './mount.ts'
@@ -94,13 +94,14 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
       bodyLimit: row.bodyBytesMax ?? BODY_BYTES_MAX,
       config: { row },
       async handler(request, reply) {
+        if (request.method === 'HEAD' && row.media === 'text/event-stream') return headOfStream(reply)
         const { params, query, body } = request
         const caller = callers.get(request)!
         const signal = () => running.signalOf(reply.raw)
         const { headers: sent } = request
         const call = { params, query, body, caller, url: urlOf(sent), headers: sent, signal }
         const answered = await answer(row, call, logger)
-        if (answered instanceof EventStream) return stream(answered, request, reply)
+        if (answered instanceof EventStream) return stream(row, answered, request, reply)
         const { status, text, media, headers } = answered
         reply.headers(headers)
         if (headers.location !== undefined) reply.header('location', prefix + headers.location)
@@ -109,10 +110,19 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     })
   }
 
-  async function stream({ events }: EventStream, { method }: FastifyRequest, reply: FastifyReply): Promise<void> {
+  async function stream(row: Operation, answered: EventStream, request: FastifyRequest, reply: FastifyReply) {
+    const { headers } = request
     hijack(reply)
-    if (method === 'HEAD') reply.raw.writeHead(200, eventStreamHeaders).end()
-    else await sendEvents(reply.raw, events, running.signalOf(reply.raw))
+    // What goes on without end ends with the token it was asked for with; work that is paid for is shown to its end.
+    const isEndless = row.media === 'text/event-stream'
+    const events = isEndless ? whileHeld(answered.events, () => deps.guard.holds(headers)) : answered.events
+    await sendEvents(reply.raw, events, running.signalOf(reply.raw))
+  }
+
+  /** Nothing is followed: it would take the place of somebody who reads. */
+  function headOfStream(reply: FastifyReply): void {
+    hijack(reply)
+    reply.raw.writeHead(200, eventStreamHeaders).end()
   }
 
   function hijack(reply: FastifyReply): void {

@@ -145,3 +145,33 @@ test('T7 a client that reads nothing is let go with a reset; what it did not tak
   expect(stuck.stream.text.slice(-60)).toMatch(/event: reset\ndata: \{\}\n\n$/)
   await api.stop()
 })
+
+test('a stream of events ends with its token, at the next thing it would tell', async () => {
+  const feed = new Feed<NodeEvents>({ life: 'x' })
+  const deps = fakeDeps({ events: feed })
+  const api = createApi(loopbackOptions, deps)
+  await api.start()
+  const { id, token } = await deps.tokens.create({ name: 'a', scope: 'read' })
+  const headers = { authorization: `Bearer ${token}` }
+  const { stream } = await follow(`${api.url}/events`, headers)
+  feed.publish('listing', 'a', () => listing('before'))
+  await until(() => stream.text.includes('before'))
+  await deps.tokens.revoke(id)
+  feed.publish('listing', 'a', () => listing('after'))
+  await until(() => stream.ended)
+  expect(stream.text).not.toContain('after')
+  await api.stop()
+})
+
+test('whoever asks for the head of the stream only takes nobody’s place', async () => {
+  const feed = new Feed<NodeEvents>({ life: 'x', subscribersMax: 1 })
+  const { api, open } = await startApi(feed)
+  for (let asked = 0; asked < 2; asked++) {
+    const head = await fetch(`${api.url}/events`, { method: 'HEAD' })
+    expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream; charset=utf-8'])
+  }
+  const { stream, leave } = await open()
+  expect(stream.status).toBe(200)
+  leave()
+  await api.stop()
+})

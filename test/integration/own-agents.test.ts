@@ -54,19 +54,6 @@ test('an agent is changed, paused, resumed, tried and removed, and each change i
   expect((await call(seller, 'DELETE', `/agents/${created.id}`)).body).toMatchObject({ code: 'UNKNOWN_AGENT' })
 })
 
-test('a pause and a change at once both hold: what was paused does not sell on', async () => {
-  const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
-  const listing = { name: 'Echo', description: 'repeats', price: 0.5, model: 'builtin/echo' }
-  const { body: created } = await call(seller, 'POST', '/agents', listing)
-  await Promise.all([
-    call(seller, 'POST', `/agents/${created.id}/pause`),
-    call(seller, 'PATCH', `/agents/${created.id}`, { price: 0.25 }),
-    call(seller, 'PATCH', `/agents/${created.id}`, { tags: ['text'] }),
-  ])
-  const { body } = await call(seller, 'GET', '/agents/own')
-  expect(body).toMatchObject([{ paused: true, listed: false, price: '0.25', tags: ['text'] }])
-})
-
 test('T12: what an agent of agents.yaml runs is not changed over HTTP', async () => {
   const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
   const { id } = await seller.registerAgent({ name: 'Own', description: 'd', price: 0n, command: ['/bin/cat'] })

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import type { HostedAgent } from '../agents/registry.ts'
+import { createOperateAgents } from './operate-agents.ts'
+
+test('a pause and changes at once all hold: what was paused does not sell on', async () => {
+  const definition = { name: 'Echo', description: 'repeats', price: 500_000n }
+  const hosted = { id: 'echo', definition, model: 'builtin/echo', notice: undefined, timeoutMs: 1_000 }
+  let agent = hosted as unknown as HostedAgent
+  const operate = createOperateAgents({
+    clock: new HandClock(),
+    registry: { get: () => agent, list: () => [agent] },
+    agents: {
+      // A model is asked for, a card is fetched: it takes its time.
+      async register(changed) {
+        await new Promise(setImmediate)
+        agent = { ...agent, definition: changed }
+        return agent.id
+      },
+      remove: async () => {},
+      test: async () => '',
+    },
+    isListed: () => true,
+  })
+  await Promise.all([operate.setPaused('echo', true), operate.update('echo', { price: 250_000n, tags: ['text'] })])
+  expect(operate.get('echo')).toMatchObject({ paused: true, price: 250_000n, tags: ['text'] })
+})
