@@ -43,7 +43,7 @@ function entryOf(key: string): Entry {
   const known = entries.get(key)
   if (known !== undefined) return known
   if (entries.size >= KEPT_MAX) {
-    for (const [other, { users }] of entries) if (users === 0) entries.delete(other)
+    for (const [other, { users, listeners }] of entries) if (users === 0 && listeners.size === 0) entries.delete(other)
   }
   const entry: Entry = { state: initial, users: 0, askedAt: -Infinity, running: undefined, listeners: new Set() }
   entries.set(key, entry)
