@@ -81,6 +81,8 @@ test('a summary asks for all raters, and for none where there are none', async (
   const nobody = chainOf({ '0x42dd519c': encodeAbiParameters([{ type: 'address[]' }], [[]]) })
   expect(await nobody.erc8004.summary(5n)).toEqual({ count: 0, value: 0n, decimals: 0 })
   expect(nobody.asked).toHaveLength(1)
+  const lie = encodeAbiParameters([{ type: 'uint256' }, { type: 'int128' }, { type: 'uint8' }], [2n ** 200n, 1n, 0])
+  await expect(chainOf({ '0x42dd519c': clients, '0x81bbba58': lie }).erc8004.summary(5n)).rejects.toThrow('the RPC')
 })
 
 test.each([

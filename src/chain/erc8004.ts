@@ -1,7 +1,7 @@
 import type { Hex, Network } from '../schema/primitives.ts'
 import { type Argument, encodeCall, readAddress, readAddresses, readInt, readWords } from './abi.ts'
 import type { Chain } from './chain.ts'
-import { RpcRefusal } from './rpc.ts'
+import { RpcRefusal, unavailable } from './rpc.ts'
 import type { Log } from './usdc.ts'
 
 /** The registries of ERC-8004 on a network: identities are ERC-721 tokens, numbered from 0. */
@@ -81,6 +81,7 @@ export function createErc8004(chain: Pick<Chain, 'network' | 'request'>): Erc800
         bigint,
         bigint,
       ]
+      if (count > BigInt(Number.MAX_SAFE_INTEGER)) throw unavailable('the RPC counts more ratings than there can be')
       return { count: Number(count), value: readInt(value), decimals: Math.min(Number(decimals), DECIMALS_MAX) }
     },
   }

@@ -94,7 +94,7 @@ export function createAdmission(
     const row = rowOf(request)
     const path = raw.url?.split('?', 1)[0] ?? ''
     const mounted = mountAt(mounts, path) === undefined ? undefined : accessOf(path, method)
-    const access: Access = row?.access ?? mounted ?? 'private'
+    const access: Access = (row && accessTo(row, request.query)) ?? mounted ?? 'private'
     reply.headers(access === 'private' ? privateHeaders : publicHeaders)
     // An absolute target would name a second host beside the one that is checked.
     if (!raw.url?.startsWith('/')) throw new HttpError('INVALID_REQUEST', 'the request target must be a path')
@@ -121,6 +121,10 @@ export function createAdmission(
 /** The row of the operation that the router found. */
 export function rowOf(request: FastifyRequest): Operation | undefined {
   return (request.routeOptions.config as { row?: Operation }).row
+}
+
+function accessTo({ access, privateQuery = [] }: Operation, query: unknown): Access {
+  return privateQuery.some((name) => Object.hasOwn(query as object, name)) ? 'private' : access
 }
 
 function checkScope({ scope }: Caller, access: Access, needed: Scope): void {

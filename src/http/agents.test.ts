@@ -179,3 +179,19 @@ test('the client searches, and follows pages by their cursor', async () => {
   expect(rest.next).toBeUndefined()
   expect((await client.searchAgents()).items).toHaveLength(7)
 })
+
+test('T11 what this node has bought, and how that went, is not for pages of other sites', async () => {
+  const { app } = await api()
+  const headers = { origin: 'https://evil.example' }
+  const plain = await app.inject({ url: '/agents?q=contract', headers })
+  expect([plain.statusCode, plain.headers['access-control-allow-origin']]).toEqual([200, '*'])
+  const { id } = plain.json()[0]
+  for (const url of ['/agents?include=stats', '/api/agents/discover?%69nclude=stats', `/agents/${id}?include=stats`]) {
+    const asked = await app.inject({ url, headers })
+    expect([asked.statusCode, asked.headers['access-control-allow-origin']]).toEqual([403, undefined])
+    expect((await app.inject(url)).headers['access-control-allow-origin']).toBeUndefined()
+  }
+  expect((await app.inject({ url: '/agents?q=contract&explain=true', headers })).statusCode).toBe(403)
+  const own = { origin: 'http://localhost:3000' }
+  expect((await app.inject({ url: '/agents?include=stats', headers: own })).statusCode).toBe(200)
+})

@@ -35,6 +35,8 @@ export type Operation = {
   access: Access
   /** What a token must allow at least; without one, on loopback, everything is allowed. */
   scope: Scope
+  /** Parameters that ask for what is the operator's to know: with one of them a public read is a private one. */
+  privateQuery?: readonly string[]
   params?: z.ZodType
   query?: z.ZodType
   body?: z.ZodType

@@ -136,9 +136,11 @@ export class HolePunch {
   /** The calling side. ← connect · connect → · ← sync: dial */
   async #answer(stream: Stream, relayed: Connection, stopping: AbortSignal): Promise<void> {
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(TRY_MS_MAX)])
-    const wire = framed(stream, signal)
     try {
-      if (relayed.limits === undefined || this.#deps.reuse === undefined) throw new Error('there is nothing to punch')
+      // Whoever has come by itself does not begin: it would have this node dial what it names as often as it likes.
+      const isOurs = relayed.direction === 'outbound' && relayed.limits !== undefined
+      if (!isOurs || this.#deps.reuse === undefined) throw new Error('there is nothing to punch')
+      const wire = framed(stream, signal)
       const { type, addresses } = await wire.hear()
       if (type !== 'connect') throw new Error('expected connect')
       await wire.say({ type: 'connect', addresses: this.#own() })

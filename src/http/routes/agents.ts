@@ -13,6 +13,8 @@ export type AgentRouteDeps = {
   registerAgent(definition: AgentDefinition): Promise<Listing>
 }
 
+/** Whom this node has bought from, how often, and for how much: nothing for pages of other sites. */
+const privateQuery = ['include', 'explain']
 const DEFINITION_BYTES_MAX = 64 * 1024
 const listing = `Without parameters all of them, up to ${PAGE_LISTINGS_MAX} in one answer; where there are more, the Link header leads on.`
 
@@ -28,6 +30,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       access: 'public',
       scope: 'read',
       query: AgentQuery,
+      privateQuery,
       response: Listings,
       status: 200,
       errors: ['CURSOR_INVALID'],
@@ -43,6 +46,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       access: 'public',
       scope: 'read',
       query: AgentQuery,
+      privateQuery,
       response: Listings,
       status: 200,
       errors: ['CURSOR_INVALID'],
@@ -58,6 +62,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       access: 'public',
       scope: 'read',
       query: AgentQuery,
+      privateQuery,
       response: Listings,
       status: 200,
       errors: ['CURSOR_INVALID'],
@@ -73,6 +78,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       scope: 'read',
       params: AgentParams,
       query: OneAgentQuery,
+      privateQuery,
       response: Listing,
       status: 200,
       errors: ['UNKNOWN_AGENT'],
