@@ -201,6 +201,9 @@ test('a page whose node is gone says so, keeps what it has, and goes on when the
   await page.getByText('Connection lost, retrying.').waitFor({ state: 'detached' })
   await node.node.registerAgent({ name: 'Late', description: 'd', price: 0n, model: 'builtin/echo' })
   await page.getByRole('link', { name: 'Late' }).waitFor()
+  // One that nobody has called yet is no less on sale.
+  await page.getByRole('link', { name: 'Overview' }).click()
+  await page.getByRole('link', { name: 'Late' }).waitFor()
   await close()
   await node.stop()
 })

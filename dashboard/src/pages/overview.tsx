@@ -66,13 +66,13 @@ export function Overview() {
         {(known) => (
           <>
             <Money stats={known} />
-            {known.agents.length > 0 && (
+            {sold(known, own.data).length > 0 && (
               <Section title="Executions per hour" aside={<Link to="/activity">All activity</Link>}>
                 <HoursChart hours={known.hours} />
               </Section>
             )}
             <Section title="Agents" aside={<Link to="/agents">My agents</Link>}>
-              <Agents agents={known.agents} />
+              <Agents agents={sold(known, own.data)} />
             </Section>
           </>
         )}
@@ -144,6 +144,14 @@ function Money({ stats: { earned, spent, days, pending } }: { stats: Stats }) {
       />
     </dl>
   )
+}
+
+/** Also those that nobody has called yet. */
+function sold({ agents }: Stats, own: readonly OwnAgent[] = []): AgentStats[] {
+  const called = new Set(agents.map(({ agent_id }) => agent_id))
+  const uncalled = own.filter(({ id }) => !called.has(id))
+  const nothing = { calls: 0, failed: 0, earned: '0', earned_atomic: '0' }
+  return [...agents, ...uncalled.map(({ id, name }) => ({ agent_id: id, name, ...nothing }))]
 }
 
 function Agents({ agents }: { agents: readonly AgentStats[] }) {
