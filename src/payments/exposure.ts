@@ -7,7 +7,10 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Claim, PaymentProgress, Payments } from '../store/payments.ts'
 
 export type ExposureOptions = {
-  /** Work that may be done for one payer, and for all, before its payments have settled: atomic units. */
+  /**
+   * Work that may be done for one payer, and for all, before its payments have settled: atomic units. What was lost
+   * lately counts among that of all: accounts cost nothing, and each could take as much once.
+   */
   perPayerMax: bigint
   totalMax: bigint
   /** From this amount on the chain is asked whether the payer has the money. */
@@ -35,8 +38,12 @@ export const exposureLimits: ExposureOptions = {
   blocked: [],
 }
 
+type Lost = { payer: string; amount: bigint; at: number }
+
 /** A payer whose payment was lost settles first for so long. */
 const DISTRUST_MS = 7 * 24 * 60 * 60 * 1000
+/** For so long what was lost counts among what may be. */
+const LATELY_MS = 24 * 60 * 60 * 1000
 const CHECK_TIMEOUT_MS = 5_000
 /** Lost payments that are remembered, the latest ones. */
 const LOST_MAX = 10_000
@@ -54,8 +61,11 @@ export class Exposure {
   readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
   readonly #byPayer = new Map<string, bigint>()
   /** Payments that were lost, and whose they were. */
-  readonly #lost = new Map<Hex, { payer: string; at: number }>()
+  readonly #lost = new Map<Hex, Lost>()
   readonly #lostBy = new Map<string, number>()
+  /** Those of them that were lost lately, and what they come to. */
+  readonly #lately = new Map<Hex, Lost>()
+  #lostLately = 0n
   #total = 0n
 
   constructor(options: ExposureOptions, deps: ExposureDeps) {
@@ -63,8 +73,7 @@ export class Exposure {
     this.#deps = deps
     this.#blocked = new Set(options.blocked.map((name) => name.toLowerCase()))
     for (const { id, payer, amount } of deps.payments.open()) this.#count(id, payer.toLowerCase(), amount)
-    for (const { id, payer, at } of deps.payments.lost(deps.clock.now() - DISTRUST_MS, LOST_MAX))
-      this.#lose(id, payer, at)
+    for (const { id, ...lost } of deps.payments.lost(deps.clock.now() - DISTRUST_MS, LOST_MAX)) this.#lose(id, lost)
   }
 
   /** Work that is not paid for yet, atomic units. */
@@ -84,8 +93,9 @@ export class Exposure {
     if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
     const { perPayerMax, totalMax, checkFrom } = this.#options
     const owes = this.#byPayer.get(payer) ?? 0n
-    const isTooMuch = owes + amount > perPayerMax || this.#total + amount > totalMax
-    if (isTooMuch || this.#isDistrusted(payer)) return { kind: 'settle first', counted: false }
+    this.#forget(this.#deps.clock.now())
+    const isTooMuch = owes + amount > perPayerMax || this.#total + this.#lostLately + amount > totalMax
+    if (isTooMuch || this.#lostBy.has(payer)) return { kind: 'settle first', counted: false }
     this.#count(claim.id, payer, amount)
     if (amount < checkFrom) return { kind: 'run', counted: true }
     const verdict = await this.#askFunds(claim, payer, signal)
@@ -127,7 +137,11 @@ export class Exposure {
     if (state === 'unsettled') {
       const payment = this.#deps.payments.get(id)
       const isWorkLost = payment !== undefined && payment.task === undefined
-      if (isWorkLost) this.#lose(id, payment.signed.authorization.from, this.#deps.clock.now())
+      if (isWorkLost) {
+        const { signed, requirements } = payment
+        const { amount } = requirements
+        this.#lose(id, { payer: signed.authorization.from, amount, at: this.#deps.clock.now() })
+      }
     }
     // It was settled after all.
     if (state === 'settled') this.#forgive(id)
@@ -139,30 +153,38 @@ export class Exposure {
     this.#total += amount
   }
 
-  #lose(id: Hex, from: string, at: number): void {
+  #lose(id: Hex, { payer: from, amount, at }: Lost): void {
+    // Lost before, tried again by its operator, and lost again.
+    this.#forgive(id)
     if (this.#lost.size >= LOST_MAX) this.#forgive(this.#lost.keys().next().value!)
-    const payer = from.toLowerCase()
-    this.#lost.set(id, { payer, at })
-    this.#lostBy.set(payer, (this.#lostBy.get(payer) ?? 0) + 1)
+    const lost = { payer: from.toLowerCase(), amount, at }
+    this.#lost.set(id, lost)
+    this.#lostBy.set(lost.payer, (this.#lostBy.get(lost.payer) ?? 0) + 1)
+    this.#lately.set(id, lost)
+    this.#lostLately += amount
   }
 
   #forgive(id: Hex): void {
     const lost = this.#lost.get(id)
     if (lost === undefined) return
     this.#lost.delete(id)
+    if (this.#lately.delete(id)) this.#lostLately -= lost.amount
     const rest = (this.#lostBy.get(lost.payer) ?? 0) - 1
     if (rest > 0) this.#lostBy.set(lost.payer, rest)
     else this.#lostBy.delete(lost.payer)
   }
 
-  #isDistrusted(payer: string): boolean {
-    const now = this.#deps.clock.now()
-    // The oldest stand first.
+  /** What was lost long ago no longer counts. The oldest stand first. */
+  #forget(now: number): void {
+    for (const [id, { at, amount }] of this.#lately) {
+      if (at + LATELY_MS > now) break
+      this.#lately.delete(id)
+      this.#lostLately -= amount
+    }
     for (const [id, { at }] of this.#lost) {
       if (at + DISTRUST_MS > now) break
       this.#forgive(id)
     }
-    return this.#lostBy.has(payer)
   }
 
   /** Whether the account holds what is open of it, this payment included. Where nobody can say, the payment goes first. */

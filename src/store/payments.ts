@@ -84,7 +84,7 @@ export interface Payments {
   /** Work done that nobody has settled yet; what is settled before it runs is none. */
   open(): { id: Hex; payer: Hex; amount: bigint }[]
   /** The latest work that was never paid for, the oldest of it first. */
-  lost(since: UnixMs, limit: number): { id: Hex; payer: Hex; at: UnixMs }[]
+  lost(since: UnixMs, limit: number): { id: Hex; payer: Hex; amount: bigint; at: UnixMs }[]
   /** How many are owed, and how many never will be paid. */
   counts(): { owed: number; unsettled: number }
   /** When the oldest payment was accepted that is owed. */
@@ -246,7 +246,9 @@ export function createPayments(database: Database): Payments {
         limit,
       )
         .reverse()
-        .map(({ id, signed, updatedAt }) => ({ id, payer: signed.authorization.from, at: updatedAt })),
+        .map(({ id, signed, requirements, updatedAt: at }) => {
+          return { id, payer: signed.authorization.from, amount: requirements.amount, at }
+        }),
     counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled'`) }),
   }
 }

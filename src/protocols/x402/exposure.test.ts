@@ -108,6 +108,27 @@ describe('T6 a payer whose payment was lost', () => {
   })
 })
 
+test('T6 T17 accounts that cost nothing get no more than all together may, one after the other and after a restart', async () => {
+  const settlement = new FakeSettlement()
+  settlement.usual = refusedForGood
+  const options = { database: openDatabase({ path: ':memory:' }), settlement, exposure: { totalMax: 20_000n } }
+  const seller = await start(options)
+  for (let payer = 1; payer <= 4; payer++) {
+    expect(await buy(seller, payer)).toBe(payer <= 2 ? 're: task' : 'SETTLEMENT_FAILED')
+    await until(() => seller.payments.counts().unsettled === payer)
+  }
+  expect(seller.runs).toHaveLength(2)
+  await seller.stop()
+  const again = await start({ ...options, clock: seller.clock })
+  expect(await buy(again, 5)).toBe('SETTLEMENT_FAILED')
+  // Who pays is served as ever.
+  settlement.usual = { moves: true, answer: 'the transaction' }
+  expect(await buy(again, 6)).toBe('re: task')
+  again.clock.advance(25 * 60 * 60 * 1000)
+  settlement.usual = unclear
+  expect(await buy(again, 7)).toBe('re: task')
+})
+
 describe('T6 a dear run', () => {
   const dear = { checkFrom: 10_000n }
 
