@@ -1,6 +1,6 @@
 /**
  * How long a node takes from process start until it listens, and what memory it holds at rest, beside a libp2p node with
- * the same modules. Each program starts in turn, so that a busy minute of the machine meets all of them.
+ * the same modules: as it is published, bundled, and from a checkout, where Node reads each file of the source. Each program starts in turn, so that a busy minute of the machine meets all of them.
  *
  * One start before the first that counts makes keys and database and fills Node's compile cache, which all use;
  * `bin/stoa.js` switches it on by itself.
@@ -41,7 +41,7 @@ const bare = (name: string, flags: string[]): Program => ({
   args: () => flags,
   ready: 'listening',
 })
-const built = existsSync(fileOf('../dist/main.js'))
+const built = existsSync(fileOf('../dist/node/main.js'))
 
 /** Each program beside the one it is measured against. */
 const pairs = [
@@ -50,7 +50,9 @@ const pairs = [
     ours: stoa('stoa start --no-mdns', '../bin/stoa.js', ['--no-mdns']),
     floor: bare('bare libp2p, no mDNS', ['--no-mdns']),
   },
-  ...(built ? [{ ours: stoa('stoa start, built', '../dist/main.js', []), floor: bare('bare libp2p', []) }] : []),
+  ...(built
+    ? [{ ours: stoa('stoa start, as published', '../dist/node/main.js', []), floor: bare('bare libp2p', []) }]
+    : []),
 ]
 const programs = [...new Map(pairs.flatMap(({ ours, floor }) => [ours, floor]).map((one) => [one.name, one])).values()]
 

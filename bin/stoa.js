@@ -5,4 +5,4 @@ import { enableCompileCache } from 'node:module'
 
 enableCompileCache()
 const source = new URL('../src/main.ts', import.meta.url)
-await import(existsSync(source) ? source.href : new URL('../dist/main.js', import.meta.url).href)
+await import(existsSync(source) ? source.href : new URL('../dist/node/main.js', import.meta.url).href)

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { checkSignature, packChecks, type SignatureCheck } from './signature.ts'
 
@@ -74,7 +75,7 @@ class Thread {
 
   constructor(ended: () => void) {
     // Beside this file, and of its kind: .ts where Node runs the sources, .js where they were built.
-    const file = new URL(import.meta.url.replace('signature-pool', 'signature-worker'))
+    const file = new URL(`./signature-worker${extname(import.meta.url)}`, import.meta.url)
     const resourceLimits = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 8 }
     this.#worker = new Worker(file, { resourceLimits, execArgv: [] })
     this.#worker.unref()

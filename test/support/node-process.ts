@@ -32,12 +32,15 @@ const running = new Set<ChildProcess>()
 /** Starts `stoa start`; at `faultPoint` it will end as by a power cut. Resolves when it listens. */
 export async function startNodeProcess(options: {
   faultPoint?: string | undefined
+  /** The `stoa` to run, in place of the source with fault points. */
+  program?: string
   args: readonly string[]
   environment: Record<string, string>
 }): Promise<NodeProcess> {
   const { PATH = '', HOME = '' } = process.env
   const quiet = ['--json', '--port', '0', '--api-port', '0', '--no-mdns', '--log-level', 'warn']
-  const args = ['--no-warnings', FAULTY_NODE, options.faultPoint ?? '-', 'start', ...quiet, ...options.args]
+  const program = options.program === undefined ? [FAULTY_NODE, options.faultPoint ?? '-'] : [options.program]
+  const args = ['--no-warnings', ...program, 'start', ...quiet, ...options.args]
   const child = spawn(process.execPath, args, {
     env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...options.environment },
     stdio: ['ignore', 'pipe', 'pipe'],
