@@ -1,5 +1,5 @@
 /** What an operator does with the agents of a node, over its API, and what a buyer sees of it. */
-import { readFile } from 'node:fs/promises'
+import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, expect, test } from 'vitest'
@@ -52,6 +52,28 @@ test('an agent is changed, paused, resumed, tried and removed, and each change i
   await seen((price) => price === undefined)
   expect(await file()).not.toContain('Echo')
   expect((await call(seller, 'DELETE', `/agents/${created.id}`)).body).toMatchObject({ code: 'UNKNOWN_AGENT' })
+})
+
+test('what cannot be listed, or kept, is refused with what to do, and the agent sells on as it was', async () => {
+  const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
+  const listing = { name: 'Echo', description: 'repeats', price: 0.5, model: 'builtin/echo' }
+  const { body: created } = await call(seller, 'POST', '/agents', listing)
+  // 4000 characters that JSON writes with six each: more than a listing holds.
+  const description = `a${'\u0001'.repeat(3998)}a`
+  for (const [method, path, body] of [
+    ['POST', '/agents', { ...listing, name: 'Other', description }],
+    ['PATCH', `/agents/${created.id}`, { description }],
+  ] as const) {
+    const refused = await call(seller, method, path, body)
+    expect(refused).toMatchObject({ status: 400, body: { code: 'INVALID_REQUEST' } })
+    expect(JSON.stringify(refused.body)).toContain('bytes')
+  }
+  // Nobody can make a lock of a directory.
+  await mkdir(join(seller.dataDir, 'agents.yaml.lock'))
+  const unkept = await call(seller, 'PATCH', `/agents/${created.id}`, { price: 0.25 })
+  expect(unkept.body).toMatchObject({ code: 'STORE_WRITE_FAILED', detail: expect.stringContaining('agents.yaml') })
+  const { body } = await call(seller, 'GET', '/agents/own')
+  expect(body).toMatchObject([{ name: 'Echo', description: 'repeats', price: '0.5', listed: true }])
 })
 
 test('T12: what an agent of agents.yaml runs is not changed over HTTP', async () => {

@@ -6,7 +6,7 @@ import { Listing } from '../../schema/listing.ts'
 import { AgentQuery, OneAgentQuery } from '../../schema/search.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 import { HttpError } from '../problem.ts'
-import { refuseModel } from './refuse-model.ts'
+import { refuseAgent } from './refuse-agent.ts'
 
 export type AgentRouteDeps = {
   market: Pick<Search, 'page' | 'find'>
@@ -109,7 +109,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       status: 201,
       errors: ['FIELD_NOT_ALLOWED', 'AGENTS_TOO_MANY', 'LISTINGS_FULL', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'],
       location: ({ id }) => `/agents/${id}`,
-      handler: ({ body }) => deps.registerAgent(body).catch(refuseModel),
+      handler: ({ body }) => deps.registerAgent(body).catch(refuseAgent),
     }),
   ]
 }

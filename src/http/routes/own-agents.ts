@@ -1,7 +1,7 @@
 import { AgentParams } from '../../schema/api.ts'
 import { OwnAgent, OwnAgents, TestAgent, TestResult, UpdateAgent } from '../../schema/own-agent.ts'
 import { type Operation, operation } from '../operation.ts'
-import { refuseModel } from './refuse-model.ts'
+import { refuseAgent } from './refuse-agent.ts'
 
 export type OwnAgentRouteDeps = {
   ownAgents: {
@@ -42,7 +42,7 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
       example: { price: 0.02 },
       response: OwnAgent,
       errors: [...writing, 'FIELD_NOT_ALLOWED'],
-      handler: ({ params, body }) => ownAgents.update(params.id, body).catch(refuseModel),
+      handler: ({ params, body }) => ownAgents.update(params.id, body).catch(refuseAgent),
     }),
     operation({
       ...row,
@@ -53,7 +53,7 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
       description: 'Takes it off the market and out of agents.yaml. What it has earned and done is kept.',
       response: OwnAgent,
       errors: writing,
-      handler: ({ params }) => ownAgents.remove(params.id),
+      handler: ({ params }) => ownAgents.remove(params.id).catch(refuseAgent),
     }),
     operation({
       ...row,
@@ -63,7 +63,7 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
       summary: 'Take an own agent off the market, and keep it',
       response: OwnAgent,
       errors: writing,
-      handler: ({ params }) => ownAgents.setPaused(params.id, true),
+      handler: ({ params }) => ownAgents.setPaused(params.id, true).catch(refuseAgent),
     }),
     operation({
       ...row,
@@ -73,7 +73,7 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
       summary: 'Put a paused agent back on the market',
       response: OwnAgent,
       errors: writing,
-      handler: ({ params }) => ownAgents.setPaused(params.id, false).catch(refuseModel),
+      handler: ({ params }) => ownAgents.setPaused(params.id, false).catch(refuseAgent),
     }),
     operation({
       ...row,
