@@ -26,7 +26,10 @@ export type Claim = {
   challengeNonce: Hex | undefined
   requirements: PaymentRequirements
   signed: SignedAuthorization
-  /** Kept where the payment is settled before the agent runs: a crash must not lose what was paid for. */
+  /**
+   * Kept where the payment is settled before the agent runs: a crash must not lose what was paid for. Empty once it is
+   * given up, since whoever signs on an empty account must not fill the disk with tasks that nobody will run (T19).
+   */
   task?: string | undefined
 }
 
@@ -62,7 +65,10 @@ export interface Payments {
   deliver(progress: PaymentProgress, exchange: NewExchange, now: UnixMs): Promise<void>
   /** Stores a step of settlement. Durable when it resolves, after the moment in which others may share its commit. */
   save(progress: PaymentProgress, now: UnixMs): Promise<void>
-  /** Puts a payment that was given up back into the outbox. False: it is in another state by now. */
+  /**
+   * Puts a payment that was given up back into the outbox. False: it is in another state by now, or nothing was done for
+   * it, and its task is forgotten.
+   */
   reopen(progress: PaymentProgress, now: UnixMs): Promise<boolean>
   /** Makes an owed payment due. */
   hastenOne(id: Hex, now: UnixMs): Promise<boolean>
@@ -121,6 +127,8 @@ const UPDATE = `
     error = ?, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ?), updated_at = ?
   WHERE id = ? AND state IN ('authorized', 'owed')`
 
+const FORGET_TASK = `UPDATE payments SET task = '' WHERE id = ? AND state = 'unsettled' AND task IS NOT NULL`
+
 /** As the index of payments under way wants it said. */
 const OWED = `state IN ('authorized', 'owed') AND state = 'owed'`
 const RUNNING = `state IN ('authorized', 'owed') AND state = 'authorized'`
@@ -133,7 +141,7 @@ const BY_AUTHORIZATION = `
   SELECT 1 FROM payments WHERE authorization_nonce = ? AND payer = ? AND asset = ? AND network = ?`
 
 export function createPayments(database: Database): Payments {
-  const write = (progress: PaymentProgress, now: UnixMs, receipt?: SignedReceipt, exchangeId?: number | bigint) =>
+  const write = (progress: PaymentProgress, now: UnixMs, receipt?: SignedReceipt, exchangeId?: number | bigint) => {
     database
       .prepare(UPDATE)
       .run(
@@ -148,6 +156,8 @@ export function createPayments(database: Database): Payments {
         now,
         toBytes(progress.id),
       )
+    if (progress.state === 'unsettled') database.prepare(FORGET_TASK).run(toBytes(progress.id))
+  }
   const rows = (sql: string, ...values: (Uint8Array | number)[]) =>
     (database.prepare(sql).all(...values) as unknown as PaymentRow[]).map(toPayment)
 
@@ -192,7 +202,7 @@ export function createPayments(database: Database): Payments {
           database
             .prepare(`
               UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = 1, updated_at = ?
-              WHERE id = ? AND state = 'unsettled'`)
+              WHERE id = ? AND state = 'unsettled' AND task IS NULL`)
             .run(progress.attempts ?? 0, progress.nextAttemptAt ?? now, now, toBytes(progress.id)).changes === 1,
       ),
     hastenOne: (id, now) =>

@@ -172,6 +172,21 @@ describe('T6 a dear run', () => {
   })
 })
 
+test('T19 whoever signs on an empty account leaves no task on the disk of a seller that settles first', async () => {
+  const seller = await start({ settleFirst: true })
+  seller.settlement.usual = refusedForGood
+  const { envelope, paymentId: id } = signed(seller.clock.now())
+  const peer = await seller.connect()
+  expect(told(await peer.request({ payment: envelope, body: base64('x'.repeat(100_000)) }))).toBe('SETTLEMENT_FAILED')
+  await until(() => seller.payments.counts().unsettled === 1)
+  expect(seller.payments.get(id)).toMatchObject({ state: 'unsettled', task: '' })
+  // Nothing was done for it: there is nothing to settle either, and it is no loss.
+  expect(await seller.payments.reopen({ id, state: 'owed' }, seller.clock.now())).toBe(false)
+  expect(seller.payments.lost(0, 10)).toEqual([])
+  const asked = await peer.request({ method: 'result', payment: envelope, body: '' })
+  expect(told(asked)).toBe('SETTLEMENT_FAILED')
+})
+
 describe('whoever the operator has blocked', () => {
   test('is not served, over either protocol', async () => {
     const seller = await start({ exposure: { blocked: ['peer-1'] } })
