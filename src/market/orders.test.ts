@@ -5,6 +5,7 @@ import { createFakeMarket } from '../../test/support/fake-market.ts'
 import { agentId, payTo, usdc } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
 import { until } from '../../test/support/until.ts'
+import type { Caller } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
 import { type Database, openDatabase } from '../store/database.ts'
 import type { Buyer, BuyerDeps } from './buyer.ts'
@@ -87,6 +88,23 @@ describe('D18: an order', () => {
     expect(await settled({ orders }, id)).toMatchObject({ status: 'completed', output: '' })
     await expect(orders.execute(id, 'later')).rejects.toMatchObject({ code: 'ORDER_FINAL' })
     expect(runs).toHaveLength(1)
+  })
+
+  test('D16 takes its task from its owner; the operator’s from whoever may pay', async () => {
+    const { orders } = await market()
+    const by = (scope: Caller['scope'], tokenId: string): Caller => ({ scope, tokenId })
+    const [ann, bob] = [by('spend', 'ann'), by('spend', 'bob')]
+    const anns = await orders.create({ ...order(), caller: ann })
+    const operators = await orders.create(order())
+    for (const [{ id }, caller] of [
+      [anns, bob],
+      [operators, by('execute', 'eve')],
+    ] as const) {
+      await expect(orders.execute(id, 'mine', caller)).rejects.toMatchObject({ code: 'SCOPE_TOO_LOW' })
+      expect(orders.get(id).task).toBeNull()
+    }
+    expect(await orders.execute(anns.id, 'a', ann)).toMatchObject({ task: 'a' })
+    expect(await orders.execute(operators.id, 'b', bob)).toMatchObject({ task: 'b' })
   })
 
   test('for an agent nobody knows waits until it comes, however many do', async () => {

@@ -3,7 +3,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/within.ts'
-import { type Caller, OPERATOR } from '../schema/caller.ts'
+import { type Caller, OPERATOR, permits } from '../schema/caller.ts'
 import type { Listing, ListingRecord } from '../schema/listing.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { Page } from '../schema/page.ts'
@@ -106,10 +106,17 @@ export class Orders implements Service {
     return this.get(order.id)
   }
 
-  /** Gives a waiting order its task; it executes in the background. @throws MarketError */
+  /**
+   * Gives a waiting order its task; it executes in the background, paid by whoever gives it: the operator's by whoever may
+   * pay, that of a token by its holder.
+   *
+   * @throws MarketError
+   */
   async execute(id: string, task: string, caller = OPERATOR): Promise<OrderRecord> {
     checkTask(task)
     const { store, clock } = this.#deps
+    const { tokenId } = this.#known(id)
+    if (tokenId !== undefined || !permits(caller.scope, 'spend')) mayChange(caller, tokenId, 'order')
     if ((await store.giveTask(id, task, { tokenId: caller.tokenId, now: clock.now() })) === undefined) {
       const { status } = this.#known(id)
       const what = isFinal(status) ? `is ${status}` : 'has its task already'
