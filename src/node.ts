@@ -143,7 +143,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // Whom it may trust.
     const trust = createTrust({
-      ...{ database, catalog, measures, chain, wallet, transactions, clock },
+      ...{ database, catalog, measures, chain, wallet, transactions, clock, feed, logger },
+      rateEvery: config.buyer.rateEvery,
       relist: (agentId) => agents.relist(agentId),
     })
 
@@ -286,6 +287,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         ...market.services,
         measures.service,
         ...observing.services,
+        ...trust.services,
         housekeeping,
         ...buyer.services,
       ]),

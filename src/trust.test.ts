@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { HandClock } from '../test/support/hand-clock.ts'
 import { testWallet } from '../test/support/payments.ts'
 import type { Chain } from './chain/chain.ts'
+import { Feed } from './lib/feed.ts'
 import { silentLogger } from './lib/logger.ts'
 import { createMeasures } from './market/measures.ts'
 import { openDatabase } from './store/database.ts'
@@ -21,6 +22,9 @@ test('D36: any web page may ask for reputation, and none keeps the chain busy fo
     measures: createMeasures({ store: createMeasureStore(database), clock, logger: silentLogger }),
     catalog: { resolve: () => undefined },
     relist: async () => {},
+    feed: new Feed({ life: 'a' }),
+    logger: silentLogger,
+    rateEvery: undefined,
   })
   const asked = Array.from({ length: 9 }, (_, token) => api.reputation.read(BigInt(token)))
   const outcomes = Promise.allSettled(asked)

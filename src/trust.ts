@@ -1,9 +1,12 @@
 import type { Chain } from './chain/chain.ts'
 import type { Clock } from './lib/clock.ts'
 import { CodedError } from './lib/errors.ts'
+import type { Logger } from './lib/logger.ts'
+import { createAutoFeedback } from './market/auto-feedback.ts'
 import type { Catalog } from './market/catalog.ts'
 import { knownReputation } from './market/known-reputation.ts'
 import type { Measures } from './market/measures.ts'
+import type { NodeFeed } from './market/published.ts'
 import { createReceipts } from './market/receipts.ts'
 import type { ReputationApi } from './market/reputation.ts'
 import type { Wallet } from './payments/wallet.ts'
@@ -21,6 +24,10 @@ export type TrustDeps = {
   transactions: Transactions
   clock: Clock
   relist(agentId: string): Promise<void>
+  feed: NodeFeed
+  logger: Logger
+  /** Rate agents on the chain after so many paid orders; undefined: only when asked. */
+  rateEvery: number | undefined
 }
 
 /** Questions to the chain at once, whoever asks: any web page may. */
@@ -69,5 +76,14 @@ export function createTrust(deps: TrustDeps) {
     const said = chain === undefined ? undefined : known(one)
     return { stats: measures.stats(one.id), ...(said !== undefined && { reputation: said }) }
   }
-  return { api: { receipts, reputation }, standing }
+  const { feed, logger, rateEvery } = deps
+  const feedback = createAutoFeedback(
+    { every: rateEvery ?? Number.POSITIVE_INFINITY },
+    {
+      ...{ feed, logger, rate: reputation.rate },
+      successRate: (agentId) => measures.stats(agentId).success_rate ?? 0,
+      isRatable: (agentId) => listing(agentId)?.local === false && listing(agentId)?.token_id !== undefined,
+    },
+  )
+  return { api: { receipts, reputation }, standing, services: rateEvery === undefined ? [] : [feedback] }
 }

@@ -44,6 +44,7 @@ const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   'buyer.max_price': { setting: 'maxPriceAtomic', schema: UsdcText },
   'buyer.daily_budget': { setting: 'dailyBudgetAtomic', schema: UsdcText },
   'buyer.monthly_budget': { setting: 'monthlyBudgetAtomic', schema: UsdcText },
+  'buyer.rate_every': { setting: 'rateEvery', schema: countText(10_000) },
   'buyer.seller_daily_budget': { setting: 'sellerBudgetAtomic', schema: UsdcText },
   'buyer.auto_approve_below': { setting: 'autoApproveBelowAtomic', schema: UsdcText },
   'buyer.approval_minutes': { setting: 'approvalMinutes', schema: countText(100_000) },

@@ -44,6 +44,8 @@ export type Config = {
     /** Undefined: no limit. */
     sellerBudgetAtomic?: bigint | undefined
     monthlyBudgetAtomic?: bigint | undefined
+    /** Undefined: nothing is rated on the chain unless it is asked for. */
+    rateEvery?: number | undefined
     autoApproveBelowAtomic?: bigint | undefined
     approvalMinutes?: number | undefined
     allow?: string[] | undefined
@@ -144,6 +146,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       dailyBudgetAtomic: settings.dailyBudgetAtomic ?? parsePrice('5'),
       sellerBudgetAtomic: settings.sellerBudgetAtomic,
       monthlyBudgetAtomic: settings.monthlyBudgetAtomic,
+      rateEvery: settings.rateEvery,
       autoApproveBelowAtomic: settings.autoApproveBelowAtomic,
       approvalMinutes: settings.approvalMinutes,
       allow: settings.buyFrom,

@@ -28,6 +28,7 @@ export type Settings = {
   dailyBudgetAtomic?: bigint | undefined
   sellerBudgetAtomic?: bigint | undefined
   monthlyBudgetAtomic?: bigint | undefined
+  rateEvery?: number | undefined
   autoApproveBelowAtomic?: bigint | undefined
   approvalMinutes?: number | undefined
   buyFrom?: string[] | undefined

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { contentHash } from '../../src/payments/receipt.ts'
@@ -120,4 +121,21 @@ test('what others say is shown to a node that asks about the agent, as soon as t
   })
   expect(shown).toMatchObject({ count: 1, score: 95 })
   await third.stop()
+})
+
+test('buyer.rate_every: an agent is rated without being asked, by how many of its orders brought a result', async () => {
+  const wallet = generatePrivateKey()
+  const { address } = privateKeyToAccount(wallet)
+  await devnet.fund(address, 1_000_000n)
+  const bootstrap = seller.node.addresses().slice(0, 1)
+  const rater = await startTestNode({ devnet, walletKey: wallet, bootstrap, buyer: { rateEvery: 2 } })
+  await discovered(rater.url, agentId)
+  const { token_id } = await ask<{ token_id: string }>(rater.url, `/agents/${agentId}`)
+  const count = async () => (await ask<{ count: number }>(seller.url, `/agents/reputation/${token_id}`)).count
+  const execute = () => ask(rater.url, `/agents/${agentId}/execute`, { body: { task: 'x' } })
+  await execute()
+  expect(await count()).toBe(1)
+  await execute()
+  await until(async () => (await count()) === 2, { timeoutMs: 20_000, everyMs: 50 })
+  await rater.stop()
 })

@@ -70,7 +70,7 @@ export function reputationRoutes({ reputation }: ReputationRouteDeps): Operation
       path: '/agents/{id}/feedback',
       summary: 'Rate an agent on the chain',
       description:
-        'One that this node has called. Public, for ever, and costs gas; nothing is rated unless it is asked for.',
+        'One that this node has called. Public, for ever, and costs gas; nothing is rated unless it is asked for, here or by `buyer.rate_every`.',
       body: GiveFeedback,
       example: { score: 95, tag1: 'fast' },
       response: FeedbackGiven,
