@@ -10,11 +10,11 @@ import { ServiceStack, together } from './lib/lifecycle.ts'
 import { silentLogger } from './lib/logger.ts'
 import { Meters } from './lib/meters.ts'
 import { patientFetch } from './lib/patient-fetch.ts'
-import { periodic } from './lib/periodic.ts'
 import { stoaVersion } from './lib/version.ts'
 import { approvalMsOf, budgetRules } from './market/budget-rules.ts'
 import { createBuyer } from './market/buyer.ts'
 import { createEarnings } from './market/earnings.ts'
+import { housekeeping } from './market/housekeeping.ts'
 import { createLedgerApi } from './market/ledger-view.ts'
 import { createMarket } from './market/market.ts'
 import { createMeasures } from './market/measures.ts'
@@ -49,7 +49,6 @@ import { createTransactions } from './store/transactions.ts'
 import { createTrust } from './trust.ts'
 
 const RPC_TIMEOUT_MS = 10_000
-const HOUR_MS = 60 * 60 * 1000
 
 /**
  * Builds a node, whole, from its configuration; nothing listens before `start`.
@@ -147,14 +146,6 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       rateEvery: config.buyer.rateEvery,
       relist: (agentId) => agents.relist(agentId),
     })
-
-    const housekeeping = periodic(
-      { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
-      {
-        work: async () => void (await Promise.all([exchanges.purge(clock.now()), agents.delistUnknown()])),
-        onError: (error) => logger.warn({ err: error }, 'housekeeping failed'),
-      },
-    )
 
     // What it has earned and done.
     const ledger = createLedger(database)
@@ -288,7 +279,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         measures.service,
         ...observing.services,
         ...trust.services,
-        housekeeping,
+        ...housekeeping({ clock, logger, exchanges, agents }),
         ...buyer.services,
       ]),
       together('doors', [selling.protocols, standards.service, ...(api === undefined ? [] : [api])]),

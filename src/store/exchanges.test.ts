@@ -95,3 +95,23 @@ test('D32: a result that was purged is not mistaken for a later one under the sa
   await exchanges.record(exchange({ callerId: 'mallory', output: 'another’s secret' }))
   expect(exchanges.paidOutput(payment.id)).toBeUndefined()
 })
+
+test('T7, T19: where tasks fill the disk, the oldest go that nobody is owed, until there is room', async () => {
+  const bytesMax = 8 * 1024 * 1024
+  const bounded = createExchanges(database, { bytesMax })
+  const payments = createPayments(database)
+  const paid = claim(now)
+  await payments.claim(paid, now)
+  await payments.deliver({ id: paid.id, state: 'owed', attempts: 1, nextAttemptAt: now }, exchangeOf(paid, now), now)
+  const large = 'x'.repeat(100_000)
+  for (let i = 0; i < 200; i++) await bounded.record(exchange({ input: large, correlationId: `${i}` }))
+  await bounded.trim(now)
+  expect(bounded.paidOutput(paid.id)).toBe('result')
+  const rest = count()
+  expect(rest).toBeGreaterThan(20)
+  expect(rest).toBeLessThan(90)
+  const newest = database.prepare('SELECT correlation_id FROM exchanges ORDER BY id DESC LIMIT 1').get()
+  expect(newest).toMatchObject({ correlation_id: '199' })
+  await bounded.trim(now)
+  expect(count()).toBe(rest)
+})

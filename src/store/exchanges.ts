@@ -31,6 +31,11 @@ export interface Exchanges {
   paidOutput(paymentId: Hex): string | undefined
   /** Drops paid results whose time is over and what sessions hold beyond their limits. */
   purge(now: UnixMs): Promise<void>
+  /**
+   * Where the database is too large, drops the oldest exchanges but paid results: whoever gives tasks for nothing, or pays
+   * with what cannot be settled, must not fill the disk (T7, T19). What is dropped leaves room for what comes.
+   */
+  trim(now: UnixMs): Promise<void>
 }
 
 /** How long a paid result is kept after its payment has settled or has been given up (D32). */
@@ -38,6 +43,10 @@ const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
 /** How long a session remembers an exchange. */
 const SESSION_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const PURGE_ROWS_MAX = 5_000
+/** All that the database holds; what makes it large are tasks and results, of up to 6 MiB each. */
+const DATABASE_BYTES_MAX = 4 * 1024 ** 3
+const TRIM_ROWS = 50
+const TRIM_STEPS_MAX = 200
 
 /** For use inside a transaction. @returns its id, for its payment to note */
 export function recordExchange(database: Database, exchange: NewExchange): number | bigint {
@@ -74,7 +83,20 @@ const PURGE = `
     WHERE e.created_at < ?
       AND (p.no IS NULL OR (p.state NOT IN ('authorized', 'owed') AND p.updated_at < ?)))`
 
-export function createExchanges(database: Database): Exchanges {
+/** Those that a session only remembers: no result of theirs is owed to anybody. */
+const OLDEST_DROPPABLE = `
+  DELETE FROM exchanges WHERE id IN (
+    SELECT e.id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
+    WHERE p.no IS NULL OR p.state IN ('voided', 'unsettled') OR (p.state = 'settled' AND p.updated_at < ?)
+    ORDER BY e.id LIMIT ?)`
+
+export function createExchanges(database: Database, { bytesMax = DATABASE_BYTES_MAX } = {}): Exchanges {
+  /** A file does not shrink: its free pages are used again. */
+  function usedBytes(): number {
+    const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() as object)[0] as number
+    return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')
+  }
+
   return {
     record: (exchange) =>
       database.write(() => {
@@ -95,6 +117,12 @@ export function createExchanges(database: Database): Exchanges {
     paidOutput(paymentId) {
       const row = database.prepare(PAID_OUTPUT).get(toBytes(paymentId))
       return (row as { output: string | null } | undefined)?.output ?? undefined
+    },
+    async trim(now) {
+      const drop = () => database.prepare(OLDEST_DROPPABLE).run(now - RESULT_KEPT_MS, TRIM_ROWS).changes
+      for (let step = 0; step < TRIM_STEPS_MAX && usedBytes() > bytesMax; step++) {
+        if ((await database.write(drop)) === 0) return
+      }
     },
     purge: (now) =>
       database.write(() => {

@@ -1,0 +1,33 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { periodic } from '../lib/periodic.ts'
+import type { Exchanges } from '../store/exchanges.ts'
+import type { OwnAgents } from './own-agents.ts'
+
+const MINUTE_MS = 60 * 1000
+const HOUR_MS = 60 * MINUTE_MS
+
+/** What is done now and then, so that nothing grows without end. */
+export function housekeeping(deps: {
+  clock: Clock
+  logger: Logger
+  exchanges: Pick<Exchanges, 'purge' | 'trim'>
+  agents: Pick<OwnAgents, 'delistUnknown'>
+}): Service[] {
+  const { clock, logger, exchanges, agents } = deps
+  const onError = (error: unknown) => logger.warn({ err: error }, 'housekeeping failed')
+  return [
+    periodic(
+      { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
+      {
+        work: async () => void (await Promise.all([exchanges.purge(clock.now()), agents.delistUnknown()])),
+        onError,
+      },
+    ),
+    periodic(
+      { name: 'room', firstMs: MINUTE_MS, everyMs: MINUTE_MS },
+      { work: () => exchanges.trim(clock.now()), onError },
+    ),
+  ]
+}
