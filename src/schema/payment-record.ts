@@ -14,6 +14,11 @@ export const PaymentRecord = RecordedPayment.omit({ settlement: true })
     attempts: z.int().optional().meta({ description: 'at settlement, so far' }),
     next_attempt_at: z.string().optional(),
     error: z.string().optional(),
+    challenge_nonce: z
+      .string()
+      .nullable()
+      .meta({ description: 'what the seller asked it under; null: it came unasked' }),
+    max_timeout_seconds: z.int().meta({ description: 'of the requirements that it answers' }),
     nonce: z.string().meta({ description: 'of the EIP-3009 authorization' }),
     valid_after: z.string(),
     valid_before: z.string().meta({ description: 'after this it can no longer be settled' }),

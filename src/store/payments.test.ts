@@ -22,9 +22,8 @@ afterEach(() => database.close())
 test('a claimed payment reads back as it was', async () => {
   const payment = claim(now, { challengeNonce: randomHex(), task: 'task' })
   expect(await payments.claim(payment, now)).toBe(true)
-  const { challengeNonce, ...kept } = payment
   expect(payments.get(payment.id)).toEqual({
-    ...kept,
+    ...payment,
     state: 'authorized',
     attempts: 0,
     nextAttemptAt: undefined,
@@ -35,7 +34,7 @@ test('a claimed payment reads back as it was', async () => {
     updatedAt: now,
   })
   expect(payments.get(payment.id.toUpperCase().replace('0X', '0x') as Hex)?.id).toBe(payment.id)
-  expect(payments.challengeConsumed(challengeNonce!)).toBe(true)
+  expect(payments.challengeConsumed(payment.challengeNonce!)).toBe(true)
   expect(payments.challengeConsumed(randomHex())).toBe(false)
 })
 

@@ -44,7 +44,7 @@ export type PaymentProgress = {
   error?: string | undefined
 }
 
-export type StoredPayment = Omit<Claim, 'challengeNonce'> & {
+export type StoredPayment = Claim & {
   state: PaymentState
   attempts: number
   nextAttemptAt: UnixMs | undefined
@@ -104,6 +104,7 @@ export type PaymentRow = {
   agent_id: string
   peer_id: string
   correlation_id: string
+  challenge_nonce: Uint8Array | null
   task: string | null
   attempts: number
   next_attempt_at: number | null
@@ -270,6 +271,7 @@ export function toPayment(row: PaymentRow): StoredPayment {
     agentId: row.agent_id,
     peerId: row.peer_id,
     correlationId: row.correlation_id,
+    challengeNonce: row.challenge_nonce === null ? undefined : toHex(row.challenge_nonce),
     ...authorizationOf(row),
     task: row.task ?? undefined,
     attempts: row.attempts,

@@ -69,6 +69,9 @@ test('a paid agent is found and bought, its answer shown as text, its payment se
   const receipt = await devnet.chain.client.getTransactionReceipt({ hash })
   expect(receipt.status).toBe('success')
   await page.getByText('signed by the account that was paid').waitFor()
+  const frames = page.getByRole('list', { name: 'Frames, in their order' })
+  const types = ['x402.request', 'x402.payment_required', 'x402.paid_request', 'x402.response', 'settlement']
+  expect(await frames.locator('.step-head code').allTextContents()).toEqual(types)
 
   // And the seller sees what it earned.
   await open(page, buyer, '/payments')

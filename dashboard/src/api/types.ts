@@ -12,11 +12,13 @@ import type * as receipt from '../../../src/schema/receipt.ts'
 import type * as session from '../../../src/schema/session.ts'
 import type * as token from '../../../src/schema/token.ts'
 import type * as workflow from '../../../src/schema/workflow.ts'
+import type * as x402 from '../../../src/schema/x402.ts'
 
 export type Problem = input<typeof api.Problem>
 export type PeerStatus = input<typeof api.PeerStatus>
 export type WalletBalance = input<typeof api.WalletBalance>
 export type ExecutionPayment = input<typeof api.ExecutionPayment>
+export type PeerErrors = typeof x402.x402Errors
 export type CallError = input<typeof order.CallError>
 export type RecordedPayment = input<typeof order.RecordedPayment>
 export type OrderRecord = input<typeof order.OrderRecord>

@@ -5,6 +5,7 @@ import { duration } from '../format.ts'
 import { AgentName } from '../parts/agent-name.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
 import { Exchange } from '../parts/exchange.tsx'
+import { Frames } from '../parts/frames.tsx'
 import { Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 
@@ -52,7 +53,11 @@ export function Execution({ id }: { id: string }) {
               <p className="pre">{record.error}</p>
             </div>
           )}
-          {record.payment_id !== undefined && <Exchange paymentId={record.payment_id} />}
+          {record.payment_id === undefined ? (
+            <Frames known={{ execution: record }} />
+          ) : (
+            <Exchange paymentId={record.payment_id} execution={record} />
+          )}
           <Section title="Task">
             <Words text={record.input} label="Task" />
           </Section>

@@ -7,6 +7,7 @@ import { ApprovalItem } from '../parts/approval-item.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
 import { Exchange } from '../parts/exchange.tsx'
 import { Field } from '../parts/field.tsx'
+import { Frames } from '../parts/frames.tsx'
 import { adviceFor, Problem, Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 import { stagesOf } from '../stages.ts'
@@ -38,7 +39,11 @@ export function Order({ id }: { id: string }) {
             </Section>
           )}
           {record.error !== undefined && <Failure order={record} />}
-          {record.payment !== undefined && <Exchange paymentId={record.payment.payment_id} />}
+          {record.payment === undefined ? (
+            <Frames known={{ order: record, listing: agent.data }} />
+          ) : (
+            <Exchange paymentId={record.payment.payment_id} order={record} />
+          )}
           <Section title="Order">
             <Facts
               rows={[

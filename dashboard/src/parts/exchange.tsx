@@ -1,20 +1,30 @@
 import { useState } from 'react'
 import { call, isMissing } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { PaymentRecord, ReceiptRecord } from '../api/types.ts'
-import { moment } from '../format.ts'
+import type { OrderRecord, PaymentRecord, ReceiptRecord } from '../api/types.ts'
+import type { KnownExchange } from '../frames.ts'
 import { Ago, Facts, Id, Section } from './bits.tsx'
+import { Frames } from './frames.tsx'
 import { PaymentFacts } from './payment-facts.tsx'
 import { Problem, Show } from './states.tsx'
 import { say } from './toasts.tsx'
 
-/** A payment to its last detail: what was signed, when, what became of it, and the receipt. */
-export function Exchange({ paymentId }: { paymentId: string }) {
+/** A payment to its last detail: what became of it, the frames that led to it, and the receipt. */
+export function Exchange({ paymentId, ...known }: { paymentId: string } & KnownExchange) {
   const path = `/payments/${encodeURIComponent(paymentId)}`
   const payment = useResource(path, (signal) => call<PaymentRecord>(path, { signal }), {
     topics: ['payment'],
     everyMs: 3_000,
   })
+  const receiptPath = `/receipts/${encodeURIComponent(paymentId)}`
+  const receipt = useResource(receiptPath, (signal) => call<ReceiptRecord>(receiptPath, { signal }), {
+    topics: ['payment', 'order'],
+    everyMs: 15_000,
+  })
+  const orderId = known.order === undefined ? payment.data?.order_id : undefined
+  const orderPath = orderId && `/orders/${encodeURIComponent(orderId)}`
+  const order = useResource(orderPath, (signal) => call<OrderRecord>(orderPath!, { signal }), { topics: ['order'] })
+  const shown = isMissing(receipt.error) ? undefined : receipt.data
   return (
     <>
       <Section title="Payment">
@@ -24,8 +34,6 @@ export function Exchange({ paymentId }: { paymentId: string }) {
               <PaymentFacts payment={record} state={record.state} />
               <Facts
                 rows={[
-                  ['Signed nonce', <Id key="nonce" value={record.nonce} ends={10} what="nonce" />],
-                  ['Valid', `${moment(record.valid_after)} to ${moment(record.valid_before)}`],
                   ['Last change', <Ago key="at" iso={record.updated_at} />],
                   record.attempts !== undefined && ['Attempts', `${record.attempts} of at most 5`],
                   record.next_attempt_at !== undefined && [
@@ -45,7 +53,10 @@ export function Exchange({ paymentId }: { paymentId: string }) {
           )}
         </Show>
       </Section>
-      <Receipt paymentId={paymentId} />
+      {payment.data !== undefined && (
+        <Frames known={{ order: order.data, ...known, payment: payment.data, receipt: shown }} />
+      )}
+      {shown !== undefined && <Receipt record={shown} />}
     </>
   )
 }
@@ -85,14 +96,8 @@ const meanings: Record<ReceiptRecord['status'], string> = {
   wrong: 'the seller sent one that does not fit',
 }
 
-function Receipt({ paymentId }: { paymentId: string }) {
-  const path = `/receipts/${encodeURIComponent(paymentId)}`
-  const receipt = useResource(path, (signal) => call<ReceiptRecord>(path, { signal }), {
-    topics: ['payment', 'order'],
-    everyMs: 15_000,
-  })
-  if (receipt.data === undefined || isMissing(receipt.error)) return null
-  const { status, note, receipt: signed, issued_at } = receipt.data
+function Receipt({ record }: { record: ReceiptRecord }) {
+  const { status, note, receipt: signed, issued_at } = record
   return (
     <Section title="Receipt">
       <Facts

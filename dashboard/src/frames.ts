@@ -1,0 +1,210 @@
+import type { Execution, Listing, OrderRecord, PaymentRecord, PeerErrors, ReceiptRecord } from './api/types.ts'
+
+/** A value as the ledger has it; null: it was in the frame, and no ledger keeps it. */
+export type FrameField = readonly [name: string, value: string | null]
+/** One message of an exchange, as docs/protocol.md names it; what no peer has sent is from nobody. */
+export type Frame = {
+  type: string
+  from: 'buyer' | 'seller' | 'nobody'
+  at?: string
+  note?: string
+  fields: FrameField[]
+}
+
+/** What is known of one exchange; `receipt` and `listing` as far as they are loaded. */
+export type KnownExchange = {
+  order?: OrderRecord | undefined
+  execution?: Execution | undefined
+  payment?: PaymentRecord | undefined
+  receipt?: ReceiptRecord | undefined
+  listing?: Listing | undefined
+}
+
+/** How the ledger names a caller of A2A, who is known by no peer id. */
+const A2A_CALLER = 'a2a:'
+const errorCodes: { [Name in keyof PeerErrors]: PeerErrors[Name]['code'] } = {
+  INVALID_MESSAGE: 1000,
+  UNKNOWN_RESOURCE: 1001,
+  PAYMENT_REQUIRED: 2000,
+  PAYMENT_INVALID: 2001,
+  PAYMENT_NONCE_MISMATCH: 2002,
+  PAYMENT_NONCE_EXPIRED: 2003,
+  PAYMENT_NONCE_USED: 2004,
+  PAYMENT_AMOUNT_WRONG: 2005,
+  SETTLEMENT_FAILED: 2007,
+  EXECUTION_FAILED: 3000,
+  OVERLOADED: 3001,
+}
+
+/** The frames of an exchange in their order. None: an own agent was called, or nothing has been sent so far. */
+export function framesOf(known: KnownExchange): Frame[] {
+  const { order, execution, payment, listing } = known
+  if ((payment?.peer_id ?? execution?.caller_id)?.startsWith(A2A_CALLER)) return messagesOf(known)
+  if (payment !== undefined) return [...asking(known, payment), ...answerOf(known), settlement(payment)]
+  if (execution !== undefined) return execution.caller_id === 'local' ? [] : freeFrames(known)
+  if (order === undefined || order.status === 'pending' || listing?.local === true) return []
+  const isFree = order.status === 'completed' || (listing !== undefined && listing.price === 0)
+  if (isFree) return freeFrames(known)
+  const note = 'Nothing was signed. Whether this was sent, and a challenge came back, is not kept.'
+  return [{ type: 'x402.request', from: 'buyer', note, fields: requestFields(known) }, ...answerOf(known)]
+}
+
+function asking(known: KnownExchange, payment: PaymentRecord): Frame[] {
+  const { challenge_nonce: challenge, created_at: at } = payment
+  const paid: FrameField[] = [['server_nonce', challenge ?? 'preemptive'], ...authorizationFields(payment)]
+  if (challenge === null) {
+    const note = 'Preemptive: the payment came with the first request, so there was no challenge.'
+    return [{ type: 'x402.request', from: 'buyer', at, note, fields: [...requestFields(known), ...paid] }]
+  }
+  return [
+    { type: 'x402.request', from: 'buyer', fields: [...requestFields(known), ['payment', 'null']] },
+    {
+      type: 'x402.payment_required',
+      from: 'seller',
+      fields: [
+        ['challenge_nonce', challenge],
+        ['challenge_expires_at', null],
+        ...requiredFields(payment),
+        ['message', null],
+      ],
+    },
+    { type: 'x402.paid_request', from: 'buyer', at, fields: paid },
+  ]
+}
+
+function requestFields({ order, execution, payment }: KnownExchange): FrameField[] {
+  const correlation = order?.correlation_id ?? execution?.correlation_id ?? payment?.correlation_id
+  const agent = order?.agent_id ?? execution?.agent_id ?? payment?.agent_id
+  return [
+    ['correlation_id', correlation ?? null],
+    ['resource', agent ?? null],
+    ['method', 'execute'],
+    ...(execution === undefined ? [] : [['caller_did', execution.caller_id] as const]),
+    ...(order === undefined && execution === undefined ? [] : [['body', 'the task'] as const]),
+  ]
+}
+
+function requiredFields(payment: PaymentRecord): FrameField[] {
+  return [
+    ['amount', `${payment.amount_atomic} (${payment.amount} USDC)`],
+    ['asset', payment.asset],
+    ['payTo', payment.pay_to],
+    ['network', payment.network],
+    ['maxTimeoutSeconds', String(payment.max_timeout_seconds)],
+  ]
+}
+
+function authorizationFields(payment: PaymentRecord): FrameField[] {
+  return [
+    ['from', payment.payer],
+    ['to', payment.pay_to],
+    ['value', payment.amount_atomic],
+    ['validAfter', payment.valid_after],
+    ['validBefore', payment.valid_before],
+    ['nonce', payment.nonce],
+    ['signature', 'kept, never shown'],
+  ]
+}
+
+/** How it was answered, or that it was not, or that this is not known. */
+function answerOf({ order, execution, payment, receipt }: KnownExchange): Frame[] {
+  const isDelivered = order?.status === 'completed' || execution?.output !== undefined || receipt?.receipt !== undefined
+  if (isDelivered) {
+    const hasBody = order !== undefined || execution !== undefined
+    const fields: FrameField[] = [
+      ['payment_id', payment?.payment_id ?? null],
+      ['tx_hash', null],
+      ...(hasBody ? [['body', 'the result'] as const] : []),
+      ['seller_token_id', null],
+      ['receipt', receipt === undefined ? 'none that is known' : receipt.status],
+    ]
+    const note = 'Its tx_hash is empty where it was settled afterwards: what became of it stands below.'
+    return [{ type: 'x402.response', from: 'seller', note, fields }]
+  }
+  if (order?.error !== undefined) return [failure(order.error, 'x402.error')]
+  const reason = execution?.error ?? (payment?.state === 'voided' ? payment.error : undefined)
+  if (reason !== undefined) {
+    const fields = [['error_code', null] as const, ['error_name', null] as const, ['message', reason] as const]
+    return [{ type: 'x402.error', from: 'seller', fields }]
+  }
+  if (order?.status === 'cancelled') return [{ type: 'cancelled', from: 'nobody', fields: [] }]
+  if (order?.status === 'executing' || payment?.state === 'reserved') {
+    return [{ type: 'no answer so far', from: 'nobody', fields: [] }]
+  }
+  return [{ type: 'x402.response or x402.error', from: 'seller', note: 'Which of them is not kept.', fields: [] }]
+}
+
+/** A code of the table of errors is the seller's word; any other is this node's own. */
+function failure({ code, message, retryable }: NonNullable<OrderRecord['error']>, type: string): Frame {
+  if (!Object.hasOwn(errorCodes, code)) {
+    const note = 'Said by this node: no frame came with it.'
+    return { type: code, from: 'nobody', note, fields: [['message', message]] }
+  }
+  const fields: FrameField[] = [
+    ['error_code', String(errorCodes[code as keyof PeerErrors])],
+    ['error_name', code],
+    ['message', message],
+    ['retryable', String(retryable)],
+  ]
+  if (code !== 'INVALID_MESSAGE') return { type, from: 'seller', fields }
+  const note = 'Or what the seller sent could not be read: which of them is not kept.'
+  return { type, from: 'seller', note, fields }
+}
+
+function settlement({ state, tx_hash, attempts }: PaymentRecord): Frame {
+  const note = 'No frame: the seller submits the authorization through a facilitator.'
+  const fields: FrameField[] = [
+    ['state', state],
+    ['transaction', tx_hash === '' ? 'none so far' : tx_hash],
+    ...(attempts === undefined ? [] : [['attempts', String(attempts)] as const]),
+  ]
+  return { type: 'settlement', from: 'nobody', note, fields }
+}
+
+function freeFrames({ order, execution }: KnownExchange): Frame[] {
+  const { agent_id, correlation_id, error } = (order ?? execution)!
+  const note = 'Or an x402.request without payment: which of the two protocols carried it is not kept.'
+  const fields: FrameField[] = [
+    ['agent_id', agent_id],
+    ['correlation_id', correlation_id ?? null],
+    ['input', 'the task'],
+  ]
+  const asked: Frame = { type: 'execute', from: 'buyer', note, fields }
+  if (typeof error === 'object') return [asked, failure(error, 'error')]
+  if (error !== undefined) return [asked, { type: 'error', from: 'seller', fields: [['message', error]] }]
+  if (order !== undefined && order.status !== 'completed') {
+    const type = order.status === 'cancelled' ? 'cancelled' : 'no answer so far'
+    return [asked, { type, from: 'nobody', fields: [] }]
+  }
+  return [asked, { type: 'answer', from: 'seller', fields: [['output', 'the result']] }]
+}
+
+/** Over A2A the same is said in messages of a task, whose metadata carry the payment; the task stands for the challenge. */
+function messagesOf(known: KnownExchange): Frame[] {
+  const { execution, payment } = known
+  const fields: FrameField[] = [['task', (payment ?? execution)?.correlation_id ?? null]]
+  const note = 'Over A2A: messages of a task instead of frames.'
+  const asked: Frame = { type: 'message', from: 'buyer', note, fields }
+  const answer = answerOf(known).map(({ type, from, fields }) => ({
+    type: A2A_ANSWERS[type] ?? type,
+    from,
+    fields: fields.filter(([name]) => name === 'message' || name === 'body' || name === 'receipt'),
+  }))
+  if (payment === undefined) {
+    const type = execution?.output === undefined ? 'failed' : 'completed'
+    return [asked, { type, from: 'seller', fields: [['message', execution?.error ?? 'the result']] }]
+  }
+  return [
+    asked,
+    { type: 'payment-required', from: 'seller', fields: requiredFields(payment) },
+    { type: 'payment-submitted', from: 'buyer', at: payment.created_at, fields: authorizationFields(payment) },
+    ...answer,
+    settlement(payment),
+  ]
+}
+
+const A2A_ANSWERS: Readonly<Record<string, string>> = {
+  'x402.response': 'payment-completed',
+  'x402.error': 'payment-failed',
+  'x402.response or x402.error': 'payment-completed or payment-failed',
+}

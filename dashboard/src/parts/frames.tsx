@@ -1,0 +1,35 @@
+import { type FrameField, framesOf, type KnownExchange } from '../frames.ts'
+import { Ago, Badge, Facts, Id, Section } from './bits.tsx'
+
+/** An exchange message by message, with who sent each. */
+export function Frames({ known }: { known: KnownExchange }) {
+  const frames = framesOf(known)
+  if (frames.length === 0) return null
+  const own = known.payment?.direction === 'in' || known.execution !== undefined ? 'seller' : 'buyer'
+  return (
+    <Section title="Exchange, frame by frame">
+      <ol className="steps" aria-label="Frames, in their order">
+        {frames.map(({ type, from, at, note, fields }) => (
+          <li key={type} className="step">
+            <div className="step-head">
+              <code>{type}</code>
+              {from !== 'nobody' && <Badge state={from}>{from === own ? `${from}: this node` : from}</Badge>}
+              {at !== undefined && <Ago iso={at} />}
+            </div>
+            {note !== undefined && <p className="muted">{note}</p>}
+            <Facts rows={fields.map((field) => [field[0], <Value key={field[0]} field={field} />])} />
+          </li>
+        ))}
+      </ol>
+      <p className="hint">
+        Told from the ledger, which keeps what money and results hang on: not what the agent said while it worked, nor
+        what was sent again after a lost connection or an expired challenge.
+      </p>
+    </Section>
+  )
+}
+
+function Value({ field: [name, value] }: { field: FrameField }) {
+  if (value === null) return <span className="muted">not kept</span>
+  return /^0x[0-9a-f]{40,}$/i.test(value) ? <Id value={value} ends={10} what={name} /> : <span>{value}</span>
+}
