@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Config } from './config/config.ts'
 import { ConfigError } from './config/config-error.ts'
 import type { Secrets } from './config/secrets.ts'
+import { shownConfig } from './config/shown-config.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
 import type { Meters } from './lib/meters.ts'
@@ -51,7 +52,7 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
     return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
   }
   const metrics = { meters, status, peers, budget, approvals, oldestOwedSeconds, webhooks: () => webhooks.list() }
-  return { api: { webhooks, metrics }, services: [nodeFeed(deps), webhooks] }
+  return { api: { webhooks, metrics, configuration: () => shownConfig(config) }, services: [nodeFeed(deps), webhooks] }
 }
 
 function secretOf(variable: string, secrets: Secrets): ConfiguredWebhook['secret'] {

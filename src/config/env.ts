@@ -206,6 +206,11 @@ export function isSecret(name: string): boolean {
   return rowOf(name)?.secret === true
 }
 
+/** The flag of `stoa start` that goes before a variable. */
+export function flagOf(name: VariableName): string | undefined {
+  return rowOf(name)?.flag
+}
+
 /** The Markdown table of all variables, as docs/operations.md shows it. */
 export function variablesTable(): string {
   const lines = Object.keys(Env.shape).map((name) => {

@@ -60,7 +60,7 @@ async function pages(): Promise<Record<string, string>> {
     [`/sessions/${agent}/local`]: 'hello',
     '/network': 'Peers',
     '/wallet': 'Address',
-    '/settings': 'API tokens',
+    '/settings': 'buyer.max_price',
     '/nowhere': 'No such page',
   }
 }

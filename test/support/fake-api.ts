@@ -195,6 +195,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     execute: async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
     status: () => statusFixture,
     peers: () => [peerFixture],
+    configuration: () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
     balance: async () => balanceFixture,
     cards: { agents: () => [], node: () => cardFixture, catalog: () => ({ specVersion: '1.0', entries: [] }) },
     ...changes,

@@ -3,6 +3,7 @@ import type { input } from 'zod'
 import type * as api from '../../../src/schema/api.ts'
 import type * as approval from '../../../src/schema/approval.ts'
 import type * as budget from '../../../src/schema/budget.ts'
+import type * as configuration from '../../../src/schema/configuration.ts'
 import type * as ledger from '../../../src/schema/ledger.ts'
 import type * as listing from '../../../src/schema/listing.ts'
 import type * as order from '../../../src/schema/order.ts'
@@ -41,6 +42,8 @@ export type AgentChanges = input<typeof own.UpdateAgent>
 export type TestResult = input<typeof own.TestResult>
 export type ReceiptRecord = input<typeof receipt.ReceiptRecord>
 
+export type Configuration = input<typeof configuration.Configuration>
+export type Setting = Configuration['settings'][number]
 export type Approval = input<typeof approval.ApprovalRecord>
 export type Budget = input<typeof budget.BudgetRecord>
 export type ApiToken = input<typeof token.TokenRecord>

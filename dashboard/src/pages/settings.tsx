@@ -4,6 +4,7 @@ import type { Budget, NodeStatus } from '../api/types.ts'
 import { networkName, span } from '../format.ts'
 import { Facts, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BudgetForm } from '../parts/budget-form.tsx'
+import { Configured } from '../parts/configured.tsx'
 import { Show } from '../parts/states.tsx'
 import { Tokens } from '../parts/tokens.tsx'
 
@@ -40,10 +41,9 @@ export function Settings() {
             />
           )}
         </Show>
-        <p className="hint">
-          Everything else is set when the node starts: by flags, by variables, or in config.yaml of its data directory.
-          Keys never appear here. <code>stoa doctor</code> checks it all.
-        </p>
+      </Section>
+      <Section title="Configuration">
+        <Configured />
       </Section>
     </>
   )

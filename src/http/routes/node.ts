@@ -1,9 +1,11 @@
 import { Health, NodeStatus, type PeerStatus, PeerStatuses } from '../../schema/api.ts'
+import { Configuration } from '../../schema/configuration.ts'
 import { type Operation, operation } from '../operation.ts'
 
 export type NodeRouteDeps = {
   status(): NodeStatus
   peers(): readonly PeerStatus[]
+  configuration(): Configuration
 }
 
 export function nodeRoutes(deps: NodeRouteDeps): Operation[] {
@@ -47,6 +49,22 @@ export function nodeRoutes(deps: NodeRouteDeps): Operation[] {
       status: 200,
       errors: [],
       handler: () => [...deps.peers()],
+    }),
+    operation({
+      id: 'getConfig',
+      method: 'GET',
+      path: '/config',
+      summary: 'What this node was started with, without its secrets',
+      description:
+        'Of URLs that may hold a key only scheme and host. Limits that were changed while it runs are those of `GET /budget`.',
+      tags: ['node'],
+      access: 'private',
+      // It says whom the node trusts and how it may be reached.
+      scope: 'admin',
+      response: Configuration,
+      status: 200,
+      errors: [],
+      handler: () => deps.configuration(),
     }),
   ]
 }

@@ -1,0 +1,46 @@
+import { call } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { Configuration, Setting } from '../api/types.ts'
+import { Show } from './states.tsx'
+
+/** What the node was started with, and where each setting is changed. */
+export function Configured() {
+  const known = useResource('/config', (signal) => call<Configuration>('/config', { signal }), { everyMs: 600_000 })
+  return (
+    <Show of={known} what="The configuration is">
+      {({ config_file, settings }) => (
+        <>
+          <p className="hint">
+            As the node was started: a flag goes before a variable, that before <code>{config_file}</code>. What is
+            changed there holds from the next start on. Keys never appear here; <code>stoa doctor</code> checks it all.
+          </p>
+          <dl className="facts" aria-label="Settings by their keys in config.yaml">
+            {settings.map((setting) => (
+              <div key={setting.key} className="setting">
+                <dt>
+                  <code>{setting.key}</code>
+                </dt>
+                <dd>{valueText(setting.value)}</dd>
+                <dd className="muted">{placesOf(setting)}</dd>
+              </div>
+            ))}
+          </dl>
+        </>
+      )}
+    </Show>
+  )
+}
+
+function valueText(value: Setting['value']): string {
+  if (value === null) return 'not set'
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (typeof value !== 'object') return String(value)
+  return value.length === 0 ? 'none' : value.join(', ')
+}
+
+function placesOf({ flag, variable, operation }: Setting): string {
+  const places = [flag, variable].filter((place) => place !== undefined)
+  if (places.length === 0) places.push('config.yaml only')
+  if (operation === 'PUT /budget') places.push('at once under Budget above')
+  return places.join(', ')
+}

@@ -1,0 +1,81 @@
+import { join } from 'node:path'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { Configuration, Setting } from '../schema/configuration.ts'
+import type { Config } from './config.ts'
+import { flagOf, type VariableName } from './env.ts'
+
+type Changed = { variable?: VariableName; flag?: string; operation?: string }
+type Row = readonly [key: string, value: (config: Config) => Setting['value'], changed?: Changed]
+
+const budget = { operation: 'PUT /budget' }
+
+/** Every key of config.yaml that has one value, in its order. */
+const rows: readonly Row[] = [
+  ['network', ({ network }) => network, { variable: 'NODE_NETWORK' }],
+  ['rpc_url', ({ rpcUrl }) => originOf(rpcUrl), { variable: 'ETHEREUM_RPC_URL' }],
+  ['facilitator_url', ({ facilitatorUrl }) => originOf(facilitatorUrl), { variable: 'FACILITATOR_URL' }],
+  ['p2p.port', ({ p2p }) => p2p.port, { flag: '--port' }],
+  ['p2p.listen_hosts', ({ p2p }) => p2p.listenHosts, { variable: 'NODE_LISTEN_HOST' }],
+  ['p2p.bootstrap', ({ p2p }) => p2p.bootstrap, { variable: 'BOOTSTRAP_PEERS' }],
+  ['p2p.announce', ({ p2p }) => p2p.announce, { variable: 'NODE_ANNOUNCE_ADDR' }],
+  ['p2p.mdns', ({ p2p }) => p2p.mdns, { flag: '--no-mdns' }],
+  ['p2p.relays', ({ p2p }) => p2p.relays, { variable: 'RELAY_PEERS' }],
+  ['p2p.relay', ({ p2p }) => p2p.relay, { variable: 'NODE_RELAY' }],
+  ['p2p.upnp', ({ p2p }) => p2p.upnp, { variable: 'NODE_UPNP' }],
+  ['p2p.public_dht', ({ p2p }) => p2p.publicDht, { variable: 'NODE_PUBLIC_DHT' }],
+  ['api.host', ({ api }) => api.host, { variable: 'NODE_API_HOST' }],
+  ['api.port', ({ api }) => api.port, { variable: 'NODE_API_PORT' }],
+  ['api.cors_origins', ({ api }) => api.corsOrigins, { variable: 'NODE_CORS_ORIGINS' }],
+  ['api.allowed_hosts', ({ api }) => api.allowedHosts],
+  ['api.insecure_open', ({ api }) => api.insecureOpen, { flag: '--insecure-open-api' }],
+  ['api.require_token', ({ api }) => api.requireToken],
+  ['buyer.max_price', ({ buyer }) => usdc(buyer.maxPriceAtomic), { variable: 'NODE_MAX_PRICE', ...budget }],
+  ['buyer.daily_budget', ({ buyer }) => usdc(buyer.dailyBudgetAtomic), { variable: 'NODE_DAILY_BUDGET', ...budget }],
+  [
+    'buyer.monthly_budget',
+    ({ buyer }) => usdc(buyer.monthlyBudgetAtomic),
+    { variable: 'NODE_MONTHLY_BUDGET', ...budget },
+  ],
+  ['buyer.rate_every', ({ buyer }) => buyer.rateEvery ?? null],
+  ['buyer.seller_daily_budget', ({ buyer }) => usdc(buyer.sellerBudgetAtomic), budget],
+  [
+    'buyer.auto_approve_below',
+    ({ buyer }) => usdc(buyer.autoApproveBelowAtomic),
+    { variable: 'NODE_AUTO_APPROVE_BELOW', ...budget },
+  ],
+  ['buyer.approval_minutes', ({ buyer }) => buyer.approvalMinutes ?? null],
+  ['buyer.allow', ({ buyer }) => buyer.allow ?? [], budget],
+  ['buyer.deny', ({ buyer }) => buyer.deny ?? [], budget],
+  ['seller.settle_first', ({ seller }) => seller.settleFirst, { flag: '--settle-first' }],
+  ['seller.unsettled_per_payer', ({ seller }) => usdc(seller.unsettledPerPayerAtomic)],
+  ['seller.unsettled_max', ({ seller }) => usdc(seller.unsettledMaxAtomic)],
+  ['seller.check_funds_from', ({ seller }) => usdc(seller.checkFundsFromAtomic)],
+  ['seller.block', ({ seller }) => seller.block ?? []],
+  ['seller.keep_listed', ({ seller }) => seller.keepListed, { flag: '--keep-listed' }],
+  ['seller.concurrent_runs', ({ seller }) => seller.concurrentRunsMax],
+  [
+    'seller.peer_requests_per_second',
+    ({ seller }) => seller.peerRequestsPerSecond,
+    { variable: 'NODE_PEER_REQUESTS_PER_SECOND' },
+  ],
+  ['log.level', ({ log }) => log.level, { flag: '--log-level' }],
+]
+
+/** What a node was started with, fit to be shown: no secret is in it, whoever put one into a URL (T21). */
+export function shownConfig(config: Config): Configuration {
+  const settings = rows.map(([key, value, { variable, ...changed } = {}]): Setting => {
+    const flag = variable && flagOf(variable)
+    return { key, value: value(config), ...(flag && { flag }), ...(variable && { variable }), ...changed }
+  })
+  return { config_file: join(config.dataDir, 'config.yaml'), settings }
+}
+
+/** Providers put keys into user names, paths and queries. */
+function originOf(url: string | undefined): string | null {
+  const parsed = url === undefined ? null : URL.parse(url)
+  return parsed === null ? null : `${parsed.protocol}//${parsed.host}`
+}
+
+function usdc(amount: bigint | undefined): string | null {
+  return amount === undefined ? null : formatAmount(amount, PRICE_DECIMALS)
+}

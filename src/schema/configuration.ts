@@ -1,0 +1,24 @@
+import * as z from 'zod'
+
+const Setting = z.object({
+  key: z.string().meta({ description: 'as config.yaml has it' }),
+  value: z
+    .union([z.string(), z.number(), z.boolean(), z.array(z.string())])
+    .nullable()
+    .meta({
+      description: 'amounts are USDC as decimal text; null: not set',
+    }),
+  flag: z.string().optional().meta({ description: 'of `stoa start`, which goes before the variable' }),
+  variable: z.string().optional().meta({ description: 'of the environment, which goes before config.yaml' }),
+  operation: z.string().optional().meta({ description: 'of this API, that changes it while the node runs' }),
+})
+
+/** How a node was started. No secret is in it: of URLs that may hold a key only where they lead. */
+export const Configuration = z
+  .object({
+    config_file: z.string().meta({ description: 'the file that sets what flag and variable leave open' }),
+    settings: z.array(Setting),
+  })
+  .meta({ id: 'Configuration', description: 'What this node was started with, without its secrets.' })
+export type Configuration = z.infer<typeof Configuration>
+export type Setting = Configuration['settings'][number]
