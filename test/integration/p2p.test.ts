@@ -455,9 +455,9 @@ test('T16: two nodes never share a port, though each would share it with its own
 
 test('QUIC that cannot listen alone is a warning: TCP works', async () => {
   const udp = createSocket('udp4')
-  await new Promise<void>((resolve) => udp.bind(0, '127.0.0.1', resolve))
+  const port = await freePort()
+  await new Promise<void>((resolve) => udp.bind(port, '127.0.0.1', resolve))
   cleanups.push(() => udp.close())
-  const { port } = udp.address()
   const { logger, warnings } = noting()
   const seller = await startEcho({ port, logger })
   expect(warnings).toEqual([expect.stringContaining(`/udp/${port}/quic-v1`)])

@@ -1,3 +1,6 @@
+import { randomInt } from 'node:crypto'
+import { createSocket, type Socket as UdpSocket } from 'node:dgram'
+import { once } from 'node:events'
 import { connect as connectTo, createServer, type Server, type Socket } from 'node:net'
 
 /** A TCP port of this machine, taken for as long as the server runs. */
@@ -8,12 +11,28 @@ export async function listen(server: Server): Promise<number> {
   return address.port
 }
 
-/** A port that was free a moment ago. */
+/** Below those that systems give to whoever asks for any, as every other test and every outgoing connection does. */
+const FREE_FROM = 20_000
+const FREE_TO = 32_000
+
+/** A port that was free a moment ago, for TCP and for UDP, and that nobody comes by unasked. */
 export async function freePort(): Promise<number> {
-  const server = createServer()
-  const port = await listen(server)
-  await new Promise((resolve) => server.close(resolve))
-  return port
+  for (;;) {
+    const port = randomInt(FREE_FROM, FREE_TO)
+    if ((await isFree(createServer(), port)) && (await isFree(createSocket('udp4'), port))) return port
+  }
+}
+
+async function isFree(socket: Server | UdpSocket, port: number): Promise<boolean> {
+  try {
+    if ('bind' in socket) socket.bind(port, '127.0.0.1')
+    else socket.listen(port, '127.0.0.1')
+    await once(socket, 'listening')
+    await new Promise<void>((resolve) => void socket.close(() => resolve()))
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** Passes TCP connections on to another port, until it is frozen: then nothing moves and nobody is told. */
