@@ -207,6 +207,56 @@ test('T3 T7 a flood of fresh sellers stays within bounds and an honest peer is s
   expect(names(a)).toHaveLength(11)
 })
 
+test('T7 while a peer floods, what honest peers change is known not much later than before', async () => {
+  const a = await start({}, { gossip: { gatherMs: 5 } })
+  const [hostile, honest] = [await startHostile(), await start({}, { gossip: { gatherMs: 5 } })]
+  await connect(honest.host, a.host)
+  await connect(hostile.host, a.host)
+  let changes = 0
+  /** Milliseconds until a change is known, the median of some. */
+  async function delay(): Promise<number> {
+    const times: number[] = []
+    for (let n = 0; n < 9; n++) {
+      const description = `change ${++changes}`
+      const from = performance.now()
+      const known = new Promise<void>((resolve) => {
+        const leave = a.replica.onChange((record) => {
+          if (record.description !== description) return
+          leave()
+          resolve()
+        })
+      })
+      await honest.replica.publish(ownListing(honest.identity.peerId, 'honest', { description }))
+      await known
+      times.push(performance.now() - from)
+    }
+    return times.sort((one, other) => one - other)[4]!
+  }
+  await honest.replica.publish(ownListing(honest.identity.peerId, 'honest'))
+  await until(() => names(a).includes('honest'))
+  const quiet = await delay()
+
+  const sellers = await Promise.all(Array.from({ length: 400 }, createIdentity))
+  const lies = await Promise.all(
+    sellers.map((seller) => signRecord(listingRecord(seller.peerId, 'x', a.clock.now()), seller)),
+  )
+  let sent = 0
+  const flooding = new AbortController()
+  const flood = (async () => {
+    while (!flooding.signal.aborted) {
+      await hostile.send(lies[sent++ % lies.length]!).catch(() => {})
+      await new Promise(setImmediate)
+    }
+  })()
+  await until(() => sent > 50)
+  const flooded = await delay()
+  flooding.abort()
+  await flood
+  // The flood is made in this very process, and costs its share of the core.
+  expect(flooded).toBeLessThan(20 * quiet)
+  expect(sent).toBeGreaterThan(50)
+})
+
 test.each<[string, (stream: FramedStream, forged: Uint8Array) => Promise<void>]>([
   [
     'hands over forged listings',
