@@ -5,8 +5,8 @@
  * - floor, key: the rows of the same page, read one by one by their primary key
  * - floor, scan: the first 50 rows that hold every word somewhere, by LIKE over the text of all
  *
- * Each query is asked three times and the fastest counts, as other programs may run; `--once` counts the first. Figures of
- * one run compare; those of two runs do not.
+ * Each query is asked three times and the fastest counts, as other programs may run; `--once` counts the first, and
+ * `--kind words` asks only the kinds with that in their names. Figures of one run compare; those of two runs do not.
  */
 import { hash } from 'node:crypto'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
@@ -37,6 +37,7 @@ const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     listings: { type: 'string', default: '100000' },
+    kind: { type: 'string', default: '' },
     rounds: { type: 'string', default: '200' },
     once: { type: 'boolean', default: false },
   },
@@ -123,7 +124,8 @@ async function bench(): Promise<void> {
   await api.start()
 
   const byKey = database.prepare('SELECT * FROM met_listings WHERE id = ?')
-  const kinds = queryKinds(words, [...new Set(records.map(({ seller_id }) => seller_id))])
+  const sellerIds = [...new Set(records.map(({ seller_id }) => seller_id))]
+  const kinds = queryKinds(words, sellerIds).filter(({ name }) => name.includes(values.kind))
   const results = []
   for (const { name, make } of kinds) {
     note(`searching: ${name}`)

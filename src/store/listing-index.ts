@@ -47,7 +47,7 @@ const WORDS_MAX = 100_000
 const FRESH_WORDS_MAX = 20_000
 
 /** Of the format: raise it with any change of what is indexed or how, and it is built anew. */
-const INDEX_VERSION = '1'
+const INDEX_VERSION = '2'
 const INDEX_KEY = 'listings.index'
 
 const HELD = 'SELECT number, shown, text_key AS textKey FROM met_listings WHERE id = ?'

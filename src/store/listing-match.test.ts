@@ -51,6 +51,7 @@ test.each([
   ['* " \' ; -- \0', []],
   ['free', []],
   ['\ue000paid', []],
+  ['\ue001does', names],
 ])('T10 %j is words and nothing else', (query, expected) => {
   expect(found(query)).toEqual(expected)
 })
@@ -59,6 +60,28 @@ test('a word may be the beginning of one, where that is asked', () => {
   expect(found('row', true)).toEqual(['name marks rowid'])
   expect(found('row')).toEqual([])
   expect(found('合同摘', true)).toEqual(['合同摘要'])
+})
+
+test('words are looked for in names alone, where that is asked', () => {
+  const named = (query: string, begins = false) =>
+    search
+      .block({ words: { list: wordsOf(query, begins), join: 'all', place: 'name' } }, everything)
+      .map(({ id }) => names[Number(id.slice(2))]!)
+  expect(named('NOT and')).toEqual(['AND OR NOT'])
+  expect(named('foo-bar')).toEqual(['foo-bar "baz"'])
+  expect(named('bar-foo')).toEqual([])
+  expect(named('合同摘', true)).toEqual(['合同摘要'])
+  expect(named('row', true)).toEqual(['name marks rowid'])
+  expect(named('legal')).toEqual([])
+})
+
+test('a filter leaves out, and changes nothing of how well words fit', () => {
+  const words = { list: wordsOf('legal does'), join: 'all', place: 'anywhere' } as const
+  const fits = (wanted: Parameters<typeof matchExpression>[0]) =>
+    search.block(wanted, everything).map(({ id, fit }) => [id, fit])
+  expect(fits({ words })).toHaveLength(names.length)
+  expect(fits({ words, marks: [{ kind: 'paid' }, { kind: 'tag', tag: 'legal' }] })).toEqual(fits({ words }))
+  expect(fits({ words })[0]![1]).not.toBe(0)
 })
 
 test('marks are found by mark only, and tags in whatever form', () => {

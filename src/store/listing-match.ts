@@ -1,6 +1,6 @@
 import { foldText, wordsOf } from '../lib/fold.ts'
 import { stemOf } from '../lib/stem.ts'
-import { type Mark, markWord } from './listing-text.ts'
+import { type Mark, markWord, nameWord } from './listing-text.ts'
 
 /** A word that is looked for, in whatever form. Several tokens are a phrase: a compound, or a script without spaces. */
 export type SoughtWord = {
@@ -35,17 +35,18 @@ export function typedWords(query: string): string[][] {
 export function matchExpression({ words, marks = [], except = [] }: Wanted): string | undefined {
   const parts = marks.map((mark) => `marks : ${quoted(markWord(mark))}`)
   if (words !== undefined && words.list.length > 0) {
-    const joined = words.list.map(wordExpression).join(words.join === 'all' ? ' AND ' : ' OR ')
-    parts.push(words.place === 'name' ? `name : (${joined})` : `(${joined})`)
+    const form = words.place === 'name' ? nameWord : (word: string) => word
+    const joined = words.list.map((word) => wordExpression(word, form)).join(words.join === 'all' ? ' AND ' : ' OR ')
+    parts.push(words.place === 'name' ? `marks : (${joined})` : `(${joined})`)
   }
   if (parts.length === 0) return undefined
   const without = except.flatMap((wanted) => matchExpression(wanted) ?? []).map((expression) => ` NOT (${expression})`)
   return `(${parts.join(' AND ')})${without.join('')}`
 }
 
-function wordExpression({ tokens, begins }: SoughtWord): string {
-  const whole = quoted(tokens.map(stemOf).join(' '))
-  return begins ? `(${whole} OR ${quoted(tokens.join(' '))} *)` : whole
+function wordExpression({ tokens, begins }: SoughtWord, form: (word: string) => string): string {
+  const whole = quoted(tokens.map((token) => form(stemOf(token))).join(' '))
+  return begins ? `(${whole} OR ${quoted(tokens.map(form).join(' '))} *)` : whole
 }
 
 /** A string of FTS5: what stands in it is looked for, never read as an operator. */

@@ -22,7 +22,7 @@ export type Mark =
   /** Names of one skeleton (lib/skeleton.ts). */
   | { kind: 'name'; skeleton: string }
 
-/** A listing as the text index has it: stems of words, apart from its marks. */
+/** A listing as the text index has it: stems of words, apart from its marks, which end with the words of its name. */
 export type IndexedText = { name: string; tags: string; description: string; marks: string; words: readonly string[] }
 
 /**
@@ -45,6 +45,14 @@ export function markWord(mark: Mark): string {
   }
 }
 
+/**
+ * A word of a name as a word of the index of its own: where it stands in names is then found without passing all places
+ * where it stands at all.
+ */
+export function nameWord(word: string): string {
+  return `\ue001${word}`
+}
+
 /** Tags that differ only in case, accents or form are one. */
 export function tagForm(tag: string): string {
   return foldText(tag).trim().replace(/\s+/g, ' ')
@@ -65,7 +73,7 @@ export function indexedText(facts: ListingFacts, sellerId: string, skeleton: str
     // Words of two tags are no phrase.
     tags: tags.map(stems).join(' \ue000 '),
     description: stems(wordsOf(foldText(facts.description))),
-    marks: marks.map(markWord).join(' '),
+    marks: [...marks.map(markWord), ...name.map((word) => nameWord(stemOf(word)))].join(' '),
     words: [...new Set([...name, ...tags.flat()])].filter(isCorrectable),
   }
 }
