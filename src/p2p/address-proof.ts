@@ -7,6 +7,7 @@ import type { Logger } from '../lib/logger.ts'
 import type { Node } from './modules.ts'
 import { isRelayed, transportOf } from './multiaddrs.ts'
 import type { PeerBook } from './peer-book.ts'
+import type { PublicPort } from './port-mapping.ts'
 import { pause } from './waiting.ts'
 
 /** Spoken by peers that dial an address back to see whether it leads here (AutoNAT v2). */
@@ -32,6 +33,8 @@ export type AddressProofDeps = {
   clock: Clock
   /** Whether the operator named the peer. */
   isTrusted(peerId: string): boolean
+  /** Whether the router is still being asked to pass the port on: what it says is better than a guess. */
+  routerIsAsked(): boolean
 }
 
 /**
@@ -45,7 +48,12 @@ export class AddressProof {
   readonly #deps: AddressProofDeps
   /** The address that each peer last saw this node come from. */
   readonly #seen = new Map<string, string>()
-  #mapped: { internal: { host: string; port: number }; external: string } | undefined
+  /** What the router passes on, as it says. */
+  #mapped: readonly PublicPort[] = []
+  /** What it may pass on without saying. */
+  #guessed: PublicPort | undefined
+  /** Where peers saw this node come from while the router was being asked. */
+  #guessLater: string | undefined
   #judging: NodeJS.Timeout | undefined
   #nextAt = 0
   #asked: ReadonlySet<string> = new Set()
@@ -57,7 +65,10 @@ export class AddressProof {
 
   /** Runs until the signal. */
   async run({ proofLookMs, proofEveryMs }: ProofTiming, signal: AbortSignal): Promise<void> {
-    while (await pause(proofLookMs, signal)) this.#ask(proofEveryMs)
+    while (await pause(proofLookMs, signal)) {
+      if (this.#guessLater !== undefined) this.#tryAt(this.#guessLater)
+      this.#ask(proofEveryMs)
+    }
     clearTimeout(this.#judging)
   }
 
@@ -116,20 +127,49 @@ export class AddressProof {
     if (this.#deps.isTrusted(seenBy) || agreed >= OBSERVERS_MIN) this.#tryAt(host.value)
   }
 
+  /** Takes what the router passes on, instead of what it did before, and of a guess at the same address. */
+  mapped(ports: readonly PublicPort[]): void {
+    const same = (a: PublicPort, b: PublicPort) => JSON.stringify(a) === JSON.stringify(b)
+    for (const old of this.#mapped) if (!ports.some((port) => same(old, port))) this.#remove(old)
+    const fresh = ports.filter((port) => !this.#mapped.some((old) => same(old, port)))
+    this.#mapped = ports
+    // libp2p proves an address of a host, and takes all of that host for proved.
+    if (ports.some(({ externalHost }) => externalHost === this.#guessed?.externalHost)) this.#guess(undefined)
+    for (const port of fresh) this.#add(port)
+    if (fresh.length > 0) this.#asked = new Set()
+  }
+
   /** Adds the address as one that a router may pass on to this node. */
-  #tryAt(external: string): void {
-    if (external === this.#mapped?.external) return
-    const { transportManager, addressManager } = this.#deps.libp2p.services.inside
+  #tryAt(externalHost: string): void {
+    if (this.#deps.routerIsAsked()) {
+      this.#guessLater = externalHost
+      return
+    }
+    this.#guessLater = undefined
+    if ([this.#guessed, ...this.#mapped].some((port) => port?.externalHost === externalHost)) return
+    const { transportManager } = this.#deps.libp2p.services.inside
     const listening = transportManager.getAddrs().filter((address) => transportOf(address) === 'tcp')
     const hosts = listening.map((address) => address.getComponents().map(({ value }) => value ?? ''))
-    if (hosts.some(([host]) => host === external)) return
-    const [host, port] = hosts.find(([ip = '']) => /^[0-9.]+$/.test(ip) && !ip.startsWith('127.')) ?? []
-    if (host === undefined || port === undefined) return
-    if (this.#mapped !== undefined) {
-      const { internal, external: before } = this.#mapped
-      addressManager.removePublicAddressMapping(internal.host, internal.port, before, internal.port, 'tcp')
-    }
-    this.#mapped = { internal: { host, port: Number(port) }, external }
-    addressManager.addPublicAddressMapping(host, Number(port), external, Number(port), 'tcp')
+    if (hosts.some(([host]) => host === externalHost)) return
+    const [host, text] = hosts.find(([ip = '']) => /^[0-9.]+$/.test(ip) && !ip.startsWith('127.')) ?? []
+    if (host === undefined || text === undefined) return
+    const port = Number(text)
+    this.#guess({ protocol: 'tcp', host, port, externalHost, externalPort: port })
+  }
+
+  #guess(port: PublicPort | undefined): void {
+    if (this.#guessed !== undefined) this.#remove(this.#guessed)
+    this.#guessed = port
+    if (port !== undefined) this.#add(port)
+  }
+
+  #add({ protocol, host, port, externalHost, externalPort }: PublicPort): void {
+    const { addressManager } = this.#deps.libp2p.services.inside
+    addressManager.addPublicAddressMapping(host, port, externalHost, externalPort, protocol)
+  }
+
+  #remove({ protocol, host, port, externalHost, externalPort }: PublicPort): void {
+    const { addressManager } = this.#deps.libp2p.services.inside
+    addressManager.removePublicAddressMapping(host, port, externalHost, externalPort, protocol)
   }
 }

@@ -18,6 +18,7 @@ import { type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.
 import { OwnAddresses } from './own-addresses.ts'
 import { PeerBook } from './peer-book.ts'
 import { PING_PROTOCOL } from './ping.ts'
+import type { PortMapping, PortMappingTiming } from './port-mapping.ts'
 import type { PortReuse } from './port-reuse.ts'
 import { publicAddresses } from './reachability.ts'
 import { Relays, type RelayTiming } from './relays.ts'
@@ -47,6 +48,7 @@ export type HostTiming = { retry: RetryTiming } & ConnectorTiming &
   DiscoveryTiming &
   RelayTiming &
   ProofTiming &
+  PortMappingTiming &
   RendezvousTiming &
   HeartbeatOptions
 
@@ -66,6 +68,9 @@ const TIMING: HostTiming = {
   meetEveryMs: 60_000,
   proofLookMs: 1000,
   proofEveryMs: 5 * 60_000,
+  mapLookMs: 2000,
+  mapEveryMs: 5 * 60_000,
+  mapRetryMs: 60_000,
   relayLookMs: 1000,
   relayAfterMs: 5000,
   relayRetry: { firstMs: 15_000, mostMs: 30 * 60 * 1000 },
@@ -85,6 +90,7 @@ export type Parts = {
   discovery: Discovery
   relays: Relays
   proof: AddressProof
+  mapping: PortMapping | undefined
   punch: HolePunch
   /** Protocols that may be spoken over a relay. */
   relayed: Set<string>
@@ -133,7 +139,14 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const relays = new Relays(timing, { libp2p, logger, book, reservations, configured, isPublic, changed })
   const punch = new HolePunch({ libp2p, logger, book, connector, tcp, reuse })
   const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
-  const proof = new AddressProof({ libp2p, logger, book, clock, isTrusted })
+  let mapping: PortMapping | undefined
+  const routerIsAsked = () => mapping?.state().state === 'asking'
+  const proof = new AddressProof({ libp2p, logger, book, clock, isTrusted, routerIsAsked })
+  if (options.upnp === true) {
+    const { PortMapping } = await import('./port-mapping.ts')
+    const listening = () => libp2p.services.inside.transportManager.getAddrs()
+    mapping = new PortMapping(timing, { logger, listening, mapped: proof.mapped.bind(proof) })
+  }
   const told = { reuse, kept, publicPeers, announce, port: options.port, timing }
   return {
     libp2p,
@@ -145,6 +158,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     discovery,
     relays,
     proof,
+    mapping,
     punch,
     relayed,
     ...told,
@@ -153,7 +167,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
 
 /** All that goes on while the host runs, until the signal. */
 export async function runParts(parts: Parts, { logger }: { logger: Logger }, signal: AbortSignal): Promise<void> {
-  const { libp2p, addresses, book, discovery, relays, proof, punch, timing } = parts
+  const { libp2p, addresses, book, discovery, relays, proof, mapping, punch, timing } = parts
   const { dht, publicDht } = libp2p.services
   const connected = (peerId: string) => book.connected(peerId)
   const meeting = {
@@ -182,6 +196,7 @@ export async function runParts(parts: Parts, { logger }: { logger: Logger }, sig
       ),
     relays.run(signal),
     proof.run(timing, signal),
+    mapping?.run(signal),
     punch.run(signal),
     runHeartbeat(timing, heartbeat, signal),
   ])

@@ -125,13 +125,14 @@ class Libp2pHost implements Host {
   }
 
   reachability(): Reachability {
-    const { libp2p, relays, book, announce } = this.#parts
+    const { libp2p, relays, book, announce, mapping } = this.#parts
     const tcp = libp2p.services.inside.transportManager.getAddrs().find((address) => transportOf(address) === 'tcp')
     return reachabilityOf({
       addresses: libp2p.getMultiaddrs(),
       announced: announce,
       relays: relays.list(),
       connectedTo: libp2p.getConnections().map(({ remoteAddr }) => remoteAddr),
+      forwarding: mapping?.state(),
       relaysOffered: book.countSpeaking(HOP_PROTOCOL),
       port: tcp === undefined ? this.#parts.port : Number(tcp.getComponents()[1]?.value),
       uptimeMs: performance.now() - this.#startedAt,

@@ -21,13 +21,19 @@ export type Inside = {
   upgrader: { upgradeOutbound(connection: { direction: string }, options: object): Promise<Connection> }
   addressManager: {
     getAddressesWithMetadata(): { multiaddr: Multiaddr; type: string; verified: boolean; expires: number }[]
-    addPublicAddressMapping(host: string, port: number, publicHost: string, publicPort: number, protocol: 'tcp'): void
+    addPublicAddressMapping(
+      host: string,
+      port: number,
+      publicHost: string,
+      publicPort: number,
+      protocol: 'tcp' | 'udp',
+    ): void
     removePublicAddressMapping(
       host: string,
       port: number,
       publicHost: string,
       publicPort: number,
-      protocol: 'tcp',
+      protocol: 'tcp' | 'udp',
     ): void
     removeObservedAddr(address: Multiaddr): void
   }

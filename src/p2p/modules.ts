@@ -52,7 +52,6 @@ type Services = {
   inside: Inside
   relay?: object
   publicDht?: Directory
-  upnp?: object
 }
 
 export type Node = Libp2p<Services>
@@ -66,8 +65,6 @@ export type ModulesOptions = {
   relay?: boolean
   /** Whether to join the public DHT as well; `privateAddresses`: one on a private network. */
   publicDht?: { privateAddresses: boolean } | undefined
-  /** Whether to ask the router to pass the port on. */
-  upnp?: boolean
   version: string
 }
 
@@ -92,8 +89,6 @@ export async function createModules(
   reuse: PortReuse | undefined
 }> {
   const { publicDht } = options
-  // What the router agrees to is announced once a peer has dialled it back.
-  const upnp = options.upnp === true ? (await import('@libp2p/upnp-nat')).uPnPNAT() : undefined
   const listenFailures: ListenFailure[] = []
   const relayed = createRelayTransport()
   const reuse = await tryPortReuse(options.port)
@@ -163,7 +158,6 @@ export async function createModules(
         upgrader: upgrader as unknown as Inside['upgrader'],
       }),
       ...(options.relay === true && { relay: createRelay }),
-      ...(upnp !== undefined && { upnp }),
       ...(publicDht !== undefined && {
         publicDht: (components: KadDHTComponents) => createPublicDht(components, publicDht),
       }),

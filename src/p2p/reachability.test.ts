@@ -46,6 +46,17 @@ test('T20: an unreachable node says why and what to do, once it had time to find
   expect(judge({ connectedTo, relaysOffered: 1 }).reason).toContain('has a place')
 })
 
+test('T20: what came of asking the router is said where it matters, and not advised again', () => {
+  const connectedTo = ['/ip4/8.8.8.8/tcp/4001']
+  const failed = { state: 'failed' as const, says: 'no router offers it' }
+  const alone = judge({ connectedTo, forwarding: failed })
+  expect(alone).toMatchObject({ state: 'unreachable', reason: expect.stringContaining('; no router offers it') })
+  expect(alone.fix).not.toContain('--upnp')
+  expect(judge({ addresses: [open], forwarding: failed }).reason).not.toContain('no router')
+  const mapped = { state: 'mapped' as const, says: 'the router passes TCP 4001 on' }
+  expect(judge({ addresses: [open], forwarding: mapped }).reason).toContain('the router passes TCP 4001 on')
+})
+
 test('with no peer, or with peers of the local network only, nothing can be known', () => {
   expect(judge({})).toMatchObject({ state: 'unknown', fix: expect.stringContaining('--bootstrap') })
   expect(judge({ connectedTo: ['/ip4/192.168.1.9/tcp/4001'] }).state).toBe('unknown')

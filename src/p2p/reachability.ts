@@ -1,6 +1,7 @@
 import { isPrivate } from '@libp2p/utils'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { isRelayed, relayOf } from './multiaddrs.ts'
+import type { Forwarding } from './port-mapping.ts'
 
 /** Whether others can reach this node, and what to do where they cannot. */
 export type Reachability = {
@@ -25,12 +26,21 @@ export type ReachabilityFacts = {
   relaysOffered: number
   port: number
   uptimeMs: number
+  /** What came of asking the router; undefined where it was not to be asked. */
+  forwarding?: Forwarding | undefined
 }
 
 /** Proof takes a peer that dials back, and a relay a moment to be found. */
 const SETTLING_MS = 20_000
 
 export function reachabilityOf(facts: ReachabilityFacts): Reachability {
+  const { forwarding } = facts
+  const found = judge(facts)
+  const matters = forwarding?.state === 'mapped' || found.state !== 'public'
+  return forwarding === undefined || !matters ? found : { ...found, reason: `${found.reason}; ${forwarding.says}` }
+}
+
+function judge(facts: ReachabilityFacts): Reachability & { reason: string } {
   const { announced, relays, connectedTo, port } = facts
   const open = publicAddresses(facts.addresses)
   if (open.length > 0) {
@@ -44,7 +54,7 @@ export function reachabilityOf(facts: ReachabilityFacts): Reachability {
     const reason = 'none of its own addresses can be dialled from outside, so calls come over a relay'
     return { state: 'relayed', addresses, relays: [...relays], reason, fix: `to be called directly, ${forward}` }
   }
-  const unknown = (reason: string): Reachability => ({ state: 'unknown', addresses: [], relays: [], reason })
+  const unknown = (reason: string) => ({ state: 'unknown' as const, addresses: [], relays: [], reason })
   if (connectedTo.length === 0) {
     return { ...unknown('no peer is connected that could tell'), fix: 'name a peer with --bootstrap' }
   }
@@ -59,7 +69,7 @@ export function reachabilityOf(facts: ReachabilityFacts): Reachability {
     addresses: [],
     relays: [],
     reason,
-    fix: `${forward}; or try --upnp, or name a relay with --relay-via`,
+    fix: `${forward}; or ${facts.forwarding === undefined ? 'try --upnp, or ' : ''}name a relay with --relay-via`,
   }
 }
 

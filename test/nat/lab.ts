@@ -37,7 +37,17 @@ export async function labMissing(): Promise<string | undefined> {
 }
 
 /** A machine in the lab: a namespace, and the address others on the public segment see it at. */
-export type Place = { name: string; ip: string; publicIp: string }
+export type Place = { name: string; ip: string; publicIp: string; router?: Router }
+/** The machine between; `ip` is its address inside, `outerIp` the one outside. */
+export type Router = { name: string; ip: string; outerIp: string }
+export type NatOptions = {
+  /** Ports that the router passes on. */
+  forwards?: number[]
+  /** Whether each connection leaves from a port of its own, drawn by lot (a symmetric NAT). */
+  symmetric?: boolean
+  /** The place whose router stands between this one's and the public segment. */
+  behind?: Place
+}
 
 export class Lab {
   readonly #prefix = `stoa${process.pid}`
@@ -63,37 +73,39 @@ export class Lab {
   }
 
   /** A machine behind a router of its own, which forwards only what was asked for from inside, and `forwards`. */
-  async behindNat(name: string, { forwards = [] as number[] } = {}): Promise<Place> {
+  async behindNat(name: string, { forwards = [], symmetric = false, behind }: NatOptions = {}): Promise<Place> {
     const number = ++this.#hosts
-    const publicIp = `${PUBLIC}.${number}`
     const router = `${name}r`
-    const ip = `192.168.${number}.2`
+    const [routerIp, ip] = [`192.168.${number}.1`, `192.168.${number}.2`]
     await this.#namespace(name)
     await this.#namespace(router)
-    await this.#attach(router, publicIp)
+    const outerIp = behind === undefined ? `${PUBLIC}.${number}` : `10.0.${number}.2`
+    if (behind === undefined) await this.#attach(router, outerIp)
+    else await this.#attachBehind(router, outerIp, behind.router!, `10.0.${number}.1`)
     const [inner, outer] = [`i${number}`, 'lan']
     await this.#inside(name, `ip link add ${inner} type veth peer name ${outer} netns ${this.#full(router)}`)
     await this.#inside(name, `ip addr add ${ip}/24 dev ${inner}`, `ip link set ${inner} up`)
-    await this.#inside(router, `ip addr add 192.168.${number}.1/24 dev ${outer}`, `ip link set ${outer} up`)
-    await this.#inside(name, `ip route add default via 192.168.${number}.1`)
+    await this.#inside(router, `ip addr add ${routerIp}/24 dev ${outer}`, `ip link set ${outer} up`)
+    await this.#inside(name, `ip route add default via ${routerIp}`)
     await this.#inside(router, 'sysctl -qw net.ipv4.ip_forward=1')
     const dnat = forwards.map((port) => `add rule ip nat pre iifname wan tcp dport ${port} dnat to ${ip}:${port};`)
     const rules = `
       add table ip nat;
       add chain ip nat pre { type nat hook prerouting priority -100; };
       add chain ip nat post { type nat hook postrouting priority 100; };
-      add rule ip nat post oifname wan masquerade;
+      add rule ip nat post oifname wan masquerade${symmetric ? ' fully-random' : ''};
       ${dnat.join('\n')}
       add table ip filter;
       add chain ip filter forward { type filter hook forward priority 0; policy drop; };
       add rule ip filter forward ct state established,related accept;
       add rule ip filter forward ct status dnat accept;
-      add rule ip filter forward iifname lan accept;
+      add rule ip filter forward iifname "lan*" accept;
       add chain ip filter input { type filter hook input priority 0; policy drop; };
       add rule ip filter input ct state established,related accept;
-      add rule ip filter input iifname lan accept;`
+      add rule ip filter input iifname "lan*" accept;`
     await run('ip', ['netns', 'exec', this.#full(router), 'nft', rules])
-    return { name: this.#full(name), ip, publicIp }
+    const publicIp = behind?.publicIp ?? outerIp
+    return { name: this.#full(name), ip, publicIp, router: { name: this.#full(router), ip: routerIp, outerIp } }
   }
 
   /** Gives a machine on the public segment another address. */
@@ -115,6 +127,16 @@ export class Lab {
     await this.#inside('net', `ip link add ${port} type veth peer name wan netns ${this.#full(name)}`)
     await this.#inside('net', `ip link set ${port} master br0`, `ip link set ${port} up`)
     await this.#inside(name, `ip addr add ${ip}/24 dev wan`, 'ip link set wan up')
+  }
+
+  /** A leg of a router into the network of another one. */
+  async #attachBehind(name: string, ip: string, outer: Router, outerIp: string): Promise<void> {
+    const port = `lan${ip.split('.')[2]}`
+    await this.#inside(name, `ip link add wan type veth peer name ${port} netns ${outer.name}`)
+    await this.#inside(name, `ip addr add ${ip}/24 dev wan`, 'ip link set wan up')
+    await run('ip', ['netns', 'exec', outer.name, 'ip', 'addr', 'add', `${outerIp}/24`, 'dev', port])
+    await run('ip', ['netns', 'exec', outer.name, 'ip', 'link', 'set', port, 'up'])
+    await this.#inside(name, `ip route add default via ${outerIp}`)
   }
 
   async #namespace(name: string): Promise<void> {

@@ -1,109 +1,34 @@
 /** A market across NATs, in network namespaces: found, bought from, relay lost and back. Needs root and nft; else it says so. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { connect, createServer, type Server } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { PeerStatus } from '../../src/schema/api.ts'
 import { until } from '../support/until.ts'
-import { Lab, labMissing, type Place } from './lab.ts'
-import { LabNode, type LabNodeOptions, type SeenListing } from './lab-node.ts'
+import { type Lab, labMissing, type Place } from './lab.ts'
+import { buy, found, isRelayed, LabMarket } from './lab-market.ts'
+import type { LabNode, LabNodeOptions } from './lab-node.ts'
 
 const missing = await labMissing()
 if (missing !== undefined) process.stdout.write(`test/nat is skipped: ${missing}\n`)
 
-const RPC_PORT = 8545
-const FACILITATOR_PORT = 8546
-const lab = new Lab()
-const places: Record<string, Place> = {}
-const nodes: Record<string, LabNode> = {}
-const cleanups: (() => unknown)[] = []
-let devnet: Devnet
-let home: string
+let market: LabMarket
+let lab: Lab
+let places: Record<string, Place>
+let nodes: Record<string, LabNode>
 
-/** Makes a port of this machine a unix socket, which namespaces share. */
-async function throughSocket(url: string, path: string): Promise<Server> {
-  const { hostname, port } = new URL(url)
-  const server = createServer((near) => {
-    const far = connect(Number(port), hostname)
-    near.on('error', () => far.destroy()).on('close', () => far.destroy())
-    far.on('error', () => near.destroy()).on('close', () => near.destroy())
-    near.pipe(far).pipe(near)
-  })
-  await new Promise<void>((resolve) => server.listen(path, resolve))
-  return server
-}
-
-async function startProxy(): Promise<void> {
-  const pairs = []
-  for (const [url, port] of [
-    [devnet.rpcUrl, RPC_PORT],
-    [devnet.facilitatorUrl, FACILITATOR_PORT],
-  ] as const) {
-    const path = join(home, `${port}.sock`)
-    const server = await throughSocket(url, path)
-    cleanups.push(() => server.close())
-    pairs.push(String(port), path)
-  }
-  const main = fileURLToPath(new URL('./proxy.ts', import.meta.url))
-  const args = ['netns', 'exec', lab.centre.name, process.execPath, '--no-warnings', main, lab.centre.ip, ...pairs]
-  const child = spawn('ip', args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  cleanups.push(() => child.kill('SIGKILL'))
-  await once(child.stdout!, 'data')
-}
-
-async function start(name: string, options: Partial<LabNodeOptions> = {}): Promise<LabNode> {
-  const key = options.key ?? generatePrivateKey()
-  const centre = `http://${lab.centre.ip}`
-  const node = await LabNode.start(places[name]!, {
-    dataDir: join(home, name),
-    rpcUrl: `${centre}:${RPC_PORT}`,
-    facilitatorUrl: `${centre}:${FACILITATOR_PORT}`,
-    ...options,
-    key,
-  })
-  nodes[name] = node
-  return node
-}
-
-const relayAddress = () => `/ip4/${places.relay!.ip}/tcp/4001/p2p/${nodes.relay!.peerId}`
+const start = (name: string, options: Partial<LabNodeOptions> = {}) => market.start(name, options)
+const relayAddress = () => market.address('relay')
 const startRelay = () => start('relay', { relay: true, announce: [`/ip4/${places.relay!.ip}/tcp/4001`] })
-
-async function found(node: LabNode, seller: LabNode, fits: (listing: SeenListing) => boolean = () => true) {
-  return await until(
-    async () => (await node.ask('listings')).find((one) => one.seller_id === seller.peerId && fits(one)),
-    { timeoutMs: 40_000 },
-  )
-}
-
-const isRelayed = ({ addrs }: SeenListing) => addrs.some((address) => address.includes('/p2p-circuit/'))
-
-async function buy(buyer: LabNode, seller: LabNode) {
-  const listing = await found(buyer, seller)
-  const began = performance.now()
-  const result = await buyer.ask('execute', { agentId: listing.id, input: 'hello' })
-  return { ...result, ms: performance.now() - began }
-}
 
 beforeAll(async () => {
   if (missing !== undefined) return
-  home = await mkdtemp(join(tmpdir(), 'stoa-nat-'))
-  devnet = await startDevnet()
-  await lab.start()
-  await startProxy()
+  market = await LabMarket.start()
+  ;({ lab, places, nodes } = market)
   places.relay = await lab.public('relay')
   places.one = await lab.behindNat('one')
   places.two = await lab.behindNat('two')
   places.buyer = await lab.behindNat('buyer')
   await startRelay()
   const bootstrap = [relayAddress()]
-  const key = generatePrivateKey()
-  await devnet.fund(privateKeyToAccount(key).address, 1_000_000n)
+  const key = await market.fundedKey()
   await Promise.all([
     start('one', { bootstrap, agent: { name: 'one', price: '1000' } }),
     start('two', { bootstrap, agent: { name: 'two', price: '1000' } }),
@@ -111,17 +36,7 @@ beforeAll(async () => {
   ])
 }, 60_000)
 
-afterAll(async () => {
-  const logs = process.env.STOA_NAT_LOGS
-  if (logs !== undefined) {
-    for (const [name, node] of Object.entries(nodes)) await writeFile(join(logs, `${name}.log`), node.log())
-  }
-  await Promise.allSettled(Object.values(nodes).map((node) => node.kill()))
-  for (const cleanup of cleanups) cleanup()
-  await lab.stop()
-  await devnet?.stop()
-  if (home !== undefined) await rm(home, { recursive: true, force: true })
-})
+afterAll(async () => await market?.stop())
 
 describe.skipIf(missing).concurrent('across NATs', () => {
   test('sellers are found, bought from over the relay, and then over a hole that is punched', async () => {
