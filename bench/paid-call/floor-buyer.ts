@@ -6,6 +6,7 @@ import { servePart } from '../part.ts'
 import { DurableLog } from './durable-log.ts'
 import { createFloorHost, type Floor, floors, STREAMS_MAX } from './floor-host.ts'
 import { type FloorMessage, frames, messages } from './floor-messages.ts'
+import { makeSignature, recoverSignature } from './floor-signatures.ts'
 
 const { signal } = new AbortController()
 /** What a buyer keeps of a call: what it has signed before that leaves, and what it has bought. */
@@ -14,7 +15,7 @@ const kept = {
   result: JSON.stringify(messages['x402.response']),
 }
 
-/** The buyer's side of both floors. */
+/** The buyer's side of all floors. */
 servePart(async ({ dataDir = '', seller = '', transport = 'tcp' }) => {
   const log = new DurableLog(dataDir)
   const host = await createFloorHost(transport)
@@ -23,15 +24,18 @@ servePart(async ({ dataDir = '', seller = '', transport = 'tcp' }) => {
   const open = (_peer: unknown, protocol: string) =>
     connection.newStream(protocol, { maxOutboundStreams: STREAMS_MAX, signal })
   const pool = (floor: Floor, reuse: boolean) => new StreamPool({ protocol: floors[floor], reuse }, { open })
-  const pools = { A: { on: pool('A', true), off: pool('A', false) }, B: { on: pool('B', true), off: pool('B', false) } }
+  const both = (floor: Floor) => ({ on: pool(floor, true), off: pool(floor, false) })
+  const pools = { A: both('A'), B: both('B'), C: both('C') }
 
   async function call(floor: Floor, streams: StreamPool): Promise<void> {
     const { stream } = await streams.take(peer, signal)
     await ask(stream, 'x402.request', 'x402.payment_required')
-    if (floor === 'B') await log.append(kept.reservation)
+    if (floor === 'C') makeSignature()
+    if (floor !== 'A') await log.append(kept.reservation)
     await ask(stream, 'x402.paid_request', 'x402.response')
     streams.give(peer, stream)
-    if (floor === 'B') await log.append(kept.result)
+    if (floor === 'C') recoverSignature()
+    if (floor !== 'A') await log.append(kept.result)
   }
 
   return {

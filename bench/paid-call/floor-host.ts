@@ -4,8 +4,11 @@ import { tcp } from '@libp2p/tcp'
 import { yamux } from '@libp2p/yamux'
 import { createLibp2p, type Libp2p } from 'libp2p'
 
-/** By protocol: the two round trips alone (floor A), and with the durable commits that the design needs (floor B). */
-export const floors = { A: '/bench/floor-a/1.0.0', B: '/bench/floor-b/1.0.0' } as const
+/**
+ * By protocol: the two round trips alone (floor A), with the durable commits that the design needs (floor B), and with the
+ * signatures as well (floor C).
+ */
+export const floors = { A: '/bench/floor-a/1.0.0', B: '/bench/floor-b/1.0.0', C: '/bench/floor-c/1.0.0' } as const
 export type Floor = keyof typeof floors
 
 /** As many as the node allows. */

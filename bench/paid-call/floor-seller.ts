@@ -4,6 +4,7 @@ import { servePart } from '../part.ts'
 import { DurableLog } from './durable-log.ts'
 import { createFloorHost, type Floor, floors, STREAMS_MAX } from './floor-host.ts'
 import { type FloorMessage, frames, messages } from './floor-messages.ts'
+import { makeSignature, recoverSignature } from './floor-signatures.ts'
 
 const { signal } = new AbortController()
 /** What a seller keeps of a call: the payment when it is claimed, the result when it is owed for. */
@@ -12,11 +13,11 @@ const kept = {
   result: JSON.stringify(messages['x402.response']),
 }
 
-/** The seller's side of both floors. */
+/** The seller's side of all floors. */
 servePart(async ({ dataDir = '', transport = 'tcp' }) => {
   const log = new DurableLog(dataDir)
   const host = await createFloorHost(transport)
-  for (const floor of ['A', 'B'] as const) {
+  for (const floor of ['A', 'B', 'C'] as const) {
     const limits = { maxInboundStreams: STREAMS_MAX, maxOutboundStreams: STREAMS_MAX }
     await host.handle(floors[floor], (stream) => void serve(stream, floor, log), limits)
   }
@@ -36,10 +37,10 @@ async function serve(libp2pStream: Stream, floor: Floor, log: DurableLog): Promi
       await stream.writeRaw(frames['x402.payment_required'], signal)
       continue
     }
-    if (floor === 'B') {
-      await log.append(kept.claim)
-      await log.append(kept.result)
-    }
+    if (floor === 'C') recoverSignature()
+    if (floor !== 'A') await log.append(kept.claim)
+    if (floor === 'C') makeSignature()
+    if (floor !== 'A') await log.append(kept.result)
     await stream.writeRaw(frames['x402.response'], signal)
   }
   await stream.close().catch(() => {})

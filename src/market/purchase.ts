@@ -1,6 +1,7 @@
 import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Logger } from '../lib/logger.ts'
+import { signatureTurn } from '../payments/signature-turn.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
@@ -55,7 +56,8 @@ export async function purchase(
     callerDid: deps.callerDid,
   }
   const signing = new Signing(order, terms, deps)
-  const pay: Pay = (requirements, challengeNonce) => {
+  const pay: Pay = async (requirements, challengeNonce) => {
+    await signatureTurn()
     // What was called off meanwhile is not signed for.
     signal.throwIfAborted()
     return watch === undefined

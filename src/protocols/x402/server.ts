@@ -1,5 +1,6 @@
 import { faultPoint } from '../../lib/fault-point.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
+import { signatureTurn } from '../../payments/signature-turn.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402ErrorName, X402Message } from '../../schema/x402.ts'
 import type { FramedStream } from '../framed-stream.ts'
@@ -66,6 +67,8 @@ async function answer(
     if (!deps.limits.takeRequest(exchange.peerId)) {
       throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down and try again')
     }
+    // Before anything is looked up: from there to the claim nothing may come in between.
+    if (isPaid(message)) await signatureTurn()
     await dispatch(message, shown?.exchange ?? exchange, deps)
   } catch (error) {
     shown?.end()
