@@ -9,6 +9,7 @@ import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
+import { risingBytes } from './lib/rising-id.ts'
 import type { Market } from './market/market.ts'
 import { createOwnAgents } from './market/own-agents.ts'
 import type { Host } from './p2p/host.ts'
@@ -112,7 +113,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     payTo: wallet.address,
     signReceipt: (receipt: Receipt) => wallet.signReceipt(receipt),
     sellerDid: identity.did,
-    randomNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
+    newNonce: (): Hex => `0x${risingBytes(32, clock.now(), random).toString('hex')}`,
     challenges: new Challenges(),
     payments,
     settler,

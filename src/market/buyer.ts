@@ -5,6 +5,7 @@ import { type Clock, isoTime } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
+import { risingUuid } from '../lib/rising-id.ts'
 import { within } from '../lib/within.ts'
 import type { Asset } from '../payments/assets.ts'
 import type { PaymentChain } from '../payments/chain-verdict.ts'
@@ -134,7 +135,8 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     budget,
   }
   /** The rules may change while the node runs. */
-  const priced = { catalog, newId: randomUUID, maxPrice: budget.perCall }
+  const ids = { newId: () => risingUuid(clock.now(), deps.random), newCorrelationId: randomUUID }
+  const priced = { catalog, ...ids, maxPrice: budget.perCall }
   const approvals = createApprovals(
     { limitMs: options.approvalMs },
     {
@@ -203,7 +205,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
 
   return {
     execute: executeTracked,
-    quote: (agentId, signal) => quote(agentId, { ...shared, catalog, newId: randomUUID, budget }, signal),
+    quote: (agentId, signal) => quote(agentId, { ...shared, ...ids, catalog, budget }, signal),
     look: (orderId) => recovery.look(orderId),
     orders,
     sessions,

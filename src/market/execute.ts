@@ -24,6 +24,7 @@ export type ExecuteRequest = {
 export type ExecuteDeps = RunOrderDeps & {
   catalog: { resolve(id: string): Listing | undefined }
   newId(): string
+  newCorrelationId(): string
   /** The most this node pays for one call, atomic units. */
   maxPrice(): bigint
   /** Has an order wait that needs the operator's word first. */
@@ -85,7 +86,7 @@ function newOrder(
     task,
     output: undefined,
     error: undefined,
-    correlationId: deps.newId(),
+    correlationId: deps.newCorrelationId(),
     createdAt: now,
     updatedAt: now,
     tokenId,

@@ -39,6 +39,7 @@ export type OrdersDeps = {
   clock: Clock
   logger: Logger
   newId(): string
+  newCorrelationId(): string
   store: OrderStore
   purchases: Purchases
   catalog: { resolve(id: string): Listing | undefined }
@@ -206,7 +207,7 @@ export class Orders implements Service {
   }
 
   async #run(id: string): Promise<void> {
-    const { purchases, catalog, store, clock, newId, run, maxPrice, logger } = this.#deps
+    const { purchases, catalog, store, clock, newCorrelationId, run, maxPrice, logger } = this.#deps
     const order = purchases.order(id)
     if (order?.status !== 'pending' || order.task === undefined) return
     const listing = catalog.resolve(order.agentId)
@@ -219,7 +220,7 @@ export class Orders implements Service {
     }
     // It goes on when the operator has decided.
     if ((await this.#deps.hold(order, listing)) !== undefined) return
-    const correlationId = newId()
+    const correlationId = newCorrelationId()
     const begun = await store.begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
     // Cancelled meanwhile.
     if (begun === undefined) return

@@ -25,7 +25,7 @@ function setUp(
   const catalog = { resolve: (id: string) => (id === listing.id ? listing : undefined) }
   const purchases = createPurchases(openDatabase({ path: ':memory:' }))
   const budget = testBudget(rules, { clock: systemClock, purchases })
-  const deps = { catalog, streams, callerDid: 'did:peer:me', newId: randomUUID, budget, purchases }
+  const deps = { catalog, streams, callerDid: 'did:peer:me', newCorrelationId: randomUUID, budget, purchases }
   const signal = AbortSignal.timeout(10_000)
   return { seller, ask: (id = listing.id, outer = signal) => quote(id, deps, outer) }
 }

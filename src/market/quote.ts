@@ -17,7 +17,7 @@ export type QuoteDeps = {
   catalog: { resolve(id: string): Listing | undefined }
   streams: StreamPool
   callerDid: string
-  newId(): string
+  newCorrelationId(): string
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
   purchases: Pick<Purchases, 'over'>
 }
@@ -37,7 +37,7 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
     return { ...termsOf(id, { ...listed, amount }), source: 'listing', matches_listing: true, allowed: true }
   }
   const signal = AbortSignal.any([outer, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
-  const call = { correlationId: deps.newId(), resource: id, callerDid: deps.callerDid }
+  const call = { correlationId: deps.newCorrelationId(), resource: id, callerDid: deps.callerDid }
   const seller = { peerId: listing.seller_id, addrs: listing.addrs }
   const ask = (fresh: boolean) =>
     onStream(seller, deps.streams, signal, (stream) => askX402Price(stream, call, signal), { fresh })

@@ -59,6 +59,7 @@ export class TestBuyer {
       runOwn: async (id, { input }) => `${id} here: ${input}`,
       openStream: options.open,
       newId: randomUUID,
+      newCorrelationId: randomUUID,
       budget: testBudget({ perCall: undefined, perDay: options.dailyBudget ?? 1_000_000n }, { clock, purchases }),
       hold: async () => undefined,
       maxPrice: () => options.maxPrice ?? 100_000n,

@@ -101,7 +101,7 @@ export class TestSeller {
       signReceipt: (receipt) => sellerWallet.signReceipt(receipt),
       sellerDid: 'did:seller',
       didOf: (peerId) => `did:${peerId}`,
-      randomNonce: () => randomHex(),
+      newNonce: () => randomHex(),
       newCorrelationId: randomUUID,
       findAgent: (id) => this.agents.get(id),
       admit: (work) => slots.admit(work).catch(asOverloaded),

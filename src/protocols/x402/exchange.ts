@@ -33,7 +33,8 @@ export type X402ServerDeps = {
   signReceipt(receipt: Receipt): SignedReceipt
   sellerDid: string
   didOf(peerId: string): string
-  randomNonce(): Hex
+  /** 32 bytes that nobody can guess. */
+  newNonce(): Hex
   findAgent(id: string): ServedAgent | undefined
   /** Lets work in that has a run to wait for. @throws PeerError OVERLOADED at once when too many are in */
   admit<T>(work: (place: Place) => Promise<T>): Promise<T>

@@ -148,7 +148,7 @@ async function challenge(
   { stream, peerId, correlationId, signal }: Exchange,
   deps: X402ServerDeps,
 ) {
-  const asked = { nonce: deps.randomNonce(), correlationId, resource: agent.id, peerId }
+  const asked = { nonce: deps.newNonce(), correlationId, resource: agent.id, peerId }
   const issued = deps.challenges.issue(asked, deps.clock.now())
   await writeMessage(
     stream,
