@@ -1,8 +1,12 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect, createServer, isIPv6 } from 'node:net'
+import type { Reachability } from '../schema/api.ts'
 import { type Check, type Finding, fail, ok, skip, warn } from './doctor-check.ts'
 import { reachabilityText } from './reachability-text.ts'
+import { printableLine } from './terminal-text.ts'
+
+const SEE_DOCS = 'see docs/operations.md, Being reached'
 
 const p2pPort: Check = {
   id: 'p2p_port',
@@ -56,10 +60,16 @@ const reach: Check = {
     if (running === undefined) return skip('is found out while the node runs')
     const { reachability } = await running.node.status({ signal })
     const text = reachabilityText(reachability)
-    const { state, fix = 'see docs/operations.md, Being reached' } = reachability
-    if (state === 'unreachable') return fail(text, fix)
-    return state === 'unknown' ? skip(text) : ok(text)
+    const { state, fix = SEE_DOCS, forwarding } = reachability
+    const reached = state === 'unreachable' ? fail(text, fix) : state === 'unknown' ? skip(text) : ok(text)
+    return forwarding === undefined ? reached : [reached, routerFinding(forwarding)]
   },
+}
+
+function routerFinding({ state, says }: NonNullable<Reachability['forwarding']>): Finding {
+  const text = printableLine(`UPnP: ${says}`, 500)
+  if (state === 'failed') return warn(text, SEE_DOCS)
+  return state === 'asking' ? skip(text) : ok(text)
 }
 
 /** Checks of ports and peers. */

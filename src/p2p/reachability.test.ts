@@ -54,6 +54,7 @@ test('T20: what came of asking the router is said where it matters, and not advi
   expect(alone.fix).not.toContain('--upnp')
   expect(judge({ addresses: [open], forwarding: failed }).reason).not.toContain('no router')
   const mapped = { state: 'mapped' as const, says: 'the router passes TCP 4001 on' }
+  expect(judge({ connectedTo, forwarding: mapped }).fix).toContain('firewall of this machine')
   expect(judge({ addresses: [open], forwarding: mapped }).reason).toContain('the router passes TCP 4001 on')
 })
 

@@ -12,6 +12,8 @@ export type Reachability = {
   relays: string[]
   reason?: string
   fix?: string
+  /** What came of asking the router, where it was to be asked. */
+  forwarding?: Forwarding
 }
 
 export type ReachabilityFacts = {
@@ -36,8 +38,9 @@ const SETTLING_MS = 20_000
 export function reachabilityOf(facts: ReachabilityFacts): Reachability {
   const { forwarding } = facts
   const found = judge(facts)
-  const matters = forwarding?.state === 'mapped' || found.state !== 'public'
-  return forwarding === undefined || !matters ? found : { ...found, reason: `${found.reason}; ${forwarding.says}` }
+  if (forwarding === undefined) return found
+  const matters = forwarding.state === 'mapped' || found.state !== 'public'
+  return { ...found, ...(matters && { reason: `${found.reason}; ${forwarding.says}` }), forwarding }
 }
 
 function judge(facts: ReachabilityFacts): Reachability & { reason: string } {
@@ -48,7 +51,10 @@ function judge(facts: ReachabilityFacts): Reachability & { reason: string } {
     const reason = said ? 'its operator announced the address; nobody has proved it' : 'a peer has dialled it back'
     return { state: 'public', addresses: open.map(String), relays: [], reason }
   }
-  const forward = `forward TCP port ${port} to this machine and set NODE_ANNOUNCE_ADDR=/ip4/<public address>/tcp/${port}`
+  const forward =
+    facts.forwarding?.state === 'mapped'
+      ? `let the firewall of this machine take what the router passes on, TCP port ${port}`
+      : `forward TCP port ${port} to this machine and set NODE_ANNOUNCE_ADDR=/ip4/<public address>/tcp/${port}`
   if (relays.length > 0) {
     const addresses = facts.addresses.filter(isRelayed).map(String)
     const reason = 'none of its own addresses can be dialled from outside, so calls come over a relay'

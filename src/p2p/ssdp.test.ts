@@ -1,9 +1,15 @@
 import { expect, test } from 'vitest'
-import { locationOf } from './ssdp.ts'
+import { defaultRoutersIn, locationOf } from './ssdp.ts'
 
 const answer = (location: string, st = 'urn:schemas-upnp-org:device:InternetGatewayDevice:1', status = '200 OK') =>
   Buffer.from(`HTTP/1.1 ${status}\r\nCACHE-CONTROL: max-age=120\r\nSt: ${st}\r\nLocation: ${location}\r\n\r\n`)
 const from = { address: '192.168.1.1' }
+
+test('the routers this machine sends through are read from its routes', () => {
+  const routes = 'Iface\tDestination\tGateway\tFlags\neth0\t00000000\t010200C0\t0003\neth0\t000200C0\t00000000\t0001\n'
+  expect(defaultRoutersIn(routes)).toEqual(['192.0.2.1'])
+  expect(defaultRoutersIn('')).toEqual([])
+})
 
 test('a router says where it describes itself', () => {
   expect(locationOf(answer('http://192.168.1.1:5000/rootDesc.xml'), from)?.href).toBe(

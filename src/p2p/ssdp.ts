@@ -1,9 +1,12 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { pause } from './waiting.ts'
 
-const GROUP = { host: '239.255.255.250', port: 1900 }
+const GROUP = '239.255.255.250'
+const PORT = 1900
+const ROUTES = '/proc/net/route'
 /** A router of the second version answers to the first as well, says the standard; not all do. */
 const TARGETS = [1, 2].map((version) => `urn:schemas-upnp-org:device:InternetGatewayDevice:${version}`)
 const NETWORKS_MAX = 8
@@ -21,6 +24,7 @@ const AFTER_FIRST_MS = 300
 export async function searchRouters(signal: AbortSignal): Promise<URL[]> {
   const found = new Map<string, URL>()
   const first = new AbortController()
+  const hosts = [GROUP, ...(await defaultRouters())]
   const sockets = await Promise.all(ownNetworks().map((address) => open(address)))
   const asking = sockets.filter((socket) => socket !== undefined)
   for (const socket of asking) {
@@ -34,7 +38,7 @@ export async function searchRouters(signal: AbortSignal): Promise<URL[]> {
   try {
     const waiting = AbortSignal.any([signal, first.signal])
     for (let time = 0; time < ASK_TIMES && !waiting.aborted; time++) {
-      for (const socket of asking) ask(socket)
+      for (const socket of asking) ask(socket, hosts)
       await pause(ASK_EVERY_MS, waiting)
     }
     if (found.size > 0) await pause(AFTER_FIRST_MS, signal)
@@ -53,6 +57,24 @@ export function locationOf(message: Buffer, from: Pick<RemoteInfo, 'address'>): 
   const url = URL.parse(header('location')?.trim() ?? '')
   const isRouter = header('st')?.includes(':InternetGatewayDevice:') === true
   return isRouter && url?.protocol === 'http:' && url.hostname === from.address ? url : undefined
+}
+
+/**
+ * The routers this machine sends through, where it tells (Linux). Asked by name as well: a firewall here takes an answer from
+ * one that was asked by name for an answer, and drops one to a question to all.
+ */
+async function defaultRouters(): Promise<string[]> {
+  const text = await readFile(ROUTES, 'latin1').catch(() => '')
+  return defaultRoutersIn(text)
+}
+
+/** Lines are: interface, destination, gateway, … ; addresses are hexadecimal, the last byte first. */
+export function defaultRoutersIn(routes: string): string[] {
+  const gateways = routes.split('\n').flatMap((line) => {
+    const [, destination, gateway = ''] = line.split('\t')
+    return destination === '00000000' && /^[0-9A-F]{8}$/.test(gateway) && gateway !== '00000000' ? [gateway] : []
+  })
+  return [...new Set(gateways)].map((gateway) => [...Buffer.from(gateway, 'hex')].toReversed().join('.'))
 }
 
 function ownNetworks(): string[] {
@@ -78,9 +100,10 @@ async function open(address: string): Promise<Socket | undefined> {
   }
 }
 
-function ask(socket: Socket): void {
+function ask(socket: Socket, hosts: readonly string[]): void {
   for (const target of TARGETS) {
-    const lines = ['M-SEARCH * HTTP/1.1', `HOST: ${GROUP.host}:${GROUP.port}`, 'MAN: "ssdp:discover"', 'MX: 1']
-    socket.send(`${[...lines, `ST: ${target}`].join('\r\n')}\r\n\r\n`, GROUP.port, GROUP.host, () => {})
+    const lines = ['M-SEARCH * HTTP/1.1', `HOST: ${GROUP}:${PORT}`, 'MAN: "ssdp:discover"', 'MX: 1']
+    const message = `${[...lines, `ST: ${target}`].join('\r\n')}\r\n\r\n`
+    for (const host of hosts) socket.send(message, PORT, host, () => {})
   }
 }

@@ -119,6 +119,10 @@ export const Reachability = z
     relays: z.array(z.string()).meta({ description: 'peer ids of the relays it is reached through' }),
     reason: z.string().optional(),
     fix: z.string().optional(),
+    forwarding: z
+      .object({ state: z.enum(['asking', 'mapped', 'failed']), says: z.string() })
+      .optional()
+      .meta({ description: 'what came of asking the router to pass the port on (--upnp)' }),
   })
   .meta({ id: 'Reachability' })
 export type Reachability = z.infer<typeof Reachability>

@@ -171,6 +171,18 @@ test('T20: a running node that nobody can reach is a fault, with what to do', as
   })
 })
 
+test('T20: a router that was asked for the port, in vain, is told of beside how the node is reached', async () => {
+  const says = 'no router on this network offers it'
+  const reachability = { state: 'relayed' as const, addresses: [], relays: ['12D3'] }
+  const asked = { ...status, reachability: { ...reachability, forwarding: { state: 'failed' as const, says } } }
+  const running = await runningNode(dataDir(), { status: async () => asked })
+  const { rows } = await examine(['--port', '4001', '--api-port', '8424'], { parts: { ...world(), ...running.parts } })
+  expect(rows.filter(({ id }) => id === 'reachability')).toMatchObject([
+    { state: 'ok', text: 'through relay 12D3' },
+    { state: 'warn', text: `UPnP: ${says}` },
+  ])
+})
+
 test('finds agents with nothing to run on (D10, T20)', async () => {
   await writeFile(
     join(dataDir(), 'agents.yaml'),

@@ -1,7 +1,7 @@
 /** A real UPnP daemon (miniupnpd, nftables) on a router of the lab. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
@@ -30,7 +30,13 @@ export type IgdOptions = {
 }
 
 /** A port that the router passes on, as its packet filter has it: `tcp 4001 192.168.2.2:4001`. */
-export type Igd = { mappings(): Promise<string[]>; log(): string; stop(): void }
+export type Igd = {
+  mappings(): Promise<string[]>
+  /** When each lease ends, in seconds since 1970; 0: never. */
+  leases(): Promise<number[]>
+  log(): string
+  stop(): void
+}
 
 export async function startIgd(place: Place, home: string, { conf = [], taken = [] }: IgdOptions = {}): Promise<Igd> {
   const router = place.router!
@@ -71,6 +77,10 @@ export async function startIgd(place: Place, home: string, { conf = [], taken = 
   })
   await ready
   return {
+    async leases() {
+      const lines = (await readFile(file('leases'), 'utf8')).trim().split('\n')
+      return lines.map((line) => Number(line.split(':')[4]))
+    },
     log: () => log.join('\n'),
     stop: () => child.kill('SIGKILL'),
     async mappings() {

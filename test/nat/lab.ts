@@ -108,6 +108,17 @@ export class Lab {
     return { name: this.#full(name), ip, publicIp, router: { name: this.#full(router), ip: routerIp, outerIp } }
   }
 
+  /** A firewall on a machine, as distributions set them up: in comes what was asked for, and the peer port. */
+  async protect({ name }: Place): Promise<void> {
+    const rules = `
+      add table inet own;
+      add chain inet own input { type filter hook input priority 0; policy drop; };
+      add rule inet own input iifname lo accept;
+      add rule inet own input ct state established,related accept;
+      add rule inet own input meta l4proto { tcp, udp } th dport 4001 accept;`
+    await run('ip', ['netns', 'exec', name, 'nft', rules])
+  }
+
   /** Gives a machine on the public segment another address. */
   async renumber(place: Place): Promise<Place> {
     const ip = `${PUBLIC}.${++this.#hosts}`

@@ -12,11 +12,15 @@ let market: LabMarket
 const igds: Igd[] = []
 
 /** A router with its daemon, and a seller behind it that asks for its port. */
-async function seller(name: string, options: Parameters<typeof startIgd>[2] & { igd?: boolean; behind?: string } = {}) {
+async function seller(
+  name: string,
+  options: Parameters<typeof startIgd>[2] & { igd?: boolean; behind?: string; firewall?: boolean } = {},
+) {
   const { lab, places, home } = market
   const behind = options.behind === undefined ? undefined : places[options.behind]
   const place = await lab.behindNat(name, { ...(behind && { behind }) })
   places[name] = place
+  if (options.firewall === true) await lab.protect(place)
   const igd = options.igd === false ? undefined : await startIgd(place, home, options)
   if (igd !== undefined) igds.push(igd)
   const node = await market.start(name, {
@@ -47,10 +51,17 @@ afterAll(async () => {
 })
 
 describe.skipIf(missing).concurrent('--upnp', () => {
-  // The second router knows only the first version of the protocol, and has given 4001 to somebody else.
+  // The second router knows only the first version of the protocol, and has given 4001 to somebody else; the machine behind
+  // it has a firewall.
   test.each([
-    { name: 'new', conf: [], taken: [], port: 4001 },
-    { name: 'old', conf: ['force_igd_desc_v1=yes'], taken: ['TCP:4001:192.168.250.9:4001'], port: 4002 },
+    { name: 'new', conf: [], taken: [], port: 4001, firewall: false },
+    {
+      name: 'old',
+      conf: ['force_igd_desc_v1=yes'],
+      taken: ['TCP:4001:192.168.250.9:4001'],
+      port: 4002,
+      firewall: true,
+    },
   ])('T20: a port that the router opens is proved, listed, bought over and given back ($name)', async (given) => {
     const { name, taken, port } = given
     const { node, place, igd } = await seller(name, given)
@@ -62,6 +73,10 @@ describe.skipIf(missing).concurrent('--upnp', () => {
     const own = [`tcp ${port} ${place.ip}:4001`, `udp 4001 ${place.ip}:4001`]
     const others = taken.map(() => 'tcp 4001 192.168.250.9:4001')
     expect((await igd.mappings()).toSorted()).toEqual([...own, ...others].toSorted())
+
+    const leftS = (await igd.leases()).filter((end) => end > 0).map((end) => end - Date.now() / 1000)
+    expect(leftS).toHaveLength(2)
+    for (const left of leftS) expect(left).toSatisfy((seconds: number) => seconds > 3500 && seconds <= 3601)
 
     expect(await buy(buyer, node)).toMatchObject({ output: 'hello', payment: { amount: '0.001' } })
     const dialled = (await buyer.ask('peers')).find(({ peer_id }) => peer_id === node.peerId)
