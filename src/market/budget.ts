@@ -67,6 +67,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
   }
 
   function checkParties({ agentId, sellerId }: Wanted): void {
+    if (rules.deny.length === 0 && rules.allow.length === 0) return
     const names = [agentId, sellerId, didOrNothing(sellerId)]
     if (rules.deny.some((party) => names.includes(party))) {
       throw new MarketError('SELLER_NOT_ALLOWED', 'the budget denies this seller or agent (stoa budget)')
