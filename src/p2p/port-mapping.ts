@@ -87,7 +87,8 @@ export class PortMapping {
   async #ask(signal: AbortSignal): Promise<void> {
     let result: Forwarding | undefined
     try {
-      if (this.#router !== undefined) result = await this.#use(this.#router, signal)
+      if (this.#router !== undefined && this.#forwarding.state === 'mapped')
+        result = await this.#use(this.#router, signal)
     } catch (error) {
       this.#deps.logger.debug({ reason: reasonOf(error) }, 'the router does not answer any more; looking for one')
     }
@@ -164,6 +165,8 @@ export class PortMapping {
         await add(router, map, signal)
         return map
       } catch (error) {
+        // Some take what stands already for a conflict with itself.
+        if (holder !== undefined && error instanceof RouterRefusal && CONFLICTS.includes(error.number)) return map
         if (error instanceof RouterRefusal) this.#made = this.#made.filter((one) => one !== map)
         if (!(error instanceof RouterRefusal && CONFLICTS.includes(error.number))) throw error
         refusal = error

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { defaultRoutersIn, locationOf } from './ssdp.ts'
+import { defaultFirst, defaultRoutersIn, locationOf } from './ssdp.ts'
 
 const answer = (location: string, st = 'urn:schemas-upnp-org:device:InternetGatewayDevice:1', status = '200 OK') =>
   Buffer.from(`HTTP/1.1 ${status}\r\nCACHE-CONTROL: max-age=120\r\nSt: ${st}\r\nLocation: ${location}\r\n\r\n`)
@@ -15,6 +15,11 @@ test('a router says where it describes itself', () => {
   expect(locationOf(answer('http://192.168.1.1:5000/rootDesc.xml'), from)?.href).toBe(
     'http://192.168.1.1:5000/rootDesc.xml',
   )
+})
+
+test('T3: whoever only says to be a router comes after the one this machine sends through', () => {
+  const [pretender, router] = [new URL('http://192.168.1.66/'), new URL('http://192.168.1.1/')]
+  expect(defaultFirst([pretender, router], ['192.168.1.1'])).toEqual([router, pretender])
 })
 
 test('T3: an answer cannot send this node to another machine, or to what is no router', () => {

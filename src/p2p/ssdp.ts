@@ -24,7 +24,8 @@ const AFTER_FIRST_MS = 300
 export async function searchRouters(signal: AbortSignal): Promise<URL[]> {
   const found = new Map<string, URL>()
   const first = new AbortController()
-  const hosts = [GROUP, ...(await defaultRouters())]
+  const routers = await defaultRouters()
+  const hosts = [GROUP, ...routers]
   const sockets = await Promise.all(ownNetworks().map((address) => open(address)))
   const asking = sockets.filter((socket) => socket !== undefined)
   for (const socket of asking) {
@@ -45,7 +46,13 @@ export async function searchRouters(signal: AbortSignal): Promise<URL[]> {
   } finally {
     for (const socket of asking) socket.close()
   }
-  return [...found.values()]
+  return defaultFirst([...found.values()], routers)
+}
+
+/** Anybody can say to be a router: those this machine sends through are taken first. */
+export function defaultFirst(locations: readonly URL[], routers: readonly string[]): URL[] {
+  const rank = ({ hostname }: URL) => (routers.includes(hostname) ? 0 : 1)
+  return locations.toSorted((a, b) => rank(a) - rank(b))
 }
 
 /** Where a router that answered describes itself; undefined for all other messages. */

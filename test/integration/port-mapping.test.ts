@@ -45,9 +45,13 @@ async function startRouter({
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  cleanups.push(() => server.close())
+  const stop = async () => {
+    server.close()
+    server.closeAllConnections()
+  }
+  cleanups.push(stop)
   const { port } = server.address() as AddressInfo
-  return { asked, url: new URL(`http://127.0.0.1:${port}/desc.xml`) }
+  return { asked, stop, url: new URL(`http://127.0.0.1:${port}/desc.xml`) }
 }
 
 const ip = (address: string) => ({ NewExternalIPAddress: address })
@@ -68,7 +72,7 @@ function answer(response: ServerResponse, action: string, said: Record<string, s
 }
 
 /** A node that listens on 127.0.0.1:4001 and asks the routers. `stop` waits until it has given everything back. */
-function startMapping(routers: readonly URL[], everyMs = 60_000) {
+function startMapping(routers: URL[], everyMs = 60_000) {
   const told: PublicPort[][] = []
   const stopping = new AbortController()
   const mapping = new PortMapping(
@@ -130,6 +134,30 @@ test('T20: a router that knows no leases is asked without, and one that gives on
   const { told, settled } = startMapping([router.url])
   expect((await settled()).state).toBe('mapped')
   expect(told).toEqual([[open(PUBLIC, 4003)]])
+})
+
+test('T20: a router that takes the port it gave for a conflict keeps passing that on', async () => {
+  const answering: Answering = ({ action, NewExternalPort }) => {
+    if (action === 'GetExternalIPAddress') return ip(PUBLIC)
+    const isOurs = NewExternalPort === '4001'
+    if (action === 'AddPortMapping') return isOurs ? 718 : {}
+    return isOurs ? { NewInternalClient: '127.0.0.1', NewInternalPort: '4001' } : 714
+  }
+  const router = await startRouter({ answering })
+  const { told, settled } = startMapping([router.url])
+  expect((await settled()).state).toBe('mapped')
+  expect(told).toEqual([[open(PUBLIC, 4001)]])
+})
+
+test('T20: a router that was started anew, and listens elsewhere, is found and told again', async () => {
+  const routers = [await startRouter(), await startRouter()]
+  const urls = [routers[0]!.url]
+  const { mapping, settled } = startMapping(urls, 20)
+  await settled()
+  urls[0] = routers[1]!.url
+  await routers[0]!.stop()
+  await until(() => only(routers[1]!.asked, 'AddPortMapping').length > 0)
+  await until(() => mapping.state().state === 'mapped')
 })
 
 test('T20: a port is taken from nobody, not even from another program of this machine', async () => {
