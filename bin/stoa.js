@@ -1,8 +1,24 @@
 #!/usr/bin/env node
 // A checkout runs its TypeScript source as it is; the published package, which has no source, runs dist/.
 import { existsSync } from 'node:fs'
-import { enableCompileCache } from 'node:module'
+import { enableCompileCache, registerHooks } from 'node:module'
 
 enableCompileCache()
 const source = new URL('../src/main.ts', import.meta.url)
-await import(existsSync(source) ? source.href : new URL('../dist/node/main.js', import.meta.url).href)
+const isCheckout = existsSync(source)
+if (isCheckout) await loadZod()
+await import(isCheckout ? source.href : new URL('../dist/node/main.js', import.meta.url).href)
+
+/**
+ * Zod brings its messages in sixty languages, a file each, which take a tenth of a start and which nothing here asks for.
+ * The bundle in dist/ leaves them out by itself; so does this. English is not among them.
+ */
+async function loadZod() {
+  const translations = { url: 'data:text/javascript,export {}', format: 'module', shortCircuit: true }
+  const hooks = registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === '../locales/index.js' ? translations : next(specifier, context),
+  })
+  await import('zod')
+  hooks.deregister()
+}

@@ -9,7 +9,7 @@ const directory = await mkdtemp(join(tmpdir(), 'stoa-start-path-'))
 afterAll(() => rm(directory, { recursive: true, force: true }))
 const fileOf = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
-/** Writes down which packages and schemas a process has loaded, and which large parts of Node, when it ends. */
+/** Writes down which packages, schemas and translations a process has loaded, and which large parts of Node, when it ends. */
 const record = `data:text/javascript,${encodeURIComponent(`
   import { registerHooks } from 'node:module'
   import { writeFileSync } from 'node:fs'
@@ -17,8 +17,8 @@ const record = `data:text/javascript,${encodeURIComponent(`
   registerHooks({
     load(url, context, next) {
       const name = url.match(/.*node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//)?.[1]
-      const schema = url.match(/.*\\/src\\/(schema\\/.*)/)?.[1]
-      if ((name ?? schema) !== undefined) loaded.add(name ?? schema)
+      const part = url.match(/.*\\/src\\/(schema\\/.*)/)?.[1] ?? url.match(/.*\\/zod\\/v4\\/(locales\\/.*)/)?.[1]
+      for (const one of [name, part]) if (one !== undefined) loaded.add(one)
       return next(url, context)
     },
   })
@@ -52,7 +52,7 @@ test('a node starts, and stops, with what libp2p needs, zod and commander: whate
   expect(bare).toContain('libp2p')
   expect(loaded).toContain('libp2p')
   const more = loaded.filter((name) => !bare.includes(name) && !/^(@libp2p|schema)\//.test(name))
-  expect(more.sort()).toEqual(['commander', 'zod'])
+  expect(more.sort()).toEqual(['commander', 'locales/en.js', 'zod'])
   // Each costs a start one to ten ms: what the API says in them, it says when it is first asked.
   const heavy = ['api', 'events', 'ledger', 'order', 'receipt', 'search', 'session', 'token', 'tools', 'workflow']
   expect(loaded.filter((name) => heavy.includes(/^schema\/(.+)\.ts$/.exec(name)?.[1] ?? ''))).toEqual([])
