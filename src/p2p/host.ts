@@ -64,6 +64,8 @@ export interface Host extends Service {
 type HandleStream = (stream: Stream, peerId: string) => void
 
 const STOP_MAX_MS = 3000
+/** For what has been sent to reach those who are slow; the rest are quicker. */
+const LEAVE_MAX_MS = 500
 
 /**
  * Builds the host. Nothing listens before `start`.
@@ -116,6 +118,7 @@ class Libp2pHost implements Host {
     this.#closing.abort(new Error('the host is stopping'))
     gossip.stop()
     await Promise.all(libp2p.getPeers().map((peer) => renewAddresses(libp2p, peer)))
+    await this.#takeLeave()
     await this.#withinLimit(Promise.resolve(libp2p.stop()))
     await this.#background
   }
@@ -212,6 +215,17 @@ class Libp2pHost implements Host {
 
   onAddressesChange(listener: () => void): () => void {
     return this.#parts.addresses.onChange(listener)
+  }
+
+  /**
+   * Closes each connection with what was sent over it: libp2p's own stop destroys those that others have dialled, and with
+   * them the last that was gossiped, such as that this node's agents are off the market.
+   */
+  async #takeLeave(): Promise<void> {
+    const signal = AbortSignal.timeout(LEAVE_MAX_MS)
+    const connections = this.#parts.libp2p.getConnections()
+    setMaxListeners(0, signal)
+    await Promise.allSettled(connections.map((connection) => connection.close({ signal })))
   }
 
   async #withinLimit(stopping: Promise<void>): Promise<void> {
