@@ -1,8 +1,14 @@
 #!/usr/bin/env node
 // A checkout runs its TypeScript source as it is; the published package, which has no source, runs dist/.
 import { existsSync } from 'node:fs'
-import { enableCompileCache, registerHooks } from 'node:module'
 
+// An older Node.js fails on what it does not know, and says nothing that helps.
+const [major, minor] = process.versions.node.split('.').map(Number)
+if (major < 22 || (major === 22 && minor < 18)) {
+  process.stderr.write(`error: stoa needs Node.js 22.18 or newer; this is ${process.version} (${process.execPath})\n`)
+  process.exit(1)
+}
+const { enableCompileCache, registerHooks } = await import('node:module')
 enableCompileCache()
 const source = new URL('../src/main.ts', import.meta.url)
 const isCheckout = existsSync(source)

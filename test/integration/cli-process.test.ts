@@ -184,3 +184,11 @@ test('a reader that leaves early ends no node', async () => {
   child.kill('SIGTERM')
   expect((await ended).code).toBe(0)
 })
+
+test('an older Node.js is named, before anything fails on what it does not know', async () => {
+  const older = `Object.defineProperty(process, 'versions', { value: { node: '22.17.1' } })`
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(older)}`
+  const { code, stderr } = await run(['--version'], { NODE_OPTIONS }).ended
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^error: stoa needs Node.js 22\.18 or newer; this is v\S+ \(.+\)\n$/)
+})
