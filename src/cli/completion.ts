@@ -1,12 +1,19 @@
 import * as z from 'zod'
 import { type Command, command, commonOptions, type Option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
+import { groupSummaries } from './group-summaries.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
 
 /** What a shell needs to know of one word path: the words that may follow it, and the options it takes. */
-export type Place = { path: readonly string[]; words: { word: string; summary: string }[]; options: readonly Option[] }
+export type Place = {
+  path: readonly string[]
+  words: { word: string; summary: string }[]
+  options: readonly Option[]
+  /** Its argument may be a file. */
+  files: boolean
+}
 
 /** `stoa completion`: made from the command table itself, so that it never falls behind. */
 export function completionOf(table: () => readonly Command[]): Command {
@@ -14,11 +21,8 @@ export function completionOf(table: () => readonly Command[]): Command {
     name: 'completion',
     summary: 'Write the completion script of a shell: bash, zsh or fish',
     details:
-      'bash: stoa completion bash > ~/.local/share/bash-completion/completions/stoa\nzsh: stoa completion zsh > ~/.zsh/completions/_stoa\nfish: stoa completion fish > ~/.config/fish/completions/stoa.fish',
-    examples: [
-      'stoa completion bash > ~/.local/share/bash-completion/completions/stoa',
-      'stoa completion fish | source',
-    ],
+      'Write one line into the startup file of your shell:\n  ~/.bashrc                   source <(stoa completion bash)\n  ~/.zshrc, after compinit    source <(stoa completion zsh)\n  ~/.config/fish/config.fish  stoa completion fish | source',
+    examples: ['stoa completion fish | source', 'stoa completion bash > /etc/bash_completion.d/stoa'],
     options: { ...commonOptions },
     argument: { name: 'shell', description: 'bash, zsh or fish', choices: shells },
     async run(context, _values, shell) {
@@ -32,23 +36,27 @@ export function completionOf(table: () => readonly Command[]): Command {
   })
 }
 
+const helpOnly: readonly Option[] = [{ flags: '--help', description: 'show the help' }]
+
 /** Every group and every command of the table. */
 export function placesOf(table: readonly Command[]): Place[] {
   const places = new Map<string, Place>()
   const placeAt = (path: readonly string[]) => {
     const key = path.join(' ')
-    if (!places.has(key)) places.set(key, { path, words: [], options: [] })
+    if (!places.has(key)) places.set(key, { path, words: [], options: helpOnly, files: false })
     return places.get(key)!
   }
   for (const row of table) {
     const path = row.name.split(' ')
     for (const [depth, word] of path.entries()) {
       const parent = placeAt(path.slice(0, depth))
-      const summary = depth === path.length - 1 ? row.summary : ''
+      const summary =
+        depth === path.length - 1 ? row.summary : (groupSummaries[path.slice(0, depth + 1).join(' ')] ?? '')
       if (!parent.words.some((known) => known.word === word)) parent.words.push({ word, summary })
     }
     const place = placeAt(path)
-    place.options = Object.values(row.options)
+    place.options = [...Object.values(row.options), ...helpOnly]
+    place.files = row.argument?.name.includes('file') ?? false
     for (const word of row.argument?.choices ?? []) place.words.push({ word, summary: row.argument!.description })
   }
   return [...places.values()]
@@ -62,6 +70,9 @@ export function valuesOf({ flags, schema }: Option): readonly string[] | 'files'
   return flags.includes('<path>') || flags.includes('<file>') ? 'files' : 'any'
 }
 
+/** How the scripts write a place: /agent/execute. */
+const atOf = (path: readonly string[]) => path.map((word) => `/${word}`).join('')
+const placesBelow = (places: readonly Place[]) => places.map(({ path }) => atOf(path)).filter((at) => at !== '')
 const longOf = ({ flags }: Option) => /--[a-z-]+/.exec(flags)![0]
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 const inOne = (text: string) => text.replace(/\s+/g, ' ')
@@ -82,10 +93,11 @@ function optionCases(places: readonly Place[]) {
 
 function bashScript(places: readonly Place[]): string {
   const { files, any, listed } = optionCases(places)
-  const steps = places.filter(({ path }) => path.length > 0).map(({ path }) => quoted(`/${path.join('/')}`))
-  const cases = places.map(({ path, words, options }) => {
-    const all = [...words.map(({ word }) => word), ...options.map(longOf), '--help']
-    return `    ${quoted(path.map((word) => `/${word}`).join(''))}) words=${quoted(all.join(' '))} ;;`
+  const steps = placesBelow(places).map(quoted)
+  const cases = places.map(({ path, words, options, files }) => {
+    const all = [...words.map(({ word }) => word), ...options.map(longOf)]
+    const orFile = files ? '; compopt -o default' : ''
+    return `    ${quoted(atOf(path))}) words=${quoted(all.join(' '))}${orFile} ;;`
   })
   return `# bash completion for stoa, made by: stoa completion bash
 _stoa() {
@@ -112,14 +124,14 @@ complete -F _stoa stoa
 
 function zshScript(places: readonly Place[]): string {
   const { files, any, listed } = optionCases(places)
-  const steps = places.filter(({ path }) => path.length > 0).map(({ path }) => `/${path.join('/')}`)
+  const steps = placesBelow(places)
   const described = (word: string, text: string) => quoted(`${word}:${inOne(text)}`)
-  const cases = places.map(({ path, words, options }) => {
+  const cases = places.map(({ path, words, options, files }) => {
     const all = [
       ...words.map(({ word, summary }) => described(word, summary)),
       ...options.map((option) => described(longOf(option), option.description)),
     ]
-    return `    (${quoted(path.map((word) => `/${word}`).join(''))}) found=(${all.join(' ')}) ;;`
+    return `    (${quoted(atOf(path))}) found=(${all.join(' ')})${files ? '; _files' : ''} ;;`
   })
   return `#compdef stoa
 # zsh completion for stoa, made by: stoa completion zsh
@@ -148,29 +160,32 @@ if [[ "\${funcstack[1]}" == _stoa ]]; then _stoa "$@"; else compdef _stoa stoa; 
 }
 
 function fishScript(places: readonly Place[]): string {
-  const lines = places.flatMap(({ path, words, options }) => {
-    const when = `-n ${quoted(['__stoa_at', ...path].join(' '))}`
+  const lines = places.flatMap(({ path, words, options, files }) => {
+    const when = `-n ${quoted(`__stoa_at ${quoted(atOf(path))}`)}`
     return [
-      ...words.map(({ word, summary }) => `complete -c stoa ${when} -f -a ${word} -d ${quoted(inOne(summary))}`),
+      ...(files ? [] : [`complete -c stoa ${when} -f`]),
+      ...words.map(({ word, summary }) => `complete -c stoa ${when} -a ${word} -d ${quoted(inOne(summary))}`),
       ...options.map((option) => {
-        const values = valuesOf(option)
-        const after =
-          values === 'none'
-            ? ''
-            : values === 'files'
-              ? ' -r -F'
-              : values === 'any'
-                ? ' -x'
-                : ` -x -a ${quoted(values.join(' '))}`
-        return `complete -c stoa ${when} -f -l ${longOf(option).slice(2)}${after} -d ${quoted(inOne(option.description))}`
+        const about = `-l ${longOf(option).slice(2)}${fishValues(valuesOf(option))} -d ${quoted(inOne(option.description))}`
+        return `complete -c stoa ${when} ${about}`
       }),
     ]
   })
   return `# fish completion for stoa, made by: stoa completion fish
 function __stoa_at
-    set -l words (string match -v -- '-*' (commandline -opc)[2..-1])
-    test "$words" = "$argv"
+    set -l at
+    for word in (commandline -opc)[2..-1]
+        contains -- "$at/$word" ${placesBelow(places).join(' ')}; and set at "$at/$word"
+    end
+    test "$at" = "$argv[1]"
 end
 ${lines.join('\n')}
 `
+}
+
+/** `-r -F`: a file must follow; `-x`: something must that is none. */
+function fishValues(values: ReturnType<typeof valuesOf>): string {
+  if (values === 'none') return ''
+  if (values === 'files') return ' -r -F'
+  return values === 'any' ? ' -x' : ` -x -a ${quoted(values.join(' '))}`
 }

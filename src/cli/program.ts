@@ -5,24 +5,12 @@ import { describeRefusal, quote } from '../config/config-error.ts'
 import { stoaVersion } from '../lib/version.ts'
 import type { Command, Context, Option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
+import { groupSummaries } from './group-summaries.ts'
 import type { Io } from './io.ts'
 import type { Parts } from './parts.ts'
 import { createRedactor, type Redactor } from './redactor.ts'
 import { reportError } from './report-error.ts'
 import { styleOf } from './terminal-text.ts'
-
-const groups: Readonly<Record<string, string>> = {
-  agent: 'Find agents, have them work, and set up your own',
-  order: 'Purchases in the background, and the ledger of all',
-  receipts: 'What was bought and sold, signed by the sellers',
-  session: 'What callers and agents said to each other',
-  webhook: 'Tell other systems what happens',
-  workflow: 'Several agents, step by step',
-  payment: 'What this node was paid and has paid',
-  approvals: 'Purchases that wait for you',
-  token: 'What programs may do through the API',
-  'agent config': 'The agents this node sells: agents.yaml',
-}
 
 /**
  * Runs one command line.
@@ -89,7 +77,7 @@ export function buildProgram(commands: readonly Command[], io: Io, handlers: Han
     const known = groupsByName.get(name)
     if (known !== undefined) return known
     const group = dressed(groupOf(words.slice(0, -1)).command(words.at(-1)!), io, handlers)
-    group.description(groups[name] ?? '')
+    group.description(groupSummaries[name] ?? '')
     groupsByName.set(name, group)
     return group
   }

@@ -10,7 +10,17 @@ export type SlashLine =
   | { kind: 'mistake'; text: string }
 
 /** A node runs already: what would start one, or read standard input, is not offered. */
-const notOffered = ['-', '--data-dir', '--port', '--bootstrap', '--no-mdns', '--network', '--rpc-url', '--log-level']
+const notOffered = [
+  '-',
+  '--help',
+  '--data-dir',
+  '--port',
+  '--bootstrap',
+  '--no-mdns',
+  '--network',
+  '--rpc-url',
+  '--log-level',
+]
 /** Commands that take the terminal, or a node, for themselves. */
 export const notHere: readonly string[] = ['init', 'start', 'mcp', 'completion', 'tui']
 const ownWords = ['help', 'clear', 'exit'] as const

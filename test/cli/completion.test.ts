@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { openTerminal } from '../support/terminal.ts'
 import { cli, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
@@ -44,13 +45,53 @@ test.skipIf(!has('bash'))(
   },
 )
 
-test.skipIf(!has('zsh'))('zsh reads its script', async () => {
-  await run('zsh', ['-c', `autoload -U compinit; compinit -D; source ${await script('zsh')}; (( $+functions[_stoa] ))`])
+const everywhere: [line: string, offered: string[]][] = [
+  ['stoa agent execute --agent-id agent --ta', ['--task']],
+  ['stoa agent discover --sort ', ['newest', 'price', 'rank']],
+  ['stoa --data-dir /x agent config ', ['add', 'list', 'remove']],
+  ['stoa workflow run --file /etc/pass', ['/etc/passwd']],
+  ['stoa receipts verify /etc/pass', ['/etc/passwd']],
+]
+
+test.skipIf(!has('zsh'))('zsh completes and describes, in a terminal', async () => {
+  const zsh = openTerminal(['-f'], { program: 'zsh', environment: {}, columns: 120, rows: 40 })
+  try {
+    await zsh.shows(/[%#] ?$/m)
+    zsh.type(`autoload -U compinit; compinit -D; source ${await script('zsh')}; PS1='ready '\r`)
+    await zsh.shows(/^ready $/m)
+    zsh.type('stoa agent\t \t')
+    await zsh.shows(/^config +-- The agents this node sells[\s\S]*^update +-- Change an agent/m)
+    for (const [line, offered] of everywhere) {
+      zsh.type(`\u0015\u000c${line}\t`)
+      if (offered.length > 1)
+        for (const word of offered) await zsh.shows(new RegExp(`^ready ${line.trim()}[\\s\\S]*\\b${word}\\b`, 'm'))
+      else await zsh.shows(new RegExp(`^ready stoa .* ${offered[0]} ?$`, 'm'))
+    }
+  } finally {
+    zsh.kill()
+    await zsh.exited
+  }
 })
 
-test.skipIf(!has('fish'))('fish offers the commands', async () => {
-  const { stdout } = await run('fish', ['-c', `source ${await script('fish')}; complete -C 'stoa agent '`])
-  expect(stdout).toMatch(/^discover\t/m)
+test.skipIf(!has('fish'))('fish completes and describes, and has nothing to say against its script', async () => {
+  const path = await script('fish')
+  const fish = async (line: string) => {
+    const { stdout, stderr } = await run('fish', ['--no-config', '-c', `source ${path}; complete -C '${line}'`])
+    expect(stderr).toBe('')
+    return stdout.trimEnd().split('\n')
+  }
+  expect(await fish('stoa ')).toContain('agent\tFind agents, have them work, and set up your own')
+  for (const [line, offered] of everywhere) {
+    const words = (await fish(line)).map((text) => text.split('\t')[0])
+    expect(
+      words.filter((word) => offered.includes(word!)),
+      line,
+    ).toEqual(offered)
+    expect(
+      words.every((word) => /passwd|^-*[a-z]+$/.test(word!)),
+      line,
+    ).toBe(true)
+  }
 })
 
 test('each script names every command', async () => {

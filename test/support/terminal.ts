@@ -20,12 +20,12 @@ export const keys = { enter: '\r', tab: '\t', up: '\u001b[A', down: '\u001b[B', 
 
 export function openTerminal(
   argv: readonly string[],
-  options: { environment: Record<string, string>; columns?: number; rows?: number },
+  options: { environment: Record<string, string>; columns?: number; rows?: number; program?: string },
 ): Terminal {
   const size = { cols: options.columns ?? 80, rows: options.rows ?? 24 }
   const screen = new xterm.Terminal({ ...size, allowProposedApi: true })
   const { PATH = '', HOME = '' } = process.env
-  const program = spawn(process.execPath, [...argv], {
+  const program = spawn(options.program ?? process.execPath, [...argv], {
     ...size,
     name: 'xterm-256color',
     env: { PATH, HOME, TERM: 'xterm-256color', ...options.environment },
