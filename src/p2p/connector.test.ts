@@ -11,7 +11,7 @@ const listed = '/ip4/9.9.9.9/tcp/4001'
 const remembered = '/ip4/9.9.9.9/tcp/4002'
 const moved = '/ip4/9.9.9.9/tcp/4003'
 const PROTOCOL = '/test/1.0.0'
-const timing = { staggerMs: 1, attemptMs: 1000, stalledMs: 1000 }
+const timing = { staggerMs: 1, attemptMs: 1000, stalledMs: 100 }
 const never = new AbortController().signal
 
 function streamOf(fields: Partial<Stream> = {}): Stream {
@@ -108,4 +108,19 @@ test('a stream that the peer has already reset is an error, not a stream', async
   const { connector: reach, dialled } = connector({ [listed]: connectionWith(seller) }, { existing })
   await expect(reach.openStream(destination, PROTOCOL, never)).rejects.toMatchObject(unreachable)
   expect(dialled).toEqual([])
+})
+
+test('a peer that is slow over several connections is given no further one, and waited for', async () => {
+  const { promise, resolve } = Promise.withResolvers<Stream>()
+  const slow = () => connectionWith(seller, () => promise)
+  const { connector: reach, dialled } = connector(
+    { [listed]: connectionWith(seller) },
+    { existing: [slow(), slow(), slow()] },
+  )
+  const opening = reach.openStream(destination, PROTOCOL, never)
+  await new Promise((after) => setTimeout(after, timing.stalledMs * 1.5))
+  expect(dialled).toEqual([])
+  const late = streamOf()
+  resolve(late)
+  expect(await opening).toBe(late)
 })

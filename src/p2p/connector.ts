@@ -11,6 +11,8 @@ import type { PeerBook } from './peer-book.ts'
 import { orAbandon } from './waiting.ts'
 
 export const STREAMS_PER_PROTOCOL_MAX = 256
+/** A peer that is slow over so many connections is slow, not gone: another one would only be more work for it. */
+const CONNECTIONS_TRIED_MAX = 3
 const ADDRESSES_DIALLED_MAX = 16
 /** What a connection says that is about to be closed, before its status does. */
 const CLOSING = ['ConnectionClosedError', 'ConnectionClosingError', 'MuxerClosedError']
@@ -56,8 +58,10 @@ export class Connector {
       if (!isPeerId(peerId)) throw unreachable(peerId, 'that is not a peer id')
       const relayed = this.#deps.mayBeRelayed(protocol)
       const { book } = this.#deps
-      const existing = book.connections(peerId).at(-1) ?? (relayed ? book.relayed(peerId).at(-1) : undefined)
-      const stream = existing && (await this.#tryExisting(existing, protocol, signal))
+      const direct = book.connections(peerId)
+      const existing = direct.at(-1) ?? (relayed ? book.relayed(peerId).at(-1) : undefined)
+      const patient = direct.length >= CONNECTIONS_TRIED_MAX
+      const stream = existing && (await this.#tryExisting(existing, protocol, { signal, patient }))
       if (existing !== undefined && stream !== undefined) return this.#noted(stream, existing)
       const connection = await this.#connect(peer, relayed, signal)
       return this.#noted(await newStream(connection, protocol, signal), connection)
@@ -110,14 +114,22 @@ export class Connector {
     }
   }
 
-  /** A stream on the connection there is; undefined where that turns out to be dead. A refusal on a live one is final. */
-  async #tryExisting(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream | undefined> {
-    const stalled = AbortSignal.timeout(this.#timing.stalledMs)
+  /**
+   * A stream on the connection there is; undefined where that turns out to be dead. A refusal on a live one is final.
+   *
+   * @param patient wait for it as long as the caller does, or until it is closed
+   */
+  async #tryExisting(
+    connection: Connection,
+    protocol: string,
+    { signal, patient }: { signal: AbortSignal; patient: boolean },
+  ): Promise<Stream | undefined> {
+    const stalled = patient ? undefined : AbortSignal.timeout(this.#timing.stalledMs)
     try {
-      return await newStream(connection, protocol, AbortSignal.any([signal, stalled]))
+      return await newStream(connection, protocol, stalled === undefined ? signal : AbortSignal.any([signal, stalled]))
     } catch (error) {
       const isOpen = connection.status === 'open' && !CLOSING.includes(nameOf(error))
-      if (signal.aborted || (isOpen && !stalled.aborted)) throw error
+      if (signal.aborted || (isOpen && stalled?.aborted !== true)) throw error
       return undefined
     }
   }

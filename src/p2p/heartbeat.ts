@@ -97,8 +97,24 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
     const waitMs = answered ? options.pingEveryMs : Math.min(doubted ? DOUBTED.againMs : AGAIN_MS, options.pingEveryMs)
     pings.set(connection.id, { at: sentAt, dueAt: performance.now() + waitMs, lost, doubted })
     if (lost < (doubted ? DOUBTED.lostMax : PINGS_LOST_MAX)) return
+    // Where only a further connection made it doubtful, and that is no quicker, the peer is slow: this one carries calls.
+    if (doubted && doubtedAt > deps.movedAt() && !(await answersElsewhere(connection, timeoutMs))) {
+      const dueAt = performance.now() + Math.min(AGAIN_MS, options.pingEveryMs)
+      pings.set(connection.id, { at: performance.now(), dueAt, lost: 1, doubted: false })
+      return
+    }
+    if (signal.aborted) return
     deps.logger.info({ peerId: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
     connection.abort(new Error(`${lost} pings in a row went unanswered`))
+  }
+
+  /** Whether the peer answers over its newest other connection. */
+  async function answersElsewhere(connection: Connection, timeoutMs: number): Promise<boolean> {
+    const all = deps.libp2p.getConnections(connection.remotePeer)
+    const other = all.findLast(({ id, status }) => id !== connection.id && status === 'open')
+    return (
+      other !== undefined && (await answers(other, deps, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])))
+    )
   }
 }
 
