@@ -27,8 +27,14 @@ export function protocolTables(): Record<string, string> {
 }
 
 function table(type: z.ZodType): string[] {
-  const schema = schemaOf(type)
+  const schema = resolved(schemaOf(type))
   return ['| Field | Type | |', '|---|---|---|', ...fieldRows(named(schema), link)]
+}
+
+/** A type that has a name of its own stands behind a reference, even where it is all there is. */
+function resolved(schema: Schema): Schema {
+  const name = (schema.$ref as string | undefined)?.split('/').at(-1)
+  return name === undefined ? schema : (schema.$defs as Record<string, Schema>)[name]!
 }
 
 /** An inner object that has a name of its own is shown by it. */

@@ -17,3 +17,10 @@ test('every link inside the references leads somewhere', () => {
     for (const [, target] of page.matchAll(/\]\(#([^)]+)\)/g)) expect([...ids], `${name}: ${target}`).toContain(target)
   }
 })
+
+test('no table of the references is empty', () => {
+  for (const name of Object.keys(pages)) {
+    const page = readFileSync(pageUrl(name), 'utf8')
+    expect(page.match(/^#+ [^\n]+\n+\|[^\n]+\n\|[-|]+\|\n(?!\|)/gm), name).toBeNull()
+  }
+})
