@@ -58,8 +58,8 @@ describe.skipIf(missing).concurrent('T20: a sale always comes about, and in the 
     const sold = { output: 'hello', payment: { amount: '0.001' } }
     expect(await buy(buyer, seller)).toMatchObject(sold)
     if (way === 'direct')
-      await until(async () => (await waysTo(seller, buyer)).includes('direct'), { timeoutMs: 25_000 })
-    else await until(() => gaveUp(seller, buyer) || gaveUp(buyer, seller), { timeoutMs: 25_000 })
+      await until(async () => (await waysTo(seller, buyer)).includes('direct'), { timeoutMs: 50_000 })
+    else await until(() => gaveUp(seller, buyer) || gaveUp(buyer, seller), { timeoutMs: 50_000 })
     expect(await buy(buyer, seller)).toMatchObject(sold)
     expect((await waysTo(seller, buyer)).includes('direct')).toBe(way === 'direct')
     const state = kind === 'forwarding' ? 'public' : 'relayed'

@@ -8,6 +8,9 @@ import { buy, found, LabMarket } from './lab-market.ts'
 const missing = (await labMissing()) ?? (await igdMissing())
 if (missing !== undefined) process.stdout.write(`test/nat/upnp is skipped: ${missing}\n`)
 
+/** Of a machine with much else to do. */
+const SLOW = { timeoutMs: 40_000 }
+
 let market: LabMarket
 const igds: Igd[] = []
 
@@ -85,6 +88,15 @@ describe.skipIf(missing).concurrent('--upnp', () => {
     expect(reachability).toMatchObject({ state: 'public', relays: [], addresses: expect.arrayContaining([open]) })
     expect(reachability.reason).toContain(`the router passes TCP ${port} and UDP 4001 of ${place.publicIp} on`)
 
+    // QUIC comes through as well.
+    if (name === 'new') {
+      const quic = `/ip4/${place.publicIp}/udp/4001/quic-v1`
+      market.places.over = await market.lab.public('over')
+      const over = await market.start('over', { bootstrap: [`${quic}/p2p/${node.peerId}`] })
+      const isOver = ({ addresses }: { addresses: string[] }) => addresses.some((address) => address.startsWith(quic))
+      await until(async () => (await over.ask('peers')).some(isOver), SLOW)
+    }
+
     await node.stop()
     expect(await igd.mappings()).toEqual(others)
   })
@@ -94,8 +106,8 @@ describe.skipIf(missing).concurrent('--upnp', () => {
       seller('refused', { conf: ['deny 0-65535 0.0.0.0/0 0-65535'] }),
       seller('alone', { igd: false }),
     ])
-    await until(async () => (await reason('refused')).includes('the router refuses (UPnP error '))
-    await until(async () => (await reason('alone')).includes('no router on this network offers it'))
+    await until(async () => (await reason('refused')).includes('the router refuses (UPnP error '), SLOW)
+    await until(async () => (await reason('alone')).includes('no router on this network offers it'), SLOW)
     for (const name of ['refused', 'alone']) {
       const node = market.nodes[name]!
       await found(market.nodes.buyer!, node)
@@ -106,7 +118,7 @@ describe.skipIf(missing).concurrent('--upnp', () => {
   test('T20: a router behind another router has no public address to say; nothing false is announced', async () => {
     market.places.outer = await market.lab.behindNat('outer')
     const { node } = await seller('inner', { behind: 'outer' })
-    await until(async () => (await reason('inner')).includes('or another router stands before it'))
+    await until(async () => (await reason('inner')).includes('or another router stands before it'), SLOW)
     const { addrs } = await found(market.nodes.buyer!, node)
     expect(addrs.filter((address) => address.includes('/10.0.'))).toEqual([])
   })
