@@ -75,7 +75,8 @@ export const start = command({
     const described = [name, description, price, model].some((given) => given !== undefined)
     const flagged = described ? readDefinition({ name, description, price, model }) : undefined
     const { config, secrets } = await context.loadConfig(flags)
-    const { notes } = await openDataDir(config.dataDir)
+    // The node proves that it can write there.
+    const { notes } = await openDataDir(config.dataDir, { probe: false })
     const fromFile = await readAgentsFile(dataFile(config.dataDir, 'agents'))
     const definitions = fromFile.filter((agent) => agent.name !== flagged?.name)
     if (flagged !== undefined) definitions.push(flagged)

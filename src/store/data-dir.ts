@@ -30,15 +30,19 @@ export function dataFile(dataDir: string, name: keyof typeof dataFiles): string 
 /**
  * Makes the data directory where it is missing (0700), proves that it can be written, and closes it to other users.
  *
+ * @param options.probe false: without the proof, which waits for the disk, where another follows
  * @returns notes: one sentence for each permission that was too loose
  * @throws CodedError<'DATA_DIR_UNUSABLE'> that says what to do
  */
-export async function openDataDir(path: string): Promise<{ path: string; notes: string[] }> {
+export async function openDataDir(
+  path: string,
+  options: { probe: boolean } = { probe: true },
+): Promise<{ path: string; notes: string[] }> {
   try {
     await makeDirectory(path)
     if (!(await stat(path)).isDirectory()) throw errno('ENOTDIR')
     const notes = await closeToOthers(path)
-    await probe(path)
+    if (options.probe) await probe(path)
     return { path, notes }
   } catch (error) {
     throw error instanceof CodedError ? error : dataDirError(path, error)
