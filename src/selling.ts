@@ -19,6 +19,7 @@ import { Challenges } from './payments/challenges.ts'
 import { Exposure, exposureLimits } from './payments/exposure.ts'
 import type { Facilitator } from './payments/facilitator.ts'
 import { Settler } from './payments/settler.ts'
+import { sparedFacilitator } from './payments/spared-facilitator.ts'
 import type { Wallet } from './payments/wallet.ts'
 import { serveMarketplace } from './protocols/marketplace.ts'
 import { asOverloaded } from './protocols/overloaded.ts'
@@ -66,7 +67,9 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     { clock, logger, payments: deps.payments, chain },
   )
   const payments = exposure.watched()
-  const settler = new Settler({}, { clock, logger, payments, facilitator, chain, chance: () => random(1)[0]! / 256 })
+  const spared = facilitator && sparedFacilitator(facilitator, { clock, logger })
+  const chance = () => random(1)[0]! / 256
+  const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance })
   const functions = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
     { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name) },

@@ -9,12 +9,14 @@ import { httpCall } from './http-call.ts'
 /**
  * What one attempt at settlement has come to.
  *
- * `refused` is final. `unclear` may have reached the chain or not: the chain knows, or another attempt finds out.
+ * `refused` is final. `unclear` may have reached the chain or not: the chain knows, or another attempt finds out. `unreached`:
+ * there was no connection, so nothing was asked.
  */
 export type SettleOutcome =
   | { kind: 'settled'; txHash: Hex }
   | { kind: 'refused'; reason: string }
   | { kind: 'unclear'; reason: string }
+  | { kind: 'unreached'; reason: string }
 
 /** Client of an x402 v2 facilitator (D34). Never throws for what the facilitator does. */
 export interface Facilitator {
@@ -27,6 +29,8 @@ export interface Facilitator {
 const CONNECTIONS_MAX = 64
 const ANSWER_BYTES_MAX = 64 * 1024
 const REASON_CHARS_MAX = 200
+/** What undici and the system call a connection that was never made. */
+const UNREACHED = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']
 
 /**
  * Reasons after which the same authorization can never settle. Everything else is tried again.
@@ -71,6 +75,9 @@ export function createFacilitator(options: { url: string }): Facilitator {
       try {
         return outcomeOf(await call('POST', '/settle', settleBody(signed, requirements), signal))
       } catch (error) {
+        const { code } = error as { code?: unknown }
+        if (typeof code === 'string' && UNREACHED.includes(code))
+          return { kind: 'unreached', reason: short(`the facilitator cannot be reached: ${reasonOf(error)}`) }
         return { kind: 'unclear', reason: short(`no answer from the facilitator: ${reasonOf(error)}`) }
       }
     },

@@ -6,6 +6,8 @@ export const SETTLEMENT_ATTEMPTS_MAX = 5
 /** How long one attempt may take before its outcome is unclear. */
 export const ATTEMPT_TIMEOUT_MS = 30_000
 const BACKOFF_BASE_MS = 1_000
+/** A facilitator that cannot be reached is looked for again after this. */
+export const UNREACHED_WAIT_MS = 5_000
 /** The facilitator's word is looked up on chain this long after it was given: RPC nodes lag behind. */
 const CONFIRM_DELAY_MS = 2_000
 /** Between two looks at the chain when all attempts are spent and the outcome is still unclear. */
@@ -18,7 +20,7 @@ const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
  *
  *   authorized ──executed()──▶ owed ──settled()──▶ settled
  *       │                       │ ▲
- *       │                       └─┘ attemptStarted(), accepted(), attemptFailed(): at most 5 attempts in all
+ *       │                       └─┘ attemptStarted(), accepted(), attemptFailed(), unreached(): at most 5 attempts in all
  *    voided()                   └──attemptFailed(), refused()──▶ unsettled ──reopened()──▶ owed
  *       ▼
  *     voided
@@ -101,6 +103,23 @@ export function attemptFailed(
     nextAttemptAt: at.now + backoffMs(payment.attempts, at.chance),
   }
   if (canAttempt(next, { now: next.nextAttemptAt, validBeforeMs: at.validBeforeMs })) return next
+  return unclear ? waiting(next, at) : refused(next, error)
+}
+
+/**
+ * There was no facilitator to ask: that was no attempt, and another follows as long as it can arrive in time.
+ */
+export function unreached(
+  payment: Owed,
+  error: string,
+  at: { now: UnixMs; validBeforeMs: UnixMs; chance: number },
+): Payment {
+  const attempts = payment.attempts - 1
+  // With no attempt before it there is nothing that the chain could know.
+  const unclear = payment.unclear && attempts > 0
+  const nextAttemptAt = at.now + Math.round(UNREACHED_WAIT_MS * (0.8 + 0.4 * at.chance))
+  const next: Owed = { ...payment, attempts, error, unclear, nextAttemptAt }
+  if (canAttempt(next, { now: nextAttemptAt, validBeforeMs: at.validBeforeMs })) return next
   return unclear ? waiting(next, at) : refused(next, error)
 }
 

@@ -13,6 +13,7 @@ import { SETTLEMENT_ATTEMPTS_MAX } from './payment.ts'
 import { Settler } from './settler.ts'
 
 const refusal: Settling = { moves: false, answer: { kind: 'refused', reason: 'the facilitator refuses: no money' } }
+const unreached: Settling = { moves: false, answer: { kind: 'unreached', reason: 'nobody there' } }
 
 type Options = {
   settlement?: FakeSettlement
@@ -192,6 +193,30 @@ describe('a failing facilitator', () => {
     expect(txHash).toBeUndefined()
     await pass(20_000, payment.id)
     expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 4 })
+  })
+
+  test('that cannot be reached for longer than five attempts would take is paid through when it is back', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.usual = unreached
+    const { payment, txHash } = await deliver()
+    expect(txHash).toBeUndefined()
+    await pass(60_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 0, unclear: false })
+    settlement.usual = unclear
+    settlement.plan.push(unreached, unclear, unreached)
+    await pass(15_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', unclear: true })
+    settlement.usual = { moves: true, answer: 'the transaction' }
+    await pass(15_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled' })
+  })
+
+  test('that is never reached leaves the payment unsettled at the end of its window, with nothing to ask the chain', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.usual = unreached
+    const { payment } = await deliver()
+    await pass(600_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', attempts: 0, error: 'nobody there' })
   })
 
   test('that is not configured leaves the payment owed, and says what to do', async () => {

@@ -19,6 +19,7 @@ import {
   type Payment,
   refused,
   settled,
+  unreached,
   voided,
   waiting,
 } from './payment.ts'
@@ -228,6 +229,9 @@ export class Settler implements Service {
       return chain === undefined ? settled(owed, txHash, clock.now()) : accepted(owed, txHash, clock.now())
     }
     const { reason } = outcome
+    if (outcome.kind === 'unreached') {
+      return unreached(owed, reason, { now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() })
+    }
     logger.warn({ ...idsOf(payment), attempt: owed.attempts, reason }, 'settlement attempt failed')
     if (outcome.kind === 'refused') {
       // "No money", "expired": so it looks as well when an earlier attempt has paid. The chain decides.

@@ -9,7 +9,7 @@ import type { Hex } from '../../src/schema/primitives.ts'
 import type { StoredPayment } from '../../src/store/payments.ts'
 import { type Fault, type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
 import { HandClock } from '../support/hand-clock.ts'
-import { agentId, payTo, randomHex, usdc } from '../support/payments.ts'
+import { agentId, claim, payTo, randomHex, usdc } from '../support/payments.ts'
 import { TestBuyer } from '../support/test-buyer.ts'
 import { until } from '../support/until.ts'
 import { TestSeller, type TestSellerOptions } from '../support/x402-seller.ts'
@@ -231,6 +231,19 @@ describe('a facilitator that fails every time', () => {
     expect(end).toMatchObject({ state: 'unsettled', attempts: 5, attemptsSeen: 5 })
     expect(await parts.moved()).toBe(0n)
   })
+})
+
+test('a facilitator at whose address nothing listens was not reached, whatever else goes wrong is an attempt', async () => {
+  const settleAt = async (url: string) => {
+    const one = createFacilitator({ url })
+    const { signed, requirements } = claim(systemClock.now())
+    const { kind } = await one.settle(signed, requirements, AbortSignal.timeout(5_000))
+    await one.close()
+    return kind
+  }
+  expect(await settleAt('http://127.0.0.1:1')).toBe('unreached')
+  faulty.faults.push({ kind: 'drop' }, { kind: 'status', status: 502 })
+  expect([await settleAt(faulty.url), await settleAt(faulty.url)]).toEqual(['unclear', 'unclear'])
 })
 
 test('a facilitator that refuses for good is believed at once, and nobody is charged', async () => {

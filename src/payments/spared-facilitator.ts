@@ -1,0 +1,29 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Facilitator, SettleOutcome } from './facilitator.ts'
+
+const SPARED_MS = 1_000
+
+/** One payment finds out for all of them that there is no facilitator: for a second after that nobody tries again. */
+export function sparedFacilitator(
+  facilitator: Facilitator,
+  { clock, logger }: { clock: Clock; logger: Logger },
+): Facilitator {
+  let away: { outcome: SettleOutcome; at: number } | undefined
+  return {
+    ...facilitator,
+    async settle(signed, requirements, signal) {
+      const since = clock.now() - (away?.at ?? Number.NEGATIVE_INFINITY)
+      if (away !== undefined && since >= 0 && since < SPARED_MS) return away.outcome
+      const outcome = await facilitator.settle(signed, requirements, signal)
+      if (outcome.kind === 'unreached') {
+        if (away === undefined) logger.warn({ reason: outcome.reason }, 'settlement waits for the facilitator')
+        away = { outcome, at: clock.now() }
+      } else {
+        if (away !== undefined) logger.info({}, 'the facilitator is back')
+        away = undefined
+      }
+      return outcome
+    },
+  }
+}
