@@ -55,7 +55,7 @@ test('without a model and a key a paid agent is there, and a run names the fix: 
   await expect(run(runtime)).rejects.toMatchObject({
     code: 'AGENT_NOT_RUNNABLE',
     message: expect.stringMatching(
-      /must set one of OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY, OPENROUTER_API_KEY/,
+      /must name a model .* or set one of OPENAI_API_KEY, ANTHROPIC_API_KEY, GOOGLE_API_KEY, OPENROUTER_API_KEY/,
     ),
   })
 })

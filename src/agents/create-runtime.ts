@@ -167,7 +167,7 @@ function standIn(): AgentRuntime {
 
 /** D10: nobody pays for a stand-in. */
 function keyless(): AgentRuntime {
-  const fix = `its seller must set one of ${keyVariables.join(', ')}, or choose a builtin/ model or a command`
+  const fix = `its seller must name a model (openai-compatible/…, ollama/…, builtin/…) or a command, or set one of ${keyVariables.join(', ')}`
   return notRunnable('none', new AgentError('AGENT_NOT_RUNNABLE', `this agent has no model it can run on: ${fix}`))
 }
 

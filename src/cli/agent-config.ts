@@ -8,6 +8,7 @@ import { isAlive } from '../store/lock.ts'
 import { readNodeFile } from '../store/node-file.ts'
 import { type Context, command, commonOptions, option, repeated } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
+import { placedWords } from './program-words.ts'
 import { columns, priceText, printableLine } from './terminal-text.ts'
 
 const Text = z.string()
@@ -27,7 +28,8 @@ export const agentOptions = {
 export const agentConfigAdd = command({
   name: 'agent config add',
   summary: 'Add an agent to agents.yaml, or replace the one of that name',
-  details: 'Every agent in agents.yaml is registered at each start of the node.',
+  details:
+    'Every agent in agents.yaml is registered at each start of the node. A file of this directory that --command names is kept with its full path.',
   examples: [
     'stoa agent config add --name Translator --description "Translate the task into French." --price 0.01 --model openai/gpt-5-mini',
     'stoa agent config add --name Echo --description "Says it again." --price 0 --model builtin/echo',
@@ -52,7 +54,7 @@ export const agentConfigAdd = command({
   async run(context, { command: argv, tag, runTimeout, apiKeyEnv, ...flags }) {
     const definition = readDefinition({
       ...flags,
-      ...(argv !== undefined && { command: argv }),
+      ...(argv !== undefined && { command: await placedWords(argv) }),
       ...(tag !== undefined && { tags: tag }),
       ...(runTimeout !== undefined && { timeout_seconds: runTimeout }),
       ...(apiKeyEnv !== undefined && { api_key_env: apiKeyEnv }),

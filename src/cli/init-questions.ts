@@ -1,4 +1,6 @@
 import { type CANCEL_SYMBOL, confirm, intro, isCancel, outro, password, select, text } from '@clack/prompts'
+import * as z from 'zod'
+import { llmProviders } from '../agents/model-name.ts'
 import type { Config } from '../config/config.ts'
 import { describeRefusal } from '../config/config-error.ts'
 import type { Secrets } from '../config/secrets.ts'
@@ -7,14 +9,9 @@ import type { AgentDefinition } from '../schema/agent.ts'
 import { type Hex, networks } from '../schema/primitives.ts'
 import { readDefinition } from './agent-config.ts'
 import type { Context } from './command.ts'
-import {
-  type Choices,
-  type InitFlags,
-  keyVariableFor,
-  type ProviderName,
-  providerNames,
-  type WalletDeed,
-} from './init-choices.ts'
+import { type Choices, type InitFlags, keyVariableFor, type ProviderName, type WalletDeed } from './init-choices.ts'
+import { placedWords } from './program-words.ts'
+import { splitWords } from './slash-line.ts'
 import { networkNames } from './start-summary.ts'
 
 type Given = { config: Config; secrets: Secrets; flags: InitFlags; flagged: Choices }
@@ -54,7 +51,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
     (await answered(
       select<ProviderName>({
         message: 'Whose language models do your agents use?',
-        options: [...providerNames].reverse().map((value) => ({ value, label: labels[value] ?? value })),
+        options: (['none', ...llmProviders] as const).map((value) => ({ value, label: labels[value] ?? value })),
         initialValue: 'none',
       }),
     ))
@@ -144,12 +141,22 @@ async function askAgent(flags: InitFlags, provider: ProviderName): Promise<Agent
           builtin('word-count', 'counts words'),
           builtin('json-query', 'takes values out of JSON'),
           builtin('echo', 'says the task again'),
+          { value: PROGRAM, label: 'a program of yours: the task on standard input, the result on standard output' },
         ],
       }),
     ))
+  if (choice === PROGRAM) {
+    const command = await placedWords(splitWords(await line('How is it started?', CommandLine, 'python3 agent.py'))!)
+    return readDefinition({ name, description, price, command })
+  }
   const model = choice !== '' ? choice : `${provider}/${await line(`Which model of ${provider}?`, undefined, '')}`
   return readDefinition({ name, description, price, model })
 }
+
+const PROGRAM = 'program'
+const CommandLine = z
+  .string()
+  .refine((text) => (splitWords(text)?.length ?? 0) > 0, 'a program and its arguments, each quote closed')
 
 type Schema = { safeParse(text: string): { success: true } | { success: false; error: Parameters<typeof refusal>[1] } }
 
@@ -178,7 +185,7 @@ async function hidden(message: string, schema: Schema, optional = false): Promis
 }
 
 function refusal(shown: string | undefined, { issues }: { issues: Parameters<typeof describeRefusal>[2][] }): string {
-  return describeRefusal('that', shown, issues[0]!)
+  return describeRefusal('', shown, issues[0]!).replace(/^: /, '')
 }
 
 /** The user pressed Ctrl-C or Escape. */

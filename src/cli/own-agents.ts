@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import type { Settings } from '../config/settings.ts'
 import { UsdcText } from '../config/values.ts'
+import { CodedError } from '../lib/errors.ts'
 import { type OwnAgent, OwnAgent as OwnAgentSchema } from '../schema/own-agent.ts'
 import { type Command, type Context, command, commonOptions, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
@@ -92,12 +93,18 @@ export const agentTest = command({
   async run(context, { task, input, ...flags }, given) {
     const text = await readTask(context.io, { task, input })
     const { node, agent } = await find(context, flags, given)
-    const result = await node.testAgent(agent.id, text, { signal: context.io.signal })
+    const result = await node.testAgent(agent.id, text, { signal: context.io.signal }).catch(sayWhere)
     if (context.json) context.printJson(result)
     else writeOutput(context, result.output)
     return exitCodes.done
   },
 })
+
+/** What a program says when it fails is not for buyers, so it is not in the error. */
+function sayWhere(error: unknown): never {
+  const hasSaid = error instanceof CodedError && error.code === 'AGENT_FAILED'
+  throw hasSaid ? new CodedError(error.code, `${error.message} (\`stoa logs\` shows what it said)`) : error
+}
 
 type Found = { node: RemoteNode; agent: OwnAgent }
 

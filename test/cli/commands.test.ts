@@ -43,6 +43,14 @@ test('agent config add writes agents.yaml, list shows it, remove takes it out', 
   })
 })
 
+test('agent config add keeps the full path of a file it is given, since the node is started elsewhere', async () => {
+  const words = ['python3', '-c', 'package.json', 'tr', './package.json', 'none.py']
+  await cli([...add, ...words.map((word) => `--command=${word}`)], { dataDir: dataDir() })
+  const full = join(process.cwd(), 'package.json')
+  const { stdout } = await cli(['agent', 'config', 'list', '--json'], { dataDir: dataDir() })
+  expect(JSON.parse(stdout)[0].command).toEqual(['python3', '-c', full, 'tr', full, 'none.py'])
+})
+
 test('with a node running the operator is told that it must be started again', async () => {
   await runningNode(dataDir())
   const run = await cli(add, { dataDir: dataDir() })

@@ -197,7 +197,7 @@ test('finds agents with nothing to run on (D10, T20)', async () => {
   expect(code).toBe(1)
   const found = rows.filter(({ id }) => id === 'agents')
   expect(found).toMatchObject([
-    { state: 'fail', text: expect.stringMatching(/^Paid: this agent has no model .* must set one of/) },
+    { state: 'fail', text: expect.stringMatching(/^Paid: this agent has no model .* or set one of/) },
     { state: 'warn', text: expect.stringMatching(/^Free: no model key is set/) },
     { state: 'fail', text: expect.stringMatching(/^Keyless: .*ANTHROPIC_API_KEY/) },
   ])

@@ -96,10 +96,13 @@ test('asks on a terminal, hides the key as it is typed, and leaves at Ctrl-C wit
   await answer('Its name', keys.enter)
   await answer('What it does', keys.enter)
   await answer('USDC for one task', keys.enter)
-  await answer('What it runs on', keys.enter)
+  await answer('What it runs on', keys.up + keys.enter)
+  await answer('How is it started?', `cat '${join(dataDir(), 'a b')}'${keys.enter}`)
   expect(await asked.exited).toBe(0)
   await asked.shows('stoa agent discover')
   expect(asked.screen()).toContain('0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A, imported')
   expect(asked.raw()).not.toContain('11111111')
-  expect(await readFile(join(environment.NODE_DATA_DIR, 'agents.yaml'), 'utf8')).toContain('builtin/summarize')
+  expect(await readFile(join(environment.NODE_DATA_DIR, 'agents.yaml'), 'utf8')).toContain(
+    `command: [ cat, ${join(dataDir(), 'a b')} ]`,
+  )
 })

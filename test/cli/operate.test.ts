@@ -26,6 +26,14 @@ test('an agent is tried, repriced, paused, resumed and removed by its name', asy
   expect(await run('agent', 'list')).toMatchObject({ code: 0, stdout: expect.stringContaining('no agents') })
 })
 
+test('the seller is told where a program says why it failed', async () => {
+  await node.registerAgent({ name: 'Broken', description: 'fails', price: 0n, command: ['false'] })
+  const { code, stderr } = await run('agent', 'test', 'Broken', '--task', 'x')
+  expect(code).toBe(5)
+  expect(stderr).toBe("error: the agent's program failed with exit status 1 (`stoa logs` shows what it said)\n")
+  expect(await run('agent', 'remove', 'Broken')).toMatchObject({ code: 0 })
+})
+
 test('what is missing or unknown is told with what to do', async () => {
   expect(await run('agent', 'pause', 'Nobody')).toMatchObject({
     code: 3,
