@@ -222,6 +222,28 @@ test('a purchase without a transaction hash gets the one that has come since', a
   expect(now()).toMatchObject({ order: { output: 'mine' }, reservation: { txHash } })
 })
 
+describe('a result whose seller never names a transaction', () => {
+  const cases: ['paid' | 'unpaid', object, bigint][] = [
+    ['paid', { state: 'spent' }, 10_000n],
+    ['unpaid', { state: 'released', txHash: undefined }, 0n],
+  ]
+  test.each(cases)('was %s as the chain has it, once its window has ended', async (was, end, spent) => {
+    const { buyer, reservation, order, now, settlement, authorization, clock, validBeforeMs } = await interrupted(
+      async (stream) => stream.respond(await stream.next(), { tx_hash: '' }),
+    )
+    await buyer.purchases.finish(
+      { ...order, status: 'completed', output: 'mine' },
+      { paymentId: reservation.paymentId, amount: 1n, txHash: undefined },
+    )
+    const txHash = was === 'paid' ? settlement.pay(authorization) : undefined
+    clock.set(validBeforeMs + 30_001)
+    await buyer.recovery.start()
+    await until(() => now().reservation?.txHash !== undefined || now().reservation?.state === 'released')
+    expect(now()).toMatchObject({ order: { status: 'completed', output: 'mine' }, reservation: { ...end, txHash } })
+    expect(buyer.spent()).toBe(spent)
+  })
+})
+
 test('T17: an order that a crash left executing is taken up again where nothing was signed for it', async () => {
   const { buyer, order, clock } = await interrupted(refusing('OVERLOADED', true))
   const free = { ...order, id: 'free order', updatedAt: clock.now() - 1 }

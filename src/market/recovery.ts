@@ -18,8 +18,8 @@ const ASK_TIMEOUT_MS = 20_000
 const BATCH_MAX = 512
 /** Sellers that are asked at once: one that is slow to answer holds up few. */
 const ASKED_MAX = 8
-/** How long a pending transaction hash is asked for. */
-const TX_HASH_WAIT_MS = 60 * 60 * 1000
+/** How long a pending transaction hash is asked for; once its window has ended, the chain says whether there is one. */
+const TX_HASH_WAIT_MS = 24 * 60 * 60 * 1000
 /** The chain's clock may lag behind ours; an authorization is judged this long after its window. */
 const EXPIRY_MARGIN_MS = 30_000
 /** Without a chain to ask, a reservation is counted as spent after this. */
@@ -112,7 +112,9 @@ export class Recovery implements Service {
     const wantsResult =
       order?.status === 'executing' || (order?.status === 'completed' && reservation.txHash === undefined)
     if (order !== undefined && wantsResult && (await this.#askSeller(order, reservation))) return
-    if (expired && reservation.state === 'reserved') await this.#askChain(order, reservation)
+    if (!expired) return
+    if (reservation.state === 'reserved') await this.#askChain(order, reservation)
+    else if (reservation.txHash === undefined) await this.#confirm(reservation)
   }
 
   /** True when the seller has answered for good and nothing is left to do. */
@@ -127,7 +129,8 @@ export class Recovery implements Service {
       )
       const { output, txHash } = readResponse(response)
       if (order.status === 'completed') {
-        if (txHash !== undefined) await purchases.setTxHash(reservation.paymentId, txHash, clock.now())
+        if (txHash === undefined) return false
+        await purchases.setTxHash(reservation.paymentId, txHash, clock.now())
       } else {
         const completed: Order = { ...order, status: 'completed', output, error: undefined, updatedAt: clock.now() }
         await purchases.finish(completed, paidFor(response, reservation, order.task ?? '', this.#deps.logger))
@@ -140,6 +143,16 @@ export class Recovery implements Service {
       }
       return false
     }
+  }
+
+  /** The result came, and its seller has had all the time there was to settle. What it let expire was not spent. */
+  async #confirm({ envelope, requirements, paymentId, orderId }: StoredReservation): Promise<void> {
+    const { purchases, clock, chain, changed } = this.#deps
+    const verdict = chain && (await askChain(chain, requirements.asset, envelope.payload!.authorization, undefined))
+    if (verdict === undefined || verdict.kind === 'unknown') return
+    if (verdict.kind === 'paid') await purchases.setTxHash(paymentId, verdict.txHash, clock.now())
+    else await purchases.giveBack(paymentId, clock.now())
+    changed(orderId)
   }
 
   async #askChain(order: Order | undefined, reservation: StoredReservation): Promise<void> {

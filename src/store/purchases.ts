@@ -75,6 +75,12 @@ export interface Purchases {
     txHash: Hex | undefined,
     now: UnixMs,
   ): Promise<string | undefined>
+  /**
+   * Gives back what brought a result and was never settled, as its seller let the authorization expire.
+   *
+   * @returns the order it was for; undefined where nothing was to be changed
+   */
+  giveBack(paymentId: Hex, now: UnixMs): Promise<string | undefined>
   order(id: string): Order | undefined
   reservationOf(orderId: string): StoredReservation | undefined
   /** Reservations whose outcome is unknown, oldest window first. */
@@ -118,9 +124,10 @@ const SPEND = `
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
-const RESERVED = `
-  SELECT o.id AS order_id, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no
-  WHERE a.payment_id = ? AND a.state = 'reserved'`
+const SIGNED = `
+  SELECT o.id AS order_id, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
+const RESERVED = `${SIGNED} AND a.state = 'reserved'`
+const UNCONFIRMED = `${SIGNED} AND a.state = 'spent' AND a.tx_hash IS NULL`
 type ReservedRow = ReservationRow & { order_no: number; token_id: string | null }
 export const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
 
@@ -129,6 +136,18 @@ export function createPurchases(database: Database): Purchases {
   const one = (sql: string, ...values: Value[]) => database.prepare(sql).get(...values) as unknown
   const all = (sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown[]
   const sums = spending(database)
+
+  function end(row: unknown, state: 'spent' | 'released', txHash: Hex | undefined, now: UnixMs): string | undefined {
+    if (row === undefined) return undefined
+    const { order_id, order_no, amount, day, seller_id, token_id } = row as ReservedRow
+    database
+      .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE order_no = ?')
+      .run(state, bytesOrNull(txHash), now, order_no)
+    if (state === 'released') {
+      sums.add({ day, sellerId: seller_id, tokenId: token_id ?? undefined }, -BigInt(amount))
+    }
+    return order_id
+  }
 
   return {
     reserve: (order, reservation, budget) =>
@@ -173,18 +192,9 @@ export function createPurchases(database: Database): Purchases {
         return row?.id
       }),
     resolve: (paymentId, state, txHash, now) =>
-      database.write(() => {
-        const row = one(RESERVED, toBytes(paymentId))
-        if (row === undefined) return undefined
-        const { order_id, order_no, amount, day, seller_id, token_id } = row as ReservedRow
-        database
-          .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE order_no = ?')
-          .run(state, bytesOrNull(txHash), now, order_no)
-        if (state === 'released') {
-          sums.add({ day, sellerId: seller_id, tokenId: token_id ?? undefined }, -BigInt(amount))
-        }
-        return order_id
-      }),
+      database.write(() => end(one(RESERVED, toBytes(paymentId)), state, txHash, now)),
+    giveBack: (paymentId, now) =>
+      database.write(() => end(one(UNCONFIRMED, toBytes(paymentId)), 'released', undefined, now)),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toReservation),
     reserved: (limit) =>
