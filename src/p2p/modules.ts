@@ -24,6 +24,7 @@ import { skipKnownProtocols } from './known-protocols.ts'
 import { type ListenFailure, noteFailures } from './listening.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
 import { dialFromPort, type PortReuse, tryPortReuse } from './port-reuse.ts'
+import { tellResets } from './quic-resets.ts'
 import { createRelayTransport, type Reservations } from './relay-transport.ts'
 
 const CONNECTIONS_MAX = 300
@@ -123,7 +124,7 @@ export async function createModules(
       appendAnnounce: options.announce.map(String),
       announceFilter: announceable,
     },
-    transports: [noted(createTcp), ...(quic === undefined ? [] : [noted(quic())]), relayed.transport],
+    transports: [noted(createTcp), ...(quic === undefined ? [] : [noted(quic)]), relayed.transport],
     connectionEncrypters: [batchingWrites(noise())],
     // A busy buyer opens many streams before this end has finished connecting; over 10, libp2p drops the connection.
     streamMuxers: [yamux({ maxEarlyStreams: 256 })],
@@ -198,9 +199,11 @@ const createRelay = circuitRelayServer({
 })
 
 /** QUIC is native code, built for the common platforms only; elsewhere the node works over TCP. */
-async function loadQuic(logger: Logger): Promise<typeof import('@chainsafe/libp2p-quic').quic | undefined> {
+async function loadQuic(logger: Logger): Promise<ReturnType<typeof import('@chainsafe/libp2p-quic').quic> | undefined> {
   try {
-    return (await import('@chainsafe/libp2p-quic')).quic
+    const { quic } = await import('@chainsafe/libp2p-quic')
+    const create = quic()
+    return (components) => tellResets(create(components))
   } catch (error) {
     logger.warn({ reason: reasonOf(error) }, 'QUIC is not available on this platform; peers are reached over TCP only')
     return undefined

@@ -161,6 +161,29 @@ test('T19: what others ask this node to keep for the DHT is kept, but does not r
   expect(kept.filter((key) => !key.startsWith('/peers/'))).toEqual([])
 })
 
+test.each(['tcp', 'quic-v1'] as const)(
+  'D18: over %s a stream that is taken back is told from one that has ended',
+  async (transport) => {
+    const [buyer, seller] = await Promise.all([start(), start()])
+    const ends: string[] = []
+    await seller.handle(ECHO, (stream) => {
+      stream.addEventListener('message', ({ data }) => stream.send(data))
+      stream.addEventListener('remoteCloseWrite', () => void stream.close())
+      stream.addEventListener('close', ({ error }) => ends.push(error?.name ?? 'ended'))
+    })
+    const [first, second] = [
+      await buyer.openStream(whereIs(seller, transport), ECHO, within(5000)),
+      await buyer.openStream(whereIs(seller, transport), ECHO, within(5000)),
+    ]
+    expect([await ask(first, 'one'), await ask(second, 'two')]).toEqual(['one', 'two'])
+    await first.close()
+    await until(() => ends.length === 1)
+    second.abort(new Error('taken back'))
+    await until(() => ends.length === 2)
+    expect(ends).toEqual(['ended', 'StreamResetError'])
+  },
+)
+
 test('a handler that throws resets its stream and harms no other', async () => {
   const [buyer, seller] = await Promise.all([start(), start()])
   let calls = 0
