@@ -44,7 +44,12 @@ export const agentExecute = command({
     timeout: option('--timeout <seconds>', `give up after this long (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
     ...commonOptions,
   },
-  argument: { name: 'stdin', description: '- reads the task from standard input', choices: ['-'] },
+  argument: {
+    name: 'stdin',
+    description: '- reads the task from standard input',
+    choices: ['-'],
+    hint: 'a task goes with --task',
+  },
   async run(context, { agentId, task, input, maxPrice, stream = false, timeout = TIMEOUT_SECONDS, ...flags }, dash) {
     if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
     const text = await readTask(context.io, { task, input, dash })

@@ -26,7 +26,7 @@ export const approvalsList = command({
     const node = await remoteNode(context, flags)
     const approvals = await node.approvals({ status }, { signal: context.io.signal })
     if (context.json) context.printJson(approvals)
-    else if (approvals.length === 0) context.tell(`no approvals are ${status}`)
+    else if (approvals.length === 0) context.print(`no approvals are ${status}`)
     else show(context, approvals)
     return exitCodes.done
   },

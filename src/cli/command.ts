@@ -48,7 +48,13 @@ export type Command = {
   examples: readonly string[]
   options: Options
   /** A word it takes beside its options. */
-  argument?: { name: string; description: string; choices?: readonly string[] }
+  argument?: {
+    name: string
+    description: string
+    choices?: readonly string[]
+    /** For who gives it something else. */
+    hint?: string
+  }
   /** Resolves with the exit status. */
   run(context: Context, values: Readonly<Record<string, unknown>>, argument: string | undefined): Promise<number>
 }

@@ -6,8 +6,8 @@ import type { Context } from './command.ts'
 import { exitCodeFor, exitCodes } from './exit-code.ts'
 import { columns, printable, printableLine } from './terminal-text.ts'
 
-/** Tables are this wide at most, so that they fit the smallest terminal. */
-const WIDTH = 80
+/** How much of the last column of a table goes into a file or a pipe, where nothing has to fit. */
+const CELL_MAX = 400
 const GAP = 2
 /** How long one request waits for something to end. */
 const WAIT_SECONDS = 30
@@ -23,17 +23,29 @@ export function oneOf<const T extends readonly [string, ...string[]]>(choices: T
   return z.enum(choices, { error: `one of ${choices.join(', ')}` })
 }
 
-/** Rows below their headings. The last column is cut where the line would be wider than 80. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[], { style }: Context): string[] {
+/** Rows below their headings. The last column is cut where the line would be wider than the terminal. */
+export function table(
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  { style, io }: Context,
+): string[] {
   const fixed = headings.length - 1
   const widths = headings.map((heading, column) =>
     Math.max(heading.length, ...rows.map((row) => [...(row[column] ?? '')].length)),
   )
   const used = widths.slice(0, fixed).reduce((sum, width) => sum + width + GAP, 0)
-  const room = Math.max(1, WIDTH - used)
+  const room = io.stdout.isTty ? Math.max(12, (io.stdout.columns ?? 80) - used) : CELL_MAX
   const fitted = rows.map((row) => row.map((cell, column) => (column < fixed ? cell : printableLine(cell, room))))
   const [head = '', ...lines] = columns([headings, ...fitted], { gap: GAP })
   return [style.stdout.bold(head), ...lines]
+}
+
+/** Each field of a record that has something in it, by its name. */
+export function recordLines(record: object): string[] {
+  const rows = Object.entries(record).flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [[name.replaceAll('_', ' '), printableLine(String(value))]],
+  )
+  return columns(rows, { gap: GAP })
 }
 
 /** `now`, `5 min`, `3 h`, `12 d`. */

@@ -1,13 +1,16 @@
 import * as z from 'zod'
 import { countText } from '../config/values.ts'
+import { PAGE_ITEMS_MAX } from '../schema/limits.ts'
 import { PaymentRecord } from '../schema/payment-record.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
-import { age, LimitText, oneOf, table, tellMore } from './market-text.ts'
+import { age, LimitText, oneOf, recordLines, table, tellMore } from './market-text.ts'
+import type { RemoteNode } from './parts.ts'
+import { fullPaymentId } from './payment-id.ts'
 import { remoteNode } from './remote-node.ts'
 import { columns, printableLine } from './terminal-text.ts'
 
-const PAYMENT = { name: 'id', description: 'the payment, as `stoa payment list` shows it' }
+const PAYMENT = { name: 'id', description: 'the payment, as `stoa payment list` shows it, or the beginning of it' }
 const states = PaymentRecord.shape.state.options
 
 export const paymentList = command({
@@ -51,7 +54,7 @@ export const paymentShow = command({
   argument: PAYMENT,
   async run(context, flags, id) {
     const node = await remoteNode(context, flags)
-    return tell(context, await node.payment(needed(id), { signal: context.io.signal }))
+    return tell(context, await node.payment(await idOf(node, id, context), { signal: context.io.signal }))
   },
 })
 
@@ -63,7 +66,7 @@ export const paymentRetry = command({
   argument: PAYMENT,
   async run(context, flags, id) {
     const node = await remoteNode(context, flags)
-    return tell(context, await node.retryPayment(needed(id), { signal: context.io.signal }))
+    return tell(context, await node.retryPayment(await idOf(node, id, context), { signal: context.io.signal }))
   },
 })
 
@@ -103,18 +106,13 @@ export const earnings = command({
   },
 })
 
-function needed(id: string | undefined): string {
+function idOf(node: RemoteNode, id: string | undefined, { io: { signal } }: Context): Promise<string> {
   if (id === undefined) throw new UsageError('which payment? `stoa payment list` shows them')
-  return id
+  return fullPaymentId(id, () => node.payments({ limit: PAGE_ITEMS_MAX }, { signal }))
 }
 
 function tell(context: Context, payment: PaymentRecord): number {
   if (context.json) context.printJson(payment)
-  else {
-    const rows = Object.entries(payment).flatMap(([name, value]) =>
-      value === undefined || value === '' ? [] : [[name.replaceAll('_', ' '), printableLine(String(value))]],
-    )
-    for (const line of columns(rows, { gap: 2 })) context.print(line)
-  }
+  else for (const line of recordLines(payment)) context.print(line)
   return exitCodes.done
 }

@@ -164,7 +164,8 @@ function readValues(command: Command, given: Record<string, unknown>): Record<st
 function readArgument({ argument, name }: Command, given: string | undefined): string | undefined {
   const choices = argument?.choices
   if (given === undefined || choices === undefined || choices.includes(given)) return given
-  throw new UsageError(`stoa ${name}: ${quote(given)} is not valid: expected ${choices.join(' or ')}`)
+  const hint = argument?.hint === undefined ? '' : ` (${argument.hint})`
+  throw new UsageError(`stoa ${name}: ${quote(given)} is not valid: expected ${choices.join(' or ')}${hint}`)
 }
 
 /** Commander's name for a flag: `--api-host` is apiHost, `--no-mdns` is mdns. */

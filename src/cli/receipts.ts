@@ -12,6 +12,8 @@ import { lockDataDir } from '../store/lock.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { age, LimitText, oneOf, table, tellMore } from './market-text.ts'
+import type { RemoteNode } from './parts.ts'
+import { fullPaymentId, isPaymentId } from './payment-id.ts'
 import { remoteNode } from './remote-node.ts'
 import { findRunningNode } from './running-node.ts'
 import { printableLine } from './terminal-text.ts'
@@ -40,15 +42,14 @@ export const receiptsList = command({
     else {
       const now = context.parts.clock.now()
       const rows = items.map((record) => [
-        `${record.payment_id.slice(0, 14)}…`,
         record.direction,
         record.amount,
         record.status,
         age(record.created_at, now),
-        record.agent_name ?? record.agent_id,
+        printableLine(record.agent_name ?? record.agent_id, 20),
+        record.payment_id,
       ])
-      for (const line of table(['PAYMENT', 'DIR', 'USDC', 'RECEIPT', 'AGE', 'AGENT'], rows, context))
-        context.print(line)
+      for (const line of table(['', 'USDC', 'RECEIPT', 'AGE', 'AGENT', 'PAYMENT'], rows, context)) context.print(line)
     }
     tellMore(context, 'stoa receipts list', next)
     return exitCodes.done
@@ -93,10 +94,10 @@ export const receiptsVerify = command({
     result: option('--result <file>', 'compare with what was answered', PathText),
     ...commonOptions,
   },
-  argument: { name: 'id or file', description: 'a payment id, or a file of receipts' },
+  argument: { name: 'id or file', description: 'a payment id, or the beginning of one, or a file of receipts' },
   async run(context, { task, result, ...flags }, given) {
     if (given === undefined) throw new UsageError('name a receipt: a file, or a payment id of `stoa receipts list`')
-    const isId = /^0x[0-9a-fA-F]{64}$/.test(given)
+    const isId = isPaymentId(given)
     const receipts = isId ? [await kept(context, flags, given)] : await readReceipts(given)
     const files = {
       task: task === undefined ? undefined : await readBytes(task),
@@ -147,13 +148,15 @@ async function readReceipts(path: string): Promise<Given[]> {
 }
 
 /** Of the node that runs here, else of its database. */
-async function kept(context: Context, flags: { dataDir?: string | undefined }, id: string): Promise<Given> {
+async function kept(context: Context, flags: { dataDir?: string | undefined }, given: string): Promise<Given> {
+  const { signal } = context.io
+  const ask = async (node: RemoteNode) => {
+    const id = await fullPaymentId(given, () => node.receipts({ limit: PAGE_ITEMS_MAX }, { signal }))
+    return await node.receipt(id, { signal })
+  }
   const { config, secrets } = await context.loadConfig(flags)
   const running = await findRunningNode(context, config, secrets)
-  const record =
-    running === undefined
-      ? await readStored(config.dataDir, id)
-      : await running.node.receipt(id, { signal: context.io.signal })
+  const record = running === undefined ? await readStored(config.dataDir, given) : await ask(running.node)
   if (record?.receipt !== undefined) return { receipt: record.receipt, authorization: record.authorization }
   const why =
     record === undefined
@@ -174,7 +177,11 @@ async function readStored(dataDir: string, id: string): Promise<ReceiptRecord | 
   try {
     const database = openDatabase({ path })
     try {
-      const stored = createReceiptStore(database).get(id)
+      const store = createReceiptStore(database)
+      const recent = async () => ({
+        items: store.list({ limit: PAGE_ITEMS_MAX }).items.map(({ paymentId }) => ({ payment_id: paymentId })),
+      })
+      const stored = store.get(await fullPaymentId(id, recent))
       return stored && receiptRecord(stored, undefined)
     } finally {
       await database.close()

@@ -60,7 +60,7 @@ export const tokenList = command({
     const node = await remoteNode(context, flags)
     const tokens = await node.tokens({ signal: context.io.signal })
     if (context.json) context.printJson(tokens)
-    else if (tokens.length === 0) context.tell('there are no tokens: stoa token create makes one')
+    else if (tokens.length === 0) context.print('no tokens: `stoa token create` makes one')
     else show(context, tokens)
     return exitCodes.done
   },

@@ -17,7 +17,7 @@ export const webhookList = command({
     const node = await remoteNode(context, flags)
     const webhooks = await node.webhooks({ signal: context.io.signal })
     if (context.json) context.printJson(webhooks)
-    else if (webhooks.length === 0) context.print('none: add one with `stoa webhook add`, or in config.yaml')
+    else if (webhooks.length === 0) context.print('no webhooks: add one with `stoa webhook add`, or in config.yaml')
     else {
       const headings = ['ID', 'SENT', 'WAITING', 'LOST', 'EVENTS', 'URL']
       for (const line of table(headings, webhooks.map(cells), context)) context.print(line)

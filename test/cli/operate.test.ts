@@ -42,6 +42,11 @@ test('what is missing or unknown is told with what to do', async () => {
   expect(await run('agent', 'update', 'Echo')).toMatchObject({ code: 2, stderr: expect.stringContaining('--price') })
   expect(await run('payment', 'show')).toMatchObject({ code: 2, stderr: expect.stringContaining('payment list') })
   expect(await run('payment', 'retry', `0x${'0'.repeat(64)}`)).toMatchObject({ code: 3 })
+  expect(await run('payment', 'show', '0x0123ab…')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('none of'),
+  })
+  expect(await run('payment', 'show', 'abc')).toMatchObject({ code: 2, stderr: expect.stringContaining('64 hex') })
   expect(await run('payment', 'list', '--state', 'gone')).toMatchObject({ code: 2 })
 })
 

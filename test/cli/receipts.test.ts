@@ -66,6 +66,8 @@ test('receipts verify takes a payment id, from the database where no node runs',
   await database.close()
   const run = await verify(payment!.payment_id, '--task', await file('task', 'task'))
   expect([run.code, run.stdout]).toEqual([0, expect.stringContaining('proven        the task is the one given')])
+  const begun = await verify(`${payment!.payment_id.slice(0, 14)}…`)
+  expect([begun.code, begun.stdout]).toEqual([0, expect.stringContaining(`GOOD  payment ${payment!.payment_id}`)])
   const unknown = await verify(`0x${'0'.repeat(64)}`)
   expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('no receipt of this payment')])
 })
@@ -75,9 +77,12 @@ test('receipts list and export ask the running node', async () => {
   const { parts } = await runningNode(dataDir(), { receipts })
   const options = { dataDir: dataDir(), parts }
   expect((await cli(['receipts', 'list'], options)).stdout).toMatch(
-    /PAYMENT.*\n0x\w{12}… {2}out {2}0.01 {2}valid .*Summary/,
+    /PAYMENT\nout {2}0.01 {2}valid .*Summary.* 0x\w{64}\n/,
   )
   expect((await cli(['receipts', 'export', '--csv'], options)).stdout.split('\r\n')).toHaveLength(3)
   expect(JSON.parse((await cli(['receipts', 'export', '--json'], options)).stdout)).toEqual([receiptFixture])
+  const terminal = await cli(['receipts', 'list'], { ...options, tty: true })
+  expect(terminal.stdout).toMatch(/ 0x\w{6,}…\n$/)
+  expect(Math.max(...terminal.stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(100)
   expect((await cli(['receipts', 'export'], options)).stderr).toContain('choose one: --csv or --json')
 })

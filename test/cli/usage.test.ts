@@ -30,7 +30,10 @@ test.each([
   [['agent', 'execute', '--agent-id', 'x'], /^error: no task: give it with --task <text>/],
   [['agent', 'execute', '--agent-id', 'x', '--task', 'a', '--input', 'b'], /^error: more than one task/],
   [['agent', 'execute', '--agent-id', 'x', '--task', ' '], /^error: the task is empty$/],
-  [['agent', 'execute', '--agent-id', 'x', 'task'], /^error: stoa agent execute: "task" is not valid: expected -$/],
+  [
+    ['agent', 'execute', '--agent-id', 'x', 'task'],
+    /^error: stoa agent execute: "task" is not valid: expected - \(a task goes with --task\)$/,
+  ],
   [['agent', 'execute', '--agent-id', 'x', '--task', 'a', '--timeout', '0'], /^error: --timeout: "0" is not valid/],
   [['wallet', 'adress'], /^error: stoa wallet: "adress" is not valid: expected address or balance$/],
 ] as const)('%j ends with one clear line and exit 2', async (argv, line) => {
