@@ -35,6 +35,13 @@ test('T7: a flood of entries does not drive out the node’s own', async () => {
   expect(await store.has(key('own'))).toBe(true)
 })
 
+test('T19: a value takes its own size, not that of the buffer it came in', async () => {
+  const inner = new MemoryDatastore()
+  const store = new BoundedDatastore(inner, { entriesMax: 3, valueBytesMax: 10 })
+  await store.put(key('a'), new Uint8Array(64 * 1024).subarray(100, 101))
+  expect(inner.get(key('a'))).toMatchObject({ byteLength: 1, buffer: { byteLength: 1 } })
+})
+
 test('entries of an earlier run count', async () => {
   const inner = new MemoryDatastore()
   for (let index = 0; index < 10; index++) await inner.put(key(index), bytes)

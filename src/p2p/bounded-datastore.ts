@@ -38,7 +38,8 @@ export class BoundedDatastore extends BaseDatastore {
     }
     this.#loading ??= this.#load()
     await this.#loading
-    await this.#inner.put(key, value, options)
+    // A copy: a few bytes that came over the network would keep alive the 64 KiB of the buffer they came in.
+    await this.#inner.put(key, new Uint8Array(value), options)
     this.#use(key.toString())
     await this.#dropExcess()
     return key

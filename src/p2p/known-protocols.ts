@@ -1,6 +1,4 @@
-import type { Peer, PeerData, PeerStore } from '@libp2p/interface'
-
-const PEERS_MAX = 1000
+import type { Libp2p, Peer, PeerData } from '@libp2p/interface'
 
 /**
  * Spares the peer store what it knows already.
@@ -8,18 +6,21 @@ const PEERS_MAX = 1000
  * libp2p merges a stream's protocol into the peer's entry on every new stream, at both ends: a lock, a decode, an encode
  * and a write that change nothing from the second stream on. Every write goes through this object, so the entry it
  * returned last is the one that is stored.
+ *
+ * Of connected peers only: others open no streams, and what is kept of a peer are slices of buffers of 64 KiB that it keeps alive.
  */
-export function skipKnownProtocols(peerStore: PeerStore): void {
+export function skipKnownProtocols(libp2p: Pick<Libp2p, 'peerStore' | 'getConnections' | 'addEventListener'>): void {
+  const { peerStore } = libp2p
   const last = new Map<string, Peer>()
   const { merge, patch, save, delete: forget } = peerStore
 
   function remember(peer: Peer): Peer {
     const id = peer.id.toString()
-    last.delete(id)
-    last.set(id, peer)
-    if (last.size > PEERS_MAX) last.delete(last.keys().next().value as string)
+    if (libp2p.getConnections(peer.id).length > 0) last.set(id, peer)
+    else last.delete(id)
     return peer
   }
+  libp2p.addEventListener('peer:disconnect', ({ detail }) => last.delete(detail.toString()))
 
   peerStore.merge = async (id, data, options) => {
     const known = last.get(id.toString())

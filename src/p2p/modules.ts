@@ -164,7 +164,7 @@ export async function createModules(
       }),
     },
   })
-  skipKnownProtocols(libp2p.peerStore)
+  skipKnownProtocols(libp2p)
   return { libp2p, listenFailures, reservations: relayed.reservations(libp2p), tcp: direct!, reuse }
 }
 
