@@ -1,4 +1,4 @@
-import type { Config } from '../../src/config/config.ts'
+import { type Config, createConfig } from '../../src/config/config.ts'
 import { createSecrets, type Secrets } from '../../src/config/secrets.ts'
 import { BUDGET_ATOMIC, NETWORK } from './terms.ts'
 
@@ -7,34 +7,21 @@ export function benchConfig(part: { dataDir: string; bootstrap?: string; facilit
   config: Config
   secrets: Secrets
 } {
-  const config: Config = {
+  const config = createConfig({
     dataDir: part.dataDir,
     network: NETWORK,
-    rpcUrl: undefined,
-    facilitatorUrl: part.facilitatorUrl,
-    p2p: {
-      port: 0,
-      listenHosts: ['127.0.0.1'],
-      bootstrap: part.bootstrap === undefined ? [] : [part.bootstrap],
-      announce: [],
-      mdns: false,
-      relays: [],
-      relay: false,
-      upnp: false,
-      publicDht: false,
-    },
-    api: {
-      host: '127.0.0.1',
-      port: 0,
-      corsOrigins: [],
-      allowedHosts: [],
-      insecureOpen: false,
-      requireToken: false,
-      enabled: false,
-    },
-    buyer: { maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: BUDGET_ATOMIC },
-    seller: { settleFirst: false, keepListed: false, concurrentRunsMax: 16, peerRequestsPerSecond: 1_000_000 },
-    log: { level: 'silent' },
+    port: 0,
+    listenHosts: ['127.0.0.1'],
+    bootstrap: part.bootstrap === undefined ? [] : [part.bootstrap],
+    mdns: false,
+    apiEnabled: false,
+    dailyBudgetAtomic: BUDGET_ATOMIC,
+    peerRequestsPerSecond: 1_000_000,
+    logLevel: 'silent',
+  })
+  // Nobody beyond this machine is asked: an address that is not given is none, not the default one.
+  return {
+    config: { ...config, rpcUrl: undefined, facilitatorUrl: part.facilitatorUrl },
+    secrets: createSecrets({}, {}),
   }
-  return { config, secrets: createSecrets({}, {}) }
 }

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Devnet } from '../../devnet/devnet.ts'
-import type { Config } from '../../src/config/config.ts'
+import { type Config, createConfig } from '../../src/config/config.ts'
 import { createSecrets } from '../../src/config/secrets.ts'
 import { createNode } from '../../src/node.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
@@ -26,45 +26,9 @@ export type TestNode = { node: StoaNode; url: string; dataDir: string; stop(): P
 
 /** A whole node in this process, on loopback, with its API on a free port. */
 export async function startTestNode(options: TestNodeOptions = {}): Promise<TestNode> {
-  const { devnet, walletKey, environment = {} } = options
+  const { walletKey, environment = {} } = options
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'stoa-node-')))
-  const config: Config = {
-    dataDir,
-    network: 'eip155:84532',
-    rpcUrl: devnet?.rpcUrl,
-    facilitatorUrl: devnet?.facilitatorUrl,
-    p2p: {
-      port: 0,
-      listenHosts: ['127.0.0.1'],
-      bootstrap: [...(options.bootstrap ?? [])],
-      announce: [],
-      mdns: false,
-      relays: [],
-      relay: false,
-      upnp: false,
-      publicDht: false,
-    },
-    api: {
-      host: '127.0.0.1',
-      port: 0,
-      corsOrigins: [],
-      allowedHosts: [],
-      insecureOpen: false,
-      requireToken: false,
-      enabled: true,
-      ...options.api,
-    },
-    buyer: { maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n, ...options.buyer },
-    seller: {
-      settleFirst: false,
-      keepListed: false,
-      concurrentRunsMax: 16,
-      peerRequestsPerSecond: 1_000,
-      ...options.seller,
-    },
-    ...(options.webhooks && { webhooks: options.webhooks }),
-    log: { level: 'silent' },
-  }
+  const config = loopbackConfig(dataDir, options)
   const secrets = createSecrets(walletKey === undefined ? {} : { ETHEREUM_PRIVATE_KEY: walletKey }, environment)
   const node = await createNode(config, secrets, options.ports)
   await node.start()
@@ -76,5 +40,28 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
       await node.stop()
       if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true })
     },
+  }
+}
+
+/** With the rules that a node has by default, nothing that it asks outside loopback, and nothing to say. */
+export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, 'dataDir'> = {}): Config {
+  const { devnet, api, buyer, seller, webhooks = [] } = options
+  const settings = {
+    dataDir,
+    port: 0,
+    listenHosts: ['127.0.0.1'],
+    bootstrap: [...(options.bootstrap ?? [])],
+    mdns: false,
+  }
+  const config = createConfig(settings)
+  return {
+    ...config,
+    rpcUrl: devnet?.rpcUrl,
+    facilitatorUrl: devnet?.facilitatorUrl,
+    api: { ...config.api, port: 0, ...api },
+    buyer: { ...config.buyer, ...buyer },
+    seller: { ...config.seller, ...seller },
+    webhooks,
+    log: { level: 'silent' },
   }
 }

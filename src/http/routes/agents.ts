@@ -3,7 +3,7 @@ import type { AgentDefinition } from '../../schema/agent.ts'
 import { AgentParams, Listings, RegisterAgent } from '../../schema/api.ts'
 import { operatorFields, PAGE_LISTINGS_MAX } from '../../schema/limits.ts'
 import { Listing } from '../../schema/listing.ts'
-import { AgentQuery, OneAgentQuery } from '../../schema/search.ts'
+import { AgentQuery, type AgentScope, OneAgentQuery } from '../../schema/search.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 import { HttpError } from '../problem.ts'
 import { refuseAgent } from './refuse-agent.ts'
@@ -16,57 +16,42 @@ export type AgentRouteDeps = {
 /** Whom this node has bought from, how often, and for how much: nothing for pages of other sites. */
 const privateQuery = ['include', 'explain']
 const DEFINITION_BYTES_MAX = 64 * 1024
-const listing = `Without parameters all of them, up to ${PAGE_LISTINGS_MAX} in one answer; where there are more, the Link header leads on.`
+const manyAgents = `Without parameters all of them, up to ${PAGE_LISTINGS_MAX} in one answer; where there are more, the Link header leads on.`
 
 export function agentRoutes(deps: AgentRouteDeps): Operation[] {
-  return [
+  const listed = (scope: AgentScope, named: Pick<Operation, 'id' | 'path' | 'summary' | 'description'>) =>
     operation({
-      id: 'listAgents',
+      ...named,
       method: 'GET',
+      tags: ['agents'],
+      access: 'public',
+      scope: 'read',
+      query: AgentQuery,
+      privateQuery,
+      response: Listings,
+      status: 200,
+      errors: ['CURSOR_INVALID'],
+      handler: ({ query }) => paged(deps.market.page(query, scope)),
+    })
+
+  return [
+    listed('all', {
+      id: 'listAgents',
       path: '/agents',
       summary: 'All known agents',
-      description: `Local ones and those discovered from peers. ${listing}`,
-      tags: ['agents'],
-      access: 'public',
-      scope: 'read',
-      query: AgentQuery,
-      privateQuery,
-      response: Listings,
-      status: 200,
-      errors: ['CURSOR_INVALID'],
-      handler: ({ query }) => paged(deps.market.page(query, 'all')),
+      description: `Local ones and those discovered from peers. ${manyAgents}`,
     }),
-    operation({
+    listed('local', {
       id: 'listLocalAgents',
-      method: 'GET',
       path: '/agents/local',
       summary: 'Agents registered on this node',
-      description: listing,
-      tags: ['agents'],
-      access: 'public',
-      scope: 'read',
-      query: AgentQuery,
-      privateQuery,
-      response: Listings,
-      status: 200,
-      errors: ['CURSOR_INVALID'],
-      handler: ({ query }) => paged(deps.market.page(query, 'local')),
+      description: manyAgents,
     }),
-    operation({
+    listed('discovered', {
       id: 'discoverAgents',
-      method: 'GET',
       path: '/agents/discover',
       summary: 'Agents discovered from peers',
-      description: listing,
-      tags: ['agents'],
-      access: 'public',
-      scope: 'read',
-      query: AgentQuery,
-      privateQuery,
-      response: Listings,
-      status: 200,
-      errors: ['CURSOR_INVALID'],
-      handler: ({ query }) => paged(deps.market.page(query, 'discovered')),
+      description: manyAgents,
     }),
     operation({
       id: 'getAgent',
