@@ -104,8 +104,9 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     logger,
     didOf: didOfPeer,
     findAgent: (id: string) => agents.served(id),
-    admit: <T>(work: (place: Place) => Promise<T>) => slots.admit(work).catch(asOverloaded),
-    inSlot: <T>(work: () => Promise<T>) => slots.run(work).catch(asOverloaded),
+    admit: <T>(caller: string, work: (place: Place) => Promise<T>) =>
+      slots.admit(queueOf(caller), work).catch(asOverloaded),
+    inSlot: <T>(caller: string, work: () => Promise<T>) => slots.run(queueOf(caller), work).catch(asOverloaded),
     exchanges,
     limits,
   }
@@ -135,4 +136,9 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
   })
   return { agents, functions, registry, settler, x402, protocols }
+}
+
+/** In whose name a call waits: a peer's, or that of all who come over A2A, who may call themselves anything. */
+function queueOf(caller: string): string {
+  return caller.startsWith('did:') ? caller : 'a2a'
 }

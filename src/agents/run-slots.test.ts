@@ -15,7 +15,7 @@ test('D36: so many run at once, the others wait their turn in order', async () =
   const gates = Array.from({ length: 5 }, gate)
   const began: number[] = []
   const runs = gates.map(({ promise }, index) =>
-    slots.run(async () => {
+    slots.run(undefined, async () => {
       began.push(index)
       await promise
       return index
@@ -34,21 +34,45 @@ test('D36: so many run at once, the others wait their turn in order', async () =
 test('D36: one more than may wait is refused at once, and takes no place', async () => {
   const slots = new RunSlots({ concurrentMax: 1, waitingMax: 1 })
   const { promise, open } = gate()
-  const [first, second] = [slots.run(() => promise), slots.run(async () => 'second')]
-  await expect(slots.run(async () => 'third')).rejects.toThrow(RunSlotsFull)
+  const [first, second] = [slots.run(undefined, () => promise), slots.run(undefined, async () => 'second')]
+  await expect(slots.run(undefined, async () => 'third')).rejects.toThrow(RunSlotsFull)
   open()
   await first
   expect(await second).toBe('second')
-  expect(await slots.run(async () => 'fourth')).toBe('fourth')
+  expect(await slots.run(undefined, async () => 'fourth')).toBe('fourth')
+})
+
+test('D36: callers take turns, however many calls one of them has waiting', async () => {
+  const slots = new RunSlots({ concurrentMax: 1, waitingMax: 10 })
+  const order: string[] = []
+  const call = (name: string) =>
+    slots.run(name[0], async () => {
+      order.push(name)
+      await turns()
+    })
+  await Promise.all(['a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2'].map(call))
+  expect(order).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4'])
+  await slots.idle()
+})
+
+test('T7: one caller takes half of the places at most, and gets them back', async () => {
+  const slots = new RunSlots({ concurrentMax: 2, waitingMax: 4 })
+  const { promise, open } = gate()
+  const greedy = Array.from({ length: 6 }, () => slots.run('greedy', () => promise).catch((error: unknown) => error))
+  const other = slots.run('other', async () => 'other')
+  open()
+  expect(await other).toBe('other')
+  expect((await Promise.all(greedy)).filter((end) => end instanceof RunSlotsFull)).toHaveLength(3)
+  expect(await slots.run('greedy', async () => 'again')).toBe('again')
 })
 
 test('work that fails gives its place back', async () => {
   const slots = new RunSlots({ concurrentMax: 1, waitingMax: 5 })
-  const failing = slots.run(() => Promise.reject(new Error('no')))
-  const next = slots.run(async () => 'next')
+  const failing = slots.run(undefined, () => Promise.reject(new Error('no')))
+  const next = slots.run(undefined, async () => 'next')
   await expect(failing).rejects.toThrow('no')
   expect(await next).toBe('next')
-  const thrower = slots.run(() => {
+  const thrower = slots.run(undefined, () => {
     throw new Error('at once')
   })
   await expect(thrower).rejects.toThrow('at once')
@@ -59,7 +83,7 @@ test('idle waits until nothing runs and nothing waits', async () => {
   const slots = new RunSlots({ concurrentMax: 1, waitingMax: 5 })
   await slots.idle()
   const gates = [gate(), gate()]
-  const runs = gates.map(({ promise }) => slots.run(() => promise))
+  const runs = gates.map(({ promise }) => slots.run(undefined, () => promise))
   let isIdle = false
   const idle = slots.idle().then(() => {
     isIdle = true
@@ -83,7 +107,7 @@ test('whatever comes and goes, never more run than may, and every run that is ta
         const slots = new RunSlots({ concurrentMax, waitingMax })
         let running = 0
         const runs = works.map(({ turns: count, fails }) =>
-          slots.run(async () => {
+          slots.run(undefined, async () => {
             expect(++running).toBeLessThanOrEqual(concurrentMax)
             for (let turn = 0; turn < count; turn++) await Promise.resolve()
             running--

@@ -11,13 +11,20 @@ export type Place = {
   leave(): void
 }
 
-/** How many agents run at once, and how many calls may wait for their turn (D36). */
+/**
+ * How many agents run at once, and how many calls may wait for their turn (D36).
+ *
+ * Callers take turns: one that has many calls waiting holds up another's by one run, not by all of them. None may have more than
+ * half of the places.
+ */
 export class RunSlots {
   readonly #concurrentMax: number
   readonly #insideMax: number
   #inside = 0
+  readonly #insideOf = new Map<string, number>()
   #running = 0
-  #waiting: (() => void)[] = []
+  /** By caller, whose turn it is next first; of each, who waits longest first. */
+  readonly #waiting = new Map<string, (() => void)[]>()
   #whenIdle: (() => void)[] = []
 
   constructor(options: { concurrentMax: number; waitingMax: number }) {
@@ -31,20 +38,30 @@ export class RunSlots {
     return new Promise((resolve) => this.#whenIdle.push(resolve))
   }
 
-  /** Lets work in, which has other things to do before and after its turn. @throws RunSlotsFull at once when too many are in */
-  async admit<T>(work: (place: Place) => Promise<T>): Promise<T> {
-    if (this.#inside >= this.#insideMax) throw new RunSlotsFull('all runs and waiting places are taken')
+  /**
+   * Lets work in, which has other things to do before and after its turn.
+   *
+   * @param caller who has asked for it; undefined: the node itself, which may take all places
+   * @throws RunSlotsFull at once when too many are in
+   */
+  async admit<T>(caller: string | undefined, work: (place: Place) => Promise<T>): Promise<T> {
+    const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)
+    if (this.#inside >= this.#insideMax || (own > 0 && (own + 1) * 2 > this.#insideMax)) {
+      throw new RunSlotsFull('all runs and waiting places are taken')
+    }
     this.#inside++
+    if (caller !== undefined) this.#insideOf.set(caller, own + 1)
     let [runs, left] = [false, false]
     const place: Place = {
       turn: async () => {
-        await this.#turn()
+        await this.#turn(caller ?? '')
         runs = true
       },
       leave: () => {
         if (left) return
         left = true
         if (runs) this.#passOn()
+        if (caller !== undefined) this.#leave(caller)
         if (--this.#inside === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
       },
     }
@@ -56,23 +73,42 @@ export class RunSlots {
   }
 
   /** Runs `work` in its turn. @throws RunSlotsFull at once when too many wait */
-  run<T>(work: () => Promise<T>): Promise<T> {
-    return this.admit(async (place) => {
+  run<T>(caller: string | undefined, work: () => Promise<T>): Promise<T> {
+    return this.admit(caller, async (place) => {
       await place.turn()
       return work()
     })
   }
 
-  #turn(): Promise<void> {
-    if (this.#running >= this.#concurrentMax) return new Promise((resolve) => this.#waiting.push(resolve))
+  #leave(caller: string): void {
+    const rest = this.#insideOf.get(caller)! - 1
+    if (rest > 0) this.#insideOf.set(caller, rest)
+    else this.#insideOf.delete(caller)
+  }
+
+  #turn(caller: string): Promise<void> {
+    if (this.#running >= this.#concurrentMax) {
+      return new Promise((resolve) => {
+        const waiting = this.#waiting.get(caller)
+        if (waiting === undefined) this.#waiting.set(caller, [resolve])
+        else waiting.push(resolve)
+      })
+    }
     this.#running++
     return Promise.resolve()
   }
 
-  /** Whoever waits longest takes over the slot. */
+  /** The next caller takes over the slot, and then comes after all others. */
   #passOn(): void {
-    const next = this.#waiting.shift()
-    if (next === undefined) this.#running--
-    else next()
+    const [next] = this.#waiting
+    if (next === undefined) {
+      this.#running--
+      return
+    }
+    const [caller, waiting] = next
+    const turn = waiting.shift()!
+    this.#waiting.delete(caller)
+    if (waiting.length > 0) this.#waiting.set(caller, waiting)
+    turn()
   }
 }

@@ -110,7 +110,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     },
     test: (id, { input, signal }) => {
       const agent = hosted(id)
-      return deps.slots.run(() => agent.run({ input, callerId: 'local', signal, history: [] }))
+      return deps.slots.run(undefined, () => agent.run({ input, callerId: 'local', signal, history: [] }))
     },
     served(id) {
       const agent = registry.get(id)
@@ -129,7 +129,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       const agent = hosted(id)
       const createdAt = clock.now()
       const callerId = 'local'
-      const output = await deps.slots.run(() =>
+      const output = await deps.slots.run(undefined, () =>
         runFor(agent, { input, callerId, signal, ...(onOutput && { onOutput }) }),
       )
       const durationMs = clock.now() - createdAt

@@ -19,7 +19,7 @@ export type MarketplaceServerDeps = {
   didOf(peerId: string): string
   newCorrelationId(): string
   findAgent(id: string): ServedAgent | undefined
-  inSlot<T>(work: () => Promise<T>): Promise<T>
+  inSlot<T>(caller: string, work: () => Promise<T>): Promise<T>
   exchanges: Exchanges
   limits: PeerLimits
 }

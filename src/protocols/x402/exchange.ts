@@ -36,10 +36,10 @@ export type X402ServerDeps = {
   /** 32 bytes that nobody can guess. */
   newNonce(): Hex
   findAgent(id: string): ServedAgent | undefined
-  /** Lets work in that has a run to wait for. @throws PeerError OVERLOADED at once when too many are in */
-  admit<T>(work: (place: Place) => Promise<T>): Promise<T>
+  /** Lets work of a caller in that has a run to wait for. @throws PeerError OVERLOADED at once when too many are in */
+  admit<T>(caller: string, work: (place: Place) => Promise<T>): Promise<T>
   /** Lets a run in and runs it in its turn. @throws PeerError OVERLOADED */
-  inSlot<T>(work: () => Promise<T>): Promise<T>
+  inSlot<T>(caller: string, work: () => Promise<T>): Promise<T>
   challenges: Challenges
   payments: Payments
   exchanges: Exchanges

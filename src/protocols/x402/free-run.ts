@@ -5,11 +5,11 @@ export async function runFree(
   agent: ServedAgent,
   input: string,
   { callerDid: callerId, correlationId, signal, onOutput }: Omit<Caller, 'peerId'>,
-  deps: Pick<X402ServerDeps, 'clock' | 'exchanges'> & { inSlot<T>(work: () => Promise<T>): Promise<T> },
+  deps: Pick<X402ServerDeps, 'clock' | 'exchanges'> & { inSlot<T>(caller: string, work: () => Promise<T>): Promise<T> },
 ): Promise<string> {
   const createdAt = deps.clock.now()
   const call = { input, callerId, signal, ...(onOutput && { onOutput }) }
-  const output = await deps.inSlot(() => agent.run(call)).catch(asExecutionFailed)
+  const output = await deps.inSlot(callerId, () => agent.run(call)).catch(asExecutionFailed)
   const durationMs = deps.clock.now() - createdAt
   await deps.exchanges.record({ agentId: agent.id, callerId, correlationId, input, output, createdAt, durationMs })
   return output

@@ -79,7 +79,7 @@ export async function runPaid(
   faultPoint('seller:verified')
   let claimed = false
   let counted = false
-  const run = deps.admit(async (place) => {
+  const run = deps.admit(caller.callerDid, async (place) => {
     const verdict = deps.settleFirst ? ALWAYS_FIRST : await deps.exposure.enter(claim, caller.signal)
     if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
     counted = verdict.counted

@@ -70,7 +70,7 @@ export async function deliveredBy(
     throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')
   return track(
     payment.id,
-    deps.inSlot(() => runSettled(agent, payment, task, caller, deps)),
+    deps.inSlot(caller.callerDid, () => runSettled(agent, payment, task, caller, deps)),
     deps,
   )
 }
