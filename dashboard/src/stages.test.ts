@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { OrderRecord } from './api/types.ts'
-import { stagesOf } from './stages.ts'
+import { paymentTitle, stagesOf } from './stages.ts'
 
 const order = (status: OrderRecord['status'], settlement?: string, price = '0.01') =>
   ({ status, price, ...(settlement !== undefined && { payment: { settlement } }) }) as OrderRecord
@@ -20,4 +20,11 @@ test.each<[string, OrderRecord, string]>([
 
 test('a free one has no such stage', () => {
   expect(text(order('completed', undefined, '0'))).toEqual(['Ordered done', 'At work done', 'Result done'])
+})
+
+test('a payment that was never settled is not called received or made', () => {
+  const states = ['settled', 'pending', 'reserved', 'released', 'voided', 'failed'] as const
+  const titles = (direction: 'in' | 'out') => states.map((state) => `${state}: ${paymentTitle({ direction, state })}`)
+  expect(titles('in').filter((title) => title.includes('received'))).toEqual(['settled: Payment received'])
+  expect(titles('out').filter((title) => title.includes('made'))).toEqual(['settled: Payment made'])
 })

@@ -1,4 +1,4 @@
-import type { OrderRecord } from './api/types.ts'
+import type { OrderRecord, PaymentRecord } from './api/types.ts'
 
 export type Stage = { name: string; state: 'done' | 'now' | 'later' | 'failed' }
 
@@ -10,7 +10,10 @@ export function stagesOf(order: OrderRecord): Stage[] {
   const stages: Stage[] = [
     { name: 'Ordered', state: status === 'pending' ? 'now' : 'done' },
     { name: 'At work', state: status === 'pending' ? 'later' : isRunning ? 'now' : ended ? 'failed' : 'done' },
-    { name: ended ? status : 'Result', state: ended ? 'failed' : status === 'completed' ? 'done' : 'later' },
+    {
+      name: status === 'failed' ? 'Failed' : ended ? 'Cancelled' : 'Result',
+      state: ended ? 'failed' : status === 'completed' ? 'done' : 'later',
+    },
   ]
   if (payment === undefined && Number(order.price) === 0) return stages
   if (payment === undefined && status === 'completed') return stages
@@ -24,4 +27,12 @@ export function stagesOf(order: OrderRecord): Stage[] {
     state: isPaid || isGone ? 'done' : isOpen ? 'now' : ended ? 'done' : 'later',
   })
   return stages
+}
+
+/** Only what has been paid was received or made. */
+export function paymentTitle({ direction, state }: Pick<PaymentRecord, 'direction' | 'state'>): string {
+  if (state === 'settled') return direction === 'in' ? 'Payment received' : 'Payment made'
+  if (state === 'failed') return 'Payment failed'
+  if (state === 'voided' || state === 'released') return 'Not charged'
+  return direction === 'in' ? 'Payment to come' : 'Payment signed'
 }

@@ -98,7 +98,8 @@ function lookOf(happening: Happening) {
         name: <AgentName id={agent_id} />,
         text: line(error?.message ?? task),
         state: status,
-        amount: payment === undefined ? '' : `${money(payment.amount)} USDC`,
+        // What can never be charged is no price that was paid.
+        amount: payment === undefined || payment.settlement === 'released' ? '' : `${money(payment.amount)} USDC`,
         note: '',
       }
     }

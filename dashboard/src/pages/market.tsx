@@ -72,7 +72,7 @@ function Filters({ get, change }: FilterProps) {
       <label>
         Cost
         <select value={get('free')} onChange={(event) => change({ free: event.target.value })}>
-          <option value="">free and paid</option>
+          <option value="">any</option>
           <option value="true">free</option>
           <option value="false">paid</option>
         </select>
@@ -80,7 +80,7 @@ function Filters({ get, change }: FilterProps) {
       <label>
         Seller
         <select value={get('online')} onChange={(event) => change({ online: event.target.value })}>
-          <option value="">online or not</option>
+          <option value="">any</option>
           <option value="true">online</option>
         </select>
       </label>

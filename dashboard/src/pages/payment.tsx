@@ -5,6 +5,7 @@ import { AgentName } from '../parts/agent-name.tsx'
 import { Facts, Id, PageHead, Section } from '../parts/bits.tsx'
 import { Exchange } from '../parts/exchange.tsx'
 import { Link } from '../router.tsx'
+import { paymentTitle } from '../stages.ts'
 
 export function Payment({ id }: { id: string }) {
   const path = `/payments/${encodeURIComponent(id)}`
@@ -12,7 +13,7 @@ export function Payment({ id }: { id: string }) {
   const record = payment.data
   return (
     <>
-      <PageHead title={record?.direction === 'in' ? 'Payment received' : 'Payment made'} />
+      <PageHead title={record === undefined ? 'Payment' : paymentTitle(record)} />
       <Exchange paymentId={id} />
       {record !== undefined && (
         <Section title="For">

@@ -52,7 +52,7 @@ export function Workflow({ id }: { id: string }) {
           {record.error !== undefined && (
             <div className="state bad" role="alert">
               <p className="state-title">
-                {record.error.step_id === undefined ? 'It failed' : `Step ${record.error.step_id} failed`}
+                {record.error.step_id === undefined ? 'It failed' : `${record.error.step_id} failed`}
               </p>
               <p className="pre">{record.error.message}</p>
             </div>

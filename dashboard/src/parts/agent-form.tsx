@@ -80,12 +80,14 @@ export function AgentForm({ agent, action, onSave }: Props) {
           />
         </Field>
       </div>
-      <Field
-        label="Runs on"
-        hint="provider/model, such as anthropic/claude-sonnet-4-5, or a built-in agent. Programs and keys are named in agents.yaml."
-      >
-        <input name="model" list="models" maxLength={200} placeholder="best available" defaultValue={agent?.model} />
-      </Field>
+      {agent?.runs !== 'command' && agent?.runs !== 'a2a' && (
+        <Field
+          label="Runs on"
+          hint="provider/model, such as anthropic/claude-sonnet-4-5, or a built-in agent. Programs and keys are named in agents.yaml."
+        >
+          <input name="model" list="models" maxLength={200} placeholder="best available" defaultValue={agent?.model} />
+        </Field>
+      )}
       <datalist id="models">
         {builtins.map((name) => (
           <option key={name} value={name} />

@@ -28,7 +28,11 @@ export function PaymentFacts({ payment, state }: { payment: Omit<RecordedPayment
         [
           'Transaction',
           payment.tx_hash === '' ? (
-            'none yet'
+            state === 'pending' || state === 'reserved' ? (
+              'none yet'
+            ) : (
+              'none'
+            )
           ) : (
             <span key="tx" className="with-link">
               <Id value={payment.tx_hash} ends={10} what="transaction hash" />
