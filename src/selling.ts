@@ -72,7 +72,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance })
   const functions = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
-    { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name) },
+    { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name), dataDir: config.dataDir },
     { fetch: deps.fetch, logger },
   )
   const registry = createRegistry(

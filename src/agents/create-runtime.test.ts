@@ -19,7 +19,10 @@ function create(
   const noFetch: typeof fetch = () => expect.fail('nobody is to be asked')
   const definition = AgentDefinition.parse({ name: 'a', description: 'd', price: 0, ...fields })
   logged.length = 0
-  return createRuntimeFactory({ providerKeys, readKey: (name) => env[name] }, { fetch: noFetch, logger })(definition)
+  return createRuntimeFactory(
+    { providerKeys, readKey: (name) => env[name], dataDir: '.' },
+    { fetch: noFetch, logger },
+  )(definition)
 }
 
 const run = (runtime: AgentRuntime, input = 'a task.') =>

@@ -1,11 +1,14 @@
+import { resolve } from 'node:path'
 import type { ProviderKeys } from '../config/secrets.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import type { A2aAgent } from './a2a-agent.ts'
 import { builtinRuntime } from './builtin/builtins.ts'
 import { commandRuntime } from './command.ts'
+import { httpRuntime } from './http-agent.ts'
 import type { LlmModel } from './llm.ts'
 import { formatModelName, type LlmProvider, parseModelName } from './model-name.ts'
+import { moduleRuntime } from './module-agent.ts'
 import {
   accessTo,
   checkKeyVariable,
@@ -24,6 +27,8 @@ export type RuntimeFactoryOptions = {
   providerKeys: ProviderKeys
   /** Reads one environment variable by name. */
   readKey(name: string): string | undefined
+  /** Where the path of a module begins that is not absolute. */
+  dataDir: string
 }
 export type RuntimeFactoryDeps = { fetch: typeof fetch; logger: Logger }
 
@@ -49,8 +54,17 @@ function chooseRuntime(
   options: RuntimeFactoryOptions,
   deps: RuntimeFactoryDeps,
 ): AgentRuntime {
-  const { command, a2a, model: modelText, api_key_env: keyVariable } = definition
+  const { command, http, module, a2a, model: modelText, api_key_env: keyVariable } = definition
   if (a2a !== undefined) return a2aRuntime(definition, a2a, options, deps)
+  if (http !== undefined) {
+    const token = tokenOf('api_key_env', keyVariable, options)
+    if (token instanceof AgentError) return notRunnable('http', token)
+    return httpRuntime({ name: definition.name, url: http, token, outputBytesMax: outputBytesMaxOf(definition) }, deps)
+  }
+  if (module !== undefined) {
+    refuseKey(keyVariable, 'a module reads the keys it needs itself')
+    return moduleRuntime({ name: definition.name, path: resolve(options.dataDir, module) }, deps)
+  }
   if (command !== undefined) {
     refuseKey(keyVariable, 'a command gets no keys from this node; let the program read its own')
     const limits = { outputBytesMax: outputBytesMaxOf(definition) }

@@ -1,4 +1,4 @@
-import type { AgentDefinition } from '../schema/agent.ts'
+import { type AgentDefinition, ownRuns, runsOwn } from '../schema/agent.ts'
 import { type AgentCall, AgentError, type AgentRuntime } from './runtime.ts'
 
 /**
@@ -32,9 +32,12 @@ export function createFunctionAgents(): FunctionAgents {
       return run === undefined ? undefined : functionRuntime(run)
     },
     async register(definition, run, register) {
-      const { name, model, command, a2a } = definition
-      if (run !== undefined && [model, command, a2a].some((given) => given !== undefined)) {
-        throw new AgentError('AGENT_NOT_RUNNABLE', 'give the agent a function, or a model, command or a2a, not both')
+      const { name } = definition
+      if (run !== undefined && (definition.model !== undefined || runsOwn(definition))) {
+        throw new AgentError(
+          'AGENT_NOT_RUNNABLE',
+          `give the agent a function, or ${['model', ...ownRuns].join(', ')}, not both`,
+        )
       }
       const before = functions.get(name)
       set(name, run)
@@ -48,9 +51,10 @@ export function createFunctionAgents(): FunctionAgents {
   }
 }
 
-function functionRuntime(run: AgentFunction): AgentRuntime {
+/** @param model as the listing shows it */
+export function functionRuntime(run: AgentFunction, model = 'function'): AgentRuntime {
   return {
-    model: 'function',
+    model,
     async run({ input, ...call }) {
       const result: unknown = await run(input, call)
       if (typeof result === 'string') return result

@@ -48,9 +48,9 @@ test.each([
   ['gpt 4', 'no spaces'],
   ['gpt-4\u0000', 'no spaces'],
   ['x'.repeat(201), 'no spaces'],
-  ['http://127.0.0.1:8000/agent', 'wrap it in a program'],
-  ['https://example.org', 'wrap it in a program'],
-  ['module:./agent.ts', 'wrap it in a program'],
+  ['http://127.0.0.1:8000/agent', 'give it as `http: <url>`'],
+  ['https://example.org', 'give it as `http: <url>`'],
+  ['module:./agent.ts', 'give it as `module: <path>`'],
   ['command:python3 agent.py', 'no spaces'],
   ['command:run.sh', 'give the program as `command: [program, argument, …]`'],
 ])('%j is refused with the fix: %s', (text, fix) => {

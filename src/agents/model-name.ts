@@ -77,7 +77,8 @@ function refuseScheme(model: string): void {
   if (scheme === undefined) return
   if (scheme === 'command')
     throw notUnderstood(model, 'give the program as `command: [program, argument, …]`, not as a model')
-  throw notUnderstood(model, `${scheme}: agents are not supported; wrap it in a program and give that as \`command:\``)
+  const key = scheme.startsWith('http') ? 'http: <url>' : 'module: <path>'
+  throw notUnderstood(model, `give it as \`${key}\` in agents.yaml, not as a model`)
 }
 
 function notUnderstood(text: string, fix: string): AgentError {

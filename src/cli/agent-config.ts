@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { addAgentToFile, readAgentsFile, removeAgentFromFile } from '../config/agents-yaml.ts'
 import { countText, UsdcText } from '../config/values.ts'
-import { AgentDefinition } from '../schema/agent.ts'
+import { AgentDefinition, ownRuns } from '../schema/agent.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { dataFile, openDataDir } from '../store/data-dir.ts'
 import { isAlive } from '../store/lock.ts'
@@ -89,11 +89,11 @@ export const agentConfigList = command({
     if (context.json) context.printJson(agents.map((agent) => z.encode(AgentDefinition, agent)))
     else if (agents.length === 0) context.print(`no agents in ${path}: add one with stoa agent config add`)
     else {
-      const rows = agents.map(({ name, price, model, command, description }) => [
-        context.style.stdout.bold(printableLine(name, 40)),
-        priceText(price),
-        printableLine(model ?? command?.join(' ') ?? '(default model)', 40),
-        context.style.stdout.dim(printableLine(description, 60)),
+      const rows = agents.map((agent) => [
+        context.style.stdout.bold(printableLine(agent.name, 40)),
+        priceText(agent.price),
+        printableLine(runsText(agent), 40),
+        context.style.stdout.dim(printableLine(agent.description, 60)),
       ])
       for (const line of columns(rows)) context.print(line)
     }
@@ -160,5 +160,12 @@ function tellWhen(context: Context, running: boolean): void {
     running
       ? 'a node is running on this data directory: the change takes effect when it is started again'
       : 'it takes effect at the next stoa start',
+  )
+}
+
+/** What an agent runs. Of a URL only that it is one: it may hold a key. */
+function runsText(agent: AgentDefinition): string {
+  return (
+    agent.model ?? agent.command?.join(' ') ?? ownRuns.find((name) => agent[name] !== undefined) ?? '(default model)'
   )
 }

@@ -18,10 +18,11 @@ export type AgentNotice = {
 export async function inspectAgents(
   definitions: readonly AgentDefinition[],
   secrets: Pick<Secrets, 'providerKeys' | 'env'>,
+  dataDir: string,
 ): Promise<AgentNotice[]> {
   if (definitions.length === 0) return []
   const { createRuntimeFactory } = await import('../agents/create-runtime.ts')
-  const options = { providerKeys: secrets.providerKeys, readKey: (name: string) => secrets.env(name) }
+  const options = { providerKeys: secrets.providerKeys, readKey: (name: string) => secrets.env(name), dataDir }
   const createRuntime = createRuntimeFactory(options, { fetch, logger: silentLogger })
   const notices = await Promise.all(
     definitions.map(async (definition): Promise<AgentNotice | undefined> => {

@@ -88,7 +88,7 @@ const agents: Check = {
   title: 'Agents',
   async run({ config, secrets, agents }) {
     if (agents.length === 0) return skip(`none in ${dataFile(config.dataDir, 'agents')}`)
-    const notices = await inspectAgents(agents, secrets)
+    const notices = await inspectAgents(agents, secrets, config.dataDir)
     if (notices.length === 0) return ok(`${agents.length}, each with what it runs on`)
     const fix = `change ${dataFile(config.dataDir, 'agents')} or the environment, then start the node again`
     return notices.map(({ definition, text, broken, idle }) => {

@@ -97,7 +97,7 @@ async function apply(
   }
   if (agent !== undefined) await addAgentToFile(agentsPath, agent)
   const after = await context.loadConfig({ dataDir: config.dataDir, network })
-  const notices = agent === undefined ? [] : await inspectAgents([agent], after.secrets)
+  const notices = agent === undefined ? [] : await inspectAgents([agent], after.secrets, config.dataDir)
   return {
     config: after.config,
     wallet,

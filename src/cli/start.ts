@@ -80,7 +80,7 @@ export const start = command({
     const fromFile = await readAgentsFile(dataFile(config.dataDir, 'agents'))
     const definitions = fromFile.filter((agent) => agent.name !== flagged?.name)
     if (flagged !== undefined) definitions.push(flagged)
-    const notices = await inspectAgents(definitions, secrets)
+    const notices = await inspectAgents(definitions, secrets, config.dataDir)
     const unusable = notices.find((notice) => notice.definition === flagged && notice.broken)
     if (unusable !== undefined) throw new UsageError(`--model: ${unusable.text}`)
     const warnings = [...notes, ...startWarnings(config, definitions, notices)]

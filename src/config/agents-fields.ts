@@ -20,6 +20,12 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
     kind: 'texts',
     expected: 'a program and its arguments as a list of at most 64, such as [python3, agent.py]',
   },
+  http: {
+    kind: 'text',
+    expected: 'the http(s) URL of a service that answers a POST of the task with the result',
+    isUnshown: true,
+  },
+  module: { kind: 'text', expected: 'the path of a JavaScript or TypeScript file, such as ./agent.ts' },
   a2a: {
     kind: 'text',
     expected: 'the http(s) URL of an A2A agent or of its card, such as https://agents.example/a',

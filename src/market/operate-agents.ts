@@ -3,7 +3,7 @@ import type { HostedAgent, Registry } from '../agents/registry.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
-import { AgentDefinition } from '../schema/agent.ts'
+import { AgentDefinition, runsOwn } from '../schema/agent.ts'
 import { operatorFields } from '../schema/limits.ts'
 import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
 import type { OwnAgents } from './own-agents.ts'
@@ -50,7 +50,7 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
 
   async function update(id: string, change: UpdateAgent): Promise<OwnAgent> {
     const { definition } = hosted(id)
-    if (change.model !== undefined && change.model !== null && runsOwnProgram(definition)) {
+    if (change.model !== undefined && change.model !== null && runsOwn(definition)) {
       throw new CodedError('FIELD_NOT_ALLOWED', 'model: this agent runs what agents.yaml names: change it there')
     }
     const given = Object.entries(change).filter(([, value]) => value !== undefined)
@@ -84,10 +84,6 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
       return { output, duration_ms: Math.max(0, Math.round(clock.now() - from)) }
     },
   }
-}
-
-function runsOwnProgram({ command, a2a }: AgentDefinition): boolean {
-  return command !== undefined || a2a !== undefined
 }
 
 function ownAgent({ id, definition, model, notice, timeoutMs }: HostedAgent, listed: boolean): OwnAgent {

@@ -49,6 +49,9 @@ export const ToolServer = z
   .refine(({ url, token_env }) => token_env === undefined || url !== undefined, 'token_env goes with url')
 export type ToolServer = z.infer<typeof ToolServer>
 
+/** What may do the work instead of a model. */
+export const ownRuns = ['command', 'http', 'module', 'a2a'] as const
+
 /** What a seller writes to register an agent: the body of POST /agents and an entry of agents.yaml. */
 export const AgentDefinition = z
   .strictObject({
@@ -59,6 +62,10 @@ export const AgentDefinition = z
     model: z.string().trim().min(1).max(200).optional(),
     /** An own program instead of a model: argv, task on stdin, result on stdout. */
     command: Argv.optional(),
+    /** A web service instead: the task is the body of a POST, the answer the result. */
+    http: HttpUrl.optional(),
+    /** A file of JavaScript or TypeScript instead, whose default export is called with each task. */
+    module: z.string().min(1).max(4096).optional(),
     /** An agent elsewhere that speaks A2A: the URL of the agent, or of its card. */
     a2a: HttpUrl.optional(),
     /** MCP servers whose tools a language model may use. */
@@ -72,7 +79,7 @@ export const AgentDefinition = z
       .optional(),
     /** Kept, and not on the market. */
     paused: z.boolean().optional(),
-    /** Name of the environment variable that holds the key of this agent's model, or of its `a2a`. Never the key itself. */
+    /** Name of the environment variable that holds the key of this agent's model, or of its `http` or `a2a`. Never the key itself. */
     api_key_env: z
       .string()
       .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'api_key_env is the NAME of an environment variable, such as OPENAI_API_KEY')
@@ -82,12 +89,20 @@ export const AgentDefinition = z
     path: ['command'],
     message: 'give either model or command, not both',
   })
-  .refine((agent) => agent.a2a === undefined || (agent.model === undefined && agent.command === undefined), {
-    path: ['a2a'],
-    message: 'give one of model, command and a2a',
+  .superRefine((agent, context) => {
+    const given = (['model', ...ownRuns] as const).filter((name) => agent[name] !== undefined)
+    const last = given.at(-1)
+    if (given.length > 1 && last !== 'command') {
+      context.addIssue({ code: 'custom', path: [last!], message: 'give one of model, command, http, module and a2a' })
+    }
   })
-  .refine((agent) => agent.mcp === undefined || (agent.command === undefined && agent.a2a === undefined), {
+  .refine((agent) => agent.mcp === undefined || !ownRuns.some((name) => agent[name] !== undefined), {
     path: ['mcp'],
-    message: 'only a language model uses tools: give no command and no a2a',
+    message: 'only a language model uses tools: give no command, http, module or a2a',
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>
+
+/** Whether something of the operator's own does the work, and no model. */
+export function runsOwn(definition: AgentDefinition): boolean {
+  return ownRuns.some((name) => definition[name] !== undefined)
+}

@@ -18,7 +18,7 @@ const script = `
   })
   const { createRuntimeFactory } = await import(process.argv[1])
   const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
-  const options = { providerKeys: { openai: 'k', anthropic: 'k', google: 'k' }, readKey: () => undefined }
+  const options = { providerKeys: { openai: 'k', anthropic: 'k', google: 'k' }, readKey: () => undefined, dataDir: '.' }
   const refuse = async () => new Response('{}', { status: 401 })
   const create = createRuntimeFactory(options, { fetch: refuse, logger })
   const models = ['gpt-4o', 'claude-haiku-4-5', 'gemini-2.5-flash', 'builtin/summarize']

@@ -31,7 +31,10 @@ async function host(
 ): Promise<HostedAgent> {
   const record = (fields: object, message: string) => logged.push(JSON.stringify({ ...fields, message }))
   const logger: Logger = { debug: record, info: record, warn: record, error: record, child: () => logger }
-  const createRuntime = createRuntimeFactory({ providerKeys, readKey: (name) => env[name] }, { fetch, logger })
+  const createRuntime = createRuntimeFactory(
+    { providerKeys, readKey: (name) => env[name], dataDir: '.' },
+    { fetch, logger },
+  )
   const registry = createRegistry({ sellerId: '12D3KooW', agentsMax: 1 }, { createRuntime })
   return registry.register(AgentDefinition.parse({ name: 'a', description: INSTRUCTION, price: 1, ...fields }))
 }

@@ -77,7 +77,7 @@ async function host(a2a: string, fields: object = {}) {
   const record = (data: object, said: string) => logged.push(JSON.stringify({ ...data, said }))
   const logger: Logger = { debug: record, info: record, warn: record, error: record, child: () => logger }
   const readKey = (name: string) => (name === 'REMOTE_TOKEN' ? TOKEN : undefined)
-  const createRuntime = createRuntimeFactory({ providerKeys: {}, readKey }, { fetch, logger })
+  const createRuntime = createRuntimeFactory({ providerKeys: {}, readKey, dataDir: '.' }, { fetch, logger })
   const registry = createRegistry({ sellerId: '12D3KooW', agentsMax: 1 }, { createRuntime })
   return registry.register(AgentDefinition.parse({ name: 'a', description: 'd', price: 1, a2a, ...fields }))
 }

@@ -54,7 +54,7 @@ async function host(mcp: object[], fields: object = {}) {
   const record = (data: object, said: string) => logged.push(JSON.stringify({ ...data, said }))
   const logger: Logger = { debug: record, info: record, warn: record, error: record, child: () => logger }
   const createRuntime = createRuntimeFactory(
-    { providerKeys: { openai: 'sk-test-0123456789abcdef' }, readKey: (name) => env[name] },
+    { providerKeys: { openai: 'sk-test-0123456789abcdef' }, readKey: (name) => env[name], dataDir: '.' },
     {
       // The model is the fake one; tool servers are asked as they are.
       fetch: (input, init) => (String(input).includes('api.openai.com') ? llm.fetch(input, init) : fetch(input, init)),

@@ -1,0 +1,58 @@
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELLED } from './runtime.ts'
+
+export type HttpAgentOptions = {
+  name: string
+  /** Checked: http(s), without credentials. */
+  url: string
+  token: string | undefined
+  outputBytesMax: number
+}
+
+/**
+ * An agent that is a web service: the task is the body of a POST, the body of its 2xx answer the result, both as text.
+ *
+ * The token goes to the address the operator wrote: a redirect is an answer like any other that is no result (T12).
+ */
+export function httpRuntime(
+  options: HttpAgentOptions,
+  { fetch, logger }: { fetch: typeof globalThis.fetch; logger: Logger },
+): AgentRuntime {
+  const { name, url, token, outputBytesMax } = options
+  const authorization = token === undefined ? undefined : { authorization: `Bearer ${token}` }
+  const headers = { 'content-type': 'text/plain; charset=utf-8', accept: 'text/plain, */*;q=0.5', ...authorization }
+  return {
+    // Not the address: where a seller's service lives is the seller's business.
+    model: 'http',
+    async run(call) {
+      const { input, signal } = call
+      try {
+        const response = await fetch(url, { method: 'POST', headers, body: input, redirect: 'manual', signal })
+        if (response.ok) return await readText(response, outputBytesMax, call.onOutput)
+        await response.body?.cancel()
+        throw new Error(`the service answered ${response.status}`)
+      } catch (error) {
+        if (signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELLED)
+        if (error instanceof AgentError) throw error
+        logger.warn({ agent: name, reason: reasonOf(error) }, 'the web service behind an agent did not do its task')
+        throw new AgentError('AGENT_FAILED', 'the service behind this agent gave no result')
+      }
+    },
+  }
+}
+
+/** Reads no further than a result may be long. */
+async function readText(response: Response, bytesMax: number, onOutput: AgentCall['onOutput']): Promise<string> {
+  const decoder = new TextDecoder()
+  let bytes = 0
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > bytesMax) throw outputTooLarge(bytesMax)
+    const piece = decoder.decode(chunk, { stream: true })
+    text += piece
+    if (piece !== '') onOutput?.(piece)
+  }
+  return text + decoder.decode()
+}
