@@ -23,6 +23,7 @@ import { sparedFacilitator } from './payments/spared-facilitator.ts'
 import type { Wallet } from './payments/wallet.ts'
 import { serveMarketplace } from './protocols/marketplace.ts'
 import { asOverloaded } from './protocols/overloaded.ts'
+import { PeerError } from './protocols/peer-error.ts'
 import { PeerLimits } from './protocols/peer-limits.ts'
 import { createProtocolServer } from './protocols/serve.ts'
 import { serveX402 } from './protocols/x402/server.ts'
@@ -98,12 +99,20 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     tokenOf: deps.tokenOf,
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
+  /** After a crash our listings stand while the agents behind them are registered, one by one; what stays behind is delisted. */
+  const isStarting = (id: string) => registry.get(id) === undefined && replica.get(id)?.seller_id === identity.peerId
   const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock })
   const serving = {
     clock,
     logger,
     didOf: didOfPeer,
-    findAgent: (id: string) => agents.served(id),
+    findAgent(id: string) {
+      const agent = agents.served(id)
+      if (agent === undefined && isStarting(id)) {
+        throw new PeerError('OVERLOADED', 'this node has just started and is about to offer this agent; try again')
+      }
+      return agent
+    },
     admit: <T>(caller: string, work: (place: Place) => Promise<T>) =>
       slots.admit(queueOf(caller), work).catch(asOverloaded),
     inSlot: <T>(caller: string, work: () => Promise<T>) => slots.run(queueOf(caller), work).catch(asOverloaded),

@@ -52,9 +52,13 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
   // "timestamp bounds": open now, open long enough to settle, no wider than agreed.
   const nowSeconds = BigInt(Math.floor(now / 1000))
   const latest = nowSeconds + BigInt(requirements.maxTimeoutSeconds + CLOCK_SKEW_SECONDS)
-  if (authorization.validAfter > nowSeconds) return refuse('PAYMENT_INVALID', 'the authorization is not valid yet')
+  if (authorization.validAfter > nowSeconds)
+    return refuse('PAYMENT_INVALID', 'the authorization is not valid yet; are the clocks of both nodes right?')
   if (authorization.validBefore < nowSeconds + BigInt(SETTLEMENT_MARGIN_SECONDS)) {
-    return refuse('PAYMENT_INVALID', 'the authorization expires before it could be settled')
+    return refuse(
+      'PAYMENT_INVALID',
+      'the authorization expires before it could be settled; are the clocks of both nodes right?',
+    )
   }
   if (authorization.validBefore > latest) {
     return refuse('PAYMENT_INVALID', 'the authorization is valid for longer than maxTimeoutSeconds')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, expect, test } from 'vitest'
 import type { OwnAgent } from '../../src/schema/own-agent.ts'
-import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { until } from '../support/until.ts'
 
 afterAll(stopTestNodes)
@@ -85,4 +85,21 @@ test('T12: what an agent of agents.yaml runs is not changed over HTTP', async ()
   const { body } = await call(seller, 'PATCH', `/agents/${id}`, { price: 0.1 })
   expect(body).toMatchObject({ price: '0.1', managed_in_file: true })
   expect(await readFile(join(seller.dataDir, 'agents.yaml'), 'utf8')).toContain('/bin/cat')
+})
+
+test('while a node that has crashed registers its agents again, buyers are told to come back', async () => {
+  const buyer = await startTestNode({ key: generatePrivateKey() })
+  const seller = { key: generatePrivateKey(), dataDir: await testDir(), bootstrap: [buyer.addresses()[0]!] }
+  const echo = { name: 'echo', description: 'repeats', price: 0n, model: 'builtin/echo' }
+  // A crash leaves its listings on the market as this does.
+  const first = await startTestNode({ ...seller, keepListed: true })
+  const { id: agentId } = await first.registerAgent(echo, { persist: false })
+  await discover(buyer, first.peerId, 'echo')
+  await first.stop()
+  const second = await startTestNode(seller)
+  await until(() => second.peers().length === 1)
+  const ask = () => buyer.execute({ agentId, input: 'hello', signal: AbortSignal.timeout(10_000) })
+  await expect(ask()).rejects.toMatchObject({ code: 'OVERLOADED', retryable: true })
+  await second.registerAgent(echo, { persist: false })
+  expect(await ask()).toMatchObject({ output: 'hello' })
 })
