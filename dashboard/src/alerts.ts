@@ -56,7 +56,10 @@ export function alertsOf({
       const what = failed === 1 ? 'One payment was' : `${failed} payments were`
       add('bad', `${what} not settled`, 'You worked and were not paid. See why, and try again.', '/payments', 'See why')
     }
-    const stuck = owed.find(({ attempts = 0, error }) => attempts >= STUCK_ATTEMPTS && error !== undefined)
+    // No attempt counts while nobody is reached who could settle: that is worse than one that failed.
+    const stuck = owed.find(
+      ({ attempts = 0, error }) => error !== undefined && (attempts === 0 || attempts >= STUCK_ATTEMPTS),
+    )
     if (stuck !== undefined) {
       const what = pending === 1 ? 'A payment waits' : `${pending} payments wait`
       const fix = `${stuck.error}. Check the facilitator and the RPC endpoint with: stoa doctor.`

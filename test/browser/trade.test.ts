@@ -183,7 +183,7 @@ test('T20 a seller whose settlements fail is told so, and tries again by hand', 
   await page.getByText('A payment waits, as settlement fails').waitFor()
   await page.getByRole('link', { name: 'See the outbox' }).click()
   await page.getByText('0.007 USDC for Owed').waitFor()
-  await page.getByText(/no answer from the facilitator/).waitFor()
+  await page.getByText(/the facilitator cannot be reached/).waitFor()
   await page.getByRole('button', { name: 'Try to settle now' }).click()
   await page.getByText('Settlement is tried again.').waitFor()
   await close()
