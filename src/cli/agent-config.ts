@@ -6,6 +6,7 @@ import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { dataFile, openDataDir } from '../store/data-dir.ts'
 import { isAlive } from '../store/lock.ts'
 import { readNodeFile } from '../store/node-file.ts'
+import { inspectAgents } from './agent-notices.ts'
 import { type Context, command, commonOptions, option, repeated } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { placedWords } from './program-words.ts'
@@ -59,7 +60,11 @@ export const agentConfigAdd = command({
       ...(runTimeout !== undefined && { timeout_seconds: runTimeout }),
       ...(apiKeyEnv !== undefined && { api_key_env: apiKeyEnv }),
     })
-    const { config } = await context.loadConfig(flags)
+    const { config, secrets } = await context.loadConfig(flags)
+    const [notice] = await inspectAgents([definition], secrets, config.dataDir)
+    if (notice?.broken === true && definition.model?.startsWith('builtin/') === true) {
+      throw new UsageError(`--model: ${notice.text}`)
+    }
     await openDataDir(config.dataDir)
     const path = dataFile(config.dataDir, 'agents')
     const replaced = (await readAgentsFile(path)).some(({ name }) => name === definition.name)
@@ -71,6 +76,8 @@ export const agentConfigAdd = command({
       context.print(
         `${replaced ? 'replaced' : 'added'} ${printableLine(definition.name)} (${priceText(definition.price)}) in ${path}`,
       )
+      // The node may be started with other keys than this shell has, so the agent is kept all the same.
+      if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(notice.text)))
       tellWhen(context, running)
     }
     return exitCodes.done

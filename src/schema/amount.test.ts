@@ -32,6 +32,10 @@ test.each(vectors.refused_numbers)('D7: the JSON number %s is no price', (price)
   expect(Price.safeParse(price).success).toBe(false)
 })
 
+test('D7: a negative price is told as such', () => {
+  expect(() => parsePrice(-1)).toThrow('"-1" is less than 0')
+})
+
 test.each([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])('D7: %s is no price', (price) => {
   expect(() => parsePrice(price)).toThrow(RangeError)
   expect(Price.safeParse(price).success).toBe(false)

@@ -17,7 +17,10 @@ const EXPONENT_MAX = 60
  */
 export function parseAmount(text: string, decimals: number): bigint {
   const match = /^(0|[1-9][0-9]{0,30})(?:\.([0-9]{1,30}))?(?:[eE]([+-]?[0-9]{1,2}))?$/.exec(text)
-  if (match === null) throw new RangeError(`${JSON.stringify(text.slice(0, 40))} is not a decimal amount`)
+  if (match === null) {
+    const problem = /^-[0-9.]/.test(text) ? 'is less than 0' : 'is not a decimal amount'
+    throw new RangeError(`${JSON.stringify(text.slice(0, 40))} ${problem}`)
+  }
   const [, whole = '', fraction = '', exponentText = '0'] = match
   const exponent = Number(exponentText)
   if (Math.abs(exponent) > EXPONENT_MAX) throw new RangeError(`the exponent of ${text} is out of range`)

@@ -63,10 +63,16 @@ test.each([
   [['--run-timeout', '3601'], '--run-timeout: "3601" is not valid: expected a whole number from 1 to 3600'],
   [['--model', 'builtin/echo', '--command', 'cat'], '--command: give either model or command, not both'],
   [['--tag', ''], '--tag: '],
+  [['--model', 'builtin/none'], '--model: there is no builtin/none: choose one of builtin/'],
 ])('agent config add refuses %j, and writes nothing', async (flags, message) => {
   const run = await cli([...add, ...flags], { dataDir: dataDir() })
   expect(run).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(`error: ${message}`) })
   await expect(readFile(join(dataDir(), 'agents.yaml'))).rejects.toThrow(/ENOENT/)
+})
+
+test('T20: agent config add tells what an agent still needs, and keeps it', async () => {
+  const run = await cli([...add, '--model', 'openai/gpt-5'], { dataDir: dataDir() })
+  expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining('must set OPENAI_API_KEY') })
 })
 
 test('a mistake in agents.yaml is told with its line, and no command goes past it (D11)', async () => {

@@ -21,7 +21,7 @@ test.each([
   [['start', '--log-level', 'loud'], /^error: --log-level: "loud" is not valid: expected one of debug, info/],
   [['start', '--name', 'A'], /^error: --description is missing: an agent needs --name, --description and --price/],
   [['start', '--price', '1'], /^error: --name is missing/],
-  [['start', '--name', '', '--description', 'd', '--price', '1'], /^error: --name: name is empty$/],
+  [['start', '--name', '', '--description', 'd', '--price', '1'], /^error: --name: is empty$/],
   [
     ['start', '--name', 'A', '--description', 'd', '--price', '1', '--model', 'gpt/4'],
     /^error: --model: model "gpt\/4" is not understood: write openai\/4$/,
