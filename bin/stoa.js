@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 // A checkout runs its TypeScript source as it is; the published package, which has no source, runs dist/.
-import { existsSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 
 // An older Node.js fails on what it does not know, and says nothing that helps.
 const [major, minor] = process.versions.node.split('.').map(Number)
@@ -9,11 +11,30 @@ if (major < 22 || (major === 22 && minor < 18)) {
   process.exit(1)
 }
 const { enableCompileCache, registerHooks } = await import('node:module')
-enableCompileCache()
+keepCompiled()
 const source = new URL('../src/main.ts', import.meta.url)
 const isCheckout = existsSync(source)
 if (isCheckout) await loadZod()
 await import(isCheckout ? source.href : new URL('../dist/node/main.js', import.meta.url).href)
+
+/**
+ * Node would keep compiled code where any user may have put some before, which it takes for this program's: here nobody else can.
+ */
+function keepCompiled() {
+  if (process.getuid === undefined) {
+    enableCompileCache()
+    return
+  }
+  const directory = join(tmpdir(), `stoa-${process.getuid()}`)
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    const found = lstatSync(directory)
+    if (!found.isDirectory() || found.uid !== process.getuid() || (found.mode & 0o022) !== 0) return
+  } catch {
+    return
+  }
+  enableCompileCache(directory)
+}
 
 /**
  * Zod brings its messages in sixty languages, a file each, which take a tenth of a start and which nothing here asks for.

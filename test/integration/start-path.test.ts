@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -57,4 +57,22 @@ test('a node starts, and stops, with what libp2p needs, zod and commander: whate
   const heavy = ['api', 'events', 'ledger', 'order', 'receipt', 'search', 'session', 'token', 'tools', 'workflow']
   expect(loaded.filter((name) => heavy.includes(/^schema\/(.+)\.ts$/.exec(name)?.[1] ?? ''))).toEqual([])
   expect(loaded).toContain('schema/listing.ts')
+})
+
+test('T21: compiled code is taken only from a directory that no other user of this machine can write', async () => {
+  const kept = async (TMPDIR: string) => {
+    const child = spawn(process.execPath, [fileOf('../../bin/stoa.js'), '--version'], {
+      env: { PATH: process.env.PATH, HOME: directory, TMPDIR },
+    })
+    expect(await new Promise((resolve) => child.once('exit', resolve))).toBe(0)
+    return (await readdir(TMPDIR, { recursive: true })).sort()
+  }
+  const own = `stoa-${process.getuid!()}`
+  const [fresh, open] = [await mkdtemp(join(directory, 'tmp-')), await mkdtemp(join(directory, 'tmp-'))]
+  expect((await kept(fresh)).length).toBeGreaterThan(10)
+  expect((await stat(join(fresh, own))).mode & 0o777).toBe(0o700)
+  expect(await readdir(fresh)).toEqual([own])
+  await mkdir(join(open, own))
+  await chmod(join(open, own), 0o777)
+  expect(await kept(open)).toEqual([own])
 })
