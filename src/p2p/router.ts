@@ -157,6 +157,8 @@ async function exchange(
       resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString(), localHost })
     })
   })
-  call.on('error', reject).end(body)
+  // Some ends are no errors to Node: that of a call whose other side goes over to another protocol, for one.
+  call.on('error', reject).on('close', () => reject(new Error('the router broke off')))
+  call.end(body)
   return await promise
 }

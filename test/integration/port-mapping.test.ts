@@ -206,3 +206,19 @@ test('T3: a description cannot have this node send orders to another machine, no
   const endless = await startRouter({ description: (control) => `${control}${' '.repeat(70_000)}` })
   expect((await startMapping([endless.url]).settled()).says).toContain('the router said too much')
 })
+
+test('T7: a router that goes over to another protocol instead of answering keeps neither the search nor the stop', async () => {
+  const server = createServer().on('upgrade', () => {})
+  server.on('connection', (socket) => {
+    socket.on('error', () => {}).write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  cleanups.push(
+    () => server.closeAllConnections(),
+    () => server.close(),
+  )
+  const { settled, stop } = startMapping([new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)])
+  expect(await settled()).toMatchObject({ state: 'failed', says: expect.stringContaining('broke off') })
+  await stop()
+})
