@@ -8,6 +8,10 @@ export class StaleStream extends Error {
   override name = 'StaleStream'
 }
 
+type Use<T> = (stream: FramedStream, reopen: () => Promise<FramedStream>) => Promise<T>
+/** `fresh`: on a stream of its own. `urgent`: without waiting for calls to the same seller to end. */
+type Options = { fresh?: boolean; urgent?: boolean }
+
 /**
  * Uses a stream to a seller for one exchange, and any further one that it opens. They are kept for the next exchange
  * unless this one failed.
@@ -16,8 +20,24 @@ export async function onStream<T>(
   seller: StreamPeer,
   streams: StreamPool,
   signal: AbortSignal,
-  use: (stream: FramedStream, reopen: () => Promise<FramedStream>) => Promise<T>,
-  options: { fresh?: boolean } = {},
+  use: Use<T>,
+  options: Options = {},
+): Promise<T> {
+  if (options.urgent) return exchange(seller, streams, signal, use, options)
+  const leave = await streams.place(seller.peerId, signal)
+  try {
+    return await exchange(seller, streams, signal, use, options)
+  } finally {
+    leave()
+  }
+}
+
+async function exchange<T>(
+  seller: StreamPeer,
+  streams: StreamPool,
+  signal: AbortSignal,
+  use: Use<T>,
+  options: Options,
 ): Promise<T> {
   const taken = options.fresh
     ? { stream: await streams.open(seller, signal), reused: false }

@@ -100,9 +100,8 @@ export async function recoverResult(
 ): Promise<X402Message<'x402.response'>> {
   for (let turn = 0; ; turn++) {
     try {
-      return await onStream(seller, deps.streams, signal, (stream) =>
-        askX402Result(stream, call, reservation.envelope, signal),
-      )
+      const ask = (stream: FramedStream) => askX402Result(stream, call, reservation.envelope, signal)
+      return await onStream(seller, deps.streams, signal, ask, { urgent: true })
     } catch (error) {
       signal.throwIfAborted()
       const unseen = error instanceof PeerError && error.code === 'PAYMENT_REQUIRED'

@@ -2,6 +2,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { askChain, type PaymentChain } from '../payments/chain-verdict.ts'
+import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
@@ -124,9 +125,8 @@ export class Recovery implements Service {
     const call = { correlationId: order.correlationId ?? order.id, resource: reservation.agentId, callerDid }
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(ASK_TIMEOUT_MS)])
     try {
-      const response = await onStream(seller, streams, signal, (stream) =>
-        askX402Result(stream, call, reservation.envelope, signal),
-      )
+      const ask = (stream: FramedStream) => askX402Result(stream, call, reservation.envelope, signal)
+      const response = await onStream(seller, streams, signal, ask, { urgent: true })
       const { output, txHash } = readResponse(response)
       if (order.status === 'completed') {
         if (txHash === undefined) return false

@@ -1,5 +1,6 @@
 import type { Stream } from '@libp2p/interface'
 import { FramedStream } from './framed-stream.ts'
+import { PeerPlaces } from './peer-places.ts'
 
 export type StreamPeer = { peerId: string; addrs: readonly string[] }
 export type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
@@ -7,6 +8,9 @@ export type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSigna
 const IDLE_PER_PEER_MAX = 64
 const IDLE_MAX = 512
 const IDLE_MS = 60_000
+/** A node serves 128 streams of one peer. Some are left for asking what became of calls. */
+const CALLS_PER_PEER_MAX = 112
+const CALLS_WAITING_MAX = 10_000
 
 type Idle = { stream: FramedStream; timer: NodeJS.Timeout }
 
@@ -22,6 +26,7 @@ export class StreamPool {
   readonly #reuse: boolean
   readonly #superseded: (stream: Stream) => boolean
   readonly #raw = new WeakMap<FramedStream, Stream>()
+  readonly #places = new PeerPlaces({ callsMax: CALLS_PER_PEER_MAX, waitingMax: CALLS_WAITING_MAX })
   #count = 0
 
   constructor(
@@ -32,6 +37,11 @@ export class StreamPool {
     this.#reuse = options.reuse ?? true
     this.#open = deps.open
     this.#superseded = deps.superseded ?? (() => false)
+  }
+
+  /** Waits until the peer takes another call. @returns how to say that it is over @throws PeerError, or the signal's reason */
+  place(peerId: string, signal: AbortSignal): Promise<() => void> {
+    return this.#places.take(peerId, signal)
   }
 
   /** A stream to the peer, and whether it was used before: then the peer may have ended it without our knowing yet. */

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { PeerPlaces } from './peer-places.ts'
+
+const never = new AbortController().signal
+
+test('more calls than a peer takes wait for those before them, in order', async () => {
+  const places = new PeerPlaces({ callsMax: 2, waitingMax: 10 })
+  const order: number[] = []
+  const call = async (index: number) => {
+    const leave = await places.take('seller', never)
+    order.push(index)
+    return leave
+  }
+  const [first, second, third, fourth] = [1, 2, 3, 4].map(call)
+  const leaveFirst = await first!
+  await second
+  const other = await places.take('another seller', never)
+  expect(order).toEqual([1, 2])
+  leaveFirst()
+  const leaveThird = await third!
+  leaveThird()
+  await fourth
+  expect(order).toEqual([1, 2, 3, 4])
+  other()
+})
+
+test('a call that is given up while it waits takes no place', async () => {
+  const places = new PeerPlaces({ callsMax: 1, waitingMax: 10 })
+  const leave = await places.take('seller', never)
+  const caller = new AbortController()
+  const waiting = places.take('seller', caller.signal)
+  const next = places.take('seller', never)
+  caller.abort(new Error('enough'))
+  await expect(waiting).rejects.toThrow('enough')
+  leave()
+  const leaveNext = await next
+  leaveNext()
+  expect(await places.take('seller', never)).toBeTypeOf('function')
+})
+
+test('where too many wait, one more is refused at once', async () => {
+  const places = new PeerPlaces({ callsMax: 1, waitingMax: 1 })
+  await places.take('seller', never)
+  void places.take('seller', never)
+  await expect(places.take('seller', never)).rejects.toMatchObject({ code: 'OVERLOADED', retryable: true })
+})
