@@ -71,6 +71,7 @@ const TIMING: HostTiming = {
   mapLookMs: 2000,
   mapEveryMs: 5 * 60_000,
   mapRetryMs: 60_000,
+  mapRouterMs: 20_000,
   relayLookMs: 1000,
   relayAfterMs: 5000,
   relayRetry: { firstMs: 15_000, mostMs: 30 * 60 * 1000 },

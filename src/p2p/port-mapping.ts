@@ -33,6 +33,8 @@ export type PortMappingTiming = {
   mapEveryMs: number
   /** The same where none passes anything on yet. */
   mapRetryMs: number
+  /** For all orders to one router: each of them may be slow, but the next router does not wait for all of them. */
+  mapRouterMs: number
 }
 
 /** What came of asking the router. `says` is a sentence for the operator. */
@@ -110,11 +112,12 @@ export class PortMapping {
       says: 'no router on this network offers it (UPnP may be switched off there)',
     }
     for (const location of locations.slice(0, ROUTERS_MAX)) {
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#timing.mapRouterMs)])
       try {
-        const router = await readRouter(location, signal)
+        const router = await readRouter(location, limit)
         if (router === undefined) continue
         this.#router = router
-        best = await this.#use(router, signal)
+        best = await this.#use(router, limit)
         if (best.state === 'mapped') return best
       } catch (error) {
         this.#deps.logger.debug({ location: location.href, reason: reasonOf(error) }, 'a router cannot be used')

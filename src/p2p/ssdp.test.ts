@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest'
-import { defaultFirst, defaultRoutersIn, locationOf } from './ssdp.ts'
+import { describe, expect, test } from 'vitest'
+import { Answers, defaultRoutersIn, locationOf } from './ssdp.ts'
 
 const answer = (location: string, st = 'urn:schemas-upnp-org:device:InternetGatewayDevice:1', status = '200 OK') =>
   Buffer.from(`HTTP/1.1 ${status}\r\nCACHE-CONTROL: max-age=120\r\nSt: ${st}\r\nLocation: ${location}\r\n\r\n`)
@@ -17,9 +17,36 @@ test('a router says where it describes itself', () => {
   )
 })
 
-test('T3: whoever only says to be a router comes after the one this machine sends through', () => {
-  const [pretender, router] = [new URL('http://192.168.1.66/'), new URL('http://192.168.1.1/')]
-  expect(defaultFirst([pretender, router], ['192.168.1.1'])).toEqual([router, pretender])
+describe('T3: of those who say to be a router', () => {
+  const networks = [{ address: '192.168.1.7', cidr: '192.168.1.7/24' }]
+  const told = (routers: string[], ...from: [address: string, times?: number][]) => {
+    const answers = new Answers(routers, networks)
+    for (const [address, times = 1] of from) {
+      for (let n = 0; n < times; n++) answers.take(answer(`http://${address}/${n}`), { address })
+    }
+    return answers
+  }
+  const hosts = (answers: Answers) => answers.found().map(({ hostname }) => hostname)
+
+  test('the one this machine sends through comes first and is waited for, however many are quicker', () => {
+    const pretenders = Array.from({ length: 20 }, (_, n): [string] => [`192.168.1.${100 + n}`])
+    const early = told(['192.168.1.1'], ...pretenders)
+    expect([early.ofRouter.aborted, early.suffice]).toEqual([false, false])
+    const answers = told(['192.168.1.1'], ...pretenders, ['192.168.1.1'])
+    expect(answers.ofRouter.aborted).toBe(true)
+    expect(hosts(answers)[0]).toBe('192.168.1.1')
+    expect(hosts(answers)).toHaveLength(9)
+  })
+
+  test('each is heard twice, and the first will do where none is known', () => {
+    const answers = told([], ['192.168.1.66', 20], ['192.168.1.1'])
+    expect(hosts(answers)).toEqual(['192.168.1.66', '192.168.1.66', '192.168.1.1'])
+    expect(answers.suffice).toBe(true)
+  })
+
+  test('one from afar is forged, and so is this machine itself', () => {
+    expect(hosts(told([], ['203.0.113.5'], ['192.168.2.1'], ['127.0.0.1'], ['192.168.1.7']))).toEqual([])
+  })
 })
 
 test('T3: an answer cannot send this node to another machine, or to what is no router', () => {

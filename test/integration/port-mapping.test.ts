@@ -72,11 +72,11 @@ function answer(response: ServerResponse, action: string, said: Record<string, s
 }
 
 /** A node that listens on 127.0.0.1:4001 and asks the routers. `stop` waits until it has given everything back. */
-function startMapping(routers: URL[], everyMs = 60_000) {
+function startMapping(routers: URL[], everyMs = 60_000, routerMs = 20_000) {
   const told: PublicPort[][] = []
   const stopping = new AbortController()
   const mapping = new PortMapping(
-    { mapLookMs: 5, mapEveryMs: everyMs, mapRetryMs: everyMs },
+    { mapLookMs: 5, mapEveryMs: everyMs, mapRetryMs: everyMs, mapRouterMs: routerMs },
     {
       logger: silentLogger,
       listening: () => [multiaddr('/ip4/127.0.0.1/tcp/4001'), multiaddr('/ip4/192.168.1.7/tcp/4001')],
@@ -221,4 +221,20 @@ test('T7: a router that goes over to another protocol instead of answering keeps
   const { settled, stop } = startMapping([new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)])
   expect(await settled()).toMatchObject({ state: 'failed', says: expect.stringContaining('broke off') })
   await stop()
+})
+
+test('T7: one that takes its time over every order does not keep this node from the next', async () => {
+  let orders = 0
+  const slow = createServer((request, response) => {
+    if (request.method === 'GET') response.end(describes('/control'))
+    else setTimeout(() => answer(response, '', orders++ === 0 ? ip(PUBLIC) : 718), 300).unref()
+  })
+  slow.listen(0, '127.0.0.1')
+  await once(slow, 'listening')
+  cleanups.push(() => slow.close())
+  const router = await startRouter()
+  const url = new URL(`http://127.0.0.1:${(slow.address() as AddressInfo).port}/`)
+  expect((await startMapping([url, router.url], 60_000, 1000).settled()).state).toBe('mapped')
+  // One for each of eight ports, and one before it, else.
+  expect(orders).toBeLessThan(6)
 })
