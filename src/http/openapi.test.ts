@@ -34,6 +34,12 @@ test('D13 describes every row of the table once, with an operationId of its own'
   expect(new Set(ids).size).toBe(ids.length)
 })
 
+test('D14 whatever is created says where it is', () => {
+  expect(rows.filter(({ status, location }) => status === 201 && location === undefined).map(({ id }) => id)).toEqual(
+    [],
+  )
+})
+
 test('D13 names both prefixes as servers', () => {
   expect(document.servers.map(({ url }) => url)).toEqual(['/', '/api'])
 })

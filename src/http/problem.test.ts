@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
+import { Price, PriceText } from '../schema/amount.ts'
 import { Problem } from '../schema/api.ts'
 import { type X402ErrorName, x402Errors } from '../schema/x402.ts'
 import { HttpError, internalProblem, invalid, type ProblemCode, problemOf, problems, rawProblem } from './problem.ts'
@@ -77,6 +78,14 @@ test('names each field that is wrong, and how', () => {
     { path: 'extra', message: 'is no field of this request' },
   ])
   expect(problem.detail).toContain('name is missing')
+})
+
+test('of a value that may be text or number it tells what is wrong with the one it is', () => {
+  const schema = z.strictObject({ max_price: z.union([Price, PriceText]) })
+  const told = (max_price: unknown) => problemOf(invalid('body', schema.safeParse({ max_price }).error!))!.detail
+  expect(told(-1)).toBe('body: max_price "-1" is less than 0')
+  expect(told('-1')).toBe('body: max_price "-1" is less than 0')
+  expect(told(true)).toContain('received boolean')
 })
 
 test('every row has a status of HTTP and a title', () => {

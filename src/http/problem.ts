@@ -218,8 +218,12 @@ function readIssue(issue: z.core.$ZodIssue): Issue[] {
       message: 'is no field of this request',
     }))
   }
-  // A union tells of each of its members; the last is the widest.
-  const inner = issue.code === 'invalid_union' ? issue.errors.at(-1)?.[0]?.message : undefined
+  // A union tells of each of its members: of interest is the one that the value was meant for, else the last, the widest.
+  const members = issue.code === 'invalid_union' ? issue.errors : []
+  const meant = members.find(
+    ([first]) => first !== undefined && (first.code !== 'invalid_type' || first.path.length > 0),
+  )
+  const inner = (meant ?? members.at(-1))?.[0]?.message
   const message = (inner ?? issue.message).replace(/^Invalid input: expected (.*), received undefined$/, 'is missing')
   return [{ path: path.slice(0, MESSAGE_LENGTH_MAX), message: message.slice(0, MESSAGE_LENGTH_MAX) }]
 }

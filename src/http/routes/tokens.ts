@@ -47,6 +47,7 @@ export function tokenRoutes({ tokens }: TokenRouteDeps): Operation[] {
       example: { name: 'my assistant', scope: 'spend', budget: '5', per_day: '1' },
       response: CreatedToken,
       status: 201,
+      location: ({ id }) => `/tokens/${id}`,
       errors: ['TOKENS_TOO_MANY', 'STORE_WRITE_FAILED'],
       handler: ({ body }) => tokens.create(body),
     }),
