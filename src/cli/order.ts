@@ -181,7 +181,7 @@ function summary({ id, status, error, payment, cancel_requested }: OrderRecord):
   const open = status === 'executing' && cancel_requested === true ? ', to be cancelled' : ''
   const why = error === undefined ? '' : `: ${error.message}`
   const paid = payment === undefined ? '' : `; ${paymentText(payment)}`
-  return printableLine(`order ${id} is ${status}${open}${why}${paid}`, 600)
+  return printableLine(`order ${id} ${status === 'failed' ? status : `is ${status}`}${open}${why}${paid}`, 600)
 }
 
 function show(context: Context, order: OrderRecord): void {

@@ -199,7 +199,10 @@ function tellQuote(context: Context, quote: WorkflowQuote): number {
 
 function summary({ id, status, spent, error }: WorkflowRecord): string {
   const why = error === undefined ? '' : ` at ${error.step_id ?? 'a step'}: ${error.message}`
-  return printableLine(`workflow ${id} is ${status}${why}; ${spent} USDC spent`, 600)
+  return printableLine(
+    `workflow ${id} ${status === 'failed' ? status : `is ${status}`}${why}; ${spent} USDC spent`,
+    600,
+  )
 }
 
 function stepLine({ id, status, error }: WorkflowStep): string {

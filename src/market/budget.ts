@@ -107,7 +107,10 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     checkParties(wanted)
     if (perCall !== undefined && wanted.amount > perCall) {
       const most = `the budget allows ${usdc(perCall)} a call`
-      throw new MarketError('OVER_PRICE', `the seller asks for ${usdc(wanted.amount)}, ${most} (--max-price)`)
+      throw new MarketError(
+        'OVER_PRICE',
+        `the seller asks for ${usdc(wanted.amount)}, ${most} (stoa budget --per-call)`,
+      )
     }
     return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
   }
@@ -141,9 +144,9 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
 }
 
 const limitTexts: Record<LimitName, { what: string; fix: string }> = {
-  day: { what: 'the daily budget', fix: 'raise --daily-budget or wait' },
-  month: { what: 'the monthly budget', fix: 'raise it (stoa budget) or wait' },
-  seller: { what: 'the daily budget for one seller', fix: 'raise it (stoa budget) or wait' },
+  day: { what: 'the daily budget', fix: 'raise it (stoa budget --per-day) or wait' },
+  month: { what: 'the monthly budget', fix: 'raise it (stoa budget --per-month) or wait' },
+  seller: { what: 'the daily budget for one seller', fix: 'raise it (stoa budget --per-seller) or wait' },
   token: { what: 'the budget of this token', fix: 'ask the operator for another token' },
   'token day': { what: 'the daily budget of this token', fix: 'wait, or ask the operator for another token' },
 }

@@ -87,7 +87,7 @@ describe('is refused before anyone is asked', () => {
   test('a price over what the node allows, whatever the call says', async () => {
     const { buyer } = await market({ maxPrice: 9_999n })
     const refused = buyer.execute({ maxPriceAtomic: 10n ** 12n })
-    await expect(refused).rejects.toMatchObject({ code: 'OVER_PRICE', message: expect.stringContaining('--max-price') })
+    await expect(refused).rejects.toMatchObject({ code: 'OVER_PRICE', message: expect.stringContaining('--per-call') })
   })
 })
 
@@ -154,7 +154,7 @@ describe('D33: the daily budget', () => {
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
     for (const result of results)
       if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'OVER_BUDGET' })
-    await expect(buyer.execute()).rejects.toMatchObject({ message: expect.stringContaining('--daily-budget') })
+    await expect(buyer.execute()).rejects.toMatchObject({ message: expect.stringContaining('--per-day') })
     expect([buyer.spent(), seller.runs.length]).toEqual([30_000n, 3])
   })
 

@@ -64,7 +64,7 @@ export function checkTask(task: string): void {
 export function permittedPrice(listing: Listing, wanted: bigint | undefined, nodeMax: bigint): bigint {
   const price = wanted === undefined || wanted > nodeMax ? nodeMax : wanted
   if (listing.local || listing.price <= price) return price
-  const who = price === wanted ? 'this call allows' : 'this node allows (--max-price)'
+  const who = price === wanted ? 'this call allows' : 'this node allows (stoa budget --per-call)'
   const costs = `${listing.name} costs ${formatAmount(listing.price, PRICE_DECIMALS)} USDC`
   throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatAmount(price, PRICE_DECIMALS)}`)
 }

@@ -94,7 +94,7 @@ function tooMany(): PeerError {
 }
 
 function blocked(): PeerError {
-  return new PeerError('UNKNOWN_RESOURCE', 'this node does not serve this peer')
+  return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
 }
 
 /** A stream counts, and costs, until both sides have ended it: a peer that does not end its own is cut off. */

@@ -23,6 +23,12 @@ test('the packed tarball, unpacked elsewhere, runs without the source', { timeou
   const packed = Object.values(JSON.parse(stdout)).flat() as { filename: string; files: { path: string }[] }[]
   const paths = packed[0]!.files.map((file) => file.path)
   expect(paths.filter((path) => /^(src|test|devnet|bench)\/|\.test\./.test(path))).toEqual([])
+  // What the README leads to comes along.
+  const links = [...(await readFile(join(root, 'README.md'), 'utf8')).matchAll(/\]\((?!http)([^)#]+)/g)].map(
+    ([, to]) => to!,
+  )
+  expect(links.filter((to) => !paths.some((path) => path === to || path.startsWith(to)))).toEqual([])
+  expect(paths).toContain('deploy/systemd/stoa.service')
   expect(paths).toContain('dist/dashboard/index.html')
   expect(paths).toContain('dist/types/index.d.ts')
   // A thread's file, found by its name.

@@ -31,7 +31,7 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
       if (listing === undefined) {
         issues.push({ path, message: `no agent ${agentId} is known here; see GET /agents or stoa agent discover` })
       } else if (costOf(listing) > maxPrice()) {
-        const limit = `this node pays at most ${usdc(maxPrice())} for one call (--max-price)`
+        const limit = `this node pays at most ${usdc(maxPrice())} for one call (stoa budget --per-call)`
         issues.push({ path, message: `${listing.name} costs ${usdc(listing.price)}, ${limit}` })
       }
       return listing ?? []
