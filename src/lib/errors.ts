@@ -13,8 +13,12 @@ export class CodedError<Code extends string = string> extends Error {
   }
 }
 
-/** The message of whatever was thrown. */
+/** The message of whatever was thrown. A promise may also be rejected with an event, such as the close of a connection. */
 export function reasonOf(thrown: unknown): string {
+  if (thrown instanceof Event) {
+    const { error } = thrown as Event & { error?: unknown }
+    return error === undefined ? `a connection ended (${thrown.type})` : reasonOf(error)
+  }
   return thrown instanceof Error ? thrown.message : String(thrown)
 }
 

@@ -1,7 +1,9 @@
 import { stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { createLog } from '../../src/cli/log.ts'
 import { createLogFile } from '../../src/cli/log-file.ts'
+import { createRedactor } from '../../src/cli/redactor.ts'
 import { until } from '../support/until.ts'
 import { cli, fakeNode, runningNode, status, useDataDir } from './harness.ts'
 
@@ -20,6 +22,22 @@ test('the log of a node is kept, bounded and readable by its owner only', async 
   expect(stdout.trimEnd().split('\n')).toHaveLength(20)
   expect(stdout).toContain('12:30:01 info  line 80\n')
   expect(stdout).toContain('line 99')
+})
+
+test('an aborted call is logged with its reason, and not with the constants of its class', () => {
+  let line = ''
+  const output = {
+    isTty: false,
+    write(text: string) {
+      line = text
+    },
+  }
+  const log = createLog('warn', output, { redactor: createRedactor({}), style: {} as never })
+  log.warn({ err: AbortSignal.abort().reason }, 'a call was cut off')
+  expect(JSON.parse(line).err).toMatchObject({ type: 'AbortError', message: 'This operation was aborted' })
+  expect(line).not.toContain('_ERR')
+  log.warn({ err: new Error('broken') }, 'a call failed')
+  expect(JSON.parse(line).err).toMatchObject({ type: 'Error', message: 'broken' })
 })
 
 test('shows lines of a level and above, as JSON for programs, and no control sequence of a peer (T10)', async () => {
