@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { FakeSettlement } from '../../test/support/fake-settlement.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { randomHex } from '../../test/support/payments.ts'
@@ -243,6 +243,34 @@ describe('a result whose seller never names a transaction', () => {
     expect(buyer.spent()).toBe(spent)
   })
 })
+
+test.each(['reserved', 'spent'] as const)(
+  'T16: what is %s is given back only when the window has ended by the time of the chain as well',
+  async (state) => {
+    const { buyer, reservation, order, now, settlement, authorization, clock, validBeforeMs } = await interrupted(
+      async (stream) => stream.respond(await stream.next(), { tx_hash: '' }),
+      state === 'reserved' ? { open: down } : {},
+    )
+    if (state === 'spent') {
+      const paid = { paymentId: reservation.paymentId, amount: 1n, txHash: undefined }
+      await buyer.purchases.finish({ ...order, status: 'completed', output: 'mine' }, paid)
+    }
+    // Our clock jumped by an hour, or the RPC is behind.
+    settlement.blockTimeMs = validBeforeMs + 10_000
+    clock.set(validBeforeMs + 60 * 60 * 1000)
+    const asked = vi.spyOn(settlement.chain, 'authorizationUse')
+    await buyer.recovery.start()
+    await until(() => asked.mock.calls.length > 0)
+    await buyer.recovery.stop()
+    expect([now().reservation?.state, buyer.spent()]).toEqual([state, 10_000n])
+    const txHash = settlement.pay(authorization)
+    const next = new TestBuyer({ ...buyer, open: buyer.deps.openStream, chain: settlement.chain })
+    await next.recovery.start()
+    await until(() => now().reservation?.txHash)
+    await next.recovery.stop()
+    expect(now().reservation).toMatchObject({ state: 'spent', txHash })
+  },
+)
 
 test('T17: an order that a crash left executing is taken up again where nothing was signed for it', async () => {
   const { buyer, order, clock } = await interrupted(refusing('OVERLOADED', true))

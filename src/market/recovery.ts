@@ -1,7 +1,7 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
-import { askChain, type PaymentChain } from '../payments/chain-verdict.ts'
+import { askChainAfter, type PaymentChain } from '../payments/chain-verdict.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/stream-pool.ts'
@@ -148,7 +148,7 @@ export class Recovery implements Service {
   /** The result came, and its seller has had all the time there was to settle. What it let expire was not spent. */
   async #confirm({ envelope, requirements, paymentId, orderId }: StoredReservation): Promise<void> {
     const { purchases, clock, chain, changed } = this.#deps
-    const verdict = chain && (await askChain(chain, requirements.asset, envelope.payload!.authorization, undefined))
+    const verdict = chain && (await askChainAfter(chain, requirements.asset, envelope.payload!.authorization))
     if (verdict === undefined || verdict.kind === 'unknown') return
     if (verdict.kind === 'paid') await purchases.setTxHash(paymentId, verdict.txHash, clock.now())
     else await purchases.giveBack(paymentId, clock.now())
@@ -159,7 +159,7 @@ export class Recovery implements Service {
     const { purchases, clock, logger, chain } = this.#deps
     const { authorization } = reservation.envelope.payload!
     const asset = reservation.requirements.asset
-    const verdict = chain && (await askChain(chain, asset, authorization, undefined))
+    const verdict = chain && (await askChainAfter(chain, asset, authorization))
     const waited = clock.now() - reservation.validBeforeSeconds * 1000
     const known = verdict !== undefined && verdict.kind !== 'unknown'
     if (!known && waited < UNKNOWN_LIMIT_MS) return

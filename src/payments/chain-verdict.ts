@@ -5,7 +5,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { sameAddress } from './assets.ts'
 
 /** What of the chain a payment needs. */
-export type PaymentChain = Pick<Chain, 'authorizationUse' | 'transferOf'>
+export type PaymentChain = Pick<Chain, 'authorizationUse' | 'transferOf' | 'blockTimeMs'>
 
 /**
  * What the chain says of a payment.
@@ -18,6 +18,31 @@ export type ChainVerdict =
   | { kind: 'unpaid' }
   | { kind: 'never'; reason: string }
   | { kind: 'unknown'; reason: string }
+
+/** Blocks younger than that may still be replaced. */
+const SETTLED_TIME_MS = 10_000
+
+/**
+ * Asks the chain about an authorization whose window has ended. Never throws.
+ *
+ * It has by our clock, which may be wrong, and an RPC may be behind: `unpaid` is only what the chain's own time is past.
+ */
+export async function askChainAfter(
+  chain: PaymentChain,
+  asset: Hex,
+  authorization: Authorization,
+): Promise<ChainVerdict> {
+  try {
+    // First: what the chain says of the authorization then holds for this time at least.
+    const timeMs = await chain.blockTimeMs()
+    const verdict = await askChain(chain, asset, authorization, undefined)
+    const isOver = timeMs > Number(authorization.validBefore) * 1000 + SETTLED_TIME_MS
+    if (verdict.kind !== 'unpaid' || isOver) return verdict
+    return { kind: 'unknown', reason: 'by the time of the chain it can still be settled' }
+  } catch (error) {
+    return { kind: 'unknown', reason: reasonOf(error) }
+  }
+}
 
 /**
  * Asks the chain whether an authorization has paid what it was signed for (T13). Never throws.

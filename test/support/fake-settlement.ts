@@ -24,6 +24,8 @@ export class FakeSettlement {
   readonly attempts: Hex[] = []
   /** While true the RPC does not answer. */
   chainIsDown = false
+  /** Of the newest block. */
+  blockTimeMs = Number.MAX_SAFE_INTEGER
   readonly #uses = new Map<string, AuthorizationUse>()
 
   readonly facilitator: Facilitator = {
@@ -49,6 +51,10 @@ export class FakeSettlement {
         if (use.state === 'used' && use.txHash === txHash) return (use as { transfer: Transfer }).transfer
       }
       return undefined
+    },
+    blockTimeMs: async () => {
+      if (this.chainIsDown) throw new Error('the RPC is down')
+      return this.blockTimeMs
     },
   }
 
