@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { randomHex } from '../../test/support/payments.ts'
-import { outcomeOf } from './facilitator.ts'
+import { isUnreached, outcomeOf } from './facilitator.ts'
 
 const transaction = randomHex()
 const outcome = (body: unknown, status = 200) =>
@@ -83,4 +83,21 @@ test('T8: any text at all has an outcome, and only a well-formed success is sett
     }),
     { numRuns: 500 },
   )
+})
+
+describe('T13: nothing was asked where there was no connection, and only there', () => {
+  const failed = (code: string, syscall?: string) => Object.assign(new Error(code), { code, syscall })
+  test.each([
+    [failed('ECONNREFUSED', 'connect'), true],
+    [failed('ENOTFOUND', 'getaddrinfo'), true],
+    [failed('UND_ERR_CONNECT_TIMEOUT'), true],
+    [{ code: 'ECONNREFUSED', errors: [failed('ECONNREFUSED', 'connect'), failed('ETIMEDOUT', 'connect')] }, true],
+    [failed('EHOSTUNREACH', 'read'), false],
+    [failed('ENETUNREACH', 'write'), false],
+    [failed('ECONNRESET', 'read'), false],
+    [{ code: 'ECONNREFUSED', errors: [failed('ECONNREFUSED', 'connect'), failed('ECONNRESET', 'read')] }, false],
+    [new Error('timed out'), false],
+  ])('%#', (error, expected) => {
+    expect(isUnreached(error)).toBe(expected)
+  })
 })

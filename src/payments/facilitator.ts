@@ -29,8 +29,9 @@ export interface Facilitator {
 const CONNECTIONS_MAX = 64
 const ANSWER_BYTES_MAX = 64 * 1024
 const REASON_CHARS_MAX = 200
-/** What undici and the system call a connection that was never made. */
-const UNREACHED = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']
+/** What undici and the system say of a connection that was never made. Some of it ends one that stood, too: see `isUnreached`. */
+const NO_CONNECTION = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN']
+const CONNECTING = ['connect', 'getaddrinfo']
 
 /**
  * Reasons after which the same authorization can never settle. Everything else is tried again.
@@ -75,8 +76,7 @@ export function createFacilitator(options: { url: string }): Facilitator {
       try {
         return outcomeOf(await call('POST', '/settle', settleBody(signed, requirements), signal))
       } catch (error) {
-        const { code } = error as { code?: unknown }
-        if (typeof code === 'string' && UNREACHED.includes(code))
+        if (isUnreached(error))
           return { kind: 'unreached', reason: short(`the facilitator cannot be reached: ${reasonOf(error)}`) }
         return { kind: 'unclear', reason: short(`no answer from the facilitator: ${reasonOf(error)}`) }
       }
@@ -91,6 +91,14 @@ export function createFacilitator(options: { url: string }): Facilitator {
       await (await pool)?.destroy()
     },
   }
+}
+
+/** Whether nothing was sent, as there was no connection. A route that is lost later goes by the same codes. */
+export function isUnreached(error: unknown): boolean {
+  const { code = '', syscall = '', errors } = error as { code?: string; syscall?: string; errors?: unknown[] }
+  // One for each address that was tried.
+  if (errors !== undefined && errors.length > 0) return errors.every(isUnreached)
+  return code === 'UND_ERR_CONNECT_TIMEOUT' || (NO_CONNECTION.includes(code) && CONNECTING.includes(syscall))
 }
 
 function settleBody(signed: SignedAuthorization, requirements: PaymentRequirements): string {
