@@ -13,25 +13,34 @@ function connection(id: string, newStream: () => Promise<never>): Connection {
   return { id, remotePeer, status: 'open', newStream: vi.fn(newStream), abort: vi.fn() } as unknown as Connection
 }
 
+const options = { pingEveryMs: 20, pingTimeoutMs: 10, lookEveryMs: 1, beatEveryMs: 1000 }
+
+/** Runs the heartbeat over connections. @returns how to stop it */
+function beating(events: EventTarget, open: Connection[]): () => Promise<void> {
+  const stopping = new AbortController()
+  const libp2p = Object.assign(events, { getConnections: () => open, peerStore: { get: silent } })
+  const deps = { libp2p, logger: silentLogger, noteLatency() {}, beat() {}, movedAt: () => 0 }
+  const running = runHeartbeat(options, deps as unknown as HeartbeatDeps, stopping.signal)
+  return () => {
+    stopping.abort()
+    return running
+  }
+}
+
 /** Runs the heartbeat over a connection that falls silent as a further one comes, until it is closed. @returns why it was */
 async function closedBecause(first: Connection, further: Connection): Promise<string> {
-  const stopping = new AbortController()
   const closed = new Promise<string>((resolve) => {
     vi.mocked(first.abort).mockImplementation((error) => resolve(error.message))
   })
   const open = [first]
   const events = new EventTarget()
-  const libp2p = Object.assign(events, { getConnections: () => open, peerStore: { get: silent } })
-  const deps = { libp2p, logger: silentLogger, noteLatency() {}, beat() {}, movedAt: () => 0 }
-  const options = { pingEveryMs: 20, pingTimeoutMs: 10, lookEveryMs: 1, beatEveryMs: 1000 }
-  const running = runHeartbeat(options, deps as unknown as HeartbeatDeps, stopping.signal)
+  const stop = beating(events, open)
   await vi.waitFor(() => expect(first.newStream).toHaveBeenCalled())
   vi.mocked(first.newStream).mockImplementation(silent)
   open.push(further)
   events.dispatchEvent(new CustomEvent('connection:open', { detail: further }))
   const reason = await closed
-  stopping.abort()
-  await running
+  await stop()
   return reason
 }
 
@@ -41,4 +50,12 @@ test('a connection that is silent while a further one of its peer answers is clo
 
 test('a peer that is slow over all its connections keeps them for as long as any other', async () => {
   expect(await closedBecause(connection('first', refuses), connection('further', silent))).toContain('3 pings')
+})
+
+test('T7: however many connections answer nothing, another one is looked after as well', async () => {
+  const mute = Array.from({ length: 64 }, (_, index) => connection(`mute ${index}`, silent))
+  const other = connection('other', refuses)
+  const stop = beating(new EventTarget(), [...mute, other])
+  await vi.waitFor(() => expect(other.newStream).toHaveBeenCalledTimes(2), 5000)
+  await stop()
 })

@@ -13,6 +13,8 @@ const AGAIN_MS = 2000
 /** Where this node has moved, or the peer has come anew, since the last one, the connection may well be dead: less is waited for. */
 const DOUBTED = { timeoutMs: 2000, againMs: 100, lostMax: 2 }
 const PINGS_AT_ONCE_MAX = 16
+/** When a connection was pinged that never was: nothing that happened since puts it in doubt. */
+const UNSEEN = Number.POSITIVE_INFINITY
 /** libp2p dates an address when it first hears of it and forgets it a day later, however often it is confirmed. */
 const RENEW_EVERY_MS = 60 * 60 * 1000
 
@@ -63,11 +65,16 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
     forgetAllBut(new Set(peers.keys()), renewed)
 
     const doubtedAt = ({ remotePeer }: Connection) => Math.max(deps.movedAt(), renewed.get(remotePeer.toString()) ?? 0)
-    const due = connections.filter((connection) => {
-      const { id, status } = connection
-      const { at, dueAt } = pings.get(id) ?? { at: Number.POSITIVE_INFINITY, dueAt: 0 }
-      return status === 'open' && (dueAt <= performance.now() || at < doubtedAt(connection))
-    })
+    for (const { id } of connections) {
+      if (!pings.has(id)) pings.set(id, { at: UNSEEN, dueAt: performance.now(), lost: 0, doubted: false })
+    }
+    const due = connections
+      .filter((connection) => {
+        const { at, dueAt } = pings.get(connection.id)!
+        return connection.status === 'open' && (dueAt <= performance.now() || at < doubtedAt(connection))
+      })
+      // Some never answer, and are soon due again: the others have their turn between.
+      .sort((a, b) => pings.get(a.id)!.dueAt - pings.get(b.id)!.dueAt)
     await Promise.all(due.slice(0, PINGS_AT_ONCE_MAX).map((connection) => look(connection, doubtedAt(connection))))
     if (signal.aborted) return
 
@@ -87,8 +94,8 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
 
   /** Pings once, and closes what has been silent for too long. */
   async function look(connection: Connection, doubtedAt: number): Promise<void> {
-    const { at, lost: lostBefore, doubted: before } = pings.get(connection.id) ?? { at: 0, lost: 0, doubted: false }
-    const doubted = (at > 0 && at < doubtedAt) || (before && lostBefore > 0)
+    const { at, lost: lostBefore, doubted: before } = pings.get(connection.id)!
+    const doubted = at < doubtedAt || (before && lostBefore > 0)
     const timeoutMs = doubted ? Math.min(DOUBTED.timeoutMs, options.pingTimeoutMs) : options.pingTimeoutMs
     const sentAt = performance.now()
     const answered = await answers(connection, deps, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
