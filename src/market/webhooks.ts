@@ -125,21 +125,28 @@ export class Webhooks implements Service {
     this.#following ??= this.#queueEvents()
   }
 
-  /** From the feed to the disk. Whoever is too slow for the feed begins anew from where it is. */
+  /** From the feed to the disk. What its queue had no room for is taken up from its history, as far as that goes back. */
   async #queueEvents(): Promise<void> {
     const { feed, logger } = this.#deps
     const { signal } = this.#stopping
+    let after = feed.last
+    let lastReset: string | undefined
     for (let goesOn = true; goesOn && !signal.aborted; ) {
       goesOn = false
-      for await (const event of feed.subscribe({ types: webhookEvents, signal, own: true })) {
+      for await (const event of feed.subscribe({ types: webhookEvents, signal, own: true, after })) {
         if (event.type === 'reset') {
           goesOn = true
-          logger.warn({}, 'too much happened at once: webhooks were not told of all of it')
-        } else {
-          await this.#queue(event).catch((error: unknown) => {
-            logger.error({ err: error, event: event.type }, 'webhooks could not be told of an event')
-          })
+          // Once more from the same place: the history no longer has what came then.
+          if (after === lastReset) {
+            after = event.id
+            logger.warn({}, 'too much happened at once: webhooks were not told of all of it')
+          } else lastReset = after
+          break
         }
+        after = event.id
+        await this.#queue(event).catch((error: unknown) => {
+          logger.error({ err: error, event: event.type }, 'webhooks could not be told of an event')
+        })
       }
     }
   }
