@@ -3,6 +3,7 @@ import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import { within } from '../lib/within.ts'
 import { urlHost } from './host-name.ts'
 import { createListener, type RequestHandler } from './listener.ts'
 import type { Mount } from './mount.ts'
@@ -82,9 +83,9 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
     stopping = true
     server?.refuseRequests()
     const closed = close()
-    if (await within(closed, STOP_GRACE_MS)) return
+    if (await within(STOP_GRACE_MS, closed)) return
     server?.running.abortAll(new HttpError('STOPPING', 'the node stopped before this was done'))
-    if (await within(closed, STOP_ABORT_MS)) return
+    if (await within(STOP_ABORT_MS, closed)) return
     listener.closeAllConnections()
     await closed
   }
@@ -122,15 +123,4 @@ function startError(error: unknown, host: string, port: number): CodedError {
   }
   const fix = `the API cannot listen on ${host}: ${reasonOf(error)}; give an address of this machine with --api-host`
   return new CodedError('API_HOST_UNAVAILABLE', fix, options)
-}
-
-/** Whether a promise settles in time. */
-async function within(promise: Promise<unknown>, limitMs: number): Promise<boolean> {
-  const { promise: late, resolve } = Promise.withResolvers<boolean>()
-  const timer = setTimeout(resolve, limitMs, false)
-  try {
-    return await Promise.race([promise.then(() => true), late])
-  } finally {
-    clearTimeout(timer)
-  }
 }

@@ -1,3 +1,4 @@
+import type { Connection } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { multiaddr } from '@multiformats/multiaddr'
 import { MemoryDatastore } from 'datastore-core/memory'
@@ -55,7 +56,9 @@ test('T17: the addresses of a peer that stays connected are known for longer tha
 
 test('a protocol that a peer is known to speak is not written again for every stream', async () => {
   const datastore = new CountingDatastore()
-  const { peerStore } = await build(datastore)
+  const libp2p = await build(datastore)
+  const { peerStore } = libp2p
+  vi.spyOn(libp2p, 'getConnections').mockReturnValue([{} as Connection])
   await peerStore.merge(peer, { protocols: ['/x/1', '/x/2'] })
   const { puts } = datastore
   for (let stream = 0; stream < 10; stream++) await peerStore.merge(peer, { protocols: ['/x/1'] })

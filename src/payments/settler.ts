@@ -2,6 +2,7 @@ import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import { within } from '../lib/within.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { NewExchange } from '../store/exchanges.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
@@ -145,7 +146,7 @@ export class Settler implements Service {
       answer(outcome.kind === 'settled' ? outcome.txHash : undefined)
       await this.#save(await this.#afterAttempt(claim, owed, outcome))
     })
-    return within(this.#firstAttemptWaitMs, answered)
+    return (await within(this.#firstAttemptWaitMs, answered)) ? answered : undefined
   }
 
   /** Runs `work` on a payment unless something else does; rescheduling finds it again. */
@@ -230,6 +231,8 @@ export class Settler implements Service {
     }
     const { reason } = outcome
     if (outcome.kind === 'unreached') {
+      // Once a payment; that it goes on is told for all of them together.
+      if (owed.error === undefined) logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')
       return unreached(owed, reason, { now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() })
     }
     logger.warn({ ...idsOf(payment), attempt: owed.attempts, reason }, 'settlement attempt failed')
@@ -284,15 +287,4 @@ export class Settler implements Service {
 /** So that a log line is found beside those of the exchange it belongs to, here and at the buyer. */
 function idsOf({ id, correlationId }: Pick<Claim, 'id' | 'correlationId'>) {
   return { payment_id: id, correlation_id: correlationId }
-}
-
-/** The value of `work` if it comes within `ms`; the work goes on. */
-function within<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms, undefined)
-    void work.then((value) => {
-      clearTimeout(timer)
-      resolve(value)
-    })
-  })
 }

@@ -1,6 +1,7 @@
 import type { Stream } from '@libp2p/interface'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import { within } from '../lib/within.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { FramedStream } from './framed-stream.ts'
@@ -109,11 +110,4 @@ async function part(stream: Stream, framed: FramedStream, signal: AbortSignal): 
     await within(PART_MS, closed)
   }
   stream.abort(new Error('the exchange is over'))
-}
-
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  await Promise.race([work, promise])
-  clearTimeout(timer)
 }

@@ -47,7 +47,7 @@ const told = (lines: readonly Line[], correlationId: unknown) =>
 
 test('a call that is paid and not settled, and one that fails, are told under the same id at both sides', async () => {
   const { correlation_id } = await call('echo')
-  await until(() => told(sold.lines, correlation_id).includes('settlement attempt failed'))
+  await until(() => told(sold.lines, correlation_id).includes('settlement waits for the facilitator'))
   expect(told(sold.lines, correlation_id)).toContain('a paid run is done')
   expect(told(bought.lines, correlation_id)).toContain('an order is completed')
 
