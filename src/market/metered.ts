@@ -87,6 +87,11 @@ export function meteredPurchases(purchases: Purchases, meters: Meters): Purchase
       if (orderId !== undefined) count(state)
       return orderId
     },
+    async giveBack(paymentId, now) {
+      const orderId = await purchases.giveBack(paymentId, now)
+      if (orderId !== undefined) count('released')
+      return orderId
+    },
   }
 }
 

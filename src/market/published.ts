@@ -76,6 +76,11 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf:
       if (orderId !== undefined) tellPayment(orderId)
       return orderId
     },
+    async giveBack(paymentId, now) {
+      const orderId = await purchases.giveBack(paymentId, now)
+      if (orderId !== undefined) tellPayment(orderId)
+      return orderId
+    },
   }
 }
 
