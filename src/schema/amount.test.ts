@@ -85,3 +85,8 @@ describe('exactly', () => {
     )
   })
 })
+
+test('a price that is sent as a number is told to be text', () => {
+  expect(PriceText.safeParse(0.05).error?.issues[0]?.message).toBe('is text, not a number: "0.05"')
+  expect(PriceText.safeParse(undefined).error?.issues[0]?.message).toContain('received undefined')
+})

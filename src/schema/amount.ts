@@ -64,9 +64,13 @@ export const Price = z
   })
   .meta({ description: 'USDC, at most 6 decimals, from 0 (free) to 1000000' })
 
+/** Listings have prices as numbers, and some send back what they have read there. */
+const textNotNumber = ({ input }: { input?: unknown }) =>
+  typeof input === 'number' ? `is text, not a number: "${input}"` : undefined
+
 /** A price in USDC: decimal text on the wire, atomic units in memory. */
 export const PriceText = z
-  .codec(z.string().max(40), z.bigint(), {
+  .codec(z.string({ error: textNotNumber }).max(40), z.bigint(), {
     decode: decodePrice,
     encode: (atomic) => formatAmount(atomic, PRICE_DECIMALS),
   })
