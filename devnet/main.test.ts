@@ -38,8 +38,10 @@ async function describeOf(child: ChildProcess): Promise<Described> {
   return JSON.parse(line)
 }
 
-async function chainIdAt(rpcUrl: string): Promise<string | undefined> {
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] })
+const chainIdAt = (rpcUrl: string) => ask(rpcUrl, 'eth_chainId')
+
+async function ask(rpcUrl: string, method: string): Promise<string | undefined> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [] })
   const headers = { 'content-type': 'application/json' }
   try {
     const answer = (await (await fetch(rpcUrl, { method: 'POST', headers, body })).json()) as { result: string }
@@ -55,6 +57,9 @@ describe('npm run devnet', () => {
     const described = await describeOf(child)
     expect(await chainIdAt(described.rpc_url)).toBe('0x14a34')
     expect((await fetch(`${described.facilitator_url}/supported`)).ok).toBe(true)
+    // Its time goes on though nobody pays: reservations would never end.
+    const block = await ask(described.rpc_url, 'eth_blockNumber')
+    await until(async () => (await ask(described.rpc_url, 'eth_blockNumber')) !== block)
     child.kill('SIGINT')
     expect((await once(child, 'close'))[0]).toBe(0)
     expect(await chainIdAt(described.rpc_url)).toBeUndefined()

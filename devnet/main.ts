@@ -19,6 +19,12 @@ SELLER_PRIVATE_KEY and BUYER_PRIVATE_KEY, where they are set, are the wallets th
 Everything listens on 127.0.0.1 and is gone, money included, when it stops. Ctrl-C stops it.
 `
 
+/**
+ * A block now and then though nobody pays, as on Base: the chain's time is that of its latest block, and a node gives back what was
+ * signed and not settled only when the window has ended by that.
+ */
+const BLOCK_EVERY_MS = 2_000
+
 type Flags = { port: number; facilitatorPort: number; anvil: string | undefined; json: boolean }
 
 async function main(argv: readonly string[]): Promise<number> {
@@ -42,7 +48,9 @@ async function main(argv: readonly string[]): Promise<number> {
     const keys = { ...keyFrom('sellerKey', 'SELLER_PRIVATE_KEY'), ...keyFrom('buyerKey', 'BUYER_PRIVATE_KEY') }
     const devnet = await startDevnet({ rpcPort, facilitatorPort, ...keys, ...(anvil === undefined ? {} : { anvil }) })
     process.stdout.write(flags.json ? `${JSON.stringify(describe(devnet))}\n` : instructions(devnet))
+    const blocks = setInterval(() => void devnet.chain.mine().catch(() => {}), BLOCK_EVERY_MS)
     const ended = await Promise.race([interrupted, devnet.chain.exited])
+    clearInterval(blocks)
     await devnet.stop()
     if (ended === undefined) return 0
     process.stderr.write(`the chain is gone: ${ended}\n`)
