@@ -6,12 +6,13 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build } from 'vite'
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url))
 const TRIES_MAX = 5
 
 export async function buildDashboard(): Promise<void> {
+  // `npm install` comes here too, perhaps without the tools for it.
+  const { build } = await import('vite')
   const fresh = join(dist, `.dashboard-${process.pid}`)
   const { NODE_ENV: environment } = process.env
   // Whatever the caller's is, as in a test: another one brings React's development build, half as large again.
