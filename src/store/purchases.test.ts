@@ -57,6 +57,19 @@ test('an order and its authorization read back as they were', async () => {
   expect(purchases.spentOn(day)).toBe(10_000n)
 })
 
+test('T16: what was given back and brings a result after all counts again, and is given back once', async () => {
+  const { order: bought, reservation: authorization } = await reserved()
+  const { paymentId } = authorization
+  const paid = { paymentId, amount: 10_000n, txHash: undefined }
+  await purchases.resolve(paymentId, 'released', undefined, now)
+  await purchases.finish({ ...bought, status: 'completed', output: 'late' }, paid)
+  expect(purchases.reservationOf(bought.id)?.state).toBe('spent')
+  expect(purchases.spentOn(day)).toBe(10_000n)
+  await purchases.giveBack(paymentId, now)
+  await purchases.giveBack(paymentId, now)
+  expect(purchases.spentOn(day)).toBe(0n)
+})
+
 test('D33: an order is never signed for twice, not even after its authorization was released', async () => {
   const { order: bought, reservation: authorization } = await reserved()
   expect(await purchases.reserve(bought, reservation(bought), budget())).toBe('again')

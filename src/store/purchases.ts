@@ -120,13 +120,15 @@ const SIGNED_FOR = `
 type SignedForRow = { status: OrderStatus; cancel_requested_at: number | null; payment_id: Uint8Array | null }
 const SPEND = `
   UPDATE authorizations SET state = 'spent', tx_hash = ?, receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?
-  WHERE order_no = (${ORDER_NO})`
+  WHERE order_no = (${ORDER_NO}) AND state <> 'released'`
+const TAKE_BACK = "UPDATE authorizations SET state = 'spent' WHERE order_no = ?"
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
 const SIGNED = `
   SELECT o.id AS order_id, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
 const RESERVED = `${SIGNED} AND a.state = 'reserved'`
+const RELEASED = `${SIGNED} AND a.state = 'released'`
 const UNCONFIRMED = `${SIGNED} AND a.state = 'spent' AND a.tx_hash IS NULL`
 type ReservedRow = ReservationRow & { order_no: number; token_id: string | null }
 export const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
@@ -182,9 +184,17 @@ export function createPurchases(database: Database): Purchases {
         putOrder(database, order)
         if (paid === undefined) return
         const receipt = paid.receipt === undefined ? null : packReceipt(paid.receipt)
-        database
-          .prepare(SPEND)
-          .run(bytesOrNull(paid.txHash), receipt, paid.receiptNote ?? null, order.updatedAt, order.id)
+        const { txHash, receiptNote = null } = paid
+        const spend = () =>
+          database.prepare(SPEND).run(bytesOrNull(txHash), receipt, receiptNote, order.updatedAt, order.id).changes
+        if (spend() !== 0) return
+        // The result of what was given back has come after all: it counts again, so that it can be given back once more.
+        const row = one(RELEASED, toBytes(paid.paymentId)) as ReservedRow | undefined
+        if (row === undefined) return
+        const { order_no, amount, day, seller_id, token_id } = row
+        database.prepare(TAKE_BACK).run(order_no)
+        sums.add({ day, sellerId: seller_id, tokenId: token_id ?? undefined }, BigInt(amount))
+        spend()
       }),
     setTxHash: (paymentId, txHash, now) =>
       database.write(() => {
