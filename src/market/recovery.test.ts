@@ -100,15 +100,14 @@ describe('after a restart, while the payment can be settled', () => {
   test('an order that someone waits for is left alone', async () => {
     const { buyer, seller, order } = await interrupted(async (stream) => stream.respond(await stream.next()))
     buyer.deps.active.set(order.id, () => {})
-    await buyer.recovery.start()
-    await buyer.recovery.stop()
+    await buyer.recovery.look(order.id)
     expect(seller.received).toEqual([])
   })
 })
 
 describe('once the payment can no longer be settled, the chain decides', () => {
   test('not before, and not while the chain’s clock may lag', async () => {
-    const { buyer, clock, validBeforeMs, now, settlement } = await interrupted(async () => {}, { open: down })
+    const { buyer, order, clock, validBeforeMs, now, settlement } = await interrupted(async () => {}, { open: down })
     let asked = 0
     const { authorizationUse } = settlement.chain
     settlement.chain.authorizationUse = (...args) => {
@@ -116,8 +115,7 @@ describe('once the payment can no longer be settled, the chain decides', () => {
       return authorizationUse(...args)
     }
     clock.set(validBeforeMs + 30_000)
-    await buyer.recovery.start()
-    await buyer.recovery.stop()
+    await buyer.recovery.look(order.id)
     expect([asked, now().reservation?.state]).toEqual([0, 'reserved'])
   })
 
@@ -170,11 +168,10 @@ describe('once the payment can no longer be settled, the chain decides', () => {
   })
 
   test('T15: with no chain to ask it counts as spent after a day, and not before', async () => {
-    const { buyer, clock, validBeforeMs, now, settlement } = await interrupted(async () => {}, { open: down })
+    const { buyer, order, clock, validBeforeMs, now, settlement } = await interrupted(async () => {}, { open: down })
     settlement.chainIsDown = true
     clock.set(validBeforeMs + 23 * 60 * 60 * 1000)
-    await buyer.recovery.start()
-    await buyer.recovery.stop()
+    await buyer.recovery.look(order.id)
     expect(now().reservation?.state).toBe('reserved')
     clock.set(validBeforeMs + 24 * 60 * 60 * 1000)
     const next = new TestBuyer({ ...buyer, open: down, chain: settlement.chain })
