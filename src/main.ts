@@ -24,8 +24,10 @@ process.on('uncaughtException', (error) => {
 })
 // A promise that nobody waited for has broken no state; a peer that can provoke one must not end the node.
 process.on('unhandledRejection', (reason) => tell('unhandled', reason))
-// Whoever reads may leave early, as in `stoa start | head`: that ends neither a node nor a purchase.
-for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+// Whoever reads may leave early, as in `stoa start | head`: that ends neither a node nor a purchase, but what only shows.
+const onlyShows = ['events', 'logs', 'status'].includes(process.argv[2] ?? '')
+process.stdout.on('error', () => onlyShows && process.exit(0))
+process.stderr.on('error', () => {})
 
 const status = await runCli(process.argv.slice(2), processIo(environment, stop.signal), systemParts, redactor)
 process.stdout.write('', () => process.exit(status))

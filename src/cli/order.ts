@@ -96,12 +96,12 @@ export const orderList = command({
     if (context.json) context.printJson(items.map(encoded))
     else if (items.length === 0) context.print('no orders')
     else {
-      const rows = items.map(({ id, status, payment, updated_at, agent_id }) => [
+      const rows = items.map(({ id, status, payment, updated_at, agent_id, agent_name }) => [
         printableLine(id, 36),
         status,
         paidText(payment),
         age(updated_at, context.parts.clock.now()),
-        agent_id,
+        agent_name ?? agent_id,
       ])
       for (const line of table(['ORDER', 'STATUS', 'PAID', 'AGE', 'AGENT'], rows, context)) context.print(line)
     }
@@ -189,7 +189,7 @@ function show(context: Context, order: OrderRecord): void {
   const rows = [
     ['Order', order.id],
     ['Status', order.cancel_requested === true ? `${order.status}, cancel requested` : order.status],
-    ['Agent', order.agent_id],
+    ['Agent', order.agent_name === undefined ? order.agent_id : `${order.agent_name}, ${order.agent_id}`],
     ['Seller', order.seller_id ?? 'not known yet'],
     ['Price', `at most ${priceText(order.price)}`],
     ['Paid', paymentText(order.payment)],

@@ -90,11 +90,8 @@ export type Buyer = {
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const { clock, logger, database, feed, catalog, replica, openStream } = deps
   const { callerDid, rules } = options
-  const purchases = publishedPurchases(
-    meteredPurchases(createPurchases(database), deps.meters),
-    feed,
-    (id) => catalog.resolve(id)?.name,
-  )
+  const nameOf = (id: string) => catalog.resolve(id)?.name
+  const purchases = publishedPurchases(meteredPurchases(createPurchases(database), deps.meters), feed, nameOf)
   const sums = spending(database)
   const tokens = createTokens({
     clock,
@@ -154,7 +151,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     logger,
     ...priced,
     hold: approvals.hold,
-    store: publishedOrders(createOrderStore(database), purchases, feed),
+    store: publishedOrders(createOrderStore(database), purchases, feed, nameOf),
     purchases,
     onListing: (listener) => replica.onChange(listener),
     run: (order, listing, signal) => runOrder(order, listing, signal, running),

@@ -4,10 +4,15 @@ import type { Order, StoredReservation } from '../store/purchases.ts'
 import { signedPayment } from './payment-view.ts'
 
 /** An order as the API shows it (D18), with what was signed for it. */
-export function orderRecord(order: Order, reservation: StoredReservation | undefined): OrderRecord {
+export function orderRecord(
+  order: Order,
+  reservation: StoredReservation | undefined,
+  agentName?: string | undefined,
+): OrderRecord {
   return {
     id: order.id,
     agent_id: order.agentId,
+    ...(agentName !== undefined && { agent_name: agentName }),
     seller_id: order.sellerId ?? null,
     price: order.price,
     price_atomic: order.price.toString(),

@@ -72,7 +72,12 @@ describe('D18: an order', () => {
     })
     ;(await run('do')).end('done')
     const ended = await settled({ orders }, placed.id)
-    expect(ended).toMatchObject({ status: 'completed', output: 'done', correlation_id: expect.any(String) })
+    expect(ended).toMatchObject({
+      status: 'completed',
+      output: 'done',
+      agent_name: expect.any(String),
+      correlation_id: expect.any(String),
+    })
     expect(ended.seller_id).toBe(listingFixture().seller_id)
     expect(ended).not.toHaveProperty('payment')
   })

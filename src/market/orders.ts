@@ -157,13 +157,13 @@ export class Orders implements Service {
 
   /** @throws MarketError UNKNOWN_ORDER */
   get(id: string): OrderRecord {
-    return orderRecord(this.#known(id), this.#deps.purchases.reservationOf(id))
+    return this.#recordOf(this.#known(id))
   }
 
   /** Newest first. */
   list(query: OrdersQuery): Page<OrderRecord> {
     const { items, next } = this.#deps.store.list(query)
-    return { items: items.map((order) => orderRecord(order, this.#deps.purchases.reservationOf(order.id))), next }
+    return { items: items.map((order) => this.#recordOf(order)), next }
   }
 
   /** The order as soon as it has ended, or as it is after `limitMs`. @throws MarketError UNKNOWN_ORDER */
@@ -269,6 +269,11 @@ export class Orders implements Service {
   #isOpen(id: string): boolean {
     const order = this.#deps.purchases.order(id)
     return order !== undefined && !isFinal(order.status)
+  }
+
+  #recordOf(order: Order): OrderRecord {
+    const { purchases, catalog } = this.#deps
+    return orderRecord(order, purchases.reservationOf(order.id), catalog.resolve(order.agentId)?.name)
   }
 
   #known(id: string): Order {

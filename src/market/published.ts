@@ -45,7 +45,7 @@ export function publishedPayments(payments: Payments, feed: NodeFeed, nameOf: Na
 }
 
 export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf: NameOf): Purchases {
-  const tellOrder = (id: string) => tellOf(id, purchases, feed)
+  const tellOrder = (id: string) => tellOf(id, purchases, feed, nameOf)
   const tellPayment = (orderId: string) =>
     feed.publish('payment', orderId, () => {
       const made = purchases.reservationOf(orderId)
@@ -84,8 +84,8 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf:
   }
 }
 
-export function publishedOrders(orders: OrderStore, purchases: Purchases, feed: NodeFeed): OrderStore {
-  const tell = (id: string) => tellOf(id, purchases, feed)
+export function publishedOrders(orders: OrderStore, purchases: Purchases, feed: NodeFeed, nameOf: NameOf): OrderStore {
+  const tell = (id: string) => tellOf(id, purchases, feed, nameOf)
   return {
     ...orders,
     async place(order, openMax) {
@@ -111,9 +111,14 @@ export function publishedOrders(orders: OrderStore, purchases: Purchases, feed: 
   }
 }
 
-function tellOf(id: string, purchases: Pick<Purchases, 'order' | 'reservationOf'>, feed: NodeFeed): void {
+function tellOf(
+  id: string,
+  purchases: Pick<Purchases, 'order' | 'reservationOf'>,
+  feed: NodeFeed,
+  nameOf: NameOf,
+): void {
   feed.publish('order', id, () => {
     const order = purchases.order(id)
-    return order && orderRecord(order, purchases.reservationOf(id))
+    return order && orderRecord(order, purchases.reservationOf(id), nameOf(order.agentId))
   })
 }

@@ -61,6 +61,7 @@ export const OrderRecord = z
   .object({
     id: z.string(),
     agent_id: z.string(),
+    agent_name: z.string().optional().meta({ description: 'while the agent is known' }),
     seller_id: z.string().nullable().meta({ description: 'null until the agent is known' }),
     price: PriceText.meta({ description: 'the most to pay, in USDC as decimal text' }),
     price_atomic: z.string(),

@@ -192,3 +192,13 @@ test('an older Node.js is named, before anything fails on what it does not know'
   expect(code).toBe(1)
   expect(stderr).toMatch(/^error: stoa needs Node.js 22\.18 or newer; this is v\S+ \(.+\)\n$/)
 })
+
+test('what only shows a node ends when nobody reads any more', async () => {
+  const { child: node, ended: nodeEnded } = await startNode()
+  const { child, seen, ended } = run(['status', '--watch', '--json'])
+  await until(() => seen.stdout !== '', { timeoutMs: 20_000 })
+  child.stdout.destroy()
+  expect((await ended).code).toBe(0)
+  node.kill('SIGTERM')
+  await nodeEnded
+})

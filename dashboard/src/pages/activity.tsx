@@ -92,10 +92,10 @@ function lookOf(happening: Happening) {
       }
     }
     case 'order': {
-      const { id, agent_id, task, error, status, payment } = happening.record
+      const { id, agent_id, agent_name, task, error, status, payment } = happening.record
       return {
         to: `/orders/${id}`,
-        name: <AgentName id={agent_id} />,
+        name: <AgentName id={agent_id} name={agent_name} />,
         text: line(error?.message ?? task),
         state: status,
         // What can never be charged is no price that was paid.
