@@ -74,12 +74,19 @@ const identity: Check = {
 const walletKey: Check = {
   id: 'wallet_key',
   title: 'Wallet key',
-  async run({ config, secrets }) {
+  async run({ config, secrets, running }, signal) {
     const key = await readWalletKey(config.dataDir, secrets)
-    if (key === undefined) return ok('none yet, made at the first start or by stoa wallet')
+    const used = (await running?.node.status({ signal }))?.wallet_address
+    if (key === undefined) {
+      if (used === undefined) return ok('none yet, made at the first start or by stoa wallet')
+      return ok(`${used}, from the environment of the running node`)
+    }
     const { createWallet } = await import('../payments/wallet.ts')
     const source = secrets.walletKey === undefined ? dataFile(config.dataDir, 'wallet') : 'the environment'
-    return ok(`${createWallet(key).address}, from ${source}`)
+    const { address } = createWallet(key)
+    if (used === undefined || used === address) return ok(`${address}, from ${source}`)
+    const fix = 'give this command the environment the node has, or start the node again with this one'
+    return warn(`${address}, from ${source}, but the running node uses ${used}`, fix)
   },
 }
 

@@ -159,6 +159,21 @@ test('finds ports that another program holds, and those our own node holds to be
   expect(held.of('balance')).toMatchObject({ state: 'ok', text: '12.5 USDC' })
 })
 
+test('the wallet is that of the running node; another one here is told of', async () => {
+  const { parts } = await runningNode(dataDir())
+  const options = { parts: { ...world(), ...parts } }
+  const used = status.wallet_address
+  expect((await examine([], options)).of('wallet_key')).toMatchObject({
+    state: 'ok',
+    text: expect.stringContaining(used),
+  })
+  await writeFile(join(dataDir(), 'wallet.key'), `0x${'7'.repeat(64)}\n`, { mode: 0o600 })
+  expect((await examine([], options)).of('wallet_key')).toMatchObject({
+    state: 'warn',
+    text: expect.stringMatching(new RegExp(`^0x.* but the running node uses ${used}$`)),
+  })
+})
+
 test('T20: a running node that nobody can reach is a fault, with what to do', async () => {
   const reachability = { addresses: [], relays: [], reason: 'no connected peer is a relay', fix: 'forward the port' }
   const lost = { ...status, reachability: { ...reachability, state: 'unreachable' as const } }
