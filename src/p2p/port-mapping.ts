@@ -14,7 +14,7 @@ import {
   RouterRefusal,
   readRouter,
 } from './router.ts'
-import { searchRouters } from './ssdp.ts'
+import { searchRouters, sendsThrough } from './ssdp.ts'
 import { pause } from './waiting.ts'
 
 /** Renewed long before: a router that was started anew has forgotten everything. */
@@ -51,6 +51,8 @@ export type PortMappingDeps = {
   mapped(ports: readonly PublicPort[]): void
   /** Where routers describe themselves; searched for unless given. */
   search?(signal: AbortSignal): Promise<readonly URL[]>
+  /** Whether this machine sends through a router; its routes tell unless given. */
+  sendsThrough?(router: URL): Promise<boolean>
 }
 
 /** Has the router pass the peer port on, by UPnP, keeps it so, and takes it back at the end. */
@@ -87,20 +89,35 @@ export class PortMapping {
   }
 
   async #ask(signal: AbortSignal): Promise<void> {
-    let result: Forwarding | undefined
-    try {
-      if (this.#router !== undefined && this.#forwarding.state === 'mapped')
-        result = await this.#use(this.#router, signal)
-    } catch (error) {
-      this.#deps.logger.debug({ reason: reasonOf(error) }, 'the router does not answer any more; looking for one')
-    }
+    const known = this.#forwarding.state === 'mapped' ? this.#router : undefined
+    const isOwn = known !== undefined && (await (this.#deps.sendsThrough ?? sendsThrough)(known.control))
+    let result = isOwn ? await this.#useAgain(known, signal) : undefined
     result ??= await this.#find(signal)
-    if (signal.aborted) return
+    // Another one will do where that is not to be had: but not before it was looked for once more.
+    if (known !== undefined && !isOwn && result.state !== 'mapped')
+      result = (await this.#useAgain(known, signal)) ?? result
+    if (signal.aborted) {
+      // What was opened there is to be given back.
+      this.#router ??= known
+      return
+    }
     const isNews = result.says !== this.#forwarding.says
     this.#forwarding = result
     if (!isNews) return
     if (result.state === 'mapped') this.#deps.logger.info({}, result.says)
     else this.#deps.logger.warn({}, `UPnP is of no use here: ${result.says}`)
+  }
+
+  /** Undefined where the router does not answer any more. */
+  async #useAgain(router: Router, signal: AbortSignal): Promise<Forwarding | undefined> {
+    try {
+      const result = await this.#use(router, signal)
+      this.#router = router
+      return result
+    } catch (error) {
+      this.#deps.logger.debug({ reason: reasonOf(error) }, 'the router does not answer any more')
+      return undefined
+    }
   }
 
   /** Tries the routers that answer, until one passes the port on. */
@@ -112,12 +129,11 @@ export class PortMapping {
       says: 'no router on this network offers it (UPnP may be switched off there)',
     }
     for (const location of locations.slice(0, ROUTERS_MAX)) {
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#timing.mapRouterMs)])
       try {
-        const router = await readRouter(location, limit)
+        const router = await readRouter(location, signal)
         if (router === undefined) continue
         this.#router = router
-        best = await this.#use(router, limit)
+        best = await this.#use(router, signal)
         if (best.state === 'mapped') return best
       } catch (error) {
         this.#deps.logger.debug({ location: location.href, reason: reasonOf(error) }, 'a router cannot be used')
@@ -128,7 +144,8 @@ export class PortMapping {
   }
 
   /** @throws Error where the router does not answer */
-  async #use(router: Router, signal: AbortSignal): Promise<Forwarding> {
+  async #use(router: Router, outer: AbortSignal): Promise<Forwarding> {
+    const signal = AbortSignal.any([outer, AbortSignal.timeout(this.#timing.mapRouterMs)])
     const external = await externalHost(router, signal)
     const own = listeningOn(router.localHost, this.#deps.listening())
     const refusals: string[] = []

@@ -123,6 +123,12 @@ async function defaultRouters(): Promise<string[]> {
   return defaultRoutersIn(text)
 }
 
+/** Whether this machine sends through a router. Where its routes do not tell, it may. */
+export async function sendsThrough({ hostname }: URL): Promise<boolean> {
+  const routers = await defaultRouters()
+  return routers.length === 0 || routers.includes(hostname)
+}
+
 /** Lines are: interface, destination, gateway, … ; addresses are hexadecimal, the last byte first. */
 export function defaultRoutersIn(routes: string): string[] {
   const gateways = routes.split('\n').flatMap((line) => {

@@ -72,7 +72,7 @@ function answer(response: ServerResponse, action: string, said: Record<string, s
 }
 
 /** A node that listens on 127.0.0.1:4001 and asks the routers. `stop` waits until it has given everything back. */
-function startMapping(routers: URL[], everyMs = 60_000, routerMs = 20_000) {
+function startMapping(routers: URL[], everyMs = 60_000, routerMs = 20_000, own = (_router: URL) => true) {
   const told: PublicPort[][] = []
   const stopping = new AbortController()
   const mapping = new PortMapping(
@@ -82,6 +82,7 @@ function startMapping(routers: URL[], everyMs = 60_000, routerMs = 20_000) {
       listening: () => [multiaddr('/ip4/127.0.0.1/tcp/4001'), multiaddr('/ip4/192.168.1.7/tcp/4001')],
       mapped: (ports) => told.push([...ports]),
       search: async () => routers,
+      sendsThrough: async (router) => own(router),
     },
   )
   const running = mapping.run(stopping.signal)
@@ -237,4 +238,21 @@ test('T7: one that takes its time over every order does not keep this node from 
   expect((await startMapping([url, router.url], 60_000, 1000).settled()).state).toBe('mapped')
   // One for each of eight ports, and one before it, else.
   expect(orders).toBeLessThan(6)
+})
+
+test('T3: one that only says to be a router is left for the one this machine sends through, as soon as that is there', async () => {
+  const [pretender, router] = [await startRouter(), await startRouter()]
+  const found = [pretender.url]
+  const { mapping, settled } = startMapping(found, 20, 20_000, ({ port }) => port === router.url.port)
+  await settled()
+  found.length = 0
+  const asked = () => only(pretender.asked, 'AddPortMapping').length
+  const before = asked()
+  await until(() => asked() > before + 1)
+  expect(mapping.state().state).toBe('mapped')
+  found.push(router.url, pretender.url)
+  await until(() => only(router.asked, 'AddPortMapping').length > 1)
+  const last = asked()
+  await until(() => only(router.asked, 'AddPortMapping').length > 4)
+  expect(asked()).toBe(last)
 })
