@@ -212,3 +212,24 @@ describe('D16 a token that is sent counts, wherever the API is bound', () => {
     expect(asked({ requireToken: true }, options.token)).toEqual(OPERATOR)
   })
 })
+
+test('D16 on loopback too, what a proxy brings from elsewhere needs the token: its sender is not of this machine', () => {
+  const brought = [
+    { host: 'node.example.org' },
+    { host: '203.0.113.7' },
+    { host: '127.0.0.1:8424', 'x-forwarded-for': '203.0.113.9' },
+    { host: 'localhost', forwarded: 'for=203.0.113.9' },
+    { host: 'localhost', via: '1.1 proxy' },
+  ]
+  for (const headers of brought) {
+    expect(() => guard.identify(headers, 'public', '127.0.0.1', 0)).toThrow(
+      expect.objectContaining({ code: 'TOKEN_REQUIRED' }),
+    )
+    expect(guard.holds(headers)).toBe(false)
+    expect(guard.identify({ ...headers, ...bearer(options.token) }, 'private', '127.0.0.1', 0)).toEqual(OPERATOR)
+  }
+  for (const host of ['localhost:8424', '127.0.0.1', '[::1]:8424'])
+    expect(guard.identify({ host }, 'private', '127.0.0.1', 0)).toEqual(OPERATOR)
+  const open = createGuard({ ...options, host: '0.0.0.0', insecureOpen: true })
+  expect(open.identify(brought[0]!, 'private', '10.0.0.1', 0)).toEqual(OPERATOR)
+})

@@ -65,6 +65,8 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
   const hosts = new Set([options.host, ...options.allowedHosts].map((name) => name.toLowerCase()))
   const origins = new Set(options.corsOrigins)
   const isClosed = needsToken(options)
+  // On loopback without a token only programs of this machine: not what a proxy brings here from elsewhere.
+  const isLet = (headers: IncomingHttpHeaders) => !isClosed && !(isLoopback(options.host) && isForwarded(headers))
   const ownTokens = [options.token, options.fileToken ?? options.token].map(digest)
   const wrongTokens = new TokenBuckets({
     burst: WRONG_TOKENS_MAX,
@@ -122,10 +124,10 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       throw foreignOrigin('another site')
     },
 
-    identify({ authorization }, access, remoteAddress, now) {
+    identify(headers, access, remoteAddress, now) {
       if (access === 'health') return ANYONE
-      const given = tokenIn(authorization)
-      if (given === undefined && !isClosed) return OPERATOR
+      const given = tokenIn(headers.authorization)
+      if (given === undefined && isLet(headers)) return OPERATOR
       // `connection: close`: whoever has no token is not to hold the connections that others need.
       if (given === undefined) {
         throw new HttpError('TOKEN_REQUIRED', 'send Authorization: Bearer <token>; the token is in api.token', {
@@ -151,11 +153,18 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       )
     },
 
-    holds({ authorization }) {
-      const given = tokenIn(authorization)
-      return given === undefined ? !isClosed : callerOf(given) !== undefined
+    holds(headers) {
+      const given = tokenIn(headers.authorization)
+      return given === undefined ? isLet(headers) : callerOf(given) !== undefined
     },
   }
+}
+
+/** Whether a proxy has passed it on, by what proxies add, or as it was sent to another name than this machine has for itself. */
+function isForwarded(headers: IncomingHttpHeaders): boolean {
+  if (['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'].some((name) => headers[name] !== undefined)) return true
+  const name = parseHost(headers.host ?? '')?.name
+  return name !== undefined && !isLoopback(name)
 }
 
 function tokenIn(authorization: string | undefined): string | undefined {
