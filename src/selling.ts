@@ -9,7 +9,6 @@ import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
-import { risingBytes } from './lib/rising-id.ts'
 import type { Market } from './market/market.ts'
 import { createOwnAgents } from './market/own-agents.ts'
 import type { Host } from './p2p/host.ts'
@@ -126,7 +125,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     payTo: wallet.address,
     signReceipt: (receipt: Receipt) => wallet.signReceipt(receipt),
     sellerDid: identity.did,
-    newNonce: (): Hex => `0x${risingBytes(32, clock.now(), random).toString('hex')}`,
+    newNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
     challenges: new Challenges(),
     payments,
     settler,

@@ -33,7 +33,7 @@ export type X402ServerDeps = {
   signReceipt(receipt: Receipt): SignedReceipt
   sellerDid: string
   didOf(peerId: string): string
-  /** 32 bytes that nobody can guess. */
+  /** 32 random bytes. */
   newNonce(): Hex
   findAgent(id: string): ServedAgent | undefined
   /** Lets work of a caller in that has a run to wait for. @throws PeerError OVERLOADED at once when too many are in */
