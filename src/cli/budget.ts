@@ -8,8 +8,12 @@ import { columns, printableLine } from './terminal-text.ts'
 
 const NONE = 'none'
 /** An amount, or that there is no limit. */
-const LimitText = z.union([z.literal(NONE).transform(() => null), UsdcText])
-const Parties = z.union([z.literal(NONE).transform((): string[] => []), PartyList])
+const LimitText = z.union([z.literal(NONE).transform(() => null), UsdcText], {
+  error: `an amount in USDC with at most 6 decimals, or ${NONE}`,
+})
+const Parties = z.union([z.literal(NONE).transform((): string[] => []), PartyList], {
+  error: `ids of peers and agents with commas between, or ${NONE}`,
+})
 
 export const budget = command({
   name: 'budget',

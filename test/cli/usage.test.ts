@@ -108,3 +108,14 @@ test('stoa start has the flags the specification and issue name', async () => {
     '--name --description --price --model --port --bootstrap --api-host --api-port --data-dir --network --rpc-url --facilitator-url --max-price --daily-budget --no-mdns --settle-first --announce --relay-via --relay --upnp --public-dht --log-level --insecure-open-api'
   for (const flag of flags.split(' ')) expect(stdout).toMatch(new RegExp(`^ {2}${flag}\\b`, 'm'))
 })
+
+test('no option answers nonsense in the words of the validator', () => {
+  const answers = commands.flatMap(({ name, options }) =>
+    Object.values(options).flatMap(({ flags, schema, many }) => {
+      const message = schema?.safeParse(many ? ['@@ x'] : '@@ x').error?.issues[0]?.message
+      return message === undefined ? [] : [`${name} ${flags}: ${message}`]
+    }),
+  )
+  expect(answers.length).toBeGreaterThan(20)
+  expect(answers.filter((answer) => /: (Invalid|Too)/.test(answer))).toEqual([])
+})
