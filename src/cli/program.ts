@@ -109,6 +109,8 @@ function dressed(command: Commander, io: Io, { complain }: Handlers): Commander 
     .allowExcessArguments(false)
     .configureHelp({
       visibleCommands: leavesOf,
+      // Below it the terminal would break the lines, in the middle of words.
+      minWidthToWrap: 20,
       subcommandTerm: (leaf) => pathOf(leaf).slice(pathOf(command).length + 1),
     })
     .configureOutput({

@@ -40,17 +40,18 @@ export type RunOptions = {
   parts?: Partial<Parts>
   stdin?: string | Uint8Array
   tty?: boolean
+  columns?: number
   signal?: AbortSignal
   /** Called with each piece of standard output. */
   onOutput?(text: string): void
 }
 
 export async function cli(argv: readonly string[], options: RunOptions = {}): Promise<Run> {
-  const { tty = false, stdin = '', signal = new AbortController().signal } = options
+  const { tty = false, columns = 100, stdin = '', signal = new AbortController().signal } = options
   const run: Run = { code: -1, stdout: '', stderr: '' }
   const output = (name: 'stdout' | 'stderr'): Output => ({
     isTty: tty,
-    columns: 100,
+    columns,
     write(text) {
       run[name] += text
       if (name === 'stdout') options.onOutput?.(text)

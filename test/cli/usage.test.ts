@@ -109,6 +109,12 @@ test('stoa start has the flags the specification and issue name', async () => {
   for (const flag of flags.split(' ')) expect(stdout).toMatch(new RegExp(`^ {2}${flag}\\b`, 'm'))
 })
 
+test('help breaks lines between words on a narrow terminal too', async () => {
+  const { stdout } = await cli(['order', 'create', '--help'], { tty: true, columns: 60 })
+  const help = stdout.slice(0, stdout.indexOf('Examples:'))
+  expect(help.split('\n').filter((line) => line.length > 60)).toEqual([])
+})
+
 test('no option answers nonsense in the words of the validator', () => {
   const answers = commands.flatMap(({ name, options }) =>
     Object.values(options).flatMap(({ flags, schema, many }) => {
