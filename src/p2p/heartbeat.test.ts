@@ -56,6 +56,6 @@ test('T7: however many connections answer nothing, another one is looked after a
   const mute = Array.from({ length: 64 }, (_, index) => connection(`mute ${index}`, silent))
   const other = connection('other', refuses)
   const stop = beating(new EventTarget(), [...mute, other])
-  await vi.waitFor(() => expect(other.newStream).toHaveBeenCalledTimes(2), 5000)
+  await vi.waitFor(() => expect(vi.mocked(other.newStream).mock.calls.length).toBeGreaterThanOrEqual(2), 5000)
   await stop()
 })
