@@ -5,6 +5,7 @@
  * - ours: two nodes as they are shipped, `builtin/echo`, an instant facilitator
  * - floor A: the same frames over the same libp2p, no crypto and no store
  * - floor B: floor A and one durable commit at each place where the design needs one (four in all)
+ * - floor C: floor B and the four operations on signatures: the payment made and recovered, the receipt made and recovered
  * - HTTP: @x402/express bought from with @x402/fetch and a viem account, the same facilitator
  *
  * A call is an affair of two processes, and a facilitator that is instant takes no time: it answers inside the seller's
