@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { MemoryDatastore } from 'datastore-core/memory'
 import { systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { createReplica } from '../../src/market/replica.ts'
+import { createHost } from '../../src/p2p/host.ts'
 import { createIdentity } from '../../src/p2p/identity.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createListingStore } from '../../src/store/listings.ts'
 import { ownListing } from '../../test/support/listings.ts'
-import { startTestHost } from '../../test/support/test-host.ts'
 import { servePart } from '../part.ts'
 
 const NEIGHBOURS = 4
@@ -66,7 +67,11 @@ servePart(async ({ nodes = '20' }) => {
 
 async function start() {
   const identity = await createIdentity()
-  const host = await startTestHost({ identity })
+  const host = await createHost(
+    { port: 0, listenHosts: ['127.0.0.1'], bootstrap: [], announce: [], mdns: false, version: '0.0.0' },
+    { identity, datastore: new MemoryDatastore(), clock: systemClock, logger: silentLogger },
+  )
+  await host.start()
   const store = createListingStore(openDatabase({ path: ':memory:' }))
   const replica = createReplica({}, { host, identity, store, clock: systemClock, logger: silentLogger })
   await replica.start()
