@@ -1,6 +1,14 @@
 import type { Connection, Listener } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 
+type PublicAddressMapping = [
+  host: string,
+  port: number,
+  publicHost: string,
+  publicPort: number,
+  protocol: 'tcp' | 'udp',
+]
+
 /** What is used of AutoNAT; its types name less than it has. */
 export type DialBack = {
   client: {
@@ -21,20 +29,8 @@ export type Inside = {
   upgrader: { upgradeOutbound(connection: { direction: string }, options: object): Promise<Connection> }
   addressManager: {
     getAddressesWithMetadata(): { multiaddr: Multiaddr; type: string; verified: boolean; expires: number }[]
-    addPublicAddressMapping(
-      host: string,
-      port: number,
-      publicHost: string,
-      publicPort: number,
-      protocol: 'tcp' | 'udp',
-    ): void
-    removePublicAddressMapping(
-      host: string,
-      port: number,
-      publicHost: string,
-      publicPort: number,
-      protocol: 'tcp' | 'udp',
-    ): void
+    addPublicAddressMapping(...mapping: PublicAddressMapping): void
+    removePublicAddressMapping(...mapping: PublicAddressMapping): void
     removeObservedAddr(address: Multiaddr): void
   }
 }

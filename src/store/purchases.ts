@@ -141,14 +141,12 @@ export function createPurchases(database: Database): Purchases {
 
   function end(row: unknown, state: 'spent' | 'released', txHash: Hex | undefined, now: UnixMs): string | undefined {
     if (row === undefined) return undefined
-    const { order_id, order_no, amount, day, seller_id, token_id } = row as ReservedRow
+    const signed = row as ReservedRow
     database
       .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE order_no = ?')
-      .run(state, bytesOrNull(txHash), now, order_no)
-    if (state === 'released') {
-      sums.add({ day, sellerId: seller_id, tokenId: token_id ?? undefined }, -BigInt(amount))
-    }
-    return order_id
+      .run(state, bytesOrNull(txHash), now, signed.order_no)
+    if (state === 'released') sums.add(spentBy(signed), -BigInt(signed.amount))
+    return signed.order_id
   }
 
   return {
@@ -191,9 +189,8 @@ export function createPurchases(database: Database): Purchases {
         // The result of what was given back has come after all: it counts again, so that it can be given back once more.
         const row = one(RELEASED, toBytes(paid.paymentId)) as ReservedRow | undefined
         if (row === undefined) return
-        const { order_no, amount, day, seller_id, token_id } = row
-        database.prepare(TAKE_BACK).run(order_no)
-        sums.add({ day, sellerId: seller_id, tokenId: token_id ?? undefined }, BigInt(amount))
+        database.prepare(TAKE_BACK).run(row.order_no)
+        sums.add(spentBy(row), BigInt(row.amount))
         spend()
       }),
     setTxHash: (paymentId, txHash, now) =>
@@ -230,6 +227,10 @@ export function createPurchases(database: Database): Purchases {
     over: sums.over,
     spentOn: sums.in,
   }
+}
+
+function spentBy({ day, seller_id, token_id }: ReservedRow): Spent {
+  return { day, sellerId: seller_id, tokenId: token_id ?? undefined }
 }
 
 function mapRow<R, T>(row: unknown, map: (row: R) => T): T | undefined {
