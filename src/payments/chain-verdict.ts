@@ -3,6 +3,7 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Authorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { sameAddress } from './assets.ts'
+import { checksumAddress } from './secp256k1.ts'
 
 /** What of the chain a payment needs. */
 export type PaymentChain = Pick<Chain, 'authorizationUse' | 'transferOf' | 'blockTimeMs'>
@@ -57,11 +58,13 @@ export async function askChain(
   named: Hex | undefined,
 ): Promise<ChainVerdict> {
   try {
-    const use = await chain.authorizationUse(asset, authorization.from, authorization.nonce)
+    // As a peer has spelled them, no chain may be asked (D49).
+    const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
+    const use = await chain.authorizationUse(contract, from, authorization.nonce)
     if (use.state === 'unused') return { kind: 'unpaid' }
     if (use.state === 'cancelled') return { kind: 'never', reason: 'the buyer cancelled the authorization on chain' }
     if (use.txHash !== undefined) return judge(use.txHash, use.transfer, authorization)
-    const transfer = named && (await chain.transferOf(named, authorization.from, authorization.nonce))
+    const transfer = named && (await chain.transferOf(named, from, authorization.nonce))
     if (named !== undefined && transfer) return judge(named, transfer, authorization)
     return { kind: 'unknown', reason: 'the authorization is spent, but the RPC does not show by which transaction' }
   } catch (error) {

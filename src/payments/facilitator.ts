@@ -5,6 +5,7 @@ import type { PaymentRequirements, SignedAuthorization } from '../schema/payment
 import { Hash32, type Hex } from '../schema/primitives.ts'
 import { assetOf } from './assets.ts'
 import { httpCall } from './http-call.ts'
+import { checksumAddress } from './secp256k1.ts'
 
 /**
  * What one attempt at settlement has come to.
@@ -104,9 +105,12 @@ export function isUnreached(error: unknown): boolean {
 function settleBody(signed: SignedAuthorization, requirements: PaymentRequirements): string {
   const { name, version } = assetOf(requirements.network)!
   const accepted = { ...requirements, extra: { name, version } }
+  // Payments of an older node may be stored as their buyers spelled them (D49).
+  const [from, to] = [checksumAddress(signed.authorization.from), checksumAddress(signed.authorization.to)]
+  const payload = { ...signed, authorization: { ...signed.authorization, from, to } }
   const body = {
     x402Version: 2,
-    paymentPayload: { x402Version: 2, accepted, payload: signed },
+    paymentPayload: { x402Version: 2, accepted, payload },
     paymentRequirements: accepted,
   }
   return JSON.stringify(body, (_key, value) => (typeof value === 'bigint' ? value.toString() : value))

@@ -96,17 +96,14 @@ export function openSslPublicKey(privateKey: Uint8Array): Uint8Array | undefined
   }
 }
 
-/** The account of an uncompressed public key, checksummed (EIP-55): as it is shown. */
+/** The account of an uncompressed public key. */
 export function addressOfPublicKey(publicKey: Uint8Array): Hex {
-  return checksumAddress(accountOfPublicKey(publicKey).slice(2))
+  return checksumAddress(`0x${Buffer.from(keccak256(publicKey.subarray(1)).subarray(12)).toString('hex')}`)
 }
 
-/** The same in lower case: as it is compared. */
-export function accountOfPublicKey(publicKey: Uint8Array): Hex {
-  return `0x${Buffer.from(keccak256(publicKey.subarray(1)).subarray(12)).toString('hex')}`
-}
-
-function checksumAddress(hex: string): Hex {
+/** An address in the one spelling that is stored, compared and submitted (EIP-55, D49), whatever letters it came in. */
+export function checksumAddress(address: Hex): Hex {
+  const hex = address.slice(2).toLowerCase()
   const hash = keccak256(Buffer.from(hex, 'latin1'))
   let text = '0x'
   for (let index = 0; index < hex.length; index++) {

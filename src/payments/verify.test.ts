@@ -195,3 +195,16 @@ function flip(signature: Hex): Hex {
 function toHex(bytes: Uint8Array): Hex {
   return `0x${Buffer.from(bytes).toString('hex')}`
 }
+
+test('D49: accounts and nonce come back in one spelling, whatever letters they came in', () => {
+  const { paymentId, envelope } = signed(now)
+  const shouting = (text: string) => `0x${text.slice(2).toUpperCase()}` as Hex
+  const { authorization, signature } = envelope.payload!
+  const { from, to, nonce } = authorization
+  const spelled = { ...authorization, from: shouting(from), to: shouting(to), nonce: shouting(nonce) }
+  const payment = { ...envelope, payer: shouting(envelope.payer), payload: { signature, authorization: spelled } }
+  expect(verify(payment)).toEqual({
+    ok: true,
+    payment: { paymentId, payer: testWallet().address, signed: envelope.payload },
+  })
+})

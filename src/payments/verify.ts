@@ -4,7 +4,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
 import { type Asset, assetOf, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, recoverSigner } from './authorization.ts'
-import { accountOfPublicKey } from './secp256k1.ts'
+import { addressOfPublicKey, checksumAddress } from './secp256k1.ts'
 
 /** Seconds an authorization must still be valid for, so that settlement can reach the chain. */
 export const SETTLEMENT_MARGIN_SECONDS = 6
@@ -69,7 +69,7 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
 
 /**
  * "recover the signer … comparing with payer and authorization.from": who signed what, and nothing about whether it is
- * enough. The signature comes back in the one form that the chain accepts.
+ * enough. Signature and accounts come back in the one form that chain and facilitators accept (D30, D49).
  */
 export function proveSigner(envelope: PaymentEnvelope, asset: Asset): Verification {
   const { payload, payer, network } = envelope
@@ -80,11 +80,15 @@ export function proveSigner(envelope: PaymentEnvelope, asset: Asset): Verificati
   const digest = authorizationDigest(asset, authorization)
   const recovered = recoverSigner(digest, signature)
   if (!recovered.ok) return refuse('PAYMENT_INVALID', recovered.reason)
-  if (!sameAddress(accountOfPublicKey(recovered.publicKey), payer)) {
-    return refuse('PAYMENT_INVALID', 'the signature is not the payer’s')
+  const from = addressOfPublicKey(recovered.publicKey)
+  if (!sameAddress(from, payer)) return refuse('PAYMENT_INVALID', 'the signature is not the payer’s')
+  const { signature: normalized } = recovered
+  const nonce = authorization.nonce.toLowerCase() as Hex
+  const signed = {
+    signature: normalized,
+    authorization: { ...authorization, from, to: checksumAddress(authorization.to), nonce },
   }
-  const signed = { signature: recovered.signature, authorization }
-  return { ok: true, payment: { paymentId: paymentIdOf(digest), payer, signed } }
+  return { ok: true, payment: { paymentId: paymentIdOf(digest), payer: from, signed } }
 }
 
 function refuse(error: X402ErrorName, reason: string): Verification {

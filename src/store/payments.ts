@@ -139,7 +139,8 @@ const BY_CHALLENGE = `
   UNION ALL
   SELECT 1 FROM payments WHERE challenge_nonce = ? AND challenge_nonce <> authorization_nonce`
 const BY_AUTHORIZATION = `
-  SELECT 1 FROM payments WHERE authorization_nonce = ? AND payer = ? AND asset = ? AND network = ?`
+  SELECT 1 FROM payments
+  WHERE authorization_nonce = ? AND payer = ? COLLATE NOCASE AND asset = ? COLLATE NOCASE AND network = ?`
 
 export function createPayments(database: Database): Payments {
   const write = (progress: PaymentProgress, now: UnixMs, receipt?: SignedReceipt, exchangeId?: number | bigint) => {
