@@ -152,6 +152,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
       ...{ ledger, nameOf, look: buyer.look },
+      isReceived: (orderId) => buyer.orders.get(orderId).status === 'completed',
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => selling.settler.wake() }),
     })
     const earnings = createEarnings({ clock, ledger, decimals: asset.decimals, nameOf })

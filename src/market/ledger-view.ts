@@ -14,6 +14,8 @@ export type LedgerApiDeps = {
   retrySettlement(id: Hex): Promise<void>
   /** Looks again what became of an order's payment. */
   look(orderId: string): Promise<void>
+  /** Whether an order has its result. */
+  isReceived(orderId: string): boolean
 }
 
 /** Both ledgers as the API shows them. */
@@ -36,7 +38,7 @@ const storedStates: Readonly<Record<PaymentRecord['state'], { in: LedgerState[];
   failed: { in: ['unsettled'], out: [] },
 }
 
-export function createLedgerApi({ ledger, nameOf, retrySettlement, look }: LedgerApiDeps): LedgerApi {
+export function createLedgerApi({ ledger, nameOf, retrySettlement, look, isReceived }: LedgerApiDeps): LedgerApi {
   const record = (entry: LedgerEntry) =>
     entry.direction === 'in' ? receivedPayment(entry.payment, nameOf) : madePayment(entry.made, nameOf)
 
@@ -44,6 +46,11 @@ export function createLedgerApi({ ledger, nameOf, retrySettlement, look }: Ledge
     const row = ledger.payment(id as Hex)
     if (row !== undefined) return row
     throw new CodedError('UNKNOWN_PAYMENT', 'no payment has this id: GET /payments lists them')
+  }
+
+  /** What was signed and not given back, as long as it has brought no result (D44). */
+  function mayBeAskedFor({ state, orderId }: { state: LedgerState; orderId: string }): boolean {
+    return state === 'reserved' || (state === 'spent' && !isReceived(orderId))
   }
 
   return {
@@ -57,7 +64,7 @@ export function createLedgerApi({ ledger, nameOf, retrySettlement, look }: Ledge
     async retry(id) {
       const entry = payment(id)
       if (entry.direction === 'in') await retrySettlement(id as Hex)
-      else if (entry.made.state === 'reserved') await look(entry.made.orderId)
+      else if (mayBeAskedFor(entry.made)) await look(entry.made.orderId)
       else throw new CodedError('PAYMENT_FINAL', 'what became of this payment is known: see its state')
       return record(payment(id))
     },

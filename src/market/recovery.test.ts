@@ -131,19 +131,83 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     expect(buyer.spent()).toBe(0n)
   })
 
-  test('paid: it is spent, and the order says by which transaction', async () => {
-    const { buyer, clock, validBeforeMs, now, settlement, authorization } = await interrupted(async () => {}, {
-      open: down,
-    })
+  test('D44: paid: it is spent, and the order stays in doubt until its seller can be asked', async () => {
+    let isUp = false
+    const seller = new ScriptedSeller(async (stream) => stream.respond(await stream.next()))
+    const open = () => (isUp ? seller.open() : down())
+    const { buyer, clock, validBeforeMs, now, settlement, authorization } = await interrupted(async () => {}, { open })
     const txHash = settlement.pay(authorization)
     clock.set(validBeforeMs + 30_001)
     await buyer.recovery.start()
     await until(() => now().reservation?.state === 'spent')
-    expect(now()).toMatchObject({
-      reservation: { txHash },
-      order: { status: 'failed', error: { message: expect.stringContaining(txHash) } },
-    })
+    await buyer.recovery.stop()
+    expect(now()).toMatchObject({ reservation: { txHash }, order: { status: 'executing', error: undefined } })
     expect(buyer.spent()).toBe(10_000n)
+    isUp = true
+    const next = new TestBuyer({ ...buyer, open, chain: settlement.chain })
+    await next.recovery.start()
+    await until(() => now().order.status === 'completed')
+    await next.recovery.stop()
+    expect(now()).toMatchObject({ reservation: { state: 'spent', txHash }, order: { output: 'result' } })
+  })
+
+  test('D44: paid: whatever the seller answers, the order stays in doubt', async () => {
+    const { buyer, order, clock, validBeforeMs, now, settlement, authorization } = await interrupted(
+      refusing('UNKNOWN_RESOURCE', false),
+      { open: down },
+    )
+    settlement.pay(authorization)
+    clock.set(validBeforeMs + 30_001)
+    await buyer.recovery.look(order.id)
+    const refused = new ScriptedSeller(refusing('UNKNOWN_RESOURCE', false))
+    const next = new TestBuyer({ ...buyer, open: refused.open, chain: settlement.chain })
+    await next.recovery.look(order.id)
+    expect([refused.received.length, now().order.status, now().reservation?.state]).toEqual([1, 'executing', 'spent'])
+  })
+
+  test('D44: paid: a seller that is gone is asked with growing pauses for as long as it keeps results', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const asked: number[] = []
+      const { buyer, clock, validBeforeMs, now, settlement, authorization } = await interrupted(async () => {}, {
+        open: () => {
+          asked.push(clock.now())
+          return down()
+        },
+      })
+      const txHash = settlement.pay(authorization)
+      const expired = validBeforeMs + 30_001
+      clock.set(expired)
+      await buyer.recovery.start()
+      for (const end = expired + 25 * 60 * 60 * 1000; clock.now() < end; ) {
+        clock.advance(60_000)
+        await vi.advanceTimersByTimeAsync(15_000)
+      }
+      const hours = (time: number) => (time - expired) / (60 * 60 * 1000)
+      expect(asked.length).toBeGreaterThan(100)
+      expect(asked.length).toBeLessThan(200)
+      expect(hours(asked.at(-1)!)).toBeGreaterThan(23.5)
+      expect(hours(asked.at(-1)!)).toBeLessThan(24.5)
+      const message = expect.stringContaining(txHash)
+      expect(now().order).toMatchObject({ status: 'failed', error: { code: 'SELLER_FAILED', message } })
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('D44: paid: after that its operator may ask all the same', async () => {
+    const { buyer, order, clock, validBeforeMs, now, settlement, authorization } = await interrupted(async () => {}, {
+      open: down,
+    })
+    settlement.pay(authorization)
+    clock.set(validBeforeMs + 25 * 60 * 60 * 1000)
+    await buyer.recovery.look(order.id)
+    await buyer.recovery.look(order.id)
+    expect([now().order.status, now().reservation?.state]).toEqual(['failed', 'spent'])
+    const seller = new ScriptedSeller(async (stream) => stream.respond(await stream.next()))
+    const next = new TestBuyer({ ...buyer, open: seller.open, chain: settlement.chain })
+    await next.recovery.look(order.id)
+    expect(now().order).toMatchObject({ status: 'completed', output: 'result', error: undefined })
   })
 
   test('T23: paid, though the seller said that nothing came: its result is asked for once more', async () => {
@@ -185,10 +249,9 @@ describe('once the payment can no longer be settled, the chain decides', () => {
   })
 
   test('T16: killed between its two writes, it is done again and comes to the same end', async () => {
-    const { buyer, clock, validBeforeMs, now, settlement, authorization } = await interrupted(async () => {}, {
+    const { buyer, clock, validBeforeMs, now, settlement } = await interrupted(async () => {}, {
       open: down,
     })
-    settlement.pay(authorization)
     clock.set(validBeforeMs + 30_001)
     const { resolve } = buyer.purchases
     buyer.purchases.resolve = () => Promise.reject(new Error('killed'))
@@ -199,7 +262,7 @@ describe('once the payment can no longer be settled, the chain decides', () => {
     buyer.purchases.resolve = resolve
     const next = new TestBuyer({ ...buyer, open: down, chain: settlement.chain })
     await next.recovery.start()
-    await until(() => now().reservation?.state === 'spent')
+    await until(() => now().reservation?.state === 'released')
     await next.recovery.stop()
     expect(now().order.error?.message).toBe(message)
   })

@@ -23,6 +23,8 @@ const ASKED_MAX = 8
 const TX_HASH_WAIT_MS = 24 * 60 * 60 * 1000
 /** The chain's clock may lag behind ours; an authorization is judged this long after its window. */
 const EXPIRY_MARGIN_MS = 30_000
+/** A seller keeps a result this long after settlement (D32), and settlement ends with the window. */
+const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
 /** Without a chain to ask, a reservation is counted as spent after this. */
 const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 
@@ -44,7 +46,8 @@ export type RecoveryDeps = {
  * Brings every signed purchase to its end that lost its caller: the process died, or the answer did not come in time.
  *
  * While the payment can be settled the seller is asked for the result (D32). Once it no longer can, the chain says
- * whether it was: a reservation is given back to the budget only when it is certain that it was not.
+ * whether it was: a reservation is given back to the budget only when it is certain that it was not. An order that is
+ * paid and has no result stays in doubt: the seller is asked with growing pauses as long as it keeps results (D44).
  */
 export class Recovery implements Service {
   readonly name = 'recovery'
@@ -83,7 +86,9 @@ export class Recovery implements Service {
     const { purchases, clock, active, logger } = this.#deps
     const open = purchases.reserved(BATCH_MAX)
     const hashless = purchases.withoutTxHash(clock.now() - TX_HASH_WAIT_MS, BATCH_MAX)
-    const ours = [...open, ...hashless].filter(({ orderId }) => !active.has(orderId))
+    const found = [...open, ...hashless, ...purchases.unreceived(BATCH_MAX)]
+    const byOrder = new Map(found.map((reservation) => [reservation.orderId, reservation]))
+    const ours = [...byOrder.values()].filter(({ orderId }) => !active.has(orderId))
     const due = ours.filter((reservation) => this.#isDue(reservation))
     const lookAfterNext = async (): Promise<void> => {
       for (let next = due.shift(); next !== undefined; next = due.shift()) {
@@ -104,18 +109,25 @@ export class Recovery implements Service {
   async look(orderId: string): Promise<void> {
     const reservation = this.#deps.purchases.reservationOf(orderId)
     if (reservation === undefined || this.#deps.active.has(orderId)) return
-    await this.#step(reservation)
+    await this.#step(reservation, { requested: true })
   }
 
-  async #step(reservation: StoredReservation): Promise<void> {
-    const order = this.#deps.purchases.order(reservation.orderId)
-    const expired = this.#deps.clock.now() > reservation.validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS
-    const wantsResult =
-      order?.status === 'executing' || (order?.status === 'completed' && reservation.txHash === undefined)
-    if (order !== undefined && wantsResult && (await this.#askSeller(order, reservation))) return
-    if (!expired) return
-    if (reservation.state === 'reserved') await this.#askChain(order, reservation)
-    else if (reservation.txHash === undefined) await this.#confirm(reservation)
+  /** @param options `requested`: a person asks, so the seller is asked even for an order that has failed */
+  async #step(reservation: StoredReservation, options: { requested?: boolean } = {}): Promise<void> {
+    const { purchases, clock } = this.#deps
+    const { state, txHash, validBeforeSeconds } = reservation
+    const order = purchases.order(reservation.orderId)
+    const now = clock.now()
+    const isReceived = order?.status === 'completed'
+    const isWanted = order?.status === 'executing' || state === 'spent' || options.requested === true
+    if (order !== undefined && (isReceived ? txHash === undefined : isWanted)) {
+      if (await this.#askSeller(order, reservation)) return
+    }
+    if (now <= validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS) return
+    if (state === 'reserved') return this.#askChain(order, reservation)
+    if (txHash === undefined) await this.#confirm(reservation)
+    const isKept = now <= validBeforeSeconds * 1000 + RESULT_KEPT_MS
+    if (state === 'spent' && !isReceived && !isKept) await this.#giveUp(order, reservation)
   }
 
   /** True when the seller has answered for good and nothing is left to do. */
@@ -138,7 +150,9 @@ export class Recovery implements Service {
       this.#deps.changed(order.id)
       return true
     } catch (error) {
-      if (order.status === 'executing' && error instanceof PeerError && isFinal(error)) {
+      // What is paid for is asked for again, whatever the seller says of it now.
+      const mayFail = order.status === 'executing' && reservation.state === 'reserved'
+      if (mayFail && error instanceof PeerError && isFinal(error)) {
         await this.#fail(order, error.code, error.message, error.retryable)
       }
       return false
@@ -171,18 +185,27 @@ export class Recovery implements Service {
       this.#deps.changed(reservation.orderId)
       return
     }
+    const ids = { order_id: reservation.orderId, correlation_id: order?.correlationId }
     const txHash = verdict?.kind === 'paid' ? verdict.txHash : undefined
     // Whatever the seller said before, it has taken the money: it may have the result after all (T23).
     const ended = order?.status === 'failed' || order?.status === 'cancelled'
     if (txHash !== undefined && ended && (await this.#askSeller(order, reservation))) return
-    const ids = { order_id: reservation.orderId, correlation_id: order?.correlationId }
-    logger.warn({ ...ids, tx_hash: txHash }, 'paid, or not known to be unpaid, without a result')
-    if (order?.status === 'executing') {
-      const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
-      await this.#fail(order, 'SELLER_FAILED', `no result came; ${proof}`)
+    if (txHash === undefined && order?.status === 'executing') {
+      await this.#fail(order, 'SELLER_FAILED', 'no result came; the chain could not be asked')
     }
+    logger.warn({ ...ids, tx_hash: txHash }, 'paid, or not known to be unpaid, without a result')
     await purchases.resolve(reservation.paymentId, 'spent', txHash, clock.now())
     this.#deps.changed(reservation.orderId)
+  }
+
+  /** The seller no longer keeps the result. A person may still have it asked for. */
+  async #giveUp(order: Order | undefined, { paymentId, txHash }: StoredReservation): Promise<void> {
+    if (order?.status === 'executing') {
+      const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
+      const message = `no result came in the 24 h that a seller keeps it; ${proof}; stoa payment retry asks once more`
+      await this.#fail(order, 'SELLER_FAILED', message)
+    }
+    await this.#deps.purchases.stopAsking(paymentId)
   }
 
   async #fail(order: Order, code: string, message: string, retryable = false): Promise<void> {

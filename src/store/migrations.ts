@@ -239,4 +239,11 @@ export const migrations: readonly string[] = [
   DROP INDEX exchanges_by_payment;
   DROP INDEX exchanges_by_age;
   `,
+  `
+  -- Purchases that are spent and have no result yet: their sellers are asked for it (D44). 1, or NULL.
+  ALTER TABLE authorizations ADD COLUMN unreceived INTEGER;
+  UPDATE authorizations SET unreceived = 1
+    WHERE state = 'spent' AND order_no IN (SELECT no FROM orders WHERE status IN ('executing', 'failed', 'cancelled'));
+  CREATE INDEX authorizations_unreceived ON authorizations (valid_before_s) WHERE unreceived = 1;
+  `,
 ]

@@ -87,6 +87,10 @@ export interface Purchases {
   reserved(limit: number): StoredReservation[]
   /** Purchases that got their result while settlement was pending. */
   withoutTxHash(since: UnixMs, limit: number): StoredReservation[]
+  /** Purchases that are spent and have no result, the longest wait first, until `stopAsking` (D44). */
+  unreceived(limit: number): StoredReservation[]
+  /** Takes a purchase out of `unreceived`: its seller no longer keeps the result. */
+  stopAsking(paymentId: Hex): Promise<void>
   /** Makes orders that were executing when the node died pending again, where nothing was signed for them. */
   reopenUnsigned(now: UnixMs): Promise<void>
   /** Which limit an amount does not fit now. */
@@ -119,9 +123,14 @@ const SIGNED_FOR = `
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.id = ?`
 type SignedForRow = { status: OrderStatus; cancel_requested_at: number | null; payment_id: Uint8Array | null }
 const SPEND = `
-  UPDATE authorizations SET state = 'spent', tx_hash = ?, receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?
+  UPDATE authorizations SET state = 'spent', tx_hash = coalesce(tx_hash, ?), receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?,
+    unreceived = NULL
   WHERE order_no = (${ORDER_NO}) AND state <> 'released'`
 const TAKE_BACK = "UPDATE authorizations SET state = 'spent' WHERE order_no = ?"
+const END = `
+  UPDATE authorizations SET state = ?1, tx_hash = ?2, updated_at = ?3,
+    unreceived = iif(?1 = 'spent' AND (SELECT status FROM orders WHERE no = order_no) <> 'completed', 1, NULL)
+  WHERE order_no = ?4`
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
@@ -142,9 +151,7 @@ export function createPurchases(database: Database): Purchases {
   function end(row: unknown, state: 'spent' | 'released', txHash: Hex | undefined, now: UnixMs): string | undefined {
     if (row === undefined) return undefined
     const signed = row as ReservedRow
-    database
-      .prepare('UPDATE authorizations SET state = ?, tx_hash = ?, updated_at = ? WHERE order_no = ?')
-      .run(state, bytesOrNull(txHash), now, signed.order_no)
+    database.prepare(END).run(state, bytesOrNull(txHash), now, signed.order_no)
     if (state === 'released') sums.add(spentBy(signed), -BigInt(signed.amount))
     return signed.order_id
   }
@@ -215,6 +222,14 @@ export function createPurchases(database: Database): Purchases {
         since,
         limit,
       ).map((row) => toReservation(row as ReservationRow)),
+    unreceived: (limit) =>
+      all(`${RESERVATIONS} WHERE a.unreceived = 1 ORDER BY a.valid_before_s LIMIT ?`, limit).map((row) =>
+        toReservation(row as ReservationRow),
+      ),
+    stopAsking: (paymentId) =>
+      database.write(() => {
+        database.prepare('UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?').run(toBytes(paymentId))
+      }),
     reopenUnsigned: (now) =>
       database.write(() => {
         database

@@ -25,7 +25,7 @@ export function fakeLedger() {
     /** Resolves once both are there. */
     ready,
     ledger: createLedgerApi({
-      ...{ ledger, nameOf, look: async () => {} },
+      ...{ ledger, nameOf, look: async () => {}, isReceived: () => false },
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
     }),
     stats: createEarnings({ clock, ledger, decimals: 6, nameOf }).stats,

@@ -74,7 +74,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       summary: 'Try again to settle a payment, or look what became of it',
       description:
         'One that is owed is looked at now. One that was given up is tried once more while its authorization is valid. One ' +
-        'that this node has signed and got nothing for is asked after, at its seller and on chain.',
+        'that this node has signed and got nothing for is asked after, at its seller and on chain, however old it is.',
       tags,
       access,
       scope: 'admin',
