@@ -18,6 +18,7 @@ import { batchingWrites } from './batched-writes.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
 import { createDht, createPublicDht, type Directory } from './dht.ts'
 import type { Gossip } from './gossip.ts'
+import { takeBackAfterEnd } from './half-closed.ts'
 import type { Identity } from './identity.ts'
 import type { DialBack, Inside } from './inside.ts'
 import { skipKnownProtocols } from './known-protocols.ts'
@@ -127,7 +128,7 @@ export async function createModules(
     transports: [noted(createTcp), ...(quic === undefined ? [] : [noted(quic)]), relayed.transport],
     connectionEncrypters: [batchingWrites(noise())],
     // A busy buyer opens many streams before this end has finished connecting; over 10, libp2p drops the connection.
-    streamMuxers: [yamux({ maxEarlyStreams: 256 })],
+    streamMuxers: [() => takeBackAfterEnd(yamux({ maxEarlyStreams: 256 })())],
     // A failed listener must not stop the node by itself: `checkListening` judges.
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionManager: {

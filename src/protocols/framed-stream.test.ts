@@ -1,5 +1,5 @@
 import type { Stream } from '@libp2p/interface'
-import { streamPair } from '@libp2p/utils'
+import { byteStream, streamPair } from '@libp2p/utils'
 import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../../test/support/until.ts'
 import { DATA_BYTES_MAX, encodeFrame, encodeTextFrame, FRAME_BYTES_MAX } from './frame.ts'
@@ -52,6 +52,32 @@ test('D23: what a peer sends before it ends its side is all read, however much i
     expect(types).toEqual(Array.from({ length: count }, (_, index) => `frame ${index}`))
     expect(held()).toBe(0)
   }
+})
+
+test('D23: a stream whose end came together with its frames, before a reader was there, ends after them', async () => {
+  const [peer, ours] = await streamPair({ protocol: '/test' })
+  streams.push(peer, ours)
+  // As protocol negotiation does: it has read the frames and seen the end, and hands the bytes back.
+  const negotiation = byteStream(ours)
+  await negotiation.read({ bytes: 0 })
+  peer.send(Buffer.concat([frame('a'), frame('b')]))
+  await peer.close()
+  await until(() => ours.readableEnded)
+  negotiation.unwrap()
+  const framed = new FramedStream(ours)
+  const ended = AbortSignal.timeout(5000)
+  expect([(await framed.read(ended))?.type, (await framed.read(ended))?.type]).toEqual(['a', 'b'])
+  expect(await framed.read(ended)).toBeUndefined()
+  expect(framed.ended).toBe(true)
+})
+
+test('D23: a stream that has ended before a reader is there, without a byte, is at its end', async () => {
+  const [peer, ours] = await streamPair({ protocol: '/test' })
+  streams.push(peer, ours)
+  await peer.close()
+  await until(() => ours.readableEnded)
+  const framed = new FramedStream(ours)
+  expect(await framed.read(AbortSignal.timeout(5000))).toBeUndefined()
 })
 
 test('a frame of the largest size passes both ways', async () => {

@@ -44,6 +44,7 @@ export class FramedStream {
       if (stream.status !== 'aborted' && stream.status !== 'reset') this.#finish()
     })
     stream.addEventListener('close', (event) => this.#finish(event.error))
+    this.#finishIfEnded()
   }
 
   /** False once no further frame can be written, whatever the reason. */
@@ -129,6 +130,17 @@ export class FramedStream {
     this.#advance()
     if (!this.#hold()) this.abort(new FrameError('FRAMES_UNREAD', 'too many bytes wait to be read'))
     else if (this.#isFull && this.#stream.readStatus === 'readable') this.#stream.pause()
+    this.#finishIfEnded()
+  }
+
+  /**
+   * Ends our reading side when the stream fired `end` before this reader listened.
+   *
+   * Protocol negotiation reads ahead. When request and half-close arrive together, it sees the end, and then hands the
+   * bytes of the request back to the stream: `end` comes before `message`, and never again.
+   */
+  #finishIfEnded(): void {
+    if (this.#stream.readableEnded && this.#stream.readBufferLength === 0) this.#finish()
   }
 
   get #isFull(): boolean {

@@ -1,0 +1,124 @@
+/** T7: a client that sends its request and the end of its side in one write, as Go clients do. */
+import { randomUUID } from 'node:crypto'
+import { type AddressInfo, connect, createServer, type Server } from 'node:net'
+import type { StreamMuxer } from '@libp2p/interface'
+import { noise } from '@libp2p/noise'
+import { tcp } from '@libp2p/tcp'
+import { yamux } from '@libp2p/yamux'
+import { multiaddr } from '@multiformats/multiaddr'
+import { createLibp2p, type Libp2p } from 'libp2p'
+import { generatePrivateKey } from 'viem/accounts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { encodeTextFrame } from '../../src/protocols/frame.ts'
+import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
+import { X402_PROTOCOL } from '../../src/schema/x402.ts'
+import { startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+
+/** More than the streams that a peer may have at a time (D36). */
+const CALLS = 300
+
+let seller: TestNode
+let client: Libp2p
+let path: Server
+let agentId: string
+
+beforeAll(async () => {
+  seller = await startTestNode({ key: generatePrivateKey() })
+  const agent = { name: 'echo', description: 'says it again', price: 0n, model: 'builtin/echo' }
+  agentId = (await seller.registerAgent(agent, { persist: false })).id
+  client = await createLibp2p({
+    transports: [tcp()],
+    connectionEncrypters: [noise()],
+    streamMuxers: [yamux()],
+  })
+  path = await joiningPath(Number(/tcp\/(\d+)/.exec(seller.addresses().join(' '))![1]))
+  const { port } = path.address() as AddressInfo
+  await client.dial(multiaddr(`/ip4/127.0.0.1/tcp/${port}/p2p/${seller.peerId}`))
+})
+afterAll(async () => {
+  await client?.stop()
+  path?.close()
+  await stopTestNodes()
+})
+
+/** Hands on what a client writes within a few milliseconds as one piece, as the kernel does with small writes. */
+async function joiningPath(port: number): Promise<Server> {
+  const server = createServer((inbound) => {
+    const outbound = connect(port, '127.0.0.1')
+    const pieces: Buffer[] = []
+    inbound.on('data', (piece) => {
+      if (pieces.push(piece as Buffer) > 1) return
+      setTimeout(() => outbound.write(Buffer.concat(pieces.splice(0))), 30)
+    })
+    outbound.on('data', (piece) => inbound.write(piece))
+    for (const [one, other] of [[inbound, outbound] as const, [outbound, inbound] as const]) {
+      one.on('close', () => other.destroy())
+      one.on('error', () => other.destroy())
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return server
+}
+
+/** A line of the protocol negotiation. */
+function line(text: string): Uint8Array {
+  return Buffer.concat([Buffer.from([text.length + 1]), Buffer.from(`${text}\n`)])
+}
+
+/** Sends a request and the end in one go, without waiting for the seller to agree to the protocol. Reads to the end. */
+async function callToTheEnd(protocol: string, frame: Uint8Array): Promise<Uint8Array> {
+  const [connection] = client.getConnections() as unknown as { muxer: StreamMuxer }[]
+  const stream = await connection!.muxer.createStream()
+  const ended = new Promise<void>((resolve, reject) => {
+    stream.addEventListener('end', () => resolve())
+    stream.addEventListener('close', ({ error }) => (error === undefined ? resolve() : reject(error)))
+  })
+  const chunks: Uint8Array[] = []
+  stream.addEventListener(
+    'message',
+    ({ data }) => void chunks.push(data instanceof Uint8Array ? data : data.subarray()),
+  )
+  stream.send(Buffer.concat([line('/multistream/1.0.0'), line(protocol), frame]))
+  await stream.close({ signal: AbortSignal.timeout(10_000) })
+  await within(10_000, ended)
+  const said = Buffer.concat([line('/multistream/1.0.0'), line(protocol)])
+  return Buffer.concat(chunks).subarray(said.length)
+}
+
+/** Makes all calls, ten at a time. */
+async function inBatches(call: (index: number) => Promise<void>): Promise<void> {
+  for (let first = 0; first < CALLS; first += 10) {
+    await Promise.all(Array.from({ length: 10 }, (_, index) => call(first + index)))
+  }
+}
+
+function within(limitMs: number, ended: Promise<void>): Promise<void> {
+  const late = new Promise<never>((_resolve, reject) =>
+    setTimeout(() => reject(new Error('the server did not end its side')), limitMs).unref(),
+  )
+  return Promise.race([ended, late])
+}
+
+test('T7, D23: the free protocol ends its side after the answer, for more calls than a peer has streams', async () => {
+  await inBatches(async (call) => {
+    const request = encodeTextFrame('execute', JSON.stringify({ agent_id: agentId, input: `hello ${call}` }))
+    const answer = Buffer.from(await callToTheEnd(MARKETPLACE_PROTOCOL, request))
+    expect(JSON.parse(answer.subarray(4).toString())).toMatchObject({ output: `hello ${call}` })
+  })
+})
+
+test('T7, D23: so does the payment protocol, and no stream stays open', async () => {
+  await inBatches(async () => {
+    const message = {
+      version: '1.0',
+      correlation_id: randomUUID(),
+      resource: agentId,
+      method: 'execute',
+      payment: null,
+      body: Buffer.from('hello').toString('base64'),
+      caller_did: 'did:peer:0zX',
+    }
+    const answer = await callToTheEnd(X402_PROTOCOL, encodeTextFrame('x402.request', JSON.stringify(message)))
+    expect(Buffer.from(answer).toString()).toContain('x402.response')
+  })
+})
