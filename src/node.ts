@@ -153,7 +153,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const ledgerApi = createLedgerApi({
       ...{ ledger, nameOf, look: buyer.look },
       isReceived: (orderId) => buyer.orders.get(orderId).status === 'completed',
-      retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => selling.settler.wake() }),
+      retrySettlement: (id) =>
+        retrySettlement(id, { payments: selling.x402.payments, clock, wake: () => selling.settler.wake() }),
     })
     const earnings = createEarnings({ clock, ledger, decimals: asset.decimals, nameOf })
     const ownAgents = createOperateAgents({

@@ -4,7 +4,8 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { parsePrice } from '../schema/amount.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Claim, PaymentProgress, Payments } from '../store/payments.ts'
+import type { Claim, PaymentProgress, Payments, StoredPayment } from '../store/payments.ts'
+import { DISTRUST_MS, LOSERS_MAX, LOSS_SLOT_MS, type Loss, Losses } from './losses.ts'
 
 export type ExposureOptions = {
   /**
@@ -38,15 +39,7 @@ export const exposureLimits: ExposureOptions = {
   blocked: [],
 }
 
-type Lost = { payer: string; amount: bigint; at: number }
-
-/** A payer whose payment was lost settles first for so long. */
-const DISTRUST_MS = 7 * 24 * 60 * 60 * 1000
-/** For so long what was lost counts among what may be. */
-const LATELY_MS = 24 * 60 * 60 * 1000
 const CHECK_TIMEOUT_MS = 5_000
-/** Lost payments that are remembered, the latest ones. */
-const LOST_MAX = 10_000
 
 /**
  * How much work is out on promises (T6): a signed payment is worth nothing once its authorization is cancelled or its account
@@ -60,12 +53,7 @@ export class Exposure {
   readonly #blocked: ReadonlySet<string>
   readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
   readonly #byPayer = new Map<string, bigint>()
-  /** Payments that were lost, and whose they were. */
-  readonly #lost = new Map<Hex, Lost>()
-  readonly #lostBy = new Map<string, number>()
-  /** Those of them that were lost lately, and what they come to. */
-  readonly #lately = new Map<Hex, Lost>()
-  #lostLately = 0n
+  readonly #losses: Losses
   #total = 0n
 
   constructor(options: ExposureOptions, deps: ExposureDeps) {
@@ -73,7 +61,8 @@ export class Exposure {
     this.#deps = deps
     this.#blocked = new Set(options.blocked.map((name) => name.toLowerCase()))
     for (const { id, payer, amount } of deps.payments.open()) this.#count(id, payer.toLowerCase(), amount)
-    for (const { id, ...lost } of deps.payments.lost(deps.clock.now() - DISTRUST_MS, LOST_MAX)) this.#lose(id, lost)
+    const stored = { slotMs: LOSS_SLOT_MS, payersMax: LOSERS_MAX }
+    this.#losses = new Losses(deps.payments.lost(deps.clock.now() - DISTRUST_MS, stored))
   }
 
   /** Work that is not paid for yet, atomic units. */
@@ -93,9 +82,9 @@ export class Exposure {
     if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
     const { perPayerMax, totalMax, checkFrom } = this.#options
     const owes = this.#byPayer.get(payer) ?? 0n
-    this.#forget(this.#deps.clock.now())
-    const isTooMuch = owes + amount > perPayerMax || this.#total + this.#lostLately + amount > totalMax
-    if (isTooMuch || this.#lostBy.has(payer)) return { kind: 'settle first', counted: false }
+    const now = this.#deps.clock.now()
+    const isTooMuch = owes + amount > perPayerMax || this.#total + this.#losses.lately(now) + amount > totalMax
+    if (isTooMuch || this.#losses.isDistrusted(payer, now)) return { kind: 'settle first', counted: false }
     this.#count(claim.id, payer, amount)
     if (amount < checkFrom) return { kind: 'run', counted: true }
     const verdict = await this.#askFunds(claim, payer, signal)
@@ -127,6 +116,14 @@ export class Exposure {
         await payments.save(progress, now)
         this.#follow(progress)
       },
+      reopen: async (progress, now) => {
+        const lost = lossOf(payments.get(progress.id))
+        if (!(await payments.reopen(progress, now))) return false
+        if (lost === undefined) return true
+        this.#losses.takeBack(lost)
+        this.#count(progress.id, lost.payer.toLowerCase(), lost.amount)
+        return true
+      },
     }
   }
 
@@ -134,57 +131,14 @@ export class Exposure {
     // What the facilitator has a transaction for is as good as paid; should the chain disagree, it counts as lost.
     if (state === 'authorized' || (state === 'owed' && txHash === undefined)) return
     this.leave(id)
-    if (state === 'unsettled') {
-      const payment = this.#deps.payments.get(id)
-      const isWorkLost = payment !== undefined && payment.task === undefined
-      if (isWorkLost) {
-        const { signed, requirements } = payment
-        const { amount } = requirements
-        this.#lose(id, { payer: signed.authorization.from, amount, at: this.#deps.clock.now() })
-      }
-    }
-    // It was settled after all.
-    if (state === 'settled') this.#forgive(id)
+    const lost = state === 'unsettled' ? lossOf(this.#deps.payments.get(id)) : undefined
+    if (lost !== undefined) this.#losses.add(lost)
   }
 
   #count(id: Hex, payer: string, amount: bigint): void {
     this.#open.set(id, { payer, amount })
     this.#byPayer.set(payer, (this.#byPayer.get(payer) ?? 0n) + amount)
     this.#total += amount
-  }
-
-  #lose(id: Hex, { payer: from, amount, at }: Lost): void {
-    // Lost before, tried again by its operator, and lost again.
-    this.#forgive(id)
-    if (this.#lost.size >= LOST_MAX) this.#forgive(this.#lost.keys().next().value!)
-    const lost = { payer: from.toLowerCase(), amount, at }
-    this.#lost.set(id, lost)
-    this.#lostBy.set(lost.payer, (this.#lostBy.get(lost.payer) ?? 0) + 1)
-    this.#lately.set(id, lost)
-    this.#lostLately += amount
-  }
-
-  #forgive(id: Hex): void {
-    const lost = this.#lost.get(id)
-    if (lost === undefined) return
-    this.#lost.delete(id)
-    if (this.#lately.delete(id)) this.#lostLately -= lost.amount
-    const rest = (this.#lostBy.get(lost.payer) ?? 0) - 1
-    if (rest > 0) this.#lostBy.set(lost.payer, rest)
-    else this.#lostBy.delete(lost.payer)
-  }
-
-  /** What was lost long ago no longer counts. The oldest stand first. */
-  #forget(now: number): void {
-    for (const [id, { at, amount }] of this.#lately) {
-      if (at + LATELY_MS > now) break
-      this.#lately.delete(id)
-      this.#lostLately -= amount
-    }
-    for (const [id, { at }] of this.#lost) {
-      if (at + DISTRUST_MS > now) break
-      this.#forgive(id)
-    }
   }
 
   /** Whether the account holds what is open of it, this payment included. Where nobody can say, the payment goes first. */
@@ -208,4 +162,11 @@ export class Exposure {
       return { kind: 'settle first' }
     }
   }
+}
+
+/** Work that was done and is given up; what was to be settled first never ran. */
+function lossOf(payment: StoredPayment | undefined): Loss | undefined {
+  if (payment?.state !== 'unsettled' || payment.task !== undefined) return undefined
+  const { signed, requirements, updatedAt: at } = payment
+  return { payer: signed.authorization.from, amount: requirements.amount, at }
 }

@@ -12,6 +12,7 @@ import {
 import type { Database } from './database.ts'
 import { type NewExchange, recordExchange } from './exchanges.ts'
 import { toBytes, toHex } from './hex.ts'
+import { type StoredLosses, storedLosses } from './losses.ts'
 import { packReceipt, unpackReceipt } from './receipt-row.ts'
 
 export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
@@ -89,8 +90,8 @@ export interface Payments {
   voidRunning(error: string, now: UnixMs): Promise<number>
   /** Work done that nobody has settled yet; what is settled before it runs is none. */
   open(): { id: Hex; payer: Hex; amount: bigint }[]
-  /** The latest work that was never paid for, the oldest of it first. */
-  lost(since: UnixMs, limit: number): { id: Hex; payer: Hex; amount: bigint; at: UnixMs }[]
+  /** Work that was never paid for since `since`: what it comes to by slots of time, and by whom, the latest payers last. */
+  lost(since: UnixMs, options: { slotMs: number; payersMax: number }): StoredLosses
   /** How many are owed, and how many never will be paid. */
   counts(): { owed: number; unsettled: number }
   /** When the oldest payment was accepted that is owed. */
@@ -250,17 +251,7 @@ export function createPayments(database: Database): Payments {
       rows(`SELECT * FROM payments WHERE ${OWED} AND task IS NULL AND tx_hash IS NULL`).map(
         ({ id, signed, requirements }) => ({ id, payer: signed.authorization.from, amount: requirements.amount }),
       ),
-    lost: (since, limit) =>
-      rows(
-        `SELECT * FROM payments WHERE state = 'unsettled' AND created_at >= ? AND task IS NULL
-           ORDER BY created_at DESC LIMIT ?`,
-        since,
-        limit,
-      )
-        .reverse()
-        .map(({ id, signed, requirements, updatedAt: at }) => {
-          return { id, payer: signed.authorization.from, amount: requirements.amount, at }
-        }),
+    lost: (since, options) => storedLosses(database, since, options),
     counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled'`) }),
   }
 }

@@ -182,7 +182,7 @@ test('T19 whoever signs on an empty account leaves no task on the disk of a sell
   expect(seller.payments.get(id)).toMatchObject({ state: 'unsettled', task: '' })
   // Nothing was done for it: there is nothing to settle either, and it is no loss.
   expect(await seller.payments.reopen({ id, state: 'owed' }, seller.clock.now())).toBe(false)
-  expect(seller.payments.lost(0, 10)).toEqual([])
+  expect(seller.payments.lost(0, { slotMs: 1000, payersMax: 10 })).toEqual({ slots: [], payers: [] })
   const asked = await peer.request({ method: 'result', payment: envelope, body: '' })
   expect(told(asked)).toBe('SETTLEMENT_FAILED')
 })

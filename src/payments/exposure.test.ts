@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { claim, exchangeOf, requirements, testWallet } from '../../test/support/payments.ts'
+import { silentLogger } from '../lib/logger.ts'
+import { openDatabase } from '../store/database.ts'
+import { type Claim, createPayments } from '../store/payments.ts'
+import { Exposure, exposureLimits } from './exposure.ts'
+import { LOSERS_MAX } from './losses.ts'
+import { executed, refused } from './payment.ts'
+
+const PRICE = 9_900n
+const HOUR_MS = 60 * 60 * 1000
+
+function setup() {
+  const clock = new HandClock()
+  const stored = createPayments(openDatabase({ path: ':memory:' }))
+  const open = () => new Exposure(exposureLimits, { clock, logger: silentLogger, payments: stored, chain: undefined })
+  return { clock, stored, open }
+}
+
+/** One signature stands for all: what counts here is the account, and accounts cost nothing. */
+function claims(clock: HandClock): () => Claim {
+  const one = claim(clock.now(), { wallet: testWallet(1), requirements: requirements({ amount: PRICE }) })
+  let made = 0
+  return () => {
+    const no = (++made).toString(16)
+    const from = `0x${no.padStart(40, '0')}` as const
+    const nonce = `0x${no.padStart(64, '0')}` as const
+    const authorization = { ...one.signed.authorization, from, nonce }
+    return { ...one, id: nonce, signed: { ...one.signed, authorization } }
+  }
+}
+
+async function loseOne(next: () => Claim, exposure: Exposure, clock: HandClock): Promise<boolean> {
+  const one = next()
+  const { kind } = await exposure.enter(one, AbortSignal.timeout(5_000))
+  if (kind !== 'run') return false
+  const payments = exposure.watched()
+  await payments.claim(one, clock.now())
+  const owed = executed({ state: 'authorized', id: one.id }, clock.now())
+  await payments.deliver(owed, exchangeOf(one, clock.now()), clock.now())
+  await payments.save(refused(owed, 'insufficient_funds'), clock.now())
+  return true
+}
+
+test('T6 T17: what may be lost in a day is bounded however cheap a run is, and after a restart', async () => {
+  const { clock, open } = setup()
+  const next = claims(clock)
+  const bound = Number(exposureLimits.totalMax / PRICE)
+  expect(bound).toBeGreaterThan(LOSERS_MAX)
+  let exposure = open()
+  let free = 0
+  for (let turn = 0; turn < 125; turn++) {
+    if (turn === 110) exposure = open()
+    const lost = await Promise.all(Array.from({ length: 100 }, () => loseOne(next, exposure, clock)))
+    free += lost.filter(Boolean).length
+  }
+  expect(free).toBe(bound)
+  // Not for ever.
+  clock.advance(25 * HOUR_MS)
+  expect(await loseOne(next, exposure, clock)).toBe(true)
+  expect(await loseOne(next, open(), clock)).toBe(true)
+})
+
+test('T6: a loss that is tried again counts as owed, and lost again as one loss', async () => {
+  const { clock, open, stored } = setup()
+  const next = claims(clock)
+  const exposure = open()
+  await loseOne(next, exposure, clock)
+  const id = `0x${'1'.padStart(64, '0')}` as const
+  const payments = exposure.watched()
+  for (let turn = 0; turn < 3; turn++) {
+    clock.advance(HOUR_MS)
+    expect(await payments.reopen({ id, state: 'owed', attempts: 1 }, clock.now())).toBe(true)
+    expect(exposure.total).toBe(PRICE)
+    await payments.save(refused({ ...executed({ state: 'authorized', id }, clock.now()) }, 'again'), clock.now())
+    expect(exposure.total).toBe(0n)
+  }
+  const { slots, payers } = stored.lost(0, { slotMs: HOUR_MS, payersMax: 10 })
+  expect(slots).toEqual([{ at: clock.now(), amount: PRICE }])
+  expect(payers).toMatchObject([{ count: 1, at: clock.now() }])
+})

@@ -1,0 +1,34 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Database } from './database.ts'
+
+/** Work that was never paid for: what it comes to by slots of time, and by whom. */
+export type StoredLosses = {
+  slots: { at: UnixMs; amount: bigint }[]
+  /** The latest ones last. */
+  payers: { payer: string; count: number; at: UnixMs }[]
+}
+
+/** What is given up was accepted so much earlier, at most. */
+const LOSING_MAX_MS = 3 * 24 * 60 * 60 * 1000
+
+const LOST = `state = 'unsettled' AND created_at >= ? AND updated_at >= ? AND task IS NULL`
+const BY_TIME = `
+  SELECT (updated_at / ?) * ? AS at, CAST(sum(amount) AS TEXT) AS amount FROM payments WHERE ${LOST} GROUP BY 1`
+const BY_PAYER = `
+  SELECT payer, count(*) AS count, max(updated_at) AS at FROM payments WHERE ${LOST}
+  GROUP BY payer ORDER BY 3 DESC LIMIT ?`
+
+export function storedLosses(
+  database: Database,
+  since: UnixMs,
+  { slotMs, payersMax }: { slotMs: number; payersMax: number },
+): StoredLosses {
+  const created = since - LOSING_MAX_MS
+  const slots = database.prepare(BY_TIME).all(slotMs, slotMs, created, since)
+  const payers = database.prepare(BY_PAYER).all(created, since, payersMax)
+  return {
+    // More than a number holds, where there are many of them.
+    slots: (slots as { at: number; amount: string }[]).map(({ at, amount }) => ({ at, amount: BigInt(amount) })),
+    payers: (payers as StoredLosses['payers']).reverse(),
+  }
+}
