@@ -5,10 +5,11 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 import type { Host, Verdict } from '../p2p/host.ts'
+import { checkSignature } from '../p2p/signature.ts'
 import { decodeBatch, encodeBatch, splitBatches } from '../protocols/listing-batch.ts'
 import { LISTING_BYTES_MAX } from '../schema/listing.ts'
 import type { ListingEntry } from './listing-set.ts'
-import { isHostile, type OpenedListing } from './signed-listing.ts'
+import { isHostile, type OpenedListing, readListing } from './signed-listing.ts'
 
 export const LISTINGS_TOPIC = '/stoa/listings/1'
 /** A message: as long as the host gossips. Most sellers fit into one. */
@@ -148,7 +149,9 @@ export class ListingGossip {
   /**
    * Judges a message (T3): `accept` passes it on, `ignore` does not, `reject` also costs the neighbour its score.
    *
-   * Passed on is what brought news and nothing forged. News beyond a rate are dropped here; catch-up brings them later.
+   * A batch is passed on when it brought news and every signature in it is genuine, also of listings that we know, or
+   * that are too old or too new for us: a node that does not know them checks them, and blames whoever passed them on.
+   * News beyond a rate are dropped here; catch-up brings them later.
    */
   async receive(message: Uint8Array, fromPeerId: string): Promise<Verdict> {
     const { clock, learn } = this.#deps
@@ -158,6 +161,7 @@ export class ListingGossip {
 
     const wanted = ({ record }: ListingEntry) => this.#sellers.has(record.seller_id, 1, clock.now())
     let verdict: Verdict = 'ignore'
+    const unchecked: Uint8Array[] = []
     for (const envelope of envelopes) {
       const opened = await learn(envelope, { wanted, from: fromPeerId })
       if (opened.ok) {
@@ -168,7 +172,10 @@ export class ListingGossip {
         return this.#reject(fromPeerId, `${opened.error}: ${opened.reason}`)
       } else if (opened.error === 'UNWANTED' && this.#caughtUp.delete(hashOf(envelope))) {
         verdict = 'accept'
-      }
+      } else unchecked.push(envelope)
+    }
+    if (verdict === 'accept' && !(await areGenuine(unchecked))) {
+      return this.#reject(fromPeerId, 'FORGED: a listing beside the news is not signed by its seller')
     }
     return verdict
   }
@@ -179,6 +186,14 @@ export class ListingGossip {
     this.#peers.drain(peerId, this.#deps.clock.now())
     return 'reject'
   }
+}
+
+async function areGenuine(envelopes: readonly Uint8Array[]): Promise<boolean> {
+  for (const envelope of envelopes) {
+    const read = readListing(envelope)
+    if (!read.ok || !(await checkSignature(read.check()))) return false
+  }
+  return true
 }
 
 function hashOf(envelope: Uint8Array): string {

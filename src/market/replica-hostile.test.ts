@@ -48,6 +48,40 @@ test('T3 what is older, known or future-dated is not passed on, and costs nobody
   expect(await send(await at(now + LISTING_SKEW_MS))).toBe('accept')
 })
 
+test('T28 a batch with a good listing and a forged old one is blamed on its author, by those who know better too', async () => {
+  const network = new FakeNetwork()
+  const [informed, fresh] = [await startReplica(network), await startReplica(network)]
+  const [seller, attacker] = [await createIdentity(), await createIdentity()]
+  const now = informed.clock.now()
+  const record = listingRecord(seller.peerId, 'echo', now)
+  const genuine = await signRecord(record, seller)
+  // `informed` knows the present version, so nothing that is older or the same is news to it; `fresh` knows none.
+  await informed.host.deliver(encodeBatch([genuine]), seller.peerId)
+  network.connect(informed.host, fresh.host)
+  await until(() => namesIn(fresh).length === 1)
+  const newcomer = await startReplica(network)
+  network.connect(informed.host, newcomer.host)
+  newcomer.host.verdicts.length = 0
+
+  const forgeries = [
+    await forgeRecord(listingRecord(seller.peerId, 'echo', now - 1), seller),
+    await forgeRecord(record, seller),
+    await forgeRecord(listingRecord(seller.peerId, 'echo', now + LISTING_SKEW_MS + 1), seller),
+    await forgeRecord(listingRecord(seller.peerId, 'echo', now - 2 * LISTING_TTL_MS), seller),
+  ]
+  for (const [n, forgery] of forgeries.entries()) {
+    const good = await signRecord(listingRecord(attacker.peerId, `bait ${n}`, now), attacker)
+    expect(await informed.host.deliver(encodeBatch([good, forgery]), `attacker ${n}`)).toBe('reject')
+  }
+  expect(newcomer.host.verdicts).toEqual([])
+
+  // What is old, known or too new and genuine goes on with the news of its batch.
+  const good = await signRecord(listingRecord(attacker.peerId, 'news', now), attacker)
+  expect(await informed.host.deliver(encodeBatch([good, genuine]), 'neighbor')).toBe('accept')
+  await until(() => newcomer.host.verdicts.length === 1)
+  expect(newcomer.host.verdicts).toEqual(['accept'])
+})
+
 test('T3 of two contents under one version all replicas show the same', async () => {
   const network = new FakeNetwork()
   const [a, b, twoFaced] = [await startReplica(network), await startReplica(network), await createIdentity()]
