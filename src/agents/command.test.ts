@@ -1,6 +1,9 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { until } from '../../test/support/until.ts'
 import { type Logger, silentLogger } from '../lib/logger.ts'
@@ -29,6 +32,7 @@ type Options = {
   outputBytesMax?: number
   env?: Record<string, string>
   args?: string[]
+  onOutput?: (text: string) => void
 }
 
 /** Runs a program as the registry does. */
@@ -39,9 +43,10 @@ function runCommand(command: string[], options: Options = {}): Promise<string> {
     timeoutMs = 20_000,
     outputBytesMax = 1_000_000,
     env = {},
+    onOutput,
   } = options
   const runtime = commandRuntime({ name: 'a', command, outputBytesMax, readEnv: (name) => env[name] }, { logger })
-  return runBounded(runtime, { timeoutMs, outputBytesMax }, { input, callerId: 'c', history: [], signal })
+  return runBounded(runtime, { timeoutMs, outputBytesMax }, { input, callerId: 'c', history: [], signal, ...(onOutput && { onOutput }) })
 }
 
 function runScript(script: string, options: Options = {}): Promise<string> {
@@ -206,6 +211,62 @@ test('what a program leaves behind ends with it, and does not hold up the result
   expect(performance.now() - at).toBeLessThan(10_000)
   const pid = await pidIn('grandchild')
   await until(() => !isAlive(pid))
+})
+
+test('what passes the output on outlives the program until it is silent', async () => {
+  const command = ['bash', '-c', 'exec > >(sleep 0.3; cat); echo whole']
+  expect(await runCommand(command, { env: { PATH: '/usr/bin:/bin' } })).toBe('whole')
+})
+
+test('output that another process holds open is not complete, and no result', async () => {
+  const holder = `${writePid('holder')} setInterval(() => {}, 1000)`
+  const script = `require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(holder)}, '--', process.argv[1]],
+      { stdio: ['ignore', 1, 'ignore'], detached: true }).unref();
+    while (!fs.existsSync(require('path').join(process.argv[1], 'holder'))); console.log('half'); process.exit(0)`
+  const error = await failure(runScript(script))
+  expect(error).toMatchObject({
+    code: 'AGENT_FAILED',
+    message: "the agent's program ended before its output was complete",
+  })
+  process.kill(await pidIn('holder'), 'SIGKILL')
+})
+
+/** Two children end in one turn of the loop, which reads of one before it takes note of both, and then stands still. */
+test.runIf(process.platform === 'linux')(
+  'output that lies unread while the event loop stands still is read all the same',
+  async () => {
+    const env = { PATH: '/usr/bin:/bin' }
+    const script = `echo $$ > "$0/$1"; while [ ! -e "$0/go-$1" ]; do :; done; head -c 100000 /dev/zero | tr '\\0' x`
+    const go = (name: string) => {
+      const pid = readFileSync(join(directory, name), 'utf8').trim()
+      writeFileSync(join(directory, `go-${name}`), '')
+      while (!/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')));
+    }
+    const standStill = () => {
+      const from = performance.now()
+      while (performance.now() - from < 1500);
+    }
+    let told = false
+    const onOutput = () => {
+      if (told) return
+      told = true
+      go('second')
+      setImmediate(standStill)
+    }
+    const command = (name: string) => ['/bin/sh', '-c', script, directory, name]
+    const first = runCommand(command('first'), { env, onOutput })
+    const second = runCommand(command('second'), { env })
+    await Promise.all([pidIn('first'), pidIn('second')])
+    go('first')
+    expect([(await first).length, (await second).length]).toEqual([100_000, 100_000])
+  },
+)
+
+test('a machine that can open no more files fails the run and nothing else', async () => {
+  const script = fileURLToPath(new URL('../../test/support/run-without-files.ts', import.meta.url))
+  const run = spawnSync('/bin/sh', ['-c', 'ulimit -n 64; exec "$0" --no-warnings "$1"', process.execPath, script])
+  expect(run.stderr.toString()).toBe('')
+  expect(JSON.parse(run.stdout.toString())).toEqual({ command: 'AGENT_FAILED', mcp: 'EMFILE', after: 'alive' })
 })
 
 test('a cancelled task never starts a program', async () => {

@@ -1,14 +1,16 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import type { Logger } from '../lib/logger.ts'
 import { commandEnvironment } from './command-environment.ts'
-import { processGroup } from './process-group.ts'
+import { type ProcessGroup, processGroup } from './process-group.ts'
 import { type AgentCall, AgentError, type AgentRuntime, type OnOutput, outputTooLarge } from './runtime.ts'
+import { isOutOfResources, startProgram } from './start-program.ts'
 
 /** The end of what a program says on stderr, for the log. */
 const STDERR_BYTES_MAX = 8 * 1024
-/** How long output may still come after the program has ended: only a process outside its group can hold the pipe open. */
-const DRAIN_MS = 1000
+/** How long nothing may be said after the program has ended, while another process still holds its output open. */
+const QUIET_MS = 1000
+const MORE_RESOURCES = 'the system has no files or processes left; raise its limits (ulimit -n, ulimit -u) or let fewer runs go at once'
 
 export type CommandOptions = {
   name: string
@@ -19,7 +21,9 @@ export type CommandOptions = {
   readEnv(name: string): string | undefined
 }
 
-type Ended = { status: number | null; signal: NodeJS.Signals | null } | { error: NodeJS.ErrnoException }
+type Ended =
+  /** `whole`: standard output has ended, so that what was read is all that was said. */
+  { status: number | null; signal: NodeJS.Signals | null; whole: boolean } | { error: NodeJS.ErrnoException }
 
 /**
  * An agent that is a program: the task on stdin, the result on stdout (one line break at its end is dropped), success by exit
@@ -44,9 +48,12 @@ async function runProgram(
   logger: Logger,
 ): Promise<string> {
   if (signal.aborted) throw cancelled()
-  const child = start(command, env, logger)
-  const group = processGroup(child)
+  const child = await startProgram(command, env).catch((error: NodeJS.ErrnoException) => {
+    throw unstarted(error, command, logger)
+  })
+  const group = processGroup(child, { lingers: true })
   signal.addEventListener('abort', group.stop, { once: true })
+  if (signal.aborted) group.stop()
   try {
     const stdout = collect(child.stdout, outputBytesMax, group.kill)
     if (onOutput !== undefined) child.stdout.on('data', decoding(onOutput))
@@ -54,11 +61,11 @@ async function runProgram(
     // A program need not read its task: EPIPE is no failure.
     child.stdin.on('error', () => {})
     child.stdin.end(input)
-    const ended = await end(child)
+    const ended = await end(child, group, signal)
     if (signal.aborted) throw cancelled()
     if (stdout.isOver()) throw outputTooLarge(outputBytesMax)
-    if ('error' in ended) throw unstarted(ended.error, command, logger)
     if (ended.status !== 0) throw failed(ended, stderr(), logger)
+    if (!ended.whole) throw unfinished(logger)
     return new TextDecoder().decode(stdout.bytes()).replace(/\r?\n$/, '')
   } finally {
     signal.removeEventListener('abort', group.stop)
@@ -66,39 +73,45 @@ async function runProgram(
   }
 }
 
-function start(
-  command: readonly string[],
-  env: Record<string, string>,
-  logger: Logger,
-): ChildProcessWithoutNullStreams {
-  const [program = '', ...args] = command
-  try {
-    return spawn(program, args, { env, detached: true, windowsHide: true, stdio: 'pipe' })
-  } catch (error) {
-    // A NUL in an argument ends here; a missing program is an event.
-    throw unstarted(error as NodeJS.ErrnoException, command, logger)
-  }
-}
-
-/** Resolves when the program has ended and its output is complete. */
-function end(child: ChildProcessWithoutNullStreams): Promise<Ended> {
-  return new Promise((resolve) => {
-    let drain: NodeJS.Timeout | undefined
-    child.once('error', (error) => {
-      if (child.pid === undefined) resolve({ error })
-    })
-    child.once('exit', (status, signal) => {
-      drain = setTimeout(() => {
-        child.stdout.destroy()
-        child.stderr.destroy()
-        resolve({ status, signal })
-      }, DRAIN_MS)
-    })
-    child.once('close', (status, signal) => {
-      clearTimeout(drain)
-      resolve({ status, signal })
-    })
+/**
+ * Resolves when the program has ended and its output is complete, or nothing more of it is to be had.
+ *
+ * What the program left behind may still be passing output on (`exec > >(tee log)`): it is ended only once it is silent.
+ * A process outside the group that holds the output open is beyond reach, and then the output counts as not complete.
+ */
+function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: AbortSignal): Promise<Ended> {
+  const { promise, resolve } = Promise.withResolvers<Ended>()
+  let quiet: NodeJS.Timeout | undefined
+  let whole = false
+  child.stdout.once('end', () => {
+    whole = true
   })
+  child.once('exit', (status, signal) => {
+    let isKilled = false
+    const wait = () => {
+      const read = child.stdout.bytesRead
+      // Of what lay unread while the event loop stood still, nothing is seen before it has polled once more.
+      quiet = setTimeout(() => setImmediate(judge, read), QUIET_MS)
+    }
+    const judge = (read: number) => {
+      const mayComplete = !whole && !task.aborted
+      if (mayComplete && child.stdout.bytesRead > read) return wait()
+      if (mayComplete && !isKilled) {
+        isKilled = true
+        group.kill()
+        return wait()
+      }
+      child.stdout.destroy()
+      child.stderr.destroy()
+      resolve({ status, signal, whole })
+    }
+    wait()
+  })
+  child.once('close', (status, signal) => {
+    clearTimeout(quiet)
+    resolve({ status, signal, whole })
+  })
+  return promise
 }
 
 /** Keeps everything up to a limit, and calls `onOver` at the first byte beyond it. */
@@ -130,14 +143,26 @@ function collectTail(stream: Readable, bytesMax: number): () => string {
 }
 
 function unstarted(error: NodeJS.ErrnoException, command: readonly string[], logger: Logger): AgentError {
-  logger.error({ program: command[0], reason: error.code ?? error.message }, "the agent's program cannot be started")
+  const reason = error.code ?? error.message
+  if (isOutOfResources(error)) {
+    logger.error({ program: command[0], reason }, `the agent's program cannot be started: ${MORE_RESOURCES}`)
+    return new AgentError('AGENT_FAILED', "the agent's machine has too much to do to start its program; try again later")
+  }
+  logger.error({ program: command[0], reason }, "the agent's program cannot be started")
   return new AgentError('AGENT_NOT_RUNNABLE', "the agent's program cannot be started: its seller must check `command`")
 }
 
-function failed(ended: Exclude<Ended, { error: unknown }>, stderr: string, logger: Logger): AgentError {
-  logger.warn({ ...ended, stderr }, "the agent's program failed")
-  const how = ended.status === null ? `was ended by ${ended.signal}` : `failed with exit status ${ended.status}`
+function failed(ended: Ended, stderr: string, logger: Logger): AgentError {
+  const { status, signal } = ended
+  logger.warn({ status, signal, stderr }, "the agent's program failed")
+  const how = status === null ? `was ended by ${signal}` : `failed with exit status ${status}`
   return new AgentError('AGENT_FAILED', `the agent's program ${how}`)
+}
+
+function unfinished(logger: Logger): AgentError {
+  const cause = 'a process that it started and that has left its group holds it open; end that one first, or close its output'
+  logger.warn({}, `the agent's program ended and its standard output did not: ${cause}`)
+  return new AgentError('AGENT_FAILED', "the agent's program ended before its output was complete")
 }
 
 function cancelled(): AgentError {

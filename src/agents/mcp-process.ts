@@ -1,7 +1,8 @@
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import type { JSONRPCMessage, MCPTransport } from '@ai-sdk/mcp'
 import { commandEnvironment } from './command-environment.ts'
 import { type ProcessGroup, processGroup } from './process-group.ts'
+import { startProgram } from './start-program.ts'
 
 /** One message of a server. */
 const LINE_BYTES_MAX = 8 * 1024 * 1024
@@ -51,19 +52,13 @@ export function mcpProcess(command: readonly string[], readEnv: (name: string) =
 
   const transport: MCPTransport = {
     async start() {
-      const [program = '', ...args] = command
-      const env = commandEnvironment(readEnv)
-      const started = spawn(program, args, { env, detached: true, windowsHide: true, stdio: 'pipe' })
+      const started = await startProgram(command, commandEnvironment(readEnv))
       child = started
       group = processGroup(started)
       started.stdout.on('data', take)
       started.stderr.resume()
       started.stdin.on('error', () => {})
       started.once('close', () => transport.onclose?.())
-      await new Promise<void>((resolve, reject) => {
-        started.once('spawn', resolve)
-        started.once('error', reject)
-      })
     },
     async send(message) {
       if (child === undefined || !child.stdin.writable) throw new Error('the server has ended')

@@ -7,6 +7,7 @@ const KILL_AFTER_MS = 1000
 export interface ProcessGroup {
   /** Asks all of it to end, and makes it end a second later. */
   stop(): void
+  /** Makes all of it end. */
   kill(): void
 }
 
@@ -16,32 +17,48 @@ const alive = new Set<ProcessGroup>()
  * Takes charge of a child's process group: no member outlives the child, nor this process.
  *
  * A process that leaves the group (`setsid`) is beyond reach; nothing but a container holds that one.
+ *
+ * @param options.lingers the others may go on when the child has ended, until whoever called ends them by `kill`
  */
-export function processGroup(child: ChildProcess): ProcessGroup {
+export function processGroup(child: ChildProcess, { lingers = false } = {}): ProcessGroup {
   let killTimer: NodeJS.Timeout | undefined
-  let hasExited = child.pid === undefined
+  let hasExited = false
+  let isOver = false
   const group: ProcessGroup = {
     stop() {
-      if (hasExited || killTimer !== undefined) return
+      if (isOver || killTimer !== undefined) return
       signalGroup(child, 'SIGTERM')
       killTimer = setTimeout(group.kill, KILL_AFTER_MS)
     },
     kill() {
-      // Once the child is gone its number may soon be another's.
-      if (!hasExited) signalGroup(child, 'SIGKILL')
+      if (isOver) return
+      // Once the child is gone and its group is empty, its number may be another's.
+      if (!hasExited || !isTaken(child.pid!)) signalGroup(child, 'SIGKILL')
+      if (hasExited) end()
     },
   }
-  if (hasExited) return group
-  if (alive.size === 0) process.once('exit', killAll)
-  alive.add(group)
-  child.once('exit', () => {
-    group.kill()
-    hasExited = true
+  const end = () => {
+    isOver = true
     clearTimeout(killTimer)
     alive.delete(group)
     if (alive.size === 0) process.off('exit', killAll)
+  }
+  if (alive.size === 0) process.once('exit', killAll)
+  alive.add(group)
+  child.once('exit', () => {
+    hasExited = true
+    if (!lingers || killTimer !== undefined) group.kill()
   })
   return group
+}
+
+function isTaken(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
 }
 
 function killAll(): void {

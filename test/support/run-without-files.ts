@@ -1,0 +1,25 @@
+/** A process of its own that opens files until it may open no more, then starts programs as agents do, and says what came of it. */
+import { closeSync, openSync } from 'node:fs'
+import { commandRuntime } from '../../src/agents/command.ts'
+import { mcpProcess } from '../../src/agents/mcp-process.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+
+const codeOf = (error: { code?: string }) => error.code
+const readEnv = () => undefined
+const runtime = commandRuntime({ name: 'a', command: ['/bin/echo', 'x'], outputBytesMax: 100, readEnv }, { logger: silentLogger })
+const call = { input: '', callerId: 'c', history: [], signal: new AbortController().signal }
+
+await runtime.run(call)
+const files: number[] = []
+for (let isFull = false; !isFull; ) {
+  try {
+    files.push(openSync('/dev/null', 'r'))
+  } catch {
+    isFull = true
+  }
+}
+const command = await runtime.run(call).catch(codeOf)
+const mcp = await mcpProcess(['/bin/cat'], readEnv).start().catch(codeOf)
+for (const file of files) closeSync(file)
+const after = (await runtime.run(call)) === 'x' ? 'alive' : 'broken'
+process.stdout.write(JSON.stringify({ command, mcp, after }))
