@@ -39,6 +39,7 @@ import { dataFile, openDataDir } from './store/data-dir.ts'
 import { openDatabase } from './store/database.ts'
 import { createExchanges } from './store/exchanges.ts'
 import { createLedger } from './store/ledger.ts'
+import { removeLeftOverDrafts } from './store/left-over-drafts.ts'
 import { lockDataDir } from './store/lock.ts'
 import { createMeasureStore } from './store/measures.ts'
 import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
@@ -64,6 +65,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
   for (const note of notes) logger.warn({}, note)
   const lock = lockDataDir(config.dataDir)
   try {
+    await removeLeftOverDrafts(config.dataDir)
     return await assemble()
   } catch (error) {
     lock.release()

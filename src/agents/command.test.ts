@@ -46,7 +46,11 @@ function runCommand(command: string[], options: Options = {}): Promise<string> {
     onOutput,
   } = options
   const runtime = commandRuntime({ name: 'a', command, outputBytesMax, readEnv: (name) => env[name] }, { logger })
-  return runBounded(runtime, { timeoutMs, outputBytesMax }, { input, callerId: 'c', history: [], signal, ...(onOutput && { onOutput }) })
+  return runBounded(
+    runtime,
+    { timeoutMs, outputBytesMax },
+    { input, callerId: 'c', history: [], signal, ...(onOutput && { onOutput }) },
+  )
 }
 
 function runScript(script: string, options: Options = {}): Promise<string> {

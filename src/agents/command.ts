@@ -10,7 +10,8 @@ import { isOutOfResources, startProgram } from './start-program.ts'
 const STDERR_BYTES_MAX = 8 * 1024
 /** How long nothing may be said after the program has ended, while another process still holds its output open. */
 const QUIET_MS = 1000
-const MORE_RESOURCES = 'the system has no files or processes left; raise its limits (ulimit -n, ulimit -u) or let fewer runs go at once'
+const MORE_RESOURCES =
+  'the system has no files or processes left; raise its limits (ulimit -n, ulimit -u) or let fewer runs go at once'
 
 export type CommandOptions = {
   name: string
@@ -21,9 +22,8 @@ export type CommandOptions = {
   readEnv(name: string): string | undefined
 }
 
-type Ended =
-  /** `whole`: standard output has ended, so that what was read is all that was said. */
-  { status: number | null; signal: NodeJS.Signals | null; whole: boolean } | { error: NodeJS.ErrnoException }
+/** `whole`: standard output has ended, so what was read is all that was said. */
+type Ended = { status: number | null; signal: NodeJS.Signals | null; whole: boolean }
 
 /**
  * An agent that is a program: the task on stdin, the result on stdout (one line break at its end is dropped), success by exit
@@ -82,20 +82,24 @@ async function runProgram(
 function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: AbortSignal): Promise<Ended> {
   const { promise, resolve } = Promise.withResolvers<Ended>()
   let quiet: NodeJS.Timeout | undefined
+  let heard = 0
   let whole = false
+  child.stdout.on('data', (chunk: Buffer) => {
+    heard += chunk.length
+  })
   child.stdout.once('end', () => {
     whole = true
   })
   child.once('exit', (status, signal) => {
     let isKilled = false
     const wait = () => {
-      const read = child.stdout.bytesRead
+      const before = heard
       // Of what lay unread while the event loop stood still, nothing is seen before it has polled once more.
-      quiet = setTimeout(() => setImmediate(judge, read), QUIET_MS)
+      quiet = setTimeout(() => setImmediate(judge, before), QUIET_MS)
     }
-    const judge = (read: number) => {
+    const judge = (before: number) => {
       const mayComplete = !whole && !task.aborted
-      if (mayComplete && child.stdout.bytesRead > read) return wait()
+      if (mayComplete && heard > before) return wait()
       if (mayComplete && !isKilled) {
         isKilled = true
         group.kill()
@@ -146,7 +150,10 @@ function unstarted(error: NodeJS.ErrnoException, command: readonly string[], log
   const reason = error.code ?? error.message
   if (isOutOfResources(error)) {
     logger.error({ program: command[0], reason }, `the agent's program cannot be started: ${MORE_RESOURCES}`)
-    return new AgentError('AGENT_FAILED', "the agent's machine has too much to do to start its program; try again later")
+    return new AgentError(
+      'AGENT_FAILED',
+      "the agent's machine has too much to do to start its program; try again later",
+    )
   }
   logger.error({ program: command[0], reason }, "the agent's program cannot be started")
   return new AgentError('AGENT_NOT_RUNNABLE', "the agent's program cannot be started: its seller must check `command`")
@@ -160,7 +167,8 @@ function failed(ended: Ended, stderr: string, logger: Logger): AgentError {
 }
 
 function unfinished(logger: Logger): AgentError {
-  const cause = 'a process that it started and that has left its group holds it open; end that one first, or close its output'
+  const cause =
+    'a process that it started and that has left its group holds it open; end that one first, or close its output'
   logger.warn({}, `the agent's program ended and its standard output did not: ${cause}`)
   return new AgentError('AGENT_FAILED', "the agent's program ended before its output was complete")
 }

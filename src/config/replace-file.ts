@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { open, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { draftName } from '../lib/draft-name.ts'
 
 /**
  * Writes a file so that a reader, or a machine that loses power, finds the old or the new one and nothing in between.
@@ -9,7 +9,7 @@ import { basename, dirname, join } from 'node:path'
  */
 export async function replaceFile(path: string, text: string, givenMode?: number): Promise<void> {
   const directory = dirname(path)
-  const temporary = join(directory, `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`)
+  const temporary = draftName(join(directory, `.${basename(path)}`))
   const mode =
     givenMode ??
     (await stat(path).then(

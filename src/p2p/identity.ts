@@ -1,9 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import { access, type FileHandle, link, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { generateKeyPair, privateKeyFromProtobuf, privateKeyToProtobuf } from '@libp2p/crypto/keys'
 import type { PrivateKey } from '@libp2p/interface'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
+import { draftName } from '../lib/draft-name.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { type Logger, silentLogger } from '../lib/logger.ts'
 import { didOfPeer } from './did.ts'
@@ -96,7 +96,7 @@ async function closeToOthers(file: FileHandle, path: string, logger: Logger): Pr
 
 /** Puts a new key file in place whole; false where one is there by now. */
 async function placeKey(path: string, bytes: Uint8Array): Promise<boolean> {
-  const draft = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  const draft = draftName(path)
   try {
     const file = await open(draft, 'wx', OWNER_ONLY)
     try {

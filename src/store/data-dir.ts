@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, open, readdir, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { draftName } from '../lib/draft-name.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { loadOrCreateSecret, modeOf, tighten } from './secret-file.ts'
 
@@ -137,7 +138,7 @@ async function makeDirectory(path: string): Promise<void> {
 
 /** Permission bits do not tell: root passes them all, and a full disk has none. So a block is written, and synced. */
 async function probe(path: string): Promise<void> {
-  const draft = join(path, `.probe-${randomBytes(6).toString('hex')}`)
+  const draft = draftName(join(path, '.probe'))
   try {
     await using file = await open(draft, 'wx', 0o600)
     await file.writeFile(Buffer.alloc(PROBE_BYTES, 1))

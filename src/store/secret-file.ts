@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { chmod, constants, copyFile, link, open, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { draftName } from '../lib/draft-name.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 
 /** A secret is a line of text; anything longer is some other file. */
@@ -19,7 +19,7 @@ export async function writeSecretFile(
   contents: string | Uint8Array,
   { replace }: { replace: boolean },
 ): Promise<void> {
-  const draft = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  const draft = draftName(path)
   try {
     {
       await using file = await open(draft, 'wx', 0o600)

@@ -6,7 +6,10 @@ import { silentLogger } from '../../src/lib/logger.ts'
 
 const codeOf = (error: { code?: string }) => error.code
 const readEnv = () => undefined
-const runtime = commandRuntime({ name: 'a', command: ['/bin/echo', 'x'], outputBytesMax: 100, readEnv }, { logger: silentLogger })
+const runtime = commandRuntime(
+  { name: 'a', command: ['/bin/echo', 'x'], outputBytesMax: 100, readEnv },
+  { logger: silentLogger },
+)
 const call = { input: '', callerId: 'c', history: [], signal: new AbortController().signal }
 
 await runtime.run(call)
