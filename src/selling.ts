@@ -72,7 +72,12 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance })
   const functions = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
-    { providerKeys: secrets.providerKeys, readKey: (name) => secrets.env(name), dataDir: config.dataDir },
+    {
+      providerKeys: secrets.providerKeys,
+      readKey: (name) => secrets.env(name),
+      dataDir: config.dataDir,
+      loadModules: true,
+    },
     { fetch: deps.fetch, logger },
   )
   const registry = createRegistry(

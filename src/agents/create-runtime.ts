@@ -1,14 +1,16 @@
 import { resolve } from 'node:path'
 import type { ProviderKeys } from '../config/secrets.ts'
 import type { Logger } from '../lib/logger.ts'
-import type { AgentDefinition } from '../schema/agent.ts'
+import { type AgentDefinition, modelFields } from '../schema/agent.ts'
 import type { A2aAgent } from './a2a-agent.ts'
 import { builtinRuntime } from './builtin/builtins.ts'
 import { commandRuntime } from './command.ts'
 import { httpRuntime } from './http-agent.ts'
-import type { LlmModel } from './llm.ts'
+import { instructionOf } from './instruction.ts'
+import type { LlmModel, LlmParameters } from './llm.ts'
 import { formatModelName, type LlmProvider, parseModelName } from './model-name.ts'
 import { moduleRuntime } from './module-agent.ts'
+import { checkProgram } from './program.ts'
 import {
   accessTo,
   checkKeyVariable,
@@ -17,7 +19,7 @@ import {
   keyVariables,
   providerOfKeyVariable,
 } from './providers.ts'
-import { AgentError, type AgentRuntime, outputBytesMaxOf } from './runtime.ts'
+import { AgentError, type AgentRuntime, notRunnable, outputBytesMaxOf } from './runtime.ts'
 import type { ToolServerAccess } from './toolbox.ts'
 
 /** The built-in agent that stands in for a model nobody has a key for. */
@@ -27,8 +29,10 @@ export type RuntimeFactoryOptions = {
   providerKeys: ProviderKeys
   /** Reads one environment variable by name. */
   readKey(name: string): string | undefined
-  /** Where the path of a module begins that is not absolute. */
+  /** Where the path of a module begins that is not absolute, or of a file of instructions. */
   dataDir: string
+  /** Modules are loaded when they are registered, so that one that cannot be is known before it meets a buyer. */
+  loadModules?: boolean
 }
 export type RuntimeFactoryDeps = { fetch: typeof fetch; logger: Logger }
 
@@ -43,30 +47,33 @@ export function createRuntimeFactory(
   deps: RuntimeFactoryDeps,
 ): (definition: AgentDefinition) => Promise<AgentRuntime> {
   return async (definition) => {
-    const runtime = chooseRuntime(definition, options, deps)
+    const runtime = await chooseRuntime(definition, options, deps)
     if (runtime.notice !== undefined) deps.logger.warn({ agent: definition.name, model: runtime.model }, runtime.notice)
     return runtime
   }
 }
 
-function chooseRuntime(
+async function chooseRuntime(
   definition: AgentDefinition,
   options: RuntimeFactoryOptions,
   deps: RuntimeFactoryDeps,
-): AgentRuntime {
+): Promise<AgentRuntime> {
   const { command, http, module, a2a, model: modelText, api_key_env: keyVariable } = definition
   if (a2a !== undefined) return a2aRuntime(definition, a2a, options, deps)
   if (http !== undefined) {
     const token = tokenOf('api_key_env', keyVariable, options)
-    if (token instanceof AgentError) return notRunnable('http', token)
+    if (token instanceof AgentError) return notRunnable('http', token, 'key')
     return httpRuntime({ name: definition.name, url: http, token, outputBytesMax: outputBytesMaxOf(definition) }, deps)
   }
   if (module !== undefined) {
     refuseKey(keyVariable, 'a module reads the keys it needs itself')
-    return moduleRuntime({ name: definition.name, path: resolve(options.dataDir, module) }, deps)
+    const agent = { name: definition.name, path: resolve(options.dataDir, module), load: options.loadModules === true }
+    return moduleRuntime(agent, deps)
   }
   if (command !== undefined) {
     refuseKey(keyVariable, 'a command gets no keys from this node; let the program read its own')
+    const problem = await checkProgram(command, options.readKey)
+    if (problem !== undefined) return notRunnable('command', cannotStart('command'), 'part', `command: ${problem}`)
     const limits = { outputBytesMax: outputBytesMaxOf(definition) }
     return commandRuntime({ name: definition.name, command, readEnv: options.readKey, ...limits }, deps)
   }
@@ -74,7 +81,7 @@ function chooseRuntime(
     const model = parseModelName(modelText, { hasBaseUrl: options.providerKeys.openaiBaseUrl !== undefined })
     if (model.kind === 'llm') return llmRuntime(definition, model, options, deps)
     refuseKey(keyVariable, `${formatModelName(model)} needs no key`)
-    refuseTools(definition, formatModelName(model))
+    refuseModelFields(definition, formatModelName(model))
     return builtinRuntime(model.name)
   }
   if (keyVariable !== undefined) {
@@ -86,14 +93,23 @@ function chooseRuntime(
   if (model !== undefined) return llmRuntime(definition, model, options, deps)
   if (definition.price > 0n) return keyless()
   const runtime = standIn()
-  refuseTools(definition, runtime.model)
+  refuseModelFields(definition, runtime.model)
   return runtime
 }
 
 /** Only a language model can use them, and an agent that silently does without is not what its seller described. */
-function refuseTools({ mcp }: AgentDefinition, model: string): void {
-  if (mcp !== undefined)
+function refuseModelFields(definition: AgentDefinition, model: string): void {
+  if (definition.mcp !== undefined)
     throw new AgentError('AGENT_NOT_RUNNABLE', `mcp: ${model} uses no tools; give a language model`)
+  const given = modelFields.find((name) => definition[name] !== undefined)
+  if (given !== undefined)
+    throw new AgentError('AGENT_NOT_RUNNABLE', `${given}: ${model} is told nothing; give a language model`)
+}
+
+/** What a buyer may read of it; its operator is told which program, and where it was looked for. */
+function cannotStart(field: 'command' | 'mcp'): AgentError {
+  const what = field === 'mcp' ? 'a tool server of the agent' : "the agent's program"
+  return new AgentError('AGENT_NOT_RUNNABLE', `${what} cannot be started: its seller must check \`${field}\``)
 }
 
 /** The A2A client loads with the first task. */
@@ -104,7 +120,7 @@ function a2aRuntime(
   deps: RuntimeFactoryDeps,
 ): AgentRuntime {
   const token = tokenOf('api_key_env', definition.api_key_env, options)
-  if (token instanceof AgentError) return notRunnable('a2a', token)
+  if (token instanceof AgentError) return notRunnable('a2a', token, 'key')
   const agent = { name: definition.name, url, token, outputBytesMax: outputBytesMaxOf(definition) }
   let loaded: Promise<A2aAgent> | undefined
   return {
@@ -130,12 +146,12 @@ function refuseKey(variable: string | undefined, reason: string): void {
   if (variable !== undefined) throw new AgentError('AGENT_NOT_RUNNABLE', `api_key_env: ${variable}: ${reason}`)
 }
 
-function llmRuntime(
+async function llmRuntime(
   definition: AgentDefinition,
   { provider, modelId }: { provider: LlmProvider; modelId: string },
   options: RuntimeFactoryOptions,
   deps: RuntimeFactoryDeps,
-): AgentRuntime {
+): Promise<AgentRuntime> {
   const model = formatModelName({ kind: 'llm', provider, modelId })
   const keyVariable = definition.api_key_env
   if (keyVariable !== undefined) checkKeyVariable(keyVariable, provider)
@@ -143,18 +159,29 @@ function llmRuntime(
   try {
     access = accessTo(provider, keyVariable, options.providerKeys, options.readKey)
   } catch (error) {
-    if (error instanceof AgentError) return notRunnable(model, error)
+    if (error instanceof AgentError) return notRunnable(model, error, 'key')
     throw error
   }
   const toolServers: ToolServerAccess[] = []
   for (const server of definition.mcp ?? []) {
     const token = tokenOf('mcp: token_env', server.token_env, options)
-    if (token instanceof AgentError) return notRunnable(model, token)
+    if (token instanceof AgentError) return notRunnable(model, token, 'key')
+    const problem = server.command && (await checkProgram(server.command, options.readKey))
+    if (problem !== undefined) return notRunnable(model, cannotStart('mcp'), 'part', `mcp: command: ${problem}`)
     toolServers.push({ ...server, token })
+  }
+  const told = await instructionOf(definition, options.dataDir)
+  if ('problem' in told) {
+    const error = new AgentError(
+      'AGENT_NOT_RUNNABLE',
+      "the agent's instructions cannot be read: its seller must check them",
+    )
+    return notRunnable(model, error, 'part', `instructions_file: ${told.problem}`)
   }
   const agent = {
     name: definition.name,
-    instruction: definition.description,
+    instruction: told.instruction,
+    parameters: parametersOf(definition),
     outputBytesMax: outputBytesMaxOf(definition),
     toolServers,
   }
@@ -182,15 +209,18 @@ function standIn(): AgentRuntime {
 /** D10: nobody pays for a stand-in. */
 function keyless(): AgentRuntime {
   const fix = `its seller must name a model (openai-compatible/…, ollama/…, builtin/…) or a command, or set one of ${keyVariables.join(', ')}`
-  return notRunnable('none', new AgentError('AGENT_NOT_RUNNABLE', `this agent has no model it can run on: ${fix}`))
+  return notRunnable(
+    'none',
+    new AgentError('AGENT_NOT_RUNNABLE', `this agent has no model it can run on: ${fix}`),
+    'key',
+  )
 }
 
-function notRunnable(model: string, error: AgentError): AgentRuntime {
+/** How the model is asked, as far as its operator says. */
+function parametersOf({ temperature, max_output_tokens: maxOutputTokens, reasoning }: AgentDefinition): LlmParameters {
   return {
-    model,
-    notice: error.message,
-    async run() {
-      throw new AgentError(error.code, error.message)
-    },
+    ...(temperature !== undefined && { temperature }),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...(reasoning !== undefined && { reasoning }),
   }
 }

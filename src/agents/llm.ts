@@ -1,5 +1,6 @@
 import { generateText, isStepCount, type LanguageModel, type ModelMessage, streamText } from 'ai'
 import type { Logger } from '../lib/logger.ts'
+import type { reasoningEfforts } from '../schema/agent.ts'
 import { guardFetch } from './guarded-fetch.ts'
 import { explainLlmError } from './llm-error.ts'
 import type { LlmProvider } from './model-name.ts'
@@ -22,11 +23,18 @@ export type LlmOptions = {
   provider: LlmProvider
   modelId: string
   access: Access
-  /** What the model is told to be: the agent's description (D10). */
+  /** What the model is told to be: private instructions, or the agent's description (D10, D47). */
   instruction: string
+  /** How it is asked, where its operator says. */
+  parameters: LlmParameters
   outputBytesMax: number
   /** MCP servers whose tools it may use. */
   toolServers: readonly ToolServerAccess[]
+}
+export type LlmParameters = {
+  temperature?: number
+  maxOutputTokens?: number
+  reasoning?: (typeof reasoningEfforts)[number]
 }
 export type LlmDeps = { fetch: typeof fetch; readEnv(name: string): string | undefined; logger: Logger }
 
@@ -42,7 +50,7 @@ export interface LlmModel {
  * The instruction is the agent's own and travels as such; what a buyer writes is only ever a user's message (T9, T10).
  */
 export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<LlmModel> {
-  const { provider, modelId, access, instruction } = options
+  const { provider, modelId, access, instruction, parameters } = options
   const model = await languageModel(provider, modelId, access, guardFetch(deps.fetch, options.outputBytesMax))
   return {
     async run({ input, history, signal, onOutput }) {
@@ -56,6 +64,7 @@ export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<Llm
         ...(toolbox !== undefined && { tools: toolbox.tools, stopWhen: isStepCount(STEPS_MAX) }),
         abortSignal: signal,
         maxRetries: RETRIES_MAX,
+        ...parameters,
       }
       const result = await (onOutput === undefined ? generateText(request) : streamed(request, onOutput))
         .catch((error: unknown) => {

@@ -16,14 +16,14 @@ function agent(file: string, source?: string) {
 
 test('D10: the default export of a module is called with the task, and with who asks', async () => {
   const source = `export default async (task, { callerId }) => task.toUpperCase() + ' ' + callerId\n`
-  const shout = agent('shout.mjs', source)
+  const shout = await agent('shout.mjs', source)
   expect(shout).toMatchObject({ model: 'module' })
   expect(shout.notice).toBeUndefined()
   expect(await shout.run(call)).toBe('HELLO local')
 })
 
 test('T20: a file that is not there is told the operator, and none of its path a buyer', async () => {
-  const missing = agent('missing.mjs')
+  const missing = await agent('missing.mjs')
   expect(missing.notice).toContain(join(directory, 'missing.mjs'))
   const failed = await missing.run(call).catch((error: unknown) => error)
   expect(failed).toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
@@ -34,10 +34,11 @@ test.each([
   ['one without a function', 'export default 1\n'],
   ['one that cannot be read', 'export default (\n'],
 ])('%s has nothing to run', async (_, source) => {
-  await expect(agent(`${source.length}.mjs`, source).run(call)).rejects.toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
+  const broken = await agent(`${source.length}.mjs`, source)
+  await expect(broken.run(call)).rejects.toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
 })
 
 test('what the function throws is not about the module', async () => {
-  const throwing = agent('throwing.mjs', `export default () => { throw new Error('of its own') }\n`)
+  const throwing = await agent('throwing.mjs', `export default () => { throw new Error('of its own') }\n`)
   await expect(throwing.run(call)).rejects.toThrow('of its own')
 })

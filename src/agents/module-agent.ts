@@ -1,23 +1,44 @@
-import { existsSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { type AgentFunction, functionRuntime } from './function-agent.ts'
-import { AgentError, type AgentRuntime } from './runtime.ts'
+import { AgentError, type AgentRuntime, notRunnable } from './runtime.ts'
+
+/** How long a module may take to load when it is registered. */
+const LOAD_MS_MAX = 5000
+
+export type ModuleOptions = {
+  name: string
+  /** Absolute. */
+  path: string
+  load?: boolean
+}
 
 /**
  * An agent that is a module of the operator's: its default export is called with each task, in the node's own process.
  *
- * It loads with the first task. One that cannot be loaded is tried again with the next.
- *
- * @param path absolute
+ * It loads with the first task, or now, where `load` says so: then one that cannot be loaded is known before a buyer meets
+ * it. One that could not be loaded later is tried again with the next task.
  */
-export function moduleRuntime({ name, path }: { name: string; path: string }, deps: { logger: Logger }): AgentRuntime {
+export async function moduleRuntime(
+  { name, path, load: isLoaded = false }: ModuleOptions,
+  deps: { logger: Logger },
+): Promise<AgentRuntime> {
+  const isFile = await stat(path).then(
+    (stats) => stats.isFile(),
+    () => false,
+  )
+  if (!isFile) return notRunnable('module', unusable(), 'part', `module: there is no file ${path}`)
   let loaded: Promise<AgentRuntime> | undefined
+  if (isLoaded) {
+    loaded = load(path)
+    const problem = await withinLimit(loaded)
+    if (problem !== undefined) return notRunnable('module', unusable(), 'part', `module: ${problem}`)
+  }
   return {
     // Not the file: its name is the seller's business.
     model: 'module',
-    ...(existsSync(path) ? {} : { notice: `module: there is no file ${path}` }),
     async run(call) {
       loaded ??= load(path)
       try {
@@ -26,10 +47,27 @@ export function moduleRuntime({ name, path }: { name: string; path: string }, de
         if (!(error instanceof ModuleUnusable)) throw error
         loaded = undefined
         deps.logger.error({ agent: name, reason: error.message }, 'the module behind an agent cannot be used')
-        throw new AgentError('AGENT_NOT_RUNNABLE', 'the module behind this agent cannot be loaded')
+        throw unusable()
       }
     },
   }
+}
+
+/** @returns what is wrong with it */
+async function withinLimit(loading: Promise<unknown>): Promise<string | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve(`it did not load within ${LOAD_MS_MAX / 1000} s`), LOAD_MS_MAX)
+  })
+  try {
+    return await Promise.race([loading.then(() => undefined, reasonOf), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function unusable(): AgentError {
+  return new AgentError('AGENT_NOT_RUNNABLE', 'the module behind this agent cannot be loaded')
 }
 
 class ModuleUnusable extends Error {}

@@ -2,7 +2,15 @@ import { CodedError } from '../lib/errors.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import { agentId } from './agent-id.ts'
 import { runBounded } from './run-bounded.ts'
-import { type AgentCall, type AgentRuntime, outputBytesMaxOf, timeoutMsOf } from './runtime.ts'
+import {
+  type AgentCall,
+  AgentError,
+  type AgentRuntime,
+  type Lack,
+  notRunnable,
+  outputBytesMaxOf,
+  timeoutMsOf,
+} from './runtime.ts'
 
 /** An agent of this node. */
 export type HostedAgent = {
@@ -11,6 +19,8 @@ export type HostedAgent = {
   model: string
   /** What the operator should know and do; undefined: all is well. */
   notice: string | undefined
+  /** What keeps it from running, and so from the market. */
+  lacks: Lack | undefined
   timeoutMs: number
   /** Runs one task within the agent's time and output limits. @throws AgentError */
   run(call: AgentCall): Promise<string>
@@ -21,9 +31,10 @@ export interface Registry {
   /**
    * Adds an agent; one of the same name is replaced, and its running tasks end as they began.
    *
+   * @param options.keepBroken also one that can never run is kept, with the reason as its notice
    * @throws AgentError when its model cannot be understood; CodedError 'AGENTS_TOO_MANY'.
    */
-  register(definition: AgentDefinition): Promise<HostedAgent>
+  register(definition: AgentDefinition, options?: { keepBroken: boolean }): Promise<HostedAgent>
   remove(id: string): boolean
   get(id: string): HostedAgent | undefined
   list(): HostedAgent[]
@@ -36,20 +47,24 @@ export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Re
   const agents = new Map<string, HostedAgent>()
   let last: Promise<unknown> = Promise.resolve()
 
-  async function add(definition: AgentDefinition): Promise<HostedAgent> {
+  async function add(definition: AgentDefinition, keepBroken: boolean): Promise<HostedAgent> {
     const id = agentId(options.sellerId, definition.name)
     if (!agents.has(id) && agents.size >= options.agentsMax) {
       throw new CodedError('AGENTS_TOO_MANY', `this node hosts at most ${options.agentsMax} agents: remove one first`)
     }
-    const agent = hostAgent(id, definition, await deps.createRuntime(definition))
+    const runtime = await deps.createRuntime(definition).catch((error: unknown) => {
+      if (keepBroken && error instanceof AgentError) return notRunnable('none', error, 'part')
+      throw error
+    })
+    const agent = hostAgent(id, definition, runtime)
     agents.set(id, agent)
     return agent
   }
 
   return {
-    register(definition) {
+    register(definition, { keepBroken } = { keepBroken: false }) {
       // One after the other: of two registrations of a name the later one holds, and the maximum is never passed.
-      const added = last.then(() => add(definition))
+      const added = last.then(() => add(definition, keepBroken))
       last = added.catch(() => {})
       return added
     },
@@ -66,6 +81,7 @@ function hostAgent(id: string, definition: AgentDefinition, runtime: AgentRuntim
     definition,
     model: runtime.model,
     notice: runtime.notice,
+    lacks: runtime.lacks,
     timeoutMs: limits.timeoutMs,
     run: (call) => runBounded(runtime, limits, call),
   }

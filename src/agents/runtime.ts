@@ -20,12 +20,20 @@ export type AgentCall = {
   onOutput?: OnOutput
 }
 
+/** What keeps an agent from running: a key, or something of its definition that is not there. */
+export type Lack = 'key' | 'part'
+
 /** What an agent runs. */
 export interface AgentRuntime {
   /** As the listing shows it. */
   readonly model: string
   /** What its operator should know, with the fix: a stand-in runs, or a key is missing. Not for buyers. */
   readonly notice?: string
+  /**
+   * It cannot run at all, and `notice` says why: such an agent is not put on the market. `key`: a node with another
+   * environment may have what is missing.
+   */
+  readonly lacks?: Lack
   /**
    * Does the task and resolves with its result. Stops soon after `signal` aborts.
    *
@@ -47,6 +55,18 @@ export const RUN_CANCELLED = 'the task was cancelled'
 /** Why an agent gave no result. Buyers read the message: it holds no key, no path and nothing a provider or program said. */
 export class AgentError extends CodedError<AgentErrorCode> {
   override name = 'AgentError'
+}
+
+/** Stands where an agent cannot run. @param notice what its operator is told, where that is more than a buyer may know */
+export function notRunnable(model: string, error: AgentError, lacks: Lack, notice = error.message): AgentRuntime {
+  return {
+    model,
+    notice,
+    lacks,
+    async run() {
+      throw new AgentError(error.code, error.message)
+    },
+  }
 }
 
 export function timeoutMsOf(definition: AgentDefinition): number {

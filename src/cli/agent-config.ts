@@ -9,6 +9,7 @@ import { readNodeFile } from '../store/node-file.ts'
 import { inspectAgents } from './agent-notices.ts'
 import { type Context, command, commonOptions, option, repeated } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
+import { instructionsFileOption, modelOptions, readModelOptions } from './model-options.ts'
 import { placedWords } from './program-words.ts'
 import { columns, priceText, printableLine } from './terminal-text.ts'
 
@@ -17,7 +18,11 @@ const Text = z.string()
 /** Flags that describe an agent, shared with `stoa start`. */
 export const agentOptions = {
   name: option('--name <name>', 'the agent’s name; one name is one agent', Text),
-  description: option('--description <text>', 'what it does; for a language model, its instruction', Text),
+  description: option(
+    '--description <text>',
+    'what it does, for everybody to read; without --instructions also what its model is told',
+    Text,
+  ),
   price: option('--price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
   model: option(
     '--model <model>',
@@ -33,11 +38,14 @@ export const agentConfigAdd = command({
     'Every agent in agents.yaml is registered at each start of the node. A file of this directory that --command names is kept with its full path.',
   examples: [
     'stoa agent config add --name Translator --description "Translate the task into French." --price 0.01 --model openai/gpt-5-mini',
+    'stoa agent config add --name Poet --description "Writes poems." --price 0.05 --instructions-file poet.md --temperature 1.2',
     'stoa agent config add --name Echo --description "Says it again." --price 0 --model builtin/echo',
     'stoa agent config add --name Linter --description "Lints Python." --price 0.002 --command python3 --command lint.py',
   ],
   options: {
     ...agentOptions,
+    ...modelOptions,
+    instructionsFile: instructionsFileOption,
     command: repeated(
       '--command <word>',
       'a program instead of a model, one word of it each time; task on its standard input',
@@ -55,6 +63,7 @@ export const agentConfigAdd = command({
   async run(context, { command: argv, tag, runTimeout, apiKeyEnv, ...flags }) {
     const definition = readDefinition({
       ...flags,
+      ...readModelOptions(flags),
       ...(argv !== undefined && { command: await placedWords(argv) }),
       ...(tag !== undefined && { tags: tag }),
       ...(runTimeout !== undefined && { timeout_seconds: runTimeout }),
@@ -65,6 +74,8 @@ export const agentConfigAdd = command({
     if (notice?.broken === true && definition.model?.startsWith('builtin/') === true) {
       throw new UsageError(`--model: ${notice.text}`)
     }
+    // A key may be where the node is started; a program or a file that is not here will not be there either.
+    if (notice?.lacks === 'part') throw new UsageError(notice.text)
     await openDataDir(config.dataDir)
     const path = dataFile(config.dataDir, 'agents')
     const replaced = (await readAgentsFile(path)).some(({ name }) => name === definition.name)

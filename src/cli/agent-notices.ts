@@ -1,3 +1,4 @@
+import type { Lack } from '../agents/runtime.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { reasonOf } from '../lib/errors.ts'
 import { silentLogger } from '../lib/logger.ts'
@@ -10,8 +11,8 @@ export type AgentNotice = {
   text: string
   /** It cannot be registered at all. */
   broken: boolean
-  /** It is listed, but has nothing to run on: every task fails. */
-  idle: boolean
+  /** It has nothing to run on, and so is not listed: a key, or a part of it that is not there. */
+  lacks: Lack | undefined
 }
 
 /** Looks at what each agent would run on, without running or loading anything. Agents that are well are left out. */
@@ -27,10 +28,10 @@ export async function inspectAgents(
   const notices = await Promise.all(
     definitions.map(async (definition): Promise<AgentNotice | undefined> => {
       try {
-        const { notice: text, model } = await createRuntime(definition)
-        return text === undefined ? undefined : { definition, text, broken: false, idle: !model.startsWith('builtin/') }
+        const { notice: text, lacks } = await createRuntime(definition)
+        return text === undefined ? undefined : { definition, text, broken: false, lacks }
       } catch (error) {
-        return { definition, text: reasonOf(error), broken: true, idle: true }
+        return { definition, text: reasonOf(error), broken: true, lacks: undefined }
       }
     }),
   )

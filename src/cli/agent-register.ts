@@ -1,8 +1,10 @@
 import * as z from 'zod'
+import { type AgentDefinition, privateFields } from '../schema/agent.ts'
 import { Listing } from '../schema/listing.ts'
 import { agentOptions, readDefinition } from './agent-config.ts'
 import { command, commonOptions, repeated } from './command.ts'
 import { exitCodes } from './exit-code.ts'
+import { modelOptions, readModelOptions } from './model-options.ts'
 import { remoteNode } from './remote-node.ts'
 import { priceText, printableLine } from './terminal-text.ts'
 
@@ -17,12 +19,14 @@ export const agentRegister = command({
   ],
   options: {
     ...agentOptions,
+    ...modelOptions,
     tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(z.string())),
     ...commonOptions,
   },
   async run(context, { tag, ...flags }) {
-    const { name, description, price, model, tags } = readDefinition({
+    const { name, description, price, model, tags, ...rest } = readDefinition({
       ...flags,
+      ...readModelOptions(flags),
       ...(tag !== undefined && { tags: tag }),
     })
     const node = await remoteNode(context, flags)
@@ -32,6 +36,7 @@ export const agentRegister = command({
       price,
       ...(model !== undefined && { model }),
       ...(tags !== undefined && { tags }),
+      ...privateOf(rest),
     }
     const listing = await node.registerAgent(definition, { signal: context.io.signal })
     if (context.json) context.printJson(z.encode(Listing, listing))
@@ -39,3 +44,7 @@ export const agentRegister = command({
     return exitCodes.done
   },
 })
+
+function privateOf(definition: Partial<AgentDefinition>): Pick<AgentDefinition, keyof typeof privateFields> {
+  return Object.fromEntries(Object.entries(definition).filter(([name]) => Object.hasOwn(privateFields, name)))
+}

@@ -98,9 +98,9 @@ const agents: Check = {
     const notices = await inspectAgents(agents, secrets, config.dataDir)
     if (notices.length === 0) return ok(`${agents.length}, each with what it runs on`)
     const fix = `change ${dataFile(config.dataDir, 'agents')} or the environment, then start the node again`
-    return notices.map(({ definition, text, broken, idle }) => {
+    return notices.map(({ definition, text, broken, lacks }) => {
       const line = `${printableLine(definition.name, 40)}: ${text}`
-      return broken || idle ? fail(line, fix) : warn(line, fix)
+      return broken || lacks !== undefined ? fail(line, fix) : warn(line, fix)
     })
   },
 }

@@ -6,6 +6,7 @@ import { type OwnAgent, OwnAgent as OwnAgentSchema } from '../schema/own-agent.t
 import { type Command, type Context, command, commonOptions, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { table, writeOutput } from './market-text.ts'
+import { modelOptions, readModelOptions } from './model-options.ts'
 import type { RemoteNode } from './parts.ts'
 import { remoteNode } from './remote-node.ts'
 import { readTask, taskOptions } from './task.ts'
@@ -30,7 +31,7 @@ export const agentList = command({
     } else {
       const rows = agents.map((agent) => {
         const { calls = 0, failed = 0, earned: sum = '0' } = earned.get(agent.id) ?? {}
-        const state = agent.paused ? 'paused' : agent.listed ? 'on sale' : 'not listed'
+        const state = stateText(agent)
         return [printableLine(agent.name, 24), priceText(agent.price), state, `${calls}`, `${failed}`, sum, agent.id]
       })
       const headings = ['AGENT', 'PRICE', 'STATE', 'CALLS', 'FAILED', 'EARNED', 'ID']
@@ -43,6 +44,12 @@ export const agentList = command({
   },
 })
 
+function stateText({ paused, runnable, listed }: OwnAgent): string {
+  if (paused) return 'paused'
+  if (!runnable) return 'cannot run'
+  return listed ? 'on sale' : 'not listed'
+}
+
 export const agentUpdate = command({
   name: 'agent update',
   summary: 'Change an agent of the running node: price, description or model',
@@ -52,15 +59,23 @@ export const agentUpdate = command({
     price: option('--price <usdc>', 'USDC for one task', UsdcText),
     description: option('--description <text>', 'what it does', z.string()),
     model: option('--model <model>', 'what it runs on', z.string()),
+    ...modelOptions,
     ...commonOptions,
   },
   argument: AGENT,
   async run(context, { price, description, model, ...flags }, given) {
-    if (price === undefined && description === undefined && model === undefined) {
-      throw new UsageError('nothing to change: give --price, --description or --model')
+    const told = readModelOptions(flags)
+    const isEmpty = Object.keys(told).length === 0
+    if (isEmpty && price === undefined && description === undefined && model === undefined) {
+      throw new UsageError('nothing to change: give --price, --description, --instructions or --model')
     }
     const { node, agent } = await find(context, flags, given)
-    const change = { price, ...(description !== undefined && { description }), ...(model !== undefined && { model }) }
+    const change = {
+      price,
+      ...told,
+      ...(description !== undefined && { description }),
+      ...(model !== undefined && { model }),
+    }
     return tell(context, await node.updateAgent(agent.id, change, { signal: context.io.signal }), 'changed')
   },
 })
@@ -79,7 +94,8 @@ function action(verb: 'pause' | 'resume' | 'remove', summary: string): Command {
     async run(context, flags, given) {
       const { node, agent } = await find(context, flags, given)
       const done = await node[`${verb}Agent`](agent.id, { signal: context.io.signal })
-      return tell(context, done, { pause: 'paused', resume: 'on sale', remove: 'removed' }[verb])
+      const resumed = done.notice === undefined ? stateText(done) : `${stateText(done)}: ${done.notice}`
+      return tell(context, done, { pause: 'paused', resume: resumed, remove: 'removed' }[verb])
     },
   })
 }

@@ -29,10 +29,11 @@ export function startWarnings(
   definitions: readonly AgentDefinition[],
   notices: readonly AgentNotice[],
 ): string[] {
-  const warnings = notices.map(({ definition, text, broken }) => {
-    const lead = broken
-      ? `${printableLine(definition.name, 40)} is not on the market`
-      : printableLine(definition.name, 40)
+  const warnings = notices.map(({ definition, text, broken, lacks }) => {
+    const lead =
+      broken || lacks !== undefined
+        ? `${printableLine(definition.name, 40)} is not on the market`
+        : printableLine(definition.name, 40)
     return `${lead}: ${text}`
   })
   const paid = definitions.filter(({ price }) => price > 0n)

@@ -4,7 +4,7 @@ import { readAgentsFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { AnnounceList, BootstrapList, HostText, PortText, UrlText, UsdcText } from '../config/values.ts'
-import { reasonOf } from '../lib/errors.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { stoaVersion } from '../lib/version.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
@@ -84,22 +84,30 @@ export const start = command({
     const unusable = notices.find((notice) => notice.definition === flagged && notice.broken)
     if (unusable !== undefined) throw new UsageError(`--model: ${unusable.text}`)
     const warnings = [...notes, ...startWarnings(config, definitions, notices)]
-    const runnable = definitions.filter(
-      (agent) => !notices.some((notice) => notice.definition === agent && notice.broken),
+    const broken = new Set(
+      notices.filter((notice) => notice.broken || notice.lacks !== undefined).map(({ definition }) => definition),
     )
-    return await runNode(context, { config, secrets, definitions: runnable, warnings })
+    return await runNode(context, { config, secrets, definitions, broken, warnings })
   },
 })
 
-type Plan = { config: Config; secrets: Secrets; definitions: readonly AgentDefinition[]; warnings: string[] }
+type Plan = {
+  config: Config
+  secrets: Secrets
+  definitions: readonly AgentDefinition[]
+  /** Those that cannot run: kept, and not on the market. */
+  broken: ReadonlySet<AgentDefinition>
+  warnings: string[]
+}
 
 /** From the first socket to the last: create, start, register, say so, wait for the signal, stop. */
-async function runNode(context: Context, { config, secrets, definitions, warnings }: Plan): Promise<number> {
+async function runNode(context: Context, plan: Plan): Promise<number> {
+  const { config, secrets, warnings } = plan
   const { io, parts, redactor, style } = context
   const file = createLogFile(dataFile(config.dataDir, 'log'))
   const logger = createLog(config.log.level, io.stderr, { redactor, style: style.stderr, file })
   const node = await parts.createNode(config, secrets, { logger })
-  const started = startAndList(node, definitions, { logger, warnings })
+  const started = startAndList(node, plan, logger)
   try {
     const listings = await orAborted(started, io.signal)
     await hideKeys(context, config)
@@ -125,18 +133,19 @@ async function runNode(context: Context, { config, secrets, definitions, warning
 /** Starts the node and puts its agents on the market. One that fails is told of and left out: the others can still sell. */
 async function startAndList(
   node: OwnNode,
-  definitions: readonly AgentDefinition[],
-  { logger, warnings }: { logger: Logger; warnings: string[] },
+  { definitions, broken, warnings }: Pick<Plan, 'definitions' | 'broken' | 'warnings'>,
+  logger: Logger,
 ): Promise<Listing[]> {
   await node.start()
   const listings: Listing[] = []
   for (const definition of definitions) {
     try {
-      if (definition.paused === true) await node.ownAgents.keep(definition)
+      if (definition.paused === true || broken.has(definition)) await node.ownAgents.keep(definition)
       else listings.push(await node.registerAgent(definition, { persist: false }))
     } catch (error) {
       logger.error({ agent: definition.name, err: error }, 'an agent could not be registered')
       warnings.push(`${definition.name} is not on the market: ${reasonOf(error)}`)
+      if (error instanceof CodedError && error.code === 'AGENT_NOT_RUNNABLE') await node.ownAgents.keep(definition)
     }
   }
   return listings

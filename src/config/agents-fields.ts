@@ -5,7 +5,7 @@ import { nearest, quote } from './config-error.ts'
 
 /** How a key of an agent's entry is written, and what an error says it should be. */
 type Field = {
-  kind: 'text' | 'texts' | 'price' | 'integer' | 'boolean' | 'servers'
+  kind: 'text' | 'texts' | 'price' | 'integer' | 'number' | 'boolean' | 'servers'
   expected: string
   /** Some paste the key itself here. */
   isUnshown?: true
@@ -36,6 +36,11 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
     expected:
       'a list of 1 to 8 MCP servers, each with command: [program, …] or url: https://…, and perhaps tools: [names] and token_env: NAME',
   },
+  instructions: { kind: 'text', expected: 'text of 1 to 64000 characters', isUnshown: true },
+  instructions_file: { kind: 'text', expected: 'the path of a text file, such as ./translator.md' },
+  temperature: { kind: 'number', expected: 'a number from 0 to 2' },
+  max_output_tokens: { kind: 'integer', expected: 'a whole number from 1 to 1000000' },
+  reasoning: { kind: 'text', expected: 'one of none, minimal, low, medium, high, xhigh and max' },
   tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
   timeout_seconds: { kind: 'integer', expected: 'a whole number from 1 to 3600' },
   output_bytes_max: { kind: 'integer', expected: 'a whole number from 1 to 4194304' },
@@ -130,6 +135,8 @@ function readValue(node: ParsedNode | null, field: Field): Read {
     return text === 'true' || text === 'false' ? { value: text === 'true' } : { problem: notValid(text, field) }
   if (field.kind === 'integer')
     return /^[0-9]{1,9}$/.test(text) ? { value: Number(text) } : { problem: notValid(text, field) }
+  if (field.kind === 'number')
+    return /^[0-9]{1,3}(\.[0-9]{1,6})?$/.test(text) ? { value: Number(text) } : { problem: notValid(text, field) }
   try {
     return { value: Number(formatAmount(parsePrice(text), PRICE_DECIMALS)) }
   } catch {

@@ -208,7 +208,7 @@ test('takes the longest task and says the limit for a longer one', async () => {
 })
 
 test('limits the body of an agent', async () => {
-  const response = await fakeServer().app.inject(post('/agents', { ...agent, description: 'x'.repeat(70_000) }))
+  const response = await fakeServer().app.inject(post('/agents', { ...agent, description: 'x'.repeat(400_000) }))
   expect(response.json()).toMatchObject({ status: 413, code: 'BODY_TOO_LARGE' })
 })
 

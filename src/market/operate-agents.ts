@@ -3,7 +3,7 @@ import type { HostedAgent, Registry } from '../agents/registry.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
-import { AgentDefinition, runsOwn } from '../schema/agent.ts'
+import { AgentDefinition, privateFields, runsOwn } from '../schema/agent.ts'
 import { operatorFields } from '../schema/limits.ts'
 import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
 import type { OwnAgents } from './own-agents.ts'
@@ -18,7 +18,7 @@ export type OperateAgentsDeps = {
 /** What an operator does with the agents of this node. Each throws CodedError UNKNOWN_AGENT for one that is not here. */
 export interface OperateAgents {
   list(): OwnAgent[]
-  /** Takes an agent that agents.yaml holds already. */
+  /** Takes an agent that agents.yaml holds already, also one that cannot run: it is shown with the reason, and not sold. */
   keep(definition: AgentDefinition): Promise<OwnAgent>
   get(id: string): OwnAgent
   /** Changes it here, on the market and in agents.yaml. @throws CodedError INVALID_REQUEST, FIELD_NOT_ALLOWED … */
@@ -43,13 +43,15 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
 
   const view = (agent: HostedAgent) => ownAgent(agent, deps.isListed(agent.id))
 
-  async function replace(id: string, definition: AgentDefinition): Promise<OwnAgent> {
-    await agents.register(definition, { persist: true })
+  async function replace(id: string, definition: AgentDefinition, keepBroken = true): Promise<OwnAgent> {
+    await agents.register(definition, { persist: true, keepBroken })
     return view(hosted(id))
   }
 
   async function update(id: string, change: UpdateAgent): Promise<OwnAgent> {
-    const { definition } = hosted(id)
+    const { definition: before } = hosted(id)
+    const { instructions_file: _file, ...withoutFile } = before
+    const definition = typeof change.instructions === 'string' ? withoutFile : before
     if (change.model !== undefined && change.model !== null && runsOwn(definition)) {
       throw new CodedError('FIELD_NOT_ALLOWED', 'model: this agent runs what agents.yaml names: change it there')
     }
@@ -58,12 +60,13 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
     const changed = Object.fromEntries(merged) as AgentDefinition
     const checked = z.safeEncode(AgentDefinition, changed)
     if (!checked.success) throw new CodedError('INVALID_REQUEST', checked.error.issues[0]!.message)
-    return replace(id, changed)
+    // A new price of an agent that cannot run is kept; what it is now to run must be there.
+    return replace(id, changed, change.model === undefined)
   }
 
   return {
     list: () => registry.list().map(view),
-    keep: async (definition) => view(hosted(await agents.register(definition, { persist: false }))),
+    keep: async (definition) => view(hosted(await agents.register(definition, { persist: false, keepBroken: true }))),
     get: (id) => view(hosted(id)),
     update: (id, change) => inTurn(() => update(id, change)),
     setPaused: (id, paused) =>
@@ -86,7 +89,7 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
   }
 }
 
-function ownAgent({ id, definition, model, notice, timeoutMs }: HostedAgent, listed: boolean): OwnAgent {
+function ownAgent({ id, definition, model, notice, lacks, timeoutMs }: HostedAgent, listed: boolean): OwnAgent {
   return {
     id,
     name: definition.name,
@@ -95,11 +98,18 @@ function ownAgent({ id, definition, model, notice, timeoutMs }: HostedAgent, lis
     price_atomic: definition.price.toString(),
     ...(definition.model !== undefined && { model: definition.model }),
     runs: model,
+    ...privateOf(definition),
     tags: definition.tags ?? [],
     timeout_seconds: Math.round(timeoutMs / 1000),
     paused: definition.paused === true,
     listed,
+    runnable: lacks === undefined,
     ...(notice !== undefined && { notice }),
     managed_in_file: operatorFields.some((name) => Object.hasOwn(definition, name)),
   }
+}
+
+function privateOf(definition: AgentDefinition): Pick<OwnAgent, keyof typeof privateFields> {
+  const given = Object.keys(privateFields).map((name) => [name, definition[name as keyof typeof privateFields]])
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined))
 }

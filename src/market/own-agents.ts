@@ -36,8 +36,14 @@ export type OwnCall = { input: string; correlationId: string; signal: AbortSigna
 
 /** The agents of this node: registered, listed, and run for peers and for the node's own API. */
 export interface OwnAgents {
-  /** Registers an agent and puts it on the market unless it is paused; one of the same name is replaced. @returns its id */
-  register(definition: AgentDefinition, options: { persist: boolean }): Promise<string>
+  /**
+   * Registers an agent and puts it on the market unless it is paused; one of the same name is replaced.
+   *
+   * @param options.keepBroken also one that cannot run is kept, off the market, with what is wrong as its notice
+   * @returns its id
+   * @throws AgentError 'AGENT_NOT_RUNNABLE' for one that cannot run, unless such are kept
+   */
+  register(definition: AgentDefinition, options: { persist: boolean; keepBroken?: boolean }): Promise<string>
   /** Takes an agent off the market and out of agents.yaml. What runs of it ends as it began. */
   remove(id: string): Promise<void>
   /** Runs an agent for its operator: unpaid, kept nowhere, whether it is paused or not. */
@@ -75,11 +81,11 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 
   async function reinstate({ definition }: HostedAgent): Promise<void> {
-    await offer(await registry.register(definition))
+    await offer(await registry.register(definition, { keepBroken: true }))
   }
 
   async function offer(agent: HostedAgent): Promise<void> {
-    if (agent.definition.paused === true) await replica.delist(agent.id)
+    if (agent.definition.paused === true || agent.lacks !== undefined) await replica.delist(agent.id)
     else await replica.publish(listingOf(agent, deps))
   }
 
@@ -90,10 +96,12 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 
   return {
-    async register(definition, { persist }) {
+    async register(definition, { persist, keepBroken = false }) {
       const before = registry.get(agentId(deps.sellerId, definition.name))
-      const agent = await registry.register(definition)
+      const agent = await registry.register(definition, { keepBroken })
       try {
+        if (agent.lacks !== undefined && !keepBroken)
+          throw new AgentError('AGENT_NOT_RUNNABLE', agent.notice ?? 'this agent cannot run')
         await offer(agent)
         if (persist) await deps.persist(definition)
       } catch (error) {
@@ -114,7 +122,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     },
     served(id) {
       const agent = registry.get(id)
-      if (agent === undefined || agent.definition.paused === true) return undefined
+      if (agent === undefined || agent.definition.paused === true || agent.lacks !== undefined) return undefined
       const { definition, timeoutMs } = agent
       return {
         id,

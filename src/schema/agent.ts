@@ -25,6 +25,28 @@ export const AgentTags = z
   .array(z.string().trim().min(1).max(32).refine(wellFormed, 'a tag is not well-formed Unicode'))
   .max(16)
 
+/** The longest private instruction of a model, in characters. */
+export const INSTRUCTIONS_LENGTH_MAX = 64_000
+const INSTRUCTIONS_TOO_LONG = `is longer than ${INSTRUCTIONS_LENGTH_MAX} characters`
+/** How much a model is to think before it answers. */
+export const reasoningEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+
+/** What a language model is told and how it is asked: private, never listed, shown to the operator alone (D47). */
+export const privateFields = {
+  instructions: z
+    .string()
+    .trim()
+    .min(1, 'is empty')
+    .max(INSTRUCTIONS_LENGTH_MAX, INSTRUCTIONS_TOO_LONG)
+    .refine(wellFormed, 'is not well-formed Unicode')
+    .optional()
+    .meta({ description: 'what the model is told; private. Without it the description is the instruction' }),
+  temperature: z.number().min(0).max(2).optional(),
+  max_output_tokens: z.int().min(1).max(1_000_000).optional(),
+  reasoning: z.enum(reasoningEfforts).optional(),
+} as const
+const modelParameters = ['temperature', 'max_output_tokens', 'reasoning'] as const
+
 const VariableName = z
   .string()
   .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'is the NAME of an environment variable, such as OPENAI_API_KEY')
@@ -49,6 +71,9 @@ export const ToolServer = z
   .refine(({ url, token_env }) => token_env === undefined || url !== undefined, 'token_env goes with url')
 export type ToolServer = z.infer<typeof ToolServer>
 
+/** What only a language model is told. */
+export const modelFields = ['instructions', 'instructions_file', ...modelParameters] as const
+
 /** What may do the work instead of a model. */
 export const ownRuns = ['command', 'http', 'module', 'a2a'] as const
 
@@ -70,6 +95,9 @@ export const AgentDefinition = z
     a2a: HttpUrl.optional(),
     /** MCP servers whose tools a language model may use. */
     mcp: z.array(ToolServer).min(1).max(8).optional(),
+    ...privateFields,
+    /** A file with the instructions instead; a path that is not absolute begins at the data directory. */
+    instructions_file: z.string().min(1).max(4096).optional(),
     tags: AgentTags.optional(),
     timeout_seconds: z.int().min(1).max(3600).optional(),
     output_bytes_max: z
@@ -99,6 +127,17 @@ export const AgentDefinition = z
   .refine((agent) => agent.mcp === undefined || !ownRuns.some((name) => agent[name] !== undefined), {
     path: ['mcp'],
     message: 'only a language model uses tools: give no command, http, module or a2a',
+  })
+  .refine((agent) => agent.instructions === undefined || agent.instructions_file === undefined, {
+    path: ['instructions_file'],
+    message: 'give either instructions or instructions_file, not both',
+  })
+  .superRefine((agent, context) => {
+    if (!ownRuns.some((name) => agent[name] !== undefined)) return
+    const given = modelFields.find((name) => agent[name] !== undefined)
+    if (given === undefined) return
+    const message = 'goes with a language model: give no command, http, module or a2a'
+    context.addIssue({ code: 'custom', path: [given], message })
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>
 

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentDefinition } from './agent.ts'
+import { AgentDefinition, privateFields } from './agent.ts'
 import { Price, PriceText } from './amount.ts'
 import { TASK_BYTES_MAX } from './limits.ts'
 import { Listing } from './listing.ts'
@@ -22,7 +22,7 @@ const { name, description, price, model, tags, timeout_seconds } = AgentDefiniti
  * What names a program or a key of this machine stays in agents.yaml (T12), see `operatorFields`.
  */
 export const RegisterAgent = z
-  .strictObject({ name, description, price, model, tags, timeout_seconds })
+  .strictObject({ name, description, price, model, ...privateFields, tags, timeout_seconds })
   .meta({ id: 'RegisterAgent', description: 'An agent to host, persist and list.' })
 export type RegisterAgent = z.infer<typeof RegisterAgent>
 

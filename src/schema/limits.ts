@@ -10,7 +10,7 @@ export const TASK_BYTES_MAX = ((8 * 1024 * 1024 - 4096) / 4) * 3
 export const BODY_BYTES_MAX = 8.5 * 1024 * 1024
 
 /** Fields of an agent that only the operator may write, in agents.yaml. */
-export const operatorFields = ['command', 'http', 'module', 'a2a', 'mcp', 'api_key_env'] as const
+export const operatorFields = ['command', 'http', 'module', 'a2a', 'mcp', 'api_key_env', 'instructions_file'] as const
 
 /** How many items a page of a list holds at most, and unless the caller says otherwise. */
 export const PAGE_ITEMS_MAX = 200

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { privateFields } from './agent.ts'
 import { PriceText } from './amount.ts'
 import { RegisterAgent, Task } from './api.ts'
 
@@ -12,10 +13,12 @@ export const OwnAgent = z
     price_atomic: z.string(),
     model: z.string().optional().meta({ description: 'as it was asked for; absent: the best that is available' }),
     runs: z.string().meta({ description: 'what it runs on, as the listing says' }),
+    ...privateFields,
     tags: z.array(z.string()),
     timeout_seconds: z.int(),
     paused: z.boolean().meta({ description: 'kept, and not on the market' }),
     listed: z.boolean(),
+    runnable: z.boolean().meta({ description: 'false: it cannot run, is not on the market, and `notice` says why' }),
     notice: z.string().optional().meta({ description: 'what is wrong with it, and what to do' }),
     managed_in_file: z.boolean().meta({
       description: 'names a program, an address or a key: those fields are changed in agents.yaml only',
@@ -26,6 +29,7 @@ export type OwnAgent = z.infer<typeof OwnAgent>
 export const OwnAgents = z.array(OwnAgent)
 
 const { description, price, model, tags, timeout_seconds } = RegisterAgent.shape
+const { instructions, temperature, max_output_tokens, reasoning } = privateFields
 
 /** What of an agent can be changed over HTTP. Its name is its identity: another name is another agent. */
 export const UpdateAgent = z
@@ -33,6 +37,10 @@ export const UpdateAgent = z
     description: description.optional(),
     price: price.optional(),
     model: model.unwrap().nullable().optional().meta({ description: 'null: the best that is available' }),
+    instructions: instructions.unwrap().nullable().optional().meta({ description: 'null: the description' }),
+    temperature: temperature.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
+    max_output_tokens: max_output_tokens.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
+    reasoning: reasoning.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
     tags,
     timeout_seconds: timeout_seconds.unwrap().nullable().optional().meta({ description: 'null: the usual limit' }),
   })

@@ -51,7 +51,7 @@ test('people get a calm summary with agents, prices and warnings', async () => {
   expect(run.stderr).toBe('stopping\n')
 })
 
-test('every agent of agents.yaml is registered, a flag of the same name goes before it, and a broken one hides no other', async () => {
+test('every agent of agents.yaml is registered, a flag of the same name goes before it, and a broken one is kept off the market and hides no other', async () => {
   await writeFile(
     join(dataDir(), 'agents.yaml'),
     `agents:
@@ -63,9 +63,11 @@ test('every agent of agents.yaml is registered, a flag of the same name goes bef
   const { seen, parts } = fakeNode()
   const run = await startAndStop([...echo, '--json'], { parts })
   expect(seen.registered.map(({ name, price }) => [name, price])).toEqual([
+    ['Typo', 0n],
     ['Sum', 2000n],
     ['Echo', 10_000n],
   ])
+  expect(seen.calls.filter((call) => call === 'keep')).toHaveLength(1)
   expect(JSON.parse(run.stdout).warnings).toEqual([expect.stringMatching(/^Typo is not on the market: model/)])
 })
 

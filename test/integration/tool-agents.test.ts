@@ -11,7 +11,7 @@ import { createRuntimeFactory } from '../../src/agents/create-runtime.ts'
 import { createRegistry } from '../../src/agents/registry.ts'
 import type { AgentError } from '../../src/agents/runtime.ts'
 import type { Logger } from '../../src/lib/logger.ts'
-import { AgentDefinition } from '../../src/schema/agent.ts'
+import { AgentDefinition, type ToolServer } from '../../src/schema/agent.ts'
 import { type FakeLlm, type LlmBehaviour, startFakeLlm } from '../support/fake-llm.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
@@ -171,13 +171,13 @@ test('T12 the token of a server goes to its URL, and not along with a redirect',
 })
 
 test.each([
-  ['a program that is not there', { command: ['/no/such/program'] }],
+  ['a program that is not there', { command: ['/no/such/program'] }, 'AGENT_NOT_RUNNABLE'],
   ['a program that ends at once', { command: [process.execPath, '-e', '0'] }],
   ['a program that speaks something else', { command: ['yes'] }],
   ['an address where nobody is', { url: 'http://127.0.0.1:1/mcp' }],
-])('%s fails the task in words a buyer may read, and no model is asked', async (_, server) => {
-  const failed = await failure(await host([server]))
-  expect(failed).toMatchObject({ code: 'AGENT_FAILED', message: expect.stringContaining('tool server') })
+])('%s fails the task in words a buyer may read, and no model is asked', async (_, server, code = 'AGENT_FAILED') => {
+  const failed = await failure(await host([server as ToolServer]))
+  expect(failed).toMatchObject({ code, message: expect.stringContaining('tool server') })
   expect(failed.message).not.toContain('/no/such')
   expect(llm.requests).toEqual([])
 })

@@ -112,6 +112,7 @@ export const ownAgentFixture: OwnAgent = {
   timeout_seconds: 120,
   paused: false,
   listed: true,
+  runnable: true,
   managed_in_file: false,
 }
 

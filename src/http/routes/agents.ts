@@ -15,7 +15,8 @@ export type AgentRouteDeps = {
 
 /** Whom this node has bought from, how often, and for how much: nothing for pages of other sites. */
 const privateQuery = ['include', 'explain']
-const DEFINITION_BYTES_MAX = 64 * 1024
+/** Instructions may be 64,000 characters of four bytes each. */
+const DEFINITION_BYTES_MAX = 384 * 1024
 const manyAgents = `Without parameters all of them, up to ${PAGE_LISTINGS_MAX} in one answer; where there are more, the Link header leads on.`
 
 export function agentRoutes(deps: AgentRouteDeps): Operation[] {

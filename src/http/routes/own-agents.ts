@@ -1,4 +1,6 @@
+import { privateFields } from '../../schema/agent.ts'
 import { AgentParams } from '../../schema/api.ts'
+import { permits } from '../../schema/caller.ts'
 import { OwnAgent, OwnAgents, TestAgent, TestResult, UpdateAgent } from '../../schema/own-agent.ts'
 import { type Operation, operation } from '../operation.ts'
 import { refuseAgent } from './refuse-agent.ts'
@@ -23,13 +25,15 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
       method: 'GET',
       path: '/agents/own',
       summary: "This node's own agents, paused ones included",
+      description: 'Instructions and parameters of models are shown to `admin` only.',
       tags: row.tags,
       access: row.access,
       scope: 'read',
       response: OwnAgents,
       status: 200,
       errors: [],
-      handler: () => ownAgents.list(),
+      handler: ({ caller }) =>
+        permits(caller.scope, 'admin') ? ownAgents.list() : ownAgents.list().map(withoutPrivate),
     }),
     operation({
       ...row,
@@ -89,4 +93,10 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
       handler: ({ params, body, signal }) => ownAgents.test(params.id, body.task, signal),
     }),
   ]
+}
+
+/** As everybody may see it who may look at all (D47). */
+function withoutPrivate(agent: OwnAgent): OwnAgent {
+  const shown = Object.entries(agent).filter(([name]) => !Object.hasOwn(privateFields, name))
+  return Object.fromEntries(shown) as OwnAgent
 }
