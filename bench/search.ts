@@ -111,6 +111,7 @@ async function bench(): Promise<void> {
   const catalog = createCatalog({
     replica: { ...replicaOf(() => records, records[0]!.seller_id), get },
     sellerId: records[0]!.seller_id,
+    network: 'eip155:84532',
   })
   const search = createSearch({
     clock: { now: () => NOW },

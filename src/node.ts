@@ -76,8 +76,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     // Who this node is.
     const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
     const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
-    const wallet = createWallet(key)
     const asset = assetOf(config.network)!
+    const wallet = createWallet(key, asset)
 
     // What it keeps.
     const database = openDatabase({ path: dataFile(config.dataDir, 'database') })
@@ -108,7 +108,16 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ports.facilitator ?? (facilitatorUrl === undefined ? undefined : createFacilitator({ url: facilitatorUrl }))
     const measures = createMeasures({ store: createMeasureStore(database), clock, logger })
     const standing = (listing: Listing) => trust.standing(listing)
-    const market = createMarket({ host, identity, database, clock, logger, measures, standing })
+    const market = createMarket({
+      host,
+      identity,
+      database,
+      clock,
+      logger,
+      measures,
+      standing,
+      network: config.network,
+    })
     const { replica, catalog } = market
 
     // What it sells.

@@ -45,6 +45,7 @@ export const agentDiscover = command({
     maxPrice: option('--max-price <usdc>', 'only agents that cost at most this', UsdcText),
     free: flag('--free', 'only free agents'),
     online: flag('--online', 'only agents whose sellers are known to be online'),
+    anyNetwork: flag('--any-network', 'also agents that are sold on another network, which this node cannot buy'),
     tags: repeated('--tag <tag>', 'only agents with this tag; may be repeated', TagTexts),
     seller: option('--seller <peer id>', 'only agents of this seller', SellerText),
     sort: option('--sort <order>', `${agentSorts.join(', ')} (default: rank)`, oneOf(agentSorts)),
@@ -58,7 +59,19 @@ export const agentDiscover = command({
     ...commonOptions,
   },
   async run(context, values, words) {
-    const { wait = WAIT_SECONDS, limit, maxPrice, free, online, tags, seller, sort, explain, ...flags } = values
+    const {
+      wait = WAIT_SECONDS,
+      limit,
+      maxPrice,
+      free,
+      online,
+      anyNetwork,
+      tags,
+      seller,
+      sort,
+      explain,
+      ...flags
+    } = values
     const q = words?.trim() ?? ''
     if (q.length > QUERY_LENGTH_MAX) throw new UsageError(`the query is longer than ${QUERY_LENGTH_MAX} characters`)
     const query: AgentQuery = {
@@ -67,6 +80,7 @@ export const agentDiscover = command({
       ...(maxPrice !== undefined && { max_price: maxPrice }),
       ...(free === true && { free: true }),
       ...(online === true && { online: true }),
+      ...(anyNetwork === true && { network: 'any' as const }),
       ...(tags !== undefined && { tags }),
       ...(seller !== undefined && { seller_id: seller }),
       ...(sort !== undefined && { sort }),

@@ -123,8 +123,8 @@ async function openChain({ config, parts }: Pick<Patient, 'config' | 'parts'>) {
 async function ownAddress(dataDir: string, secrets: Patient['secrets']) {
   const key = await readWalletKey(dataDir, secrets).catch(() => undefined)
   if (key === undefined) return undefined
-  const { createWallet } = await import('../payments/wallet.ts')
-  return createWallet(key).address
+  const { walletAddress } = await import('../payments/wallet.ts')
+  return walletAddress(key)
 }
 
 /** Only the host: the rest of an RPC's URL is often a key. */

@@ -81,9 +81,9 @@ const walletKey: Check = {
       if (used === undefined) return ok('none yet, made at the first start or by stoa wallet')
       return ok(`${used}, from the environment of the running node`)
     }
-    const { createWallet } = await import('../payments/wallet.ts')
+    const { walletAddress } = await import('../payments/wallet.ts')
     const source = secrets.walletKey === undefined ? dataFile(config.dataDir, 'wallet') : 'the environment'
-    const { address } = createWallet(key)
+    const address = walletAddress(key)
     if (used === undefined || used === address) return ok(`${address}, from ${source}`)
     const fix = 'give this command the environment the node has, or start the node again with this one'
     return warn(`${address}, from ${source}, but the running node uses ${used}`, fix)

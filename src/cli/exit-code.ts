@@ -18,7 +18,8 @@ const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   failed: 'failed, for a reason that has no number of its own',
   usage: 'a flag, a variable, a file or the task cannot be used',
   notFound: 'no such agent, order, session, workflow, token or approval',
-  refused: 'price, budget, listing or the token forbid it, or it waits for an approval; nothing was signed',
+  refused:
+    'price, budget, wallet, network, listing or the token forbid it, or it waits for an approval; nothing was signed',
   sellerFailed: 'the seller or its agent failed',
   unreachable: 'node, seller, chain or facilitator cannot be reached, or did not answer in time',
   interrupted: 'stopped by Ctrl-C or SIGTERM before it was done (`stoa start` then ends with 0)',
@@ -58,6 +59,8 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   OVER_BUDGET: exitCodes.refused,
   WALLET_NO_GAS: exitCodes.refused,
   LISTING_MISMATCH: exitCodes.refused,
+  NETWORK_MISMATCH: exitCodes.refused,
+  INSUFFICIENT_FUNDS: exitCodes.refused,
   SCOPE_TOO_LOW: exitCodes.refused,
   SELLER_NOT_ALLOWED: exitCodes.refused,
   APPROVAL_REQUIRED: exitCodes.refused,

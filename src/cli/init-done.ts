@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts'
+import { networkText } from '../schema/network-kind.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Context } from './command.ts'
-import { networkNames } from './start-summary.ts'
 import { columns, printableLine } from './terminal-text.ts'
 
 /** What `stoa init` has done. */
@@ -30,7 +30,7 @@ export function showDone(context: Context, { config, wallet, keys, agents, notic
   const { bold, dim, yellow } = context.style.stdout
   const rows = [
     ['Data', config.dataDir],
-    ['Network', `${config.network}: ${networkNames[config.network]}`],
+    ['Network', `${config.network}: ${networkText(config.network)}`],
     ['Wallet', `${wallet.address}, ${wallet.deed}${wallet.from === 'environment' ? ' (from the environment)' : ''}`],
     ...(keys.length === 0 ? [] : [['Model', `${keys.join(', ')} stored in keys.env, readable by you only`]]),
     ['Agents', agents === 0 ? 'none yet: stoa agent config add --help' : `${agents} in agents.yaml`],

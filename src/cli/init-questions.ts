@@ -6,13 +6,13 @@ import { describeRefusal } from '../config/config-error.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { ApiKeyText, PrivateKeyText, UrlText, UsdcText } from '../config/values.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
+import { networkText } from '../schema/network-kind.ts'
 import { type Hex, networks } from '../schema/primitives.ts'
 import { readDefinition } from './agent-config.ts'
 import type { Context } from './command.ts'
 import { type Choices, type InitFlags, keyVariableFor, type ProviderName, type WalletDeed } from './init-choices.ts'
 import { placedWords } from './program-words.ts'
 import { splitWords } from './slash-line.ts'
-import { networkNames } from './start-summary.ts'
 
 type Given = { config: Config; secrets: Secrets; flags: InitFlags; flagged: Choices }
 
@@ -36,7 +36,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
     (await answered(
       select({
         message: 'Where do payments settle?',
-        options: networks.map((value) => ({ value, label: networkNames[value], hint: value })),
+        options: networks.map((value) => ({ value, label: networkText(value), hint: value })),
         initialValue: config.network,
       }),
     ))

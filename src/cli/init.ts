@@ -115,12 +115,12 @@ async function settleWallet(
   deed: InitFlags['wallet'],
 ): Promise<Done['wallet']> {
   const { loadOrCreateWalletKey, readWalletKey, storeWalletKey } = await import('../payments/wallet-key.ts')
-  const { createWallet } = await import('../payments/wallet.ts')
+  const { walletAddress } = await import('../payments/wallet.ts')
   const from = secrets.walletKey === undefined ? 'wallet.key' : 'environment'
   const found = await readWalletKey(dataDir, secrets)
   const same = importKey === undefined || importKey === found
   if (found !== undefined && (!same || deed === 'make')) {
-    const { address } = createWallet(found)
+    const address = walletAddress(found)
     throw new UsageError(
       from === 'environment'
         ? `the environment gives the wallet ${address}, which goes before any other: unset its variable to use another`
@@ -133,5 +133,5 @@ async function settleWallet(
   const { key, created } = await loadOrCreateWalletKey(dataDir, secrets)
   context.redactor.add(key)
   const done = found === undefined && importKey !== undefined ? 'imported' : created ? 'made' : 'kept'
-  return { address: createWallet(key).address, deed: done, from }
+  return { address: walletAddress(key), deed: done, from }
 }

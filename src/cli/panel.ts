@@ -1,7 +1,7 @@
 import { stoaVersion } from '../lib/version.ts'
 import type { NodeStatus } from '../schema/api.ts'
+import { networkText } from '../schema/network-kind.ts'
 import type { Panel } from '../tui/screen-state.ts'
-import { networkNames } from './start-summary.ts'
 import { uptime } from './status.ts'
 import type { Style } from './terminal-text.ts'
 
@@ -26,7 +26,7 @@ export function panelOf(
         ...(waiting === 0 ? [] : [yellow(`${waiting} to approve: /approve`)]),
         balance === '' ? dim('balance unknown') : bold(balance),
         `${wallet.slice(0, 6)}…${wallet.slice(-4)}`,
-        networkNames[state.network],
+        networkText(state.network),
         well ? `${settlement.pending} to settle` : yellow(`${settlement.failed} unsettled`),
       ],
     ],

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import type { Listing } from '../schema/listing.ts'
-import type { Network } from '../schema/primitives.ts'
+import { networkText } from '../schema/network-kind.ts'
 import type { AgentNotice } from './agent-notices.ts'
 import { columns, priceText, printableLine, type Style } from './terminal-text.ts'
 
@@ -16,11 +16,6 @@ export type Ready = {
   listings: Listing[]
   /** A sentence each, with the fix. */
   warnings: string[]
-}
-
-export const networkNames: Record<Network, string> = {
-  'eip155:84532': 'Base Sepolia, test money',
-  'eip155:8453': 'Base, real money',
 }
 
 /** What can be told from the settings alone; `stoa doctor` looks further. */
@@ -62,7 +57,7 @@ export function summaryLines(ready: Ready, style: Style): string[] {
     ...ready.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
     ['API', ready.apiUrl ?? 'off'],
     ...(ready.apiUrl === undefined ? [] : [['Dashboard', `${ready.apiUrl}/dashboard`]]),
-    ['Wallet', `${ready.walletAddress}  (${config.network}: ${networkNames[config.network]})`],
+    ['Wallet', `${ready.walletAddress}  (${config.network}: ${networkText(config.network)})`],
     ['Data', config.dataDir],
   ]
   const agents = listings.map((listing) => [

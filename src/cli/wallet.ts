@@ -4,6 +4,7 @@ import { NetworkText, RpcUrlText } from '../config/values.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { formatAmount } from '../schema/amount.ts'
 import type { WalletBalance } from '../schema/api.ts'
+import { networkKind } from '../schema/network-kind.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { openDataDir } from '../store/data-dir.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
@@ -60,9 +61,9 @@ async function viewWallet(context: Context, config: Config, secrets: Secrets): P
 
 async function loadAddress(config: Config, secrets: Secrets): Promise<Hex> {
   const { loadOrCreateWalletKey } = await import('../payments/wallet-key.ts')
-  const { createWallet } = await import('../payments/wallet.ts')
+  const { walletAddress } = await import('../payments/wallet.ts')
   const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
-  return createWallet(key).address
+  return walletAddress(key)
 }
 
 /** The USDC of an address, straight from the RPC. @throws ChainError */
@@ -82,6 +83,7 @@ export async function readBalance(
   return {
     address,
     network: config.network,
+    network_kind: networkKind(config.network),
     asset: asset.address,
     symbol: asset.symbol,
     decimals: asset.decimals,

@@ -5,6 +5,7 @@ import type { Asset } from '../payments/assets.ts'
 import { formatAmount, PRICE_ATOMIC_MAX, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { BudgetRecord, ChangeBudget } from '../schema/budget.ts'
 import { permits } from '../schema/caller.ts'
+import { networkKind } from '../schema/network-kind.ts'
 import type { Order } from '../store/order-row.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { LimitName, Over, SpendingLimits } from '../store/spending.ts'
@@ -84,6 +85,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     const left = { day: leftOf(rules.perDay, spent.day), month: leftOf(rules.perMonth, spent.month) }
     return {
       network: asset.network,
+      network_kind: networkKind(asset.network),
       asset: asset.address,
       symbol: asset.symbol,
       ...amountsOf('per_call', rules.perCall),

@@ -121,6 +121,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     // Who waited for it has gone: the time it took says nothing of its seller.
     purchases: measuredPurchases(purchases, deps.measures, { timed: false }),
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
+    network: deps.asset.network,
     chain: deps.chain,
   })
   const running: RunOrderDeps = {

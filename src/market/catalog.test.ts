@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 
 function catalogOf(...records: ListingRecord[]) {
-  return createCatalog({ replica: replicaOf(() => records, me.peerId), sellerId: me.peerId })
+  return createCatalog({ replica: replicaOf(() => records, me.peerId), sellerId: me.peerId, network: 'eip155:84532' })
 }
 
 test('D6 a listing has the fields of the API and passes its schema', () => {

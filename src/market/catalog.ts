@@ -1,6 +1,7 @@
 import { isoTime } from '../lib/clock.ts'
 import { didOfPeer } from '../p2p/did.ts'
 import type { Listing, ListingRecord } from '../schema/listing.ts'
+import type { Network } from '../schema/primitives.ts'
 import type { Replica } from './replica.ts'
 
 /** The market as the API shows it (D6). Prices are atomic units in memory. */
@@ -19,15 +20,17 @@ export type Catalog = {
 export function createCatalog(deps: {
   replica: Pick<Replica, 'all' | 'get' | 'own' | 'count'>
   sellerId: string
+  /** The one network that this node pays on (D37). */
+  network: Network
 }): Catalog {
-  const { replica, sellerId } = deps
+  const { replica, sellerId, network } = deps
   // A record never changes, so it is converted once.
   const listings = new WeakMap<ListingRecord, Listing>()
 
   function listingOf(record: ListingRecord): Listing {
     const known = listings.get(record)
     if (known !== undefined) return known
-    const listing = toListing(record, sellerId)
+    const listing = toListing(record, { sellerId, network })
     listings.set(record, listing)
     return listing
   }
@@ -48,8 +51,11 @@ export function createCatalog(deps: {
   }
 }
 
-/** A replicated record as the node `sellerId` shows it. */
-export function toListing(record: ListingRecord, sellerId: string): Listing {
+/** A replicated record as the node `sellerId`, which pays on `network`, shows it. */
+export function toListing(
+  record: ListingRecord,
+  { sellerId, network }: { sellerId: string; network: Network },
+): Listing {
   const { v: _v, state: _state, price_atomic, updated_at, expires_at, ...shown } = record
   return {
     ...shown,
@@ -59,5 +65,6 @@ export function toListing(record: ListingRecord, sellerId: string): Listing {
     updated_at: isoTime(updated_at),
     expires_at: isoTime(expires_at),
     local: record.seller_id === sellerId,
+    buyable: record.network === network,
   }
 }

@@ -5,6 +5,7 @@ import type { OnProgress } from '../schema/execution.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import { type Approvals, approvalRequired } from './approvals.ts'
+import { checkBuyable } from './buyable.ts'
 import { MarketError } from './market-error.ts'
 import { type RunnableOrder, type RunOrderDeps, runOrder } from './run-order.ts'
 import { watchOf } from './watch.ts'
@@ -60,8 +61,13 @@ export function checkTask(task: string): void {
   throw new MarketError('INPUT_TOO_LARGE', `the task is longer than ${TASK_BYTES_MAX} bytes`)
 }
 
-/** The most that may be paid; a listing above it is refused before anyone is asked. @throws MarketError OVER_PRICE */
+/**
+ * The most that may be paid. A listing above it, or of another network, is refused before anyone is asked.
+ *
+ * @throws MarketError OVER_PRICE, NETWORK_MISMATCH
+ */
 export function permittedPrice(listing: Listing, wanted: bigint | undefined, nodeMax: bigint): bigint {
+  checkBuyable(listing)
   const price = wanted === undefined || wanted > nodeMax ? nodeMax : wanted
   if (listing.local || listing.price <= price) return price
   const who = price === wanted ? 'this call allows' : 'this node allows (stoa budget --per-call)'

@@ -18,6 +18,8 @@ export type MarketErrorCode =
   | 'OVER_PRICE'
   | 'OVER_BUDGET'
   | 'LISTING_MISMATCH'
+  | 'NETWORK_MISMATCH'
+  | 'INSUFFICIENT_FUNDS'
   | 'INPUT_TOO_LARGE'
   | 'ORDER_CANCELLED'
   | 'ORDER_FINAL'

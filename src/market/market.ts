@@ -3,6 +3,7 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
+import type { Network } from '../schema/primitives.ts'
 import type { Database } from '../store/database.ts'
 import { createListingSearch } from '../store/listing-search.ts'
 import { createListingStore } from '../store/listings.ts'
@@ -26,13 +27,15 @@ export function createMarket(deps: {
   clock: Clock
   logger: Logger
   measures: Pick<Measures, 'share'>
+  /** The one network that this node pays on (D37). */
+  network: Network
   standing: NonNullable<SearchDeps['standing']>
 }): Market {
-  const { host, identity, database, clock, logger, measures } = deps
+  const { host, identity, database, clock, logger, measures, network } = deps
   const sellerId = identity.peerId
   const store = createListingStore(database)
   const replica = createReplica({}, { host, identity, store, clock, logger })
-  const catalog = createCatalog({ replica, sellerId })
+  const catalog = createCatalog({ replica, sellerId, network })
   const addressesOf = (id: string) => replica.get(id)?.addrs
   const presences = createPresences({ host, clock, addressesOf })
   const search = createSearch({

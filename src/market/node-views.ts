@@ -5,6 +5,7 @@ import type { Host, PeerView } from '../p2p/host.ts'
 import type { Asset } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
 import type { NodeStatus, PeerStatus, WalletBalance } from '../schema/api.ts'
+import { networkKind } from '../schema/network-kind.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
 import type { Payments } from '../store/payments.ts'
 import type { Catalog } from './catalog.ts'
@@ -42,6 +43,7 @@ export function nodeStatus(
     version,
     uptime_seconds: Math.max(0, Math.floor(uptimeMs / 1000)),
     network,
+    network_kind: networkKind(network),
     wallet_address: walletAddress,
     agents: { local: registry.list().length, known: catalog.count() },
     reachability: host.reachability(),
@@ -58,6 +60,7 @@ export async function walletBalance(address: Hex, asset: Asset, chain: Chain | u
   return {
     address,
     network: asset.network,
+    network_kind: networkKind(asset.network),
     asset: asset.address,
     symbol: asset.symbol,
     decimals: asset.decimals,

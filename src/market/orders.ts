@@ -11,6 +11,7 @@ import { isFinal } from '../store/order-row.ts'
 import type { OrderStore, OrdersQuery } from '../store/orders.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 import type { Approvals } from './approvals.ts'
+import { checkBuyable } from './buyable.ts'
 import { checkTask, permittedPrice } from './execute.ts'
 import { MarketError, mayChange, NodeStopping } from './market-error.ts'
 import { orderRecord } from './order-record.ts'
@@ -96,9 +97,11 @@ export class Orders implements Service {
     await within(STOP_WAIT_MS, Promise.allSettled(this.#running.values()))
   }
 
-  /** @throws MarketError INPUT_TOO_LARGE, ORDERS_TOO_MANY */
+  /** An agent that is not known yet is waited for. @throws MarketError INPUT_TOO_LARGE, NETWORK_MISMATCH, ORDERS_TOO_MANY */
   async create({ agentId, price, task, caller = OPERATOR }: NewOrder): Promise<OrderRecord> {
     if (task !== undefined) checkTask(task)
+    const listing = this.#deps.catalog.resolve(agentId)
+    if (listing !== undefined) checkBuyable(listing)
     const order = this.compose({ agentId, price, task, tokenId: caller.tokenId })
     if (!(await this.#deps.store.place(order, OPEN_MAX))) {
       throw new MarketError('ORDERS_TOO_MANY', `${OPEN_MAX} orders are open: cancel some, or wait until they end`)

@@ -8,6 +8,7 @@ import type { Listing } from '../schema/listing.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import type { Purchases } from '../store/purchases.ts'
 import { type Budget, overBudget, type Wanted } from './budget.ts'
+import { checkBuyable } from './buyable.ts'
 import { MarketError } from './market-error.ts'
 import { onStream } from './on-stream.ts'
 
@@ -25,11 +26,12 @@ export type QuoteDeps = {
 /**
  * What one task of an agent costs now, as its seller says, and whether this node would pay it. Pays nothing.
  *
- * @throws MarketError UNKNOWN_AGENT, SELLER_UNREACHABLE; PeerError as the seller answers
+ * @throws MarketError UNKNOWN_AGENT, NETWORK_MISMATCH, SELLER_UNREACHABLE; PeerError as the seller answers
  */
 export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal): Promise<QuoteOutput> {
   const listing = deps.catalog.resolve(agentId)
   if (listing === undefined) throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known here`)
+  checkBuyable(listing)
   const { id, price, network, asset, pay_to } = listing
   const listed = { amount: price, network, asset, payTo: pay_to }
   if (listing.local || price === 0n) {

@@ -6,8 +6,9 @@ import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
+import { networkText } from '../schema/network-kind.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
-import { NodeStopping } from './market-error.ts'
+import { MarketError, NodeStopping } from './market-error.ts'
 import { onStream } from './on-stream.ts'
 import { isLastWord, readResponse } from './purchase.ts'
 import { paidFor } from './received-receipt.ts'
@@ -39,6 +40,8 @@ export type RecoveryDeps = {
   /** Told when an order has ended, or what was signed for it has. */
   changed(orderId: string): void
   addrsOf(agentId: string): readonly string[]
+  /** The one network of this node. What was signed on another waits until the node is back there (D37). */
+  network: string
   chain?: PaymentChain | undefined
 }
 
@@ -83,10 +86,10 @@ export class Recovery implements Service {
 
   /** Looks after every purchase that is due. @returns how long until the next one is */
   async #sweep(): Promise<number> {
-    const { purchases, clock, active, logger } = this.#deps
-    const open = purchases.reserved(BATCH_MAX)
-    const hashless = purchases.withoutTxHash(clock.now() - TX_HASH_WAIT_MS, BATCH_MAX)
-    const found = [...open, ...hashless, ...purchases.unreceived(BATCH_MAX)]
+    const { purchases, clock, active, logger, network } = this.#deps
+    const open = purchases.reserved(BATCH_MAX, network)
+    const hashless = purchases.withoutTxHash(clock.now() - TX_HASH_WAIT_MS, BATCH_MAX, network)
+    const found = [...open, ...hashless, ...purchases.unreceived(BATCH_MAX, network)]
     const byOrder = new Map(found.map((reservation) => [reservation.orderId, reservation]))
     const ours = [...byOrder.values()].filter(({ orderId }) => !active.has(orderId))
     const due = ours.filter((reservation) => this.#isDue(reservation))
@@ -105,10 +108,19 @@ export class Recovery implements Service {
     return Math.max(INTERVAL_MIN_MS, Math.min(INTERVAL_MS, ...waits))
   }
 
-  /** Asks the seller of an order at once what became of it. The order says how that ended; so does `changed`. */
+  /**
+   * Asks the seller of an order at once what became of it. The order says how that ended; so does `changed`.
+   *
+   * @throws MarketError NETWORK_MISMATCH: the seller and the chain of another network are not asked (D37)
+   */
   async look(orderId: string): Promise<void> {
     const reservation = this.#deps.purchases.reservationOf(orderId)
     if (reservation === undefined || this.#deps.active.has(orderId)) return
+    const { network } = reservation.requirements
+    if (network !== this.#deps.network) {
+      const why = `order ${orderId} was signed for on ${networkText(network)}, and this node runs on another network`
+      throw new MarketError('NETWORK_MISMATCH', `${why}: start it with --network ${network} to ask what became of it`)
+    }
     await this.#step(reservation, { requested: true })
   }
 

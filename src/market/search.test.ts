@@ -209,6 +209,25 @@ test('T7 a page whose filter leaves next to nothing ends early and leads on', as
   expect(names(market, { max_price: 0n, sort: 'price' })).toEqual(['agent last'])
 }, 60_000)
 
+test('D37: a search finds what this node can buy; the plain list and `network` show the rest, marked', async () => {
+  const market = searchedMarket()
+  await market.list(ann, ['Summary test'])
+  await market.list(bob, ['Summary live'], { network: 'eip155:8453' })
+  expect(market.search.page({}).items.map(({ name, buyable }) => [name, buyable])).toEqual(
+    expect.arrayContaining([
+      ['Summary test', true],
+      ['Summary live', false],
+    ]),
+  )
+  for (const sort of ['rank', 'price', 'newest'] as const) {
+    expect(names(market, { q: 'summary', sort })).toEqual(['Summary test'])
+    expect(names(market, { network: 'own', sort })).toEqual(['Summary test'])
+    expect(names(market, { q: 'summary', network: 'eip155:8453', sort })).toEqual(['Summary live'])
+    expect(names(market, { q: 'summary', network: 'any', sort })).toHaveLength(2)
+    expect(names(market, { sort })).toHaveLength(2)
+  }
+})
+
 test('find shows one listing with what is known of it', async () => {
   const market = searchedMarket()
   const [listed] = await market.list(ann, ['Summary'])

@@ -53,6 +53,7 @@ type Task = {
   priceMax: number
   reading: Reading | undefined
   readingPlace: number
+  network: NonNullable<AgentQuery['network']>
   /** For the cursor: what decides the order. */
   key: string
 }
@@ -77,6 +78,7 @@ export function createSearch(deps: SearchDeps): Search {
       priceMax: Number(query.max_price ?? PRICE_ATOMIC_MAX),
       reading,
       readingPlace: readingPlace ?? 0,
+      network: query.network ?? (isSearch(query) ? 'own' : 'any'),
       key,
     }
     return sort === 'rank' ? rankedPage(task, place) : sortedPage(task, sort, place)
@@ -176,13 +178,15 @@ export function createSearch(deps: SearchDeps): Search {
   }
 
   /** The listing as it now is. The index may be a moment behind, and its marks may collide: so all is looked at again. */
-  function shown(found: FoundListing, { query, priceMax, scope }: Task): Listing | undefined {
+  function shown(found: FoundListing, { query, priceMax, scope, network }: Task): Listing | undefined {
     const listing = catalog.resolve(found.id)
     if (listing === undefined || Number(listing.price) > priceMax) return undefined
     if (query.free !== undefined && query.free !== (listing.price === 0n)) return undefined
     if (query.protocol !== undefined && !listing.protocols.includes(query.protocol)) return undefined
     if ((query.seller_id ?? listing.seller_id) !== listing.seller_id) return undefined
     if (scope === 'local' && !listing.local) return undefined
+    if (network === 'own' && !listing.buyable) return undefined
+    if (network !== 'own' && network !== 'any' && network !== listing.network) return undefined
     const tags = listing.tags.map(tagForm)
     if (query.tags?.some((tag) => !tags.includes(tagForm(tag))) === true) return undefined
     return known(listing, found, query.include)
@@ -218,6 +222,11 @@ export function createSearch(deps: SearchDeps): Search {
 
 function why(listing: Listing, signals: Signals, { reading }: Task): Ranking {
   return explain(signals, reading === undefined ? '' : whereFound(listing, reading, signals.named))
+}
+
+/** Whether anything is looked for. A list of all that is known shows agents of other networks too, marked (D37). */
+function isSearch({ cursor: _c, sort: _s, limit: _l, explain: _e, include: _i, ...deciding }: AgentQuery): boolean {
+  return Object.values(deciding).some((value) => value !== undefined)
 }
 
 function isAfter(score: number, number: number, last: { score: number; number: number }): boolean {

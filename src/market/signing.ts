@@ -3,6 +3,7 @@ import { faultPoint } from '../lib/fault-point.ts'
 import { differenceFromListing } from '../payments/requirements.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
+import { networkText } from '../schema/network-kind.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
@@ -86,6 +87,14 @@ export class Signing {
     const difference = differenceFromListing(requirements, listed)
     if (difference !== undefined)
       throw new MarketError('LISTING_MISMATCH', `the seller ${difference}: nothing was signed`)
+    const { network } = this.#deps.wallet.asset
+    if (requirements.network !== network) {
+      const asked = `the seller wants to be paid on ${networkText(requirements.network)}`
+      throw new MarketError(
+        'NETWORK_MISMATCH',
+        `${asked}, this node pays on ${networkText(network)}: nothing was signed`,
+      )
+    }
     if (requirements.maxTimeoutSeconds > WINDOW_SECONDS_MAX) {
       const window = `a payment valid for ${requirements.maxTimeoutSeconds} s, the limit is ${WINDOW_SECONDS_MAX} s`
       throw new MarketError('LISTING_MISMATCH', `the seller asks for ${window}: nothing was signed`)

@@ -153,6 +153,7 @@ function toolAgent(listing: Listing): ToolAgent {
     price: formatAmount(price, PRICE_DECIMALS),
     price_atomic,
     network,
+    buyable: listing.buyable,
     ...(model !== undefined && { model }),
     protocols: [...protocols],
     seller_id,

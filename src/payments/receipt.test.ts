@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { hashTypedData, verifyTypedData } from 'viem'
 import { expect, test } from 'vitest'
+import { usdc } from '../../test/support/payments.ts'
 import { readVectors } from '../../test/support/read-vectors.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type Receipt, SignedReceipt } from '../schema/signed-receipt.ts'
@@ -40,7 +41,7 @@ const typed = (payload: Receipt) =>
   }) as const
 
 test.each(receipts)('a receipt $about is hashed, signed and recovered as the vectors say', (vector) => {
-  const wallet = createWallet(vector.private_key)
+  const wallet = createWallet(vector.private_key, usdc)
   const { payload, digest, signature, signer } = vector
   expect(paymentIdOf(receiptDigest(payload))).toBe(digest)
   expect(wallet.signReceipt(payload)).toEqual({ format: 'eip712', payload, signature })
@@ -59,7 +60,7 @@ test.each(receipts)('a receipt $about comes out of its row as it went in', ({ pa
   expect(unpackReceipt(packReceipt(receipt), payload.paymentId as Hex, row)).toEqual(receipt)
 })
 
-const seller = createWallet(receipts[0]!.private_key)
+const seller = createWallet(receipts[0]!.private_key, usdc)
 const bought = {
   network: 'eip155:84532',
   agentId,
@@ -93,7 +94,7 @@ test.each([
   ['of another payer', resigned({ payer: seller.address }), 'payer'],
   ['of another task', resigned({ taskHash: zeros }), 'taskHash'],
   ['of another result', resigned({ resultHash: zeros }), 'resultHash'],
-  ['of another signer', createWallet(receipts[2]!.private_key).signReceipt(good.payload), 'signed by'],
+  ['of another signer', createWallet(receipts[2]!.private_key, usdc).signReceipt(good.payload), 'signed by'],
   ['changed after it was signed', { ...good, payload: { ...good.payload, issuedAt: 5 } }, 'signed by'],
   ['with a signature of nobody', { ...good, signature: `0x${'00'.repeat(64)}1b` }, 'nobody'],
   ['of a later version', { ...good, payload: { ...good.payload, version: 2 } }, 'cannot be read'],

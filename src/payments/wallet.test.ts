@@ -16,7 +16,7 @@ test('the address of a wallet is that of its key', () => {
     authorizations: { private_key: Hex; authorization: { from: Hex } }[]
   }>('authorizations')
   for (const { private_key, authorization } of authorizations) {
-    expect(createWallet(private_key).address).toBe(authorization.from)
+    expect(createWallet(private_key, usdc).address).toBe(authorization.from)
   }
 })
 
@@ -83,7 +83,7 @@ test.each([
 ])('T21: a key of %s is refused without being told', (_what, key) => {
   const digits = key.slice(2, 20)
   try {
-    createWallet(key as Hex)
+    createWallet(key as Hex, usdc)
     expect.unreachable()
   } catch (error) {
     expect(error).toMatchObject({ code: 'WALLET_KEY_INVALID' })

@@ -3,7 +3,7 @@ import { CodedError } from '../lib/errors.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Receipt, SignedReceipt } from '../schema/signed-receipt.ts'
-import { assetOf, sameAddress } from './assets.ts'
+import { type Asset, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
 import { receiptDigest } from './receipt.ts'
 import { addressOfPublicKey, secp256k1 } from './secp256k1.ts'
@@ -21,6 +21,8 @@ export type SignedPayment = { paymentId: Hex; envelope: PaymentEnvelope }
 /** The account this node pays from and is paid to. The key stays inside. */
 export interface Wallet {
   readonly address: Hex
+  /** The one asset that this wallet pays in, on its one network (D37). */
+  readonly asset: Asset
   /**
    * Signs an authorization for exactly what is asked. Whether it should is decided before: see budget.ts.
    *
@@ -38,18 +40,16 @@ export interface Wallet {
 }
 
 /** @throws WalletError `WALLET_KEY_INVALID` for a key outside the curve; its message never holds the key */
-export function createWallet(privateKey: Hex): Wallet {
+export function createWallet(privateKey: Hex, asset: Asset): Wallet {
   const key = Buffer.from(privateKey.slice(2), 'hex')
   const address = addressOf(key)
   return {
     address,
+    asset,
     authorize(requirements, { serverNonce, authorizationNonce }, now) {
-      const asset = assetOf(requirements.network)
-      if (asset === undefined || !sameAddress(asset.address, requirements.asset)) {
-        throw new WalletError(
-          'ASSET_UNKNOWN',
-          `no payment in ${requirements.asset} on ${requirements.network}: not USDC`,
-        )
+      if (requirements.network !== asset.network || !sameAddress(asset.address, requirements.asset)) {
+        const asked = `no payment in ${requirements.asset} on ${requirements.network}`
+        throw new WalletError('ASSET_UNKNOWN', `${asked}: not ${asset.symbol} on ${asset.network}`)
       }
       const window = requirements.maxTimeoutSeconds
       const start = Math.floor(now / 1000) - Math.min(BACKDATE_SECONDS_MAX, Math.floor(window / 4))
@@ -78,6 +78,11 @@ export function createWallet(privateKey: Hex): Wallet {
     signTransaction: (transaction) => signTransaction(transaction, key),
     signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),
   }
+}
+
+/** The address of a wallet's key, for those who sign nothing. @throws WalletError `WALLET_KEY_INVALID` */
+export function walletAddress(privateKey: Hex): Hex {
+  return addressOf(Buffer.from(privateKey.slice(2), 'hex'))
 }
 
 function addressOf(key: Uint8Array): Hex {

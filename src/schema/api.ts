@@ -3,6 +3,7 @@ import { AgentDefinition, privateFields } from './agent.ts'
 import { Price, PriceText } from './amount.ts'
 import { TASK_BYTES_MAX } from './limits.ts'
 import { Listing } from './listing.ts'
+import { NetworkKind } from './network-kind.ts'
 import { Address, Network } from './primitives.ts'
 
 export const Health = z.object({ status: z.literal('ok') }).meta({ id: 'Health' })
@@ -136,6 +137,7 @@ export const NodeStatus = z
     version: z.string(),
     uptime_seconds: z.number().min(0),
     network: Network,
+    network_kind: NetworkKind,
     wallet_address: Address,
     agents: z.object({ local: count, known: count }),
     reachability: Reachability,
@@ -164,6 +166,7 @@ export const WalletBalance = z
   .object({
     address: Address,
     network: Network,
+    network_kind: NetworkKind,
     asset: Address,
     symbol: z.string(),
     decimals: count,

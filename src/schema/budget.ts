@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
+import { NetworkKind } from './network-kind.ts'
 
 const amount = (description: string) => PriceText.nullable().optional().meta({ description })
 const Party = z
@@ -31,6 +32,7 @@ const limit = (description: string) => nullable.meta({ description: `${descripti
 export const BudgetRecord = z
   .object({
     network: z.string(),
+    network_kind: NetworkKind,
     asset: z.string(),
     symbol: z.string(),
     per_call: limit('the most one call may cost'),

@@ -77,6 +77,9 @@ export const Listing = z
     updated_at: z.iso.datetime(),
     expires_at: z.iso.datetime(),
     local: z.boolean(),
+    buyable: z.boolean().meta({
+      description: 'false: the seller is paid on another network than this node pays on; a purchase is refused',
+    }),
     // What this node knows of it beyond what its seller says.
     online: z.boolean().optional().meta({ description: 'whether its seller answers; absent where that is not known' }),
     latency_ms: z.number().optional().meta({ description: 'how far away its seller is' }),

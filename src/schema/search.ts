@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
 import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, QUERY_TAGS_MAX } from './limits.ts'
-import { PeerId } from './primitives.ts'
+import { networks, PeerId } from './primitives.ts'
 
 export const agentSorts = ['rank', 'price', 'newest'] as const
 export type AgentSort = (typeof agentSorts)[number]
@@ -45,6 +45,14 @@ export const AgentQuery = z.object({
   free: Switch.meta({ description: 'true: only free agents; false: only paid ones' }),
   protocol: z.string().min(1).max(128).optional().meta({ description: 'a protocol its seller speaks' }),
   seller_id: PeerId.optional(),
+  network: z
+    .enum(['own', 'any', ...networks])
+    .optional()
+    .meta({
+      description:
+        'only agents sold on this network: `own`, which this node can buy, a CAIP-2 id, or `any`. A search finds `own` ' +
+        'unless told otherwise; the plain list shows `any`, with `buyable` for each',
+    }),
   online: Switch.meta({ description: 'true: only sellers known to be online; false: only those known not to be' }),
   sort: z
     .enum(agentSorts)

@@ -5,6 +5,7 @@ import { BudgetRecord } from './budget.ts'
 import type { Scope } from './caller.ts'
 import { QUERY_LENGTH_MAX } from './limits.ts'
 import { OrderRecord } from './order.ts'
+import { networks } from './primitives.ts'
 import { directions, ReceiptCursor, ReceiptRecord } from './receipt.ts'
 import { AgentStats } from './standing.ts'
 
@@ -25,6 +26,7 @@ export const ToolAgent = z
     price: z.string().describe('USDC per task; "0" is free'),
     price_atomic: z.string(),
     network: z.string(),
+    buyable: z.boolean().describe('false: sold on another network than this node pays on; it cannot be bought here'),
     model: z.string().optional(),
     protocols: z.array(z.string()),
     seller_id: z.string(),
@@ -47,6 +49,10 @@ export const DiscoverInput = z.strictObject({
   max_price: UsdcText.optional(),
   free: z.boolean().optional().describe('true: only free agents; false: only paid ones'),
   online: z.boolean().optional().describe('true: only agents whose seller is known to be online'),
+  network: z
+    .enum(['own', 'any', ...networks])
+    .default('own')
+    .describe('`own`: what this node can buy; a CAIP-2 id or `any` shows others, which it cannot'),
   limit: z.int().min(1).max(100).default(20),
   cursor: z.string().max(512).optional().describe('`next` of the answer before, with the same words and filters'),
 })

@@ -53,7 +53,7 @@ test('an order and its authorization read back as they were', async () => {
   expect(purchases.order(bought.id)).toEqual(bought)
   const kept = { ...authorization, state: 'reserved', txHash: undefined, createdAt: now, updatedAt: now }
   expect(purchases.reservationOf(bought.id)).toEqual(kept)
-  expect(purchases.reserved(10)).toEqual([kept])
+  expect(purchases.reserved(10, 'eip155:84532')).toEqual([kept])
   expect(purchases.spentOn(day)).toBe(10_000n)
 })
 
@@ -170,18 +170,18 @@ test('open reservations come in the order in which they expire', async () => {
   for (const bought of orders) {
     await purchases.reserve(bought, reservation(bought, 10_000n, now + bought.createdAt), budget())
   }
-  expect(purchases.reserved(2).map(({ orderId }) => orderId)).toEqual([orders[1]!.id, orders[2]!.id])
+  expect(purchases.reserved(2, 'eip155:84532').map(({ orderId }) => orderId)).toEqual([orders[1]!.id, orders[2]!.id])
 })
 
 test('a purchase without a transaction hash is found until it has one', async () => {
   const { order: bought, reservation: authorization } = await reserved()
   const completed = { ...bought, status: 'completed' as const, output: 'result' }
   await purchases.finish(completed, { paymentId: authorization.paymentId, amount: 1n, txHash: undefined })
-  expect(purchases.withoutTxHash(now, 10).map((one) => one.orderId)).toEqual([bought.id])
-  expect(purchases.withoutTxHash(now + 1, 10)).toEqual([])
+  expect(purchases.withoutTxHash(now, 10, 'eip155:84532').map((one) => one.orderId)).toEqual([bought.id])
+  expect(purchases.withoutTxHash(now + 1, 10, 'eip155:84532')).toEqual([])
   const txHash = randomHex()
   await purchases.setTxHash(authorization.paymentId, txHash, now)
-  expect(purchases.withoutTxHash(now, 10)).toEqual([])
+  expect(purchases.withoutTxHash(now, 10, 'eip155:84532')).toEqual([])
   expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', txHash })
 })
 

@@ -83,12 +83,12 @@ export interface Purchases {
   giveBack(paymentId: Hex, now: UnixMs): Promise<string | undefined>
   order(id: string): Order | undefined
   reservationOf(orderId: string): StoredReservation | undefined
-  /** Reservations whose outcome is unknown, oldest window first. */
-  reserved(limit: number): StoredReservation[]
+  /** Reservations on a network whose outcome is unknown, oldest window first. */
+  reserved(limit: number, network: string): StoredReservation[]
   /** Purchases that got their result while settlement was pending. */
-  withoutTxHash(since: UnixMs, limit: number): StoredReservation[]
+  withoutTxHash(since: UnixMs, limit: number, network: string): StoredReservation[]
   /** Purchases that are spent and have no result, the longest wait first, until `stopAsking` (D44). */
-  unreceived(limit: number): StoredReservation[]
+  unreceived(limit: number, network: string): StoredReservation[]
   /** Takes a purchase out of `unreceived`: its seller no longer keeps the result. */
   stopAsking(paymentId: Hex): Promise<void>
   /** Makes orders that were executing when the node died pending again, where nothing was signed for them. */
@@ -211,21 +211,26 @@ export function createPurchases(database: Database): Purchases {
       database.write(() => end(one(UNCONFIRMED, toBytes(paymentId)), 'released', undefined, now)),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toReservation),
-    reserved: (limit) =>
-      all(`${RESERVATIONS} WHERE a.state = 'reserved' ORDER BY a.valid_before_s LIMIT ?`, limit).map((row) =>
-        toReservation(row as ReservationRow),
-      ),
-    withoutTxHash: (since, limit) =>
+    reserved: (limit, network) =>
       all(
-        `${RESERVATIONS} WHERE a.state = 'spent' AND a.tx_hash IS NULL AND a.created_at >= ?
-           ORDER BY a.created_at LIMIT ?`,
-        since,
+        `${RESERVATIONS} WHERE a.state = 'reserved' AND a.network = ? ORDER BY a.valid_before_s LIMIT ?`,
+        network,
         limit,
       ).map((row) => toReservation(row as ReservationRow)),
-    unreceived: (limit) =>
-      all(`${RESERVATIONS} WHERE a.unreceived = 1 ORDER BY a.valid_before_s LIMIT ?`, limit).map((row) =>
-        toReservation(row as ReservationRow),
-      ),
+    withoutTxHash: (since, limit, network) =>
+      all(
+        `${RESERVATIONS} WHERE a.state = 'spent' AND a.tx_hash IS NULL AND a.created_at >= ? AND a.network = ?
+           ORDER BY a.created_at LIMIT ?`,
+        since,
+        network,
+        limit,
+      ).map((row) => toReservation(row as ReservationRow)),
+    unreceived: (limit, network) =>
+      all(
+        `${RESERVATIONS} WHERE a.unreceived = 1 AND a.network = ? ORDER BY a.valid_before_s LIMIT ?`,
+        network,
+        limit,
+      ).map((row) => toReservation(row as ReservationRow)),
     stopAsking: (paymentId) =>
       database.write(() => {
         database.prepare('UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?').run(toBytes(paymentId))

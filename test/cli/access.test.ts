@@ -17,7 +17,15 @@ const approval: ApprovalRecord = {
   ...{ created_at: '2026-01-01T00:00:00.000Z', expires_at: '2126-01-01T00:00:00.000Z' },
 }
 const budget: BudgetRecord = {
-  ...{ network: 'eip155:84532', asset: '0x', symbol: 'USDC', day: '2026-01-01', allow: [], deny: [peerId] },
+  ...{
+    network: 'eip155:84532',
+    network_kind: 'test' as const,
+    asset: '0x',
+    symbol: 'USDC',
+    day: '2026-01-01',
+    allow: [],
+    deny: [peerId],
+  },
   ...{ per_call: '1', per_call_atomic: '1000000', per_seller: null, per_seller_atomic: null },
   ...{ per_day: '5', per_day_atomic: '5000000', per_month: null, per_month_atomic: null },
   ...{

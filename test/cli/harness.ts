@@ -106,6 +106,7 @@ export function listing(fields: Partial<Listing> = {}): Listing {
     updated_at: '2026-01-01T00:00:00.000Z',
     expires_at: '2026-01-02T00:00:00.000Z',
     local: false,
+    buyable: true,
     ...fields,
   }
 }
@@ -131,6 +132,7 @@ export const status: NodeStatus = {
   version: '0.1.0',
   uptime_seconds: 90,
   network: 'eip155:84532',
+  network_kind: 'test',
   wallet_address: address,
   agents: { local: 1, known: 3 },
   reachability: { state: 'unknown', addresses: [], relays: [], reason: 'no peer is connected that could tell' },
@@ -259,6 +261,7 @@ export async function runningNode(dataDir: string, fields: Partial<RemoteNode> =
     balance: async () => ({
       address,
       network: 'eip155:84532',
+      network_kind: 'test' as const,
       asset: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
       symbol: 'USDC',
       decimals: 6,

@@ -16,7 +16,7 @@ import { createWallet } from '../../src/payments/wallet.ts'
 import { PaymentRequirements, SignedAuthorization } from '../../src/schema/payment.ts'
 import { SignedReceipt } from '../../src/schema/signed-receipt.ts'
 import { a2aClient, asTask, type Binding, bindings, resultOf, send, stateOf } from '../support/a2a-client.ts'
-import { randomHex } from '../support/payments.ts'
+import { randomHex, usdc } from '../support/payments.ts'
 import { startTestNode, type TestNode, type TestNodeOptions } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
 
@@ -74,7 +74,7 @@ async function client(id = echoId, binding: Binding = bindings[0]!, node = selle
 const metadataOf = (task: Task) => task.status?.message?.metadata ?? {}
 const statusOf = (task: Task) => metadataOf(task)['x402.payment.status']
 const requiredOf = (task: Task) => metadataOf(task)['x402.payment.required'] as PaymentRequired
-const wallet = () => createWallet(devnet.wallets.buyer.privateKey)
+const wallet = () => createWallet(devnet.wallets.buyer.privateKey, usdc)
 const money = () =>
   Promise.all([devnet.wallets.buyer, devnet.wallets.seller].map(({ address }) => devnet.chain.balanceOf(address)))
 

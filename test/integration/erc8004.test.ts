@@ -13,6 +13,7 @@ import type { Hex } from '../../src/schema/primitives.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createTransactions, type Transactions } from '../../src/store/transactions.ts'
 import { listingFixture } from '../support/fake-api.ts'
+import { usdc } from '../support/payments.ts'
 
 let devChain: DevChain
 let chain: Chain
@@ -30,7 +31,7 @@ const agentId = 'agentagentagentagent234567agents'
 
 /** A node's side of the registries. What it sends can be watched and lost on the way. */
 class Party {
-  readonly wallet: Wallet = createWallet(generatePrivateKey())
+  readonly wallet: Wallet = createWallet(generatePrivateKey(), usdc)
   readonly database: Database = openDatabase({ path: ':memory:' })
   readonly sent: Hex[] = []
   readonly relisted: string[] = []

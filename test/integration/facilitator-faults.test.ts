@@ -56,7 +56,7 @@ type Market = {
 /** A seller and a buyer that has 1 USDC; nobody else pays or is paid by these accounts. */
 async function market(options: TestSellerOptions = {}): Promise<Market> {
   const key = randomHex()
-  const [wallet, payee] = [createWallet(key), createWallet(randomHex()).address]
+  const [wallet, payee] = [createWallet(key, usdc), createWallet(randomHex(), usdc).address]
   await devnet.fund(wallet.address, 1_000_000n)
   const clock = new HandClock(systemClock.now())
   const chain = createChain(

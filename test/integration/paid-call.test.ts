@@ -33,7 +33,7 @@ import {
   testDir,
 } from '../support/loopback-node.ts'
 import { killNodeProcesses, startNodeProcess } from '../support/node-process.ts'
-import { randomHex, requirements } from '../support/payments.ts'
+import { randomHex, requirements, usdc } from '../support/payments.ts'
 import { RawPeer, said } from '../support/raw-peer.ts'
 import { startTestHost } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
@@ -131,7 +131,7 @@ describe('a paid call', () => {
     const seller = await startSeller()
     const { id } = await seller.registerAgent(repeat)
     const key = generatePrivateKey()
-    const wallet = createWallet(key)
+    const wallet = createWallet(key, usdc)
     await devnet.fund(wallet.address, 1_000_000n)
     const peer = await RawPeer.open(await startHost(), where(seller))
     const nonces = { serverNonce: 'preemptive', authorizationNonce: randomHex() } as const
@@ -173,7 +173,7 @@ test('--settle-first: with the facilitator down nothing runs and the answer is 2
   const seller = await startSeller({ settleFirst: true })
   const command = ['/bin/sh', '-c', 'echo run >> "$0"; cat', runs]
   const { id } = await seller.registerAgent({ name: 'counted', description: 'counts', price: PRICE, command })
-  const wallet = createWallet(generatePrivateKey())
+  const wallet = createWallet(generatePrivateKey(), usdc)
   await devnet.fund(wallet.address, 1_000_000n)
   const peer = await RawPeer.open(await startHost(), where(seller))
   const { payment, correlation_id } = await peer.pay(id, wallet, systemClock.now())
@@ -253,7 +253,7 @@ test('T1: a request for another seller’s agent is not bought elsewhere on the 
   const { id } = await discover(relay, victim.peerId, 'repeat')
   const peer = await RawPeer.open(await startHost(), where(relay))
   expect(said(await peer.request(id, 'on the house'))).toBe('UNKNOWN_RESOURCE')
-  const { envelope } = createWallet(generatePrivateKey()).authorize(
+  const { envelope } = createWallet(generatePrivateKey(), usdc).authorize(
     requirements({ payTo: victim.payee }),
     { serverNonce: 'preemptive', authorizationNonce: randomHex() },
     systemClock.now(),

@@ -3,7 +3,7 @@ import { createChain } from '../../src/chain/chain.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { createFacilitator, type Facilitator } from '../../src/payments/facilitator.ts'
-import { createWallet, type Wallet } from '../../src/payments/wallet.ts'
+import { createWallet, type Wallet, walletAddress } from '../../src/payments/wallet.ts'
 import { HandClock } from './hand-clock.ts'
 import { randomHex, usdc } from './payments.ts'
 import { TestBuyer } from './test-buyer.ts'
@@ -33,7 +33,7 @@ export async function startChainMarket(): Promise<ChainMarket> {
     devnet,
     facilitator,
     async seller(options = {}) {
-      const payee = createWallet(randomHex()).address
+      const payee = walletAddress(randomHex())
       const chain = createChain(
         { network: usdc.network, asset: usdc.address, rpcUrl: devnet.rpcUrl, timeoutMs: 5_000 },
         { logger: silentLogger },
@@ -45,7 +45,7 @@ export async function startChainMarket(): Promise<ChainMarket> {
       return Object.assign(seller, { payee })
     },
     async payer(balance = 1_000_000n) {
-      const wallet = createWallet(randomHex())
+      const wallet = createWallet(randomHex(), usdc)
       await devnet.fund(wallet.address, balance)
       return wallet
     },

@@ -45,6 +45,7 @@ export function listingFixture(changes: Partial<Listing> = {}): Listing {
     updated_at: '2026-11-21T10:00:00.000Z',
     expires_at: '2026-11-22T10:00:00.000Z',
     local: false,
+    buyable: true,
     ...changes,
   }
 }
@@ -80,6 +81,7 @@ export const statusFixture: NodeStatus = {
   version: '0.1.0',
   uptime_seconds: 5,
   network: 'eip155:84532',
+  network_kind: 'test',
   wallet_address: address,
   agents: { local: 1, known: 2 },
   reachability: { state: 'unknown', addresses: [], relays: [], reason: 'no peer is connected that could tell' },
@@ -94,6 +96,7 @@ export const peerFixture: PeerStatus = {
 export const balanceFixture: WalletBalance = {
   address,
   network: 'eip155:84532',
+  network_kind: 'test',
   asset: address,
   symbol: 'USDC',
   decimals: 6,

@@ -15,7 +15,7 @@ export function randomHex(bytes = 32): Hex {
 
 /** A wallet of nobody, always the same for the same number. */
 export function testWallet(seed = 1): Wallet {
-  return createWallet(`0x${seed.toString(16).padStart(2, '0').repeat(32)}`)
+  return createWallet(`0x${seed.toString(16).padStart(2, '0').repeat(32)}`, usdc)
 }
 
 /** Whose receipts the test seller signs, and whom buyers pay. */

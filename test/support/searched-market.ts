@@ -42,7 +42,11 @@ export function searchedMarket(): SearchedMarket {
   const store = createListingStore(database)
   const records = new Map<string, ListingRecord>()
   const presences = new Map<string, Presence>()
-  const catalog = createCatalog({ replica: replicaOf(() => [...records.values()], me), sellerId: me })
+  const catalog = createCatalog({
+    replica: replicaOf(() => [...records.values()], me),
+    sellerId: me,
+    network: 'eip155:84532',
+  })
   const measures = createMeasures({ store: createMeasureStore(database), clock, logger: silentLogger })
   const search = createSearch({
     clock,

@@ -64,7 +64,7 @@ export class TestBuyer {
       hold: async () => undefined,
       maxPrice: () => options.maxPrice ?? 100_000n,
     }
-    this.recovery = new Recovery({ ...shared, addrsOf: () => [], chain: options.chain })
+    this.recovery = new Recovery({ ...shared, addrsOf: () => [], network: usdc.network, chain: options.chain })
     this.list()
     this.list({ id: 'free', price: 0n, price_atomic: '0' })
   }

@@ -5,7 +5,7 @@ import type { Devnet } from '../../devnet/devnet.ts'
 import { type Config, createConfig } from '../../src/config/config.ts'
 import { createSecrets } from '../../src/config/secrets.ts'
 import { createNode } from '../../src/node.ts'
-import type { Hex } from '../../src/schema/primitives.ts'
+import type { Hex, Network } from '../../src/schema/primitives.ts'
 import type { Ports, StoaNode } from '../../src/stoa-node.ts'
 
 export type TestNodeOptions = {
@@ -14,6 +14,7 @@ export type TestNodeOptions = {
   devnet?: Devnet
   walletKey?: Hex
   bootstrap?: readonly string[]
+  network?: Network
   api?: Partial<Config['api']>
   seller?: Partial<Config['seller']>
   buyer?: Partial<Config['buyer']>
@@ -51,6 +52,7 @@ export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, '
     port: 0,
     listenHosts: ['127.0.0.1'],
     bootstrap: [...(options.bootstrap ?? [])],
+    ...(options.network !== undefined && { network: options.network }),
     mdns: false,
   }
   const config = createConfig(settings)

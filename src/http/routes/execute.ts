@@ -24,6 +24,7 @@ const errors: readonly ProblemCode[] = [
   'OVER_PRICE',
   'OVER_BUDGET',
   'LISTING_MISMATCH',
+  'NETWORK_MISMATCH',
   'SELLER_NOT_ALLOWED',
   'APPROVAL_REQUIRED',
   'APPROVALS_TOO_MANY',

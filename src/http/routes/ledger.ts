@@ -81,7 +81,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       params: PaymentParams,
       response: PaymentRecord,
       status: 200,
-      errors: ['UNKNOWN_PAYMENT', 'PAYMENT_FINAL', 'STORE_WRITE_FAILED'],
+      errors: ['UNKNOWN_PAYMENT', 'PAYMENT_FINAL', 'NETWORK_MISMATCH', 'STORE_WRITE_FAILED'],
       handler: ({ params }) => ledger.retry(params.id),
     }),
     operation({

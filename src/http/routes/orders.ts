@@ -56,7 +56,7 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       example: { agent_id: 'q5v7gtn3jhb2kxw4', price: '0.05', task: 'Summarise: …' },
       response: OrderRecord,
       status: 201,
-      errors: ['INPUT_TOO_LARGE', 'ORDERS_TOO_MANY', 'STORE_WRITE_FAILED'],
+      errors: ['INPUT_TOO_LARGE', 'NETWORK_MISMATCH', 'ORDERS_TOO_MANY', 'STORE_WRITE_FAILED'],
       location: ({ id }) => `/orders/${id}`,
       handler: ({ body: { agent_id, price, task }, caller }) =>
         orders.create({ agentId: agent_id, price, task, caller }),

@@ -74,7 +74,7 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       response: WorkflowRecord,
       status: 201,
       also: { status: 200, response: WorkflowQuote, description: 'What it would cost, for `dry_run=true`' },
-      errors: ['WORKFLOW_INVALID', 'INPUT_TOO_LARGE', 'WORKFLOWS_TOO_MANY', 'STORE_WRITE_FAILED'],
+      errors: ['WORKFLOW_INVALID', 'NETWORK_MISMATCH', 'INPUT_TOO_LARGE', 'WORKFLOWS_TOO_MANY', 'STORE_WRITE_FAILED'],
       location: ({ id }) => `/workflows/${id}`,
       handler: ({ query, body, caller }) =>
         query.dry_run ? new Reply(workflows.quote(body), { status: 200 }) : workflows.create(body, caller),

@@ -4,6 +4,7 @@ import type { Listing } from '../../schema/listing.ts'
 import type { OrderError } from '../../store/order-row.ts'
 import type { Purchases } from '../../store/purchases.ts'
 import type { StepChange, StoredStep, StoredWorkflow, WorkflowStore } from '../../store/workflows.ts'
+import { foreignNetwork } from '../buyable.ts'
 import { MarketError } from '../market-error.ts'
 import type { Orders } from '../orders.ts'
 import { orderError } from '../run-order.ts'
@@ -160,6 +161,10 @@ export class Advance {
     if (listing === undefined) {
       const message = `agent ${agentId} is not on the market now`
       return { code: 'UNKNOWN_AGENT', message, retryable: true } satisfies OrderError
+    }
+    const foreign = foreignNetwork(listing)
+    if (foreign !== undefined) {
+      return { code: 'NETWORK_MISMATCH', message: foreign, retryable: false } satisfies OrderError
     }
     const cost = costOf(listing)
     const verdict = judgeFunds({

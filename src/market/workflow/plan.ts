@@ -30,9 +30,12 @@ export function planSteps({ steps }: WorkflowDefinition): StepPlan[] {
   return plans
 }
 
-export function invalid(issues: readonly Issue[]): MarketError {
+export function invalid(
+  issues: readonly Issue[],
+  code: 'WORKFLOW_INVALID' | 'NETWORK_MISMATCH' = 'WORKFLOW_INVALID',
+): MarketError {
   const said = issues.slice(0, 3).map(({ path, message }) => `${path} ${message}`)
-  return new MarketError('WORKFLOW_INVALID', said.join('; '), { issues })
+  return new MarketError(code, said.join('; '), { issues })
 }
 
 function planStep(

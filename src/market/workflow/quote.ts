@@ -2,6 +2,7 @@ import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
 import type { StepPlan } from '../../store/workflows.ts'
+import { foreignNetwork } from '../buyable.ts'
 import { invalid, planSteps } from './plan.ts'
 
 export type PricedStep = StepPlan & { listings: readonly Listing[] }
@@ -19,17 +20,21 @@ export function costOf(listing: Listing): bigint {
 /**
  * Plans a workflow at today's prices.
  *
- * @throws MarketError WORKFLOW_INVALID for what cannot be done: the shape, an agent nobody knows, a limit that the listed
- * prices already break. Nothing has been paid then.
+ * @throws MarketError NETWORK_MISMATCH for an agent of another network (D37), WORKFLOW_INVALID for what else cannot be
+ * done: the shape, an agent nobody knows, a limit that the listed prices already break. Nothing has been paid then.
  */
 export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }: QuoteDeps): PricedStep[] {
   const issues: { path: string; message: string }[] = []
+  let code: 'WORKFLOW_INVALID' | 'NETWORK_MISMATCH' = 'WORKFLOW_INVALID'
   const steps = planSteps(definition).map((plan, index): PricedStep => {
     const listings = plan.agents.flatMap((agentId, place) => {
       const path = `steps[${index}].${place === 0 ? 'agent_id' : `fallback[${place - 1}]`}`
       const listing = resolve(agentId)
       if (listing === undefined) {
         issues.push({ path, message: `no agent ${agentId} is known here; see GET /agents or stoa agent discover` })
+      } else if (foreignNetwork(listing) !== undefined) {
+        issues.push({ path, message: foreignNetwork(listing)! })
+        code = 'NETWORK_MISMATCH'
       } else if (costOf(listing) > maxPrice()) {
         const limit = `this node pays at most ${usdc(maxPrice())} for one call (stoa budget --per-call)`
         issues.push({ path, message: `${listing.name} costs ${usdc(listing.price)}, ${limit}` })
@@ -46,11 +51,11 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
   if (definition.budget !== undefined && total > definition.budget) {
     issues.push({ path: 'budget', message: `is ${usdc(definition.budget)}, and the steps cost ${usdc(total)}` })
   }
-  if (issues.length > 0) throw invalid(issues)
+  if (issues.length > 0) throw invalid(issues, code)
   return steps
 }
 
-/** What a workflow would cost, step by step. @throws MarketError WORKFLOW_INVALID */
+/** What a workflow would cost, step by step. @throws MarketError WORKFLOW_INVALID, NETWORK_MISMATCH */
 export function quoteOf(definition: WorkflowDefinition, deps: QuoteDeps): WorkflowQuote {
   const steps = priceSteps(definition, deps)
   const total = sum(steps.map(({ listings }) => costOf(listings[0]!)))
