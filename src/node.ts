@@ -133,17 +133,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const buyer = createBuyer(
       { callerDid: identity.did, rules: budgetRules(config.buyer), approvalMs: approvalMsOf(config.buyer) },
       {
-        clock,
-        logger,
-        database,
-        feed,
-        meters,
-        wallet,
-        asset,
-        catalog,
-        replica,
-        chain,
-        random,
+        ...{ clock, logger, database, feed, meters, wallet, asset, catalog, replica, chain, random },
         openStream: (...args) => host.openStream(...args),
         superseded: (stream) => host.superseded(stream),
         measures,
@@ -174,14 +164,14 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // How it is asked.
     let startedAt = clock.now()
+    const { registry } = selling
     const seen = {
       host,
-      registry: selling.registry,
+      registry,
       catalog,
       payments,
-      network: config.network,
-      walletAddress: wallet.address,
       version,
+      ...{ network: config.network, walletAddress: wallet.address },
     }
     const node: StoaNode = {
       peerId: identity.peerId,
