@@ -6,7 +6,7 @@ import type { ExecutionResult } from '../schema/api.ts'
 import { AgentId } from '../schema/primitives.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
-import { writeOutput } from './market-text.ts'
+import { writeResult } from './market-text.ts'
 import { networkOptions } from './network-options.ts'
 import { orAborted, poll, withOwnNode } from './own-node.ts'
 import type { ExecuteRequest } from './parts.ts'
@@ -66,7 +66,7 @@ export const agentExecute = command({
       const result = await execute(context, { config, secrets, port: flags.port }, request)
       if (shown !== undefined) shown.end(result)
       else if (context.json) context.printJson(result)
-      else writeOutput(context, result.output)
+      else writeResult(context, result)
       if (!context.json) tellCost(context, result)
       return exitCodes.done
     } catch (error) {

@@ -2,7 +2,13 @@ import { isatty } from 'node:tty'
 import type { Environment } from '../config/env.ts'
 
 /** One of the two outputs of a command. */
-export type Output = { write(text: string): void; isTty: boolean; columns?: number | undefined }
+export type Output = {
+  write(text: string): void
+  /** Bytes that are no text: for a file or another program. */
+  writeBytes?(bytes: Uint8Array): void
+  isTty: boolean
+  columns?: number | undefined
+}
 
 /** Everything a command touches outside the node. Tests pass their own, so that a whole run stays in their process. */
 export type Io = {
@@ -29,6 +35,7 @@ export function processIo(environment: Environment, signal: AbortSignal): Io {
 function outputOf(stream: NodeJS.WriteStream): Output {
   return {
     write: (text) => void stream.write(text),
+    writeBytes: (bytes) => void stream.write(bytes),
     isTty: stream.isTTY === true,
     get columns() {
       // A terminal that does not know its size says 0.

@@ -83,6 +83,18 @@ export function writeOutput({ io }: Context, output: string): void {
   io.stdout.write(text.endsWith('\n') ? text : `${text}\n`)
 }
 
+/** A result that may be bytes: a terminal is shown what of it is text. */
+export function writeResult(context: Context, result: { output: string; output_base64?: string | undefined }): void {
+  const { output, output_base64 } = result
+  const { stdout } = context.io
+  if (output_base64 === undefined) writeOutput(context, output)
+  else if (!stdout.isTty && stdout.writeBytes) stdout.writeBytes(Buffer.from(output_base64, 'base64'))
+  else {
+    context.tell('the result is not text: send it to a file, or see --json')
+    writeOutput(context, output)
+  }
+}
+
 /** Tells how to go on where a list has more. */
 export function tellMore(context: Context, command: string, next: string | undefined): void {
   if (next !== undefined) context.tell(context.style.stderr.dim(`there are more: ${command} --cursor ${next}`))

@@ -13,7 +13,7 @@ import {
   table,
   tellMore,
   waitForEnd,
-  writeOutput,
+  writeResult,
 } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
 import { remoteNode } from './remote-node.ts'
@@ -161,7 +161,7 @@ async function follow(
       waitForEnd((options) => node.order(order.id, options), signal),
     )
     if (context.json) context.printJson(encoded(ended))
-    else if (ended.output !== undefined) writeOutput(context, ended.output)
+    else if (ended.output !== undefined) writeResult(context, { ...ended, output: ended.output })
     if (!context.json) context.tell(context.style.stderr.dim(summary(ended)))
     return exitCodeOfEnd(ended)
   } catch (error) {
@@ -204,7 +204,7 @@ function show(context: Context, order: OrderRecord): void {
   }
   if (order.output === undefined) return
   context.print()
-  writeOutput(context, order.output)
+  writeResult(context, { ...order, output: order.output })
 }
 
 function encoded(order: OrderRecord): unknown {

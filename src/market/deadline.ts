@@ -3,19 +3,25 @@ import { MarketError } from './market-error.ts'
 /** The caller's signal, a limit of our own, and whoever else may call off, in one. */
 export class Deadline {
   readonly #controller = new AbortController()
-  readonly #timer: NodeJS.Timeout
+  #timer: NodeJS.Timeout | undefined
   readonly #outer: AbortSignal
   readonly #onOuter = () => this.#controller.abort(this.#outer.reason)
   passed = false
 
-  constructor(outer: AbortSignal, ms: number) {
+  constructor(outer: AbortSignal, ms?: number) {
     this.#outer = outer
     if (outer.aborted) this.#onOuter()
     outer.addEventListener('abort', this.#onOuter, { once: true })
+    if (ms !== undefined) this.limit(ms, () => new MarketError('DEADLINE', 'the seller did not answer in time'))
+  }
+
+  /** Ends the wait after this long, instead of the limit before. */
+  limit(ms: number, reason: () => Error): void {
+    clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
       if (this.signal.aborted) return
       this.passed = true
-      this.#controller.abort(new MarketError('DEADLINE', 'the seller did not answer in time'))
+      this.#controller.abort(reason())
     }, ms)
   }
 

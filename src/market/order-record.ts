@@ -18,7 +18,7 @@ export function orderRecord(
     price_atomic: order.price.toString(),
     status: order.status,
     task: order.task ?? null,
-    ...(order.output !== undefined && { output: order.output }),
+    ...(order.output !== undefined && resultFields({ ...order, output: order.output })),
     ...(order.error !== undefined && { error: order.error }),
     ...(order.correlationId !== undefined && { correlation_id: order.correlationId }),
     ...(reservation !== undefined && { payment: signedPayment(reservation) }),
@@ -28,5 +28,15 @@ export function orderRecord(
     ...(order.cancelRequested === true && { cancel_requested: true }),
     created_at: isoTime(order.createdAt),
     updated_at: isoTime(order.updatedAt),
+  }
+}
+
+/** A result as the API shows it: bytes that are no text are shown as text as far as that goes, and whole as base64. */
+export function resultFields(result: Pick<Order, 'outputBytes' | 'notes'> & { output: string }) {
+  const { output, outputBytes, notes } = result
+  return {
+    output,
+    ...(outputBytes !== undefined && { output_base64: Buffer.from(outputBytes).toString('base64') }),
+    ...(notes !== undefined && notes.length > 0 && { notes: [...notes] }),
   }
 }

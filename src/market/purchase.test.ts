@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { agentId } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
 import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
@@ -287,12 +287,103 @@ describe('one purchase is signed for once, whatever the seller does', () => {
   })
 })
 
-test('a seller that names another payment in its response has still given the result', async () => {
-  const { buyer } = scripted(async (stream) => {
-    await stream.challenge(await stream.next())
-    await stream.respond(await stream.next(), { payment_id: `0x${'9'.repeat(64)}` })
+describe('a result that is paid for is taken, and what is odd in its response is noted', () => {
+  const base64 = (text: string) => Buffer.from(text).toString('base64')
+  const odd: [what: string, changes: object, output: string, note: string][] = [
+    ['has no payment_id', { payment_id: undefined }, 'result', 'payment_id'],
+    ['has an empty payment_id', { payment_id: '' }, 'result', 'payment_id'],
+    ['names another payment', { payment_id: `0x${'9'.repeat(64)}` }, 'result', 'payment_id is that of another'],
+    [
+      'has no seller_token_id and no seller_did',
+      { seller_token_id: null, seller_did: undefined },
+      'result',
+      'seller_did',
+    ],
+    ['has a tx_hash that is none', { tx_hash: 'soon' }, 'result', 'tx_hash'],
+    ['has another version', { version: '2.0' }, 'result', 'version'],
+    ['has a body without padding', { body: base64('results?').replace(/=+$/, '') }, 'results?', 'body'],
+    ['has a body of the other alphabet', { body: Buffer.from('>>>???').toString('base64url') }, '>>>???', 'body'],
+    ['has its text as body', { body: 'the result.' }, 'the result.', 'not base64'],
+    ['has JSON as body', { body: { answer: 42 } }, '{"answer":42}', 'not base64'],
+  ]
+  test.each(odd)('when it %s', async (_what, changes, output, note) => {
+    const { buyer } = scripted(async (stream) => {
+      await stream.challenge(await stream.next())
+      await stream.respond(await stream.next(), changes)
+    })
+    const result = await buyer.execute({ agentId })
+    const [{ order, reservation } = {}] = buyer.ledger()
+    expect([result.output, order?.output, reservation?.state]).toEqual([output, output, 'spent'])
+    expect(result.notes?.join('; ')).toContain(note)
+    expect(order?.notes).toEqual(result.notes)
+    expect(result.payment?.payment_id).toBe(reservation?.paymentId)
   })
-  const { payment, output } = await buyer.execute({ agentId })
-  expect(output).toBe('result')
-  expect(payment?.payment_id).toBe(buyer.ledger()[0]?.reservation?.paymentId)
+
+  test('when its bytes are not UTF-8: they are kept as they are', async () => {
+    const bytes = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0xff, 0x00])
+    const { buyer } = scripted(async (stream) => {
+      await stream.challenge(await stream.next())
+      await stream.respond(await stream.next(), { body: bytes.toString('base64') })
+    })
+    const result = await buyer.execute({ agentId })
+    expect(result).toMatchObject({ output_base64: bytes.toString('base64'), output: bytes.toString() })
+    expect(Buffer.from(buyer.ledger()[0]!.order.outputBytes!)).toEqual(bytes)
+  })
+
+  test('and a response that cannot be read is asked for again', async () => {
+    const { buyer, seller } = scripted(async (stream) => {
+      if (stream.index === 0) await stream.challenge(await stream.next())
+      const paid = await stream.next()
+      if (stream.index === 0) await stream.send('x402.response', { correlation_id: paid?.message.correlation_id })
+      for (let again = await stream.next(); again !== undefined; again = await stream.next())
+        await stream.respond(again)
+    })
+    expect((await buyer.execute()).output).toBe('result')
+    expect(seller.received.at(-1)).toMatchObject({ message: { method: 'result' } })
+  })
+
+  test('and one in the ordinary form has no notes', async () => {
+    const { buyer } = await market()
+    expect(await buyer.execute()).not.toHaveProperty('notes')
+  })
+})
+
+describe('a seller that says nothing', () => {
+  test('at first is waited for no longer than it may take to name its price, and nothing is signed', async () => {
+    const { buyer, seller } = scripted(async (stream) => {
+      await stream.next()
+      await stream.next()
+    })
+    buyer.deps.firstAnswerMs = 20
+    await expect(buyer.execute()).rejects.toMatchObject({ code: 'DEADLINE' })
+    expect([seller.opened, buyer.ledger()[0]?.reservation]).toEqual([1, undefined])
+  })
+
+  test('after payment is waited for until the window has ended; then the order is in doubt', async () => {
+    const { buyer } = scripted(async (stream) => {
+      await stream.challenge(await stream.next())
+      for (;;) await stream.next()
+    })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      let end: unknown
+      const buying = buyer.execute({ signal: new AbortController().signal }).catch((error: unknown) => {
+        end = error
+      })
+      // Real time goes on beside the hands of the clock: streams need turns of the event loop.
+      const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+      while (buyer.ledger()[0]?.reservation === undefined) await turn()
+      const { validBeforeSeconds } = buyer.ledger()[0]!.reservation!
+      const windowMs = validBeforeSeconds * 1000 - buyer.clock.now()
+      await vi.advanceTimersByTimeAsync(windowMs)
+      await turn()
+      expect(end).toBeUndefined()
+      await vi.advanceTimersByTimeAsync(31_000)
+      await buying
+      expect(end).toMatchObject({ code: 'RESULT_PENDING' })
+      expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
+    } finally {
+      vi.useRealTimers()
+    }
+  })
 })

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -5,18 +6,21 @@ import { signatureTurn } from '../payments/signature-turn.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
+import { type ReceivedResponse, UnreadableAnswer } from '../protocols/x402/answers.ts'
 import {
   askX402Result,
+  type BodyForm,
   type Call,
   callX402,
   callX402Preemptively,
+  FIRST_ANSWER_MS,
   type Pay,
   type Reopen,
+  SellerSilent,
 } from '../protocols/x402/client.ts'
-import type { PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { X402Message } from '../schema/x402.ts'
 import type { Order, Paid, Reservation } from '../store/purchases.ts'
+import { Deadline } from './deadline.ts'
 import { MarketError } from './market-error.ts'
 import { onStream, StaleStream } from './on-stream.ts'
 import { paidFor } from './received-receipt.ts'
@@ -26,10 +30,26 @@ import type { Watch } from './watch.ts'
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000]
 /** A payment is sent again only while the seller has time to run and settle it. */
 const RESEND_MARGIN_SECONDS = 15
+/** After its window a payment is judged by the chain, which the recovery asks. No caller waits longer. */
+const AFTER_WINDOW_MS = 30_000
 
-export type PurchaseDeps = SigningDeps & { logger: Logger; streams: StreamPool; callerDid: string }
+export type PurchaseDeps = SigningDeps & {
+  logger: Logger
+  streams: StreamPool
+  callerDid: string
+  /** How long a seller may take to name its price. */
+  firstAnswerMs?: number
+}
 
-export type Purchased = { output: string; reservation: Reservation | undefined; txHash: Hex | undefined; paid?: Paid }
+/** What a response holds: text, whatever bytes it is, and the bytes where they are no text. */
+export type Delivered = {
+  output: string
+  outputBytes: Uint8Array | undefined
+  /** What was missing or odd in the response. */
+  notes: readonly string[]
+  txHash: Hex | undefined
+}
+export type Purchased = Delivered & { reservation: Reservation | undefined; paid?: Paid }
 
 /**
  * Buys one run of a paid agent.
@@ -46,31 +66,46 @@ export async function purchase(
   terms: Terms,
   task: string,
   deps: PurchaseDeps,
-  signal: AbortSignal,
+  caller: AbortSignal,
   watch?: Watch,
 ): Promise<Purchased> {
+  const deadline = new Deadline(caller)
+  try {
+    return await buy(order, terms, task, deps, deadline, watch)
+  } finally {
+    deadline.clear()
+  }
+}
+
+async function buy(
+  order: Order,
+  terms: Terms,
+  task: string,
+  deps: PurchaseDeps,
+  deadline: Deadline,
+  watch: Watch | undefined,
+): Promise<Purchased> {
+  const { signal } = deadline
   const call: Call = {
     correlationId: order.correlationId ?? order.id,
     resource: terms.agentId,
     task,
     callerDid: deps.callerDid,
+    form: formOf(terms.agentId),
   }
   const signing = new Signing(order, terms, deps)
   const pay: Pay = async (requirements, challengeNonce) => {
     await signatureTurn()
     // What was called off meanwhile is not signed for.
     signal.throwIfAborted()
-    return watch === undefined
-      ? signing.pay(requirements, challengeNonce)
-      : watched(requirements, challengeNonce, watch)
-  }
-  const watched = async (requirements: PaymentRequirements, challengeNonce: Hex, { status }: Watch) => {
-    status('paying')
+    watch?.status('paying')
     const envelope = await signing.pay(requirements, challengeNonce)
-    status('running')
+    const windowMs = signing.reservation!.validBeforeSeconds * 1000 - deps.clock.now()
+    deadline.limit(Math.max(0, windowMs) + AFTER_WINDOW_MS, () => new ResultOverdue())
+    watch?.status('running')
     return envelope
   }
-  let response: X402Message<'x402.response'>
+  let response: ReceivedResponse
   try {
     const first = watch === undefined ? call : { ...call, onOutput: watch.output }
     response = await firstCall(terms.seller, first, pay, signing, deps, signal)
@@ -97,7 +132,7 @@ export async function recoverResult(
   seller: StreamPeer,
   deps: Pick<PurchaseDeps, 'clock' | 'logger' | 'streams'>,
   signal: AbortSignal,
-): Promise<X402Message<'x402.response'>> {
+): Promise<ReceivedResponse> {
   for (let turn = 0; ; turn++) {
     try {
       const ask = (stream: FramedStream) => askX402Result(stream, call, reservation.envelope, signal)
@@ -123,7 +158,7 @@ async function sendAgain(
   seller: StreamPeer,
   deps: Pick<PurchaseDeps, 'streams'>,
   signal: AbortSignal,
-): Promise<X402Message<'x402.response'> | undefined> {
+): Promise<ReceivedResponse | undefined> {
   try {
     return await onStream(seller, deps.streams, signal, (stream) =>
       callX402Preemptively(stream, call, reservation.envelope, signal),
@@ -145,11 +180,12 @@ async function firstCall(
   deps: PurchaseDeps,
   signal: AbortSignal,
 ) {
-  const { streams } = deps
-  const run = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen }, signal)
+  const { streams, firstAnswerMs = FIRST_ANSWER_MS } = deps
+  const run = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen, firstAnswerMs }, signal)
   try {
     return await onStream(seller, streams, signal, run)
   } catch (error) {
+    if (error instanceof StaleStream && error.cause instanceof SellerSilent) throw error.cause
     if (!(error instanceof StaleStream) || signing.reservation !== undefined) throw error
     return onStream(seller, streams, signal, run, { fresh: true })
   }
@@ -159,9 +195,10 @@ async function firstCall(
  * Whether nothing more will come of a payment after this answer.
  *
  * A run that failed has voided it: "retryable" means then that another purchase may fare better. Only of an error we do
- * not know is it believed that asking again may help.
+ * not know is it believed that asking again may help. An answer that cannot be read says nothing of the payment.
  */
 export function isLastWord(error: PeerError): boolean {
+  if (error instanceof UnreadableAnswer) return false
   return !error.retryable || (error.code === 'EXECUTION_FAILED' && !error.isForeign)
 }
 
@@ -176,33 +213,58 @@ function isFinal(error: unknown): boolean {
   return isLastWord(error) && error.code !== 'PAYMENT_NONCE_USED' && error.code !== 'PAYMENT_NONCE_MISMATCH'
 }
 
+/** The window of the payment is over and its result has not come: the order stays in doubt. */
+class ResultOverdue extends Error {
+  override name = 'ResultOverdue'
+  constructor() {
+    super('no result came while the payment could be settled')
+  }
+}
+
 function maySend(reservation: Reservation, clock: Clock): boolean {
   return reservation.validBeforeSeconds - clock.now() / 1000 > RESEND_MARGIN_SECONDS
 }
 
 function received(
-  response: X402Message<'x402.response'>,
+  response: ReceivedResponse,
   reservation: Reservation | undefined,
   task: string,
   deps: PurchaseDeps,
 ): Purchased {
-  const { output, txHash } = readResponse(response)
-  if (reservation === undefined) return { output, txHash, reservation }
-  if (response.payment_id.toLowerCase() !== reservation.paymentId) {
-    deps.logger.warn(
-      { order_id: reservation.orderId, correlation_id: response.correlation_id, payment_id: response.payment_id },
-      'the seller names another payment',
-    )
+  const delivered = readResponse(response)
+  if (reservation === undefined) return { ...delivered, reservation }
+  const notes = notesOf(response, reservation, delivered)
+  if (notes.length > 0) {
+    const ids = { order_id: reservation.orderId, correlation_id: response.correlation_id }
+    deps.logger.warn({ ...ids, notes }, 'the response of a seller is odd; its result is taken')
   }
-  return { output, txHash, reservation, paid: paidFor(response, reservation, task, deps.logger) }
+  return { ...delivered, notes, reservation, paid: paidFor(response, reservation, task, deps.logger) }
+}
+
+/** All that is odd in the response to a payment. */
+export function notesOf(
+  { payment_id }: ReceivedResponse,
+  { paymentId }: Pick<Reservation, 'paymentId'>,
+  { notes }: Delivered,
+): readonly string[] {
+  if (payment_id === '' || payment_id.toLowerCase() === paymentId) return notes
+  return [...notes, `payment_id is that of another payment: ${payment_id}`]
 }
 
 /** The result is the seller's data: text, whatever bytes it sent (T10). */
-export function readResponse(response: X402Message<'x402.response'>): { output: string; txHash: Hex | undefined } {
+export function readResponse({ body, tx_hash, oddities }: ReceivedResponse): Delivered {
+  const bytes = Buffer.from(body, 'base64')
   return {
-    output: Buffer.from(response.body, 'base64').toString('utf8'),
-    txHash: response.tx_hash === '' ? undefined : (response.tx_hash as Hex),
+    output: bytes.toString('utf8'),
+    outputBytes: isUtf8(bytes) ? undefined : bytes,
+    notes: oddities,
+    txHash: tx_hash === '' ? undefined : tx_hash,
   }
+}
+
+/** Ids of our own kind are plain; a DID, or a peer id before it, is how the original node names its agents. */
+export function formOf(agentId: string): BodyForm {
+  return { wrapped: agentId.includes('did:') }
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

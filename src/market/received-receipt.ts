@@ -1,11 +1,11 @@
 import type { Logger } from '../lib/logger.ts'
 import { checkReceipt } from '../payments/receipt.ts'
-import type { X402Message } from '../schema/x402.ts'
+import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import type { Paid, Reservation } from '../store/purchases.ts'
 
 /** What a response says of the payment: its transaction, and its receipt where that is as it must be. */
 export function paidFor(
-  response: X402Message<'x402.response'>,
+  response: ReceivedResponse,
   { paymentId, orderId, agentId, requirements, envelope }: Reservation,
   task: string,
   logger: Logger,
@@ -14,7 +14,7 @@ export function paidFor(
   const result = Buffer.from(response.body, 'base64')
   const bought = { network, payTo, agentId, payer: envelope.payer, paymentId, task, result }
   const received = checkReceipt(response.receipt, bought)
-  const txHash = response.tx_hash === '' ? undefined : (response.tx_hash as Paid['txHash'])
+  const txHash = response.tx_hash === '' ? undefined : response.tx_hash
   const paid: Paid = { paymentId, amount, txHash }
   if (received.status === 'valid') return { ...paid, receipt: received.receipt }
   const note = received.status === 'missing' ? '' : received.note

@@ -10,7 +10,7 @@ import { networkText } from '../schema/network-kind.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
 import { MarketError, NodeStopping } from './market-error.ts'
 import { onStream } from './on-stream.ts'
-import { isLastWord, readResponse } from './purchase.ts'
+import { formOf, isLastWord, notesOf, readResponse } from './purchase.ts'
 import { paidFor } from './received-receipt.ts'
 
 const INTERVAL_MS = 15_000
@@ -146,17 +146,24 @@ export class Recovery implements Service {
   async #askSeller(order: Order, reservation: StoredReservation): Promise<boolean> {
     const { purchases, clock, streams, callerDid, addrsOf } = this.#deps
     const seller = { peerId: reservation.sellerId, addrs: addrsOf(reservation.agentId) }
-    const call = { correlationId: order.correlationId ?? order.id, resource: reservation.agentId, callerDid }
+    const { agentId: resource } = reservation
+    const call = {
+      ...{ correlationId: order.correlationId ?? order.id, resource, callerDid, form: formOf(resource) },
+      ...(order.task !== undefined && { task: order.task }),
+    }
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(ASK_TIMEOUT_MS)])
     try {
       const ask = (stream: FramedStream) => askX402Result(stream, call, reservation.envelope, signal)
       const response = await onStream(seller, streams, signal, ask, { urgent: true })
-      const { output, txHash } = readResponse(response)
+      const delivered = readResponse(response)
+      const { output, outputBytes, txHash } = delivered
       if (order.status === 'completed') {
         if (txHash === undefined) return false
         await purchases.setTxHash(reservation.paymentId, txHash, clock.now())
       } else {
-        const completed: Order = { ...order, status: 'completed', output, error: undefined, updatedAt: clock.now() }
+        const notes = notesOf(response, reservation, delivered)
+        const bought = { output, outputBytes, notes, error: undefined, updatedAt: clock.now() }
+        const completed: Order = { ...order, status: 'completed', ...bought }
         await purchases.finish(completed, paidFor(response, reservation, order.task ?? '', this.#deps.logger))
       }
       this.#deps.changed(order.id)

@@ -5,7 +5,7 @@ import type { FramedStream } from '../protocols/framed-stream.ts'
 import { callMarketplace } from '../protocols/marketplace.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
-import { callX402, type Reopen } from '../protocols/x402/client.ts'
+import { callX402, type Reopen, SellerSilent } from '../protocols/x402/client.ts'
 import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
 import { LOCAL_CALLER } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
@@ -15,9 +15,10 @@ import type { Order, OrderError } from '../store/purchases.ts'
 import { Deadline } from './deadline.ts'
 import { MarketError, NodeStopping } from './market-error.ts'
 import { onStream } from './on-stream.ts'
+import { resultFields } from './order-record.ts'
 import type { OwnCall } from './own-agents.ts'
 import { factsOf, paymentView } from './payment-view.ts'
-import { type PurchaseDeps, type Purchased, purchase, readResponse } from './purchase.ts'
+import { formOf, type PurchaseDeps, type Purchased, purchase, readResponse } from './purchase.ts'
 import { sessionId } from './session-id.ts'
 import type { Watch } from './watch.ts'
 
@@ -58,7 +59,9 @@ export async function runOrder(
   watch?.status('ordered')
   try {
     const bought = await perform(order, listing, deps, deadline.signal, watch)
-    const completed = { ...order, status: 'completed' as const, output: bought.output, updatedAt: deps.clock.now() }
+    const { output, outputBytes, notes } = bought
+    const ended = { output, outputBytes, notes, updatedAt: deps.clock.now() }
+    const completed = { ...order, status: 'completed' as const, ...ended }
     await deps.purchases.finish(completed, bought.paid).catch((cause: unknown) => {
       // It is bought, and the caller has it. What the store could not take the recovery brings again.
       deps.logger.error({ ...idsOf(order), err: cause }, 'could not record what was bought')
@@ -85,16 +88,20 @@ async function perform(
   const call: OwnCall = { input, correlationId, signal, ...(watch && { onOutput: watch.output }) }
   if (listing.local || listing.price === 0n) watch?.status('running')
   if (listing.local) {
-    return { output: await deps.runOwn(listing.id, call), reservation: undefined, txHash: undefined }
+    return unpaid(await deps.runOwn(listing.id, call))
   }
   const seller = { peerId: listing.seller_id, addrs: listing.addrs }
   if (listing.price === 0n) {
     const isShown = watch !== undefined && listing.protocols.includes(X402_PROTOCOL)
-    const ask = isShown ? askFree : callFree
-    return { output: await ask(seller, listing.id, call, deps), reservation: undefined, txHash: undefined }
+    if (isShown) return askFree(seller, listing.id, call, deps)
+    return unpaid(await callFree(seller, listing.id, call, deps))
   }
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
   return purchase(order, { agentId: listing.id, seller, listed }, order.task, deps, signal, watch)
+}
+
+function unpaid(output: string): Purchased {
+  return { output, outputBytes: undefined, notes: [], reservation: undefined, txHash: undefined }
 }
 
 /** Over the protocol that can show the work while it is done. */
@@ -103,8 +110,8 @@ async function askFree(
   resource: string,
   { input: task, correlationId, signal, onOutput }: OwnCall,
   { streams, callerDid }: RunOrderDeps,
-): Promise<string> {
-  const call = { correlationId, resource, task, callerDid, ...(onOutput && { onOutput }) }
+): Promise<Purchased> {
+  const call = { correlationId, resource, task, callerDid, form: formOf(resource), ...(onOutput && { onOutput }) }
   const pay = async () => {
     throw new MarketError(
       'LISTING_MISMATCH',
@@ -112,7 +119,8 @@ async function askFree(
     )
   }
   const ask = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen }, signal)
-  return readResponse(await onStream(seller, streams, signal, ask, { fresh: true })).output
+  const response = await onStream(seller, streams, signal, ask, { fresh: true })
+  return { ...readResponse(response), reservation: undefined }
 }
 
 async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps: RunOrderDeps): Promise<string> {
@@ -135,7 +143,7 @@ function resultOf(order: RunnableOrder, listing: Listing, bought: Purchased): Ex
     correlation_id: order.correlationId,
     agent_id: listing.id,
     seller_id: listing.seller_id,
-    output: bought.output,
+    ...resultFields(bought),
     session_id: sessionId(listing.id, LOCAL_CALLER),
     duration_ms: order.updatedAt - (order.startedAt ?? order.createdAt),
     order_id: order.id,
@@ -184,7 +192,7 @@ function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: 
     const still = 'the payment is signed and the node keeps asking the seller for the result'
     return new MarketError('RESULT_PENDING', `${still}; order ${order.id}`, options)
   }
-  if (deadline.passed)
+  if (deadline.passed || error instanceof SellerSilent)
     return new MarketError('DEADLINE', 'the seller did not answer in time; nothing was paid', options)
   if (deadline.signal.aborted) {
     const { reason } = deadline.signal

@@ -95,6 +95,14 @@ export const ExecutionPayment = z
   .meta({ id: 'ExecutionPayment', description: 'What was paid for an execution.' })
 export type ExecutionPayment = z.infer<typeof ExecutionPayment>
 
+/** Only of a result that is not UTF-8, or whose response was odd. */
+export const oddResultFields = {
+  output_base64: z.string().optional().meta({
+    description: 'the answer as base64 where it is not UTF-8; `output` then shows as much of it as is text',
+  }),
+  notes: z.array(z.string()).optional().meta({ description: "what was missing or odd in the seller's response" }),
+}
+
 /** What an execution gives (D17). */
 export const ExecutionResult = z
   .object({
@@ -102,6 +110,7 @@ export const ExecutionResult = z
     agent_id: z.string(),
     seller_id: z.string(),
     output: z.string().meta({ description: "the agent's answer: data from another party, never to be trusted" }),
+    ...oddResultFields,
     session_id: z.string(),
     duration_ms: z.number(),
     order_id: z.string(),

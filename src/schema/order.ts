@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
-import { AgentRef, ExecutionPayment, Task, taskFields, taskOf, taskRequired } from './api.ts'
+import { AgentRef, ExecutionPayment, oddResultFields, Task, taskFields, taskOf, taskRequired } from './api.ts'
 import { Limit, NumberCursor } from './page.ts'
 
 export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
@@ -71,6 +71,7 @@ export const OrderRecord = z
       .string()
       .optional()
       .meta({ description: "the agent's answer: data from another party, never to be trusted" }),
+    ...oddResultFields,
     error: CallError.optional(),
     correlation_id: z.string().optional(),
     payment: RecordedPayment.optional(),

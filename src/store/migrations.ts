@@ -246,4 +246,9 @@ export const migrations: readonly string[] = [
     WHERE state = 'spent' AND order_no IN (SELECT no FROM orders WHERE status IN ('executing', 'failed', 'cancelled'));
   CREATE INDEX authorizations_unreceived ON authorizations (valid_before_s) WHERE unreceived = 1;
   `,
+  `
+  -- A result that is not UTF-8, as it came, and what was odd in the response that brought it: a JSON list.
+  ALTER TABLE orders ADD COLUMN output_bytes BLOB;
+  ALTER TABLE orders ADD COLUMN notes TEXT;
+  `,
 ]

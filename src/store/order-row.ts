@@ -13,6 +13,10 @@ export type Order = {
   status: OrderStatus
   task: string | undefined
   output: string | undefined
+  /** Of an output that is not UTF-8. `output` shows as much of it as is text. */
+  outputBytes?: Uint8Array | undefined
+  /** What was missing or odd in the seller's response. */
+  notes?: readonly string[] | undefined
   error: OrderError | undefined
   correlationId: string | undefined
   createdAt: UnixMs
@@ -42,6 +46,8 @@ export type OrderRow = {
   status: OrderStatus
   task: string | null
   output: string | null
+  output_bytes: Uint8Array | null
+  notes: string | null
   error: string | null
   correlation_id: string | null
   created_at: number
@@ -60,9 +66,10 @@ export type OrderRow = {
  */
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
-    started_at, workflow_id, step_id, token_id)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    started_at, workflow_id, step_id, token_id, output_bytes, notes)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
+    output_bytes = excluded.output_bytes, notes = excluded.notes,
     error = excluded.error, correlation_id = excluded.correlation_id, updated_at = excluded.updated_at,
     status = CASE WHEN excluded.status = 'failed' AND orders.cancel_requested_at IS NOT NULL THEN 'cancelled'
                   ELSE excluded.status END
@@ -88,6 +95,8 @@ export function putOrder(database: Database, order: Order): void {
       order.workflowId ?? null,
       order.stepId ?? null,
       order.tokenId ?? null,
+      order.outputBytes ?? null,
+      order.notes === undefined || order.notes.length === 0 ? null : JSON.stringify(order.notes),
     )
 }
 
@@ -100,6 +109,8 @@ export function toOrder(row: OrderRow): Order {
     status: row.status,
     task: row.task ?? undefined,
     output: row.output ?? undefined,
+    outputBytes: row.output_bytes ?? undefined,
+    notes: row.notes === null ? undefined : (JSON.parse(row.notes) as string[]),
     error: row.error === null ? undefined : (JSON.parse(row.error) as OrderError),
     correlationId: row.correlation_id ?? undefined,
     createdAt: row.created_at,

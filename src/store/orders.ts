@@ -128,7 +128,7 @@ function readPage(rows: Iterable<OrderRow>, limit: number): Page<Order> {
   let length = 0
   let last = 0
   for (const row of rows) {
-    length += (row.task?.length ?? 0) + (row.output?.length ?? 0)
+    length += (row.task?.length ?? 0) + (row.output?.length ?? 0) + (row.output_bytes?.length ?? 0)
     if (items.length === limit || (items.length > 0 && length > PAGE_LENGTH_MAX)) {
       return { items, next: String(last) }
     }

@@ -5,7 +5,9 @@ import type { X402Message } from '../../schema/x402.ts'
 import { FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError, peerErrorFrom } from '../peer-error.ts'
-import { type AnyX402Message, readMessage, VERSION, writeMessage } from './messages.ts'
+import { type ReceivedResponse, readAnswer, type SellerAnswer, UnreadableAnswer } from './answers.ts'
+import { VERSION, writeMessage } from './messages.ts'
+import { asksForWrapped, unwrapOutput, wrapTask } from './wrapped-body.ts'
 
 /** What a buyer asks of a seller. `task` is text; on the wire it is the base64 of its UTF-8. */
 export type Call = {
@@ -13,9 +15,14 @@ export type Call = {
   resource: string
   task: string
   callerDid: string
+  /** What is known of how this seller wants bodies; what the exchange shows is written here. */
+  form?: BodyForm
   /** Told what the agent says while it works, by a seller that can. Asking for it is an extension of the protocol. */
   onOutput?(text: string): void
 }
+
+/** Bodies are `{"resource","input"}` and `{"output"}`, as sellers of the original node want them, or plain. */
+export type BodyForm = { wrapped: boolean }
 
 /**
  * Signs a payment for what the seller asks, or throws when it is more than the buyer agreed to.
@@ -29,6 +36,8 @@ export type Pay = (requirements: PaymentRequirements, challengeNonce: Hex) => Pr
 export type Reopen = () => Promise<FramedStream>
 
 const CHALLENGES_MAX = 3
+/** A seller names its price within this: nothing runs before it is paid. */
+export const FIRST_ANSWER_MS = 30_000
 /** Characters of output, the smallest piece counting for more than it is: several times the longest result. */
 const OUTPUT_MAX = 16 * 1024 * 1024
 const OUTPUT_FRAME_COST = 16
@@ -37,43 +46,75 @@ const OUTPUT_FRAME_COST = 16
  * Runs one exchange, as the client of the protocol. The mirror of serveX402.
  *
  * @returns the response; for a free agent no payment is asked for
- * @throws PeerError as the seller sends it, or whatever the stream fails with
+ * @throws PeerError as the seller sends it, SellerSilent, or whatever the stream fails with
  */
 export async function callX402(
   stream: FramedStream,
   call: Call,
-  deps: { pay: Pay; reopen: Reopen },
+  deps: { pay: Pay; reopen: Reopen; firstAnswerMs?: number | undefined },
   signal: AbortSignal,
-): Promise<X402Message<'x402.response'>> {
+): Promise<ReceivedResponse> {
+  const form = call.form ?? { wrapped: false }
+  call = { ...call, form }
   let current = stream
   const open = async () => {
     if (!current.writable || current.ended) current = await deps.reopen()
     return current
   }
   for (let challenges = 1; ; challenges++) {
-    await writeMessage(await open(), 'x402.request', requestOf(call, 'execute', null), signal)
-    const asked = await nextAnswer(current, call, signal)
-    if (asked.type === 'x402.response') return asked.message
+    const first = firstAnswerWithin(deps.firstAnswerMs, signal)
+    await writeMessage(await open(), 'x402.request', requestOf(call, 'execute', null), first.signal).catch(first.failed)
+    const asked = await nextAnswer(current, call, first.signal, first.clear).catch(first.failed).finally(first.clear)
+    if (asked.type === 'x402.response') return unwrapped(asked.message, call)
     const { payment_requirements, challenge_nonce } = asked.message
+    const { challengeText } = asked
+    // A nonce without 0x: the original node, whose bodies are wrapped.
+    if (challengeText !== challenge_nonce) form.wrapped = true
     const payment = await deps.pay(payment_requirements, challenge_nonce as Hex)
     try {
-      return await sendPayment(open, call, payment, signal)
+      return await sendPayment(open, call, payment, challengeText, signal)
     } catch (error) {
+      if (!(error instanceof PeerError)) throw error
+      if (asksForWrapped(error) && !form.wrapped) {
+        // Nothing was charged. That seller has used up its challenge, and takes the same authorization without one.
+        form.wrapped = true
+        return callX402Preemptively(await open(), call, payment, signal)
+      }
       // "request a new challenge": the same authorization, under a nonce that still lives.
-      const expired = error instanceof PeerError && error.code === 'PAYMENT_NONCE_EXPIRED'
-      if (!expired || challenges >= CHALLENGES_MAX) throw error
+      if (error.code !== 'PAYMENT_NONCE_EXPIRED' || challenges >= CHALLENGES_MAX) throw error
     }
   }
+}
+
+/** Ends a wait for the first answer, until `clear` says that it has come. A free agent may take as long as it needs. */
+function firstAnswerWithin(limitMs: number | undefined, signal: AbortSignal) {
+  if (limitMs === undefined) return { signal, clear: () => {}, failed: rethrow }
+  const silent = new AbortController()
+  const timer = setTimeout(() => silent.abort(new SellerSilent(limitMs)), limitMs)
+  const failed = (error: unknown): never => {
+    throw silent.signal.aborted && !signal.aborted ? silent.signal.reason : error
+  }
+  return { signal: AbortSignal.any([signal, silent.signal]), clear: () => clearTimeout(timer), failed }
+}
+
+function rethrow(error: unknown): never {
+  throw error
 }
 
 /**
  * Sends the paid request, and once more on another stream if the seller has ended this one unanswered: it may have done
  * so before it came. The authorization can be spent once, however often it is sent.
  */
-async function sendPayment(open: Reopen, call: Call, payment: PaymentEnvelope, signal: AbortSignal) {
+async function sendPayment(
+  open: Reopen,
+  call: Call,
+  payment: PaymentEnvelope,
+  challengeText: string,
+  signal: AbortSignal,
+) {
   for (let streams = 1; ; streams++) {
     const stream = await open()
-    await writeMessage(stream, 'x402.paid_request', paidRequestOf(call, payment), signal)
+    await writeMessage(stream, 'x402.paid_request', paidRequestOf(call, payment, challengeText), signal)
     faultPoint('buyer:sent')
     try {
       return await nextResponse(stream, call, signal)
@@ -89,7 +130,7 @@ export async function callX402Preemptively(
   call: Call,
   payment: PaymentEnvelope,
   signal: AbortSignal,
-): Promise<X402Message<'x402.response'>> {
+): Promise<ReceivedResponse> {
   const preemptive = { ...payment, server_nonce: 'preemptive' as const }
   await writeMessage(stream, 'x402.request', requestOf(call, 'execute', preemptive), signal)
   return nextResponse(stream, call, signal)
@@ -107,15 +148,20 @@ export async function askX402Price(
   throw new PeerError('INVALID_MESSAGE', 'the seller lists a price and asks for none')
 }
 
-/** Asks again for what a payment has bought (D32). */
+/**
+ * Asks again for what a payment has bought (D32).
+ *
+ * A seller that knows no `method` takes it for a payment of the task: where that may be, the task goes with it.
+ */
 export async function askX402Result(
   stream: FramedStream,
-  call: Omit<Call, 'task'>,
+  call: Omit<Call, 'task'> & { task?: string },
   payment: PaymentEnvelope,
   signal: AbortSignal,
-): Promise<X402Message<'x402.response'>> {
-  await writeMessage(stream, 'x402.request', requestOf({ ...call, task: '' }, 'result', payment), signal)
-  return nextResponse(stream, call, signal)
+): Promise<ReceivedResponse> {
+  const asking = { ...call, task: (call.form?.wrapped && call.task) || '' }
+  await writeMessage(stream, 'x402.request', requestOf(asking, 'result', payment), signal)
+  return nextResponse(stream, asking, signal)
 }
 
 function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnvelope | null) {
@@ -125,34 +171,40 @@ function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnv
     resource: call.resource,
     method,
     payment,
-    body: Buffer.from(call.task).toString('base64'),
+    body: bodyOf(call),
     caller_did: call.callerDid,
     ...(call.onOutput && { stream: true }),
   } as const
 }
 
-function paidRequestOf(call: Call, payment: PaymentEnvelope) {
+/** `challengeText`: the nonce as the seller spells it, which it compares as text. */
+function paidRequestOf(call: Call, payment: PaymentEnvelope, challengeText: string) {
   return {
     version: VERSION,
     correlation_id: call.correlationId,
-    payment,
-    body: Buffer.from(call.task).toString('base64'),
+    payment: { ...payment, server_nonce: challengeText as Hex },
+    body: bodyOf(call),
     caller_did: call.callerDid,
     ...(call.onOutput && { stream: true }),
   } as const
 }
 
-type Answer = Extract<AnyX402Message, { type: 'x402.response' | 'x402.payment_required' }>
+function bodyOf({ resource, task, form }: Call): string {
+  return Buffer.from(form?.wrapped ? wrapTask(resource, task) : task).toString('base64')
+}
+
+type Answer = Extract<SellerAnswer, { type: 'x402.response' | 'x402.payment_required' }>
 
 /** The next message of this exchange; what a stream still carries of another one is passed over. */
 async function nextAnswer(
   stream: FramedStream,
   { correlationId, onOutput }: Pick<Call, 'correlationId' | 'onOutput'>,
   signal: AbortSignal,
+  begun: () => void = () => {},
 ): Promise<Answer> {
   let shown = 0
   for (;;) {
-    const answer = await readMessage(stream, signal).catch(asStreamEnded)
+    const answer = await readAnswer(stream, signal).catch(asStreamEnded)
     if (answer === undefined) throw new StreamEnded()
     const { message } = answer
     if (answer.type === 'x402.error' && isFor(message.correlation_id, correlationId)) {
@@ -161,22 +213,35 @@ async function nextAnswer(
       error.correlationId = correlationId
       throw error
     }
-    if (message.correlation_id !== correlationId) continue
+    if (message.correlation_id.toLowerCase() !== correlationId) continue
     if (answer.type === 'x402.output' && onOutput !== undefined) {
+      begun()
       shown += answer.message.text.length + OUTPUT_FRAME_COST
       if (shown > OUTPUT_MAX) throw new OutputEndless()
       onOutput(answer.message.text)
       continue
     }
     if (answer.type === 'x402.response' || answer.type === 'x402.payment_required') return answer
-    throw new PeerError('INVALID_MESSAGE', `the seller sent ${answer.type}, which is no answer`)
+    throw new UnreadableAnswer('INVALID_MESSAGE', `the seller sent ${answer.type}, which is no answer`)
   }
 }
 
-async function nextResponse(stream: FramedStream, call: Pick<Call, 'correlationId' | 'onOutput'>, signal: AbortSignal) {
+async function nextResponse(stream: FramedStream, call: Call, signal: AbortSignal) {
   const answer = await nextAnswer(stream, call, signal)
-  if (answer.type === 'x402.response') return answer.message
+  if (answer.type === 'x402.response') return unwrapped(answer.message, call)
   throw new PeerError('PAYMENT_REQUIRED', 'the seller asks to be paid again', { retryable: false })
+}
+
+function unwrapped(response: ReceivedResponse, { form }: Pick<Call, 'form'>): ReceivedResponse {
+  return form?.wrapped ? { ...response, body: unwrapOutput(response.body) } : response
+}
+
+/** The seller took the request and has not answered it. Nothing is signed yet, or it is in doubt. */
+export class SellerSilent extends Error {
+  override name = 'SellerSilent'
+  constructor(limitMs: number) {
+    super(`the seller did not answer within ${limitMs / 1000} s`)
+  }
 }
 
 /** The seller says more than any result may hold. What was paid for is there to be asked for (T7, T10). */

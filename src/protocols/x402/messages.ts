@@ -7,7 +7,7 @@ import { PeerError } from '../peer-error.ts'
 /** The version every message carries. */
 export const VERSION = '1.0'
 /** Names an exchange that could not be told from the bytes. */
-const NO_CORRELATION_ID = '00000000-0000-4000-8000-000000000000'
+export const NO_CORRELATION_ID = '00000000-0000-4000-8000-000000000000'
 const ISSUES_SHOWN_MAX = 5
 
 export type AnyX402Message = { [T in X402MessageType]: { type: T; message: X402Message<T> } }[X402MessageType]
@@ -20,11 +20,16 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
  * @throws PeerError `INVALID_MESSAGE`, with the correlation id where one could be read
  */
 export async function readMessage(stream: FramedStream, signal: AbortSignal): Promise<AnyX402Message | undefined> {
-  const frame = await stream.read(signal).catch((cause: unknown) => {
+  const frame = await readFrame(stream, signal)
+  return frame === undefined ? undefined : parseMessage(frame)
+}
+
+/** @throws PeerError `INVALID_MESSAGE` for bytes that are no frame */
+export function readFrame(stream: FramedStream, signal: AbortSignal): Promise<Frame | undefined> {
+  return stream.read(signal).catch((cause: unknown) => {
     if (cause instanceof FrameError) throw new PeerError('INVALID_MESSAGE', cause.message, { cause })
     throw cause
   })
-  return frame === undefined ? undefined : parseMessage(frame)
 }
 
 export function parseMessage(frame: Frame): AnyX402Message {
@@ -81,7 +86,8 @@ function bigintAsText(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? value.toString() : value
 }
 
-function parseJson(data: Uint8Array): unknown {
+/** @throws PeerError `INVALID_MESSAGE` */
+export function parseJson(data: Uint8Array): unknown {
   try {
     return JSON.parse(utf8.decode(data))
   } catch (cause) {
@@ -94,7 +100,8 @@ function correlationIdOf(json: unknown): string | undefined {
   return parsed.data?.correlation_id
 }
 
-function describe(error: z.ZodError): string {
+/** What is wrong with a message, in one line. */
+export function describe(error: z.ZodError): string {
   const shown = error.issues.slice(0, ISSUES_SHOWN_MAX)
   return shown.map((issue) => `${issue.path.join('.') || 'message'}: ${issue.message}`).join('; ')
 }

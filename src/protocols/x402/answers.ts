@@ -1,0 +1,130 @@
+import * as z from 'zod'
+import { Hash32, type Hex } from '../../schema/primitives.ts'
+import { X402Response } from '../../schema/x402.ts'
+import type { Frame } from '../frame.ts'
+import type { FramedStream } from '../framed-stream.ts'
+import { PeerError } from '../peer-error.ts'
+import { type AnyX402Message, describe, NO_CORRELATION_ID, parseJson, parseMessage, readFrame } from './messages.ts'
+
+/** A response as the buyer takes it: what is missing is empty, and what was odd is said. `body` is base64 again. */
+export type ReceivedResponse = Omit<z.infer<typeof X402Response>, 'payment_id' | 'tx_hash'> & {
+  payment_id: Hex | ''
+  tx_hash: Hex | ''
+  oddities: readonly string[]
+}
+
+type Strict = Exclude<AnyX402Message, { type: 'x402.response' | 'x402.payment_required' }>
+type PaymentRequired = Extract<AnyX402Message, { type: 'x402.payment_required' }>['message']
+
+/** What a seller answers. `challengeText` is the nonce of the challenge as the seller spells it. */
+export type SellerAnswer =
+  | Strict
+  | { type: 'x402.response'; message: ReceivedResponse }
+  | { type: 'x402.payment_required'; message: PaymentRequired; challengeText: string }
+
+/** The seller answered something that this node cannot read. After payment that says nothing of the result. */
+export class UnreadableAnswer extends PeerError {
+  override name = 'UnreadableAnswer'
+}
+
+const ODDITY_LENGTH_MAX = 500
+const BARE_NONCE = /^[0-9a-fA-F]{64}$/
+
+/**
+ * Reads the seller's next answer, undefined where it has ended its side.
+ *
+ * More leniently than a seller reads: a result that is paid for must not be lost to a field beside it, and the original
+ * node of this protocol spells some fields in its own way.
+ *
+ * @throws UnreadableAnswer
+ */
+export async function readAnswer(stream: FramedStream, signal: AbortSignal): Promise<SellerAnswer | undefined> {
+  try {
+    const frame = await readFrame(stream, signal)
+    return frame === undefined ? undefined : parseAnswer(frame)
+  } catch (error) {
+    if (!(error instanceof PeerError)) throw error
+    throw new UnreadableAnswer(error.code, error.message, { cause: error.cause ?? error })
+  }
+}
+
+export function parseAnswer(frame: Frame): SellerAnswer {
+  if (frame.type === 'x402.response') {
+    return { type: frame.type, message: responseOf(parseJson(frame.data)) ?? refuse(frame) }
+  }
+  if (frame.type === 'x402.payment_required') return challengeOf(frame)
+  if (frame.type === 'x402.error') return errorOf(frame)
+  return parseMessage(frame) as Strict
+}
+
+/** Any response that names its exchange and has a body. */
+function responseOf(json: unknown): ReceivedResponse | undefined {
+  const strict = X402Response.safeParse(json)
+  if (strict.success) return { ...(strict.data as ReceivedResponse), oddities: [] }
+  const named = z.looseObject({ correlation_id: z.string() }).safeParse(json)
+  if (!named.success) return undefined
+  const { correlation_id, body, receipt, ...fields } = named.data
+  const decoded = bytesOf(body)
+  if (decoded === undefined) return undefined
+  const { shape } = X402Response
+  return {
+    version: '1.0',
+    correlation_id,
+    payment_id: (Hash32.safeParse(fields.payment_id).data as Hex | undefined) ?? '',
+    tx_hash: (shape.tx_hash.safeParse(fields.tx_hash).data as Hex | undefined) ?? '',
+    body: decoded.bytes.toString('base64'),
+    seller_did: shape.seller_did.safeParse(fields.seller_did).data ?? '',
+    seller_token_id: shape.seller_token_id.safeParse(fields.seller_token_id).data ?? '',
+    receipt,
+    oddities: [describe(strict.error), ...decoded.oddities].map((oddity) => oddity.slice(0, ODDITY_LENGTH_MAX)),
+  }
+}
+
+/** Base64 in whichever alphabet, else the text itself. */
+function bytesOf(body: unknown): { bytes: Buffer; oddities: string[] } | undefined {
+  if (body === undefined || body === null) return undefined
+  if (typeof body !== 'string') {
+    const text = textOf(body)
+    if (text === undefined) return undefined
+    return { bytes: Buffer.from(text), oddities: ['body is JSON and not base64: taken as its text'] }
+  }
+  const bare = body.replaceAll(/[\r\n]/g, '').replace(/={1,2}$/, '')
+  const bytes = Buffer.from(bare, 'base64')
+  const isBase64 = bytes.toString('base64url') === bare.replaceAll('+', '-').replaceAll('/', '_')
+  if (isBase64) return { bytes, oddities: [] }
+  return { bytes: Buffer.from(body), oddities: ['body is not base64: taken as the text itself'] }
+}
+
+/** JSON that is too deep to be written again is none (T8). */
+function textOf(body: unknown): string | undefined {
+  try {
+    return JSON.stringify(body)
+  } catch {
+    return undefined
+  }
+}
+
+function challengeOf(frame: Frame): SellerAnswer {
+  const json = parseJson(frame.data) as { challenge_nonce?: unknown } | null
+  const nonce = json?.challenge_nonce
+  const isBare = typeof nonce === 'string' && BARE_NONCE.test(nonce)
+  const { type, message } = parseMessage(
+    isBare ? { ...frame, data: Buffer.from(JSON.stringify({ ...json, challenge_nonce: `0x${nonce}` })) } : frame,
+  ) as Extract<AnyX402Message, { type: 'x402.payment_required' }>
+  return { type, message, challengeText: isBare ? nonce : message.challenge_nonce }
+}
+
+/** An error that names no exchange is about bytes that could not be read. */
+function errorOf(frame: Frame): SellerAnswer {
+  const json = parseJson(frame.data)
+  const unnamed = z.looseObject({ correlation_id: z.literal('').optional() }).safeParse(json)
+  if (!unnamed.success) return parseMessage(frame) as Strict
+  const named = JSON.stringify({ ...unnamed.data, correlation_id: NO_CORRELATION_ID })
+  return parseMessage({ ...frame, data: Buffer.from(named) }) as Strict
+}
+
+/** @throws PeerError with what is wrong */
+function refuse(frame: Frame): never {
+  parseMessage(frame)
+  throw new PeerError('INVALID_MESSAGE', `${frame.type} cannot be read`)
+}

@@ -1,0 +1,45 @@
+import * as z from 'zod'
+import type { PeerError } from '../peer-error.ts'
+
+/**
+ * The form of body that the original node of this protocol uses: `{"resource","input"}` there, `{"output"}` back.
+ *
+ * Stoa sends plain text, takes both, and answers in the form in which it was asked.
+ */
+const Wrapped = z.strictObject({ resource: z.string(), input: z.string() })
+const WrappedOutput = z.strictObject({ output: z.string() })
+
+export function wrapTask(resource: string, input: string): string {
+  return JSON.stringify({ resource, input })
+}
+
+/** The task of a wrapped body; undefined for any other text, also JSON that asks for another agent. */
+export function unwrapTask(body: string, resource: string): string | undefined {
+  // Only what can be one is parsed: a task may be megabytes of JSON.
+  if (!body.trimStart().startsWith('{') || !body.includes('"resource"')) return undefined
+  const parsed = Wrapped.safeParse(jsonOf(body))
+  return parsed.success && parsed.data.resource === resource ? parsed.data.input : undefined
+}
+
+export function wrapOutput(output: string): string {
+  return JSON.stringify({ output })
+}
+
+/** @returns the output of a wrapped body as base64, or the body as it is */
+export function unwrapOutput(body: string): string {
+  const parsed = WrappedOutput.safeParse(jsonOf(Buffer.from(body, 'base64').toString()))
+  return parsed.success ? Buffer.from(parsed.data.output).toString('base64') : body
+}
+
+/** The seller refused a paid request because of its body, before it charged anything. */
+export function asksForWrapped(error: PeerError): boolean {
+  return error.code === 'INVALID_MESSAGE' && /missing resource in body/i.test(error.message)
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
