@@ -14,6 +14,16 @@ test('a key spends its burst and then what it earns', () => {
   expect(limits.take('a', 3, 1_000_000)).toBe(true)
 })
 
+test('what is given back can be spent again, and fills no bucket over its burst', () => {
+  const limits = buckets()
+  limits.take('a', 3, 0)
+  limits.give('a', 2, 0)
+  expect(limits.take('a', 3, 0)).toBe(false)
+  expect(limits.take('a', 2, 0)).toBe(true)
+  limits.give('a', 9, 0)
+  expect(limits.has('a', 4, 0)).toBe(false)
+})
+
 test('one key does not pay for another', () => {
   const limits = buckets()
   limits.drain('a', 0)

@@ -33,6 +33,11 @@ export class TokenBuckets {
     return true
   }
 
+  /** Gives back `count` that was spent for nothing. */
+  give(key: string, count: number, now: UnixMs): void {
+    this.#set(key, { tokens: Math.min(this.#options.burst, this.#tokens(key, now) + count), at: now })
+  }
+
   /** Takes all `key` has. */
   drain(key: string, now: UnixMs): void {
     this.#set(key, { tokens: 0, at: now })

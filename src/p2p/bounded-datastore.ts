@@ -8,7 +8,7 @@ type Wait = { signal?: AbortSignal }
 export type BoundedDatastoreOptions = {
   entriesMax: number
   valueBytesMax: number
-  /** Keys that are never dropped and do not count. */
+  /** Keys, or what they begin with, that are never dropped and do not count. */
   pinned?: readonly string[]
 }
 
@@ -20,7 +20,6 @@ export type BoundedDatastoreOptions = {
 export class BoundedDatastore extends BaseDatastore {
   readonly #inner: Datastore
   readonly #options: BoundedDatastoreOptions
-  readonly #pinned: ReadonlySet<string>
   /** Least recently used first. */
   readonly #used = new Set<string>()
   #loading: Promise<void> | undefined
@@ -29,7 +28,6 @@ export class BoundedDatastore extends BaseDatastore {
     super()
     this.#inner = inner
     this.#options = options
-    this.#pinned = new Set(options.pinned)
   }
 
   override async put(key: Key, value: Uint8Array, options?: Wait): Promise<Key> {
@@ -74,7 +72,7 @@ export class BoundedDatastore extends BaseDatastore {
   }
 
   #use(name: string): void {
-    if (this.#pinned.has(name)) return
+    if (this.#options.pinned?.some((start) => name.startsWith(start))) return
     this.#used.delete(name)
     this.#used.add(name)
   }

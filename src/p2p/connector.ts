@@ -20,6 +20,9 @@ const LOOKUP_TIMEOUT_MS = 10_000
 
 export type Destination = { peerId: string; addrs: readonly (string | Multiaddr)[] }
 
+/** Over a relay too; and whether somebody here wants it now, so that it is not counted as a dial on hearsay. */
+type How = { relayed: boolean; wanted: boolean }
+
 export type ConnectorTiming = DialTiming & {
   /** An existing connection that opens no stream within this is taken for dead, and the peer dialled anew. */
   stalledMs: number
@@ -63,7 +66,7 @@ export class Connector {
       const patient = direct.length >= CONNECTIONS_TRIED_MAX
       const stream = existing && (await this.#tryExisting(existing, protocol, { signal, patient }))
       if (existing !== undefined && stream !== undefined) return this.#noted(stream, existing)
-      const connection = await this.#connect(peer, relayed, signal)
+      const connection = await this.#connect(peer, { relayed, wanted: true }, signal)
       return this.#noted(await newStream(connection, protocol, signal), connection)
     } catch (error) {
       if (error instanceof CodedError) throw error
@@ -95,22 +98,22 @@ export class Connector {
    * @throws CodedError `PEER_UNREACHABLE`
    */
   async connect(peer: Destination, signal: AbortSignal): Promise<Connection> {
-    return await this.#connect(peer, false, signal)
+    return await this.#connect(peer, { relayed: false, wanted: false }, signal)
   }
 
-  async #connect({ peerId, addrs }: Destination, relayed: boolean, signal: AbortSignal): Promise<Connection> {
+  async #connect({ peerId, addrs }: Destination, how: How, signal: AbortSignal): Promise<Connection> {
     if (peerId === this.#deps.libp2p.peerId.toString()) throw unreachable(peerId, 'it is this node itself')
     const all = addressesOf(peerId, [...addrs, ...(await this.#remembered(peerId))])
-    const usable = (addresses: Multiaddr[]) => addresses.filter((address) => relayed || !isRelayed(address))
+    const usable = (addresses: Multiaddr[]) => addresses.filter((address) => how.relayed || !isRelayed(address))
     const known = usable(all).slice(0, ADDRESSES_DIALLED_MAX)
     try {
-      return await this.#dial(peerId, known, relayed, signal)
+      return await this.#dial(peerId, known, how, signal)
     } catch (error) {
       if (signal.aborted) throw error
       const tried = new Set(known.map(String))
       const found = usable(await this.#lookUp(peerId, signal)).filter((address) => !tried.has(address.toString()))
       if (found.length === 0) throw unreachable(peerId, reasonOf(error), error)
-      return await this.#dial(peerId, found.slice(0, ADDRESSES_DIALLED_MAX), relayed, signal)
+      return await this.#dial(peerId, found.slice(0, ADDRESSES_DIALLED_MAX), how, signal)
     }
   }
 
@@ -137,16 +140,16 @@ export class Connector {
   async #dial(
     peerId: string,
     addresses: readonly Multiaddr[],
-    relayed: boolean,
+    { relayed, wanted }: How,
     signal: AbortSignal,
   ): Promise<Connection> {
     const { transportManager } = this.#deps.libp2p.services.inside
     const connection = await this.#dials.dial(
-      `${peerId} ${relayed}`,
+      `${peerId} ${relayed} ${wanted}`,
       (shared) =>
         dialFirst(
           addresses,
-          (address, attempt) => transportManager.dial(address, { signal: attempt }),
+          (address, attempt) => transportManager.dial(address, { signal: attempt, wanted }),
           this.#timing,
           shared,
         ),

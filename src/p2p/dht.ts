@@ -7,6 +7,8 @@ import {
 } from '@libp2p/kad-dht'
 import { MemoryDatastore } from 'datastore-core/memory'
 import { BoundedDatastore } from './bounded-datastore.ts'
+import { guardDht } from './dht-guard.ts'
+import type { DialBudget } from './dial-budget.ts'
 
 /** The market's own DHT, apart from the public one. */
 export const DHT_PROTOCOL = '/node/kad/1.0.0'
@@ -23,12 +25,15 @@ export const PUBLIC_BOOTSTRAP: readonly string[] = [
 const RECORDS_MAX = 1000
 const RECORD_BYTES_MAX = 4 * 1024
 
+type Startable = { start(): Promise<void>; stop(): Promise<void> }
+
 /** What is used of a DHT to be found in it, and to find. */
 export type Directory = Pick<KadDHT, 'provide' | 'findProviders'>
 
 /** A server also on private networks, which libp2p's own default never makes one. */
-export function createDht(components: KadDHTComponents): KadDHT {
-  return kadDHT({ protocol: DHT_PROTOCOL, clientMode: false, peerInfoMapper: passthroughMapper })(bounded(components))
+export function createDht(components: KadDHTComponents, budget: DialBudget): KadDHT {
+  const create = kadDHT({ protocol: DHT_PROTOCOL, clientMode: false, peerInfoMapper: passthroughMapper })
+  return guardDht(create(bounded(components)), components, budget)
 }
 
 /**
@@ -38,7 +43,8 @@ export function createDht(components: KadDHTComponents): KadDHT {
 export function createPublicDht(
   components: KadDHTComponents,
   { privateAddresses }: { privateAddresses: boolean },
-): Directory & { start(): Promise<void>; stop(): Promise<void> } {
+  budget: DialBudget,
+): Directory & Startable {
   const create = kadDHT({
     protocol: PUBLIC_DHT_PROTOCOL,
     peerInfoMapper: privateAddresses ? passthroughMapper : removePrivateAddressesMapper,
@@ -46,7 +52,7 @@ export function createPublicDht(
     datastorePrefix: '/dht-public',
     metricsPrefix: 'libp2p_dht_public',
   })
-  const dht = create(bounded(components)) as KadDHT & { start(): Promise<void>; stop(): Promise<void> }
+  const dht = guardDht(create(bounded(components)), components, budget) as KadDHT & Startable
   return {
     start: () => dht.start(),
     stop: () => dht.stop(),

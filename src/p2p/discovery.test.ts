@@ -25,7 +25,7 @@ async function somebody(): Promise<PeerInfo> {
 /** A discovery that runs, and what it asks of its host. */
 function running(
   dial: (peer: PeerAddresses) => Promise<unknown>,
-  { outbound = 0, remembered = [] as PeerInfo[] } = {},
+  { outbound = 0, remembered = [] as PeerInfo[], reached = [] as PeerInfo[] } = {},
 ) {
   const connected = new Set<string>()
   const peers = remembered.map(({ id, multiaddrs }) => ({
@@ -45,6 +45,7 @@ function running(
       libp2p: libp2p as unknown as Node,
       logger: silentLogger satisfies Logger,
       connected: (peerId) => connected.has(peerId),
+      reached: async () => reached,
       dial: (peer) => {
         dialled.push(peer.peerId)
         return dial(peer)
@@ -106,4 +107,15 @@ test('with enough connections of its own a node looks for no more', async () => 
   discovery.offer(await somebody())
   await new Promise((resolve) => setImmediate(resolve))
   expect(dialled).toEqual([])
+})
+
+test('D52: peers that were reached are dialed before all hearsay, even where that has filled the queue', async () => {
+  const hearsay = await Promise.all(Array.from({ length: 300 }, somebody))
+  const reached = [await somebody(), await somebody()]
+  const { dialled, discovery } = running(async () => {}, { reached })
+  for (const peer of hearsay) discovery.offer(peer)
+  await until(() => dialled.length > 20)
+  const places = reached.map(({ id }) => dialled.indexOf(id.toString()))
+  expect(Math.max(...places)).toBeLessThan(10)
+  expect(Math.min(...places)).toBeGreaterThanOrEqual(0)
 })

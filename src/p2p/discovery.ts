@@ -33,6 +33,8 @@ export type DiscoveryDeps = {
   libp2p: Node
   logger: Logger
   connected(peerId: string): boolean
+  /** Peers that this node met before, the one met last first. They come before all that others name. */
+  reached(): Promise<PeerInfo[]>
   dial(peer: PeerAddresses, signal: AbortSignal): Promise<unknown>
 }
 
@@ -41,6 +43,8 @@ export class Discovery {
   readonly #timing: DiscoveryTiming
   readonly #deps: DiscoveryDeps
   readonly #candidates = new Map<string, Multiaddr[]>()
+  /** Candidates that were reached before: hearsay neither precedes them nor takes their place. */
+  readonly #met = new Map<string, Multiaddr[]>()
   readonly #failed = new Map<string, { failures: number; againAt: number }>()
   #wake = () => {}
   #dialing = 0
@@ -58,20 +62,31 @@ export class Discovery {
   }
 
   /** Notes a peer that was found; it is dialled in its turn, unless there is a reason not to. */
-  offer({ id, multiaddrs }: PeerInfo): void {
+  offer(peer: PeerInfo): void {
+    if (this.#candidates.size < CANDIDATES_MAX) this.#queue(peer, this.#candidates)
+  }
+
+  #queue({ id, multiaddrs }: PeerInfo, queue: Map<string, Multiaddr[]>): void {
     const peerId = id.toString()
     const { libp2p, connected } = this.#deps
-    if (id.equals(libp2p.peerId) || connected(peerId)) return
-    if (this.#candidates.size >= CANDIDATES_MAX || this.#outbound() >= PEERS_WANTED) return
+    if (id.equals(libp2p.peerId) || connected(peerId) || this.#outbound() >= PEERS_WANTED) return
     if ((this.#failed.get(peerId)?.againAt ?? 0) > performance.now()) return
-    const addresses = [...(this.#candidates.get(peerId) ?? []), ...multiaddrs]
-    this.#candidates.set(peerId, addresses.slice(0, ADDRESSES_PER_CANDIDATE_MAX))
+    const addresses = [...(queue.get(peerId) ?? []), ...multiaddrs]
+    queue.set(peerId, addresses.slice(0, ADDRESSES_PER_CANDIDATE_MAX))
     this.#wake()
+  }
+
+  /** Takes the next in turn, those met before first. */
+  #next(): [string, Multiaddr[]] | undefined {
+    const queue = this.#met.size > 0 ? this.#met : this.#candidates
+    const next = queue.entries().next().value
+    if (next !== undefined) queue.delete(next[0])
+    return next
   }
 
   async #dialCandidates(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const next = this.#dialing < DIALS_AT_ONCE_MAX ? this.#candidates.entries().next().value : undefined
+      const next = this.#dialing < DIALS_AT_ONCE_MAX ? this.#next() : undefined
       if (next === undefined) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve
@@ -79,7 +94,6 @@ export class Discovery {
         continue
       }
       const [peerId, addresses] = next
-      this.#candidates.delete(peerId)
       if (this.#deps.connected(peerId)) continue
       void this.#dial({ peerId, addresses }, signal)
       await pause(this.#timing.dialGapMs, signal)
@@ -111,6 +125,7 @@ export class Discovery {
   async #rejoin(signal: AbortSignal): Promise<void> {
     do {
       if (this.#outbound() >= PEERS_FEW) continue
+      for (const peer of await this.#deps.reached()) this.#queue(peer, this.#met)
       for (const peer of await this.#remembered()) this.offer(peer)
     } while (await pause(this.#timing.rejoinEveryMs, signal))
   }

@@ -7,6 +7,7 @@ import { AddressProof, type ProofTiming } from './address-proof.ts'
 import { keepConnected, type RetryTiming } from './bootstrap.ts'
 import { Connector, type ConnectorTiming } from './connector.ts'
 import { DHT_PROTOCOL, PUBLIC_BOOTSTRAP, PUBLIC_DHT_PROTOCOL } from './dht.ts'
+import { DialBudget } from './dial-budget.ts'
 import { Discovery, type DiscoveryTiming } from './discovery.ts'
 import { Gossip } from './gossip.ts'
 import { type HeartbeatOptions, runHeartbeat } from './heartbeat.ts'
@@ -21,6 +22,7 @@ import { PING_PROTOCOL } from './ping.ts'
 import type { PortMapping, PortMappingTiming } from './port-mapping.ts'
 import type { PortReuse } from './port-reuse.ts'
 import { publicAddresses } from './reachability.ts'
+import { ReachedPeers } from './reached-peers.ts'
 import { Relays, type RelayTiming } from './relays.ts'
 import { meetInDht, type RendezvousTiming } from './rendezvous.ts'
 
@@ -118,11 +120,15 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const announce = parseAnnounce(options.announce, identity.peerId)
   const timing = { ...TIMING, ...options.timing }
   const gossip = new Gossip(deps)
+  const budget = new DialBudget()
   let discovery: Discovery | undefined
   const { libp2p, listenFailures, reservations, tcp, reuse } = await createModules(
     { ...options, announce, publicDht },
-    { ...deps, gossip, found: (peer) => discovery?.offer(peer) },
+    { ...deps, gossip, budget, found: (peer) => discovery?.offer(peer) },
   )
+  budget.exempt(kept.flatMap(({ addresses }) => addresses))
+  const reached = new ReachedPeers({ ...deps, libp2p })
+  budget.isReached = (peerId, place) => reached.has(peerId, place)
   const book = new PeerBook(libp2p)
   const relayed = new Set<string>([PING_PROTOCOL])
   const mayBeRelayed = (protocol: string) => relayed.has(protocol)
@@ -132,6 +138,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     libp2p,
     logger,
     connected,
+    reached: () => reached.list(),
     dial: ({ peerId, addresses }, signal) => connector.connect({ peerId, addrs: addresses }, signal),
   })
   const addresses = new OwnAddresses({ libp2p, logger })

@@ -21,7 +21,7 @@ export type DialBack = {
 /** Parts of libp2p that its surface does not offer. */
 export type Inside = {
   transportManager: {
-    dial(address: Multiaddr, options: { signal: AbortSignal }): Promise<Connection>
+    dial(address: Multiaddr, options: { signal: AbortSignal; wanted?: boolean }): Promise<Connection>
     getAddrs(): Multiaddr[]
     listen(addresses: Multiaddr[]): Promise<void>
     getListeners(): Listener[]

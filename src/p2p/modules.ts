@@ -14,9 +14,11 @@ import type { Datastore } from 'interface-datastore'
 import { createLibp2p, type Libp2p, type Libp2pInit } from 'libp2p'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { boundAddresses } from './address-bound.ts'
 import { batchingWrites } from './batched-writes.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
 import { createDht, createPublicDht, type Directory } from './dht.ts'
+import { budgeted, DialBudget } from './dial-budget.ts'
 import type { Gossip } from './gossip.ts'
 import { takeBackAfterEnd } from './half-closed.ts'
 import type { Identity } from './identity.ts'
@@ -34,6 +36,8 @@ const CONNECTIONS_PER_PEER_MAX = 8
 /** Peers remembered. Beyond it the one not heard of for longest is forgotten. */
 const PEERS_KEPT_MAX = 2000
 const PEER_BYTES_MAX = 64 * 1024
+/** A room of the datastore that libp2p does not use: for the peers that this node reached. */
+export const REACHED_PREFIX = '/stoa-reached'
 /** What a relay carries for others: enough for the largest calls (8 MiB frames) one after the other, not for a backup. */
 const RELAY_RESERVATIONS_MAX = 128
 const RELAY_BYTES_MAX = 64n * 1024n * 1024n
@@ -75,6 +79,8 @@ export type ModulesDeps = {
   datastore: Datastore
   gossip: Gossip
   logger: Logger
+  /** What dials on hearsay may cost others. */
+  budget?: DialBudget
   /** Told of each peer that answers on the local network, every time it does. */
   found: (peer: PeerInfo) => void
 }
@@ -91,6 +97,7 @@ export async function createModules(
   reuse: PortReuse | undefined
 }> {
   const { publicDht } = options
+  const budget = deps.budget ?? new DialBudget()
   const listenFailures: ListenFailure[] = []
   const relayed = createRelayTransport()
   const reuse = await tryPortReuse(options.port)
@@ -99,15 +106,15 @@ export async function createModules(
   const listenOpts: object = reuse === undefined ? {} : { reusePort: true }
   const createTcp = (components: Parameters<ReturnType<typeof tcp>>[0]) => {
     const transport = tcp({ listenOpts })(components)
-    direct = reuse === undefined ? transport : dialFromPort(transport, reuse)
+    direct = budgeted(reuse === undefined ? transport : dialFromPort(transport, reuse), budget)
     return direct
   }
   const noted =
     <C>(create: (components: C) => Transport) =>
     (components: C) =>
       noteFailures(create(components), listenFailures)
-  const quic = await loadQuic(deps.logger)
-  const pinned = [`/peers/${peerIdFromString(deps.identity.peerId).toCID()}`]
+  const quic = await loadQuic(budget, deps.logger)
+  const pinned = [`/peers/${peerIdFromString(deps.identity.peerId).toCID()}`, REACHED_PREFIX]
 
   const libp2p: Node = await createLibp2p<Services>({
     start: false,
@@ -151,7 +158,7 @@ export async function createModules(
       identifyPush: identifyPush(),
       // The DHT pings too, and so do others.
       ping: ping({ maxInboundStreams: 4, maxOutboundStreams: 4 }),
-      dht: (components) => createDht(components),
+      dht: (components) => createDht(components, budget),
       pubsub: deps.gossip.module(),
       autonat: (components) => autoNATv2()(components) as unknown as DialBack,
       inside: ({ transportManager, addressManager, upgrader }) => ({
@@ -161,10 +168,11 @@ export async function createModules(
       }),
       ...(options.relay === true && { relay: createRelay }),
       ...(publicDht !== undefined && {
-        publicDht: (components: KadDHTComponents) => createPublicDht(components, publicDht),
+        publicDht: (components: KadDHTComponents) => createPublicDht(components, publicDht, budget),
       }),
     },
   })
+  boundAddresses(libp2p)
   skipKnownProtocols(libp2p)
   return { libp2p, listenFailures, reservations: relayed.reservations(libp2p), tcp: direct!, reuse }
 }
@@ -200,11 +208,14 @@ const createRelay = circuitRelayServer({
 })
 
 /** QUIC is native code, built for the common platforms only; elsewhere the node works over TCP. */
-async function loadQuic(logger: Logger): Promise<ReturnType<typeof import('@chainsafe/libp2p-quic').quic> | undefined> {
+async function loadQuic(
+  budget: DialBudget,
+  logger: Logger,
+): Promise<ReturnType<typeof import('@chainsafe/libp2p-quic').quic> | undefined> {
   try {
     const { quic } = await import('@chainsafe/libp2p-quic')
     const create = quic()
-    return (components) => tellResets(create(components))
+    return (components) => budgeted(tellResets(create(components)), budget)
   } catch (error) {
     logger.warn({ reason: reasonOf(error) }, 'QUIC is not available on this platform; peers are reached over TCP only')
     return undefined

@@ -1,0 +1,111 @@
+import type { PeerInfo, Transport } from '@libp2p/interface'
+import type { Multiaddr } from '@multiformats/multiaddr'
+import { CodedError } from '../lib/errors.ts'
+import { TokenBuckets, type TokenBucketsOptions } from '../lib/token-buckets.ts'
+import { ADDRESSES_PER_PEER_MAX } from './address-bound.ts'
+import { hostIn, placeIn, siteOf } from './networks.ts'
+
+const KEYS_MAX = 4096
+/** Dials that lead nowhere: how many at once, and how many a second after that. */
+const PER_PLACE: TokenBucketsOptions = { burst: 8, perSecond: 1 / 15, keysMax: KEYS_MAX }
+const PER_SITE: TokenBucketsOptions = { burst: 64, perSecond: 1, keysMax: KEYS_MAX }
+const PER_SOURCE: TokenBucketsOptions = { burst: 32, perSecond: 1 / 4, keysMax: KEYS_MAX }
+const PER_SOURCE_SITE: TokenBucketsOptions = { burst: 128, perSecond: 1, keysMax: KEYS_MAX }
+/** Peers that one answer may name. */
+const NAMED_MAX = 64
+
+/** Who said that somebody is to be found somewhere. */
+export type HintSource = { peerId: string; host: string }
+
+/** The dial was not made. */
+export class DialRefused extends CodedError<'DIAL_BUDGET'> {
+  constructor(address: Multiaddr) {
+    super('DIAL_BUDGET', `${address} is not dialed now: too many dials there, or by the same hint, led nowhere`)
+  }
+}
+
+/**
+ * How often this node dials on hearsay (D52). Without it whoever answers its questions in the DHT chooses whom it knocks
+ * at, a thousand times over. A dial that reaches the peer it was for costs nothing; what somebody here asked for is not
+ * counted.
+ */
+export class DialBudget {
+  readonly #now: () => number
+  readonly #places = new TokenBuckets(PER_PLACE)
+  readonly #sites = new TokenBuckets(PER_SITE)
+  readonly #sources = new TokenBuckets(PER_SOURCE)
+  readonly #sourceSites = new TokenBuckets(PER_SOURCE_SITE)
+  /** Who named a place last. */
+  readonly #hints = new Map<string, HintSource>()
+  readonly #exempt = new Set<string>()
+  /** Whether the peer was reached at the place before. */
+  isReached: (peerId: string, place: string) => boolean = () => false
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
+
+  /** Peers at places that the operator named are dialed as often as it takes. */
+  exempt(addresses: readonly Multiaddr[]): void {
+    for (const address of addresses) this.#exempt.add(placeIn(address))
+  }
+
+  /** What of an answer is listened to: nothing of somebody whose hints led nowhere too often. */
+  admit(source: HintSource, peers: readonly PeerInfo[]): PeerInfo[] {
+    if (!this.#trusts(source)) return []
+    const taken = peers.slice(0, NAMED_MAX).map(({ id, multiaddrs }) => ({
+      id,
+      multiaddrs: multiaddrs.slice(0, ADDRESSES_PER_PEER_MAX),
+    }))
+    for (const { multiaddrs } of taken) for (const address of multiaddrs) this.#note(placeIn(address), source)
+    return taken
+  }
+
+  /** Counts a dial that is about to be made. @returns how to say that it reached its peer @throws DialRefused */
+  take(address: Multiaddr): () => void {
+    const place = placeIn(address)
+    const peerId = address.getComponents().findLast(({ name }) => name === 'p2p')?.value ?? ''
+    if (this.#exempt.has(place) || this.isReached(peerId, place)) return () => {}
+    const now = this.#now()
+    const source = this.#hints.get(place)
+    const spent: [TokenBuckets, string][] = [
+      [this.#places, place],
+      [this.#sites, siteOf(hostIn(address))],
+      ...(source === undefined ? [] : this.#bucketsOf(source)),
+    ]
+    if (!spent.every(([buckets, key]) => buckets.has(key, 1, now))) throw new DialRefused(address)
+    for (const [buckets, key] of spent) buckets.take(key, 1, now)
+    return () => {
+      for (const [buckets, key] of spent) buckets.give(key, 1, this.#now())
+    }
+  }
+
+  #trusts(source: HintSource): boolean {
+    return this.#bucketsOf(source).every(([buckets, key]) => buckets.has(key, 1, this.#now()))
+  }
+
+  #bucketsOf({ peerId, host }: HintSource): [TokenBuckets, string][] {
+    return [
+      [this.#sources, peerId],
+      [this.#sourceSites, siteOf(host)],
+    ]
+  }
+
+  #note(place: string, source: HintSource): void {
+    this.#hints.delete(place)
+    this.#hints.set(place, source)
+    if (this.#hints.size > KEYS_MAX) this.#hints.delete(this.#hints.keys().next().value as string)
+  }
+}
+
+/** A transport whose dials are counted, but for those that somebody wants (`wanted: true` among the options). */
+export function budgeted(transport: Transport, budget: DialBudget): Transport {
+  const { dial } = transport
+  transport.dial = async (address, options) => {
+    const reached = (options as { wanted?: boolean }).wanted === true ? undefined : budget.take(address)
+    const connection = await dial.call(transport, address, options)
+    reached?.()
+    return connection
+  }
+  return transport
+}

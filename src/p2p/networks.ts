@@ -1,0 +1,52 @@
+import { isIPv4, isIPv6 } from 'node:net'
+import type { Multiaddr } from '@multiformats/multiaddr'
+
+/** The host that an address leads to first: an IP address or a name; over a relay it is the relay's. */
+export function hostIn(address: Multiaddr): string {
+  return address.getComponents()[0]?.value ?? ''
+}
+
+/** Host and port that an address leads to first. */
+export function placeIn(address: Multiaddr): string {
+  const [host, port] = address.getComponents()
+  return `${host?.value ?? ''} ${port?.name ?? ''} ${port?.value ?? ''}`
+}
+
+/** What one party has to itself: an IPv4 address, or the /64 of an IPv6 address, which everybody gets whole. */
+export function siteOf(host: string): string {
+  const groups = groupsOf(host)
+  if (groups !== undefined && isMapped(groups)) return mappedHost(groups)
+  return groups === undefined ? host : `${groups.slice(0, 4).join(':')}::/64`
+}
+
+/** What many parties of one network share: the /16 of an IPv4 address, the /32 of an IPv6 address. */
+export function networkOf(host: string): string {
+  const groups = groupsOf(host)
+  if (groups !== undefined && isMapped(groups)) return networkOf(mappedHost(groups))
+  if (groups !== undefined) return `${groups.slice(0, 2).join(':')}::/32`
+  return isIPv4(host) ? `${host.split('.').slice(0, 2).join('.')}.0.0/16` : host
+}
+
+/** The eight groups of an IPv6 address; undefined for all else. */
+function groupsOf(host: string): string[] | undefined {
+  const bare = host.split('%')[0]!
+  if (!isIPv6(bare)) return undefined
+  const url = new URL(`http://[${bare}]`).hostname.slice(1, -1)
+  const [head = '', tail] = url.split('::')
+  const first = head === '' ? [] : head.split(':')
+  const last = tail === undefined || tail === '' ? [] : tail.split(':')
+  return [...first, ...Array.from({ length: 8 - first.length - last.length }, () => '0'), ...last]
+}
+
+/** Whether it is an IPv4 address in the clothes of IPv6. */
+function isMapped(groups: readonly string[]): boolean {
+  return groups.slice(0, 6).join(':') === '0:0:0:0:0:ffff'
+}
+
+function mappedHost(groups: readonly string[]): string {
+  const bytes = groups.slice(6).flatMap((group) => {
+    const value = Number.parseInt(group, 16)
+    return [value >> 8, value & 255]
+  })
+  return bytes.join('.')
+}
