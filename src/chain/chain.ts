@@ -1,12 +1,14 @@
 import type { Logger } from '../lib/logger.ts'
+import type { SignedAuthorization } from '../schema/payment.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
 import { parseBlockTime, parseQuantity, parseReceipt } from './answers.ts'
 import { createLogWindow, findAuthorizationLog } from './authorization-log.ts'
-import { ChainError, createRpc, unavailable } from './rpc.ts'
+import { ChainError, createRpc, RpcRefusal, unavailable } from './rpc.ts'
 import {
   AUTHORIZATION_CANCELED,
   encodeAuthorizationState,
   encodeBalanceOf,
+  encodeTransferWithAuthorization,
   findTransfer,
   readWord,
   type Transfer,
@@ -26,6 +28,12 @@ export type AuthorizationUse =
   | { state: 'used'; txHash: Hex; transfer: Transfer }
   | { state: 'used'; txHash: undefined }
   | { state: 'cancelled' }
+
+/**
+ * What USDC says to a transfer that is tried and not sent: it covers balance, nonce, signature, a payer with code, blacklist
+ * and pause. `untimely`: the newest block lies outside the authorization's window, and USDC looks at that first.
+ */
+export type Simulation = { kind: 'accepted' } | { kind: 'refused'; reason: string } | { kind: 'untimely' }
 
 /**
  * The node's view of its blockchain, through an RPC that may be down, slow, wrong or lying.
@@ -48,6 +56,8 @@ export interface Chain {
     authorizationNonce: Hex,
     signal?: AbortSignal,
   ): Promise<Transfer | false | undefined>
+  /** Tries the transfer at the newest block, by a call that changes nothing. */
+  simulateTransfer(asset: Hex, signed: SignedAuthorization, signal?: AbortSignal): Promise<Simulation>
   /** The RPC's chain id, right or wrong. */
   chainId(signal?: AbortSignal): Promise<number>
   /** Any call, to the RPC of the right chain. The result is untrusted. */
@@ -65,6 +75,9 @@ export type ChainOptions = {
   timeoutMs: number
 }
 export type ChainDeps = { logger: Logger; fetch?: typeof fetch }
+
+/** As USDC words it. Its message holds nothing else: it is cut to 200 characters. */
+const UNTIMELY = /not yet valid|is expired/i
 
 /** Opens nothing: the first call does. */
 export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
@@ -144,6 +157,19 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
         const receipt = await receiptOf(txHash, bounded)
         if (receipt === undefined) return undefined
         return receipt.succeeded && findTransfer(receipt.logs, asset, from, nonce)
+      }),
+
+    simulateTransfer: (token, signed, signal) =>
+      ask(signal, async (bounded): Promise<Simulation> => {
+        const call = { from: signed.authorization.to, to: token, data: encodeTransferWithAuthorization(signed) }
+        try {
+          await rpc.call('eth_call', [call, 'latest'], bounded)
+          return { kind: 'accepted' }
+        } catch (error) {
+          if (!(error instanceof RpcRefusal && error.isRevert)) throw error
+          if (UNTIMELY.test(error.message)) return { kind: 'untimely' }
+          return { kind: 'refused', reason: error.message.replace(/^.*\): /, '') }
+        }
       }),
 
     request: (method, params, signal) => ask(signal, (bounded) => rpc.call(method, params, bounded)),

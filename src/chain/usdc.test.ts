@@ -7,6 +7,7 @@ import {
   authorizationTopics,
   encodeAuthorizationState,
   encodeBalanceOf,
+  encodeTransferWithAuthorization,
   endsAuthorization,
   findTransfer,
   type Log,
@@ -40,7 +41,15 @@ describe('calls and topics', () => {
     const abi = parseAbi([
       'function balanceOf(address) view returns (uint256)',
       'function authorizationState(address, bytes32) view returns (bool)',
+      'function transferWithAuthorization(address, address, uint256, uint256, uint256, bytes32, uint8, bytes32, bytes32)',
     ])
+    const [r, s]: Hex[] = [`0x${'a1'.repeat(32)}`, `0x${'0b'.repeat(32)}`]
+    const times = { validAfter: 1_767_225_540n, validBefore: 1_767_225_840n }
+    const authorization = { from: PAYER, to: SELLER, value: 10_000n, ...times, nonce: NONCE } as const
+    const args = [PAYER, SELLER, 10_000n, times.validAfter, times.validBefore, NONCE, 28, r!, s!] as const
+    expect(encodeTransferWithAuthorization({ authorization, signature: `${r}${s!.slice(2)}1c` as Hex })).toBe(
+      encodeFunctionData({ abi, functionName: 'transferWithAuthorization', args }).toLowerCase(),
+    )
     expect(encodeBalanceOf(PAYER)).toBe(encodeFunctionData({ abi, functionName: 'balanceOf', args: [PAYER] }))
     expect(encodeAuthorizationState(PAYER, NONCE)).toBe(
       encodeFunctionData({ abi, functionName: 'authorizationState', args: [PAYER, NONCE] }).toLowerCase(),

@@ -1,13 +1,15 @@
+import type { SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { unavailable } from './rpc.ts'
 
 /*
- * The four selectors and topics of USDC that this node reads, encoded by hand: every argument is one 32-byte word, and the ABI
+ * The selectors and topics of USDC that this node reads, encoded by hand: every argument is one 32-byte word, and the ABI
  * library that could do it takes 30 MB and a quarter of a second to load. The tests hold each against that library.
  */
 
 const BALANCE_OF = '0x70a08231'
 const AUTHORIZATION_STATE = '0xe94a0102'
+const TRANSFER_WITH_AUTHORIZATION = '0xe3ee160e'
 export const AUTHORIZATION_USED = '0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5'
 export const AUTHORIZATION_CANCELED = '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
 const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
@@ -24,6 +26,15 @@ export function encodeBalanceOf(owner: Hex): Hex {
 
 export function encodeAuthorizationState(authorizer: Hex, authorizationNonce: Hex): Hex {
   return `${AUTHORIZATION_STATE}${addressWord(authorizer)}${authorizationNonce.slice(2).toLowerCase()}`
+}
+
+/** `transferWithAuthorization` with the signature as v, r and s: the form that every version of USDC has. */
+export function encodeTransferWithAuthorization({ authorization, signature }: SignedAuthorization): Hex {
+  const { from, to, value, validAfter, validBefore, nonce } = authorization
+  const rs = signature.slice(2, 130).toLowerCase()
+  const v = signature.slice(130).padStart(64, '0')
+  const numbers = [value, validAfter, validBefore].map((number) => number.toString(16).padStart(64, '0')).join('')
+  return `${TRANSFER_WITH_AUTHORIZATION}${addressWord(from as Hex)}${addressWord(to as Hex)}${numbers}${nonce.slice(2).toLowerCase()}${v}${rs}`
 }
 
 /** The topics of the two events that end an authorization's life. */

@@ -2,6 +2,7 @@ import type { Chain, Transfer } from '../chain/chain.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Authorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { Claim } from '../store/payments.ts'
 import { sameAddress } from './assets.ts'
 import { checksumAddress } from './secp256k1.ts'
 
@@ -22,6 +23,8 @@ export type ChainVerdict =
 
 /** Blocks younger than that may still be replaced. */
 const SETTLED_TIME_MS = 10_000
+/** An answer to a buyer waits for settlement, and settlement for this look. */
+const SPENT_LOOK_TIMEOUT_MS = 2_000
 
 /**
  * Asks the chain about an authorization whose window has ended. Never throws.
@@ -56,20 +59,40 @@ export async function askChain(
   asset: Hex,
   authorization: Authorization,
   named: Hex | undefined,
+  signal?: AbortSignal,
 ): Promise<ChainVerdict> {
   try {
     // As a peer has spelled them, no chain may be asked (D49).
     const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
-    const use = await chain.authorizationUse(contract, from, authorization.nonce)
+    const use = await chain.authorizationUse(contract, from, authorization.nonce, signal)
     if (use.state === 'unused') return { kind: 'unpaid' }
     if (use.state === 'cancelled') return { kind: 'never', reason: 'the buyer cancelled the authorization on chain' }
     if (use.txHash !== undefined) return judge(use.txHash, use.transfer, authorization)
-    const transfer = named && (await chain.transferOf(named, from, authorization.nonce))
+    const transfer = named && (await chain.transferOf(named, from, authorization.nonce, signal))
     if (named !== undefined && transfer) return judge(named, transfer, authorization)
     return { kind: 'unknown', reason: 'the authorization is spent, but the RPC does not show by which transaction' }
   } catch (error) {
     return { kind: 'unknown', reason: reasonOf(error) }
   }
+}
+
+/**
+ * Why a payment cannot be settled any more, asked before the first attempt of this node. Never throws.
+ *
+ * A transfer that is there already was made by no attempt of ours: the authorization paid for another run, at a node or shop
+ * that shares this wallet (T5). `undefined`: unused, or nobody can say.
+ */
+export async function spentBefore(
+  chain: PaymentChain | undefined,
+  { signed, requirements }: Pick<Claim, 'signed' | 'requirements'>,
+  outer: AbortSignal,
+): Promise<string | undefined> {
+  if (chain === undefined) return undefined
+  const signal = AbortSignal.any([outer, AbortSignal.timeout(SPENT_LOOK_TIMEOUT_MS)])
+  const verdict = await askChain(chain, requirements.asset, signed.authorization, undefined, signal)
+  if (verdict.kind === 'never') return verdict.reason
+  if (verdict.kind !== 'paid') return undefined
+  return `the authorization was spent in ${verdict.txHash}, before the first attempt of this node: it paid for another run`
 }
 
 function judge(txHash: Hex, transfer: Transfer, authorization: Authorization): ChainVerdict {

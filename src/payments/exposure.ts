@@ -25,7 +25,7 @@ export type ExposureDeps = {
   logger: Logger
   payments: Payments
   /** Undefined: nobody can say what a payer has. */
-  chain: Pick<Chain, 'usdcBalance' | 'authorizationUse'> | undefined
+  chain: Pick<Chain, 'usdcBalance' | 'authorizationUse' | 'simulateTransfer'> | undefined
 }
 
 /** `settle first`: the payment is settled before the agent runs, as with `--settle-first`. */
@@ -40,6 +40,10 @@ export const exposureLimits: ExposureOptions = {
 }
 
 const CHECK_TIMEOUT_MS = 5_000
+/** A cheap run waits no longer for the chain: without an answer the bounds above limit what can be lost. */
+const CHEAP_CHECK_TIMEOUT_MS = 2_000
+/** After an RPC gave no answer, cheap runs do not ask again for this long. */
+const CHAIN_AWAY_MS = 10_000
 
 /**
  * How much work is out on promises (T6): a signed payment is worth nothing once its authorization is cancelled or its account
@@ -55,6 +59,8 @@ export class Exposure {
   readonly #byPayer = new Map<string, bigint>()
   readonly #losses: Losses
   #total = 0n
+  /** By the monotonic clock. */
+  #chainAwayUntil = 0
 
   constructor(options: ExposureOptions, deps: ExposureDeps) {
     this.#options = options
@@ -74,20 +80,30 @@ export class Exposure {
     return this.#blocked.size > 0 && names.some((name) => this.#blocked.has(name.toLowerCase()))
   }
 
-  /** Decides over a verified payment before it is claimed, and counts it from then on. `counted`: by this very call. */
-  async enter(claim: Claim, signal: AbortSignal): Promise<ExposureVerdict & { counted: boolean }> {
+  /**
+   * Decides over a verified payment before it is claimed, and counts it from then on. `counted`: by this very call.
+   *
+   * With an RPC the chain is asked before every run whether it would take this very transfer (D50).
+   */
+  async enter(
+    claim: Claim,
+    signal: AbortSignal,
+    { settleFirst = false } = {},
+  ): Promise<ExposureVerdict & { counted: boolean }> {
     const { amount } = claim.requirements
     const payer = claim.signed.authorization.from.toLowerCase()
     // One that is counted was claimed before: the claim will say so.
     if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
-    const { perPayerMax, totalMax, checkFrom } = this.#options
+    const { perPayerMax, totalMax } = this.#options
     const owes = this.#byPayer.get(payer) ?? 0n
     const now = this.#deps.clock.now()
     const isTooMuch = owes + amount > perPayerMax || this.#total + this.#losses.lately(now) + amount > totalMax
-    if (isTooMuch || this.#losses.isDistrusted(payer, now)) return { kind: 'settle first', counted: false }
+    if (settleFirst || isTooMuch || this.#losses.isDistrusted(payer, now)) {
+      const verdict = await this.#askChain(claim, undefined, signal)
+      return { ...(verdict.kind === 'refuse' ? verdict : { kind: 'settle first' }), counted: false }
+    }
     this.#count(claim.id, payer, amount)
-    if (amount < checkFrom) return { kind: 'run', counted: true }
-    const verdict = await this.#askFunds(claim, payer, signal)
+    const verdict = await this.#askChain(claim, payer, signal)
     if (verdict.kind !== 'run') this.leave(claim.id)
     return { ...verdict, counted: verdict.kind === 'run' }
   }
@@ -127,9 +143,9 @@ export class Exposure {
     }
   }
 
-  #follow({ id, state, txHash }: PaymentProgress): void {
-    // What the facilitator has a transaction for is as good as paid; should the chain disagree, it counts as lost.
-    if (state === 'authorized' || (state === 'owed' && txHash === undefined)) return
+  #follow({ id, state }: PaymentProgress): void {
+    // A hash that the facilitator names is a claim: the payment counts until the ledger says `settled` (D50).
+    if (state === 'authorized' || state === 'owed') return
     this.leave(id)
     const lost = state === 'unsettled' ? lossOf(this.#deps.payments.get(id)) : undefined
     if (lost !== undefined) this.#losses.add(lost)
@@ -141,25 +157,28 @@ export class Exposure {
     this.#total += amount
   }
 
-  /** Whether the account holds what is open of it, this payment included. Where nobody can say, the payment goes first. */
-  async #askFunds(claim: Claim, payer: string, outer: AbortSignal): Promise<ExposureVerdict> {
+  /**
+   * Has the chain try the transfer, and for a dear one compares the balance with all that is open of this payer.
+   *
+   * Without an answer a dear payment settles first; a cheap one runs, within the bounds of what may be open.
+   *
+   * @param payer undefined: the payment settles first anyway
+   */
+  async #askChain(claim: Claim, payer: string | undefined, outer: AbortSignal): Promise<ExposureVerdict> {
     const { chain, logger } = this.#deps
-    if (chain === undefined) return { kind: 'settle first' }
-    const { authorization } = claim.signed
-    const signal = AbortSignal.any([outer, AbortSignal.timeout(CHECK_TIMEOUT_MS)])
+    const isCheap = claim.requirements.amount < this.#options.checkFrom
+    const unknown = { kind: isCheap ? 'run' : 'settle first' } as const
+    if (chain === undefined || (isCheap && performance.now() < this.#chainAwayUntil)) return unknown
+    const limit = AbortSignal.timeout(isCheap ? CHEAP_CHECK_TIMEOUT_MS : CHECK_TIMEOUT_MS)
+    const signal = AbortSignal.any([outer, limit])
+    const owes = isCheap || payer === undefined ? undefined : this.#byPayer.get(payer)
     try {
-      const [balance, use] = await Promise.all([
-        chain.usdcBalance(authorization.from, signal),
-        chain.authorizationUse(claim.requirements.asset, authorization.from, authorization.nonce, signal),
-      ])
-      if (use.state !== 'unused')
-        return { kind: 'refuse', reason: 'the chain shows this authorization as spent or cancelled' }
-      if (balance >= (this.#byPayer.get(payer) ?? 0n)) return { kind: 'run' }
-      const reason = 'the account of the payer does not hold what it has signed for; nothing was charged'
-      return { kind: 'refuse', reason }
+      const reason = await refusalOf(chain, claim, owes ?? claim.requirements.amount, owes !== undefined, signal)
+      return reason === undefined ? { kind: 'run' } : { kind: 'refuse', reason }
     } catch (error) {
+      if (!outer.aborted) this.#chainAwayUntil = performance.now() + CHAIN_AWAY_MS
       logger.debug({ err: error, payment_id: claim.id }, `what a payer has is not known: ${reasonOf(error)}`)
-      return { kind: 'settle first' }
+      return unknown
     }
   }
 }
@@ -169,4 +188,30 @@ function lossOf(payment: StoredPayment | undefined): Loss | undefined {
   if (payment?.state !== 'unsettled' || payment.task !== undefined) return undefined
   const { signed, requirements, updatedAt: at } = payment
   return { payer: signed.authorization.from, amount: requirements.amount, at }
+}
+
+/** Why the chain would not pay this payment; undefined when it would. @throws ChainError */
+async function refusalOf(
+  chain: NonNullable<ExposureDeps['chain']>,
+  { signed, requirements: { asset } }: Claim,
+  owes: bigint,
+  isDear: boolean,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { from, nonce } = signed.authorization
+  const balanceOf = () => chain.usdcBalance(from, signal)
+  const [simulated, balance] = await Promise.all([
+    chain.simulateTransfer(asset, signed, signal),
+    isDear ? balanceOf() : undefined,
+  ])
+  if (simulated.kind === 'refused') return `the chain refuses this transfer: ${simulated.reason}; nothing was charged`
+  let held = balance
+  if (simulated.kind === 'untimely') {
+    // The newest block lies outside the window, so the chain cannot try the transfer. It still knows nonce and balance.
+    const use = await chain.authorizationUse(asset, from, nonce, signal)
+    if (use.state !== 'unused') return 'the chain shows this authorization as spent or canceled'
+    held ??= await balanceOf()
+  }
+  if (held === undefined || held >= owes) return undefined
+  return 'the account of the payer does not hold what it has signed for; nothing was charged'
 }

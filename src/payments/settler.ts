@@ -7,7 +7,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { NewExchange } from '../store/exchanges.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { askChain, type PaymentChain } from './chain-verdict.ts'
-import type { Facilitator, SettleOutcome } from './facilitator.ts'
+import type { Facilitator } from './facilitator.ts'
 import { owedOf, validBeforeMs } from './outbox-entry.ts'
 import {
   ATTEMPT_TIMEOUT_MS,
@@ -24,6 +24,8 @@ import {
   voided,
   waiting,
 } from './payment.ts'
+import { type Attempted, SettleAttempts } from './settle-attempts.ts'
+import { untilShown } from './until-shown.ts'
 
 /** How long the answer to a buyer waits for the first attempt (D31). */
 const FIRST_ATTEMPT_WAIT_MS = 10_000
@@ -61,10 +63,9 @@ export class Settler implements Service {
   readonly name = 'settler'
   readonly #deps: SettlerDeps
   readonly #firstAttemptWaitMs: number
-  readonly #attemptTimeoutMs: number
   readonly #tickMaxMs: number
   readonly #busy = new Map<Hex, Promise<void>>()
-  readonly #attempts = new Set<AbortController>()
+  readonly #attempts: SettleAttempts
   #stopping = false
   #failing = false
   #timer: NodeJS.Timeout | undefined
@@ -76,7 +77,7 @@ export class Settler implements Service {
   ) {
     this.#deps = deps
     this.#firstAttemptWaitMs = options.firstAttemptWaitMs ?? FIRST_ATTEMPT_WAIT_MS
-    this.#attemptTimeoutMs = options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS
+    this.#attempts = new SettleAttempts(options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS, deps)
     this.#tickMaxMs = options.tickMaxMs ?? TICK_MAX_MS
   }
 
@@ -92,7 +93,7 @@ export class Settler implements Service {
   async stop(): Promise<void> {
     this.#stopping = true
     clearTimeout(this.#timer)
-    for (const attempt of this.#attempts) attempt.abort(new Error('the node is stopping'))
+    this.#attempts.abort(new Error('the node is stopping'))
     await Promise.allSettled(this.#busy.values())
   }
 
@@ -125,12 +126,27 @@ export class Settler implements Service {
     this.#schedule(0)
   }
 
-  /** Settles before the agent runs (`--settle-first`): the hash once the facilitator has said so, else undefined. */
+  /** Settles before the agent runs (`--settle-first`): the hash once the chain shows it, else undefined (D50). */
   async settleFirst(claim: Claim): Promise<Hex | undefined> {
     const { clock, payments } = this.#deps
     const owed = executed({ state: 'authorized', id: claim.id }, clock.now())
     await payments.save(owed, clock.now())
-    return this.#firstAttempt(claim, owed)
+    const named = await this.#firstAttempt(claim, owed)
+    return named === undefined || this.#deps.chain === undefined ? named : this.#shown(claim, this.#deps.chain)
+  }
+
+  /** Waits until the chain shows what the facilitator has named. When that takes too long, the outbox goes on looking. */
+  #shown(claim: Claim, chain: PaymentChain): Promise<Hex | undefined> {
+    const look = () => this.#exclusive(claim, () => this.#confirm(claim, chain))
+    const ended = () => this.#stopping
+    return untilShown({ payment: () => this.#deps.payments.get(claim.id), look, ended }, this.#firstAttemptWaitMs)
+  }
+
+  async #confirm({ id, signed, requirements }: Claim, chain: PaymentChain): Promise<void> {
+    const stored = this.#deps.payments.get(id)
+    if (stored?.state !== 'owed') return
+    const verdict = await askChain(chain, requirements.asset, signed.authorization, stored.txHash)
+    if (verdict.kind === 'paid') await this.#save(settled(owedOf(stored), verdict.txHash, this.#deps.clock.now()))
   }
 
   /** The answer is not kept waiting for the store: should the state be lost, the chain is asked again. */
@@ -141,7 +157,7 @@ export class Settler implements Service {
     }
     const { promise: answered, resolve: answer } = Promise.withResolvers<Hex | undefined>()
     void this.#exclusive(claim, async () => {
-      const outcome = await this.#settle(claim)
+      const outcome = await this.#attempts.settle(claim, owed)
       faultPoint('seller:settle-answered')
       answer(outcome.kind === 'settled' ? outcome.txHash : undefined)
       await this.#save(await this.#afterAttempt(claim, owed, outcome))
@@ -183,7 +199,7 @@ export class Settler implements Service {
     }
     owed = attemptStarted(owed, at.now)
     await this.#save(owed)
-    await this.#save(await this.#afterAttempt(payment, owed, await this.#settle(payment)))
+    await this.#save(await this.#afterAttempt(payment, owed, await this.#attempts.settle(payment, owed)))
   }
 
   /** What the chain knows of an unclear payment, as the state that follows; undefined when it must be tried again. */
@@ -208,28 +224,14 @@ export class Settler implements Service {
     return undefined
   }
 
-  async #settle(payment: Claimed): Promise<SettleOutcome> {
-    const { facilitator } = this.#deps
-    if (facilitator === undefined)
-      return { kind: 'unclear', reason: 'no facilitator is configured: set FACILITATOR_URL' }
-    const attempt = new AbortController()
-    const timer = setTimeout(() => attempt.abort(new Error('timed out')), this.#attemptTimeoutMs)
-    this.#attempts.add(attempt)
-    try {
-      return await facilitator.settle(payment.signed, payment.requirements, attempt.signal)
-    } finally {
-      clearTimeout(timer)
-      this.#attempts.delete(attempt)
-    }
-  }
-
-  async #afterAttempt(payment: Claimed, owed: Owed, outcome: SettleOutcome): Promise<Payment> {
+  async #afterAttempt(payment: Claimed, owed: Owed, outcome: Attempted): Promise<Payment> {
     const { clock, logger, chain, chance } = this.#deps
     if (outcome.kind === 'settled') {
       const { txHash } = outcome
       return chain === undefined ? settled(owed, txHash, clock.now()) : accepted(owed, txHash, clock.now())
     }
     const { reason } = outcome
+    if (outcome.kind === 'spent') return refused(owed, reason)
     if (outcome.kind === 'unreached') {
       // Once a payment; that it goes on is told for all of them together.
       if (owed.error === undefined) logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')

@@ -88,7 +88,7 @@ export interface Payments {
   hasten(now: UnixMs): Promise<void>
   /** Ends what was running when the node died: the work is gone and nobody is charged. */
   voidRunning(error: string, now: UnixMs): Promise<number>
-  /** Work done that nobody has settled yet; what is settled before it runs is none. */
+  /** Work done for payments that are owed, also where the facilitator has named a transaction (D50). */
   open(): { id: Hex; payer: Hex; amount: bigint }[]
   /** Work that was never paid for since `since`: what it comes to by slots of time, and by whom, the latest payers last. */
   lost(since: UnixMs, options: { slotMs: number; payersMax: number }): StoredLosses
@@ -248,9 +248,11 @@ export function createPayments(database: Database): Payments {
       return (row as { at: number | null }).at ?? undefined
     },
     open: () =>
-      rows(`SELECT * FROM payments WHERE ${OWED} AND task IS NULL AND tx_hash IS NULL`).map(
-        ({ id, signed, requirements }) => ({ id, payer: signed.authorization.from, amount: requirements.amount }),
-      ),
+      rows(`SELECT * FROM payments WHERE ${OWED} AND task IS NULL`).map(({ id, signed, requirements }) => ({
+        id,
+        payer: signed.authorization.from,
+        amount: requirements.amount,
+      })),
     lost: (since, options) => storedLosses(database, since, options),
     counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled'`) }),
   }

@@ -1,4 +1,4 @@
-import type { AuthorizationUse, Transfer } from '../../src/chain/chain.ts'
+import type { AuthorizationUse, Simulation, Transfer } from '../../src/chain/chain.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import type { Facilitator, SettleOutcome } from '../../src/payments/facilitator.ts'
 import type { SignedAuthorization } from '../../src/schema/payment.ts'
@@ -56,6 +56,14 @@ export class FakeSettlement {
       if (this.chainIsDown) throw new Error('the RPC is down')
       return this.blockTimeMs
     },
+  }
+
+  /** What USDC would say to a transfer, but for the balance: the double has none. */
+  async simulateTransfer(_asset: Hex, { authorization }: SignedAuthorization): Promise<Simulation> {
+    if (this.chainIsDown) throw new Error('the RPC is down')
+    const { from, nonce } = authorization
+    const isUnused = this.useOf(from, nonce).state === 'unused'
+    return isUnused ? { kind: 'accepted' } : { kind: 'refused', reason: 'authorization is used or canceled' }
   }
 
   /** Moves the money on chain, once. @returns the transaction that did */

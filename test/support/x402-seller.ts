@@ -5,7 +5,7 @@ import { RunSlots, RunSlotsFull } from '../../src/agents/run-slots.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import { Challenges } from '../../src/payments/challenges.ts'
-import { Exposure, type ExposureOptions, exposureLimits } from '../../src/payments/exposure.ts'
+import { Exposure, type ExposureDeps, type ExposureOptions, exposureLimits } from '../../src/payments/exposure.ts'
 import type { Facilitator } from '../../src/payments/facilitator.ts'
 import { Settler } from '../../src/payments/settler.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
@@ -36,6 +36,8 @@ export type TestSellerOptions = {
   /** The real ones, instead of `settlement`. */
   facilitator?: Facilitator
   chain?: PaymentChain
+  /** What a payer has, by the real chain. */
+  funds?: ExposureDeps['chain']
   payTo?: Hex
   attemptTimeoutMs?: number
   clock?: HandClock
@@ -81,7 +83,12 @@ export class TestSeller {
     const { clock, exchanges, challenges } = this
     const { facilitator = this.settlement.facilitator, chain = this.settlement.chain } = options
     const guard = { ...exposureLimits, ...options.exposure }
-    const funds = { usdcBalance: async () => this.balance, authorizationUse: chain.authorizationUse }
+    const { settlement } = this
+    const funds = options.funds ?? {
+      usdcBalance: async () => this.balance,
+      authorizationUse: chain.authorizationUse,
+      simulateTransfer: settlement.simulateTransfer.bind(settlement),
+    }
     this.exposure = new Exposure(guard, { clock, logger: silentLogger, payments: this.payments, chain: funds })
     const payments = this.exposure.watched()
     this.limits = new PeerLimits({ requestsPerSecond: 1000, ...options.limits }, { clock })

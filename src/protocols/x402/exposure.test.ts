@@ -20,6 +20,11 @@ async function buy(seller: TestSeller, payer = 1): Promise<unknown> {
   const { envelope } = signed(seller.clock.now(), { wallet: testWallet(payer) })
   return told(await peer.request({ payment: envelope, body: base64('task') }))
 }
+/** The facilitator's word is looked up on chain a little later (D50). */
+async function chainShows(seller: TestSeller): Promise<void> {
+  await until(() => seller.payments.counts().owed === 0 || seller.clock.advance(2_000))
+  expect(seller.exposure.total).toBe(0n)
+}
 const refusedForGood = { moves: false, answer: { kind: 'refused', reason: 'insufficient_funds' } } as const
 
 describe('T6 what is owed', () => {
@@ -59,7 +64,7 @@ describe('T6 what is owed', () => {
     const seller = await start({ exposure: { perPayerMax: 10_000n } })
     for (let count = 0; count < 3; count++) {
       expect(await buy(seller)).toBe('re: task')
-      await until(() => seller.exposure.total === 0n)
+      await chainShows(seller)
     }
     seller.work = () => Promise.reject(new Error('broken'))
     for (let count = 0; count < 3; count++) expect(await buy(seller)).toBe('EXECUTION_FAILED')
@@ -129,6 +134,78 @@ test('T6 T17 accounts that cost nothing get no more than all together may, one a
   expect(await buy(again, 7)).toBe('re: task')
 })
 
+const invented = { moves: false, answer: 'the transaction' } as const
+
+describe('D50 where there is an RPC', () => {
+  test('a hash that a facilitator invents frees no exposure, after a restart too', async () => {
+    const settlement = new FakeSettlement()
+    settlement.usual = invented
+    const options = { settlement, database: openDatabase({ path: ':memory:' }), exposure: { perPayerMax: 20_000n } }
+    const seller = await start(options)
+    expect([await buy(seller), await buy(seller), await buy(seller)]).toEqual([
+      're: task',
+      're: task',
+      'SETTLEMENT_FAILED',
+    ])
+    expect(seller.exposure.total).toBe(20_000n)
+    await seller.stop()
+    const again = await start({ ...options, clock: seller.clock })
+    expect(again.exposure.total).toBe(20_000n)
+  })
+
+  test('settle-first runs nothing for a hash that a facilitator invents', async () => {
+    const seller = await start({ settleFirst: true })
+    seller.settlement.usual = invented
+    expect([await buy(seller), await buy(seller, 2)]).toEqual(['SETTLEMENT_FAILED', 'SETTLEMENT_FAILED'])
+    expect(seller.runs).toEqual([])
+    seller.settlement.usual = { moves: true, answer: 'the transaction' }
+    expect(await buy(seller, 3)).toBe('re: task')
+  })
+
+  test('T5 a cheap run is not begun for an authorization that was spent elsewhere, settled first or not', async () => {
+    for (const settleFirst of [false, true]) {
+      const seller = await start({ settleFirst })
+      const { envelope } = signed(seller.clock.now())
+      seller.settlement.pay(envelope.payload!.authorization)
+      const peer = await seller.connect()
+      expect(told(await peer.request({ payment: envelope }))).toBe('PAYMENT_INVALID')
+      expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([0, 0])
+    }
+  })
+
+  test('T5 an authorization that another node spends during the run is lost, and not booked as settled', async () => {
+    const seller = await start()
+    const { envelope, paymentId } = signed(seller.clock.now())
+    seller.work = async () => {
+      seller.settlement.pay(envelope.payload!.authorization)
+      return 'done'
+    }
+    const peer = await seller.connect()
+    expect(told(await peer.request({ payment: envelope }))).toBe('done')
+    await until(() => seller.payments.get(paymentId)?.state === 'unsettled')
+    expect(seller.payments.get(paymentId)?.error).toContain('it paid for another run')
+    expect(seller.settlement.attempts).toEqual([])
+    seller.work = undefined
+    seller.settlement.usual = unclear
+    expect(await buy(seller)).toBe('SETTLEMENT_FAILED')
+  })
+
+  test('a replay of what this node has settled is told as used, whatever the chain says', async () => {
+    const seller = await start()
+    const { envelope } = signed(seller.clock.now())
+    const peer = await seller.connect()
+    expect(told(await peer.request({ payment: envelope }))).toBe('re: task')
+    await chainShows(seller)
+    expect(told(await peer.request({ payment: envelope }))).toBe('PAYMENT_NONCE_USED')
+  })
+
+  test('T15 a cheap run does not wait for an RPC that is away', async () => {
+    const seller = await start()
+    seller.settlement.chainIsDown = true
+    expect(await buy(seller)).toBe('re: task')
+  })
+})
+
 describe('T6 a dear run', () => {
   const dear = { checkFrom: 10_000n }
 
@@ -162,13 +239,17 @@ describe('T6 a dear run', () => {
     expect(seller.runs).toEqual([])
   })
 
-  test('T15 is settled first where the chain gives no answer', async () => {
+  test('T15 D50 is settled first where the chain gives no answer, and runs once the chain shows the transfer', async () => {
     const seller = await start({ exposure: dear })
     seller.settlement.chainIsDown = true
-    expect(await buy(seller)).toBe('re: task')
-    expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
-    seller.settlement.usual = unclear
-    expect(await buy(seller)).toBe('SETTLEMENT_FAILED')
+    const { envelope } = signed(seller.clock.now())
+    const peer = await seller.connect()
+    expect(told(await peer.request({ payment: envelope, body: base64('task') }))).toBe('SETTLEMENT_FAILED')
+    expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([0, 1])
+    seller.settlement.chainIsDown = false
+    seller.clock.advance(60_000)
+    await until(() => seller.payments.counts().owed === 0)
+    expect(told(await peer.askResult(envelope))).toBe('re: task')
   })
 })
 

@@ -64,7 +64,8 @@ export async function runPaid(
   if (deps.exposure.isBlocked(verified.payer)) {
     throw new PeerError('PAYMENT_INVALID', 'this seller takes no payments from this account')
   }
-  if (deps.running.has(verified.paymentId)) throw nonceUsed()
+  // Before the chain is asked, which shows what this node has settled as spent.
+  if (deps.running.has(verified.paymentId) || isSeen(verified.signed.authorization, deps)) throw nonceUsed()
   // From here to the claim no other message may use this challenge; the store refuses a second authorization anyway.
   if (challenge !== undefined) deps.challenges.consume(challenge)
   const claim: Claim = {
@@ -80,7 +81,7 @@ export async function runPaid(
   let claimed = false
   let counted = false
   const run = deps.admit(caller.callerDid, async (place) => {
-    const verdict = deps.settleFirst ? ALWAYS_FIRST : await deps.exposure.enter(claim, caller.signal)
+    const verdict = await deps.exposure.enter(claim, caller.signal, { settleFirst: deps.settleFirst })
     if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
     counted = verdict.counted
     const settlesFirst = verdict.kind === 'settle first'
@@ -100,8 +101,6 @@ export async function runPaid(
   })
   return { id: claim.id, ...(await answered) }
 }
-
-const ALWAYS_FIRST = { kind: 'settle first', counted: false } as const
 
 export type Delivered = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
 
@@ -232,14 +231,12 @@ function verify(agent: ServedAgent, payment: PaymentEnvelope, deps: PaidRunDeps)
   if (verification.ok) return verification.payment
   // That it was used goes before whatever else is wrong with it (D27).
   const authorization = payment.payload?.authorization
-  const { network, address } = deps.asset
-  if (
-    authorization !== undefined &&
-    deps.payments.authorizationSeen(network, address, authorization.from, authorization.nonce)
-  ) {
-    throw nonceUsed()
-  }
+  if (authorization !== undefined && isSeen(authorization, deps)) throw nonceUsed()
   throw new PeerError(verification.error, verification.reason)
+}
+
+function isSeen({ from, nonce }: { from: string; nonce: string }, { asset, payments }: PaidRunDeps): boolean {
+  return payments.authorizationSeen(asset.network, asset.address, from, nonce)
 }
 
 export async function respond(

@@ -1,0 +1,44 @@
+import type { Claim } from '../store/payments.ts'
+import { type PaymentChain, spentBefore } from './chain-verdict.ts'
+import type { Facilitator, SettleOutcome } from './facilitator.ts'
+import type { Owed } from './payment.ts'
+
+/** `spent`: the chain shows that the authorization was used before the first attempt. Nothing was asked. */
+export type Attempted = SettleOutcome | { kind: 'spent'; reason: string }
+
+/** The attempts at settlement that are under way: each has a time limit, and all end with the node. */
+export class SettleAttempts {
+  readonly #timeoutMs: number
+  readonly #deps: { facilitator: Facilitator | undefined; chain?: PaymentChain | undefined }
+  readonly #underWay = new Set<AbortController>()
+
+  constructor(timeoutMs: number, deps: { facilitator: Facilitator | undefined; chain?: PaymentChain | undefined }) {
+    this.#timeoutMs = timeoutMs
+    this.#deps = deps
+  }
+
+  get size(): number {
+    return this.#underWay.size
+  }
+
+  async settle(payment: Pick<Claim, 'signed' | 'requirements'>, owed: Owed): Promise<Attempted> {
+    const { facilitator, chain } = this.#deps
+    if (facilitator === undefined)
+      return { kind: 'unclear', reason: 'no facilitator is configured: set FACILITATOR_URL' }
+    const attempt = new AbortController()
+    const timer = setTimeout(() => attempt.abort(new Error('timed out')), this.#timeoutMs)
+    this.#underWay.add(attempt)
+    try {
+      const spent = owed.attempts > 1 ? undefined : await spentBefore(chain, payment, attempt.signal)
+      if (spent !== undefined) return { kind: 'spent', reason: spent }
+      return await facilitator.settle(payment.signed, payment.requirements, attempt.signal)
+    } finally {
+      clearTimeout(timer)
+      this.#underWay.delete(attempt)
+    }
+  }
+
+  abort(reason: Error): void {
+    for (const attempt of this.#underWay) attempt.abort(reason)
+  }
+}
