@@ -18,6 +18,7 @@ const bundle = await rolldown({
   input: {
     main: at('src/main.ts'),
     index: at('src/index.ts'),
+    'builtin-worker': at('src/agents/builtin/builtin-worker.ts'),
     'signature-worker': at('src/p2p/signature-worker.ts'),
   },
   platform: 'node',

@@ -33,6 +33,7 @@ test('the packed tarball, unpacked elsewhere, runs without the source', { timeou
   expect(paths).toContain('dist/types/index.d.ts')
   // A thread's file, found by its name.
   expect(paths).toContain('dist/node/signature-worker.js')
+  expect(paths).toContain('dist/node/builtin-worker.js')
   await run('tar', ['-xzf', join(scratch, packed[0]!.filename), '-C', scratch])
   await symlink(join(root, 'node_modules'), join(scratch, 'node_modules'))
 

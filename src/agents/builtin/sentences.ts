@@ -19,7 +19,7 @@ const TITLE =
   /(?:^|[\s("'«„“])(?:Dr|Mr|Mrs|Ms|Prof|St|Gen|Sen|Rep|Gov|Capt|Col|Lt|Sgt|Rev|Hon|vs|cf|ca|approx|Hr|Fr|bzw|Sr|Sra|Dra|Mme|Mlle|\p{Lu})\.\s*$/u
 /** Nor after these, if a number follows. */
 const NUMBERED = /(?:^|[\s("'«„“])(?:No|Nr|Nos|Fig|Figs|Abb|Vol|Bd|Eq|Sec|Ch|p|pp|S|art|Art|n|núm)\.\s*$/u
-const LINE_BREAK = /\r\n|[\n\r\u2028\u2029]/
+const LINE_BREAK = /\r\n|[\n\r\u2028\u2029]/g
 /** Headings, list items, table rows. */
 const MINOR_LINE = /^(?:#{1,6}\s|[-*•‣+]\s|\d{1,3}[.)]\s|\|)/
 const MARK = /^(?:#{1,6}|[-*•‣+]|\d{1,3}[.)])\s+/
@@ -98,7 +98,7 @@ function goesOn(before: string, next: string): boolean {
 function* paragraphsOf(text: string): Generator<{ text: string; minor: boolean }> {
   let lines: string[] = []
   let isCode = false
-  for (const line of text.split(LINE_BREAK)) {
+  for (const line of linesOf(text)) {
     const trimmed = line.trim()
     const isFence = FENCE.test(trimmed)
     const isMinor = !isCode && MINOR_LINE.test(trimmed)
@@ -112,6 +112,16 @@ function* paragraphsOf(text: string): Generator<{ text: string; minor: boolean }
     else if (isMinor || isCode) yield { text: trimmed.replace(MARK, ''), minor: true }
   }
   if (lines.length > 0) yield { text: joinLines(lines), minor: false }
+}
+
+/** One after the other: a list of millions of empty lines takes hundreds of megabytes. */
+function* linesOf(text: string): Generator<string> {
+  let from = 0
+  for (const { 0: end, index } of text.matchAll(LINE_BREAK)) {
+    yield text.slice(from, index)
+    from = index + end.length
+  }
+  yield text.slice(from)
 }
 
 /** Chinese and Japanese lines are joined without a space. */

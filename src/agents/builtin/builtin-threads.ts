@@ -1,0 +1,123 @@
+import { availableParallelism } from 'node:os'
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { AgentError, RUN_CANCELLED } from '../runtime.ts'
+import type { BuiltinName } from './builtin-table.ts'
+
+/** One core is left to the rest of the node, and more than two threads to one kind of agents are too many. */
+const THREADS_MAX = Math.max(1, Math.min(2, availableParallelism() - 1))
+/** A node runs fewer tasks at once: this is the bound of last resort. */
+const WAITING_MAX = 512
+/** A thread costs 10 MB: it ends when it has had nothing to do for so long. */
+const IDLE_MS = 10_000
+/** What a task at its limit needs, several times over. */
+const resourceLimits = { maxOldGenerationSizeMb: 384, maxYoungGenerationSizeMb: 32 }
+
+export type BuiltinTask = { name: BuiltinName; input: string }
+/** What a thread answers. A failure that is not the task's own has no words. */
+export type BuiltinAnswer = { output: string } | { failure: string | undefined }
+
+type Job = {
+  task: BuiltinTask
+  signal: AbortSignal
+  settle(output: string): void
+  fail(error: AgentError): void
+  /** Called off while it waits. */
+  leave(): void
+}
+
+/** Runs tasks of built-in agents in threads of their own. A task that is called off ends with its thread, at once. */
+export class BuiltinThreads {
+  readonly #idle: { worker: Worker; timer: NodeJS.Timeout }[] = []
+  readonly #waiting: Job[] = []
+  #threads = 0
+
+  /** @throws AgentError */
+  run(task: BuiltinTask, signal: AbortSignal): Promise<string> {
+    if (signal.aborted) return Promise.reject(cancelled())
+    if (this.#waiting.length >= WAITING_MAX)
+      return Promise.reject(new AgentError('AGENT_FAILED', 'too many tasks wait for this agent: try again'))
+    return new Promise((settle, fail) => {
+      const job = { task, signal, settle, fail, leave }
+      this.#waiting.push(job)
+      const waiting = this.#waiting
+      function leave() {
+        waiting.splice(waiting.indexOf(job), 1)
+        fail(cancelled())
+      }
+      signal.addEventListener('abort', leave, { once: true })
+      this.#next()
+    })
+  }
+
+  #next(): void {
+    if (this.#waiting.length === 0) return
+    const worker = this.#idleWorker() ?? this.#start()
+    if (worker === undefined) return
+    const job = this.#waiting.shift()!
+    job.signal.removeEventListener('abort', job.leave)
+    this.#work(job, worker)
+  }
+
+  #work({ task, signal, settle, fail }: Job, worker: Worker): void {
+    const end = (isAlive: boolean, finish: () => void) => {
+      worker.off('message', answered).off('exit', exited).off('error', exited)
+      signal.removeEventListener('abort', stop)
+      if (isAlive) this.#rest(worker)
+      else this.#drop(worker)
+      finish()
+      this.#next()
+    }
+    const answered = (answer: BuiltinAnswer) =>
+      end(true, () => {
+        if ('output' in answer) settle(answer.output)
+        else fail(new AgentError('AGENT_FAILED', answer.failure ?? 'the agent failed'))
+      })
+    // Out of memory, for one.
+    const exited = () => end(false, () => fail(new AgentError('AGENT_FAILED', 'the task is too much for this agent')))
+    const stop = () => end(false, () => fail(cancelled()))
+    worker.on('message', answered).on('exit', exited).on('error', exited)
+    signal.addEventListener('abort', stop, { once: true })
+    worker.ref()
+    worker.postMessage(task)
+  }
+
+  #idleWorker(): Worker | undefined {
+    const rested = this.#idle.pop()
+    clearTimeout(rested?.timer)
+    return rested?.worker
+  }
+
+  #start(): Worker | undefined {
+    if (this.#threads >= THREADS_MAX) return undefined
+    this.#threads++
+    // Beside this file, and of its kind: .ts where Node runs the sources, .js where they were built.
+    const file = new URL(`./builtin-worker${extname(import.meta.url)}`, import.meta.url)
+    const worker = new Worker(file, { resourceLimits, execArgv: [] })
+    // Without a listener an error between two tasks would end the process.
+    worker.on('error', () => {})
+    return worker
+  }
+
+  /** Keeps no process alive, and ends after a while without work. */
+  #rest(worker: Worker): void {
+    worker.unref()
+    const timer = setTimeout(() => {
+      this.#idle.splice(
+        this.#idle.findIndex((one) => one.worker === worker),
+        1,
+      )
+      this.#drop(worker)
+    }, IDLE_MS).unref()
+    this.#idle.push({ worker, timer })
+  }
+
+  #drop(worker: Worker): void {
+    this.#threads--
+    void worker.terminate()
+  }
+}
+
+function cancelled(): AgentError {
+  return new AgentError('AGENT_CANCELLED', RUN_CANCELLED)
+}

@@ -1,0 +1,24 @@
+import { constants, setPriority } from 'node:os'
+import { parentPort } from 'node:worker_threads'
+import { AgentError } from '../runtime.ts'
+import { loadBuiltin } from './builtin-table.ts'
+import type { BuiltinAnswer, BuiltinTask } from './builtin-threads.ts'
+
+/** A thread that runs one task after the other. It ends with its task where that is called off. */
+const signal = new AbortController().signal
+
+// Linux knows a priority of each thread: the node itself goes before its built-in agents.
+if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+
+parentPort?.on('message', async ({ name, input }: BuiltinTask) => {
+  parentPort?.postMessage(await answer(name, input))
+})
+
+async function answer(name: BuiltinTask['name'], input: string): Promise<BuiltinAnswer> {
+  try {
+    const run = await loadBuiltin(name)
+    return { output: await run(input, signal) }
+  } catch (error) {
+    return { failure: error instanceof AgentError ? error.message : undefined }
+  }
+}
