@@ -1,4 +1,6 @@
 import type { Listing, Ranking } from '../schema/listing.ts'
+import { networkText } from '../schema/network-kind.ts'
+import { badge } from './badge.ts'
 import type { Context } from './command.ts'
 import { columns, priceText, printableLine } from './terminal-text.ts'
 
@@ -18,7 +20,9 @@ export function showAgents(
     context.print(none)
     return
   }
-  context.print(bold(`${listings.length} ${listings.length === 1 ? 'agent' : 'agents'}`))
+  const [own] = listings.filter(({ buyable }) => buyable)
+  const kind = own === undefined ? '' : `  ${badge(own.network, context.style.stdout)}`
+  context.print(bold(`${listings.length} ${listings.length === 1 ? 'agent' : 'agents'}`) + kind)
   for (const listing of listings) {
     context.print()
     for (const line of card(listing, context)) context.print(line)
@@ -33,6 +37,7 @@ function card(listing: Listing, { style }: Context): string[] {
   const { look_alike_of: original } = listing
   return [
     headLine(listing, style.stdout),
+    ...foreignLines(listing, style.stdout),
     `  id      ${listing.id}`,
     `  seller  ${listing.local ? 'this node' : printableLine(listing.seller_id)}`,
     ...listing.addrs.slice(0, ADDRESSES_MAX).map((address) => `  at      ${printableLine(address)}`),
@@ -46,6 +51,13 @@ function card(listing: Listing, { style }: Context): string[] {
         ]),
     ...(listing.ranking === undefined ? [] : reasonLines(listing.ranking).map(dim)),
   ]
+}
+
+/** Marks an agent that is sold on another network than this node's (D37). */
+function foreignLines({ buyable, network }: Listing, style: Context['style']['stdout']): string[] {
+  if (buyable) return []
+  const why = `${networkText(network)}: this node pays on another network and cannot buy it`
+  return [`  ${badge(network, style)}    ${style.yellow(why)}`]
 }
 
 /** `Echo  0.01 USDC  online, 12 ms  builtin/echo`, cut at the end. */

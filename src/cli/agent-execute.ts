@@ -4,6 +4,7 @@ import type { Secrets } from '../config/secrets.ts'
 import { countText, UsdcText } from '../config/values.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { AgentId } from '../schema/primitives.ts'
+import { badge } from './badge.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { writeResult } from './market-text.ts'
@@ -115,12 +116,13 @@ async function execute(
 
 function tellCost(context: Context, { payment, duration_ms, correlation_id }: ExecutionResult): void {
   const { style } = context
+  const kind = payment === null ? '' : `${badge(payment.network, style.stderr)}  `
   const paid =
     payment === null
       ? 'free'
       : `paid ${payment.amount} USDC to ${payment.pay_to}, ${payment.settlement === 'settled' ? `settled in ${payment.tx_hash}` : 'settlement pending'}`
   context.tell(
-    style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s · ${correlation_id}`, 400)),
+    kind + style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s · ${correlation_id}`, 400)),
   )
 }
 

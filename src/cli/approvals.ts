@@ -3,7 +3,7 @@ import { approvalStatuses } from '../schema/approval.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { age, oneOf, table } from './market-text.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode } from './remote-node.ts'
 import { printableLine } from './terminal-text.ts'
 
 const APPROVAL = { name: 'id', description: 'the approval, as `stoa approvals list` shows it' }
@@ -23,7 +23,7 @@ export const approvalsList = command({
     ...commonOptions,
   },
   async run(context, { status = 'pending', ...flags }) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const approvals = await node.approvals({ status }, { signal: context.io.signal })
     if (context.json) context.printJson(approvals)
     else if (approvals.length === 0) context.print(`no approvals are ${status}`)
@@ -67,7 +67,7 @@ async function decide(
   verdict: 'approve' | 'deny',
 ): Promise<ApprovalRecord> {
   if (id === undefined) throw new UsageError('name the approval: stoa approvals list shows those that wait')
-  const node = await remoteNode(context, flags)
+  const node = await moneyNode(context, flags)
   const approval = await node.decideApproval(id, verdict, { signal: context.io.signal })
   if (context.json) context.printJson(approval)
   return approval

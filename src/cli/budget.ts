@@ -3,7 +3,7 @@ import { PartyList, UsdcText } from '../config/values.ts'
 import type { BudgetRecord, ChangeBudget } from '../schema/budget.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes } from './exit-code.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode } from './remote-node.ts'
 import { columns, printableLine } from './terminal-text.ts'
 
 const NONE = 'none'
@@ -47,7 +47,7 @@ export const budget = command({
       allow,
       deny,
     }
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const options = { signal: context.io.signal }
     const isChange = Object.values(change).some((value) => value !== undefined)
     const record = await (isChange ? node.changeBudget(change, options) : node.budget(options))

@@ -16,7 +16,7 @@ import {
   writeResult,
 } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode } from './remote-node.ts'
 import { withSpinner } from './spinner.ts'
 import { readTask, taskOptions } from './task.ts'
 import { columns, priceText, printableLine } from './terminal-text.ts'
@@ -51,7 +51,7 @@ export const orderCreate = command({
     const hasTask = task !== undefined || input !== undefined
     if (wait === true && !hasTask) throw new UsageError('--wait needs a task: give it with --task <text>')
     const text = hasTask ? await readTask(context.io, { task, input }) : undefined
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const order = await node.createOrder({ agentId, price, task: text }, { signal: context.io.signal })
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
@@ -69,7 +69,7 @@ export const orderExecute = command({
   async run(context, { task, input, wait, timeout, ...flags }, given) {
     const id = needed(given)
     const text = await readTask(context.io, { task, input })
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const order = await node.executeOrder(id, text, { signal: context.io.signal })
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
@@ -91,7 +91,7 @@ export const orderList = command({
     ...commonOptions,
   },
   async run(context, { status, agentId, limit, cursor, ...flags }) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const { items, next } = await node.orders({ status, agentId, limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(items.map(encoded))
     else if (items.length === 0) context.print('no orders')
@@ -122,7 +122,7 @@ export const orderShow = command({
   argument: ORDER,
   async run(context, { wait, timeout, ...flags }, given) {
     const id = needed(given)
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const order = await node.order(id, { signal: context.io.signal })
     if (wait === true) return await follow(context, node, order, timeout)
     if (context.json) context.printJson(encoded(order))
@@ -141,7 +141,7 @@ export const orderCancel = command({
   argument: ORDER,
   async run(context, flags, given) {
     const id = needed(given)
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     return tell(context, await node.cancelOrder(id, { signal: context.io.signal }))
   },
 })

@@ -8,7 +8,7 @@ import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { table, writeOutput } from './market-text.ts'
 import { modelOptions, readModelOptions } from './model-options.ts'
 import type { RemoteNode } from './parts.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode, remoteNode } from './remote-node.ts'
 import { readTask, taskOptions } from './task.ts'
 import { priceText, printableLine } from './terminal-text.ts'
 
@@ -20,7 +20,7 @@ export const agentList = command({
   examples: ['stoa agent list', 'stoa agent list --json'],
   options: commonOptions,
   async run(context, flags) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const { signal } = context.io
     const [agents, { agents: sums }] = await Promise.all([node.ownAgents({ signal }), node.stats({}, { signal })])
     const earned = new Map(sums.map((sum) => [sum.agent_id, sum]))

@@ -2,6 +2,7 @@ import { stoaVersion } from '../lib/version.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import { networkText } from '../schema/network-kind.ts'
 import type { Panel } from '../tui/screen-state.ts'
+import { badge } from './badge.ts'
 import { uptime } from './status.ts'
 import type { Style } from './terminal-text.ts'
 
@@ -9,8 +10,9 @@ import type { Style } from './terminal-text.ts'
 export function panelOf(
   state: NodeStatus,
   { balance, waiting }: { balance: string /** Approvals. */; waiting: number },
-  { bold, green, yellow, dim }: Style,
+  style: Style,
 ): Panel {
+  const { bold, green, yellow, dim } = style
   const { agents, settlement, connected_peers: peers, wallet_address: wallet } = state
   const well = settlement.failed === 0
   return {
@@ -26,6 +28,7 @@ export function panelOf(
         ...(waiting === 0 ? [] : [yellow(`${waiting} to approve: /approve`)]),
         balance === '' ? dim('balance unknown') : bold(balance),
         `${wallet.slice(0, 6)}…${wallet.slice(-4)}`,
+        badge(state.network, style),
         networkText(state.network),
         well ? `${settlement.pending} to settle` : yellow(`${settlement.failed} unsettled`),
       ],

@@ -7,7 +7,7 @@ import { exitCodes, UsageError } from './exit-code.ts'
 import { age, LimitText, oneOf, recordLines, table, tellMore } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
 import { fullPaymentId } from './payment-id.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode } from './remote-node.ts'
 import { columns, printableLine } from './terminal-text.ts'
 
 const PAYMENT = { name: 'id', description: 'the payment, as `stoa payment list` shows it, or the beginning of it' }
@@ -25,7 +25,7 @@ export const paymentList = command({
     ...commonOptions,
   },
   async run(context, { direction, state, limit, cursor, ...flags }) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const query = { direction, state: state as PaymentRecord['state'] | undefined, limit, cursor }
     const { items, next } = await node.payments(query, { signal: context.io.signal })
     if (context.json) context.printJson(items)
@@ -53,7 +53,7 @@ export const paymentShow = command({
   options: commonOptions,
   argument: PAYMENT,
   async run(context, flags, id) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     return tell(context, await node.payment(await idOf(node, id, context), { signal: context.io.signal }))
   },
 })
@@ -65,7 +65,7 @@ export const paymentRetry = command({
   options: commonOptions,
   argument: PAYMENT,
   async run(context, flags, id) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     return tell(context, await node.retryPayment(await idOf(node, id, context), { signal: context.io.signal }))
   },
 })
@@ -76,7 +76,7 @@ export const earnings = command({
   examples: ['stoa earnings', 'stoa earnings --days 7', 'stoa earnings --json | jq .earned.today'],
   options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(366)), ...commonOptions },
   async run(context, { days = 7, ...flags }) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const stats = await node.stats({ days }, { signal: context.io.signal })
     if (context.json) {
       context.printJson(stats)

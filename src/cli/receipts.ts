@@ -14,7 +14,7 @@ import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { age, LimitText, oneOf, table, tellMore } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
 import { fullPaymentId, isPaymentId } from './payment-id.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode, remoteNode } from './remote-node.ts'
 import { findRunningNode } from './running-node.ts'
 import { printableLine } from './terminal-text.ts'
 
@@ -35,7 +35,7 @@ export const receiptsList = command({
     ...commonOptions,
   },
   async run(context, { direction, agentId, limit, cursor, ...flags }) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const { items, next } = await node.receipts({ direction, agentId, limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(items)
     else if (items.length === 0) context.print('no receipts: they come with paid calls')

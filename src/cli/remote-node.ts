@@ -1,11 +1,22 @@
 import type { Settings } from '../config/settings.ts'
+import { tellMoney } from './badge.ts'
 import type { Context } from './command.ts'
 import type { RemoteNode } from './parts.ts'
-import { requireRunningNode } from './running-node.ts'
+import { type RunningNode, requireRunningNode } from './running-node.ts'
 
 /** The API of the node that runs on the command's data directory. @throws CliError 'NODE_UNREACHABLE' */
 export async function remoteNode(context: Context, flags: Settings): Promise<RemoteNode> {
-  const { config, secrets } = await context.loadConfig(flags)
-  const { node } = await requireRunningNode(context, config, secrets)
+  return (await running(context, flags)).node
+}
+
+/** The same for a command that shows amounts: it says first whether they are test money (D37). */
+export async function moneyNode(context: Context, flags: Settings): Promise<RemoteNode> {
+  const { node, network } = await running(context, flags)
+  tellMoney(context, network)
   return node
+}
+
+async function running(context: Context, flags: Settings): Promise<RunningNode> {
+  const { config, secrets } = await context.loadConfig(flags)
+  return requireRunningNode(context, config, secrets)
 }

@@ -12,7 +12,7 @@ import type { RemoteNode } from './parts.ts'
 const ANSWER_MS_MAX = 3000
 
 /** A node that runs on this data directory, in another process. */
-export type RunningNode = { file: NodeFile; url: string; token: string | undefined; node: RemoteNode }
+export type RunningNode = { file: NodeFile; url: string; token: string | undefined; node: RemoteNode; network: string }
 
 /**
  * Finds the node that runs on the data directory: `node.json` says where, and its API says whether it still is.
@@ -41,8 +41,8 @@ export async function findRunningNode(
   try {
     const node = await context.parts.connect(file.api_url, token)
     const signal = AbortSignal.any([context.io.signal, AbortSignal.timeout(ANSWER_MS_MAX)])
-    const { peer_id } = await node.status({ signal })
-    return peer_id === file.peer_id ? { file, url: file.api_url, token, node } : undefined
+    const { peer_id, network } = await node.status({ signal })
+    return peer_id === file.peer_id ? { file, url: file.api_url, token, node, network } : undefined
   } catch (error) {
     context.io.signal.throwIfAborted()
     if (holder !== file.pid) return undefined

@@ -4,7 +4,7 @@ import type { SessionExchange, SessionRecord } from '../schema/session.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { age, LimitText, paymentText, table, tellMore } from './market-text.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode, remoteNode } from './remote-node.ts'
 import { printable, printableLine } from './terminal-text.ts'
 
 const CALLER_LENGTH = 60
@@ -53,7 +53,7 @@ export const sessionShow = command({
   },
   async run(context, { agentId, callerId = LOCAL_CALLER, limit, cursor, ...flags }) {
     const id = needed(agentId)
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const { session, next } = await node.session(id, callerId, { limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(session)
     else for (const exchange of session.exchanges) show(context, exchange)

@@ -3,6 +3,7 @@ import type { AgentDefinition } from '../schema/agent.ts'
 import type { Listing } from '../schema/listing.ts'
 import { networkText } from '../schema/network-kind.ts'
 import type { AgentNotice } from './agent-notices.ts'
+import { badge } from './badge.ts'
 import { columns, priceText, printableLine, type Style } from './terminal-text.ts'
 
 /** What a started node tells of itself. */
@@ -57,7 +58,10 @@ export function summaryLines(ready: Ready, style: Style): string[] {
     ...ready.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
     ['API', ready.apiUrl ?? 'off'],
     ...(ready.apiUrl === undefined ? [] : [['Dashboard', `${ready.apiUrl}/dashboard`]]),
-    ['Wallet', `${ready.walletAddress}  (${config.network}: ${networkText(config.network)})`],
+    [
+      'Wallet',
+      `${ready.walletAddress}  (${config.network}: ${networkText(config.network)})  ${badge(config.network, style)}`,
+    ],
     ['Data', config.dataDir],
   ]
   const agents = listings.map((listing) => [

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { NodeStatus } from '../schema/api.ts'
+import { badge } from './badge.ts'
 import { command, commonOptions, flag } from './command.ts'
 import { exitCodes } from './exit-code.ts'
 import { reachabilityText } from './reachability-text.ts'
@@ -34,7 +35,8 @@ export const status = command({
 /** Cursor to the corner, and everything below it erased: less flicker than to erase first. */
 const CLEAR = '\u001b[H\u001b[J'
 
-function statusLines(state: NodeStatus, url: string, { bold, yellow }: Style): string[] {
+function statusLines(state: NodeStatus, url: string, style: Style): string[] {
+  const { bold, yellow } = style
   const { pending, failed } = state.settlement
   const failures = failed === 0 ? '' : yellow(`, ${failed} failed: see the log`)
   const rows = [
@@ -44,7 +46,7 @@ function statusLines(state: NodeStatus, url: string, { bold, yellow }: Style): s
     ['Peers', `${state.connected_peers} connected`],
     ['Reached', reachabilityText(state.reachability)],
     ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
-    ['Wallet', `${state.wallet_address} on ${state.network}`],
+    ['Wallet', `${state.wallet_address} on ${state.network}  ${badge(state.network, style)}`],
     ['Settlement', `${pending} pending${failures}`],
     ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
   ]

@@ -5,7 +5,7 @@ import type { TokenRecord } from '../schema/token.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { age, oneOf, table } from './market-text.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode, remoteNode } from './remote-node.ts'
 import { printableLine } from './terminal-text.ts'
 
 const DAY_SECONDS = 86_400
@@ -57,7 +57,7 @@ export const tokenList = command({
   examples: ['stoa token list', 'stoa token list --json'],
   options: { ...commonOptions },
   async run(context, flags) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const tokens = await node.tokens({ signal: context.io.signal })
     if (context.json) context.printJson(tokens)
     else if (tokens.length === 0) context.print('no tokens: `stoa token create` makes one')

@@ -7,6 +7,7 @@ import type { WalletBalance } from '../schema/api.ts'
 import { networkKind } from '../schema/network-kind.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { openDataDir } from '../store/data-dir.ts'
+import { badge, tellMoney } from './badge.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { CliError, exitCodes } from './exit-code.ts'
 import { findRunningNode } from './running-node.ts'
@@ -35,11 +36,14 @@ export const wallet = command({
       return exitCodes.done
     }
     // Shown before the chain is asked: without an RPC the address is still known (T15).
-    if (what === undefined && !context.json) context.print(`${view.address}  on ${view.network}`)
+    if (what === undefined && !context.json) {
+      context.print(`${view.address}  on ${view.network}  ${badge(view.network, context.style.stdout)}`)
+    }
     const spinning = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
     const balance = await withSpinner(spinning, 'asking the chain', () => view.balance())
     if (context.json) context.printJson(balance)
     else context.print(`${balance.balance} ${balance.symbol}`)
+    if (what === 'balance') tellMoney(context, view.network)
     return exitCodes.done
   },
 })

@@ -15,7 +15,7 @@ import {
   writeOutput,
 } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
-import { remoteNode } from './remote-node.ts'
+import { moneyNode } from './remote-node.ts'
 import { columns, printableLine } from './terminal-text.ts'
 import { readWorkflow, workflowOptions } from './workflow-body.ts'
 
@@ -38,7 +38,7 @@ export const workflowCreate = command({
   options: { ...workflowOptions, dryRun, ...commonOptions },
   async run(context, { dryRun: isDry, dataDir, json: _, ...given }) {
     const body = await readWorkflow(context, given)
-    const node = await remoteNode(context, { dataDir })
+    const node = await moneyNode(context, { dataDir })
     const { signal } = context.io
     if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
     return tell(context, await node.createWorkflow(body, { signal }))
@@ -62,7 +62,7 @@ export const workflowRun = command({
   },
   async run(context, { dryRun: isDry, timeout = TIMEOUT_SECONDS, dataDir, json: _, ...given }) {
     const body = await readWorkflow(context, given)
-    const node = await remoteNode(context, { dataDir })
+    const node = await moneyNode(context, { dataDir })
     const { signal } = context.io
     if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
     return await follow(context, node, await node.createWorkflow(body, { signal }), timeout)
@@ -80,7 +80,7 @@ export const workflowList = command({
     ...commonOptions,
   },
   async run(context, { status, limit, cursor, ...flags }) {
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const { items, next } = await node.workflows({ status, limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(items)
     else if (items.length === 0) context.print('no workflows')
@@ -110,7 +110,7 @@ export const workflowShow = command({
   argument: WORKFLOW,
   async run(context, flags, given) {
     const id = needed(given)
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     const workflow = await node.workflow(id, { signal: context.io.signal })
     if (context.json) context.printJson(workflow)
     else show(context, workflow)
@@ -127,7 +127,7 @@ export const workflowCancel = command({
   argument: WORKFLOW,
   async run(context, flags, given) {
     const id = needed(given)
-    const node = await remoteNode(context, flags)
+    const node = await moneyNode(context, flags)
     return tell(context, await node.cancelWorkflow(id, { signal: context.io.signal }))
   },
 })

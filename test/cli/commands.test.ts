@@ -162,7 +162,7 @@ test('status and peers show the running node, and say how to start one where non
 test('wallet shows address and balance of the running node', async () => {
   const { parts } = await runningNode(dataDir())
   const options = { dataDir: dataDir(), parts }
-  expect((await cli(['wallet'], options)).stdout).toBe(`${status.wallet_address}  on eip155:84532\n12.5 USDC\n`)
+  expect((await cli(['wallet'], options)).stdout).toBe(`${status.wallet_address}  on eip155:84532  TEST\n12.5 USDC\n`)
   expect((await cli(['wallet', 'address'], options)).stdout).toBe(`${status.wallet_address}\n`)
   expect(JSON.parse((await cli(['wallet', 'balance', '--json'], options)).stdout)).toMatchObject({ balance: '12.5' })
 })
@@ -172,7 +172,7 @@ test('wallet works without a node and without a chain: the address is known, the
   const parts = { fetch: () => Promise.reject(new TypeError('fetch failed')) }
   const options = { dataDir: dataDir(), parts, environment: { ETHEREUM_PRIVATE_KEY: key } }
   const run = await cli(['wallet'], options)
-  expect(run).toMatchObject({ code: 6, stdout: '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266  on eip155:84532\n' })
+  expect(run).toMatchObject({ code: 6, stdout: '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266  on eip155:84532  TEST\n' })
   expect(run.stderr).toMatch(/^error: the RPC cannot be reached/)
   const made = await cli(['wallet', 'address'], { dataDir: dataDir() })
   expect(made.stdout).toMatch(/^0x[0-9a-fA-F]{40}\n$/)

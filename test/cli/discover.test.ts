@@ -40,7 +40,7 @@ test('the query and its limits reach the node as they were given', async () => {
 test('with a query the best are shown, and that there are more; without one all, page by page', async () => {
   const { asked, run } = await node(1200)
   const best = await run('agent')
-  expect(best.stdout).toMatch(/^20 agents\n/)
+  expect(best.stdout).toMatch(/^20 agents {2}TEST\n/)
   expect(best.stdout).toMatch(/there are more: show them with --limit/)
   asked.length = 0
   const all = await run('--json')

@@ -1,0 +1,58 @@
+import { describe, expect, test } from 'vitest'
+import { resultFixture } from '../support/fake-api.ts'
+import { address, cli, listing, result, runningNode, status, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const networks = [
+  ['TEST', 'eip155:84532', /Base Sepolia, test money/],
+  ['LIVE', 'eip155:8453', /Base, real money/],
+] as const
+
+describe.each(networks)('D37: %s stands beside the amounts of a node on %s', (word, network, said) => {
+  const run = async (...argv: string[]) => {
+    const { parts } = await runningNode(dataDir(), {
+      status: async () => ({ ...status, network }),
+      orders: async () => ({ items: [], next: undefined }),
+      payments: async () => ({ items: [], next: undefined }),
+      receipts: async () => ({ items: [], next: undefined }),
+      workflows: async () => ({ items: [], next: undefined }),
+      approvals: async () => [],
+      tokens: async () => [],
+      searchAgents: async () => ({ items: [listing({ network })], next: undefined }),
+      execute: async () => result({ payment: { ...resultFixture().payment!, network } }),
+    })
+    return cli(argv, { dataDir: dataDir(), parts })
+  }
+
+  test.each([
+    [['order', 'list']],
+    [['payment', 'list']],
+    [['receipts', 'list']],
+    [['workflow', 'list']],
+    [['approvals', 'list']],
+    [['token', 'list']],
+    [['wallet', 'balance']],
+  ])('on `stoa %s`, on standard error', async (argv) => {
+    const shown = await run(...argv)
+    expect(shown.stderr).toMatch(new RegExp(`${word} .*${said.source}`))
+    expect(shown.stdout).not.toMatch(word)
+    expect((await run(...argv, '--json')).stderr).not.toMatch(word)
+  })
+
+  test('on `stoa wallet`, `stoa status`, `stoa agent discover` and the cost of a call', async () => {
+    expect((await run('wallet')).stdout).toMatch(`${address}  on ${network}  ${word}`)
+    expect((await run('status')).stdout).toMatch(`on ${network}  ${word}`)
+    expect((await run('agent', 'discover')).stdout).toMatch(`1 agent  ${word}`)
+    expect((await run('agent', 'execute', '--agent-id', 'abc', '--task', 'x')).stderr).toMatch(
+      `${word}  paid 0.01 USDC`,
+    )
+  })
+})
+
+test('D37: an agent of another network is marked where agents are listed', async () => {
+  const { parts } = await runningNode(dataDir(), {
+    searchAgents: async () => ({ items: [listing({ network: 'eip155:8453', buyable: false })], next: undefined }),
+  })
+  const { stdout } = await cli(['agent', 'discover'], { dataDir: dataDir(), parts })
+  expect(stdout).toMatch(/LIVE +Base, real money: this node pays on another network and cannot buy it/)
+})
