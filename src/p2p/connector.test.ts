@@ -84,6 +84,20 @@ test('with nobody to ask, the failure is told at once', async () => {
   expect(findPeer).not.toHaveBeenCalled()
 })
 
+test('a peer that came back while it was dialled is reached over the connection that there is by then', async () => {
+  const existing: Connection[] = []
+  const back = connectionWith(seller)
+  const refusing = {
+    get [listed](): Connection {
+      existing.push(back)
+      throw new Error('connection refused')
+    },
+  }
+  const { connector: reach, findPeer } = connector(refusing, { existing })
+  await expect(reach.openStream(destination, PROTOCOL, never)).resolves.toBeDefined()
+  expect(findPeer).not.toHaveBeenCalled()
+})
+
 test('T9: a connection that proves another peer is dropped, whatever the transport thinks of it', async () => {
   const impostor = connectionWith(other)
   const { connector: reach } = connector({ [listed]: impostor }, { speakingDht: 0 })

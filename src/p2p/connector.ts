@@ -110,6 +110,9 @@ export class Connector {
       return await this.#dial(peerId, known, how, signal)
     } catch (error) {
       if (signal.aborted) throw error
+      // The peer has come back meanwhile, and another call or the peer itself has made a connection.
+      const met = this.#deps.book.connections(peerId).at(-1)
+      if (met !== undefined) return met
       const tried = new Set(known.map(String))
       const found = usable(await this.#lookUp(peerId, signal)).filter((address) => !tried.has(address.toString()))
       if (found.length === 0) throw unreachable(peerId, reasonOf(error), error)

@@ -1,6 +1,7 @@
 import type { Connection } from '@libp2p/interface'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { until } from '../../test/support/until.ts'
 import { type DialAddress, dialFirst, SharedDials } from './dial.ts'
 
 const timing = { staggerMs: 5, attemptMs: 10_000 }
@@ -92,4 +93,53 @@ test('a dial that nobody waits for any more is ended, and the next caller begins
     await expect(dialling).rejects.toThrow('enough')
   }
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
+})
+
+describe('a dial that began while the port was shut', () => {
+  /** Dials of which each ends as its test says, at a time that its test sets. */
+  function market() {
+    let now = 0
+    const dials = new SharedDials(() => now)
+    const begun: PromiseWithResolvers<Connection>[] = []
+    const call = () => {
+      const calling = dials.dial(
+        'peer',
+        () => {
+          const one = Promise.withResolvers<Connection>()
+          begun.push(one)
+          return one.promise
+        },
+        never,
+      )
+      calling.catch(() => {})
+      return calling
+    }
+    return { begun, call, wait: (ms: number) => (now += ms) }
+  }
+
+  test('is not joined by a call that comes later', async () => {
+    const { begun, call, wait } = market()
+    const early = call()
+    wait(501)
+    const late = call()
+    expect(begun).toHaveLength(2)
+    begun[1]!.resolve(connectionTo(addresses[0]!))
+    expect((await late).remoteAddr).toBe(addresses[0])
+    begun[0]!.reject(new Error('the port is shut'))
+    await expect(early).rejects.toThrow('the port is shut')
+  })
+
+  test('does not speak for a call that has joined it: that one tries again, once', async () => {
+    const { begun, call, wait } = market()
+    const early = call()
+    wait(400)
+    const joined = [call(), call()]
+    expect(begun).toHaveLength(1)
+    begun[0]!.reject(new Error('the port is shut'))
+    await expect(early).rejects.toThrow('the port is shut')
+    await until(() => begun.length === 2)
+    begun[1]!.reject(new Error('still shut'))
+    for (const one of joined) await expect(one).rejects.toThrow('still shut')
+    expect(begun).toHaveLength(2)
+  })
 })

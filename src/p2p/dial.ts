@@ -92,18 +92,41 @@ export function dialFirst(
   return promise
 }
 
-type SharedDial = { promise: Promise<Connection>; controller: AbortController; waiting: number }
+type Dial = (signal: AbortSignal) => Promise<Connection>
+type SharedDial = { promise: Promise<Connection>; controller: AbortController; waiting: number; begunAt: number }
 
-/** One dial per key (a peer, and how) at a time, shared by all who want it; it goes on as long as one of them waits. */
+/** A dial older than this is not joined: what was shut when it began may be open now. */
+const JOINED_MS_MAX = 500
+
+/**
+ * Dials shared by all who want the same key (a peer, and how) at about the same time. Each goes on as long as one of them
+ * waits.
+ *
+ * A dial that another caller began does not speak for a later one: a caller that comes late begins its own, and one that
+ * joined a dial which fails tries once more.
+ */
 export class SharedDials {
   readonly #running = new Map<string, SharedDial>()
+  readonly #now: () => number
 
-  async dial(
-    key: string,
-    dial: (signal: AbortSignal) => Promise<Connection>,
-    signal: AbortSignal,
-  ): Promise<Connection> {
-    const shared = this.#running.get(key) ?? this.#begin(key, dial)
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
+
+  async dial(key: string, dial: Dial, signal: AbortSignal): Promise<Connection> {
+    const running = this.#running.get(key)
+    if (running === undefined || this.#now() - running.begunAt > JOINED_MS_MAX) {
+      return this.#wait(key, this.#begin(key, dial), signal)
+    }
+    try {
+      return await this.#wait(key, running, signal)
+    } catch {
+      signal.throwIfAborted()
+      return this.#wait(key, this.#running.get(key) ?? this.#begin(key, dial), signal)
+    }
+  }
+
+  async #wait(key: string, shared: SharedDial, signal: AbortSignal): Promise<Connection> {
     shared.waiting += 1
     try {
       return await orAbandon(shared.promise, signal)
@@ -116,9 +139,9 @@ export class SharedDials {
     }
   }
 
-  #begin(key: string, dial: (signal: AbortSignal) => Promise<Connection>): SharedDial {
+  #begin(key: string, dial: Dial): SharedDial {
     const controller = new AbortController()
-    const shared = { promise: dial(controller.signal), controller, waiting: 0 }
+    const shared = { promise: dial(controller.signal), controller, waiting: 0, begunAt: this.#now() }
     this.#running.set(key, shared)
     const forget = () => this.#forget(key, shared)
     shared.promise.then(forget, forget)

@@ -65,12 +65,29 @@ test('D26: a peer holds 64, its oldest give way, and others’ stay', () => {
   expect(challenges.find(bob, 0)).toEqual({ challenge: bob })
 })
 
+test('D26: the payer of a challenge that gave way hears that it has expired, and nobody else does', () => {
+  const challenges = new Challenges()
+  const own = Array.from({ length: 112 }, () => challenges.issue(asked('alice'), 0))
+  const answers = own.map((one) => challenges.find(one, 0))
+  expect(answers.filter((answer) => 'error' in answer)).toEqual(Array(48).fill({ error: 'PAYMENT_NONCE_EXPIRED' }))
+  expect(challenges.find({ ...own[0]!, peerId: 'mallory' }, 0)).toEqual({ error: 'PAYMENT_NONCE_MISMATCH' })
+  expect(challenges.find({ ...own[0]!, correlationId: 'two' }, 0)).toEqual({ error: 'PAYMENT_NONCE_MISMATCH' })
+})
+
+test('T19: what is remembered of challenges that gave way is bounded', () => {
+  const challenges = new Challenges({ perPeerMax: 2 })
+  const own = Array.from({ length: 2 + 256 + 10 }, () => challenges.issue(asked('alice'), 0))
+  const answers = own.map((one) => challenges.find(one, 0))
+  const count = (error: string) => answers.filter((answer) => 'error' in answer && answer.error === error).length
+  expect([count('PAYMENT_NONCE_EXPIRED'), count('PAYMENT_NONCE_MISMATCH')]).toEqual([256, 10])
+})
+
 test('D26: all peers together hold 10,000', () => {
   const challenges = new Challenges()
   const first = challenges.issue(asked('first'), 0)
   for (let peer = 0; peer < 10_000; peer++) challenges.issue(asked(`peer ${peer}`), 0)
   expect(challenges.size).toBe(10_000)
-  expect(challenges.find(first, 0)).toEqual({ error: 'PAYMENT_NONCE_MISMATCH' })
+  expect(challenges.find(first, 0)).toEqual({ error: 'PAYMENT_NONCE_EXPIRED' })
 })
 
 test('T19: what has expired long ago is forgotten when the next is issued', () => {

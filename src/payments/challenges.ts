@@ -15,35 +15,33 @@ export type Challenge = {
   expiresAt: UnixMs
 }
 
+/** Forgotten challenges whose payers still hear that they have expired. More than a peer asks for at once. */
+const FORGOTTEN_PER_PEER_MAX = 256
+const FORGOTTEN_MAX = 10_000
+
 /**
  * The challenges a seller has issued and that no payment has consumed (D26).
  *
- * Bounded: the oldest give way, a peer's own before those of others; whoever held one is told of a mismatch and asks
- * again. A consumed one leaves this map: the payments on disk know its nonce for ever, and until they do it is
- * remembered here.
+ * Bounded: the oldest give way, a peer's own before those of others. The payer of one that gave way hears that it has
+ * expired, which says that another one may be asked for. A consumed one leaves this map: the payments on disk know its
+ * nonce for ever, and until they do it is remembered here.
  */
 export class Challenges {
-  readonly #byNonce = new Map<string, Challenge>()
-  readonly #byPeer = new Map<string, Set<string>>()
+  readonly #issued: Shelf
+  readonly #forgotten = new Shelf({ countMax: FORGOTTEN_MAX, perPeerMax: FORGOTTEN_PER_PEER_MAX })
   readonly #consumed = new Set<string>()
-  readonly #countMax: number
-  readonly #perPeerMax: number
 
   constructor(options: { countMax?: number; perPeerMax?: number } = {}) {
-    this.#countMax = options.countMax ?? 10_000
-    this.#perPeerMax = options.perPeerMax ?? 64
+    this.#issued = new Shelf({ countMax: options.countMax ?? 10_000, perPeerMax: options.perPeerMax ?? 64 })
   }
 
   get size(): number {
-    return this.#byNonce.size
+    return this.#issued.size
   }
 
   issue(challenge: Omit<Challenge, 'expiresAt'>, now: UnixMs): Challenge {
     const issued = { ...challenge, expiresAt: now + CHALLENGE_TTL_MS }
-    this.restore(issued)
-    const own = this.#byPeer.get(challenge.peerId)!
-    if (own.size > this.#perPeerMax) this.#forget(first(own))
-    if (this.#byNonce.size > this.#countMax) this.#forget(first(this.#byNonce.keys()))
+    for (const evicted of this.#issued.put(issued)) this.#forgotten.put(evicted)
     this.#forgetExpired(now)
     return issued
   }
@@ -55,17 +53,19 @@ export class Challenges {
   ): { challenge: Challenge } | { error: X402ErrorName } {
     const nonce = asked.nonce.toLowerCase()
     if (this.#consumed.has(nonce)) return { error: 'PAYMENT_NONCE_USED' }
-    const challenge = this.#byNonce.get(nonce)
-    if (challenge?.correlationId !== asked.correlationId || challenge.peerId !== asked.peerId) {
-      return { error: 'PAYMENT_NONCE_MISMATCH' }
+    const isAsked = (found: Challenge | undefined) =>
+      found?.correlationId === asked.correlationId && found.peerId === asked.peerId
+    const challenge = this.#issued.get(nonce)
+    if (challenge !== undefined && isAsked(challenge)) {
+      return now < challenge.expiresAt ? { challenge } : { error: 'PAYMENT_NONCE_EXPIRED' }
     }
-    if (now >= challenge.expiresAt) return { error: 'PAYMENT_NONCE_EXPIRED' }
-    return { challenge }
+    const isForgotten = isAsked(this.#forgotten.get(nonce))
+    return { error: isForgotten ? 'PAYMENT_NONCE_EXPIRED' : 'PAYMENT_NONCE_MISMATCH' }
   }
 
   /** Consumes a challenge: for a payment that has passed every check, and only then. */
   consume(challenge: Challenge): void {
-    this.#forget(challenge.nonce)
+    this.#issued.remove(challenge.nonce)
     this.#consumed.add(challenge.nonce)
     if (this.#consumed.size > CONSUMED_MAX) this.#consumed.delete(first(this.#consumed))
   }
@@ -73,27 +73,62 @@ export class Challenges {
   /** Puts a challenge back whose payment was refused after all. */
   restore(challenge: Challenge): void {
     this.#consumed.delete(challenge.nonce)
-    this.#byNonce.set(challenge.nonce, challenge)
-    const own = this.#byPeer.get(challenge.peerId)
-    if (own === undefined) this.#byPeer.set(challenge.peerId, new Set([challenge.nonce]))
-    else own.add(challenge.nonce)
+    for (const evicted of this.#issued.put(challenge)) this.#forgotten.put(evicted)
   }
 
   /** An expired one is kept for another lifetime, so that its payer hears "expired" and not "unknown". */
   #forgetExpired(now: UnixMs): void {
-    for (const challenge of this.#byNonce.values()) {
-      if (challenge.expiresAt + CHALLENGE_TTL_MS > now) return
-      this.#forget(challenge.nonce)
+    for (const shelf of [this.#issued, this.#forgotten]) {
+      for (const challenge of shelf.oldestFirst()) {
+        if (challenge.expiresAt + CHALLENGE_TTL_MS > now) break
+        shelf.remove(challenge.nonce)
+      }
     }
   }
+}
 
-  #forget(nonce: string): void {
+/** Challenges by nonce, so many in all and of a peer; beyond it the oldest leave. */
+class Shelf {
+  readonly #byNonce = new Map<string, Challenge>()
+  readonly #byPeer = new Map<string, Set<string>>()
+  readonly #limits: { countMax: number; perPeerMax: number }
+
+  constructor(limits: { countMax: number; perPeerMax: number }) {
+    this.#limits = limits
+  }
+
+  get size(): number {
+    return this.#byNonce.size
+  }
+
+  get(nonce: string): Challenge | undefined {
+    return this.#byNonce.get(nonce)
+  }
+
+  oldestFirst(): Iterable<Challenge> {
+    return this.#byNonce.values()
+  }
+
+  /** @returns those that had to leave */
+  put(challenge: Challenge): Challenge[] {
+    const { nonce, peerId } = challenge
+    this.#byNonce.set(nonce, challenge)
+    const own = this.#byPeer.get(peerId) ?? new Set()
+    this.#byPeer.set(peerId, own.add(nonce))
+    const evicted: Challenge[] = []
+    if (own.size > this.#limits.perPeerMax) evicted.push(...this.remove(first(own)))
+    if (this.#byNonce.size > this.#limits.countMax) evicted.push(...this.remove(first(this.#byNonce.keys())))
+    return evicted
+  }
+
+  remove(nonce: string): Challenge[] {
     const challenge = this.#byNonce.get(nonce)
-    if (challenge === undefined) return
+    if (challenge === undefined) return []
     this.#byNonce.delete(nonce)
     const own = this.#byPeer.get(challenge.peerId)
     own?.delete(nonce)
     if (own?.size === 0) this.#byPeer.delete(challenge.peerId)
+    return [challenge]
   }
 }
 

@@ -66,6 +66,9 @@ export class Settler implements Service {
   readonly #tickMaxMs: number
   readonly #busy = new Map<Hex, Promise<void>>()
   readonly #attempts: SettleAttempts
+  /** Hashes that were told to buyers and are not on disk yet. */
+  readonly #named = new Map<Hex, Hex>()
+  readonly namedFor = (id: Hex): Hex | undefined => this.#named.get(id)
   #stopping = false
   #failing = false
   #timer: NodeJS.Timeout | undefined
@@ -159,8 +162,10 @@ export class Settler implements Service {
     void this.#exclusive(claim, async () => {
       const outcome = await this.#attempts.settle(claim, owed)
       faultPoint('seller:settle-answered')
-      answer(outcome.kind === 'settled' ? outcome.txHash : undefined)
-      await this.#save(await this.#afterAttempt(claim, owed, outcome))
+      if (outcome.kind === 'settled') this.#named.set(claim.id, outcome.txHash)
+      answer(this.#named.get(claim.id))
+      const saved = this.#afterAttempt(claim, owed, outcome).then((next) => this.#save(next))
+      await saved.finally(() => this.#named.delete(claim.id))
     })
     return (await within(this.#firstAttemptWaitMs, answered)) ? answered : undefined
   }

@@ -104,7 +104,5 @@ export function buyerReason(failure: unknown): string {
 /** What an agent throws becomes EXECUTION_FAILED. */
 export function asExecutionFailed(cause: unknown): never {
   if (cause instanceof PeerError) throw cause
-  // It did not fail by itself: another order may fare better.
-  const retryable = cause instanceof AgentError && cause.code === 'AGENT_CANCELLED'
-  throw new PeerError('EXECUTION_FAILED', buyerReason(cause), { cause, retryable })
+  throw new PeerError('EXECUTION_FAILED', buyerReason(cause), { cause })
 }

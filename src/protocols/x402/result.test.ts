@@ -37,6 +37,19 @@ describe('D32: a paid result', () => {
     expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
   })
 
+  test('names the transaction that the response before it named, also before that is on disk', async () => {
+    const seller = await start()
+    const { save } = seller.payments
+    const disk = Promise.withResolvers<void>()
+    seller.payments.save = (...args) => disk.promise.then(() => save(...args))
+    const peer = await seller.connect()
+    const { answer, payment } = await peer.buy()
+    const again = await peer.askResult(payment)
+    disk.resolve()
+    expect(answer?.message.tx_hash).toMatch(/^0x/)
+    expect(again?.message.tx_hash).toBe(answer?.message.tx_hash)
+  })
+
   test('comes with the transaction that has come since', async () => {
     const seller = await start()
     seller.settlement.plan.push(unclear)
@@ -151,8 +164,8 @@ describe('D32: a paid result', () => {
     const answer = await (await second.connect()).askResult(payment)
     expect(answer?.message).toMatchObject({
       error_name: 'EXECUTION_FAILED',
-      // Another order may fare better: nothing is wrong with the task.
-      retryable: true,
+      error_code: 3000,
+      retryable: false,
       message: expect.stringContaining('not charged'),
     })
     expect([second.runs.length, second.settlement.attempts.length]).toEqual([0, 0])

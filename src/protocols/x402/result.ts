@@ -1,5 +1,3 @@
-import { RUN_CANCELLED } from '../../agents/runtime.ts'
-import { RUN_INTERRUPTED } from '../../payments/settler.ts'
 import { proveSigner } from '../../payments/verify.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
@@ -46,12 +44,14 @@ export async function deliveredBy(
   deps: PaidRunDeps & Pick<X402ServerDeps, 'findAgent'>,
 ): Promise<Delivered> {
   const output = deps.exchanges.paidOutput(payment.id)
-  if (output !== undefined) return { output, txHash: payment.txHash, receipt: payment.receipt }
+  if (output !== undefined) {
+    // The hash that the response named may not be on disk yet.
+    const txHash = payment.txHash ?? deps.settler.namedFor(payment.id)
+    return { output, txHash, receipt: payment.receipt }
+  }
   if (payment.state === 'voided') {
     const reason = payment.error ?? 'the agent failed'
-    // What was cut off says nothing of how another order will fare.
-    const retryable = reason === RUN_INTERRUPTED || reason === RUN_CANCELLED
-    throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`, { retryable })
+    throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`)
   }
   if (payment.state === 'authorized') {
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the result; nobody is charged')
