@@ -7,10 +7,13 @@ import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
 import type { Meters } from './lib/meters.ts'
 import { createPost } from './lib/post.ts'
+import { approvalMsOf } from './market/budget-rules.ts'
 import { nodeFeed } from './market/node-feed.ts'
 import type { NodeFeed } from './market/published.ts'
 import type { Replica } from './market/replica.ts'
 import { type ConfiguredWebhook, Webhooks } from './market/webhooks.ts'
+import { exposureLimits } from './payments/exposure.ts'
+import { formatAmount, PRICE_DECIMALS } from './schema/amount.ts'
 import type { NodeStatus, PeerStatus } from './schema/api.ts'
 import type { BudgetRecord } from './schema/budget.ts'
 import { WebhookSecret } from './schema/webhook.ts'
@@ -52,7 +55,29 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
     return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
   }
   const metrics = { meters, status, peers, budget, approvals, oldestOwedSeconds, webhooks: () => webhooks.list() }
-  return { api: { webhooks, metrics, configuration: () => shownConfig(config) }, services: [nodeFeed(deps), webhooks] }
+  return {
+    api: { webhooks, metrics, configuration: () => shownConfig(config, inForce(config, budget())) },
+    services: [nodeFeed(deps), webhooks],
+  }
+}
+
+/** Limits as they hold now: defaults of the seller's guard, and a budget that was changed while the node runs. */
+function inForce({ buyer, seller }: Config, budget: BudgetRecord) {
+  const { perPayerMax, totalMax, checkFrom } = exposureLimits
+  const usdc = (amount: bigint) => formatAmount(amount, PRICE_DECIMALS)
+  return {
+    'buyer.max_price': budget.per_call,
+    'buyer.daily_budget': budget.per_day,
+    'buyer.monthly_budget': budget.per_month,
+    'buyer.seller_daily_budget': budget.per_seller,
+    'buyer.auto_approve_below': budget.auto_approve_below,
+    'buyer.approval_minutes': approvalMsOf(buyer) / 60_000,
+    'buyer.allow': budget.allow,
+    'buyer.deny': budget.deny,
+    'seller.unsettled_per_payer': usdc(seller.unsettledPerPayerAtomic ?? perPayerMax),
+    'seller.unsettled_max': usdc(seller.unsettledMaxAtomic ?? totalMax),
+    'seller.check_funds_from': usdc(seller.checkFundsFromAtomic ?? checkFrom),
+  }
 }
 
 function secretOf(variable: string, secrets: Secrets): ConfiguredWebhook['secret'] {

@@ -13,10 +13,13 @@ export function a2aMount(load: () => Promise<A2aServer>) {
   return {
     path: '/a2a',
     methods: ['GET', 'POST', 'DELETE'],
+    offered(rest: string) {
+      if (isCard(rest)) return ['GET']
+      return /^\/[^/]+\/rest\//.test(rest) ? ['GET', 'POST', 'DELETE'] : ['POST']
+    },
     requestHeaders: ['a2a-version', 'a2a-extensions', 'x-a2a-extensions'],
     access(method: string, rest: string) {
-      const isCard = /^\/[^/]+\/\.well-known\/agent(?:-card)?\.json$/.test(rest)
-      return isCard && method === 'GET' ? ('health' as const) : ('private' as const)
+      return isCard(rest) && method === 'GET' ? ('health' as const) : ('private' as const)
     },
     scope: () => 'execute' as const,
     async handle(call: A2aCall): Promise<void> {
@@ -31,4 +34,8 @@ export function a2aMount(load: () => Promise<A2aServer>) {
       await server?.stop()
     },
   }
+}
+
+function isCard(rest: string): boolean {
+  return /^\/[^/]+\/\.well-known\/agent(?:-card)?\.json$/.test(rest)
 }

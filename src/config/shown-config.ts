@@ -61,11 +61,17 @@ const rows: readonly Row[] = [
   ['log.level', ({ log }) => log.level, { flag: '--log-level' }],
 ]
 
-/** What a node was started with, fit to be shown: no secret is in it, whoever put one into a URL (T21). */
-export function shownConfig(config: Config): Configuration {
+/**
+ * The settings of a node, fit to be shown: no secret is in it, whoever put one into a URL (T21).
+ *
+ * @param inForce by key, what holds where that is not what the node was started with: defaults of other parts, and what was
+ *   changed since
+ */
+export function shownConfig(config: Config, inForce: Readonly<Record<string, Setting['value']>> = {}): Configuration {
   const settings = rows.map(([key, value, { variable, ...changed } = {}]): Setting => {
     const flag = variable && flagOf(variable)
-    return { key, value: value(config), ...(flag && { flag }), ...(variable && { variable }), ...changed }
+    const held = Object.hasOwn(inForce, key) ? inForce[key]! : value(config)
+    return { key, value: held, ...(flag && { flag }), ...(variable && { variable }), ...changed }
   })
   return { config_file: join(config.dataDir, 'config.yaml'), settings }
 }

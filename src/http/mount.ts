@@ -26,6 +26,8 @@ export type Mount = {
   /** Such as `/mcp`; it answers that path and all below it, with and without `/api`. */
   path: string
   methods: readonly string[]
+  /** Of these, those that a path below answers: what OPTIONS offers. All of them where it is not said. */
+  offered?(rest: string): readonly string[]
   /** Headers a page may send beside the usual ones. */
   requestHeaders: readonly string[]
   /** `rest` is the path below the mount, without its query. */

@@ -194,3 +194,21 @@ test('the document is the one that is served', async () => {
   const served: OpenApi = (await fakeServer({ version: '1.2.3' }).app.inject('/openapi.json')).json()
   expect(served).toEqual(JSON.parse(JSON.stringify(document)))
 })
+
+test('a body of execute is one schema, a plain object with both spellings, so that generated clients have its type', () => {
+  for (const name of ['Execute', 'ExecuteAgent', 'ExecuteOrder']) {
+    const schema = document.components.schemas[name]!
+    expect(schema).toMatchObject({
+      type: 'object',
+      properties: { task: { type: 'string' }, input: { type: 'string' } },
+    })
+    expect(schema).not.toHaveProperty('anyOf')
+    expect(schema.required ?? []).not.toContain('task')
+  }
+})
+
+test('an operation with an identifier in its path says that one may be too long', () => {
+  for (const { path, operation } of operations) {
+    expect([path, '414' in operation.responses]).toEqual([path, path.includes('{')])
+  }
+})

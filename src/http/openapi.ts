@@ -120,6 +120,7 @@ function describeErrors(row: Operation, schemas: Record<string, JsonSchema>): Re
     ...row.errors,
     ...always,
     ...(row.access === 'health' ? [] : notHealth),
+    ...(row.params === undefined ? [] : (['URI_TOO_LONG'] as const)),
     ...(row.access === 'private' ? (['ORIGIN_NOT_ALLOWED'] as const) : []),
     ...(row.body === undefined ? withoutBody(row) : withBody),
   ]

@@ -163,16 +163,23 @@ function linkToNext(query: unknown, cursor: string): string {
 
 function parse(schema: z.ZodType | undefined, part: 'path' | 'query' | 'body', value: unknown): unknown {
   if (schema === undefined) return undefined
+  if (part === 'path') refuseEmpty(value as object)
   const parsed = z.safeDecode(schema, value as never)
   if (!parsed.success) throw invalid(part, parsed.error)
   return parsed.data
 }
 
+/** As `/agents//execute`, where whoever asks has an id that is empty. */
+function refuseEmpty(params: object): void {
+  const empty = Object.entries(params).find(([, text]) => text === '')
+  if (empty !== undefined) throw new HttpError('NOT_FOUND', `the path has no ${empty[0]}: GET /docs lists all paths`)
+}
+
 function parseQuery(row: Operation, query: unknown): unknown {
   if (row.query !== undefined) return parse(row.query, 'query', query)
   const names = Object.keys(query as object)
-  // A read may carry any; an action must not drop what may have been meant to hold it back, as ?dry_run=true.
-  if (row.method === 'GET' || names.length === 0) return undefined
+  // What may have been meant to hold an action back, as ?dry_run=true, or to narrow a read, must not be dropped.
+  if (names.length === 0) return undefined
   const path = names[0]!.slice(0, 100)
   const issues = [{ path, message: 'is no parameter of this operation' }]
   throw new HttpError('INVALID_REQUEST', `query: ${path} is no parameter of this operation`, { issues })

@@ -9,11 +9,12 @@ export type PathTable = {
 }
 
 export function createPathTable(rows: readonly Operation[]): PathTable {
-  const compiled = rows
-    .map((row) => ({ row, pattern: pathPattern(row.path) }))
-    // A path without parameters is the nearer one, as in the router.
-    .sort((a, b) => Number(a.row.path.includes('{')) - Number(b.row.path.includes('{')))
-  const at = (path: string) => compiled.filter(({ pattern }) => pattern.test(path)).map(({ row }) => row)
+  const compiled = rows.map((row) => ({ row, pattern: pathPattern(row.path) }))
+  const at = (path: string) => {
+    const rowsThere = compiled.filter(({ pattern }) => pattern.test(path)).map(({ row }) => row)
+    const nearer = rowsThere.filter((row) => !row.path.includes('{'))
+    return nearer.length > 0 ? nearer : rowsThere
+  }
   return {
     find: (path, method) => at(path).find((row) => row.method === (method === 'HEAD' ? 'GET' : method)),
     methods(path) {
@@ -26,5 +27,5 @@ export function createPathTable(rows: readonly Operation[]): PathTable {
 }
 
 function pathPattern(path: string): RegExp {
-  return new RegExp(`^(?:/api)?${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}$`)
+  return new RegExp(`^(?:/api)?${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}/?$`)
 }

@@ -127,7 +127,7 @@ export class HttpError extends CodedError<ProblemCode> {
 
 /** The refusal of what does not fit its schema: each field that is wrong, by name. */
 export function invalid(part: 'body' | 'query' | 'path', { issues }: z.core.$ZodError): HttpError {
-  const list = issues.slice(0, ISSUES_MAX).flatMap(readIssue)
+  const list = issues.slice(0, ISSUES_MAX).flatMap((issue) => readIssue(issue, part))
   const said = list.slice(0, 3).map(({ path, message }) => (path === '' ? message : `${path} ${message}`))
   return new HttpError('INVALID_REQUEST', `${part}: ${said.join('; ')}`, { issues: list })
 }
@@ -212,12 +212,12 @@ function problem(code: ProblemCode | X402Name, detail: string): Problem {
   }
 }
 
-function readIssue(issue: z.core.$ZodIssue): Issue[] {
+function readIssue(issue: z.core.$ZodIssue, part: 'body' | 'query' | 'path'): Issue[] {
   const path = z.core.toDotPath(issue.path)
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.slice(0, ISSUES_MAX).map((key) => ({
-      path: z.core.toDotPath([...issue.path, key]).slice(0, MESSAGE_LENGTH_MAX),
-      message: 'is no field of this request',
+      path: (part === 'query' ? key : z.core.toDotPath([...issue.path, key])).slice(0, MESSAGE_LENGTH_MAX),
+      message: part === 'query' ? 'is no parameter of this operation' : 'is no field of this request',
     }))
   }
   // A union tells of each of its members: of interest is the one that the value was meant for, else the last, the widest.

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
-import { fakeServer, listingFixture, localId, remoteId, resultFixture } from '../../test/support/fake-api.ts'
+import { fakeDeps, fakeServer, listingFixture, localId, remoteId, resultFixture } from '../../test/support/fake-api.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { OPERATOR } from '../schema/caller.ts'
 import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../schema/limits.ts'
+import { apiOperations } from './operations.ts'
 import type { ExecuteRequest } from './routes/execute.ts'
 
 const post = (url: string, payload: unknown, headers: Record<string, string> = {}) => ({
@@ -212,11 +213,47 @@ test('limits the body of an agent', async () => {
   expect(response.json()).toMatchObject({ status: 413, code: 'BODY_TOO_LARGE' })
 })
 
-test('refuses a query on what acts, and lets reads have any', async () => {
+test.each([
+  ['/agents?on-chain=true', 'on-chain'],
+  [`/agents/${remoteId}?expand=1`, 'expand'],
+  ['/health?t=1', 't'],
+  ['/orders?status=failed&sort=x', 'sort'],
+])('GET %s is refused: an unknown parameter may have been meant to narrow the answer', async (url, path) => {
+  const response = await fakeServer().app.inject(url)
+  const message = 'is no parameter of this operation'
+  expect(response.json()).toMatchObject({ status: 400, code: 'INVALID_REQUEST', errors: [{ path, message }] })
+})
+
+test('an unknown parameter of what acts is refused before anything is done', async () => {
   const { app } = fakeServer()
   const response = await app.inject(post('/execute?dry_run=true', { agent_id: remoteId, task: 'go' }))
   expect(response.json()).toMatchObject({ status: 400, errors: [{ path: 'dry_run' }] })
-  expect((await app.inject('/agents?t=1')).statusCode).toBe(200)
+})
+
+test('a slash at the end of a path changes nothing, and an id that is empty is no path', async () => {
+  const { app } = fakeServer()
+  const [plain, slashed] = await Promise.all([app.inject('/agents'), app.inject('/api/agents/')])
+  expect([slashed.statusCode, slashed.body]).toEqual([200, plain.body])
+  expect((await app.inject({ method: 'OPTIONS', url: '/agents/' })).headers.allow).toBe('GET, POST, HEAD, OPTIONS')
+  const empty = await app.inject(post('/agents//execute', { task: 'x' }))
+  expect(empty.json()).toMatchObject({ status: 404, code: 'NOT_FOUND', detail: expect.stringContaining('no id') })
+})
+
+test('OPTIONS offers the methods that are there, and no other is answered', async () => {
+  const { app } = fakeServer()
+  const paths = Map.groupBy(apiOperations(fakeDeps()), ({ path }) => path)
+  for (const [path, rows] of paths) {
+    const url = path.replace(/\{\w+\}/g, remoteId)
+    const methods = rows.map(({ method }) => method as string)
+    const expected = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS']
+    const { headers } = await app.inject({ method: 'OPTIONS', url })
+    expect([path, String(headers.allow).split(', ').toSorted()]).toEqual([path, expected.toSorted()])
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'] as const) {
+      if (methods.includes(method)) continue
+      const refused = await app.inject({ method, url })
+      expect([method, path, refused.json().code]).toEqual([method, path, 'METHOD_NOT_ALLOWED'])
+    }
+  }
 })
 
 test('D15 hands errors of the exchange on with what is known of them', async () => {

@@ -47,7 +47,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   const serverOptions: FastifyHttpOptions<HttpServer> = {
     bodyLimit: BODY_BYTES_MAX,
     return503OnClosing: false,
-    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ignoreTrailingSlash: true },
     // zod parses and encodes (schema/api). Without these Fastify loads Ajv at start, a third of all it loads.
     schemaController: { compilersFactory: { buildValidator: notUsed, buildSerializer: notUsed } },
     serverFactory: (handler) => deps.adopt(handler),

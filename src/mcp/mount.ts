@@ -10,6 +10,7 @@ export function mcpMount(load: () => Promise<McpHttp>) {
     path: '/mcp',
     // Those of sessions are answered too, with what the protocol has for a server that keeps none.
     methods: ['GET', 'POST', 'DELETE'],
+    offered: () => ['POST'],
     requestHeaders: ['mcp-protocol-version', 'mcp-session-id', 'mcp-method', 'mcp-name', 'last-event-id'],
     access: () => 'private' as const,
     // Each tool has a scope of its own.

@@ -41,7 +41,6 @@ export const taskFields = {
     .optional()
     .meta({ description: 'the most to pay for this call, in USDC, as text or number; no more than the node allows' }),
 }
-export const taskRequired = { anyOf: [{ required: ['task'] }, { required: ['input'] }] }
 
 type TaskFields = { task?: string | undefined; input?: string | undefined; max_price?: bigint | undefined }
 
@@ -66,14 +65,14 @@ export function taskOf({ task, input }: Omit<TaskFields, 'max_price'>, context: 
  */
 export const ExecuteAgent = z
   .strictObject({ agent_id: AgentRef.optional(), ...taskFields })
-  .meta({ id: 'ExecuteAgent', description: 'Give `task` or `input`.', ...taskRequired })
+  .meta({ id: 'ExecuteAgent', description: 'Give `task` or `input`.' })
   .transform((body, context) => ({ agent_id: body.agent_id, ...readTask(body, context) }))
 export type ExecuteAgentBody = z.input<typeof ExecuteAgent>
 
 /** The body of POST /execute. */
 export const Execute = z
   .strictObject({ agent_id: AgentRef, ...taskFields })
-  .meta({ id: 'Execute', description: 'Give `input` or `task`.', ...taskRequired })
+  .meta({ id: 'Execute', description: 'Give `input` or `task`.' })
   .transform((body, context) => ({ agent_id: body.agent_id, ...readTask(body, context) }))
 export type ExecuteBody = z.input<typeof Execute>
 

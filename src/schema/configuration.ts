@@ -13,12 +13,12 @@ const Setting = z.object({
   operation: z.string().optional().meta({ description: 'of this API, that changes it while the node runs' }),
 })
 
-/** How a node was started. No secret is in it: of URLs that may hold a key only where they lead. */
+/** The settings of a node as they are in force. No secret is in it: of URLs that may hold a key only where they lead. */
 export const Configuration = z
   .object({
     config_file: z.string().meta({ description: 'the file that sets what flag and variable leave open' }),
     settings: z.array(Setting),
   })
-  .meta({ id: 'Configuration', description: 'What this node was started with, without its secrets.' })
+  .meta({ id: 'Configuration', description: 'The settings of this node as they are in force, without its secrets.' })
 export type Configuration = z.infer<typeof Configuration>
 export type Setting = Configuration['settings'][number]

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
-import { AgentRef, ExecutionPayment, oddResultFields, Task, taskFields, taskOf, taskRequired } from './api.ts'
+import { AgentRef, ExecutionPayment, oddResultFields, Task, taskFields, taskOf } from './api.ts'
 import { Limit, NumberCursor } from './page.ts'
 
 export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
@@ -25,7 +25,7 @@ export type CreateOrder = z.output<typeof CreateOrder>
 /** The body of POST /orders/{id}/execute. */
 export const ExecuteOrder = z
   .strictObject({ task: taskFields.task, input: taskFields.input })
-  .meta({ id: 'ExecuteOrder', description: 'Give `task` or `input`.', ...taskRequired })
+  .meta({ id: 'ExecuteOrder', description: 'Give `task` or `input`.' })
   .transform((body, context) => ({ task: taskOf(body, context) }))
 
 export const OrderRef = z.string().min(1).max(100).meta({ description: 'identifier of an order' })

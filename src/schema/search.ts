@@ -26,10 +26,10 @@ const AgentInclude = z.enum(['stats']).optional().meta({
   description:
     '`stats`: what this node has measured of each agent, and its reputation on the chain where that is known',
 })
-export const OneAgentQuery = z.object({ include: AgentInclude })
+export const OneAgentQuery = z.strictObject({ include: AgentInclude })
 
 /** Parameters of the lists of agents. What is not given does not limit. */
-export const AgentQuery = z.object({
+export const AgentQuery = z.strictObject({
   q: z
     .string()
     .max(QUERY_LENGTH_MAX, `is longer than ${QUERY_LENGTH_MAX} characters`)

@@ -54,9 +54,9 @@ export function nodeRoutes(deps: NodeRouteDeps): Operation[] {
       id: 'getConfig',
       method: 'GET',
       path: '/config',
-      summary: 'What this node was started with, without its secrets',
+      summary: 'The settings of this node as they are in force, without its secrets',
       description:
-        'Of URLs that may hold a key only scheme and host. Limits that were changed while it runs are those of `GET /budget`.',
+        'Of URLs that may hold a key only scheme and host. A limit that is not set shows its default, one that was changed while the node runs what it is now.',
       tags: ['node'],
       access: 'private',
       // It says whom the node trusts and how it may be reached.
