@@ -38,6 +38,7 @@ import type { Replica } from './replica.ts'
 import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { createTokens, type Tokens } from './tokens.ts'
+import type { WalletFunds } from './wallet-funds.ts'
 import { Workflows } from './workflow/workflows.ts'
 
 /** What runs when the node stops has this long to take note. */
@@ -61,6 +62,7 @@ export type BuyerDeps = {
   catalog: Pick<Catalog, 'resolve'>
   replica: Pick<Replica, 'onChange'>
   chain: PaymentChain | undefined
+  funds?: WalletFunds | undefined
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
   /** Whether a stream runs over a relay that a direct connection has made needless. */
   superseded?(stream: Stream): boolean
@@ -131,6 +133,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     runOwn: deps.runOwn,
     openStream,
     budget,
+    funds: deps.funds,
   }
   /** The rules may change while the node runs. */
   const ids = { newId: () => risingUuid(clock.now(), deps.random), newCorrelationId: randomUUID }

@@ -96,10 +96,8 @@ async function buy(
   const signing = new Signing(order, terms, deps)
   const pay: Pay = async (requirements, challengeNonce) => {
     await signatureTurn()
-    // What was called off meanwhile is not signed for.
-    signal.throwIfAborted()
     watch?.status('paying')
-    const envelope = await signing.pay(requirements, challengeNonce)
+    const envelope = await signing.pay(requirements, challengeNonce, signal)
     const windowMs = signing.reservation!.validBeforeSeconds * 1000 - deps.clock.now()
     deadline.limit(Math.max(0, windowMs) + AFTER_WINDOW_MS, () => new ResultOverdue())
     watch?.status('running')

@@ -9,6 +9,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import { type Budget, overBudget, usdc } from './budget.ts'
 import { MarketError } from './market-error.ts'
+import type { WalletFunds } from './wallet-funds.ts'
 
 /** The widest window that is ever signed: the longest time limit an agent may have, and time to settle. */
 const WINDOW_SECONDS_MAX = 3600 + 120
@@ -25,6 +26,8 @@ export type SigningDeps = {
   purchases: Purchases
   wallet: Wallet
   budget: Pick<Budget, 'day' | 'limitsFor' | 'approvalFor'>
+  /** Undefined: no RPC is configured, so the balance is not known. */
+  funds?: WalletFunds | undefined
 }
 
 /**
@@ -45,11 +48,14 @@ export class Signing {
     this.#deps = deps
   }
 
-  async pay(requirements: PaymentRequirements, challengeNonce: Hex): Promise<PaymentEnvelope> {
+  async pay(requirements: PaymentRequirements, challengeNonce: Hex, signal: AbortSignal): Promise<PaymentEnvelope> {
     this.#guard(requirements)
     // A second challenge for the same order gets the same authorization.
     if (this.reservation !== undefined) return { ...this.reservation.envelope, server_nonce: challengeNonce }
-    const { clock, wallet, purchases, budget } = this.#deps
+    const { clock, wallet, purchases, budget, funds } = this.#deps
+    await funds?.check(requirements.amount, signal)
+    // What was called off meanwhile is not signed for.
+    signal.throwIfAborted()
     const now = clock.now()
     const nonces = { serverNonce: challengeNonce, authorizationNonce: challengeNonce }
     const { paymentId, envelope } = wallet.authorize(requirements, nonces, now)

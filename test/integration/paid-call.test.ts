@@ -195,6 +195,21 @@ test('--settle-first: with the facilitator down nothing runs and the answer is 2
 })
 
 describe('the buyer’s guard (D33)', () => {
+  test('an empty wallet signs nothing: the call is refused with its address and what is missing', async () => {
+    const seller = await startSeller()
+    await seller.registerAgent(repeat)
+    const key = generatePrivateKey()
+    const buyer = await startBuyer(seller, { key })
+    const { id: agentId } = await discover(buyer, seller.peerId, 'repeat')
+    await expect(buyer.execute({ agentId, input: 'x', signal: signal() })).rejects.toMatchObject({
+      code: 'INSUFFICIENT_FUNDS',
+      message: expect.stringMatching(`${buyer.payer} holds 0 USDC .* 0.01 USDC are missing`),
+    })
+    expect(seller.status().settlement).toEqual({ pending: 0, failed: 0 })
+    await devnet.fund(buyer.payer, PRICE)
+    expect((await buyer.execute({ agentId, input: 'x', signal: signal() })).output).toBe('x')
+  })
+
   test('refuses a price over the call’s limit, the node’s limit and the day’s budget, and pays nothing', async () => {
     const seller = await startSeller()
     await seller.registerAgent(repeat)

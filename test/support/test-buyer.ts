@@ -3,6 +3,7 @@ import type { Stream } from '@libp2p/interface'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/market/execute.ts'
 import { Recovery } from '../../src/market/recovery.ts'
+import type { WalletFunds } from '../../src/market/wallet-funds.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import type { Wallet } from '../../src/payments/wallet.ts'
 import { type StreamPeer, StreamPool } from '../../src/protocols/stream-pool.ts'
@@ -22,6 +23,7 @@ export type TestBuyerOptions = {
   chain?: PaymentChain | undefined
   wallet?: Wallet
   dailyBudget?: bigint
+  funds?: WalletFunds
   maxPrice?: bigint
 }
 
@@ -61,6 +63,7 @@ export class TestBuyer {
       newId: randomUUID,
       newCorrelationId: randomUUID,
       budget: testBudget({ perCall: undefined, perDay: options.dailyBudget ?? 1_000_000n }, { clock, purchases }),
+      funds: options.funds,
       hold: async () => undefined,
       maxPrice: () => options.maxPrice ?? 100_000n,
     }
