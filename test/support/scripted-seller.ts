@@ -1,4 +1,5 @@
 import { streamPair } from '@libp2p/utils'
+import type { Frame } from '../../src/protocols/frame.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
 import { type AnyX402Message, readMessage } from '../../src/protocols/x402/messages.ts'
 import { requirements } from './payments.ts'
@@ -8,6 +9,8 @@ export type ScriptedStream = {
   /** 0 for the first stream that was opened. */
   index: number
   next(): Promise<AnyX402Message | undefined>
+  /** The next message as it is on the wire, for what a strict reader refuses. */
+  nextFrame(): Promise<Frame | undefined>
   send(type: string, message: object): Promise<void>
   challenge(request: AnyX402Message | undefined, changes?: object): Promise<void>
   respond(request: AnyX402Message | undefined, changes?: object): Promise<void>
@@ -46,6 +49,7 @@ export class ScriptedSeller {
         if (message !== undefined) this.received.push(message)
         return message
       },
+      nextFrame: () => stream.read(signal),
       challenge: (request, changes = {}) =>
         send('x402.payment_required', {
           ...header(request),

@@ -297,3 +297,68 @@ describe('output before the response', () => {
     expect(shown).toBeLessThanOrEqual(16 * 1024 * 1024)
   })
 })
+
+describe('a seller of the original node', () => {
+  const bare = 'ab'.repeat(32)
+  const outputOf = (text: string) => ({
+    body: Buffer.from(JSON.stringify({ output: text })).toString('base64'),
+    payment_id: '',
+    seller_token_id: undefined,
+  })
+  const bodyReceived = (seller: ScriptedSeller, at: number) =>
+    Buffer.from((seller.received.at(at)!.message as { body: string }).body, 'base64').toString()
+
+  test('gets its nonce back as it spelled it, and a wrapped body; its answer is unwrapped', async () => {
+    const seller = new ScriptedSeller(async (stream) => {
+      await stream.challenge(await stream.next(), { challenge_nonce: bare })
+      // As the wire has it: the schema of a strict reader refuses a nonce without 0x.
+      const frame = await stream.nextFrame()
+      const paid = JSON.parse(Buffer.from(frame!.data).toString())
+      expect(paid.payment.server_nonce).toBe(bare)
+      expect(JSON.parse(Buffer.from(paid.body, 'base64').toString())).toEqual({ resource: agentId, input: 'task' })
+      await stream.respond({ message: paid } as never, outputOf('the result'))
+    })
+    const { run, signatures } = client(seller)
+    expect(bodyOf(await run())).toBe('the result')
+    expect(signatures).toHaveLength(1)
+  })
+
+  test('that asks for the resource in the body gets the same payment again, wrapped and without a challenge', async () => {
+    const seller = new ScriptedSeller(async (stream) => {
+      await stream.challenge(await stream.next())
+      await stream.refuse(await stream.next(), 'INVALID_MESSAGE', {
+        error_code: 1000,
+        message: 'missing resource in body',
+      })
+      await stream.respond(await stream.next(), outputOf('at last'))
+    })
+    const { run, signatures } = client(seller)
+    expect(bodyOf(await run())).toBe('at last')
+    expect(signatures).toHaveLength(1)
+    expect(seller.received.at(-1)).toMatchObject({
+      type: 'x402.request',
+      message: { payment: { server_nonce: 'preemptive', payload: signatures[0]!.payload } },
+    })
+    expect(JSON.parse(bodyReceived(seller, -1))).toEqual({ resource: agentId, input: 'task' })
+  })
+
+  test('is asked for a result with the whole task: it takes any payment for a new one', async () => {
+    const seller = new ScriptedSeller(async (stream) => stream.respond(await stream.next(), outputOf('again')))
+    const { call, stream } = client(seller)
+    const { envelope } = signed(now, { serverNonce: `0x${'d'.repeat(64)}` })
+    const asking = { ...call, form: { wrapped: true } }
+    expect(bodyOf(await askX402Result(await stream(), asking, envelope, open))).toBe('again')
+    expect(JSON.parse(bodyReceived(seller, -1))).toEqual({ resource: agentId, input: 'task' })
+  })
+
+  test('that sends an error without a correlation id has refused this call', async () => {
+    const seller = new ScriptedSeller(async (stream) => {
+      await stream.next()
+      await stream.refuse(undefined, 'INVALID_MESSAGE', { correlation_id: '', message: 'unknown message type' })
+    })
+    await expect(client(seller).run()).rejects.toMatchObject({
+      code: 'INVALID_MESSAGE',
+      message: 'unknown message type',
+    })
+  })
+})

@@ -13,6 +13,7 @@ import type { Payments } from '../../store/payments.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
+import { unwrapTask, wrapOutput } from './wrapped-body.ts'
 
 /** An agent of this node as the protocols see it. */
 export type ServedAgent = {
@@ -64,7 +65,11 @@ export type Caller = {
 }
 
 /** One exchange on a stream. */
-export type Exchange = Caller & { stream: FramedStream }
+export type Exchange = Caller & {
+  stream: FramedStream
+  /** The buyer wraps its task, as the original node does, and reads a wrapped answer. */
+  isWrapped?: boolean
+}
 
 /** What a paid run needs, whichever door the payment came through. */
 export type PaidRunDeps = Pick<
@@ -87,8 +92,19 @@ export type PaidRunDeps = Pick<
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The task is text: base64 of UTF-8. */
-export function decodeTask(body: string): string {
+/** The task is text: base64 of UTF-8, plain or wrapped; a wrapped one is answered wrapped. */
+export function readTask(body: string, resource: string, exchange: Exchange): { input: string; exchange: Exchange } {
+  const text = textOf(body)
+  const unwrapped = unwrapTask(text, resource)
+  return { input: unwrapped ?? text, exchange: { ...exchange, isWrapped: unwrapped !== undefined } }
+}
+
+/** The body of a response. */
+export function outputBody(output: string, { isWrapped }: Pick<Exchange, 'isWrapped'>): string {
+  return Buffer.from(isWrapped === true ? wrapOutput(output) : output).toString('base64')
+}
+
+function textOf(body: string): string {
   try {
     return utf8.decode(Buffer.from(body, 'base64'))
   } catch (cause) {

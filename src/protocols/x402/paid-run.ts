@@ -14,9 +14,10 @@ import {
   asExecutionFailed,
   buyerReason,
   type Caller,
-  decodeTask,
   type Exchange,
+  outputBody,
   type PaidRunDeps,
+  readTask,
   type ServedAgent,
   type X402ServerDeps,
 } from './exchange.ts'
@@ -28,10 +29,11 @@ export type PaidTask = { payment: PaymentEnvelope; body: string; challenge: Chal
 export async function payAndRun(
   agent: ServedAgent,
   { payment, body, challenge }: PaidTask,
-  exchange: Exchange,
+  asked: Exchange,
   deps: X402ServerDeps,
 ): Promise<void> {
-  const paid = await runPaid(agent, { payment, input: decodeTask(body), challenge }, exchange, deps)
+  const { input, exchange } = readTask(body, agent.id, asked)
+  const paid = await runPaid(agent, { payment, input, challenge }, exchange, deps)
   await respond(agent.tokenId, paid, exchange, deps)
   faultPoint('seller:answered')
 }
@@ -253,7 +255,7 @@ export async function respond(
       correlation_id: exchange.correlationId,
       payment_id: paid.id,
       tx_hash: paid.txHash ?? '',
-      body: Buffer.from(paid.output).toString('base64'),
+      body: outputBody(paid.output, exchange),
       seller_did: deps.sellerDid,
       seller_token_id: tokenId,
       ...(paid.receipt !== undefined && { receipt: paid.receipt }),

@@ -2,7 +2,7 @@ import { proveSigner } from '../../payments/verify.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
-import type { Caller, Exchange, PaidRunDeps, X402ServerDeps } from './exchange.ts'
+import { type Caller, type Exchange, type PaidRunDeps, readTask, type X402ServerDeps } from './exchange.ts'
 import { type Delivered, respond, runSettled, track } from './paid-run.ts'
 
 /**
@@ -12,10 +12,11 @@ import { type Delivered, respond, runSettled, track } from './paid-run.ts'
  * runs but what was settled first and never finished. One that is running is waited for.
  */
 export async function answerResult(
-  request: Pick<X402Message<'x402.request'>, 'payment' | 'resource'>,
-  exchange: Exchange,
+  request: Pick<X402Message<'x402.request'>, 'payment' | 'resource' | 'body'>,
+  asked: Exchange,
   deps: X402ServerDeps,
 ): Promise<void> {
+  const { exchange } = readTask(request.body, request.resource, asked)
   if (request.payment === null) {
     throw new PeerError('PAYMENT_REQUIRED', 'to ask for a result, send the payment that bought it')
   }

@@ -671,3 +671,35 @@ describe('a run that fails', () => {
     expect(answer?.message).toMatchObject({ error_code: 3000, message: 'the agent failed' })
   })
 })
+
+describe('a buyer that wraps its task, as the original node does,', () => {
+  const wrapped = (resource: string, input: string) =>
+    Buffer.from(JSON.stringify({ resource, input })).toString('base64')
+
+  test('has its task unwrapped, and its answer wrapped', async () => {
+    const seller = await start()
+    const peer = await seller.connect()
+    const body = wrapped(agentId, 'the task')
+    const { payment, correlation_id } = await peer.challenged({ body })
+    const answer = await peer.paidRequest(payment, { correlation_id, body })
+    expect(seller.runs).toMatchObject([{ input: 'the task' }])
+    expect(told(answer)).toBe('{"output":"re: the task"}')
+    expect(told(await peer.askResult(payment))).toBe('re: the task')
+    const free = await peer.request({ resource: 'free', body: wrapped('free', 'another') })
+    expect(told(free)).toBe('{"output":"re: another"}')
+  })
+
+  test.each([
+    ['names another agent', { resource: 'elsewhere', input: 'x' }],
+    ['has more fields', { resource: 'free', input: 'x', more: 1 }],
+    ['has an input that is no text', { resource: 'free', input: 1 }],
+    ['has no input', { resource: 'free' }],
+  ])('is told from one whose task is JSON that %s', async (_what, task) => {
+    const seller = await start()
+    const peer = await seller.connect()
+    const text = JSON.stringify(task)
+    const answer = await peer.request({ resource: 'free', body: Buffer.from(text).toString('base64') })
+    expect(seller.runs).toMatchObject([{ input: text }])
+    expect(told(answer)).toBe(`re: ${text}`)
+  })
+})

@@ -5,7 +5,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { X402ErrorName, X402Message } from '../../schema/x402.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
-import { decodeTask, type Exchange, type ServedAgent, type X402ServerDeps } from './exchange.ts'
+import { type Exchange, outputBody, readTask, type ServedAgent, type X402ServerDeps } from './exchange.ts'
 import { runFree } from './free-run.ts'
 import { type AnyX402Message, readMessage, VERSION, writeError, writeMessage } from './messages.ts'
 import { wantsOutput, withOutput } from './output.ts'
@@ -168,9 +168,10 @@ async function challenge(
 
 const NO_PAYMENT = `0x${'0'.repeat(64)}` as const
 
-async function answerFree(agent: ServedAgent, body: string, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+async function answerFree(agent: ServedAgent, body: string, asked: Exchange, deps: X402ServerDeps): Promise<void> {
+  const { input, exchange } = readTask(body, agent.id, asked)
   const { stream, correlationId, signal } = exchange
-  const output = await runFree(agent, decodeTask(body), exchange, deps)
+  const output = await runFree(agent, input, exchange, deps)
   await writeMessage(
     stream,
     'x402.response',
@@ -179,7 +180,7 @@ async function answerFree(agent: ServedAgent, body: string, exchange: Exchange, 
       correlation_id: correlationId,
       payment_id: NO_PAYMENT,
       tx_hash: '',
-      body: Buffer.from(output).toString('base64'),
+      body: outputBody(output, exchange),
       seller_did: deps.sellerDid,
       seller_token_id: agent.tokenId,
     },
