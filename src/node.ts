@@ -157,7 +157,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ...{ ledger, nameOf, look: buyer.look },
       isReceived: (orderId) => buyer.orders.get(orderId).status === 'completed',
       retrySettlement: (id) =>
-        retrySettlement(id, { payments: selling.x402.payments, clock, wake: () => selling.settler.wake() }),
+        retrySettlement(id, {
+          ...{ payments: selling.x402.payments, clock, wake: () => selling.settler.wake() },
+          hasChain: chain !== undefined,
+        }),
     })
     const earnings = createEarnings({ clock, ledger, decimals: asset.decimals, nameOf })
     const ownAgents = createOperateAgents({

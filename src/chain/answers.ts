@@ -31,7 +31,7 @@ const RawLog = z.object({
 const Logs = z.array(RawLog).max(LOGS_MAX)
 
 const Receipt = z.object({ status: Quantity, transactionHash: Hash, logs: Logs }).nullable()
-const Block = z.object({ timestamp: Quantity })
+const Block = z.object({ timestamp: Quantity, number: Quantity })
 
 export type Receipt = { succeeded: boolean; transactionHash: Hex; logs: Log[] }
 
@@ -51,9 +51,9 @@ export function parseReceipt(result: unknown): Receipt | undefined {
   return { succeeded: receipt.status === 1, transactionHash: receipt.transactionHash, logs: receipt.logs }
 }
 
-/** The block's own time, Unix seconds. */
-export function parseBlockTime(result: unknown): number {
-  return read(Block, result, 'a block').timestamp
+/** A block's number, and its own time in Unix seconds. */
+export function parseBlock(result: unknown): { number: number; timestamp: number } {
+  return read(Block, result, 'a block')
 }
 
 function read<T>(schema: z.ZodType<T>, result: unknown, expected: string): T {

@@ -1,7 +1,7 @@
 import type { Logger } from '../lib/logger.ts'
 import type { SignedAuthorization } from '../schema/payment.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
-import { parseBlockTime, parseQuantity, parseReceipt } from './answers.ts'
+import { parseBlock, parseQuantity, parseReceipt } from './answers.ts'
 import { createLogWindow, findAuthorizationLog } from './authorization-log.ts'
 import { ChainError, createRpc, RpcRefusal, unavailable } from './rpc.ts'
 import {
@@ -46,6 +46,18 @@ export interface Chain {
   /** USDC, atomic units. */
   usdcBalance(address: Hex, signal?: AbortSignal): Promise<bigint>
   authorizationUse(asset: Hex, from: Hex, authorizationNonce: Hex, signal?: AbortSignal): Promise<AuthorizationUse>
+  /**
+   * The same, read at the newest block that the RPC knows, and that block's time (Unix milliseconds).
+   *
+   * An RPC of several nodes answers each call from another one. Time and state of one block belong together: a node that
+   * lacks the block refuses.
+   */
+  authorizationAt(
+    asset: Hex,
+    from: Hex,
+    authorizationNonce: Hex,
+    signal?: AbortSignal,
+  ): Promise<{ use: AuthorizationUse; timeMs: number }>
   /**
    * The transfer this transaction made by that authorization; `false` when it is some other transaction (T13);
    * `undefined` while the chain does not know it.
@@ -120,8 +132,32 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     }
   }
 
-  function callUsdc(token: Hex, data: Hex, signal: AbortSignal): Promise<bigint> {
-    return rpc.call('eth_call', [{ to: token, data }, 'latest'], signal).then(readWord)
+  function callUsdc(token: Hex, data: Hex, signal: AbortSignal, block = 'latest'): Promise<bigint> {
+    return rpc.call('eth_call', [{ to: token, data }, block], signal).then(readWord)
+  }
+
+  async function newestBlock(signal: AbortSignal) {
+    const { number, timestamp } = parseBlock(await rpc.call('eth_getBlockByNumber', ['latest', false], signal))
+    return { tag: `0x${number.toString(16)}`, timeMs: timestamp * 1000 }
+  }
+
+  async function useAt(
+    block: string,
+    token: Hex,
+    from: Hex,
+    nonce: Hex,
+    signal: AbortSignal,
+  ): Promise<AuthorizationUse> {
+    const state = await callUsdc(token, encodeAuthorizationState(from, nonce), signal, block)
+    if (state === 0n) return { state: 'unused' }
+    const log = await findAuthorizationLog(rpc, { asset: token, from, nonce }, window, signal)
+    if (log === undefined) return { state: 'used', txHash: undefined }
+    if (log.topics[0] === AUTHORIZATION_CANCELED) return { state: 'cancelled' }
+    const receipt = await receiptOf(log.transactionHash, signal)
+    const transfer = findTransfer(receipt?.logs ?? [], token, from, nonce)
+    // Not there yet on the node that was asked this time: the next question will find it.
+    if (transfer === false) throw unavailable('the RPC shows the event of a settlement but not its transfer yet')
+    return { state: 'used', txHash: log.transactionHash, transfer }
   }
 
   async function receiptOf(txHash: Hex, signal: AbortSignal) {
@@ -139,17 +175,12 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     usdcBalance: (address, signal) => ask(signal, (bounded) => callUsdc(asset, encodeBalanceOf(address), bounded)),
 
     authorizationUse: (token, from, nonce, signal) =>
-      ask(signal, async (bounded): Promise<AuthorizationUse> => {
-        const state = await callUsdc(token, encodeAuthorizationState(from, nonce), bounded)
-        if (state === 0n) return { state: 'unused' }
-        const log = await findAuthorizationLog(rpc, { asset: token, from, nonce }, window, bounded)
-        if (log === undefined) return { state: 'used', txHash: undefined }
-        if (log.topics[0] === AUTHORIZATION_CANCELED) return { state: 'cancelled' }
-        const receipt = await receiptOf(log.transactionHash, bounded)
-        const transfer = findTransfer(receipt?.logs ?? [], token, from, nonce)
-        // Not there yet on the node that was asked this time: the next question will find it.
-        if (transfer === false) throw unavailable('the RPC shows the event of a settlement but not its transfer yet')
-        return { state: 'used', txHash: log.transactionHash, transfer }
+      ask(signal, (bounded) => useAt('latest', token, from, nonce, bounded)),
+
+    authorizationAt: (token, from, nonce, signal) =>
+      ask(signal, async (bounded) => {
+        const { tag, timeMs } = await newestBlock(bounded)
+        return { use: await useAt(tag, token, from, nonce, bounded), timeMs }
       }),
 
     transferOf: (txHash, from, nonce, signal) =>
@@ -174,10 +205,6 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
 
     request: (method, params, signal) => ask(signal, (bounded) => rpc.call(method, params, bounded)),
 
-    blockTimeMs: (signal) =>
-      ask(signal, async (bounded) => {
-        const block = await rpc.call('eth_getBlockByNumber', ['latest', false], bounded)
-        return parseBlockTime(block) * 1000
-      }),
+    blockTimeMs: (signal) => ask(signal, async (bounded) => (await newestBlock(bounded)).timeMs),
   }
 }

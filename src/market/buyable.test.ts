@@ -195,6 +195,10 @@ describe('D37: what was signed on another network', () => {
         chainAsked.push(asset)
         return { state: 'unused' as const }
       },
+      authorizationAt: async (asset: string) => {
+        chainAsked.push(asset)
+        return { use: { state: 'unused' as const }, timeMs: clock.now() }
+      },
       transferOf: async () => undefined,
       blockTimeMs: async () => clock.now(),
     }

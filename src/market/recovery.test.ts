@@ -51,6 +51,21 @@ const refusing = (name: string, retryable: boolean) => async (stream: ScriptedSt
 }
 
 describe('after a restart, while the payment can be settled', () => {
+  test('a wall clock that is set back by an hour does not stop the asking', async () => {
+    let asked = 0
+    const open = () => {
+      asked++
+      return down()
+    }
+    const { buyer, clock } = await interrupted(async () => {}, { open })
+    await buyer.recovery.start()
+    await until(() => asked > 0)
+    const before = asked
+    clock.jump(-3_600_000)
+    clock.advance(10_000)
+    await until(() => asked > before)
+  })
+
   test('the seller is asked for the result with the same payment, and nothing is signed', async () => {
     const txHash = randomHex()
     const { buyer, seller, reservation, order, now } = await interrupted(async (stream) =>

@@ -1,4 +1,4 @@
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, monotonicOf } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { askChainAfter, type PaymentChain } from '../payments/chain-verdict.ts'
@@ -104,7 +104,7 @@ export class Recovery implements Service {
       }
     }
     await Promise.all(Array.from({ length: ASKED_MAX }, lookAfterNext))
-    const waits = ours.map((reservation) => this.#dueAt(reservation) - clock.now())
+    const waits = ours.map((reservation) => this.#waitFor(reservation))
     return Math.max(INTERVAL_MIN_MS, Math.min(INTERVAL_MS, ...waits))
   }
 
@@ -235,22 +235,29 @@ export class Recovery implements Service {
 
   /** Each purchase is looked at less and less often: a seller that is gone costs little. */
   #isDue(reservation: StoredReservation): boolean {
-    const now = this.#deps.clock.now()
+    if (this.#waitFor(reservation) > 0) return false
     const { orderId } = reservation
     const last = this.#asked.get(orderId)
-    if (now < this.#dueAt(reservation)) return false
     this.#asked.delete(orderId)
-    this.#asked.set(orderId, { at: now, delayMs: Math.min((last?.delayMs ?? 1_000) * 2, 10 * 60 * 1000) })
+    const at = monotonicOf(this.#deps.clock)
+    this.#asked.set(orderId, { at, delayMs: Math.min((last?.delayMs ?? 1_000) * 2, 10 * 60 * 1000) })
     if (this.#asked.size > 10_000) this.#asked.delete(this.#asked.keys().next().value!)
     return true
   }
 
-  /** The end of its window is not waited beyond: what is released then may be what a retry waits for. */
-  #dueAt({ orderId, validBeforeSeconds }: StoredReservation): number {
+  /**
+   * How long until the next look, by the monotonic clock: one that is set must not stop the looks.
+   *
+   * The end of its window is not waited beyond: what is released then may be what a retry waits for.
+   */
+  #waitFor({ orderId, validBeforeSeconds }: StoredReservation): number {
     const last = this.#asked.get(orderId)
     if (last === undefined) return 0
-    const expired = validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS + 1
-    return last.at < expired ? Math.min(last.at + last.delayMs, expired) : last.at + last.delayMs
+    const { clock } = this.#deps
+    const sinceLast = monotonicOf(clock) - last.at
+    const toExpiry = validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS + 1 - clock.now()
+    const wait = last.delayMs - sinceLast
+    return toExpiry + sinceLast > 0 ? Math.min(wait, toExpiry) : wait
   }
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { FakeSettlement } from '../../test/support/fake-settlement.ts'
 import { payTo, randomHex, signed, testWallet, usdc } from '../../test/support/payments.ts'
-import { askChain } from './chain-verdict.ts'
+import { askChain, askChainAfter } from './chain-verdict.ts'
 
 const now = Date.UTC(2026, 0, 1)
 
@@ -58,4 +58,14 @@ test('T15: a chain that cannot be asked is unknown, with the reason', async () =
   const { settlement, ask } = setup()
   settlement.chainIsDown = true
   expect(await ask()).toEqual({ kind: 'unknown', reason: 'the RPC is down' })
+})
+
+test('T13 after the window: unpaid is said of a block alone that lies past it by a margin', async () => {
+  const { settlement, authorization } = setup()
+  const after = () => askChainAfter(settlement.chain, usdc.address, authorization)
+  const endMs = Number(authorization.validBefore) * 1000
+  settlement.blockTimeMs = endMs + 30_000
+  expect(await after()).toMatchObject({ kind: 'unknown' })
+  settlement.blockTimeMs = endMs + 30_001
+  expect(await after()).toEqual({ kind: 'unpaid' })
 })

@@ -1,4 +1,4 @@
-import type { Chain, Transfer } from '../chain/chain.ts'
+import type { AuthorizationUse, Chain, Transfer } from '../chain/chain.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Authorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -7,7 +7,7 @@ import { sameAddress } from './assets.ts'
 import { checksumAddress } from './secp256k1.ts'
 
 /** What of the chain a payment needs. */
-export type PaymentChain = Pick<Chain, 'authorizationUse' | 'transferOf' | 'blockTimeMs'>
+export type PaymentChain = Pick<Chain, 'authorizationUse' | 'authorizationAt' | 'transferOf' | 'blockTimeMs'>
 
 /**
  * What the chain says of a payment.
@@ -21,26 +21,28 @@ export type ChainVerdict =
   | { kind: 'never'; reason: string }
   | { kind: 'unknown'; reason: string }
 
-/** Blocks younger than that may still be replaced. */
-const SETTLED_TIME_MS = 10_000
+/** A block that lies past a window by less may still be replaced. */
+const FINAL_MARGIN_MS = 30_000
 /** An answer to a buyer waits for settlement, and settlement for this look. */
 const SPENT_LOOK_TIMEOUT_MS = 2_000
 
 /**
  * Asks the chain about an authorization whose window has ended. Never throws.
  *
- * It has by our clock, which may be wrong, and an RPC may be behind: `unpaid` is only what the chain's own time is past.
+ * It has by our clock, which may be wrong, and an RPC may be behind: `unpaid` is said of a block alone that lies past the
+ * window by a margin, and in which the authorization is unused.
  */
 export async function askChainAfter(
   chain: PaymentChain,
   asset: Hex,
   authorization: Authorization,
+  named?: Hex,
 ): Promise<ChainVerdict> {
   try {
-    // First: what the chain says of the authorization then holds for this time at least.
-    const timeMs = await chain.blockTimeMs()
-    const verdict = await askChain(chain, asset, authorization, undefined)
-    const isOver = timeMs > Number(authorization.validBefore) * 1000 + SETTLED_TIME_MS
+    const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
+    const { use, timeMs } = await chain.authorizationAt(contract, from, authorization.nonce)
+    const verdict = await verdictOf(use, chain, authorization, named)
+    const isOver = timeMs > Number(authorization.validBefore) * 1000 + FINAL_MARGIN_MS
     if (verdict.kind !== 'unpaid' || isOver) return verdict
     return { kind: 'unknown', reason: 'by the time of the chain it can still be settled' }
   } catch (error) {
@@ -65,15 +67,26 @@ export async function askChain(
     // As a peer has spelled them, no chain may be asked (D49).
     const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
     const use = await chain.authorizationUse(contract, from, authorization.nonce, signal)
-    if (use.state === 'unused') return { kind: 'unpaid' }
-    if (use.state === 'cancelled') return { kind: 'never', reason: 'the buyer cancelled the authorization on chain' }
-    if (use.txHash !== undefined) return judge(use.txHash, use.transfer, authorization)
-    const transfer = named && (await chain.transferOf(named, from, authorization.nonce, signal))
-    if (named !== undefined && transfer) return judge(named, transfer, authorization)
-    return { kind: 'unknown', reason: 'the authorization is spent, but the RPC does not show by which transaction' }
+    return await verdictOf(use, chain, authorization, named, signal)
   } catch (error) {
     return { kind: 'unknown', reason: reasonOf(error) }
   }
+}
+
+async function verdictOf(
+  use: AuthorizationUse,
+  chain: PaymentChain,
+  authorization: Authorization,
+  named: Hex | undefined,
+  signal?: AbortSignal,
+): Promise<ChainVerdict> {
+  if (use.state === 'unused') return { kind: 'unpaid' }
+  if (use.state === 'cancelled') return { kind: 'never', reason: 'the buyer cancelled the authorization on chain' }
+  if (use.txHash !== undefined) return judge(use.txHash, use.transfer, authorization)
+  const from = checksumAddress(authorization.from)
+  const transfer = named && (await chain.transferOf(named, from, authorization.nonce, signal))
+  if (named !== undefined && transfer) return judge(named, transfer, authorization)
+  return { kind: 'unknown', reason: 'the authorization is spent, but the RPC does not show by which transaction' }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { expect, test, vi } from 'vitest'
+import { FakeSettlement } from '../../test/support/fake-settlement.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { claim, exchangeOf, randomHex } from '../../test/support/payments.ts'
 import { silentLogger } from '../lib/logger.ts'
@@ -15,7 +16,8 @@ async function setup(state: PaymentState) {
   const progress = { id: payment.id, state, attempts: 5, nextAttemptAt: clock.now() + 300_000, error: 'refused' }
   if (state !== 'authorized') await payments.deliver(progress, exchangeOf(payment, clock.now()), clock.now())
   const wake = vi.fn()
-  return { clock, payments, id: payment.id, wake, retry: () => retrySettlement(payment.id, { payments, clock, wake }) }
+  const retry = (hasChain = false) => retrySettlement(payment.id, { payments, clock, wake, hasChain })
+  return { clock, payments, id: payment.id, wake, retry }
 }
 
 test('an owed payment is due at once, its attempts as they were', async () => {
@@ -46,6 +48,21 @@ test('D28: one whose authorization has expired is not tried again', async () => 
   clock.set(Number(payments.get(id)!.signed.authorization.validBefore) * 1000)
   await expect(retry()).rejects.toMatchObject({ code: 'PAYMENT_FINAL' })
   expect([payments.get(id)?.state, wake.mock.calls.length]).toEqual(['unsettled', 0])
+})
+
+test('D41: one whose authorization has expired is looked for on the chain, which may show it after all', async () => {
+  const { payments, clock, id, retry } = await setup('unsettled')
+  const settlement = new FakeSettlement()
+  const { authorization } = payments.get(id)!.signed
+  const txHash = settlement.pay(authorization)
+  clock.set(Number(authorization.validBefore) * 1000 + 600_000)
+  await retry(true)
+  const { facilitator, chain } = settlement
+  const settler = new Settler({}, { clock, logger: silentLogger, payments, facilitator, chain, chance: () => 0 })
+  await settler.start()
+  await vi.waitFor(() => expect(payments.get(id)).toMatchObject({ state: 'settled', txHash }))
+  await settler.stop()
+  expect(settlement.attempts).toEqual([])
 })
 
 test.each(['authorized', 'settled', 'voided'] as const)('one that is %s has nothing to retry', async (state) => {

@@ -5,22 +5,28 @@ import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { type Owed, reopened } from './payment.ts'
 
 /**
- * What an operator can do for a payment: an owed one is looked at now, one that was given up is tried once more while its
- * authorization is valid.
+ * What an operator can do for a payment: an owed one is looked at now. One that was given up is looked for on the chain, and
+ * tried once more while its authorization is valid.
  *
  * @throws CodedError PAYMENT_FINAL: nothing can be done
  */
 export async function retrySettlement(
   id: Hex,
-  { payments, clock, wake }: { payments: Pick<Payments, 'get' | 'reopen' | 'hastenOne'>; clock: Clock; wake(): void },
+  {
+    payments,
+    clock,
+    wake,
+    hasChain = false,
+  }: { payments: Pick<Payments, 'get' | 'reopen' | 'hastenOne'>; clock: Clock; wake(): void; hasChain?: boolean },
 ): Promise<void> {
   const payment = payments.get(id)
   const now = clock.now()
   let isDue = false
   if (payment?.state === 'owed') isDue = await payments.hastenOne(id, now)
   if (payment?.state === 'unsettled') {
-    if (now >= validBeforeMs(payment)) {
-      throw new CodedError('PAYMENT_FINAL', 'its authorization has expired: it can never be settled')
+    if (now >= validBeforeMs(payment) && !hasChain) {
+      const advice = 'set ETHEREUM_RPC_URL to look whether it was settled after all'
+      throw new CodedError('PAYMENT_FINAL', `its authorization has expired: it can never be settled; ${advice}`)
     }
     const { attempts, error = '' } = payment
     isDue = await payments.reopen(reopened({ state: 'unsettled', id, attempts, error }, now), now)

@@ -78,10 +78,16 @@ export function refused(payment: Owed, error: string): Unsettled {
   return { state: 'unsettled', id: payment.id, attempts: payment.attempts, error }
 }
 
+/** Nothing was asked of the facilitator: that was no attempt, and whatever the chain shows, this node did not do it. */
+export function unattempted(payment: Owed): Owed {
+  const attempts = payment.attempts - 1
+  return { ...payment, attempts, unclear: attempts > 0 }
+}
+
 /** The operator asks for one attempt more. Whether an earlier one has paid after all is asked of the chain first. */
 export function reopened(payment: Unsettled, now: UnixMs): Owed {
   const attempts = Math.min(payment.attempts, SETTLEMENT_ATTEMPTS_MAX - 1)
-  return { state: 'owed', id: payment.id, attempts, nextAttemptAt: now, unclear: true, error: payment.error }
+  return { state: 'owed', id: payment.id, attempts, nextAttemptAt: now, unclear: attempts > 0, error: payment.error }
 }
 
 /**

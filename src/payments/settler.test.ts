@@ -43,7 +43,11 @@ async function setup(options: Options = {}) {
     }
   const payments = { ...stored, save: counted(stored.save) }
   const facilitator = { ...settlement.facilitator, settle: counted(settlement.facilitator.settle) }
-  const asked = { ...settlement.chain, authorizationUse: counted(settlement.chain.authorizationUse) }
+  const asked = {
+    ...settlement.chain,
+    authorizationUse: counted(settlement.chain.authorizationUse),
+    authorizationAt: counted(settlement.chain.authorizationAt),
+  }
   const log: string[] = []
   const note = (_: object, message: string) => void log.push(message)
   const logger = { ...silentLogger, warn: note, error: note }
@@ -500,3 +504,39 @@ test('whatever facilitator and chain do, a payment is tried five times at most a
     { numRuns: 40 },
   )
 }, 60_000)
+
+describe('D31 time', () => {
+  test('a chain that stalls is waited for: what it settles as it catches up is booked as settled', async () => {
+    const { deliver, settlement, payments, clock, stateOf, pass } = await setup()
+    settlement.usual = unclear
+    const { payment } = await deliver()
+    const { authorization } = payment.signed
+    const endMs = Number(authorization.validBefore) * 1000
+    settlement.blockTimeMs = endMs - 60_000
+    await pass(endMs - clock.now() + 120_000, payment.id)
+    expect(stateOf(payment.id)).toBe('owed')
+    settlement.blockTimeMs = endMs + 120_000
+    const txHash = settlement.pay(authorization)
+    await pass(120_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', txHash })
+  })
+
+  test('a chain that is past the window and shows nothing ends it as expired', async () => {
+    const { deliver, settlement, payments, clock, pass } = await setup()
+    settlement.usual = unclear
+    const { payment } = await deliver()
+    const endMs = Number(payment.signed.authorization.validBefore) * 1000
+    await pass(endMs - clock.now() + 120_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: expect.stringContaining('expired') })
+  })
+
+  test('a wall clock that is set back by minutes does not put the next attempt off', async () => {
+    const { deliver, settlement, clock, stateOf } = await setup()
+    settlement.plan.push(unclear)
+    const { payment } = await deliver()
+    expect(stateOf(payment.id)).toBe('owed')
+    clock.jump(-300_000)
+    await until(() => stateOf(payment.id) === 'settled' || clock.advance(100))
+    expect(clock.monotonic()).toBeLessThan(60_000)
+  })
+})

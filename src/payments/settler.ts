@@ -1,4 +1,4 @@
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, ClockJumps } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -6,9 +6,10 @@ import { within } from '../lib/within.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { NewExchange } from '../store/exchanges.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
-import { askChain, type PaymentChain } from './chain-verdict.ts'
+import { askChain, askChainAfter, type PaymentChain } from './chain-verdict.ts'
 import type { Facilitator } from './facilitator.ts'
 import { owedOf, validBeforeMs } from './outbox-entry.ts'
+import { OutboxTimer } from './outbox-timer.ts'
 import {
   ATTEMPT_TIMEOUT_MS,
   accepted,
@@ -20,6 +21,7 @@ import {
   type Payment,
   refused,
   settled,
+  unattempted,
   unreached,
   voided,
   waiting,
@@ -33,8 +35,6 @@ const CONCURRENT_MAX = 16
 /** Beyond it answers go out at once, settlement pending: one that hangs must not pile up those that wait for it. */
 const ATTEMPTS_MAX = 256
 const TICK_MAX_MS = 60_000
-/** Between two looks at the outbox while the store fails. */
-const FAILING_WAIT_MS = 1_000
 
 export type SettlerDeps = {
   clock: Clock
@@ -63,25 +63,24 @@ export class Settler implements Service {
   readonly name = 'settler'
   readonly #deps: SettlerDeps
   readonly #firstAttemptWaitMs: number
-  readonly #tickMaxMs: number
   readonly #busy = new Map<Hex, Promise<void>>()
   readonly #attempts: SettleAttempts
   /** Hashes that were told to buyers and are not on disk yet. */
   readonly #named = new Map<Hex, Hex>()
   readonly namedFor = (id: Hex): Hex | undefined => this.#named.get(id)
+  readonly #jumps: ClockJumps
+  readonly #timer: OutboxTimer
   #stopping = false
-  #failing = false
-  #timer: NodeJS.Timeout | undefined
-  #timerAt = 0
 
   constructor(
     options: { firstAttemptWaitMs?: number; attemptTimeoutMs?: number; tickMaxMs?: number },
     deps: SettlerDeps,
   ) {
     this.#deps = deps
+    this.#jumps = new ClockJumps(deps.clock)
     this.#firstAttemptWaitMs = options.firstAttemptWaitMs ?? FIRST_ATTEMPT_WAIT_MS
     this.#attempts = new SettleAttempts(options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS, deps)
-    this.#tickMaxMs = options.tickMaxMs ?? TICK_MAX_MS
+    this.#timer = new OutboxTimer({ tickMaxMs: options.tickMaxMs ?? TICK_MAX_MS, tick: () => this.#tick() }, deps)
   }
 
   async start(): Promise<void> {
@@ -90,12 +89,12 @@ export class Settler implements Service {
     if (lost > 0) logger.warn({ payments: lost }, 'voided payments whose run was interrupted')
     // Whatever attempt they waited for has ended with the process that made it.
     await payments.hasten(clock.now())
-    this.#schedule(0)
+    this.#timer.schedule(0)
   }
 
   async stop(): Promise<void> {
     this.#stopping = true
-    clearTimeout(this.#timer)
+    this.#timer.stop()
     this.#attempts.abort(new Error('the node is stopping'))
     await Promise.allSettled(this.#busy.values())
   }
@@ -126,7 +125,7 @@ export class Settler implements Service {
 
   /** Looks at the outbox now: something in it has been made due. */
   wake(): void {
-    this.#schedule(0)
+    this.#timer.schedule(0)
   }
 
   /** Settles before the agent runs (`--settle-first`): the hash once the chain shows it, else undefined (D50). */
@@ -155,7 +154,7 @@ export class Settler implements Service {
   /** The answer is not kept waiting for the store: should the state be lost, the chain is asked again. */
   async #firstAttempt(claim: Claim, owed: Owed): Promise<Hex | undefined> {
     if (this.#attempts.size >= ATTEMPTS_MAX) {
-      this.#schedule(owed.nextAttemptAt - this.#deps.clock.now())
+      this.#timer.schedule(owed.nextAttemptAt - this.#deps.clock.now())
       return undefined
     }
     const { promise: answered, resolve: answer } = Promise.withResolvers<Hex | undefined>()
@@ -177,7 +176,7 @@ export class Settler implements Service {
     if (running !== undefined) return running
     const promise = work()
       .catch((error: unknown) => {
-        this.#failing = true
+        this.#timer.failed()
         this.#deps.logger.error({ ...idsOf(payment), err: error }, 'settlement step failed')
       })
       .finally(() => this.#busy.delete(id))
@@ -212,8 +211,10 @@ export class Settler implements Service {
     const { chain, clock, logger, chance } = this.#deps
     if (chain === undefined) return undefined
     const { authorization } = payment.signed
-    const verdict = await askChain(chain, payment.requirements.asset, authorization, owed.txHash)
     const at = { now: clock.now(), validBeforeMs: validBeforeMs(payment) }
+    // Only a block past the window says that nothing can come any more: our clock may be fast, and the chain may stall.
+    const ask = at.now > at.validBeforeMs ? askChainAfter : askChain
+    const verdict = await ask(chain, payment.requirements.asset, authorization, owed.txHash)
     if (verdict.kind === 'paid') return settled(owed, verdict.txHash, at.now)
     if (verdict.kind === 'never') return refused(owed, verdict.reason)
     if (verdict.kind === 'unknown') {
@@ -221,11 +222,11 @@ export class Settler implements Service {
       // The facilitator says that it is paid: nothing is to be tried, only to be seen.
       return owed.txHash === undefined ? undefined : waiting(owed, at)
     }
+    if (at.now > at.validBeforeMs) return refused(owed, `expired unpaid: ${owed.error ?? 'no attempt succeeded'}`)
     if (owed.txHash !== undefined) {
       const error = `the facilitator named ${owed.txHash}, but the chain shows no such payment`
       return attemptFailed(owed, { error, unclear: true }, { ...at, chance: chance() })
     }
-    if (at.now > at.validBeforeMs) return refused(owed, `expired unpaid: ${owed.error ?? 'no attempt succeeded'}`)
     return undefined
   }
 
@@ -236,7 +237,7 @@ export class Settler implements Service {
       return chain === undefined ? settled(owed, txHash, clock.now()) : accepted(owed, txHash, clock.now())
     }
     const { reason } = outcome
-    if (outcome.kind === 'spent') return refused(owed, reason)
+    if (outcome.kind === 'spent') return refused(unattempted(owed), reason)
     if (outcome.kind === 'unreached') {
       // Once a payment; that it goes on is told for all of them together.
       if (owed.error === undefined) logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')
@@ -262,32 +263,17 @@ export class Settler implements Service {
       const ids = idsOf({ id: payment.id, correlationId })
       this.#deps.logger.error({ ...ids, reason: payment.error }, 'a payment could not be settled')
     }
-    if (payment.state === 'owed') this.#schedule(payment.nextAttemptAt - this.#deps.clock.now())
+    if (payment.state === 'owed') this.#timer.schedule(payment.nextAttemptAt - this.#deps.clock.now())
   }
 
-  #schedule(inMs: number): void {
-    if (this.#stopping) return
-    const at = Math.max(this.#failing ? FAILING_WAIT_MS : 0, Math.min(inMs, this.#tickMaxMs))
-    if (this.#timer !== undefined && this.#timerAt <= performance.now() + at) return
-    clearTimeout(this.#timer)
-    this.#timerAt = performance.now() + at
-    this.#timer = setTimeout(() => void this.#tick(), at)
-    this.#timer.unref()
-  }
-
-  async #tick(): Promise<void> {
-    this.#timer = undefined
-    this.#failing = false
-    let waitMs = TICK_MAX_MS
-    try {
-      await this.#sweep()
-      const next = this.#deps.payments.nextDueAt()
-      if (next !== undefined) waitMs = next - this.#deps.clock.now()
-    } catch (error) {
-      this.#failing = true
-      this.#deps.logger.error({ err: error }, 'the outbox could not be read')
-    }
-    this.#schedule(waitMs)
+  /** @returns how long until the next one is due */
+  async #tick(): Promise<number> {
+    const { payments, clock } = this.#deps
+    // Due times are wall-clock: after a jump all that is owed is looked at, and gets new ones.
+    if (this.#jumps.seen()) await payments.hasten(clock.now())
+    await this.#sweep()
+    const next = payments.nextDueAt()
+    return next === undefined ? TICK_MAX_MS : next - clock.now()
   }
 }
 

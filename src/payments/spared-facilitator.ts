@@ -1,4 +1,4 @@
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, monotonicOf } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
 
@@ -13,12 +13,12 @@ export function sparedFacilitator(
   return {
     ...facilitator,
     async settle(signed, requirements, signal) {
-      const since = clock.now() - (away?.at ?? Number.NEGATIVE_INFINITY)
-      if (away !== undefined && since >= 0 && since < SPARED_MS) return away.outcome
+      const since = monotonicOf(clock) - (away?.at ?? Number.NEGATIVE_INFINITY)
+      if (away !== undefined && since < SPARED_MS) return away.outcome
       const outcome = await facilitator.settle(signed, requirements, signal)
       if (outcome.kind === 'unreached') {
         if (away === undefined) logger.warn({ reason: outcome.reason }, 'settlement waits for the facilitator')
-        away = { outcome, at: clock.now() }
+        away = { outcome, at: monotonicOf(clock) }
       } else {
         if (away !== undefined) logger.info({}, 'the facilitator is back')
         away = undefined

@@ -204,9 +204,15 @@ export function createPayments(database: Database): Payments {
         () =>
           database
             .prepare(`
-              UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = 1, updated_at = ?
+              UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = ?, updated_at = ?
               WHERE id = ? AND state = 'unsettled' AND task IS NULL`)
-            .run(progress.attempts ?? 0, progress.nextAttemptAt ?? now, now, toBytes(progress.id)).changes === 1,
+            .run(
+              progress.attempts ?? 0,
+              progress.nextAttemptAt ?? now,
+              progress.unclear === false ? 0 : 1,
+              now,
+              toBytes(progress.id),
+            ).changes === 1,
       ),
     hastenOne: (id, now) =>
       database.write(

@@ -7,6 +7,7 @@ import { type DevChain, NETWORK, startChain } from '../../devnet/chain.ts'
 import { addresses } from '../../devnet/contracts.ts'
 import { type Chain, createChain } from '../../src/chain/chain.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { askChainAfter } from '../../src/payments/chain-verdict.ts'
 import { type FaultyRpc, refuse, result, startFaultyRpc } from '../support/faulty-rpc.ts'
 import { randomHash, type SignedPayment, signPayment, transferCalldata } from '../support/signed-payment.ts'
 
@@ -57,6 +58,7 @@ describe('an RPC in trouble (T15)', () => {
   const questions: [string, (chain: Chain, signal?: AbortSignal) => Promise<unknown>][] = [
     ['usdcBalance', (asked, signal) => asked.usdcBalance(payTo, signal)],
     ['authorizationUse', (asked, signal) => asked.authorizationUse(USDC, payer, randomHash(), signal)],
+    ['authorizationAt', (asked, signal) => asked.authorizationAt(USDC, payer, randomHash(), signal)],
     ['transferOf', (asked, signal) => asked.transferOf(randomHash(), payer, randomHash(), signal)],
     ['chainId', (asked, signal) => asked.chainId(signal)],
     ['blockTimeMs', (asked, signal) => asked.blockTimeMs(signal)],
@@ -175,6 +177,24 @@ describe('an RPC in trouble (T15)', () => {
     }
     expect(await chain.authorizationUse(USDC, payer, payment.nonce)).toMatchObject({ state: 'used', txHash })
     expect(refused).toBeGreaterThan(0)
+  })
+
+  it('is of several nodes, one of them behind: time and state are read at one block, so nothing is called unpaid (T13)', async () => {
+    const payment = await sign(9n)
+    await settle(payment)
+    const authorization = {
+      ...{ from: payment.from, to: payTo, value: 9n, nonce: payment.nonce },
+      ...{ validAfter: 0n, validBefore: 1n },
+    }
+    // The node behind has the state of before, and lacks the block.
+    rpc.fault = (request, response) => {
+      if (request.method !== 'eth_call') return false
+      if (request.params[1] !== 'latest') return refuse(response, request, 'header not found')
+      return result(response, request, `0x${'0'.repeat(64)}`)
+    }
+    expect(await askChainAfter(chain, USDC, authorization)).toMatchObject({ kind: 'unknown' })
+    rpc.fault = undefined
+    expect(await askChainAfter(chain, USDC, authorization)).toMatchObject({ kind: 'paid' })
   })
 
   it('has thrown the logs away: the authorization is known as used, by what is not', async () => {

@@ -66,7 +66,11 @@ async function market(options: TestSellerOptions = {}): Promise<Market> {
   const seller = await new TestSeller({
     clock,
     facilitator,
-    chain,
+    // Its blocks follow the hand clock: what has expired is told by chain time.
+    chain: {
+      ...chain,
+      authorizationAt: async (...asked) => ({ ...(await chain.authorizationAt(...asked)), timeMs: clock.now() }),
+    },
     payTo: payee,
     attemptTimeoutMs: ATTEMPT_TIMEOUT_MS,
     ...options,

@@ -45,6 +45,10 @@ export class FakeSettlement {
       if (this.chainIsDown) throw new Error('the RPC is down')
       return this.#uses.get(keyOf(from, nonce)) ?? { state: 'unused' }
     },
+    authorizationAt: async (asset, from, nonce) => ({
+      use: await this.chain.authorizationUse(asset, from, nonce),
+      timeMs: this.blockTimeMs,
+    }),
     transferOf: async (txHash) => {
       if (this.chainIsDown) throw new Error('the RPC is down')
       for (const use of this.#uses.values()) {

@@ -3,6 +3,7 @@ import type { Clock, UnixMs } from '../../src/lib/clock.ts'
 /** A clock that moves only by hand. */
 export class HandClock implements Clock {
   #now: UnixMs
+  #monotonic = 0
 
   constructor(now: UnixMs = Date.UTC(2026, 0, 1)) {
     this.#now = now
@@ -12,12 +13,22 @@ export class HandClock implements Clock {
     return this.#now
   }
 
-  /** Forward, or back where negative. */
+  monotonic(): number {
+    return this.#monotonic
+  }
+
+  /** Lets time pass; where negative, sets the wall clock back. */
   advance(ms: number): void {
     this.#now += ms
+    this.#monotonic += Math.max(0, ms)
   }
 
   set(now: UnixMs): void {
-    this.#now = now
+    this.advance(now - this.#now)
+  }
+
+  /** Sets the wall clock, as an operator or NTP does: no time passes. */
+  jump(ms: number): void {
+    this.#now += ms
   }
 }

@@ -1,0 +1,59 @@
+import type { Logger } from '../lib/logger.ts'
+
+/** Between two looks at the outbox while the store fails. */
+const FAILING_WAIT_MS = 1_000
+
+export type OutboxTimerOptions = {
+  /** The longest wait between two looks. */
+  tickMaxMs: number
+  /** One look. @returns the wait until the next one */
+  tick(): Promise<number>
+}
+
+/** Looks at the outbox when something in it is due, and now and then. The earliest request counts. */
+export class OutboxTimer {
+  readonly #options: OutboxTimerOptions
+  readonly #logger: Logger
+  #timer: NodeJS.Timeout | undefined
+  #at = 0
+  #failing = false
+  #stopped = false
+
+  constructor(options: OutboxTimerOptions, { logger }: { logger: Logger }) {
+    this.#options = options
+    this.#logger = logger
+  }
+
+  schedule(inMs: number): void {
+    if (this.#stopped) return
+    const waitMs = Math.max(this.#failing ? FAILING_WAIT_MS : 0, Math.min(inMs, this.#options.tickMaxMs))
+    if (this.#timer !== undefined && this.#at <= performance.now() + waitMs) return
+    clearTimeout(this.#timer)
+    this.#at = performance.now() + waitMs
+    this.#timer = setTimeout(() => void this.#tick(), waitMs)
+    this.#timer.unref()
+  }
+
+  /** A step failed: the next look waits a little. */
+  failed(): void {
+    this.#failing = true
+  }
+
+  stop(): void {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+  }
+
+  async #tick(): Promise<void> {
+    this.#timer = undefined
+    this.#failing = false
+    let waitMs = this.#options.tickMaxMs
+    try {
+      waitMs = await this.#options.tick()
+    } catch (error) {
+      this.#failing = true
+      this.#logger.error({ err: error }, 'the outbox could not be read')
+    }
+    this.schedule(waitMs)
+  }
+}
