@@ -31,29 +31,50 @@ describe('T13: is unclear, for the chain to decide', () => {
     ['a reason nobody knows', { success: false, errorReason: 'the moon' }],
     ['a reason of every object', { success: false, errorReason: '__proto__' }],
     ['no reason', { success: false }],
-    ['text', 'Bad Gateway', 502],
+    ['text', 'Bad Gateway', 404],
     ['nothing', ''],
     ['null', 'null'],
     ['an array', []],
     ['success as text', { success: 'true', transaction }],
-    ['a server error', { error: 'down' }, 500],
+    ['a request that is refused', { error: 'no' }, 401],
     ['a reason without end', { success: false, errorReason: 'x'.repeat(1000) }],
   ])('%s', (_what, body, status) => {
     expect(outcome(body, status)).toMatchObject({ kind: 'unclear', reason: expect.any(String) })
   })
 })
 
+describe('D40: is down, and nothing is lost by it', () => {
+  const rpc = 'HTTP request failed.\n\nStatus: 503\nURL: http://rpc/\n\nDetails: "no"'
+  test.each<[string, unknown, number?]>([
+    ['text', 'Bad Gateway', 502],
+    ['a server error', { error: 'down' }, 500],
+    ['a server error with a settlement answer', { success: false, errorReason: 'the moon', transaction: '' }, 503],
+    ['too many requests', 'slow down', 429],
+    ['a transaction that failed for want of an RPC', failure('invalid_exact_evm_transaction_failed', rpc)],
+    ['a message of any length', failure('invalid_exact_evm_transaction_failed', rpc + 'x'.repeat(5_000))],
+    ['a signature that this node has recovered itself', failure('invalid_exact_evm_signature')],
+    ['an asset that is there', failure('asset_not_deployed_contract')],
+    ['an error nobody expected', failure('unexpected_settle_error')],
+  ])('%s', (_what, body, status) => {
+    expect(outcome(body, status)).toMatchObject({ kind: 'down', reason: expect.any(String) })
+  })
+  test('but not where it names a transaction that it has sent', () => {
+    const pending = { ...failure('settlement_pending', rpc), transaction }
+    expect(outcome(pending)).toMatchObject({ kind: 'unclear' })
+  })
+  function failure(errorReason: string, errorMessage?: string) {
+    return { success: false, errorReason, errorMessage, transaction: '', network: '' }
+  }
+})
+
 describe('is refused for good, with 200 or 4xx alike', () => {
   test.each([
     'invalid_exact_evm_recipient_mismatch',
-    'invalid_exact_evm_signature',
     'invalid_exact_evm_authorization_value',
     'invalid_exact_evm_payload_authorization_valid_before',
     'invalid_exact_evm_token_name_mismatch',
     'invalid_exact_evm_insufficient_balance',
     'insufficient_funds',
-    'asset_not_deployed_contract',
-    'unsupported_scheme',
   ])('%s', (errorReason) => {
     for (const status of [200, 400, 402]) {
       const refused = outcome({ success: false, errorReason, transaction: '', network: '' }, status)
@@ -79,7 +100,7 @@ test('T8: any text at all has an outcome, and only a well-formed success is sett
   fc.assert(
     fc.property(answers, fc.constantFrom(200, 201, 400, 500), (text, status) => {
       const { kind } = outcomeOf({ status, text })
-      expect(['unclear', 'refused']).toContain(kind)
+      expect(['unclear', 'refused', 'down']).toContain(kind)
     }),
     { numRuns: 500 },
   )

@@ -10,13 +10,15 @@ import { checksumAddress } from './secp256k1.ts'
 /**
  * What one attempt at settlement has come to.
  *
- * `refused` is final. `unclear` may have reached the chain or not: the chain knows, or another attempt finds out. `unreached`:
- * there was no connection, so nothing was asked.
+ * `refused` is final. `unclear` may have reached the chain or not: the chain knows, or another attempt finds out. `down`: the
+ * facilitator or its RPC is away, so that most likely nothing moved; the chain knows. `unreached`: there was no connection, so
+ * nothing was asked.
  */
 export type SettleOutcome =
   | { kind: 'settled'; txHash: Hex }
   | { kind: 'refused'; reason: string }
   | { kind: 'unclear'; reason: string }
+  | { kind: 'down'; reason: string }
   | { kind: 'unreached'; reason: string }
 
 /** Client of an x402 v2 facilitator (D34). Never throws for what the facilitator does. */
@@ -35,27 +37,38 @@ const NO_CONNECTION = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT
 const CONNECTING = ['connect', 'getaddrinfo']
 
 /**
- * Reasons after which the same authorization can never settle. Everything else is tried again.
+ * Reasons after which the same authorization can never settle. Everything else is tried again. What this node has checked
+ * itself, and what is the facilitator's own trouble, is none of them.
  *
  * The strings are those of the reference facilitator and of the specification it grew from; both are in use.
  */
 const FINAL_REASONS = new Set([
   'invalid_exact_evm_recipient_mismatch',
   'invalid_exact_evm_payload_recipient_mismatch',
-  'invalid_exact_evm_signature',
-  'invalid_exact_evm_payload_signature',
-  'invalid_exact_evm_failed_to_parse_signature',
   'invalid_exact_evm_payload_authorization_value_mismatch',
   'invalid_exact_evm_authorization_value',
   'invalid_exact_evm_payload_authorization_valid_before',
   'invalid_exact_evm_token_name_mismatch',
   'invalid_exact_evm_token_version_mismatch',
-  'invalid_exact_evm_eip3009_not_supported',
   'invalid_exact_evm_insufficient_balance',
-  'asset_not_deployed_contract',
   'insufficient_funds',
-  'unsupported_scheme',
 ])
+
+/**
+ * What facilitators answer while their RPC is away. The reference one finds the signature wrong then, as it cannot ask whether the
+ * payer has code; this node has recovered the signer itself.
+ */
+const DOWN_REASONS = new Set([
+  'invalid_exact_evm_signature',
+  'invalid_exact_evm_payload_signature',
+  'asset_not_deployed_contract',
+  'unexpected_settle_error',
+  'unexpected_verify_error',
+])
+/** What of its message tells that it could not reach its RPC, or was sent away there. */
+const RPC_TROUBLE =
+  /HTTP request failed|fetch failed|network error|socket|timed? ?out|ECONN|ENOTFOUND|EAI_AGAIN|rate limit|unavailable|Status: (429|5\d\d)/i
+const TOO_MANY_REQUESTS = 429
 
 export function createFacilitator(options: { url: string }): Facilitator {
   const { origin, pathname } = new URL(options.url)
@@ -119,18 +132,22 @@ function settleBody(signed: SignedAuthorization, requirements: PaymentRequiremen
 /** Some facilitators answer a refusal with 200, others with 4xx: the body decides, where it can be read. */
 export function outcomeOf({ status, text }: { status: number; text: string }): SettleOutcome {
   const answer = parseAnswer(text)
+  const isAway = status >= 500 || status === TOO_MANY_REQUESTS
   if (answer === undefined) {
-    return { kind: 'unclear', reason: `the facilitator answered ${status} with something that is no settlement answer` }
+    const reason = `the facilitator answered ${status} with something that is no settlement answer`
+    return { kind: isAway ? 'down' : 'unclear', reason }
   }
+  const hash = Hash32.safeParse(answer.transaction)
   if (answer.success) {
-    const hash = Hash32.safeParse(answer.transaction)
     if (hash.success && status < 300) return { kind: 'settled', txHash: hash.data.toLowerCase() as Hex }
     return { kind: 'unclear', reason: `the facilitator answered ${status} with success but without a transaction hash` }
   }
   const reason = answer.errorReason ?? 'no reason given'
-  return FINAL_REASONS.has(reason)
-    ? { kind: 'refused', reason: short(`the facilitator refuses: ${reason}`) }
-    : { kind: 'unclear', reason: short(`the facilitator could not settle: ${reason}`) }
+  if (FINAL_REASONS.has(reason)) return { kind: 'refused', reason: short(`the facilitator refuses: ${reason}`) }
+  const isDown = isAway || DOWN_REASONS.has(reason) || RPC_TROUBLE.test(`${reason} ${answer.errorMessage ?? ''}`)
+  // One that names a transaction has sent it: only the chain knows what comes of that.
+  const kind = isDown && !hash.success ? 'down' : 'unclear'
+  return { kind, reason: short(`the facilitator could not settle: ${reason}`) }
 }
 
 function parseAnswer(text: string): SettleAnswer | undefined {

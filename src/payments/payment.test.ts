@@ -3,9 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { randomHex } from '../../test/support/payments.ts'
 import {
   accepted,
+  attemptAfter,
   attemptFailed,
   attemptStarted,
-  backoffMs,
+  away,
   canAttempt,
   executed,
   type Owed,
@@ -30,9 +31,52 @@ test('a payment whose agent failed is void, and says why', () => {
   expect(voided({ state: 'authorized', id }, 'no')).toEqual({ state: 'voided', id, error: 'no' })
 })
 
-test('D31: attempts come 1, 2, 4 and 8 s apart, a fifth more or less', () => {
-  expect([1, 2, 3, 4].map((attempts) => backoffMs(attempts, 0.5))).toEqual([1000, 2000, 4000, 8000])
-  expect([backoffMs(1, 0), backoffMs(1, 0.999)]).toEqual([800, 1200])
+describe('D40: attempts fill the window', () => {
+  const validBeforeMs = 240_000
+  const at = (now: number, chance = 0.5) => ({ now, validBeforeMs, chance })
+  test('the first at once, then some 5, 20 and 60 s later, and the last in the last 15 s', () => {
+    const times = [0]
+    for (let attempts = 1; attempts < SETTLEMENT_ATTEMPTS_MAX; attempts++) {
+      times.push(attemptAfter(attempts, at(times.at(-1)!)))
+    }
+    expect(times).toEqual([0, 5_000, 20_000, 60_000, 227_500])
+  })
+  test('a fifth more or less, by chance', () => {
+    expect([attemptAfter(1, at(0, 0)), attemptAfter(1, at(0, 0.999))]).toEqual([4000, 5998])
+    expect([attemptAfter(4, at(0, 0)), attemptAfter(4, at(0, 0.999))]).toEqual([225_000, 229_995])
+  })
+  test('a short window has its last one in time as well, and the rest of them after it', () => {
+    expect(attemptAfter(3, { now: 10_000, validBeforeMs: 40_000, chance: 0.5 })).toBe(27_500)
+    expect(attemptAfter(3, { now: 27_500, validBeforeMs: 40_000, chance: 0.5 })).toBe(28_500)
+  })
+  test('of a window of any length all five can reach the chain', () => {
+    const windows = fc.integer({ min: 120_000, max: 3_720_000 })
+    fc.assert(
+      fc.property(windows, fc.double({ min: 0, max: 0.999, noNaN: true }), (validBeforeMs, chance) => {
+        let now = 0
+        for (let attempts = 1; attempts < SETTLEMENT_ATTEMPTS_MAX; attempts++) {
+          now = attemptAfter(attempts, { now, validBeforeMs, chance })
+          expect(canAttempt(owed({ attempts }), { now, validBeforeMs })).toBe(true)
+        }
+        expect(validBeforeMs - now).toBeLessThanOrEqual(15_000)
+      }),
+    )
+  })
+})
+
+describe('D40: a facilitator that is away costs no attempt', () => {
+  const at = { now: 1000, validBeforeMs: 100_000, chance: 0.5 }
+  test('and is asked again 5 s later', () => {
+    const never = away(owed(), { error: 'nobody there', unclear: false }, at)
+    expect(never).toMatchObject({ state: 'owed', attempts: 0, nextAttemptAt: 6000, unclear: false })
+    const asked = away(owed(), { error: 'answered 503', unclear: true }, at)
+    expect(asked).toMatchObject({ state: 'owed', attempts: 0, nextAttemptAt: 6000, unclear: true })
+  })
+  test('until no attempt could arrive in time', () => {
+    const late = { ...at, now: 90_000 }
+    expect(away(owed(), { error: 'no', unclear: false }, late)).toMatchObject({ state: 'unsettled', attempts: 0 })
+    expect(away(owed(), { error: 'no', unclear: true }, late)).toMatchObject({ state: 'owed', attempts: 0 })
+  })
 })
 
 describe('canAttempt', () => {
@@ -56,7 +100,7 @@ describe('a failed attempt', () => {
   const at = { now: 1000, validBeforeMs: 100_000, chance: 0.5 }
   test('is followed by another', () => {
     const next = attemptFailed(owed({ txHash }), { error: 'timed out', unclear: true }, at)
-    expect(next).toMatchObject({ state: 'owed', attempts: 1, nextAttemptAt: 2000, unclear: true, error: 'timed out' })
+    expect(next).toMatchObject({ state: 'owed', attempts: 1, nextAttemptAt: 6000, unclear: true, error: 'timed out' })
     expect((next as Owed).txHash).toBeUndefined()
   })
   test('that was the fifth, and whose outcome is clear, ends it', () => {
@@ -106,7 +150,7 @@ test('whatever happens, no payment is tried more than five times, leaves a final
         for (const { what, waitMs, chance } of events) {
           if (payment.state !== 'owed') break
           expect(payment.nextAttemptAt).toBeGreaterThan(now)
-          expect(payment.nextAttemptAt - now).toBeLessThanOrEqual(60_000)
+          expect(payment.nextAttemptAt - now).toBeLessThanOrEqual(Math.max(60_000, validBeforeMs - now))
           now = payment.nextAttemptAt + waitMs
           let next: Owed = payment
           if (canAttempt(next, { now, validBeforeMs })) {

@@ -5,9 +5,15 @@ import { SETTLEMENT_MARGIN_SECONDS } from './verify.ts'
 export const SETTLEMENT_ATTEMPTS_MAX = 5
 /** How long one attempt may take before its outcome is unclear. */
 export const ATTEMPT_TIMEOUT_MS = 30_000
-const BACKOFF_BASE_MS = 1_000
-/** A facilitator that cannot be reached is looked for again after this. */
-export const UNREACHED_WAIT_MS = 5_000
+/** After the first, second and third attempt: they are made at once and some 5, 20 and 60 s later (D40). */
+const GAPS_MS = [5_000, 15_000, 40_000]
+/** The last attempt is made when a payment has so long to live, or a little less. */
+const LAST_MS = 15_000
+const LAST_JITTER_MS = 5_000
+/** Between attempts in those last seconds, where some are left. */
+const LAST_GAP_MS = 1_000
+/** A facilitator that cannot be reached, or is down, is asked again after this. */
+const AWAY_WAIT_MS = 5_000
 /** The facilitator's word is looked up on chain this long after it was given: RPC nodes lag behind. */
 const CONFIRM_DELAY_MS = 2_000
 /** Between two looks at the chain when all attempts are spent and the outcome is still unclear. */
@@ -20,7 +26,7 @@ const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
  *
  *   authorized ──executed()──▶ owed ──settled()──▶ settled
  *       │                       │ ▲
- *       │                       └─┘ attemptStarted(), accepted(), attemptFailed(), unreached(): at most 5 attempts in all
+ *       │                       └─┘ attemptStarted(), accepted(), attemptFailed(), away(): at most 5 attempts in all
  *    voided()                   └──attemptFailed(), refused()──▶ unsettled ──reopened()──▶ owed
  *       ▼
  *     voided
@@ -90,43 +96,30 @@ export function reopened(payment: Unsettled, now: UnixMs): Owed {
   return { state: 'owed', id: payment.id, attempts, nextAttemptAt: now, unclear: attempts > 0, error: payment.error }
 }
 
-/**
- * An attempt ended without settlement. What follows depends on time and on whether the chain may know more.
- *
- * `chance` is in [0, 1): the jitter of the back-off.
- */
-export function attemptFailed(
-  payment: Owed,
-  failure: { error: string; unclear: boolean },
-  at: { now: UnixMs; validBeforeMs: UnixMs; chance: number },
-): Payment {
-  const { error, unclear } = failure
-  const next: Owed = {
-    ...payment,
-    error,
-    unclear,
-    txHash: undefined,
-    nextAttemptAt: at.now + backoffMs(payment.attempts, at.chance),
-  }
-  if (canAttempt(next, { now: next.nextAttemptAt, validBeforeMs: at.validBeforeMs })) return next
-  return unclear ? waiting(next, at) : refused(next, error)
+/** When something is judged: by which clock, in which window. `chance` is in [0, 1): the jitter. */
+export type Moment = { now: UnixMs; validBeforeMs: UnixMs; chance: number }
+
+/** An attempt ended without settlement. What follows depends on time and on whether the chain may know more. */
+export function attemptFailed(payment: Owed, failure: { error: string; unclear: boolean }, at: Moment): Payment {
+  return triedAgain({ ...payment, ...failure, nextAttemptAt: attemptAfter(payment.attempts, at) }, at)
 }
 
 /**
- * There was no facilitator to ask: that was no attempt, and another follows as long as it can arrive in time.
+ * There was no facilitator to ask, or it was down and the chain shows that nothing moved: that was no attempt, and another
+ * follows as long as it can arrive in time. `unclear`: it was asked, so that something may move yet.
  */
-export function unreached(
-  payment: Owed,
-  error: string,
-  at: { now: UnixMs; validBeforeMs: UnixMs; chance: number },
-): Payment {
+export function away(payment: Owed, failure: { error: string; unclear: boolean }, at: Moment): Payment {
   const attempts = payment.attempts - 1
   // With no attempt before it there is nothing that the chain could know.
-  const unclear = payment.unclear && attempts > 0
-  const nextAttemptAt = at.now + Math.round(UNREACHED_WAIT_MS * (0.8 + 0.4 * at.chance))
-  const next: Owed = { ...payment, attempts, error, unclear, nextAttemptAt }
-  if (canAttempt(next, { now: nextAttemptAt, validBeforeMs: at.validBeforeMs })) return next
-  return unclear ? waiting(next, at) : refused(next, error)
+  const unclear = failure.unclear || (payment.unclear && attempts > 0)
+  const nextAttemptAt = at.now + jittered(AWAY_WAIT_MS, at.chance)
+  return triedAgain({ ...payment, attempts, error: failure.error, unclear, nextAttemptAt }, at)
+}
+
+function triedAgain(failed: Owed & { error: string }, at: Moment): Payment {
+  const next = { ...failed, txHash: undefined }
+  if (canAttempt(next, { now: next.nextAttemptAt, validBeforeMs: at.validBeforeMs })) return next
+  return next.unclear ? waiting(next, at) : refused(next, next.error)
 }
 
 /**
@@ -146,7 +139,18 @@ export function canAttempt(payment: Owed, at: { now: UnixMs; validBeforeMs: Unix
   return payment.attempts < SETTLEMENT_ATTEMPTS_MAX && at.now + SETTLEMENT_MARGIN_SECONDS * 1000 < at.validBeforeMs
 }
 
-/** 1 s, 2 s, 4 s, 8 s after the first to fourth attempt, 20 % more or less by `chance`. */
-export function backoffMs(attempts: number, chance: number): number {
-  return Math.round(BACKOFF_BASE_MS * 2 ** (attempts - 1) * (0.8 + 0.4 * chance))
+/**
+ * When the next attempt comes after so many: they are spread over the whole window, since whatever is down is back at some
+ * time, and the last one is kept for its end (D40).
+ */
+export function attemptAfter(attempts: number, { now, validBeforeMs, chance }: Moment): UnixMs {
+  const lastAt = validBeforeMs - LAST_MS + Math.round(LAST_JITTER_MS * chance)
+  if (now >= lastAt) return now + LAST_GAP_MS
+  const gap = GAPS_MS[attempts - 1]
+  return gap === undefined ? lastAt : Math.min(lastAt, now + jittered(gap, chance))
+}
+
+/** 20 % more or less. */
+function jittered(ms: number, chance: number): number {
+  return Math.round(ms * (0.8 + 0.4 * chance))
 }

@@ -14,6 +14,7 @@ import { Settler } from './settler.ts'
 
 const refusal: Settling = { moves: false, answer: { kind: 'refused', reason: 'the facilitator refuses: no money' } }
 const unreached: Settling = { moves: false, answer: { kind: 'unreached', reason: 'nobody there' } }
+const isDown: Settling = { moves: false, answer: { kind: 'down', reason: 'the facilitator answered 503' } }
 
 type Options = {
   settlement?: FakeSettlement
@@ -147,13 +148,14 @@ describe('D31: settlement', () => {
 })
 
 describe('a failing facilitator', () => {
-  test('is tried again after 1, 2, 4 and 8 s, and five times at most', async () => {
+  test('D40: is tried again after some 5, 20 and 60 s and at the end of the window, and five times at most', async () => {
     const { deliver, settlement, clock, pass, payments } = await setup()
     settlement.usual = unclear
     const start = clock.now()
     const { payment } = await deliver()
     const attemptsAfter = []
-    for (const second of [1, 3, 7, 15, 120]) {
+    // The window ends after 180 s.
+    for (const second of [5, 20, 60, 167.5, 175]) {
       await pass(start + second * 1000 - 1 - clock.now(), payment.id)
       const before = settlement.attempts.length
       await pass(1, payment.id)
@@ -167,7 +169,7 @@ describe('a failing facilitator', () => {
       [5, 5],
     ])
     expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 5 })
-    await pass(180_000, payment.id)
+    await pass(80_000, payment.id)
     expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: 'expired unpaid: no answer' })
     expect(settlement.attempts).toHaveLength(5)
   })
@@ -176,7 +178,7 @@ describe('a failing facilitator', () => {
     const { deliver, settlement, pass, payments } = await setup({ chain: false })
     settlement.usual = unclear
     const { payment } = await deliver()
-    await pass(15_000, payment.id)
+    await pass(170_000, payment.id)
     expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: 'no answer', attempts: 5 })
   })
 
@@ -195,7 +197,7 @@ describe('a failing facilitator', () => {
     settlement.plan.push(unclear, { moves: false, answer: 'hang' }, unclear)
     const { payment, txHash } = await deliver()
     expect(txHash).toBeUndefined()
-    await pass(20_000, payment.id)
+    await pass(65_000, payment.id)
     expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 4 })
   })
 
@@ -214,6 +216,43 @@ describe('a failing facilitator', () => {
     await pass(15_000, payment.id)
     expect(payments.get(payment.id)).toMatchObject({ state: 'settled' })
   })
+
+  test('D40: that is up and says that it is down is asked again while the chain shows that nothing moved', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.usual = isDown
+    const { payment } = await deliver()
+    await pass(150_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 0, unclear: true })
+    expect(settlement.attempts.length).toBeGreaterThan(SETTLEMENT_ATTEMPTS_MAX)
+    settlement.usual = { moves: true, answer: 'the transaction' }
+    await pass(10_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 1 })
+  })
+
+  test('D40 T13: that says it is down and has settled all the same is not asked again', async () => {
+    const { deliver, settlement, pass, payments } = await setup()
+    settlement.plan.push({ ...isDown, moves: true })
+    const { payment } = await deliver()
+    await pass(10_000, payment.id)
+    expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 1 })
+    expect(settlement.attempts).toHaveLength(1)
+  })
+
+  test.each(['no RPC is configured', 'the RPC is down as well'])(
+    'D40: that says it is down while %s is asked five times over the whole window',
+    async (what) => {
+      const { deliver, settlement, pass, payments } = await setup({ chain: what !== 'no RPC is configured' })
+      settlement.usual = isDown
+      settlement.chainIsDown = true
+      const { payment } = await deliver()
+      await pass(150_000, payment.id)
+      expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 4 })
+      settlement.usual = { moves: true, answer: 'the transaction' }
+      settlement.chainIsDown = false
+      await pass(25_000, payment.id)
+      expect(payments.get(payment.id)).toMatchObject({ state: 'settled', attempts: 5 })
+    },
+  )
 
   test('that is never reached leaves the payment unsettled at the end of its window, with nothing to ask the chain', async () => {
     const { deliver, settlement, pass, payments } = await setup()
@@ -283,7 +322,7 @@ describe('T13: an ambiguous settlement', () => {
     settlement.plan.push({ ...unclear, moves: true })
     settlement.usual = refusal
     const { payment } = await deliver()
-    await pass(100_000, payment.id)
+    await pass(175_000, payment.id)
     expect(payments.get(payment.id)).toMatchObject({ state: 'owed', attempts: 5 })
     settlement.chainIsDown = false
     await pass(60_000, payment.id)
@@ -303,7 +342,7 @@ describe('T13: an ambiguous settlement', () => {
     settlement.chainIsDown = true
     settlement.usual = unclear
     const { payment } = await deliver()
-    await pass(20_000, payment.id)
+    await pass(175_000, payment.id)
     clock.advance(25 * 60 * 60 * 1000)
     await until(() => payments.get(payment.id)?.state === 'unsettled')
     expect(payments.get(payment.id)).toMatchObject({ error: expect.stringContaining('outcome unknown') })
@@ -320,7 +359,7 @@ describe('T6: a buyer that', () => {
     settlement.plan.push(unclear)
     settlement.setUse(from, nonce, { state: 'cancelled' })
     await deliver(payment)
-    await pass(2_000, payment.id)
+    await pass(6_000, payment.id)
     expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: expect.stringContaining('cancelled') })
     // The chain is asked before the first attempt (D50).
     expect(settlement.attempts).toHaveLength(0)
@@ -336,7 +375,7 @@ describe('T6: a buyer that', () => {
       transfer: { to: from as Hex, value: 10_000n },
     })
     await deliver(payment)
-    await pass(2_000, payment.id)
+    await pass(6_000, payment.id)
     expect(payments.get(payment.id)).toMatchObject({
       state: 'unsettled',
       error: expect.stringContaining('another transfer'),
@@ -378,11 +417,11 @@ describe('T17: a restart', () => {
     const { deliver, settler, settlement, open, pass, payments } = await setup()
     settlement.usual = unclear
     const { payment } = await deliver()
-    await pass(16_000, payment.id)
+    await pass(21_000, payment.id)
     await settler.stop()
     for (let restart = 0; restart < 3; restart++) {
       const again = await open()
-      await pass(70_000, payment.id)
+      await pass(50_000, payment.id)
       await again.stop()
     }
     expect(settlement.attempts).toHaveLength(5)
@@ -417,7 +456,7 @@ test('T16: with a full disk no attempt is made that is not counted, and the outb
   settlement.plan.push(unclear)
   const { payment } = await deliver()
   await until(() => real.get(payment.id)?.error)
-  clock.advance(1_000)
+  clock.advance(5_000)
   await until(() => failures > 0)
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
   expect(failures).toBe(1)

@@ -15,6 +15,7 @@ import {
   accepted,
   attemptFailed,
   attemptStarted,
+  away,
   canAttempt,
   executed,
   type Owed,
@@ -22,7 +23,6 @@ import {
   refused,
   settled,
   unattempted,
-  unreached,
   voided,
   waiting,
 } from './payment.ts'
@@ -238,21 +238,23 @@ export class Settler implements Service {
     }
     const { reason } = outcome
     if (outcome.kind === 'spent') return refused(unattempted(owed), reason)
-    if (outcome.kind === 'unreached') {
-      // Once a payment; that it goes on is told for all of them together.
-      if (owed.error === undefined) logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')
-      return unreached(owed, reason, { now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() })
-    }
-    logger.warn({ ...idsOf(payment), attempt: owed.attempts, reason }, 'settlement attempt failed')
-    if (outcome.kind === 'refused') {
-      // "No money", "expired": so it looks as well when an earlier attempt has paid. The chain decides.
+    const isAway = outcome.kind === 'unreached' || outcome.kind === 'down'
+    // Once a payment; that it goes on is told for all of them together.
+    if (isAway && owed.error === undefined)
+      logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')
+    if (!isAway) logger.warn({ ...idsOf(payment), attempt: owed.attempts, reason }, 'settlement attempt failed')
+    const moment = () => ({ now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() })
+    if (outcome.kind === 'unreached') return away(owed, { error: reason, unclear: false }, moment())
+    if (outcome.kind !== 'unclear') {
+      // "No money", "expired", "down": so it looks as well when an earlier attempt has paid. The chain decides.
       const { requirements, signed } = payment
       const verdict = chain && (await askChain(chain, requirements.asset, signed.authorization, undefined))
       if (verdict?.kind === 'paid') return settled(owed, verdict.txHash, clock.now())
-      if (verdict?.kind !== 'unknown') return refused(owed, reason)
+      if (outcome.kind === 'refused' && verdict?.kind !== 'unknown') return refused(owed, reason)
+      if (verdict?.kind === 'never') return refused(owed, verdict.reason)
+      if (verdict?.kind === 'unpaid') return away(owed, { error: reason, unclear: true }, moment())
     }
-    const at = { now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() }
-    return attemptFailed(owed, { error: reason, unclear: chain !== undefined }, at)
+    return attemptFailed(owed, { error: reason, unclear: chain !== undefined }, moment())
   }
 
   async #save(payment: Payment): Promise<void> {

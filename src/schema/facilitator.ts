@@ -5,7 +5,10 @@ export const SettleAnswer = z.object({
   success: z.boolean(),
   transaction: z.string().max(200).nullish(),
   errorReason: z.string().max(200).nullish(),
-  errorMessage: z.string().max(4000).nullish(),
+  errorMessage: z
+    .string()
+    .transform((text) => text.slice(0, 4000))
+    .nullish(),
 })
 export type SettleAnswer = z.infer<typeof SettleAnswer>
 

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { claim, exchangeOf, randomHex, requirements, testWallet } from '../../test/support/payments.ts'
 import { assets } from '../payments/assets.ts'
+import { createWallet } from '../payments/wallet.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type Database, openDatabase } from './database.ts'
 import { createExchanges } from './exchanges.ts'
@@ -62,7 +63,9 @@ describe('T5: the replay key is (network, asset, from, nonce)', () => {
   test('takes the same nonce from another payer and on another network', async () => {
     expect(await payments.claim(claim(now, { authorizationNonce: nonce, wallet: testWallet(2) }), now)).toBe(true)
     const { network, address: asset } = assets['eip155:8453']
-    const mainnet = claim(now, { authorizationNonce: nonce, requirements: requirements({ network, asset }) })
+    const wallet = createWallet(`0x${'01'.repeat(32)}`, assets['eip155:8453'])
+    const asked = requirements({ network, asset })
+    const mainnet = claim(now, { authorizationNonce: nonce, wallet, requirements: asked })
     expect(await payments.claim(mainnet, now)).toBe(true)
   })
 

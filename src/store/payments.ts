@@ -79,8 +79,8 @@ export interface Payments {
   /** Whether this authorization was accepted before, whatever else the payment said (D30). */
   authorizationSeen(network: string, asset: string, from: string, authorizationNonce: string): boolean
   /**
-   * Owed payments whose time has come, the longest overdue first. So has that of one which lies further ahead than any
-   * wait: the clock was set back.
+   * Owed payments whose time has come, the longest overdue first. So has that of one which was written in the future: the
+   * clock was set back.
    */
   due(now: UnixMs, limit: number): StoredPayment[]
   nextDueAt(): UnixMs | undefined
@@ -117,8 +117,8 @@ export type PaymentRow = {
   updated_at: number
 } & AuthorizationRow
 
-/** No owed payment waits for its next attempt as long as this. */
-const WAIT_MAX_MS = 10 * 60 * 1000
+/** What is written later than this from now was written before the clock was set back. */
+const SET_BACK_MS = 60_000
 
 const INSERT = `
   INSERT INTO payments
@@ -227,10 +227,10 @@ export function createPayments(database: Database): Payments {
       database.prepare(BY_AUTHORIZATION).get(toBytes(nonce), from, asset, network) !== undefined,
     due: (now, limit) =>
       rows(
-        `SELECT * FROM payments WHERE ${OWED} AND (next_attempt_at <= ? OR next_attempt_at > ?)
+        `SELECT * FROM payments WHERE ${OWED} AND (next_attempt_at <= ? OR updated_at > ?)
            ORDER BY next_attempt_at LIMIT ?`,
         now,
-        now + WAIT_MAX_MS,
+        now + SET_BACK_MS,
         limit,
       ),
     nextDueAt() {
