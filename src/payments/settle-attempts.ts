@@ -1,7 +1,6 @@
 import type { Claim } from '../store/payments.ts'
 import { type PaymentChain, spentBefore } from './chain-verdict.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
-import type { Owed } from './payment.ts'
 
 /** `spent`: the chain shows that the authorization was used before the first attempt. Nothing was asked. */
 export type Attempted = SettleOutcome | { kind: 'spent'; reason: string }
@@ -21,7 +20,8 @@ export class SettleAttempts {
     return this.#underWay.size
   }
 
-  async settle(payment: Pick<Claim, 'signed' | 'requirements'>, owed: Owed): Promise<Attempted> {
+  /** @param isFirst nothing was asked for this payment yet, so that whoever has spent it was somebody else */
+  async settle(payment: Pick<Claim, 'signed' | 'requirements'>, isFirst: boolean): Promise<Attempted> {
     const { facilitator, chain } = this.#deps
     if (facilitator === undefined)
       return { kind: 'unclear', reason: 'no facilitator is configured: set FACILITATOR_URL' }
@@ -29,7 +29,7 @@ export class SettleAttempts {
     const timer = setTimeout(() => attempt.abort(new Error('timed out')), this.#timeoutMs)
     this.#underWay.add(attempt)
     try {
-      const spent = owed.attempts > 1 ? undefined : await spentBefore(chain, payment, attempt.signal)
+      const spent = isFirst ? await spentBefore(chain, payment, attempt.signal) : undefined
       if (spent !== undefined) return { kind: 'spent', reason: spent }
       return await facilitator.settle(payment.signed, payment.requirements, attempt.signal)
     } finally {

@@ -159,7 +159,7 @@ export class Settler implements Service {
     }
     const { promise: answered, resolve: answer } = Promise.withResolvers<Hex | undefined>()
     void this.#exclusive(claim, async () => {
-      const outcome = await this.#attempts.settle(claim, owed)
+      const outcome = await this.#attempts.settle(claim, true)
       faultPoint('seller:settle-answered')
       if (outcome.kind === 'settled') this.#named.set(claim.id, outcome.txHash)
       answer(this.#named.get(claim.id))
@@ -201,9 +201,10 @@ export class Settler implements Service {
       const mayStillSettle = owed.unclear && this.#deps.chain !== undefined
       return this.#save(mayStillSettle ? waiting(owed, at) : refused(owed, owed.error ?? 'not settled in time'))
     }
+    const isFirst = !owed.unclear
     owed = attemptStarted(owed, at.now)
     await this.#save(owed)
-    await this.#save(await this.#afterAttempt(payment, owed, await this.#attempts.settle(payment, owed)))
+    await this.#save(await this.#afterAttempt(payment, owed, await this.#attempts.settle(payment, isFirst)))
   }
 
   /** What the chain knows of an unclear payment, as the state that follows; undefined when it must be tried again. */
