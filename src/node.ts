@@ -236,6 +236,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       peers: node.peers,
       budget: () => buyer.budget.view(),
       approvals: (state) => buyer.approvals.list(state),
+      fetch: fetchUrl,
+      agents: () => ownAgents.list(),
     })
     const standards = createStandards(
       { version, did: identity.did, needsToken: needsToken(config.api) },

@@ -8,6 +8,7 @@ import type { Logger } from './lib/logger.ts'
 import type { Meters } from './lib/meters.ts'
 import { createPost } from './lib/post.ts'
 import { approvalMsOf } from './market/budget-rules.ts'
+import { diagnose } from './market/diagnosis.ts'
 import { nodeFeed } from './market/node-feed.ts'
 import type { NodeFeed } from './market/published.ts'
 import type { Replica } from './market/replica.ts'
@@ -16,6 +17,7 @@ import { exposureLimits } from './payments/exposure.ts'
 import { formatAmount, PRICE_DECIMALS } from './schema/amount.ts'
 import type { NodeStatus, PeerStatus } from './schema/api.ts'
 import type { BudgetRecord } from './schema/budget.ts'
+import type { OwnAgent } from './schema/own-agent.ts'
 import { WebhookSecret } from './schema/webhook.ts'
 import type { Database } from './store/database.ts'
 import type { Payments } from './store/payments.ts'
@@ -33,6 +35,8 @@ export type ObservingDeps = {
   payments: Pick<Payments, 'oldestOwed'>
   budget(): BudgetRecord
   approvals(status: 'pending'): readonly unknown[]
+  fetch: typeof fetch
+  agents(): OwnAgent[]
 }
 
 /** All by which others see what happens in a node. @throws ConfigError for a webhook whose secret is missing */
@@ -56,7 +60,13 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
   }
   const metrics = { meters, status, peers, budget, approvals, oldestOwedSeconds, webhooks: () => webhooks.list() }
   return {
-    api: { webhooks, metrics, configuration: () => shownConfig(config, inForce(config, budget())) },
+    api: {
+      webhooks,
+      metrics,
+      configuration: () => shownConfig(config, inForce(config, budget())),
+      diagnosis: (signal: AbortSignal) =>
+        diagnose({ config, clock, fetch: deps.fetch, agents: deps.agents, status }, signal),
+    },
     services: [nodeFeed(deps), webhooks],
   }
 }

@@ -1,9 +1,11 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect, createServer, isIPv6 } from 'node:net'
+import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
 import type { Reachability } from '../schema/api.ts'
-import { type Check, type Finding, fail, ok, skip, warn } from './doctor-check.ts'
+import type { Check } from './doctor-check.ts'
 import { reachabilityText } from './reachability-text.ts'
+import type { RunningNode } from './running-node.ts'
 import { printableLine } from './terminal-text.ts'
 
 const SEE_DOCS = 'see docs/operations.md, Being reached'
@@ -12,11 +14,9 @@ const p2pPort: Check = {
   id: 'p2p_port',
   title: 'Peer port',
   async run({ config, running }) {
+    if (running !== undefined) return ok(`${portsOf(running)}, held by the running node (pid ${running.file.pid})`)
     const { port, listenHosts } = config.p2p
     if (port === 0) return ok('any free one')
-    if (running?.file.addresses.some((address) => address.includes(`/${port}/`) || address.endsWith(`/${port}`))) {
-      return ok(`${port}, held by the running node (pid ${running.file.pid})`)
-    }
     const tries = listenHosts.flatMap((host) => [tryTcp(port, host), tryUdp(port, host)])
     const failures = [...new Set((await Promise.all(tries)).filter((reason) => reason !== undefined))]
     if (failures.length === 0) return ok(`${port} is free, TCP and UDP`)
@@ -28,11 +28,9 @@ const apiPort: Check = {
   id: 'api_port',
   title: 'API port',
   async run({ config, running }) {
+    if (running !== undefined) return ok(`${running.url}, held by the running node (pid ${running.file.pid})`)
     const { host, port } = config.api
     if (port === 0) return ok('any free one')
-    if (running !== undefined && Number(new URL(running.url).port || 80) === port) {
-      return ok(`${port}, held by the running node (pid ${running.file.pid})`)
-    }
     const reason = await tryTcp(port, host)
     return reason === undefined ? ok(`${host}:${port} is free`) : portFinding(reason, port, '--api-port')
   },
@@ -93,6 +91,12 @@ async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {
   } finally {
     socket.destroy()
   }
+}
+
+/** Of TCP and UDP, which are one as a rule. */
+function portsOf({ file }: RunningNode): string {
+  const ports = file.addresses.flatMap((address) => /\/(?:tcp|udp)\/([0-9]+)/.exec(address)?.[1] ?? [])
+  return [...new Set(ports)].slice(0, 4).join(', ')
 }
 
 /** Listens for a moment. @returns the reason why that is not possible */

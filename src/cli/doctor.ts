@@ -3,14 +3,17 @@ import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { HostText, PortText, UrlText } from '../config/values.ts'
 import { reasonOf } from '../lib/errors.ts'
+import { type Finding, fail, findWithin, ok, skip } from '../lib/finding.ts'
+import type { Diagnosis } from '../schema/diagnosis.ts'
 import { dataFile } from '../store/data-dir.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { chainChecks } from './doctor-chain.ts'
-import { type Finding, fail, ok, type Patient, runCheck, skip } from './doctor-check.ts'
+import type { Check, Patient } from './doctor-check.ts'
 import { localChecks } from './doctor-local.ts'
 import { networkChecks } from './doctor-network.ts'
 import { exitCodes } from './exit-code.ts'
 import { networkOptions } from './network-options.ts'
+import type { RemoteNode } from './parts.ts'
 import { findRunningNode } from './running-node.ts'
 import { withSpinner } from './spinner.ts'
 import { printableLine } from './terminal-text.ts'
@@ -22,7 +25,8 @@ type Row = Finding & { id: string; title: string }
 export const doctor = command({
   name: 'doctor',
   summary: 'Look for what is wrong with keys, ports, clock, chain, facilitator, agents and peers, and say the fix',
-  details: 'Changes nothing. Works with and without a running node; give it the flags the node is started with.',
+  details:
+    'Changes nothing. A running node is asked what it finds, with the settings it has; without one, give it the flags the node is started with.',
   examples: [
     'stoa doctor',
     'stoa doctor --data-dir ./seller --port 4002',
@@ -51,15 +55,39 @@ export const doctor = command({
 async function examine(context: Context, config: Config, secrets: Secrets): Promise<Row[]> {
   const { parts, io, redactor } = context
   const [runningNode, agentsFile] = await Promise.all([lookForNode(context, config, secrets), readAgents(config)])
-  const patient: Patient = { config, secrets, parts, running: runningNode.value, agents: agentsFile.value ?? [] }
+  const running = runningNode.value
+  // One that is older does not know the question, and is judged from here.
+  const diagnosis = running && (await diagnosisOf(running.node, io.signal))
+  const patient: Patient = { config, secrets, parts, running, diagnosis, agents: agentsFile.value ?? [] }
   const checks = [...localChecks, ...networkChecks, ...chainChecks]
-  const found = await Promise.all(checks.map((check) => runCheck(check, patient, CHECK_MS_MAX, io.signal)))
+  const found = await Promise.all(checks.map((check) => findingsOf(check, patient, io.signal)))
   const rows: Row[] = [{ id: 'node', title: 'Running node', ...runningNode.finding }]
   if (agentsFile.finding !== undefined) rows.push({ id: 'agents_file', title: 'agents.yaml', ...agentsFile.finding })
   for (const [index, { id, title }] of checks.entries()) {
     for (const finding of found[index] ?? []) rows.push({ id, title, ...finding })
   }
+  const asked = new Set(checks.map(({ id }) => id))
+  rows.push(...(diagnosis?.checks ?? []).filter(({ id }) => !asked.has(id)).map(rowOf))
   return rows.map((row) => ({ ...row, text: redactor.redact(row.text) }))
+}
+
+async function diagnosisOf(node: RemoteNode, stop: AbortSignal): Promise<Diagnosis | undefined> {
+  try {
+    return await node.diagnosis({ signal: AbortSignal.any([stop, AbortSignal.timeout(CHECK_MS_MAX)]) })
+  } catch {
+    return undefined
+  }
+}
+
+/** What the running node says of itself goes before what can be told from this shell. */
+async function findingsOf(check: Check, patient: Patient, stop: AbortSignal): Promise<Finding[]> {
+  const said = patient.diagnosis?.checks.filter(({ id }) => id === check.id) ?? []
+  if (said.length > 0) return said.map(rowOf)
+  return findWithin(CHECK_MS_MAX, stop, (signal) => check.run(patient, signal))
+}
+
+function rowOf({ fix, ...row }: Diagnosis['checks'][number]): Row {
+  return { ...row, ...(fix !== undefined && { fix }) }
 }
 
 async function lookForNode(context: Context, config: Config, secrets: Secrets) {

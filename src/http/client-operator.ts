@@ -1,5 +1,6 @@
 import type * as z from 'zod'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { Diagnosis } from '../schema/diagnosis.ts'
 import { type PaymentQuery, PaymentRecords, Stats } from '../schema/ledger.ts'
 import { OwnAgent, OwnAgents, TestResult, type UpdateAgent } from '../schema/own-agent.ts'
 import type { Page } from '../schema/page.ts'
@@ -22,6 +23,7 @@ export type OperatorCalls = AccessCalls & {
   payment(id: string, options?: Options): Promise<PaymentRecord>
   retryPayment(id: string, options?: Options): Promise<PaymentRecord>
   stats(query?: { days?: number }, options?: Options): Promise<Stats>
+  diagnosis(options?: Options): Promise<Diagnosis>
 }
 
 /** The longest an agent may run, and a little. */
@@ -48,6 +50,7 @@ export function operatorCalls({ request, linked }: Requests): OperatorCalls {
     },
     payment: (id, options) => request(at('payments', id), PaymentRecord, options),
     retryPayment: (id, options) => request(`${at('payments', id)}/retry`, PaymentRecord, options, {}),
+    diagnosis: (options) => request('/diagnosis', Diagnosis, options),
     stats: ({ days = 30 } = {}, options) => request(`/stats?days=${days}`, Stats, options),
   }
 }

@@ -3,6 +3,7 @@ import { chmod, mkdir, stat, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import type { Diagnosis } from '../../src/schema/diagnosis.ts'
 import { cli, peerId, type RunOptions, runningNode, status, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
@@ -159,19 +160,34 @@ test('finds ports that another program holds, and those our own node holds to be
   expect(held.of('balance')).toMatchObject({ state: 'ok', text: '12.5 USDC' })
 })
 
-test('the wallet is that of the running node; another one here is told of', async () => {
+test('the wallet is that of the running node, whatever key this shell has', async () => {
   const { parts } = await runningNode(dataDir())
-  const options = { parts: { ...world(), ...parts } }
-  const used = status.wallet_address
-  expect((await examine([], options)).of('wallet_key')).toMatchObject({
-    state: 'ok',
-    text: expect.stringContaining(used),
-  })
   await writeFile(join(dataDir(), 'wallet.key'), `0x${'7'.repeat(64)}\n`, { mode: 0o600 })
-  expect((await examine([], options)).of('wallet_key')).toMatchObject({
-    state: 'warn',
-    text: expect.stringMatching(new RegExp(`^0x.* but the running node uses ${used}$`)),
-  })
+  const { of } = await examine([], { parts: { ...world(), ...parts } })
+  expect(of('wallet_key')).toMatchObject({ state: 'ok', text: `${status.wallet_address}, of the running node` })
+})
+
+test('a running node is judged by what it says of itself, not by the settings and keys of this shell', async () => {
+  await writeFile(
+    join(dataDir(), 'agents.yaml'),
+    'agents:\n  - {name: Keyless, description: d, price: 1, model: anthropic/claude-x}\n',
+  )
+  const said = (id: string, state: 'ok' | 'fail', text: string) => ({ id, title: id, state, text, fix: 'mend it' })
+  const checks = [
+    ...['agents', 'bootstrap', 'rpc', 'clock'].map((id) => said(id, 'ok', `${id} of the node`)),
+    said('facilitator', 'fail', 'facilitator.example cannot be reached'),
+    said('settlement', 'ok', '0 pending'),
+  ]
+  const { parts } = await runningNode(dataDir(), { diagnosis: async () => ({ checks }) as Diagnosis })
+  // By this shell there is no RPC, no peer, no key, and other ports are in use.
+  const shell = { ...world({ rpcDown: true }), ...parts }
+  const { code, rows, of } = await examine(['--network', 'eip155:8453', '--no-mdns'], { parts: shell })
+  expect(rows.filter(({ state }) => state === 'fail' || state === 'warn')).toMatchObject([
+    { id: 'facilitator', text: 'facilitator.example cannot be reached' },
+  ])
+  expect(of('agents').text).toBe('agents of the node')
+  expect(of('settlement').text).toBe('0 pending')
+  expect(code).toBe(1)
 })
 
 test('T20: a running node that nobody can reach is a fault, with what to do', async () => {

@@ -200,6 +200,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     status: () => statusFixture,
     peers: () => [peerFixture],
     configuration: () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
+    diagnosis: async () => ({ checks: [{ id: 'rpc', title: 'Chain RPC', state: 'ok', text: 'rpc.example' }] }),
     balance: async () => balanceFixture,
     cards: { agents: () => [], node: () => cardFixture, catalog: () => ({ specVersion: '1.0', entries: [] }) },
     ...changes,

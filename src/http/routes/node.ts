@@ -1,11 +1,13 @@
 import { Health, NodeStatus, type PeerStatus, PeerStatuses } from '../../schema/api.ts'
 import { Configuration } from '../../schema/configuration.ts'
+import { Diagnosis } from '../../schema/diagnosis.ts'
 import { type Operation, operation } from '../operation.ts'
 
 export type NodeRouteDeps = {
   status(): NodeStatus
   peers(): readonly PeerStatus[]
   configuration(): Configuration
+  diagnosis(signal: AbortSignal): Promise<Diagnosis>
 }
 
 export function nodeRoutes(deps: NodeRouteDeps): Operation[] {
@@ -65,6 +67,21 @@ export function nodeRoutes(deps: NodeRouteDeps): Operation[] {
       status: 200,
       errors: [],
       handler: () => deps.configuration(),
+    }),
+    operation({
+      id: 'getDiagnosis',
+      method: 'GET',
+      path: '/diagnosis',
+      summary: 'What is wrong with this node, and what to do',
+      description:
+        'The node looks at its agents, peers, RPC, clock and facilitator, with the settings it runs with: what `stoa doctor` asks. Changes nothing; takes up to 4 seconds.',
+      tags: ['node'],
+      access: 'private',
+      scope: 'admin',
+      response: Diagnosis,
+      status: 200,
+      errors: [],
+      handler: ({ signal }) => deps.diagnosis(signal),
     }),
   ]
 }

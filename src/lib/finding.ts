@@ -1,0 +1,33 @@
+import { reasonOf } from './errors.ts'
+
+/** What a check found. `skip`: it could not be told, for a reason that is no fault here or has its own finding. */
+export type Finding = { state: 'ok' | 'warn' | 'fail' | 'skip'; text: string; fix?: string }
+
+export const ok = (text: string): Finding => ({ state: 'ok', text })
+export const skip = (text: string): Finding => ({ state: 'skip', text })
+export const warn = (text: string, fix: string): Finding => ({ state: 'warn', text, fix })
+export const fail = (text: string, fix: string): Finding => ({ state: 'fail', text, fix })
+
+/** Runs one check within its time. Never throws: what goes wrong is its finding. */
+export async function findWithin(
+  limitMs: number,
+  stop: AbortSignal,
+  look: (signal: AbortSignal) => Promise<Finding | Finding[]>,
+): Promise<Finding[]> {
+  const limit = AbortSignal.timeout(limitMs)
+  const { promise: late, resolve } = Promise.withResolvers<Finding>()
+  const slow = fail(
+    `no answer within ${limitMs / 1000} s`,
+    'see that the machine has network and is not overloaded, then look again',
+  )
+  const onLimit = () => resolve(slow)
+  limit.addEventListener('abort', onLimit, { once: true })
+  stop.addEventListener('abort', onLimit, { once: true })
+  try {
+    return [await Promise.race([look(AbortSignal.any([limit, stop])), late])].flat()
+  } catch (error) {
+    return [limit.aborted ? slow : { state: 'fail', text: reasonOf(error) }]
+  } finally {
+    stop.removeEventListener('abort', onLimit)
+  }
+}

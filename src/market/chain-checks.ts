@@ -1,0 +1,103 @@
+import * as z from 'zod'
+import type { Config } from '../config/config.ts'
+import type { Clock } from '../lib/clock.ts'
+import { reasonOf } from '../lib/errors.ts'
+import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
+import { silentLogger } from '../lib/logger.ts'
+
+const RPC_MS_MAX = 4000
+/** Payments we sign begin a little in the past (D28); a clock further behind signs what is not yet valid, or no longer. */
+const CLOCK_BEHIND_MS_MAX = 5000
+const BLOCK_AGE_MS_MAX = 120_000
+
+/** What these checks look at: the settings of a node, and the world it is in. */
+export type Surroundings = {
+  config: Pick<Config, 'network' | 'rpcUrl' | 'facilitatorUrl'>
+  fetch: typeof fetch
+  clock: Clock
+  /** Whether any agent here has a price. */
+  sells: boolean
+}
+
+export async function checkRpc(around: Surroundings, signal: AbortSignal): Promise<Finding> {
+  const { config } = around
+  const host = hostOf(config.rpcUrl)
+  const expected = Number(config.network.slice('eip155:'.length))
+  try {
+    const chainId = await (await openChain(around)).chainId(signal)
+    if (chainId === expected) return ok(`${host}, chain ${chainId}`)
+    return fail(
+      `${host} is of chain ${chainId}, this node’s network is ${config.network}`,
+      'correct ETHEREUM_RPC_URL or NODE_NETWORK',
+    )
+  } catch (error) {
+    const fix =
+      'name one that can be reached; without it the node trades, but knows no balance and cannot reconcile settlements'
+    return fail(`${host} does not answer: ${reasonOf(error)}`, fix)
+  }
+}
+
+export async function checkClock(around: Surroundings, signal: AbortSignal): Promise<Finding> {
+  const blockMs = await (await openChain(around)).blockTimeMs(signal).catch(() => undefined)
+  if (blockMs === undefined) return skip('cannot be compared: the chain does not answer')
+  const aheadMs = around.clock.now() - blockMs
+  const seconds = Math.abs(Math.round(aheadMs / 1000))
+  if (aheadMs < -CLOCK_BEHIND_MS_MAX) {
+    return fail(
+      `${seconds} s behind the chain: payments are refused`,
+      'set the clock, for example: timedatectl set-ntp true',
+    )
+  }
+  if (aheadMs > BLOCK_AGE_MS_MAX) {
+    const fix = 'compare it with a time server; an RPC that lags, or a local chain without traffic, shows the same'
+    return warn(`${seconds} s ahead of the chain’s newest block`, fix)
+  }
+  return ok('agrees with the chain')
+}
+
+const Supported = z.object({
+  kinds: z.array(z.looseObject({ x402Version: z.unknown(), scheme: z.unknown(), network: z.unknown() })).max(1000),
+})
+
+export async function checkFacilitator({ config, fetch, sells }: Surroundings, signal: AbortSignal): Promise<Finding> {
+  const url = config.facilitatorUrl
+  const choose = 'choose another with FACILITATOR_URL (--facilitator-url)'
+  if (url === undefined) {
+    if (sells)
+      return fail('none: what buyers pay is never settled', 'name one with FACILITATOR_URL (--facilitator-url)')
+    return skip('none; only selling needs one')
+  }
+  const host = hostOf(url)
+  try {
+    const answer = await fetch(`${url.replace(/\/+$/, '')}/supported`, { signal, redirect: 'error' })
+    if (!answer.ok) return fail(`${host} answers ${answer.status} to /supported`, choose)
+    const { data } = Supported.safeParse(await answer.json())
+    if (data === undefined) return fail(`${host} answers, but not as an x402 facilitator does`, choose)
+    const fits = data.kinds.some(
+      (kind) => kind.x402Version === 2 && kind.scheme === 'exact' && kind.network === config.network,
+    )
+    if (fits) return ok(`${host} settles exact payments on ${config.network}`)
+    return fail(`${host} does not settle exact payments on ${config.network}`, choose)
+  } catch (error) {
+    return fail(`${host} cannot be reached: ${causeOf(error)}`, `see that it is up, or ${choose}`)
+  }
+}
+
+async function openChain({ config, fetch }: Surroundings) {
+  const { createChain } = await import('../chain/chain.ts')
+  const { assets } = await import('../payments/assets.ts')
+  const { network, rpcUrl = '' } = config
+  const options = { network, asset: assets[network].address, rpcUrl, timeoutMs: RPC_MS_MAX }
+  return createChain(options, { logger: silentLogger, fetch })
+}
+
+/** Only the host: the rest of an RPC's URL is often a key. */
+function hostOf(url: string | undefined): string {
+  return (url === undefined ? null : URL.parse(url))?.host ?? 'none'
+}
+
+/** `fetch` says only that it failed; its cause says why. */
+function causeOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  return (cause as NodeJS.ErrnoException).code ?? reasonOf(cause)
+}

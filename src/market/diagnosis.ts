@@ -1,0 +1,69 @@
+import type { Config } from '../config/config.ts'
+import type { Clock } from '../lib/clock.ts'
+import { type Finding, fail, findWithin, ok, skip, warn } from '../lib/finding.ts'
+import type { NodeStatus } from '../schema/api.ts'
+import type { Diagnosis } from '../schema/diagnosis.ts'
+import type { OwnAgent } from '../schema/own-agent.ts'
+import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
+
+const CHECK_MS_MAX = 4000
+
+export type DiagnosisDeps = {
+  config: Config
+  clock: Clock
+  fetch: typeof fetch
+  agents(): OwnAgent[]
+  status(): NodeStatus
+}
+
+/** What a node finds of itself, with the settings and keys it runs with. Changes nothing. */
+export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promise<Diagnosis> {
+  const { config, clock, fetch } = deps
+  const agents = deps.agents()
+  const around: Surroundings = { config, clock, fetch, sells: agents.some(({ price }) => price > 0n) }
+  const table: [id: string, title: string, look: (signal: AbortSignal) => Promise<Finding | Finding[]>][] = [
+    ['agents', 'Agents', async () => ofAgents(agents)],
+    ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
+    ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
+    ['clock', 'Clock', (stop) => checkClock(around, stop)],
+    ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],
+    ['settlement', 'Settlement', async () => ofSettlement(deps.status())],
+  ]
+  const found = await Promise.all(
+    table.map(async ([id, title, look]) => {
+      const findings = await findWithin(CHECK_MS_MAX, signal, look)
+      return findings.map((finding) => ({ id, title, ...finding }))
+    }),
+  )
+  return { checks: found.flat() }
+}
+
+function ofAgents(agents: readonly OwnAgent[]): Finding | Finding[] {
+  if (agents.length === 0) return skip('none: add one with stoa agent register')
+  const noticed = agents.filter(({ notice }) => notice !== undefined)
+  if (noticed.length === 0) return ok(`${agents.length}, each with what it runs on`)
+  const fix = 'change agents.yaml, or the environment of the node, then start it again'
+  return noticed.map(({ name, notice, runnable }) => {
+    const text = `${name}: ${notice}`
+    return runnable ? warn(text, fix) : fail(`${text} (not on the market)`, fix)
+  })
+}
+
+function ofPeers({ config, status }: DiagnosisDeps): Finding {
+  const { connected_peers: count } = status()
+  if (count > 0) return ok(`${count} ${count === 1 ? 'peer' : 'peers'} connected`)
+  const { bootstrap, mdns, publicDht } = config.p2p
+  if (bootstrap.length > 0) {
+    const fix = 'see that they are up, their ports are open, and the addresses are right'
+    return fail(`none of the ${bootstrap.length} bootstrap peers is connected`, fix)
+  }
+  const looked = [...(publicDht ? ['in the public DHT'] : []), ...(mdns ? ['on the local network'] : [])]
+  const fix = 'give --bootstrap <multiaddr> at the next start, with an address that stoa status shows elsewhere'
+  if (looked.length === 0) return fail('none, and nobody is looked for', fix)
+  return warn(`nobody yet; looked for ${looked.join(' and ')}`, fix)
+}
+
+function ofSettlement({ settlement: { pending, failed } }: NodeStatus): Finding {
+  if (failed > 0) return warn(`${failed} failed, ${pending} pending`, 'stoa payment list shows them, and why')
+  return ok(`${pending} pending`)
+}
