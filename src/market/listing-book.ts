@@ -5,9 +5,10 @@ import type { SignaturePool } from '../p2p/signature-pool.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingStore } from '../store/listings.ts'
 import { indexOf, keyOf } from './entry-keys.ts'
+import { ListingRoom } from './listing-room.ts'
 import { rowOf } from './listing-row.ts'
 import { headOf, isShown, type ListingEntry, ListingSet } from './listing-set.ts'
-import { PeerShares } from './peer-shares.ts'
+import { ListingWriter } from './listing-writer.ts'
 import { type ElementKey, HASH_BYTES, TIME_BYTES, timeOf } from './reconcile/element-key.ts'
 import type { RangeIndex, RangeView } from './reconcile/range-index.ts'
 import {
@@ -33,7 +34,16 @@ export type ListingBookOptions = {
   writeMs: number
 }
 
-export type ListingBookDeps = { store: ListingStore; signatures: SignatureChecks; clock: Clock; logger: Logger }
+export type ListingBookDeps = {
+  store: ListingStore
+  signatures: SignatureChecks
+  clock: Clock
+  logger: Logger
+  /** Where a peer connects from (`siteOf`), as far as it is known. */
+  siteOf?(peerId: string): string | undefined
+  /** Whether this node has called the agent: then its listing is never pushed out. */
+  isCalled?(agentId: string): boolean
+}
 /** Checks signatures by the hundred. */
 export type SignatureChecks = Pick<SignaturePool, 'check'>
 
@@ -57,23 +67,25 @@ const CATCH_UP_MS = 10 * 60 * 1000
  */
 export class ListingBook {
   readonly #deps: ListingBookDeps
-  readonly #options: ListingBookOptions
   readonly #listeners = new Set<ListingListener>()
   readonly #set: ListingSet
   readonly #index: RangeIndex
-  readonly #shares: PeerShares
+  readonly #room: ListingRoom
   readonly #records: StoredRecords
+  readonly #writer: ListingWriter
   readonly #openedAt: UnixMs
-  #writing: NodeJS.Timeout | undefined
-  #writeFailed = false
-  #closed = false
 
   constructor(options: ListingBookOptions, deps: ListingBookDeps) {
     this.#deps = deps
-    this.#options = options
     this.#set = new ListingSet(options)
-    this.#shares = new PeerShares(options)
+    this.#room = new ListingRoom(options, {
+      set: this.#set,
+      logger: deps.logger,
+      siteOf: (peerId) => deps.siteOf?.(peerId),
+      isPinned: ({ record }) => record.seller_id === options.ownSellerId || deps.isCalled?.(record.id) === true,
+    })
     this.#records = new StoredRecords(deps.store)
+    this.#writer = new ListingWriter(options, deps)
     this.#openedAt = deps.clock.now()
     this.#load()
     this.#index = indexOf(this.#set)
@@ -176,24 +188,14 @@ export class ListingBook {
     })
   }
 
-  /** Writes what waits. A disk that refuses is logged, once until it takes again, and asked anew with the next change. */
+  /** Writes what waits. */
   async write(): Promise<void> {
-    clearTimeout(this.#writing)
-    this.#writing = undefined
-    try {
-      await this.#deps.store.flush()
-      this.#writeFailed = false
-    } catch (error) {
-      const message = 'listings of others could not be stored; they are kept in memory and written later'
-      if (!this.#writeFailed) this.#deps.logger.error({ reason: reasonOf(error) }, message)
-      this.#writeFailed = true
-    }
+    await this.#writer.write()
   }
 
   /** Writes what waits, for the last time. */
   async close(): Promise<void> {
-    this.#closed = true
-    await this.write()
+    await this.#writer.close()
   }
 
   onChange(listener: ListingListener): () => void {
@@ -205,21 +207,24 @@ export class ListingBook {
     const now = this.#deps.clock.now()
     return {
       now,
-      wanted: (entry) =>
-        isNews(this.#set.judge(entry, now).outcome) && this.#hasShare(entry, from) && (wanted?.(entry) ?? true),
+      wanted: (entry) => this.#isWelcome(entry, from, now) && (wanted?.(entry) ?? true),
     }
   }
 
-  #hasShare(entry: ReadEntry, from: string | undefined): boolean {
+  /** Whether it is news, and its teller has room for it. */
+  #isWelcome(entry: ReadEntry, from: string | undefined, now: UnixMs): boolean {
+    const { outcome } = this.#set.judge(entry, now)
+    if (outcome !== 'full' && !isNews(outcome)) return false
     const held = this.#set.get(entry.record.id)
-    return this.#shares.fits(toldBy(entry, held, from), held)
+    const told = this.#room.toldBy(entry, held, from)
+    return this.#room.fits(told, held) && this.#room.hasPlace(told, now)
   }
 
   #keep(entry: ReadEntry, envelope: Uint8Array, { from, indexLater = false }: LearnOptions): boolean {
     // Others of the same peer's may have been kept while the signature was checked.
-    if (!this.#hasShare(entry, from) || !this.#merge(entry, from)) return false
+    if (!this.#isWelcome(entry, from, this.#deps.clock.now()) || !this.#merge(entry, from)) return false
     this.#deps.store.putLater(rowOf(entry, new Uint8Array(envelope), { seenAt: this.#seenAt(), indexLater }))
-    this.#writeSoon()
+    this.#writer.writeSoon()
     return true
   }
 
@@ -231,30 +236,32 @@ export class ListingBook {
   #merge(read: ReadEntry, from?: string): boolean {
     const { record } = read
     const held = this.#set.get(record.id)
-    const entry = toldBy({ ...read, record: headOf(record) }, held, from)
-    const { outcome, evicted } = this.#set.merge(entry, this.#deps.clock.now())
+    const entry = this.#room.toldBy({ ...read, record: headOf(record) }, held, from)
+    const now = this.#deps.clock.now()
+    for (const left of this.#room.makePlace(entry, now)) this.#forget(left)
+    const { outcome, evicted } = this.#set.merge(entry, now)
     if (!isNews(outcome)) return false
     if (held !== undefined) this.#leave(held)
     if (evicted !== undefined) this.#forget(evicted)
     this.#index.add(keyOf(entry))
-    this.#shares.add(entry)
+    this.#room.add(entry)
     // Whoever is told looks at it at once, and it is not on disk yet.
     this.#records.remember(read)
-    const wasShown = held !== undefined && isShown(held.record, this.#deps.clock.now())
+    const wasShown = held !== undefined && isShown(held.record, now)
     for (const listener of this.#listeners) this.#tell(() => listener(record, wasShown))
     return true
   }
 
   #leave(entry: ListingEntry): void {
     this.#index.delete(keyOf(entry))
-    this.#shares.remove(entry)
+    this.#room.remove(entry)
   }
 
   #forget(entry: ListingEntry): void {
     this.#leave(entry)
     this.#records.forget(entry.record.id)
     this.#deps.store.removeLater(entry.record.id, entry.record.version)
-    this.#writeSoon()
+    this.#writer.writeSoon()
   }
 
   #tell(listener: () => void): void {
@@ -271,8 +278,11 @@ export class ListingBook {
     for (const { row, entry } of storedEntries(store)) {
       if (entry === undefined || !isNews(this.#set.merge(entry, now).outcome)) {
         store.removeLater(row.id, row.version)
-        this.#writeSoon()
-      } else if (row.opened !== undefined) this.#rewrite(row.opened)
+        this.#writer.writeSoon()
+        continue
+      }
+      this.#room.add(entry)
+      if (row.opened !== undefined) this.#rewrite(row.opened)
     }
   }
 
@@ -280,19 +290,10 @@ export class ListingBook {
     const read = readListing(envelope)
     if (!read.ok) return
     this.#deps.store.putLater(rowOf(read.entry, envelope, { seenAt: this.#openedAt }))
-    this.#writeSoon()
-  }
-
-  #writeSoon(): void {
-    if (!this.#closed) this.#writing ??= setTimeout(() => void this.write(), this.#options.writeMs).unref()
+    this.#writer.writeSoon()
   }
 }
 
 function isNews(outcome: string): boolean {
   return outcome === 'added' || outcome === 'replaced'
-}
-
-/** A version is charged to who told of the listing, whoever brought the version. */
-function toldBy(entry: ListingEntry, held: ListingEntry | undefined, from: string | undefined): ListingEntry {
-  return { ...entry, from: held === undefined ? from : held.from }
 }

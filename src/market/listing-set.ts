@@ -16,6 +16,8 @@ export type ListingEntry = {
   bytes: number
   /** The peer that told of the listing first. Unknown of what was stored, and of our own. */
   from?: string | undefined
+  /** Where that peer connects from: an IPv4 address, or the /64 of an IPv6 address. */
+  site?: string | undefined
 }
 
 export type MergeOutcome = 'added' | 'replaced' | 'known' | 'older' | 'expired' | 'seller-full' | 'full'
@@ -62,7 +64,7 @@ export function headOf({ id, seller_id, state, version, updated_at, expires_at }
  * (see signed-listing.ts) and nothing of how versions travel (see replica.ts).
  *
  * The limits on all listings are a shield and no part of these laws: a full set takes newer versions of what it holds
- * and refuses unknown listings, so that a flood of fresh sellers cannot push out those that were there.
+ * and refuses unknown listings. Who leaves for a newcomer is decided in listing-room.ts.
  */
 export class ListingSet {
   readonly #options: Required<Omit<ListingSetOptions, 'ownSellerId'>> & { ownSellerId: string | undefined }
@@ -120,6 +122,11 @@ export class ListingSet {
     if (held !== undefined) this.#remove(held)
     this.#add(entry)
     return merged
+  }
+
+  /** Makes room: the entry is no longer held. */
+  remove(entry: ListingEntry): void {
+    if (this.#entries.get(entry.record.id) === entry) this.#remove(entry)
   }
 
   /** Forgets what no longer matters and returns it. Costs nothing before the first of them is due. */

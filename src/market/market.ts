@@ -34,7 +34,8 @@ export function createMarket(deps: {
   const { host, identity, database, clock, logger, measures, network } = deps
   const sellerId = identity.peerId
   const store = createListingStore(database)
-  const replica = createReplica({}, { host, identity, store, clock, logger })
+  const isCalled = (agentId: string) => measures.share(agentId) !== undefined
+  const replica = createReplica({}, { host, identity, store, clock, logger, isCalled })
   const catalog = createCatalog({ replica, sellerId, network })
   const addressesOf = (id: string) => replica.get(id)?.addrs
   const presences = createPresences({ host, clock, addressesOf })

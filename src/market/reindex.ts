@@ -5,8 +5,9 @@ import type { ListingStore, StoredEnvelope } from '../store/listings.ts'
 import { searchable } from './listing-row.ts'
 import { readListing } from './signed-listing.ts'
 
-/** Rows of one transaction: about 10 ms. */
+/** Rows of one transaction, and their bytes: about 10 ms. Calls wait for it, since it holds the event loop (T32). */
 const ROWS_AT_ONCE = 100
+const BYTES_AT_ONCE = 64 * 1024
 
 /**
  * Builds the search index anew where it is missing, is of another version of the code, or was left half done. What comes
@@ -24,7 +25,7 @@ export async function reindexListings(
   for (let after: string | undefined = ''; after !== undefined; ) {
     await nextTurn()
     if (signal.aborted) return
-    const rows = store.page(after, ROWS_AT_ONCE)
+    const rows: StoredEnvelope[] = bounded(store.page(after, ROWS_AT_ONCE))
     await store.reindex(rows.map((row) => indexable(row, startedAt)))
     count += rows.length
     after = rows.at(-1)?.id
@@ -39,9 +40,20 @@ export async function reindexListings(
  * @returns whether some is left
  */
 export async function indexWaiting(store: ListingStore): Promise<boolean> {
-  const rows = store.toIndex(ROWS_AT_ONCE)
+  const waiting = store.toIndex(ROWS_AT_ONCE)
+  const rows = bounded(waiting)
   if (rows.length > 0) await store.reindex(rows.map((row) => indexable(row, row.seenAt)))
-  return rows.length === ROWS_AT_ONCE
+  return rows.length < waiting.length || waiting.length === ROWS_AT_ONCE
+}
+
+/** The first of these rows, as many as are indexed at once: at least one. */
+function bounded<Row extends StoredEnvelope>(rows: readonly Row[]): Row[] {
+  let bytes = 0
+  const end = rows.findIndex(({ envelope }, index) => {
+    bytes += envelope.length
+    return index > 0 && bytes > BYTES_AT_ONCE
+  })
+  return end === -1 ? [...rows] : rows.slice(0, end)
 }
 
 function indexable({ id, version, state, envelope }: StoredEnvelope, seenAt: UnixMs) {

@@ -46,7 +46,8 @@ export interface Replica extends Service {
 export type ReplicaHost = Pick<
   Host,
   'addresses' | 'peers' | 'handle' | 'openStream' | 'subscribe' | 'publish' | 'onPeerConnect' | 'onAddressesChange'
->
+> &
+  Partial<Pick<Host, 'siteOf'>>
 
 export type ReplicaOptions = {
   listingsMax?: number
@@ -69,6 +70,8 @@ export type ReplicaDeps = {
   store: ListingStore
   clock: Clock
   logger: Logger
+  /** Whether this node has called an agent: no flood pushes its listing out. */
+  isCalled?(agentId: string): boolean
 }
 
 const LISTINGS_MAX = 250_000
@@ -93,7 +96,11 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
 
   const book = new ListingBook(
     { listingsMax, bytesMax, ownSellerId, writeMs },
-    { store, signatures: new SignaturePool(), clock, logger },
+    {
+      ...{ store, signatures: new SignaturePool(), clock, logger },
+      siteOf: (peerId) => host.siteOf?.(peerId),
+      isCalled: (id) => deps.isCalled?.(id) ?? false,
+    },
   )
   const lastVersion = Math.max(
     store.ownVersion(),

@@ -9,6 +9,7 @@ import { renewAddresses } from './heartbeat.ts'
 import { createParts, type HostDeps, type HostOptions, type Parts, runParts } from './host-parts.ts'
 import { checkListening, checkUnshared } from './listening.ts'
 import { transportOf } from './multiaddrs.ts'
+import { hostIn, siteOf } from './networks.ts'
 import type { PeerView } from './peer-book.ts'
 import { probe } from './probe.ts'
 import { type Reachability, reachabilityOf } from './reachability.ts'
@@ -57,6 +58,8 @@ export interface Host extends Service {
    */
   onPeerConnect(listener: (peerId: string) => void): () => void
   onAddressesChange(listener: () => void): () => void
+  /** Where a connected peer connects from: its IPv4 address, or the /64 of its IPv6 address. Over a relay: the relay's. */
+  siteOf(peerId: string): string | undefined
   /** Whether a connected peer speaks a protocol; undefined until it has told. */
   speaks(peerId: string, protocol: string): boolean | undefined
 }
@@ -148,6 +151,12 @@ class Libp2pHost implements Host {
 
   speaks(peerId: string, protocol: string): boolean | undefined {
     return this.#parts.book.speaks(peerId, protocol)
+  }
+
+  siteOf(peerId: string): string | undefined {
+    const { book } = this.#parts
+    const connection = [...book.connections(peerId), ...book.relayed(peerId)][0]
+    return connection === undefined ? undefined : siteOf(hostIn(connection.remoteAddr))
   }
 
   async handle(protocol: string, handler: HandleStream, { relayed } = { relayed: false }): Promise<void> {

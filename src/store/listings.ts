@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 import { createListingIndex, type IndexedListing, type ListingIndex } from './listing-index.ts'
@@ -59,10 +60,13 @@ export interface ListingStore {
 type SearchOf = { sellerId: string; search?: ListingRow['search'] }
 
 const OWN_VERSION_KEY = 'listings.own_version'
-/** Of the changes in one transaction: 25 µs each, so that the event loop does not notice. */
-const WORK_MAX = 400
-/** With its search index a listing takes about 0.1 ms. */
+/** Work of one transaction, in units of about 25 µs: calls wait for it, since it holds the event loop. */
+const WORK_MAX = 200
+/** With its search index a listing of half a kilobyte takes about 0.1 ms. */
 const INDEXING_WORK = 4
+const INDEXED_BYTES_PER_WORK = 512
+/** After indexing, others have the event loop for this many times as long: a flood of listings must not slow calls (T32). */
+const PAUSE_PER_WORK = 2
 
 /** A newer row is never replaced by an older one, in whatever order they are written. */
 const PUT = `
@@ -118,10 +122,14 @@ export function createListingStore(database: Database): ListingStore {
   async function writeAll(): Promise<void> {
     while (changes.size > 0) {
       const group = nextGroup(changes)
-      await database.write(() => {
+      const spentMs = await database.write(() => {
+        const startedAt = performance.now()
         for (const [id, change] of group) apply(id, change)
+        return performance.now() - startedAt
       })
       for (const [id, change] of group) if (changes.get(id) === change) changes.delete(id)
+      const isIndexing = group.some(([, change]) => 'put' in change && change.put.toIndex === undefined)
+      if (isIndexing && changes.size > 0) await delay(PAUSE_PER_WORK * spentMs)
     }
   }
 
@@ -191,11 +199,17 @@ function nextGroup(changes: ReadonlyMap<string, Change>): [string, Change][] {
   const group: [string, Change][] = []
   let work = 0
   for (const [id, change] of changes) {
-    work += 'put' in change && change.put.toIndex !== undefined ? 1 : INDEXING_WORK
+    work += workOf(change)
     if (work > WORK_MAX && group.length > 0) break
     group.push([id, change])
   }
   return group
+}
+
+function workOf(change: Change): number {
+  if (!('put' in change)) return INDEXING_WORK
+  if (change.put.toIndex !== undefined) return 1
+  return INDEXING_WORK + change.put.envelope.length / INDEXED_BYTES_PER_WORK
 }
 
 function bytesOf(hash: string): Uint8Array {
