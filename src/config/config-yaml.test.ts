@@ -20,6 +20,7 @@ p2p:
   relay: on
   upnp: true
   public_dht: yes
+  connections_per_address: 8
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false,
   require_token: true}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
@@ -41,6 +42,7 @@ log: {level: warn}
     relay: true,
     upnp: true,
     publicDht: true,
+    connectionsPerAddress: 8,
     apiHost: '::1',
     apiPort: 0,
     corsOrigins: ['https://app.example.org'],

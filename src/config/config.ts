@@ -1,6 +1,7 @@
 import { homedir, networkInterfaces } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parsePrice } from '../schema/amount.ts'
+import { CONNECTIONS_PER_ADDRESS } from '../schema/limits.ts'
 import type { Network } from '../schema/primitives.ts'
 import type { WebhookSetting } from '../schema/webhook.ts'
 import { readConfigFile } from './config-file.ts'
@@ -27,6 +28,7 @@ export type Config = {
     relay: boolean
     upnp: boolean
     publicDht: boolean
+    connectionsPerAddress: number
   }
   api: {
     host: string
@@ -131,6 +133,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       relay: settings.relay ?? false,
       upnp: settings.upnp ?? false,
       publicDht: settings.publicDht ?? false,
+      connectionsPerAddress: settings.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS,
     },
     api: {
       host: settings.apiHost ?? '127.0.0.1',
@@ -179,6 +182,7 @@ function settingsOf(env: Env): Settings {
     relay: env.NODE_RELAY,
     upnp: env.NODE_UPNP,
     publicDht: env.NODE_PUBLIC_DHT,
+    connectionsPerAddress: env.NODE_CONNECTIONS_PER_ADDRESS,
     apiHost: env.NODE_API_HOST,
     apiPort: env.NODE_API_PORT,
     corsOrigins: env.NODE_CORS_ORIGINS,

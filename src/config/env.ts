@@ -101,6 +101,11 @@ export const Env = z.object({
     fallback: '`false`',
     flag: '--upnp',
   }),
+  NODE_CONNECTIONS_PER_ADDRESS: row(countText(10_000), {
+    description:
+      'Connections that one IP address (or one /64 of IPv6) may have open to this node. Raise it where many honest peers share an address.',
+    fallback: '64',
+  }),
   NODE_PUBLIC_DHT: row(SwitchText, {
     description:
       'Whether to find the market, and be found, in the public DHT of libp2p too: then no bootstrap peer is needed. Its nodes see the address of this one.',

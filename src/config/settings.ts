@@ -17,6 +17,7 @@ export type Settings = {
   relay?: boolean | undefined
   upnp?: boolean | undefined
   publicDht?: boolean | undefined
+  connectionsPerAddress?: number | undefined
   apiEnabled?: boolean | undefined
   apiHost?: string | undefined
   apiPort?: number | undefined

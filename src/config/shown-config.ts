@@ -23,6 +23,7 @@ const rows: readonly Row[] = [
   ['p2p.relay', ({ p2p }) => p2p.relay, { variable: 'NODE_RELAY' }],
   ['p2p.upnp', ({ p2p }) => p2p.upnp, { variable: 'NODE_UPNP' }],
   ['p2p.public_dht', ({ p2p }) => p2p.publicDht, { variable: 'NODE_PUBLIC_DHT' }],
+  ['p2p.connections_per_address', ({ p2p }) => p2p.connectionsPerAddress, { variable: 'NODE_CONNECTIONS_PER_ADDRESS' }],
   ['api.host', ({ api }) => api.host, { variable: 'NODE_API_HOST' }],
   ['api.port', ({ api }) => api.port, { variable: 'NODE_API_PORT' }],
   ['api.cors_origins', ({ api }) => api.corsOrigins, { variable: 'NODE_CORS_ORIGINS' }],

@@ -13,6 +13,7 @@ import { Gossip } from './gossip.ts'
 import { type HeartbeatOptions, runHeartbeat } from './heartbeat.ts'
 import { HolePunch } from './hole-punch.ts'
 import type { Identity } from './identity.ts'
+import type { InboundLimits } from './inbound-places.ts'
 import type { ListenFailure } from './listening.ts'
 import { createModules, type Node } from './modules.ts'
 import { type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
@@ -42,7 +43,11 @@ export type HostOptions = {
   upnp?: boolean
   /** Whether to find, and be found, in the public DHT as well; or in one like it, by its own bootstrap peers. */
   publicDht?: boolean | { bootstrap: readonly string[]; privateAddresses: boolean }
+  /** Connections that one address may have open to this node. */
+  connectionsPerAddress?: number
   version: string
+  /** Who may come in, where a test wants other limits. */
+  inbound?: Partial<InboundLimits>
   timing?: Partial<HostTiming>
 }
 
@@ -121,10 +126,14 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const timing = { ...TIMING, ...options.timing }
   const gossip = new Gossip(deps)
   const budget = new DialBudget()
+  const { connectionsPerAddress } = options
+  const perAddress = connectionsPerAddress === undefined ? {} : { perAddress: connectionsPerAddress }
+  const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
+  const isNeeded = isTrusted
   let discovery: Discovery | undefined
   const { libp2p, listenFailures, reservations, tcp, reuse } = await createModules(
-    { ...options, announce, publicDht },
-    { ...deps, gossip, budget, found: (peer) => discovery?.offer(peer) },
+    { ...options, announce, publicDht, inbound: { ...perAddress, ...options.inbound } },
+    { ...deps, gossip, budget, isNeeded, found: (peer) => discovery?.offer(peer) },
   )
   budget.exempt(kept.flatMap(({ addresses }) => addresses))
   const reached = new ReachedPeers({ ...deps, libp2p })
@@ -146,7 +155,6 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const changed = () => addresses.check()
   const relays = new Relays(timing, { libp2p, logger, book, reservations, configured, isPublic, changed })
   const punch = new HolePunch({ libp2p, logger, book, connector, tcp, reuse })
-  const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
   let mapping: PortMapping | undefined
   const routerIsAsked = () => mapping?.state().state === 'asking'
   const proof = new AddressProof({ libp2p, logger, book, clock, isTrusted, routerIsAsked })

@@ -22,6 +22,7 @@ import { budgeted, DialBudget } from './dial-budget.ts'
 import type { Gossip } from './gossip.ts'
 import { takeBackAfterEnd } from './half-closed.ts'
 import type { Identity } from './identity.ts'
+import { CONNECTIONS_MAX, type InboundLimits, InboundPlaces } from './inbound-places.ts'
 import type { DialBack, Inside } from './inside.ts'
 import { skipKnownProtocols } from './known-protocols.ts'
 import { type ListenFailure, noteFailures } from './listening.ts'
@@ -30,7 +31,6 @@ import { dialFromPort, type PortReuse, tryPortReuse } from './port-reuse.ts'
 import { tellResets } from './quic-resets.ts'
 import { createRelayTransport, type Reservations } from './relay-transport.ts'
 
-const CONNECTIONS_MAX = 300
 /** A peer needs one or two; more are a way to use up the rest. */
 const CONNECTIONS_PER_PEER_MAX = 8
 /** Peers remembered. Beyond it the one not heard of for longest is forgotten. */
@@ -71,6 +71,8 @@ export type ModulesOptions = {
   relay?: boolean
   /** Whether to join the public DHT as well; `privateAddresses`: one on a private network. */
   publicDht?: { privateAddresses: boolean } | undefined
+  /** Who may come in; the defaults are those of `inbound-places.ts`. */
+  inbound?: Partial<InboundLimits>
   version: string
 }
 
@@ -79,6 +81,8 @@ export type ModulesDeps = {
   datastore: Datastore
   gossip: Gossip
   logger: Logger
+  /** Whether a peer is needed though nothing runs over its connection. */
+  isNeeded?: (peerId: string) => boolean
   /** What dials on hearsay may cost others. */
   budget?: DialBudget
   /** Told of each peer that answers on the local network, every time it does. */
@@ -116,6 +120,11 @@ export async function createModules(
   const quic = await loadQuic(budget, deps.logger)
   const pinned = [`/peers/${peerIdFromString(deps.identity.peerId).toCID()}`, REACHED_PREFIX]
 
+  const places = new InboundPlaces(options.inbound ?? {}, {
+    logger: deps.logger,
+    connections: () => libp2p.getConnections(),
+    isNeeded: deps.isNeeded ?? (() => false),
+  })
   const libp2p: Node = await createLibp2p<Services>({
     start: false,
     privateKey: deps.identity.privateKey,
@@ -139,19 +148,20 @@ export async function createModules(
     // A failed listener must not stop the node by itself: `checkListening` judges.
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionManager: {
-      maxConnections: CONNECTIONS_MAX,
+      // `InboundPlaces` says who comes in; the library would refuse whoever comes last.
+      maxConnections: 2 * CONNECTIONS_MAX,
       // Per second and address. Nodes behind one NAT, and all of a local demo, share one.
       inboundConnectionThreshold: 32,
       // One address that connects and then says nothing cannot take all places.
       inboundUpgradeTimeout: 5_000,
-      maxIncomingPendingConnections: 256,
+      maxIncomingPendingConnections: Number.POSITIVE_INFINITY,
       maxPeerAddrsToDial: 16,
       dialTimeout: 10_000,
       addressDialTimeout: 4_000,
     },
     // It aborts a healthy connection with all its streams after one slow ping; `heartbeat.ts` stands in.
     connectionMonitor: { enabled: false },
-    connectionGater: gater((peerId) => libp2p.getConnections(peerIdFromString(peerId)).length),
+    connectionGater: gater(places, (peerId) => libp2p.getConnections(peerIdFromString(peerId)).length),
     peerDiscovery: options.mdns ? [await loadMdns(deps.found)] : [],
     services: {
       identify: identify(),
@@ -188,12 +198,16 @@ function listenAddresses({ port, listenHosts }: ModulesOptions, withQuic: boolea
   })
 }
 
-function gater(connectionsWith: (peerId: string) => number): ConnectionGater {
+function gater(places: InboundPlaces, connectionsWith: (peerId: string) => number): ConnectionGater {
   return {
+    denyInboundConnection: (connection) => !places.admit(connection),
     // What others say a peer's addresses are may name anything that a transport takes, unix sockets included.
     denyDialMultiaddr: (address) => !isDialable(address),
     filterMultiaddrForPeer: (_peer, address) => isDialable(address),
-    denyInboundUpgradedConnection: (peer) => connectionsWith(peer.toString()) >= CONNECTIONS_PER_PEER_MAX,
+    denyInboundUpgradedConnection: (peer, connection) => {
+      places.opened(connection)
+      return connectionsWith(peer.toString()) >= CONNECTIONS_PER_PEER_MAX
+    },
   }
 }
 

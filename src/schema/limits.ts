@@ -9,6 +9,9 @@ export const TASK_BYTES_MAX = ((8 * 1024 * 1024 - 4096) / 4) * 3
 /** A request's body is at most this long. JSON escapes make a task longer than it is. */
 export const BODY_BYTES_MAX = 8.5 * 1024 * 1024
 
+/** Connections that one IP address, or one /64, may have open to a node, unless its operator says otherwise. */
+export const CONNECTIONS_PER_ADDRESS = 64
+
 /** Fields of an agent that only the operator may write, in agents.yaml. */
 export const operatorFields = ['command', 'http', 'module', 'a2a', 'mcp', 'api_key_env', 'instructions_file'] as const
 
