@@ -1,0 +1,119 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import type { World } from './world.ts'
+
+/** A purchase as its buyer's book has it. */
+export type Bought = {
+  order: string
+  status: string
+  task: string
+  output: string | null
+  error: string | null
+  workflow: string | null
+  step: string | null
+  /** Absent where nothing was signed. */
+  nonce?: string
+  state?: string
+  amount?: bigint
+  validBeforeSeconds?: number
+}
+/** A payment as its seller's book has it. */
+export type Sold = { nonce: string; state: string; amount: bigint; error: string | null; txHash: string | null }
+/** A transfer that the chain shows, by the nonce of its authorization. */
+export type Charge = { nonce: string; from: string; to: string; amount: bigint; txHash: string }
+
+/** Everything that nodes that are not running have written, and whether their databases are sound. */
+export type Books = { bought: Map<string, Bought[]>; sold: Map<string, Sold[]>; unsound: string[] }
+
+export function readBooks(world: World): Books {
+  const books: Books = { bought: new Map(), sold: new Map(), unsound: [] }
+  for (const member of world.members()) {
+    const { name } = member.node
+    const database = new DatabaseSync(join(member.dataDir, 'stoa.db'))
+    try {
+      const [check] = database.prepare('PRAGMA integrity_check').all() as { integrity_check: string }[]
+      if (check?.integrity_check !== 'ok') books.unsound.push(`the database of ${name}: ${check?.integrity_check}`)
+      if (world.buyers.includes(name)) books.bought.set(name, readBought(database))
+      else books.sold.set(name, readSold(database))
+    } catch (error) {
+      books.unsound.push(`the database of ${name} cannot be read: ${(error as Error).message}`)
+    } finally {
+      database.close()
+    }
+  }
+  return books
+}
+
+function readBought(database: DatabaseSync): Bought[] {
+  const rows = database.prepare(`
+    SELECT o.id, o.status, o.task, o.output, o.error, o.workflow_id, o.step_id,
+      a.authorization_nonce AS nonce, a.state, a.amount, a.valid_before_s
+    FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no ORDER BY o.no`)
+  return (rows.all() as Record<string, never>[]).map((row) => ({
+    order: row.id!,
+    status: row.status!,
+    task: row.task ?? '',
+    output: row.output ?? null,
+    error: row.error ?? null,
+    workflow: row.workflow_id ?? null,
+    step: row.step_id ?? null,
+    ...(row.nonce !== null && {
+      nonce: hex(row.nonce!),
+      state: row.state!,
+      amount: BigInt(row.amount!),
+      validBeforeSeconds: Number(row.valid_before_s),
+    }),
+  }))
+}
+
+function readSold(database: DatabaseSync): Sold[] {
+  const rows = database
+    .prepare('SELECT authorization_nonce AS nonce, state, amount, error, tx_hash FROM payments')
+    .all()
+  return (rows as Record<string, never>[]).map((row) => ({
+    nonce: hex(row.nonce!),
+    state: row.state!,
+    amount: BigInt(row.amount!),
+    error: row.error ?? null,
+    txHash: row.tx_hash === null ? null : hex(row.tx_hash!),
+  }))
+}
+
+function hex(bytes: Uint8Array): string {
+  return `0x${Buffer.from(bytes).toString('hex')}`
+}
+
+const transfer = {
+  type: 'event',
+  name: 'Transfer',
+  inputs: [
+    { type: 'address', name: 'from', indexed: true },
+    { type: 'address', name: 'to', indexed: true },
+    { type: 'uint256', name: 'value' },
+  ],
+} as const
+const authorizationUsed = {
+  type: 'event',
+  name: 'AuthorizationUsed',
+  inputs: [
+    { type: 'address', name: 'authorizer', indexed: true },
+    { type: 'bytes32', name: 'nonce', indexed: true },
+  ],
+} as const
+
+/** What the chain shows of authorizations that were used: the judge. */
+export async function readCharges({ devnet }: World): Promise<Charge[]> {
+  const { client } = devnet.chain
+  const used = await client.getLogs({ event: authorizationUsed, fromBlock: 0n })
+  const moved = await client.getLogs({ event: transfer, fromBlock: 0n })
+  return used.map(({ args, transactionHash }) => {
+    const match = moved.find((log) => log.transactionHash === transactionHash && log.args.from === args.authorizer)
+    return {
+      nonce: args.nonce!.toLowerCase(),
+      from: args.authorizer!,
+      to: match?.args.to ?? 'nobody',
+      amount: match?.args.value ?? 0n,
+      txHash: transactionHash,
+    }
+  })
+}

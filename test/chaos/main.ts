@@ -1,0 +1,62 @@
+/** `npm run chaos`: a market of real processes under faults, with the chain as judge. See docs/operations.md. */
+import { parseArgs } from 'node:util'
+import { type Report, runChaos } from './run.ts'
+
+const HELP = `Runs a market of real processes under faults that a seed decides, and compares the chain with all books.
+
+Usage: npm run chaos -- [options]
+
+  --seed <n>       one run with this seed (default: 1)
+  --seeds <a..b>   a run with each of these
+  --minutes <n>    how long faults happen in each run (default: 5)
+  --keep           leave data directories and logs where they are after a broken rule
+  --help           print this
+`
+
+async function main(argv: readonly string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      seed: { type: 'string' },
+      seeds: { type: 'string' },
+      minutes: { type: 'string' },
+      keep: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  })
+  if (values.help === true) {
+    process.stdout.write(HELP)
+    return 0
+  }
+  const [first, last = first] = (values.seeds ?? values.seed ?? '1').split('..').map(Number) as [number, number?]
+  const durationMs = Number(values.minutes ?? 5) * 60_000
+  if (!Number.isSafeInteger(first) || !Number.isSafeInteger(last) || !(durationMs >= 10_000)) {
+    process.stderr.write(HELP)
+    return 2
+  }
+  const tell = (line: string) => void process.stdout.write(`${line}\n`)
+  const settleMs = durationMs < 60_000 ? 60_000 : 240_000
+  const reports: Report[] = []
+  for (let seed = first; seed <= last!; seed++) {
+    tell(`seed ${seed}`)
+    const report = await runChaos({ seed, durationMs, settleMs, tell, isKept: values.keep === true })
+    for (const { rule, what } of report.violations) tell(`BROKEN: ${rule}: ${what}`)
+    reports.push(report)
+  }
+  tell('')
+  tell(row('seed', 'faults', 'wishes', 'orders', 'delivered', 'charged', 'free', 'in doubt', 'broken'))
+  for (const { seed, faults, wishes, sums, violations } of reports) {
+    const { bought, delivered, charged, free, inDoubt } = sums
+    tell(row(seed, faults, wishes, bought, delivered, charged, free, inDoubt, violations.length))
+  }
+  return reports.some(({ violations }) => violations.length > 0) ? 1 : 0
+}
+
+function row(...cells: (string | number)[]): string {
+  return cells.map((cell) => String(cell).padStart(9)).join(' ')
+}
+
+// A proxy whose client was killed in the middle of a request is no fault of the run.
+process.on('unhandledRejection', () => {})
+process.exitCode = await main(process.argv.slice(2))
+process.exit()

@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { ChaosMessage } from './chaos-node.ts'
+
+const PROGRAM = fileURLToPath(new URL('./chaos-node.ts', import.meta.url))
+const READY_MS = 60_000
+const LOG_CHARS_MAX = 200_000
+
+export type NodeOptions = { name: string; args: readonly string[]; environment: Record<string, string> }
+
+/** A node that is started again and again. */
+export class ChaosNode {
+  readonly name: string
+  readonly #options: NodeOptions
+  #child: ChildProcess | undefined
+  #url = ''
+  #log = ''
+  /** Ends that nobody asked for. */
+  readonly unasked: string[] = []
+  peerId = ''
+  starts = 0
+
+  constructor(options: NodeOptions) {
+    this.name = options.name
+    this.#options = options
+  }
+
+  get url(): string {
+    return this.#url
+  }
+
+  get isUp(): boolean {
+    return this.#url !== ''
+  }
+
+  log(): string {
+    return this.#log
+  }
+
+  async start(): Promise<void> {
+    const { PATH = '', HOME = '' } = process.env
+    const quiet = ['--json', '--api-port', '0', '--no-mdns', '--log-level', 'info']
+    const child = spawn(process.execPath, ['--no-warnings', PROGRAM, 'start', ...quiet, ...this.#options.args], {
+      env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...this.#options.environment },
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    })
+    this.#child = child
+    this.#log += `--- start ${++this.starts}\n`
+    child.stderr!.setEncoding('utf8').on('data', (part: string) => {
+      this.#log = (this.#log + part).slice(-LOG_CHARS_MAX)
+    })
+    child.on('error', () => {})
+    child.once('exit', (code, signal) => {
+      if (this.#child !== child) return
+      this.#child = undefined
+      this.#url = ''
+      // A node is killed by us; whatever else ends it is its own doing.
+      if (signal !== 'SIGKILL') this.unasked.push(`ended with ${signal ?? `exit status ${code}`}`)
+    })
+    const [line] = (await Promise.race([
+      once(createInterface({ input: child.stdout! }), 'line', { signal: AbortSignal.timeout(READY_MS) }),
+      once(child, 'exit').then(([code, signal]) =>
+        Promise.reject(new Error(`${this.name} did not start (${signal ?? code}): ${this.#log.slice(-2_000)}`)),
+      ),
+    ])) as [string]
+    const ready = JSON.parse(line) as { api_url: string; peer_id: string }
+    this.#url = ready.api_url
+    this.peerId = ready.peer_id
+  }
+
+  tell(message: ChaosMessage): void {
+    if (this.#child?.connected === true) this.#child.send(message, () => {})
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal)
+  }
+
+  /** Ends it at once, or politely; resolves when it is gone. */
+  async end(how: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const child = this.#child
+    if (child === undefined) return
+    this.#child = undefined
+    this.#url = ''
+    const gone = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
+    child.kill('SIGCONT')
+    child.kill(how)
+    const timer = setTimeout(() => child.kill('SIGKILL'), 15_000)
+    await gone
+    clearTimeout(timer)
+  }
+
+  /** Resolves when it has ended by itself, as at a fault point, or after `limitMs`. @returns whether it has */
+  async endsWithin(limitMs: number): Promise<boolean> {
+    const child = this.#child
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return true
+    return once(child, 'exit', { signal: AbortSignal.timeout(limitMs) }).then(
+      () => true,
+      () => false,
+    )
+  }
+}
