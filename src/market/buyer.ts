@@ -38,6 +38,7 @@ import type { Replica } from './replica.ts'
 import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { createTokens, type Tokens } from './tokens.ts'
+import { withUnstoredEnds } from './unstored-ends.ts'
 import type { WalletFunds } from './wallet-funds.ts'
 import { Workflows } from './workflow/workflows.ts'
 
@@ -93,7 +94,13 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const { clock, logger, database, feed, catalog, replica, openStream } = deps
   const { callerDid, rules } = options
   const nameOf = (id: string) => catalog.resolve(id)?.name
-  const purchases = publishedPurchases(meteredPurchases(createPurchases(database), deps.meters), feed, nameOf)
+  const changes = new Changes()
+  const changed = (orderId: string) => changes.tell(orderId)
+  const unstored = withUnstoredEnds(
+    publishedPurchases(meteredPurchases(createPurchases(database), deps.meters), feed, nameOf),
+    { logger, changed },
+  )
+  const { purchases } = unstored
   const sums = spending(database)
   const tokens = createTokens({
     clock,
@@ -114,8 +121,6 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const superseded = (stream: Stream) => deps.superseded?.(stream) === true
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream, superseded })
   const active: ActiveOrders = new Map()
-  const changes = new Changes()
-  const changed = (orderId: string) => changes.tell(orderId)
   const shared = { clock, logger, purchases, streams, callerDid, active, changed }
 
   const recovery = new Recovery({
@@ -215,6 +220,6 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     budget,
     approvals,
     streams,
-    services: [recovery, approvals, orders, workflows, waiting],
+    services: [unstored.service, recovery, approvals, orders, workflows, waiting],
   }
 }

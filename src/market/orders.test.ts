@@ -150,7 +150,7 @@ describe('D18: an order', () => {
     const execution = execute({ agentId: localId, input: 'direct', signal: AbortSignal.timeout(5_000) })
     ;(await run('direct')).end('out')
     const { order_id } = await execution
-    expect(orders.get(order_id)).toMatchObject({ status: 'completed', task: 'direct', output: 'out' })
+    expect(orders.get(order_id!)).toMatchObject({ status: 'completed', task: 'direct', output: 'out' })
     expect(orders.list({ limit: 1 }).items.map(({ id }) => id)).toEqual([order_id])
   })
 

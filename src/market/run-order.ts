@@ -62,12 +62,17 @@ export async function runOrder(
     const { output, outputBytes, notes } = bought
     const ended = { output, outputBytes, notes, updatedAt: deps.clock.now() }
     const completed = { ...order, status: 'completed' as const, ...ended }
-    await deps.purchases.finish(completed, bought.paid).catch((cause: unknown) => {
-      // It is bought, and the caller has it. What the store could not take the recovery brings again.
-      deps.logger.error({ ...idsOf(order), err: cause }, 'could not record what was bought')
-    })
+    const isStored = await deps.purchases.finish(completed, bought.paid).then(
+      () => true,
+      (cause: unknown) => {
+        // It is bought, and the caller has it. What the store could not take it is given again: see unstored-ends.ts.
+        deps.logger.error({ ...idsOf(order), err: cause }, 'could not record what was bought')
+        // What was placed or signed for was stored before.
+        return deps.purchases.order(order.id) !== undefined
+      },
+    )
     deps.logger.debug({ ...idsOf(order), payment_id: bought.reservation?.paymentId }, 'an order is completed')
-    return resultOf(completed, listing, bought)
+    return resultOf(completed, listing, bought, isStored)
   } catch (error) {
     throw await failed(order, error, deps, deadline)
   } finally {
@@ -138,7 +143,7 @@ async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps
   }
 }
 
-function resultOf(order: RunnableOrder, listing: Listing, bought: Purchased): ExecutionResult {
+function resultOf(order: RunnableOrder, listing: Listing, bought: Purchased, isStored: boolean): ExecutionResult {
   return {
     correlation_id: order.correlationId,
     agent_id: listing.id,
@@ -146,7 +151,7 @@ function resultOf(order: RunnableOrder, listing: Listing, bought: Purchased): Ex
     ...resultFields(bought),
     session_id: sessionId(listing.id, LOCAL_CALLER),
     duration_ms: order.updatedAt - (order.startedAt ?? order.createdAt),
-    order_id: order.id,
+    ...(isStored && { order_id: order.id }),
     payment: paymentOf(bought),
   }
 }

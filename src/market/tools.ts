@@ -45,7 +45,8 @@ export type Foreign = {
   output: string
   agent_id: string
   seller_id: string | null
-  order_id: string
+  /** Absent where the order of a free result could not be stored. */
+  order_id?: string | undefined
   paid: string
   tx_hash: string
 }

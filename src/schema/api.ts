@@ -112,7 +112,10 @@ export const ExecutionResult = z
     ...oddResultFields,
     session_id: z.string(),
     duration_ms: z.number(),
-    order_id: z.string(),
+    order_id: z
+      .string()
+      .optional()
+      .meta({ description: 'absent only where nothing was paid and the order could not be stored, as on a full disk' }),
     payment: ExecutionPayment.nullable().meta({ description: 'null for a free or an own agent' }),
   })
   .meta({ id: 'ExecutionResult', description: 'What an execution gives.' })

@@ -98,7 +98,7 @@ export const ExecuteOutput = ExecutionResult.omit({ session_id: true })
         '`approval_required`: nothing was paid; the operator of this node decides, outside of this conversation',
       ),
     agent_id: z.string(),
-    order_id: z.string(),
+    order_id: z.string().optional(),
     payment: ExecutionPayment.nullable().optional(),
     approval: ApprovalRecord.optional().describe('what the operator is asked'),
     notice: z.string(),

@@ -1,4 +1,4 @@
-/** `npm run chaos`: a market of real processes under faults, with the chain as judge. See docs/operations.md. */
+/** `npm run chaos`: a market of real processes under faults, with the chain as judge. See CONTRIBUTING.md. */
 import { parseArgs } from 'node:util'
 import { type Report, runChaos } from './run.ts'
 

@@ -73,18 +73,25 @@ async function letHappen(
 ): Promise<void> {
   const { durationMs, random, tell, violations } = options
   const from = performance.now()
-  const happening: Promise<void>[] = []
+  /** By target, the last of its faults: under load a node may take longer to start than was planned. */
+  const happening = new Map<string, Promise<void>>()
   for (const fault of faults) {
     await delay(Math.max(0, from + fault.atMs - performance.now()))
     const { kind, target, how, forMs } = fault
-    tell(`${seconds(performance.now() - from)} ${kind.padEnd(11)} ${target}: ${how}, for ${seconds(forMs)}`)
-    const happens = happen(fault, world, random.fork()).catch((error: Error) => {
-      violations.push({ rule: 'a node starts again', what: `${kind} of ${target} (${how}): ${error.message}` })
+    const chance = random.fork()
+    const happens = (happening.get(target) ?? Promise.resolve()).then(() => {
+      tell(`${seconds(performance.now() - from)} ${kind.padEnd(11)} ${target}: ${how}, for ${seconds(forMs)}`)
+      return happen(fault, world, chance)
     })
-    happening.push(happens)
+    happening.set(
+      target,
+      happens.catch((error: Error) => {
+        violations.push({ rule: 'a node starts again', what: `${kind} of ${target} (${how}): ${error.message}` })
+      }),
+    )
   }
   await delay(Math.max(0, from + durationMs - performance.now()))
-  await Promise.all(happening)
+  await Promise.all(happening.values())
 }
 
 /** Starts whoever does not run, and asks everybody whether it answers. */

@@ -12,13 +12,13 @@ import { ChaosNode } from './node.ts'
 
 /** All that a seller sells, and what becomes of a task there. */
 export const agents = {
-  repeat: { price: 10_000n, script: 'echo "${task%%|*}" >> "$0"; printf %s "$task"' },
-  slow: { price: 20_000n, script: 'sleep 1; echo "${task%%|*}" >> "$0"; printf %s "$task"' },
+  repeat: { price: 10_000n, script: `echo "\${task%%|*}" >> "$0"; printf %s "$task"` },
+  slow: { price: 20_000n, script: `sleep 1; echo "\${task%%|*}" >> "$0"; printf %s "$task"` },
   frail: {
     price: 30_000n,
-    script: 'echo "${task%%|*}" >> "$0"; case "$task" in *fail*) exit 1;; esac; printf %s "$task"',
+    script: `echo "\${task%%|*}" >> "$0"; case "$task" in *fail*) exit 1;; esac; printf %s "$task"`,
   },
-  free: { price: 0n, script: 'echo "${task%%|*}" >> "$0"; printf %s "$task"' },
+  free: { price: 0n, script: `echo "\${task%%|*}" >> "$0"; printf %s "$task"` },
 } as const
 export type AgentName = keyof typeof agents
 export const TIME_LIMIT_SECONDS = 10

@@ -1,4 +1,4 @@
-import { createServer, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export type RpcRequest = { id: number; method: string; params: unknown[] }
@@ -16,7 +16,11 @@ export type FaultyRpc = {
 /** A real HTTP server before the RPC at `upstreamUrl`, failing as it is told. */
 export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
   const requests: RpcRequest[] = []
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
+    // A client may be killed in the middle of its request.
+    serve(request, response).catch(() => response.destroy())
+  })
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = []
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk)
     const text = Buffer.concat(chunks).toString('utf8')
@@ -26,7 +30,7 @@ export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
     const headers = { 'content-type': 'application/json' }
     const upstream = await fetch(upstreamUrl, { method: 'POST', headers, body: text })
     response.writeHead(upstream.status, headers).end(await upstream.text())
-  })
+  }
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const rpc: FaultyRpc = {
     // A provider's address, with its key in it.

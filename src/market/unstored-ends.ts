@@ -1,0 +1,80 @@
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { periodic } from '../lib/periodic.ts'
+import type { Order, Paid, Purchases } from '../store/purchases.ts'
+
+const RETRY_MS = 2_000
+const KEPT_MAX = 10_000
+/** Of tasks and results; what is dropped is found again after a restart. */
+const KEPT_LENGTH_MAX = 64 * 1024 * 1024
+
+type End = { order: Order; paid: Paid | undefined }
+
+/**
+ * Purchases whose ends are not lost when the store cannot take them, as on a full disk: they are kept here and stored as
+ * soon as it can. Whoever ends one is told that it is not stored.
+ */
+export function withUnstoredEnds(
+  purchases: Purchases,
+  deps: { logger: Logger; changed(orderId: string): void },
+): { purchases: Purchases; service: Service } {
+  const { logger, changed } = deps
+  const ends = new Map<string, End>()
+  let length = 0
+
+  function drop(id: string): void {
+    const end = ends.get(id)
+    if (end === undefined) return
+    length -= lengthOf(end)
+    ends.delete(id)
+  }
+
+  function keep(end: End): void {
+    const { id } = end.order
+    // What brought a result is not followed by a failure.
+    if (ends.get(id)?.order.status === 'completed' && end.order.status !== 'completed') return
+    drop(id)
+    ends.set(id, end)
+    length += lengthOf(end)
+    while (ends.size > KEPT_MAX || length > KEPT_LENGTH_MAX) drop(ends.keys().next().value!)
+  }
+
+  async function finish(order: Order, paid?: Paid): Promise<void> {
+    try {
+      await purchases.finish(order, paid)
+    } catch (error) {
+      if (isOfStore(error)) keep({ order, paid })
+      throw error
+    }
+    drop(order.id)
+  }
+
+  async function storeAll(): Promise<void> {
+    for (const [id, { order, paid }] of [...ends]) {
+      try {
+        await purchases.finish(order, paid)
+      } catch (error) {
+        // While the store takes nothing it need not be asked for each of them.
+        if (isOfStore(error)) throw error
+        logger.error({ order_id: id, err: error }, 'the end of an order cannot be stored')
+      }
+      if (ends.get(id)?.order === order) drop(id)
+      logger.info({ order_id: id, status: order.status }, 'the end of an order could be stored after all')
+      changed(id)
+    }
+  }
+
+  const service = periodic(
+    { name: 'unstored ends', firstMs: RETRY_MS, everyMs: RETRY_MS },
+    { work: storeAll, onError: (error) => logger.debug({ err: error }, 'ends of orders still cannot be stored') },
+  )
+  return { purchases: { ...purchases, finish }, service }
+}
+
+function lengthOf({ order }: End): number {
+  return (order.task?.length ?? 0) + (order.output?.length ?? 0) + (order.outputBytes?.length ?? 0)
+}
+
+function isOfStore(error: unknown): boolean {
+  return error instanceof Error && error.name === 'StoreError'
+}
