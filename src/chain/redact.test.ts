@@ -22,4 +22,11 @@ describe('redact', () => {
     expect(redact('a\r\n\tb', undefined)).toBe('a b')
     expect(redact('x'.repeat(5_000), undefined)).toHaveLength(200)
   })
+
+  it('leaves no part of a key where a long text is cut (T21)', () => {
+    for (let before = 1_980; before <= 2_000; before++) {
+      const text = `${' '.repeat(before)}abcDEF123456 has no credit ${'x'.repeat(5_000)}`
+      expect(redact(text, url)).not.toMatch(/abcDEF/)
+    }
+  })
 })
