@@ -41,6 +41,11 @@ export function publishedPayments(payments: Payments, feed: NodeFeed, nameOf: Na
       if (isOpen) tell(progress.id)
       return isOpen
     },
+    async takeBack(progress, now) {
+      const isOwed = await payments.takeBack(progress, now)
+      if (isOwed) tell(progress.id)
+      return isOwed
+    },
   }
 }
 

@@ -140,6 +140,16 @@ export class Exposure {
         this.#count(progress.id, lost.payer.toLowerCase(), lost.amount)
         return true
       },
+      takeBack: async (progress, now) => {
+        const payment = payments.get(progress.id)
+        if (!(await payments.takeBack(progress, now))) return false
+        const isWorkDone = payment !== undefined && payment.task === undefined
+        if (isWorkDone) {
+          const { signed, requirements } = payment
+          this.#count(payment.id, signed.authorization.from.toLowerCase(), requirements.amount)
+        }
+        return true
+      },
     }
   }
 

@@ -31,7 +31,7 @@ const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
  *       ▼
  *     voided
  *
- * `settled` and `voided` are final; `unsettled` is, unless the operator asks again in time. Each transition takes only the states it may leave; time, chance and
+ * `voided` is final; so is `settled`, unless the chain takes it back (settled-watch.ts), and `unsettled`, unless the operator asks again. Each transition takes only the states it may leave; time, chance and
  * counts are arguments.
  */
 export type Payment = Authorized | Owed | Settled | Voided | Unsettled
@@ -50,7 +50,14 @@ export type Owed = {
   txHash?: Hex | undefined
   error?: string | undefined
 }
-export type Settled = { state: 'settled'; id: Hex; txHash: Hex | undefined; settledAt: UnixMs }
+export type Settled = {
+  state: 'settled'
+  id: Hex
+  txHash: Hex | undefined
+  settledAt: UnixMs
+  /** When the chain is asked again: a reorganization takes back what it has shown. Undefined: never. */
+  lookAt?: UnixMs
+}
 /** The agent failed: the authorization is never submitted, the buyer is not charged. */
 export type Voided = { state: 'voided'; id: Hex; error: string }
 /** The work was done and was not paid for. */

@@ -579,3 +579,60 @@ describe('D31 time', () => {
     expect(clock.monotonic()).toBeLessThan(60_000)
   })
 })
+
+describe('T13 a reorganization of the chain', () => {
+  const unused = { state: 'unused' } as const
+
+  test('that takes a settlement back within the window: the payment is owed, and settled again', async () => {
+    const { deliver, settlement, payments, clock, stateOf, pass } = await setup()
+    const { payment } = await deliver()
+    await pass(2_000, payment.id)
+    expect(stateOf(payment.id)).toBe('settled')
+    const first = payments.get(payment.id)!.txHash
+    const { authorization } = payment.signed
+    settlement.setUse(authorization.from, authorization.nonce, unused)
+    await until(() => settlement.attempts.length === 2 || clock.advance(1_000))
+    expect(clock.now()).toBeLessThan(Number(authorization.validBefore) * 1000)
+    await until(() => stateOf(payment.id) === 'settled' || clock.advance(1_000))
+    expect(payments.get(payment.id)!.txHash).not.toBe(first)
+  })
+
+  test('that takes it back after the window: the books say that it was not paid', async () => {
+    const { deliver, settlement, payments, clock, stateOf, pass } = await setup()
+    const { payment } = await deliver()
+    await pass(2_000, payment.id)
+    const { from, nonce, validBefore } = payment.signed.authorization
+    const endMs = Number(validBefore) * 1000
+    // The look within the window finds it.
+    const looks = () => payments.nextLookAt()
+    await until(() => looks() === endMs + 60_000 || clock.advance(1_000))
+    expect(clock.now()).toBeLessThan(endMs)
+    settlement.setUse(from, nonce, unused)
+    clock.set(endMs + 60_000)
+    await until(() => stateOf(payment.id) === 'unsettled')
+    expect(settlement.attempts).toHaveLength(1)
+  })
+
+  test('that moves it to another transaction: the ledger names that one, and then looks no more', async () => {
+    const { deliver, settlement, payments, clock, stateOf, pass } = await setup()
+    const { payment } = await deliver()
+    await pass(2_000, payment.id)
+    const { from, to, nonce, value, validBefore } = payment.signed.authorization
+    const txHash = randomHex()
+    settlement.setUse(from, nonce, { state: 'used', txHash, transfer: { to, value } })
+    clock.set(Number(validBefore) * 1000 + 60_000)
+    await until(() => payments.get(payment.id)!.txHash === txHash && payments.nextLookAt() === undefined)
+    expect(stateOf(payment.id)).toBe('settled')
+  })
+
+  test('T15 is not seen in a chain that does not answer', async () => {
+    const { deliver, settlement, payments, clock, stateOf, pass } = await setup()
+    const { payment } = await deliver()
+    await pass(2_000, payment.id)
+    settlement.chainIsDown = true
+    const before = payments.nextLookAt()!
+    clock.set(before)
+    await until(() => payments.nextLookAt() === before + 15_000)
+    expect(stateOf(payment.id)).toBe('settled')
+  })
+})

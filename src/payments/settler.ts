@@ -27,6 +27,7 @@ import {
   waiting,
 } from './payment.ts'
 import { type Attempted, SettleAttempts } from './settle-attempts.ts'
+import { SettledWatch } from './settled-watch.ts'
 import { untilShown } from './until-shown.ts'
 
 /** How long the answer to a buyer waits for the first attempt (D31). */
@@ -70,6 +71,7 @@ export class Settler implements Service {
   readonly namedFor = (id: Hex): Hex | undefined => this.#named.get(id)
   readonly #jumps: ClockJumps
   readonly #timer: OutboxTimer
+  readonly #watch: SettledWatch
   #stopping = false
 
   constructor(
@@ -81,6 +83,8 @@ export class Settler implements Service {
     this.#firstAttemptWaitMs = options.firstAttemptWaitMs ?? FIRST_ATTEMPT_WAIT_MS
     this.#attempts = new SettleAttempts(options.attemptTimeoutMs ?? ATTEMPT_TIMEOUT_MS, deps)
     this.#timer = new OutboxTimer({ tickMaxMs: options.tickMaxMs ?? TICK_MAX_MS, tick: () => this.#tick() }, deps)
+    const watching = { ...deps, chain: deps.chain, wake: () => this.wake() }
+    this.#watch = new SettledWatch({ tickMaxMs: options.tickMaxMs }, watching)
   }
 
   async start(): Promise<void> {
@@ -90,13 +94,14 @@ export class Settler implements Service {
     // Whatever attempt they waited for has ended with the process that made it.
     await payments.hasten(clock.now())
     this.#timer.schedule(0)
+    this.#watch.start()
   }
 
   async stop(): Promise<void> {
     this.#stopping = true
     this.#timer.stop()
     this.#attempts.abort(new Error('the node is stopping'))
-    await Promise.allSettled(this.#busy.values())
+    await Promise.allSettled([this.#watch.stop(), ...this.#busy.values()])
   }
 
   /** Stores a verified payment before its agent runs. False when its nonce or its challenge was used before. */
@@ -258,7 +263,8 @@ export class Settler implements Service {
     return attemptFailed(owed, { error: reason, unclear: chain !== undefined }, moment())
   }
 
-  async #save(payment: Payment): Promise<void> {
+  async #save(next: Payment): Promise<void> {
+    const payment = next.state === 'settled' ? this.#watch.watched(next) : next
     await this.#deps.payments.save(payment, this.#deps.clock.now())
     if (payment.state === 'settled') faultPoint('seller:settled')
     if (payment.state === 'unsettled') {

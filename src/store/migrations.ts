@@ -251,4 +251,9 @@ export const migrations: readonly string[] = [
   ALTER TABLE orders ADD COLUMN output_bytes BLOB;
   ALTER TABLE orders ADD COLUMN notes TEXT;
   `,
+  `
+  -- When a settled payment is looked up on the chain again: before its window ends, and at a depth after it. NULL: never.
+  ALTER TABLE payments ADD COLUMN look_at INTEGER;
+  CREATE INDEX payments_look ON payments (look_at) WHERE look_at IS NOT NULL;
+  `,
 ]

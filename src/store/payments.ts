@@ -14,6 +14,7 @@ import { type NewExchange, recordExchange } from './exchanges.ts'
 import { toBytes, toHex } from './hex.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
 import { packReceipt, unpackReceipt } from './receipt-row.ts'
+import { type SettledLooks, settledLooks } from './settled-looks.ts'
 
 export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
 
@@ -43,6 +44,8 @@ export type PaymentProgress = {
   unclear?: boolean
   txHash?: Hex | undefined
   error?: string | undefined
+  /** When a settled payment is looked up on the chain again. */
+  lookAt?: UnixMs | undefined
 }
 
 export type StoredPayment = Claim & {
@@ -59,7 +62,7 @@ export type StoredPayment = Claim & {
 }
 
 /** The seller's ledger: every payment ever accepted, by payment id. */
-export interface Payments {
+export interface Payments extends SettledLooks<StoredPayment> {
   /** Stores a payment unless its authorization or its challenge was seen before. Durable when it resolves. */
   claim(claim: Claim, now: UnixMs): Promise<boolean>
   /** Stores what the agent answered together with the state that follows from it. Durable when it resolves. */
@@ -126,7 +129,7 @@ const INSERT = `
   VALUES (?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?) ON CONFLICT DO NOTHING`
 const UPDATE = `
   UPDATE payments SET state = ?, attempts = coalesce(?, attempts), next_attempt_at = ?, unclear = ?, tx_hash = ?,
-    error = ?, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ?), updated_at = ?
+    error = ?, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ?), look_at = ?, updated_at = ?
   WHERE id = ? AND state IN ('authorized', 'owed')`
 
 const FORGET_TASK = `UPDATE payments SET task = '' WHERE id = ? AND state = 'unsettled' AND task IS NOT NULL`
@@ -156,6 +159,7 @@ export function createPayments(database: Database): Payments {
         progress.error ?? null,
         receipt === undefined ? null : packReceipt(receipt),
         exchangeId ?? null,
+        progress.lookAt ?? null,
         now,
         toBytes(progress.id),
       )
@@ -172,6 +176,7 @@ export function createPayments(database: Database): Payments {
     (database.prepare(`SELECT count(*) AS n FROM payments WHERE ${where}`).get() as { n: number }).n
 
   return {
+    ...settledLooks(database, toPayment),
     claim: (claim, now) =>
       database.write(() => {
         const { challengeNonce } = claim

@@ -1,0 +1,107 @@
+import type { Clock, UnixMs } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Payments, StoredPayment } from '../store/payments.ts'
+import { askChain, askChainAfter, type ChainVerdict, type PaymentChain } from './chain-verdict.ts'
+import { validBeforeMs } from './outbox-entry.ts'
+import { OutboxTimer } from './outbox-timer.ts'
+import { SETTLEMENT_ATTEMPTS_MAX, type Settled } from './payment.ts'
+
+/** The look within the window leaves so much of it for another attempt. */
+const BEFORE_END_MS = 45_000
+/** The last look: a transfer that the chain shows that long after the window stays. */
+const AFTER_END_MS = 60_000
+/** A settlement is not looked up again sooner. */
+const SETTLED_MIN_MS = 10_000
+const UNKNOWN_WAIT_MS = 15_000
+/** Where the chain cannot be asked for a day, what it showed at first holds. */
+const LIMIT_MS = 24 * 60 * 60 * 1000
+const LOOKS_MAX = 16
+const TICK_MAX_MS = 60_000
+
+export type SettledWatchDeps = {
+  clock: Clock
+  logger: Logger
+  payments: Payments
+  chain: PaymentChain | undefined
+  /** Told when a payment is owed again. */
+  wake(): void
+}
+
+/**
+ * Looks at settled payments again: before the window ends, while another attempt is possible, and at a depth after it.
+ *
+ * A reorganization of the chain takes a transfer back. The authorization is then unspent, and valid until its window ends.
+ */
+export class SettledWatch {
+  readonly #deps: SettledWatchDeps
+  readonly #timer: OutboxTimer
+  #looking: Promise<unknown> = Promise.resolve()
+
+  constructor(options: { tickMaxMs?: number | undefined }, deps: SettledWatchDeps) {
+    this.#deps = deps
+    const tick = () => this.#tick()
+    this.#timer = new OutboxTimer({ tickMaxMs: options.tickMaxMs ?? TICK_MAX_MS, tick }, deps)
+  }
+
+  start(): void {
+    if (this.#deps.chain !== undefined) this.#timer.schedule(0)
+  }
+
+  async stop(): Promise<void> {
+    this.#timer.stop()
+    await this.#looking.catch(() => {})
+  }
+
+  /** A payment that has just settled, with the time of its next look. */
+  watched(payment: Settled): Settled {
+    const { chain, payments, clock } = this.#deps
+    const stored = chain && payments.get(payment.id)
+    if (stored === undefined) return payment
+    const lookAt = firstLookAt(validBeforeMs(stored), clock.now())
+    this.#timer.schedule(lookAt - clock.now())
+    return { ...payment, lookAt }
+  }
+
+  async #tick(): Promise<number> {
+    const { payments, clock } = this.#deps
+    this.#looking = Promise.all(payments.settledDue(clock.now(), LOOKS_MAX).map((payment) => this.#look(payment)))
+    await this.#looking
+    const next = payments.nextLookAt()
+    return next === undefined ? TICK_MAX_MS : next - clock.now()
+  }
+
+  async #look(payment: StoredPayment): Promise<void> {
+    const { chain, clock, payments } = this.#deps
+    if (chain === undefined) return
+    const endMs = validBeforeMs(payment)
+    const { signed, requirements, txHash } = payment
+    const isOver = clock.now() >= endMs
+    const verdict = await (isOver ? askChainAfter : askChain)(chain, requirements.asset, signed.authorization, txHash)
+    const now = clock.now()
+    if (verdict.kind === 'unpaid' || verdict.kind === 'never') return this.#takeBack(payment, verdict)
+    if (verdict.kind === 'paid') {
+      const isFinal = isOver && now >= endMs + AFTER_END_MS
+      return payments.lookAgain(payment.id, isFinal ? undefined : endMs + AFTER_END_MS, verdict.txHash)
+    }
+    await payments.lookAgain(payment.id, now > endMs + LIMIT_MS ? undefined : now + UNKNOWN_WAIT_MS)
+  }
+
+  async #takeBack(payment: StoredPayment, verdict: ChainVerdict): Promise<void> {
+    const { clock, payments, logger, wake } = this.#deps
+    const now = clock.now()
+    const error = `the chain has taken back the settlement in ${payment.txHash ?? 'a transaction'}`
+    // At least two attempts more; what the window no longer allows is not tried.
+    const attempts = Math.max(1, Math.min(payment.attempts, SETTLEMENT_ATTEMPTS_MAX - 2))
+    const owed = { id: payment.id, attempts, nextAttemptAt: now, error }
+    if (!(await payments.takeBack(owed, now))) return
+    const ids = { payment_id: payment.id, correlation_id: payment.correlationId, tx_hash: payment.txHash }
+    logger.warn({ ...ids, verdict: verdict.kind }, 'the chain has taken back a settlement; the payment is owed again')
+    wake()
+  }
+}
+
+/** Once before the window ends where there is time for it, else at a depth after its end. */
+function firstLookAt(endMs: UnixMs, now: UnixMs): UnixMs {
+  const beforeEnd = endMs - BEFORE_END_MS
+  return beforeEnd > now + SETTLED_MIN_MS ? beforeEnd : endMs + AFTER_END_MS
+}

@@ -1,0 +1,46 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+import { toBytes } from './hex.ts'
+
+/** What follows from a settlement that was taken back. */
+type OwedAgain = { id: Hex; attempts?: number; nextAttemptAt?: UnixMs; error?: string | undefined }
+
+/** Settled payments that the chain is asked about once more: it may take back what it has shown. */
+export interface SettledLooks<Payment> {
+  /** Those whose time has come, the longest overdue first. */
+  settledDue(now: UnixMs, limit: number): Payment[]
+  nextLookAt(): UnixMs | undefined
+  /** The chain shows it still, maybe in another transaction. `at`: the next look; undefined: it is final. */
+  lookAgain(id: Hex, at: UnixMs | undefined, txHash?: Hex): Promise<void>
+  /** The chain has taken a settlement back: it is owed again. False: it is in another state by now. */
+  takeBack(owed: OwedAgain, now: UnixMs): Promise<boolean>
+}
+
+const DUE = `SELECT * FROM payments WHERE look_at <= ? ORDER BY look_at LIMIT ?`
+const NEXT = 'SELECT min(look_at) AS at FROM payments WHERE look_at IS NOT NULL'
+const LOOK_AGAIN = `UPDATE payments SET look_at = ?, tx_hash = coalesce(?, tx_hash) WHERE id = ? AND state = 'settled'`
+const TAKE_BACK = `
+  UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = 1, tx_hash = NULL, error = ?, look_at = NULL,
+    updated_at = ?
+  WHERE id = ? AND state = 'settled'`
+
+export function settledLooks<Row, Payment>(
+  database: Database,
+  toPayment: (row: Row) => Payment,
+): SettledLooks<Payment> {
+  return {
+    settledDue: (now, limit) =>
+      (database.prepare(DUE).all(now, limit) as unknown as Row[]).map((row) => toPayment(row)),
+    nextLookAt: () => (database.prepare(NEXT).get() as { at: number | null }).at ?? undefined,
+    lookAgain: (id, at, txHash) =>
+      database.writeLater(() => {
+        database.prepare(LOOK_AGAIN).run(at ?? null, txHash === undefined ? null : toBytes(txHash), toBytes(id))
+      }),
+    takeBack: (owed, now) =>
+      database.write(() => {
+        const { id, attempts = 0, nextAttemptAt = now, error = null } = owed
+        return database.prepare(TAKE_BACK).run(attempts, nextAttemptAt, error, now, toBytes(id)).changes === 1
+      }),
+  }
+}
