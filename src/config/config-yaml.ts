@@ -34,6 +34,7 @@ const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   'p2p.relays': { setting: 'relays', schema: BootstrapList },
   'p2p.relay': { setting: 'relay', schema: SwitchText },
   'p2p.upnp': { setting: 'upnp', schema: SwitchText },
+  'p2p.dial_private': { setting: 'dialPrivate', schema: SwitchText },
   'p2p.public_dht': { setting: 'publicDht', schema: SwitchText },
   'p2p.connections_per_address': { setting: 'connectionsPerAddress', schema: countText(10_000) },
   'api.host': { setting: 'apiHost', schema: HostText },

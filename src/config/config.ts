@@ -27,6 +27,8 @@ export type Config = {
     relays: string[]
     relay: boolean
     upnp: boolean
+    /** Whether private addresses of others' listings are dialed; undefined: as the bootstrap addresses suggest. */
+    dialPrivate: boolean | undefined
     publicDht: boolean
     connectionsPerAddress: number
   }
@@ -132,6 +134,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       relays: settings.relays ?? [],
       relay: settings.relay ?? false,
       upnp: settings.upnp ?? false,
+      dialPrivate: settings.dialPrivate,
       publicDht: settings.publicDht ?? false,
       connectionsPerAddress: settings.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS,
     },
@@ -181,6 +184,7 @@ function settingsOf(env: Env): Settings {
     relays: env.RELAY_PEERS,
     relay: env.NODE_RELAY,
     upnp: env.NODE_UPNP,
+    dialPrivate: env.NODE_DIAL_PRIVATE,
     publicDht: env.NODE_PUBLIC_DHT,
     connectionsPerAddress: env.NODE_CONNECTIONS_PER_ADDRESS,
     apiHost: env.NODE_API_HOST,

@@ -101,6 +101,11 @@ export const Env = z.object({
     fallback: '`false`',
     flag: '--upnp',
   }),
+  NODE_DIAL_PRIVATE: row(SwitchText, {
+    description:
+      'Whether to dial private addresses and names that listings of others give: for a market on your own network. Otherwise only peers that this node has met there.',
+    fallback: '`true` where a bootstrap peer or relay has a private address, else `false`',
+  }),
   NODE_CONNECTIONS_PER_ADDRESS: row(countText(10_000), {
     description:
       'Connections that one IP address (or one /64 of IPv6) may have open to this node. Raise it where many honest peers share an address.',

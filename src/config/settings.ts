@@ -16,6 +16,7 @@ export type Settings = {
   relays?: string[] | undefined
   relay?: boolean | undefined
   upnp?: boolean | undefined
+  dialPrivate?: boolean | undefined
   publicDht?: boolean | undefined
   connectionsPerAddress?: number | undefined
   apiEnabled?: boolean | undefined

@@ -22,6 +22,7 @@ const rows: readonly Row[] = [
   ['p2p.relays', ({ p2p }) => p2p.relays, { variable: 'RELAY_PEERS' }],
   ['p2p.relay', ({ p2p }) => p2p.relay, { variable: 'NODE_RELAY' }],
   ['p2p.upnp', ({ p2p }) => p2p.upnp, { variable: 'NODE_UPNP' }],
+  ['p2p.dial_private', ({ p2p }) => p2p.dialPrivate ?? null, { variable: 'NODE_DIAL_PRIVATE' }],
   ['p2p.public_dht', ({ p2p }) => p2p.publicDht, { variable: 'NODE_PUBLIC_DHT' }],
   ['p2p.connections_per_address', ({ p2p }) => p2p.connectionsPerAddress, { variable: 'NODE_CONNECTIONS_PER_ADDRESS' }],
   ['api.host', ({ api }) => api.host, { variable: 'NODE_API_HOST' }],

@@ -29,23 +29,41 @@ const PROBE_TIMEOUT_MS = 10_000
 /** Sellers that are looked after, those looked for last. Somebody nobody looks for costs nothing. */
 const SELLERS_MAX = 2000
 const LOOKED_FOR_MS = 30 * 60 * 1000
-/** What was found holds for so long, half of it by chance; a seller that did not answer is asked again later each time. */
-const ONLINE_AGAIN_MS = 5 * 60 * 1000
-const OFFLINE_AGAIN = { firstMs: 60_000, mostMs: 30 * 60 * 1000 }
+/** Sellers that one search, or several of the same second, put on the list: their listings say where they are dialed (D52). */
+const NEW_PER_LOOK_MAX = 16
+/**
+ * The presence interval: an answer counts for so long. A seller that was killed is shown online no longer than that after
+ * its last answer.
+ */
+export const PRESENCE_MS = 60_000
+/** A seller that answered is asked again after half of this up to all of it. */
+const ONLINE_AGAIN_MS = 45_000
+/** One that does not answer is asked again later each time; the first time soon. */
+const OFFLINE_AGAIN = { firstMs: 15_000, mostMs: 30 * 60 * 1000 }
 /** One lost answer is nobody's absence. */
 const FAILURES_MIN = 2
 
-type Seller = { listingId: string; soughtAt: UnixMs; presence?: Presence; failures: number; dueAt: UnixMs }
+type Seller = {
+  listingId: string
+  soughtAt: UnixMs
+  presence?: Presence
+  /** When it last answered. */
+  answeredAt?: UnixMs
+  failures: number
+  dueAt: UnixMs
+}
 
 export function createPresences({ host, clock, addressesOf }: PresenceDeps): Presences {
   const connected = new Map<string, Presence>()
   /** By peer id, the one looked for last at the end. */
   const sellers = new Map<string, Seller>()
   let lookedAt: UnixMs | undefined
+  let newInLook = 0
 
   function look(now: UnixMs): void {
     if (lookedAt !== undefined && Math.abs(now - lookedAt) < LOOK_MS) return
     lookedAt = now
+    newInLook = 0
     connected.clear()
     for (const { peerId, latencyMs } of host.peers()) connected.set(peerId, { online: true, latencyMs })
     connected.set(host.peerId, { online: true, latencyMs: 0 })
@@ -56,11 +74,14 @@ export function createPresences({ host, clock, addressesOf }: PresenceDeps): Pre
     look(now)
     const present = connected.get(sellerId)
     if (present !== undefined) return present
-    const seller: Omit<Seller, 'listingId' | 'soughtAt'> = sellers.get(sellerId) ?? { failures: 0, dueAt: now }
+    const known = sellers.get(sellerId)
+    if (known === undefined && ++newInLook > NEW_PER_LOOK_MAX) return undefined
+    const seller: Omit<Seller, 'listingId' | 'soughtAt'> = known ?? { failures: 0, dueAt: now }
     sellers.delete(sellerId)
     sellers.set(sellerId, { ...seller, listingId, soughtAt: now })
     if (sellers.size > SELLERS_MAX) sellers.delete(sellers.keys().next().value as string)
-    return seller.presence
+    const isStale = seller.presence?.online === true && now - (seller.answeredAt ?? 0) >= PRESENCE_MS
+    return isStale ? undefined : seller.presence
   }
 
   async function probe(): Promise<void> {
@@ -82,10 +103,12 @@ export function createPresences({ host, clock, addressesOf }: PresenceDeps): Pre
       sellers.delete(peerId)
       return
     }
-    let found: Pick<Seller, 'presence' | 'failures' | 'dueAt'>
+    let found: Partial<Seller>
     try {
       const latencyMs = await host.probe({ peerId, addrs }, AbortSignal.timeout(PROBE_TIMEOUT_MS))
-      found = { presence: { online: true, latencyMs }, failures: 0, dueAt: clock.now() + jittered(ONLINE_AGAIN_MS) }
+      const now = clock.now()
+      const presence = { online: true, latencyMs }
+      found = { presence, answeredAt: now, failures: 0, dueAt: now + jittered(ONLINE_AGAIN_MS) }
     } catch {
       const again = Math.min(OFFLINE_AGAIN.firstMs * 2 ** failures, OFFLINE_AGAIN.mostMs)
       const presence = failures + 1 < FAILURES_MIN ? sellers.get(peerId)?.presence : { online: false }

@@ -32,7 +32,13 @@ function connectionWith(peerId: string, newStream: () => Promise<Stream> = async
 /** A connector on a network where `answers` says who is at an address. */
 function connector(
   answers: Record<string, Connection>,
-  { speakingDht = 1, existing = [] as Connection[], relays = [] as Connection[], mayBeRelayed = false } = {},
+  {
+    speakingDht = 1,
+    existing = [] as Connection[],
+    relays = [] as Connection[],
+    mayBeRelayed = false,
+    forbidden = [] as string[],
+  } = {},
 ) {
   const dialled: string[] = []
   const findPeer = vi.fn(async () => ({
@@ -56,6 +62,7 @@ function connector(
     },
     book: { connections: () => existing, relayed: () => relays, countSpeaking: () => speakingDht },
     mayBeRelayed: () => mayBeRelayed,
+    listed: { mayDial: (_peerId: string, address: Multiaddr) => !forbidden.includes(address.toString()) },
     clock: { now: () => 0 },
   }
   return { connector: new Connector(timing, deps as unknown as ConnectorDeps), dialled, findPeer }

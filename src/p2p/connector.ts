@@ -5,6 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { DHT_PROTOCOL } from './dht.ts'
 import { type DialTiming, dialFirst, SharedDials } from './dial.ts'
+import type { ListedAddresses } from './listed-addresses.ts'
 import type { Node } from './modules.ts'
 import { addressesOf, isRelayed } from './multiaddrs.ts'
 import type { PeerBook } from './peer-book.ts'
@@ -14,14 +15,23 @@ export const STREAMS_PER_PROTOCOL_MAX = 256
 /** A peer that is slow over so many connections is slow, not gone: another one would only be more work for it. */
 const CONNECTIONS_TRIED_MAX = 3
 const ADDRESSES_DIALLED_MAX = 16
+/** Tried for a mere question whether a peer answers: a listing must not have this node knock at many doors (D52). */
+const ADDRESSES_ASKED_MAX = 2
 /** What a connection says that is about to be closed, before its status does. */
 const CLOSING = ['ConnectionClosedError', 'ConnectionClosingError', 'MuxerClosedError']
 const LOOKUP_TIMEOUT_MS = 10_000
 
 export type Destination = { peerId: string; addrs: readonly (string | Multiaddr)[] }
 
-/** Over a relay too; and whether somebody here wants it now, so that it is not counted as a dial on hearsay. */
-type How = { relayed: boolean; wanted: boolean }
+/**
+ * Over a relay too; whether somebody here wants the peer now, so that it is not counted as a dial on hearsay; whether the
+ * addresses are what a listing says; and how many of them are tried.
+ */
+type How = { relayed: boolean; wanted: boolean; listed: boolean; most: number }
+export type OpenOptions = {
+  /** Only a question whether the peer answers: a few addresses are tried, and the dials are counted as hearsay. */
+  asking?: boolean
+}
 
 export type ConnectorTiming = DialTiming & {
   /** An existing connection that opens no stream within this is taken for dead, and the peer dialled anew. */
@@ -34,6 +44,7 @@ export type ConnectorDeps = {
   clock: Clock
   /** Whether a protocol may be spoken over a relay, whose traffic is limited and paid by others. */
   mayBeRelayed(protocol: string): boolean
+  listed: Pick<ListedAddresses, 'mayDial'>
 }
 
 /** Reaches peers: by the connection there is, the addresses given or remembered, or those the DHT knows. */
@@ -54,19 +65,26 @@ export class Connector {
    *
    * @throws CodedError `PEER_UNREACHABLE` or `PROTOCOL_UNSUPPORTED`
    */
-  async openStream(peer: Destination, protocol: string, signal: AbortSignal): Promise<Stream> {
+  async openStream(
+    peer: Destination,
+    protocol: string,
+    signal: AbortSignal,
+    { asking = false }: OpenOptions = {},
+  ): Promise<Stream> {
     const { peerId } = peer
     try {
       signal.throwIfAborted()
       if (!isPeerId(peerId)) throw unreachable(peerId, 'that is not a peer id')
       const relayed = this.#deps.mayBeRelayed(protocol)
+      const most = asking ? ADDRESSES_ASKED_MAX : ADDRESSES_DIALLED_MAX
+      const how = { relayed, wanted: !asking, listed: true, most }
       const { book } = this.#deps
       const direct = book.connections(peerId)
       const existing = direct.at(-1) ?? (relayed ? book.relayed(peerId).at(-1) : undefined)
       const patient = direct.length >= CONNECTIONS_TRIED_MAX
       const stream = existing && (await this.#tryExisting(existing, protocol, { signal, patient }))
       if (existing !== undefined && stream !== undefined) return this.#noted(stream, existing)
-      const connection = await this.#connect(peer, { relayed, wanted: true }, signal)
+      const connection = await this.#connect(peer, how, signal)
       return this.#noted(await newStream(connection, protocol, signal), connection)
     } catch (error) {
       if (error instanceof CodedError) throw error
@@ -98,14 +116,17 @@ export class Connector {
    * @throws CodedError `PEER_UNREACHABLE`
    */
   async connect(peer: Destination, signal: AbortSignal): Promise<Connection> {
-    return await this.#connect(peer, { relayed: false, wanted: false }, signal)
+    const how = { relayed: false, wanted: false, listed: false, most: ADDRESSES_DIALLED_MAX }
+    return await this.#connect(peer, how, signal)
   }
 
   async #connect({ peerId, addrs }: Destination, how: How, signal: AbortSignal): Promise<Connection> {
     if (peerId === this.#deps.libp2p.peerId.toString()) throw unreachable(peerId, 'it is this node itself')
     const all = addressesOf(peerId, [...addrs, ...(await this.#remembered(peerId))])
-    const usable = (addresses: Multiaddr[]) => addresses.filter((address) => how.relayed || !isRelayed(address))
-    const known = usable(all).slice(0, ADDRESSES_DIALLED_MAX)
+    const mayDial = (address: Multiaddr) => !how.listed || this.#deps.listed.mayDial(peerId, address)
+    const usable = (addresses: Multiaddr[]) =>
+      addresses.filter((address) => (how.relayed || !isRelayed(address)) && mayDial(address))
+    const known = usable(all).slice(0, how.most)
     try {
       return await this.#dial(peerId, known, how, signal)
     } catch (error) {
@@ -116,7 +137,7 @@ export class Connector {
       const tried = new Set(known.map(String))
       const found = usable(await this.#lookUp(peerId, signal)).filter((address) => !tried.has(address.toString()))
       if (found.length === 0) throw unreachable(peerId, reasonOf(error), error)
-      return await this.#dial(peerId, found.slice(0, ADDRESSES_DIALLED_MAX), how, signal)
+      return await this.#dial(peerId, found.slice(0, how.most), how, signal)
     }
   }
 
@@ -143,12 +164,12 @@ export class Connector {
   async #dial(
     peerId: string,
     addresses: readonly Multiaddr[],
-    { relayed, wanted }: How,
+    { relayed, wanted, listed, most }: How,
     signal: AbortSignal,
   ): Promise<Connection> {
     const { transportManager } = this.#deps.libp2p.services.inside
     const connection = await this.#dials.dial(
-      `${peerId} ${relayed} ${wanted}`,
+      `${peerId} ${relayed} ${wanted} ${listed} ${most}`,
       (shared) =>
         dialFirst(
           addresses,

@@ -3,6 +3,7 @@ import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { isPublicAddress } from '../lib/public-address.ts'
 import { AddressProof, type ProofTiming } from './address-proof.ts'
 import { keepConnected, type RetryTiming } from './bootstrap.ts'
 import { Connector, type ConnectorTiming } from './connector.ts'
@@ -14,9 +15,11 @@ import { type HeartbeatOptions, runHeartbeat } from './heartbeat.ts'
 import { HolePunch } from './hole-punch.ts'
 import type { Identity } from './identity.ts'
 import type { InboundLimits } from './inbound-places.ts'
+import { ListedAddresses } from './listed-addresses.ts'
 import type { ListenFailure } from './listening.ts'
 import { createModules, type Node } from './modules.ts'
 import { type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
+import { hostIn } from './networks.ts'
 import { OwnAddresses } from './own-addresses.ts'
 import { PeerBook } from './peer-book.ts'
 import { PING_PROTOCOL } from './ping.ts'
@@ -43,6 +46,11 @@ export type HostOptions = {
   upnp?: boolean
   /** Whether to find, and be found, in the public DHT as well; or in one like it, by its own bootstrap peers. */
   publicDht?: boolean | { bootstrap: readonly string[]; privateAddresses: boolean }
+  /**
+   * Whether private addresses and names that others give are dialed where somebody here wants the peer. Not given: where
+   * the operator named a bootstrap peer or relay with such an address.
+   */
+  dialPrivate?: boolean | undefined
   /** Connections that one address may have open to this node. */
   connectionsPerAddress?: number
   version: string
@@ -141,7 +149,13 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const book = new PeerBook(libp2p)
   const relayed = new Set<string>([PING_PROTOCOL])
   const mayBeRelayed = (protocol: string) => relayed.has(protocol)
-  const connector = new Connector(timing, { libp2p, book, clock, mayBeRelayed })
+  const isPrivateMarket = kept.some(({ addresses }) => addresses.some((address) => !isPublicAddress(hostIn(address))))
+  const listed = new ListedAddresses({
+    mayDialPrivate: options.dialPrivate ?? isPrivateMarket,
+    listenHosts: options.listenHosts,
+    isReached: (peerId, place) => reached.has(peerId, place),
+  })
+  const connector = new Connector(timing, { libp2p, book, clock, mayBeRelayed, listed })
   const connected = (peerId: string) => book.connected(peerId)
   discovery = new Discovery(timing, {
     libp2p,

@@ -12,7 +12,7 @@ export async function probe(
   const id = peerIdFromString(peer.peerId)
   const before = new Set(libp2p.getConnections(id))
   try {
-    return await pingOn(await connector.openStream(peer, PING_PROTOCOL, signal), signal)
+    return await pingOn(await connector.openStream(peer, PING_PROTOCOL, signal, { asking: true }), signal)
   } finally {
     if (before.size === 0) {
       for (const connection of libp2p.getConnections(id)) {
