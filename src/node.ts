@@ -22,7 +22,7 @@ import { meteredExchanges, meteredPayments } from './market/metered.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
 import { createOperateAgents } from './market/operate-agents.ts'
 import { type NodeFeed, publishedPayments } from './market/published.ts'
-import { createWalletFunds } from './market/wallet-funds.ts'
+import { createWalletChecks } from './market/wallet-code.ts'
 import { createObserving } from './observing.ts'
 import { createHost } from './p2p/host.ts'
 import { loadOrCreateIdentity } from './p2p/identity.ts'
@@ -135,7 +135,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       { callerDid: identity.did, rules: budgetRules(config.buyer), approvalMs: approvalMsOf(config.buyer) },
       {
         ...{ clock, logger, database, feed, meters, wallet, asset, catalog, replica, chain, random },
-        funds: chain && createWalletFunds({ clock, logger, wallet, chain }),
+        funds: chain && createWalletChecks({ clock, logger, wallet, chain }),
         openStream: (...args) => host.openStream(...args),
         superseded: (stream) => host.superseded(stream),
         measures,

@@ -61,6 +61,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   LISTING_MISMATCH: exitCodes.refused,
   NETWORK_MISMATCH: exitCodes.refused,
   INSUFFICIENT_FUNDS: exitCodes.refused,
+  WALLET_HAS_CODE: exitCodes.refused,
   SCOPE_TOO_LOW: exitCodes.refused,
   SELLER_NOT_ALLOWED: exitCodes.refused,
   APPROVAL_REQUIRED: exitCodes.refused,

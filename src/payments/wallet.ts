@@ -5,12 +5,16 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Receipt, SignedReceipt } from '../schema/signed-receipt.ts'
 import { type Asset, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, signDigest } from './authorization.ts'
+import { keccak256 } from './keccak.ts'
 import { receiptDigest } from './receipt.ts'
 import { addressOfPublicKey, secp256k1 } from './secp256k1.ts'
 import { type SignedTransaction, signTransaction, type Transaction } from './transaction.ts'
 
 /** The longest part of a window that lies in the past: the chain's clock lags and its rule is strict (D28). */
 const BACKDATE_SECONDS_MAX = 60
+
+/** The hash of plain text: no transaction, payment or permit has it. */
+const PROBE = keccak256(Buffer.from('Stoa: does the code of this account take a signature of its key?'))
 
 export class WalletError extends CodedError<'WALLET_KEY_INVALID' | 'ASSET_UNKNOWN'> {
   override name = 'WalletError'
@@ -35,6 +39,8 @@ export interface Wallet {
   ): SignedPayment
   /** Signs what this node has delivered, with the key of the account that is paid for it. */
   signReceipt(receipt: Receipt): SignedReceipt
+  /** Signs a fixed text that stands for nothing: shows whether the account's code takes its key's signature. */
+  signProbe(): { digest: Hex; signature: Hex }
   /** Signs a call of a contract, for which the account pays gas. */
   signTransaction(transaction: Transaction): SignedTransaction
 }
@@ -75,6 +81,7 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
         },
       }
     },
+    signProbe: () => ({ digest: `0x${Buffer.from(PROBE).toString('hex')}`, signature: signDigest(PROBE, key) }),
     signTransaction: (transaction) => signTransaction(transaction, key),
     signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),
   }
