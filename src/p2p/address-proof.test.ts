@@ -2,6 +2,7 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { afterEach, expect, test } from 'vitest'
 import { silentLogger } from '../lib/logger.ts'
 import { AddressProof } from './address-proof.ts'
+import type { DialedBack } from './dial-back.ts'
 import type { Node } from './modules.ts'
 import type { PeerBook } from './peer-book.ts'
 
@@ -30,10 +31,15 @@ function build(routerIsAsked: () => boolean) {
       },
     },
   })
-  const deps = { logger: silentLogger, book: {} as PeerBook, clock: { now: () => 0 }, isTrusted: () => true }
+  const dialBack = { ask: async () => 'refused' as const }
+  const deps = { logger: silentLogger, dialBack, book: {} as PeerBook, clock: { now: () => 0 }, isTrusted: () => true }
   const proof = new AddressProof({ ...deps, libp2p: libp2p as unknown as Node, routerIsAsked })
   const seenFrom = (address: string) => {
-    const detail = { peerId: 'a', observedAddr: multiaddr(address), connection: { direction: 'outbound' } }
+    const detail = {
+      peerId: 'a',
+      observedAddr: multiaddr(address),
+      connection: { direction: 'outbound', remoteAddr: multiaddr('/ip4/7.7.7.7/tcp/1') },
+    }
     libp2p.dispatchEvent(new CustomEvent('peer:identify', { detail }))
   }
   return { own, looked, proof, seenFrom }
@@ -66,4 +72,78 @@ test('where the router is asked, nothing is guessed before it has answered; what
   expect([...own]).toEqual([])
   stopping.abort()
   await running
+})
+
+type Peer = { host: string; answers: DialedBack; isTrusted?: boolean }
+
+/** A node that listens on a public address, and peers that are asked about it. @returns whether it came to be announced */
+async function judged(
+  peers: readonly Peer[],
+  { verified = false } = {},
+): Promise<{ announced: boolean; asked: number }> {
+  const own = { announced: verified, asked: 0 }
+  const address = multiaddr('/ip4/9.9.9.9/tcp/4001')
+  const connections = peers.map(({ host }, at) => ({
+    remotePeer: `peer ${at}`,
+    remoteAddr: multiaddr(`/ip4/${host}/tcp/4001`),
+  }))
+  const libp2p = Object.assign(new EventTarget(), {
+    getConnections: () => connections,
+    services: {
+      inside: {
+        transportManager: { getAddrs: () => [address] },
+        addressManager: {
+          getAddressesWithMetadata: () => [{ multiaddr: address, type: 'transport', verified, expires: -1 }],
+          confirmObservedAddr: () => {
+            own.announced = true
+          },
+          removeObservedAddr: () => {
+            own.announced = false
+          },
+        },
+      },
+    },
+  })
+  const at = (peerId: unknown) => peers[Number(String(peerId).split(' ')[1])]!
+  const proof = new AddressProof({
+    libp2p: libp2p as unknown as Node,
+    logger: silentLogger,
+    book: { speaks: () => true } as unknown as PeerBook,
+    clock: { now: () => 0 },
+    dialBack: {
+      ask: async ({ remotePeer }) => {
+        own.asked += 1
+        return at(remotePeer).answers
+      },
+    },
+    isTrusted: (peerId) => at(peerId).isTrusted === true,
+    routerIsAsked: () => false,
+  })
+  const ending = new AbortController()
+  const running = proof.run({ proofLookMs: 1, proofEveryMs: 60_000 }, ending.signal)
+  await expect.poll(() => own.asked).toBe(Math.min(8, peers.length))
+  await new Promise((resolve) => setImmediate(resolve))
+  ending.abort()
+  await running
+  return own
+}
+
+test('D52: an address is announced when peers of three networks have dialed it back, not of two, nor three of one', async () => {
+  const arrived = (host: string) => ({ host, answers: 'arrived' as const })
+  expect((await judged([arrived('1.1.1.1'), arrived('2.2.2.2')])).announced).toBe(false)
+  expect((await judged([arrived('1.1.1.1'), arrived('1.1.2.2'), arrived('1.1.3.3')])).announced).toBe(false)
+  expect((await judged([arrived('1.1.1.1'), arrived('2.2.2.2'), arrived('3.3.3.3')])).announced).toBe(true)
+})
+
+test('one peer that the operator named is enough, as its word is the operator’s own choice', async () => {
+  expect((await judged([{ host: '1.1.1.1', answers: 'arrived', isTrusted: true }])).announced).toBe(true)
+})
+
+test('D52: what was proved is given up when peers of several networks fail to dial it, not by the word of one among others', async () => {
+  const failed = (host: string) => ({ host, answers: 'failed' as const })
+  const refused = (host: string) => ({ host, answers: 'refused' as const })
+  const hosts = ['1.1.1.1', '2.2.2.2', '3.3.3.3']
+  expect((await judged(hosts.map(failed), { verified: true })).announced).toBe(false)
+  const one = [failed('1.1.1.1'), refused('2.2.2.2'), refused('3.3.3.3')]
+  expect((await judged(one, { verified: true })).announced).toBe(true)
 })

@@ -4,20 +4,23 @@ import { multiaddr } from '@multiformats/multiaddr'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { DIAL_REQUEST_PROTOCOL, type DialBack, type DialedBack } from './dial-back.ts'
 import type { Node } from './modules.ts'
 import { isRelayed, transportOf } from './multiaddrs.ts'
+import { hostIn, networkOf } from './networks.ts'
 import type { PeerBook } from './peer-book.ts'
 import type { PublicPort } from './port-mapping.ts'
 import { pause } from './waiting.ts'
 
-/** Spoken by peers that dial an address back to see whether it leads here (AutoNAT v2). */
-export const DIAL_REQUEST_PROTOCOL = '/libp2p/autonat/2/dial-request'
-/** Peers other than the operator's own choice that must have seen this node come from an address before it is tried. */
+/** Networks whose peers must have seen this node come from an address before it is tried. */
 const OBSERVERS_MIN = 2
 const OBSERVERS_KEPT_MAX = 64
-const ASKED_AT_ONCE_MAX = 4
-/** A dial that is swallowed by a firewall takes this long to fail, and then some. */
-const JUDGE_AFTER_MS = 15_000
+const ASKED_AT_ONCE_MAX = 8
+const ASKED_KEPT_MAX = 1024
+/** D52: peers of so many networks must have dialed an address back before it is announced; or one that the operator named. */
+const NETWORKS_WANTED = 3
+/** How long a proof counts towards these. */
+const PROOF_KEPT_MS = 6 * 60 * 60 * 1000
 
 export type ProofTiming = {
   /** How often it is looked whether something wants proof. */
@@ -31,6 +34,7 @@ export type AddressProofDeps = {
   logger: Logger
   book: PeerBook
   clock: Clock
+  dialBack: Pick<DialBack, 'ask'>
   /** Whether the operator named the peer. */
   isTrusted(peerId: string): boolean
   /** Whether the router is still being asked to pass the port on: what it says is better than a guess. */
@@ -39,24 +43,28 @@ export type AddressProofDeps = {
 
 /**
  * Finds out which public addresses lead to this node: those it listens on, and the one its connections are seen to come
- * from, with its own port, in case a router passes that on. Each is announced only once a peer has dialled it back, and
- * no longer when peers cannot any more.
+ * from, with its own port, in case a router passes that on. Each is announced only once peers of several networks have
+ * dialled it back (D52: one peer, or two, may lie), and no longer when peers cannot any more.
  *
  * libp2p asks a peer once, as it connects: a port that is opened, closed or moved later it never hears of.
  */
 export class AddressProof {
   readonly #deps: AddressProofDeps
   /** The address that each peer last saw this node come from. */
-  readonly #seen = new Map<string, string>()
+  readonly #seen = new Map<string, { ip: string; network: string }>()
+  /** By address: when peers of which networks last dialled it back. */
+  readonly #proofs = new Map<string, Map<string, number>>()
+  /** By address: the networks whose peers could not, since one last could. */
+  readonly #failures = new Map<string, Set<string>>()
+  /** By peer and address: when that was asked. */
+  readonly #askedAt = new Map<string, number>()
   /** What the router passes on, as it says. */
   #mapped: readonly PublicPort[] = []
   /** What it may pass on without saying. */
   #guessed: PublicPort | undefined
   /** Where peers saw this node come from while the router was being asked. */
   #guessLater: string | undefined
-  #judging: NodeJS.Timeout | undefined
-  #nextAt = 0
-  #asked: ReadonlySet<string> = new Set()
+  #isAsking = false
 
   constructor(deps: AddressProofDeps) {
     this.#deps = deps
@@ -67,34 +75,111 @@ export class AddressProof {
   async run({ proofLookMs, proofEveryMs }: ProofTiming, signal: AbortSignal): Promise<void> {
     while (await pause(proofLookMs, signal)) {
       if (this.#guessLater !== undefined) this.#tryAt(this.#guessLater)
-      this.#ask(proofEveryMs)
+      if (this.#isAsking) continue
+      this.#isAsking = true
+      void this.#ask(proofEveryMs, signal).finally(() => {
+        this.#isAsking = false
+      })
     }
-    clearTimeout(this.#judging)
   }
 
   /** Asks peers to dial back what is not proved, or was proved a while ago. */
-  #ask(everyMs: number): void {
-    const { libp2p, book, logger } = this.#deps
+  async #ask(everyMs: number, signal: AbortSignal): Promise<void> {
     const candidates = this.#candidates()
-    const isNew = candidates.some((address) => !this.#asked.has(address))
-    if (candidates.length === 0 || (!isNew && performance.now() < this.#nextAt)) return
+    for (const text of this.#proofs.keys()) if (!this.#isKnown(text)) this.#forget(text)
+    if (candidates.length === 0) return
+    const asked = new Set<string>()
+    const proved = new Set<string>()
+    const peers = this.#peers().flatMap((connection) => {
+      const due = candidates.filter((text) => this.#isDue(connection, text, everyMs))
+      return due.length === 0 ? [] : [{ connection, due }]
+    })
+    await Promise.all(
+      peers.slice(0, ASKED_AT_ONCE_MAX).map(async ({ connection, due }) => {
+        for (const text of due) {
+          this.#noteAsked(connection, text)
+          const came = await this.#askOne(connection, text, signal)
+          if (came !== 'refused') asked.add(text)
+          if (came === 'arrived') proved.add(text)
+        }
+      }),
+    )
+    if (signal.aborted) return
+    for (const text of asked) if (!proved.has(text)) this.#judge(text)
+  }
+
+  async #askOne(connection: Connection, text: string, signal: AbortSignal): Promise<DialedBack> {
+    const came = await this.#deps.dialBack.ask(connection, multiaddr(text), signal).catch((error: unknown) => {
+      this.#deps.logger.debug({ reason: reasonOf(error) }, 'a peer could not be asked to dial back')
+      return 'refused' as const
+    })
+    const network = networkOf(hostIn(connection.remoteAddr))
+    const isTrusted = this.#deps.isTrusted(connection.remotePeer.toString())
+    if (came === 'failed') {
+      const failures = this.#failures.get(text) ?? new Set()
+      this.#failures.set(text, failures.add(isTrusted ? 'named by the operator' : network))
+    }
+    if (came !== 'arrived') return came
+    this.#failures.delete(text)
+    const proofs = this.#proofs.get(text) ?? new Map<string, number>()
+    const now = performance.now()
+    proofs.set(network, now)
+    for (const [one, at] of proofs) if (at < now - PROOF_KEPT_MS) proofs.delete(one)
+    this.#proofs.set(text, proofs)
+    if (isTrusted || proofs.size >= NETWORKS_WANTED) {
+      this.#deps.libp2p.services.inside.addressManager.confirmObservedAddr(multiaddr(text))
+    }
+    return came
+  }
+
+  /** What was proved once and now failed with peers of several networks, or all there are, is no longer announced. */
+  #judge(text: string): void {
+    const failures = this.#failures.get(text)
+    if (failures === undefined) return
+    const networks = new Set(this.#peers().map(({ remoteAddr }) => networkOf(hostIn(remoteAddr))))
+    const enough = Math.min(NETWORKS_WANTED, networks.size)
+    if (!failures.has('named by the operator') && failures.size < enough) return
+    this.#forget(text)
+    this.#deps.libp2p.services.inside.addressManager.removeObservedAddr(multiaddr(text))
+  }
+
+  /** Connected peers that dial back: those the operator named first, then one of each network before a second. */
+  #peers(): Connection[] {
+    const { libp2p, book, isTrusted } = this.#deps
     const peers = new Map<string, Connection>()
     for (const connection of libp2p.getConnections()) {
       const peerId = connection.remotePeer.toString()
       if (connection.limits === undefined && book.speaks(peerId, DIAL_REQUEST_PROTOCOL)) peers.set(peerId, connection)
     }
-    if (peers.size === 0) return
-    this.#nextAt = performance.now() + everyMs
-    this.#asked = new Set(candidates)
-    const { client } = libp2p.services.autonat
-    client.dialResults.clear()
-    for (const connection of [...peers.values()].slice(0, ASKED_AT_ONCE_MAX)) {
-      client.verifyExternalAddresses(connection).catch((error: unknown) => {
-        logger.debug({ reason: reasonOf(error) }, 'a peer could not be asked to dial back')
-      })
-    }
-    clearTimeout(this.#judging)
-    this.#judging = setTimeout(() => this.#judge(), JUDGE_AFTER_MS).unref()
+    const before = new Map<string, number>()
+    const ranked = [...peers].map(([peerId, connection]) => {
+      const network = networkOf(hostIn(connection.remoteAddr))
+      const rank = before.get(network) ?? 0
+      before.set(network, rank + 1)
+      return { connection, rank: isTrusted(peerId) ? -1 : rank }
+    })
+    return ranked.toSorted((a, b) => a.rank - b.rank).map(({ connection }) => connection)
+  }
+
+  #isDue({ remotePeer }: Connection, text: string, everyMs: number): boolean {
+    const at = this.#askedAt.get(`${remotePeer} ${text}`)
+    return at === undefined || performance.now() >= at + everyMs
+  }
+
+  #noteAsked({ remotePeer }: Connection, text: string): void {
+    this.#askedAt.delete(`${remotePeer} ${text}`)
+    this.#askedAt.set(`${remotePeer} ${text}`, performance.now())
+    if (this.#askedAt.size > ASKED_KEPT_MAX) this.#askedAt.delete(this.#askedAt.keys().next().value as string)
+  }
+
+  #forget(text: string): void {
+    this.#proofs.delete(text)
+    this.#failures.delete(text)
+  }
+
+  #isKnown(text: string): boolean {
+    const all = this.#deps.libp2p.services.inside.addressManager.getAddressesWithMetadata()
+    return all.some(({ multiaddr: address }) => address.toString() === text)
   }
 
   /** Public addresses of its own whose proof is missing or old. */
@@ -107,24 +192,16 @@ export class AddressProof {
       .map(({ multiaddr: address }) => address.toString())
   }
 
-  /** What was proved once and now failed with all that were asked is no longer announced. */
-  #judge(): void {
-    const { addressManager } = this.#deps.libp2p.services.inside
-    for (const [text, { success, failure }] of this.#deps.libp2p.services.autonat.client.dialResults) {
-      if (success === 0 && failure > 0) addressManager.removeObservedAddr(multiaddr(text))
-    }
-  }
-
   #observed({ peerId, observedAddr, connection }: IdentifyResult): void {
     if (observedAddr === undefined || connection.direction !== 'outbound' || connection.limits !== undefined) return
     const [host] = observedAddr.getComponents()
     if (host?.name !== 'ip4' || host.value === undefined || isPrivate(observedAddr)) return
     const seenBy = peerId.toString()
     this.#seen.delete(seenBy)
-    this.#seen.set(seenBy, host.value)
+    this.#seen.set(seenBy, { ip: host.value, network: networkOf(hostIn(connection.remoteAddr)) })
     if (this.#seen.size > OBSERVERS_KEPT_MAX) this.#seen.delete(this.#seen.keys().next().value as string)
-    const agreed = [...this.#seen].filter(([, ip]) => ip === host.value).length
-    if (this.#deps.isTrusted(seenBy) || agreed >= OBSERVERS_MIN) this.#tryAt(host.value)
+    const agreed = new Set([...this.#seen.values()].filter(({ ip }) => ip === host.value).map(({ network }) => network))
+    if (this.#deps.isTrusted(seenBy) || agreed.size >= OBSERVERS_MIN) this.#tryAt(host.value)
   }
 
   /** Takes what the router passes on, instead of what it did before, and of a guess at the same address. */
@@ -136,7 +213,7 @@ export class AddressProof {
     // libp2p proves an address of a host, and takes all of that host for proved.
     if (ports.some(({ externalHost }) => externalHost === this.#guessed?.externalHost)) this.#guess(undefined)
     for (const port of fresh) this.#add(port)
-    if (fresh.length > 0) this.#asked = new Set()
+    if (fresh.length > 0) this.#askedAt.clear()
   }
 
   /** Adds the address as one that a router may pass on to this node. */

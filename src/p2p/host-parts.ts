@@ -8,6 +8,7 @@ import { AddressProof, type ProofTiming } from './address-proof.ts'
 import { keepConnected, type RetryTiming } from './bootstrap.ts'
 import { Connector, type ConnectorTiming } from './connector.ts'
 import { DHT_PROTOCOL, PUBLIC_BOOTSTRAP, PUBLIC_DHT_PROTOCOL } from './dht.ts'
+import { DialBack } from './dial-back.ts'
 import { DialBudget } from './dial-budget.ts'
 import { Discovery, type DiscoveryTiming } from './discovery.ts'
 import { Gossip } from './gossip.ts'
@@ -29,6 +30,7 @@ import { publicAddresses } from './reachability.ts'
 import { ReachedPeers } from './reached-peers.ts'
 import { Relays, type RelayTiming } from './relays.ts'
 import { meetInDht, type RendezvousTiming } from './rendezvous.ts'
+import { Visitors } from './visitors.ts'
 
 export type HostOptions = {
   /** For TCP and QUIC alike; 0 lets each choose a free one. */
@@ -106,6 +108,7 @@ export type Parts = {
   discovery: Discovery
   relays: Relays
   proof: AddressProof
+  dialBack: DialBack
   mapping: PortMapping | undefined
   punch: HolePunch
   /** Protocols that may be spoken over a relay. */
@@ -165,13 +168,19 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     dial: ({ peerId, addresses }, signal) => connector.connect({ peerId, addrs: addresses }, signal),
   })
   const addresses = new OwnAddresses({ libp2p, logger })
-  const isPublic = () => options.relay === true || publicAddresses(libp2p.getMultiaddrs()).length > 0
+  const dialBack = new DialBack()
+  const visitors = new Visitors({ libp2p, isTrusted })
+  // What was proved is believed for good only while strangers come in there: proofs can be feigned, visitors not.
+  const isPublic = () =>
+    options.relay === true ||
+    publicAddresses(announce).length > 0 ||
+    (publicAddresses(libp2p.getMultiaddrs()).length > 0 && visitors.come())
   const changed = () => addresses.check()
   const relays = new Relays(timing, { libp2p, logger, book, reservations, configured, isPublic, changed })
   const punch = new HolePunch({ libp2p, logger, book, connector, tcp, reuse })
   let mapping: PortMapping | undefined
   const routerIsAsked = () => mapping?.state().state === 'asking'
-  const proof = new AddressProof({ libp2p, logger, book, clock, isTrusted, routerIsAsked })
+  const proof = new AddressProof({ libp2p, logger, book, clock, dialBack, isTrusted, routerIsAsked })
   if (options.upnp === true) {
     const { PortMapping } = await import('./port-mapping.ts')
     const listening = () => libp2p.services.inside.transportManager.getAddrs()
@@ -188,6 +197,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     discovery,
     relays,
     proof,
+    dialBack,
     mapping,
     punch,
     relayed,
@@ -197,7 +207,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
 
 /** All that goes on while the host runs, until the signal. */
 export async function runParts(parts: Parts, { logger }: { logger: Logger }, signal: AbortSignal): Promise<void> {
-  const { libp2p, addresses, book, discovery, relays, proof, mapping, punch, timing } = parts
+  const { libp2p, addresses, book, discovery, relays, proof, dialBack, mapping, punch, timing } = parts
   const { dht, publicDht } = libp2p.services
   const connected = (peerId: string) => book.connected(peerId)
   const meeting = {
@@ -225,7 +235,7 @@ export async function runParts(parts: Parts, { logger }: { logger: Logger }, sig
         signal,
       ),
     relays.run(signal),
-    proof.run(timing, signal),
+    dialBack.start(libp2p).then(() => proof.run(timing, signal)),
     mapping?.run(signal),
     punch.run(signal),
     runHeartbeat(timing, heartbeat, signal),

@@ -9,15 +9,6 @@ type PublicAddressMapping = [
   protocol: 'tcp' | 'udp',
 ]
 
-/** What is used of AutoNAT; its types name less than it has. */
-export type DialBack = {
-  client: {
-    /** By address. */
-    dialResults: Map<string, { success: number; failure: number }>
-    verifyExternalAddresses(connection: Connection): Promise<void>
-  }
-}
-
 /** Parts of libp2p that its surface does not offer. */
 export type Inside = {
   transportManager: {
@@ -31,6 +22,7 @@ export type Inside = {
     getAddressesWithMetadata(): { multiaddr: Multiaddr; type: string; verified: boolean; expires: number }[]
     addPublicAddressMapping(...mapping: PublicAddressMapping): void
     removePublicAddressMapping(...mapping: PublicAddressMapping): void
+    confirmObservedAddr(address: Multiaddr): void
     removeObservedAddr(address: Multiaddr): void
   }
 }

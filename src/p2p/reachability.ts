@@ -8,7 +8,7 @@ export type Reachability = {
   state: 'public' | 'relayed' | 'unreachable' | 'unknown'
   /** Those that others can dial from anywhere, or over a relay. */
   addresses: string[]
-  /** Peer ids of the relays it is reached through. */
+  /** Peer ids of the relays it is reached through; a public node keeps them until strangers have come in without. */
   relays: string[]
   reason?: string
   fix?: string
@@ -48,8 +48,8 @@ function judge(facts: ReachabilityFacts): Reachability & { reason: string } {
   const open = publicAddresses(facts.addresses)
   if (open.length > 0) {
     const said = open.every((address) => announced.some((one) => address.toString().startsWith(one.toString())))
-    const reason = said ? 'its operator announced the address; nobody has proved it' : 'a peer has dialled it back'
-    return { state: 'public', addresses: open.map(String), relays: [], reason }
+    const reason = said ? 'its operator announced the address; nobody has proved it' : 'peers have dialled it back'
+    return { state: 'public', addresses: open.map(String), relays: [...relays], reason }
   }
   const forward =
     facts.forwarding?.state === 'mapped'
