@@ -289,7 +289,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         measures.service,
         ...observing.services,
         ...trust.services,
-        ...housekeeping({ clock, logger, exchanges, agents }),
+        ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, agents }),
         ...buyer.services,
       ]),
       together('doors', [selling.protocols, standards.service, ...(api === undefined ? [] : [api])]),

@@ -27,7 +27,7 @@ export function createStandards(options: CardOptions, deps: StandardsDeps) {
       search: deps.search,
       quote: buyer.quote,
       execute: buyer.execute,
-      execution: (orderId) => buyer.orders.get(orderId),
+      execution: (orderId, caller) => buyer.orders.get(orderId, caller),
       budget({ tokenId }) {
         const token = buyer.tokens.list().find(({ id }) => id === tokenId)
         const view = buyer.budget.view()

@@ -24,6 +24,8 @@ export type Outcome =
 /** One message to a task, taken to where it needs the caller again or has ended. */
 export type Turn = {
   ids: TaskIds
+  /** Of this message, as its sender named it. */
+  messageId: string
   /** The task's own text: that of its first message. */
   input: string
   /** Of this message. */
@@ -92,6 +94,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       if (isFull) return say(states.rejected, { text: 'too much work at once; try again later' })
       const turn: Turn = {
         ids,
+        messageId: userMessage.messageId,
         input,
         metadata: userMessage.metadata,
         url: String(context.state.get(URL_KEY) ?? ''),

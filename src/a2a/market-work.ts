@@ -17,7 +17,8 @@ export function marketWork(tools: MarketTools): Work {
       return failed('INVALID_REQUEST', `there is no skill ${JSON.stringify(skill)}: see the card`)
     progress.working()
     try {
-      const { value } = await tools.call(skill, args, turn)
+      const { caller, signal, messageId } = turn
+      const { value } = await tools.call(skill, args, { caller, signal, idempotencyKey: `a2a:${messageId}` })
       return { kind: 'completed', output: value }
     } catch (error) {
       if (turn.running.isCanceled) return { kind: 'canceled', text: 'cancelled by the caller' }

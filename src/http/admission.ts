@@ -72,6 +72,7 @@ export function createAdmission(
       const allowed = [
         'authorization',
         'content-type',
+        'idempotency-key',
         'last-event-id',
         ...(mountAt(mounts, path)?.mount.requestHeaders ?? []),
       ]

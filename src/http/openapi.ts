@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { Problem } from '../schema/api.ts'
+import { IdempotencyKey } from '../schema/idempotency.ts'
 import type { Operation } from './operation.ts'
 import { type ProblemCode, problems } from './problem.ts'
 
@@ -11,7 +12,13 @@ export type OpenApiOperation = {
   description?: string
   tags: readonly string[]
   security: object[]
-  parameters?: { name: string; in: 'path' | 'query'; required: boolean; description?: string; schema: JsonSchema }[]
+  parameters?: {
+    name: string
+    in: 'path' | 'query' | 'header'
+    required: boolean
+    description?: string
+    schema: JsonSchema
+  }[]
   requestBody?: { required: true; content: Record<string, { schema: JsonSchema; example?: object }> }
   responses: Record<string, OpenApiResponse>
 }
@@ -32,6 +39,8 @@ token of \`api.token\` as \`Authorization: Bearer\`.
 
 Agents of other markets reach the same node as A2A servers under \`/a2a/{id}\` (JSON-RPC, and HTTP+JSON under
 \`/a2a/{id}/rest\`; each card says so) and through MCP at \`/mcp\`. Those speak protocols of their own.`
+
+const KeyHeader = z.strictObject({ 'Idempotency-Key': IdempotencyKey.optional() })
 
 /** What any operation may answer, and what one with a body may. */
 const always: readonly ProblemCode[] = ['INVALID_REQUEST', 'HOST_NOT_ALLOWED', 'INTERNAL', 'STOPPING']
@@ -67,6 +76,7 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
   const parameters = [
     ...describeParameters('path', row.params, schemas),
     ...describeParameters('query', row.query, schemas),
+    ...(row.idempotent === true ? describeParameters('header', KeyHeader, schemas) : []),
   ]
   return {
     operationId: row.id,
@@ -118,6 +128,7 @@ function describeErrors(row: Operation, schemas: Record<string, JsonSchema>): Re
   const schema = wireSchema(Problem, schemas)
   const codes = [
     ...row.errors,
+    ...(row.idempotent === true ? (['IDEMPOTENCY_CONFLICT'] as const) : []),
     ...always,
     ...(row.access === 'health' ? [] : notHealth),
     ...(row.params === undefined ? [] : (['URI_TOO_LONG'] as const)),
@@ -133,7 +144,11 @@ function describeErrors(row: Operation, schemas: Record<string, JsonSchema>): Re
   return { ...Object.fromEntries(responses), default: { description: 'Any other error.', content } }
 }
 
-function describeParameters(place: 'path' | 'query', type: z.ZodType | undefined, schemas: Record<string, JsonSchema>) {
+function describeParameters(
+  place: 'path' | 'query' | 'header',
+  type: z.ZodType | undefined,
+  schemas: Record<string, JsonSchema>,
+) {
   if (type === undefined) return []
   const { properties = {}, required = [] } = wireSchema(type, schemas) as {
     properties?: Record<string, JsonSchema>

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import * as z from 'zod'
 import type { Logger } from '../lib/logger.ts'
 import type { Caller, Scope } from '../schema/caller.ts'
+import { IdempotencyKey } from '../schema/idempotency.ts'
 import type { Page } from '../schema/page.ts'
 import type { ServerSentEvent } from './event-stream.ts'
 import { HttpError, invalid, type ProblemCode } from './problem.ts'
@@ -19,6 +20,8 @@ export type Call<Params, Query, Body> = {
   readonly headers: IncomingHttpHeaders
   /** Whose request it is. */
   readonly caller: Caller
+  /** The same request with the same key is done once (D38). */
+  readonly idempotencyKey: string | undefined
   readonly signal: AbortSignal
 }
 
@@ -58,6 +61,8 @@ export type Operation = {
   streams?: { response: z.ZodType; description: string }
   /** Headers of a successful response, beside those of every response. */
   headers?: Readonly<Record<string, string>>
+  /** Takes the header Idempotency-Key (D38). */
+  idempotent?: boolean
   /** What it may answer beyond the errors of every operation. */
   errors: readonly ProblemCode[]
   /** Path of what was created, without the prefix. */
@@ -134,6 +139,7 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
     url: raw.url,
     headers: raw.headers,
     caller: raw.caller,
+    idempotencyKey: row.idempotent === true ? readKey(raw.headers['idempotency-key']) : undefined,
     get signal() {
       return raw.signal()
     },
@@ -153,6 +159,13 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
       ...(next !== undefined && { link: linkToNext(raw.query, next) }),
     },
   }
+}
+
+function readKey(header: string | string[] | undefined): string | undefined {
+  if (header === undefined) return undefined
+  const key = IdempotencyKey.safeParse(header)
+  if (key.success) return key.data
+  throw new HttpError('INVALID_REQUEST', `the header Idempotency-Key ${key.error.issues[0]!.message}`)
 }
 
 /** The same request with another cursor. Only a query, so that it holds under either prefix. */

@@ -56,6 +56,7 @@ export const problems = {
   OWN_AGENT: { status: 409, title: 'The agent is of this node' },
   NEVER_CALLED: { status: 409, title: 'This node has never called the agent' },
   TRANSACTION_REVERTED: { status: 409, title: 'The contract refuses the transaction' },
+  IDEMPOTENCY_CONFLICT: { status: 409, title: 'The idempotency key was sent with another request' },
   ORDER_CANCELLED: { status: 409, title: 'The order was cancelled' },
   ORDER_FINAL: { status: 409, title: 'The order has ended' },
   ORDER_NOT_WAITING: { status: 409, title: 'The order has its task already' },

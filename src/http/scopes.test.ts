@@ -68,8 +68,8 @@ test('whoever spends is known by his token, through each door that spends', asyn
         return orders.execute(id, task, caller)
       },
       cancel: (id, caller) => orders.cancel(id, caller),
-      list: (query) => orders.list(query),
-      settled: (id, options) => orders.settled(id, options),
+      list: (query, caller) => orders.list(query, caller),
+      settled: (id, options, caller) => orders.settled(id, options, caller),
     },
     workflows: {
       quote: (definition) => workflows.quote(definition),
@@ -78,8 +78,8 @@ test('whoever spends is known by his token, through each door that spends', asyn
         return workflows.create(definition, caller)
       },
       cancel: (id, caller) => workflows.cancel(id, caller),
-      list: (query) => workflows.list(query),
-      settled: (id, options) => workflows.settled(id, options),
+      list: (query, caller) => workflows.list(query, caller),
+      settled: (id, options, caller) => workflows.settled(id, options, caller),
     },
   })
   const post = (url: string, payload: object) =>
@@ -98,8 +98,8 @@ test('whoever has a token calls off only what was ordered with it; the operator,
   const order = { agent_id: 'nobody', price: '1' }
   const placed = async (scope: string) => (await post('/orders', scope, order)).json<{ id: string }>().id
   const [own, operators] = [await placed('spend'), await placed('admin')]
-  expect((await post(`/orders/${operators}`, 'spend', {}, 'DELETE')).json()).toMatchObject({ code: 'SCOPE_TOO_LOW' })
-  expect((await post(`/orders/${own}`, 'execute', {}, 'DELETE')).json()).toMatchObject({ code: 'SCOPE_TOO_LOW' })
+  expect((await post(`/orders/${operators}`, 'spend', {}, 'DELETE')).json()).toMatchObject({ code: 'UNKNOWN_ORDER' })
+  expect((await post(`/orders/${own}`, 'execute', {}, 'DELETE')).json()).toMatchObject({ code: 'UNKNOWN_ORDER' })
   expect((await post(`/orders/${own}`, 'spend', {}, 'DELETE')).json()).toMatchObject({ status: 'cancelled' })
   expect((await post(`/orders/${operators}`, 'admin', {}, 'DELETE')).json()).toMatchObject({ status: 'cancelled' })
 })

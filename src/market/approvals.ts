@@ -5,13 +5,16 @@ import { periodic } from '../lib/periodic.ts'
 import type { ApprovalRecord, ApprovalStatus } from '../schema/approval.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { ApprovalStore, StoredApproval, Verdict } from '../store/approvals.ts'
+import type { KeyedRequest } from '../store/idempotency.ts'
 import type { Order } from '../store/order-row.ts'
+import type { OpenLimits } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { Budget } from './budget.ts'
 import { amountsOf } from './budget-rules.ts'
 import { MarketError } from './market-error.ts'
 
-const OPEN_MAX = 1_000
+/** Approvals that wait at once: in all, and for one token. */
+const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
 const LISTED_MAX = 1_000
 const SWEEP_MS = 1_000
 
@@ -39,9 +42,9 @@ export interface Approvals extends Service {
    * Asks for an order that needs it, and stores both; the order stays pending, and executes in the background once it is
    * approved. Undefined: it needs none, or would be refused anyway.
    *
-   * @throws MarketError APPROVALS_TOO_MANY
+   * @throws MarketError APPROVALS_TOO_MANY, KeyTaken
    */
-  hold(order: Order, listing: Listing): Promise<StoredApproval | undefined>
+  hold(order: Order, listing: Listing, request?: KeyedRequest | undefined): Promise<StoredApproval | undefined>
   list(status?: ApprovalStatus): ApprovalRecord[]
   /** @throws MarketError UNKNOWN_APPROVAL */
   get(id: string): ApprovalRecord
@@ -107,7 +110,7 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
     name: 'approvals',
     start: () => sweeping.start(),
     stop: () => sweeping.stop(),
-    async hold(order, listing) {
+    async hold(order, listing, request) {
       const reason = reasonFor(order, listing)
       if (reason === undefined) return undefined
       const now = clock.now()
@@ -123,12 +126,11 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
         createdAt: now,
         expiresAt: now + limitMs,
       }
-      const held = await store.ask({ ...order, status: 'pending', sellerId: listing.seller_id }, asked, OPEN_MAX)
-      if (held === undefined) {
-        throw new MarketError(
-          'APPROVALS_TOO_MANY',
-          `${OPEN_MAX} approvals are pending: decide some (stoa approvals list)`,
-        )
+      const waiting: Order = { ...order, status: 'pending', sellerId: listing.seller_id }
+      const held = await store.ask(waiting, asked, OPEN_MAX, request)
+      if (held === 'full' || held === 'share') {
+        const many = held === 'full' ? `${OPEN_MAX.all} approvals` : `${OPEN_MAX.perToken} approvals of this token`
+        throw new MarketError('APPROVALS_TOO_MANY', `${many} are pending: decide some (stoa approvals list)`)
       }
       if (held.id === asked.id) deps.published(held)
       return held

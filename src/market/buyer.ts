@@ -16,6 +16,7 @@ import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { createApprovalStore } from '../store/approvals.ts'
 import type { Database } from '../store/database.ts'
+import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
 import { createOrderStore } from '../store/orders.ts'
 import { createPurchases } from '../store/purchases.ts'
 import { createSessionStore } from '../store/sessions.ts'
@@ -26,7 +27,7 @@ import { type Approvals, createApprovals } from './approvals.ts'
 import { type Budget, createBudget } from './budget.ts'
 import { type BudgetRules, createRulesStore } from './budget-rules.ts'
 import type { Catalog } from './catalog.ts'
-import { type ExecuteRequest, execute } from './execute.ts'
+import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
 import { NodeStopping } from './market-error.ts'
 import { type Measures, measuredPurchases } from './measures.ts'
 import { meteredPurchases } from './metered.ts'
@@ -85,6 +86,7 @@ export type Buyer = {
   readonly tokens: Tokens
   readonly budget: Budget
   readonly approvals: Approvals
+  readonly keys: Pick<IdempotencyKeys, 'purge'>
   readonly streams: StreamPool
   /** In the order in which they start. */
   readonly services: readonly Service[]
@@ -109,6 +111,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     spentBy: (id, now) => ({ total: sums.byToken(id), today: sums.byToken(id, isoTime(now).slice(0, 10)) }),
   })
   const approvalStore = createApprovalStore(database)
+  const keys = createIdempotencyKeys(database)
   const budget = createBudget(rules, {
     clock,
     asset: deps.asset,
@@ -154,7 +157,6 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
       decided: (orderId, verdict) => (verdict === 'approved' ? orders.enqueue(orderId) : changes.tell(orderId)),
     },
   )
-  const executing = { ...running, ...priced, hold: approvals.hold }
   const orders = new Orders({
     clock,
     logger,
@@ -163,11 +165,19 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     store: publishedOrders(createOrderStore(database), purchases, feed, nameOf),
     purchases,
     onListing: (listener) => replica.onChange(listener),
-    run: (order, listing, signal) => runOrder(order, listing, signal, running),
+    run: (order, listing, signal) => runOrder(order, listing, { signal }, running),
+    keys,
     active,
     changes,
     look: (orderId) => recovery.look(orderId),
   })
+  const flights: ExecuteDeps['flights'] = new Map()
+  const executing: ExecuteDeps = {
+    ...{ ...running, ...priced, hold: approvals.hold, keys, changes, flights },
+    place: (order, request) => orders.place(order, { request, kind: 'execute' }),
+    approval: approvalStore.get,
+    look: (orderId) => recovery.look(orderId),
+  }
   const sessions = createSessions({
     store: createSessionStore(database),
     purchases,
@@ -185,32 +195,23 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     orders,
     orderChanges: changes,
     changes: workflowChanges,
+    keys,
     resolve: (agentId) => catalog.resolve(agentId),
     maxPrice: budget.perCall,
   })
 
-  const executions = new Set<Promise<unknown>>()
-  function executeTracked(request: ExecuteRequest): Promise<ExecutionResult> {
-    const execution = execute(request, executing)
-    const done: Promise<unknown> = execution.then(
-      () => executions.delete(done),
-      () => executions.delete(done),
-    )
-    executions.add(done)
-    return execution
-  }
   /** Whoever waits when the node stops is told so; what was signed for is looked after from the next start on. */
   const waiting: Service = {
     name: 'executions',
     start: async () => {},
     async stop() {
       for (const callOff of active.values()) callOff(new NodeStopping())
-      await within(EXECUTIONS_END_MS, Promise.all(executions))
+      await within(EXECUTIONS_END_MS, Promise.allSettled([...flights.values()].map(({ result }) => result)))
     },
   }
 
   return {
-    execute: executeTracked,
+    execute: (request) => execute(request, executing),
     quote: (agentId, signal) => quote(agentId, { ...shared, ...ids, catalog, budget }, signal),
     look: (orderId) => recovery.look(orderId),
     orders,
@@ -219,6 +220,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     tokens,
     budget,
     approvals,
+    keys,
     streams,
     services: [unstored.service, recovery, approvals, orders, workflows, waiting],
   }

@@ -4,8 +4,12 @@ import { type Caller, OPERATOR } from '../schema/caller.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { IdempotencyKeys, KeyedRequest } from '../store/idempotency.ts'
 import { type Approvals, approvalRequired } from './approvals.ts'
 import { checkBuyable } from './buyable.ts'
+import { type AgainDeps, executeAgain } from './execute-again.ts'
+import { Flight } from './flights.ts'
+import { keyedRequest, once } from './keyed.ts'
 import { MarketError } from './market-error.ts'
 import { type RunnableOrder, type RunOrderDeps, runOrder } from './run-order.ts'
 import { watchOf } from './watch.ts'
@@ -17,28 +21,59 @@ export type ExecuteRequest = {
   maxPriceAtomic?: bigint
   /** On whose behalf; the operator's own unless given. */
   caller?: Caller
+  /** The same request with the same key is done once (D38). */
+  idempotencyKey?: string | undefined
+  /** Aborts when the caller leaves. That cancels until something is signed; afterwards the order goes on. */
   signal: AbortSignal
+  /** Aborts when the caller cancels, which stops the seller too. */
+  cancel?: AbortSignal
   /** Told how far it has come, and what the agent says while it works. */
   onProgress?: OnProgress
 }
 
-export type ExecuteDeps = RunOrderDeps & {
-  catalog: { resolve(id: string): Listing | undefined }
-  newId(): string
-  newCorrelationId(): string
-  /** The most this node pays for one call, atomic units. */
-  maxPrice(): bigint
-  /** Has an order wait that needs the operator's word first. */
-  hold: Approvals['hold']
-}
+export type ExecuteDeps = AgainDeps &
+  RunOrderDeps & {
+    catalog: { resolve(id: string): Listing | undefined }
+    keys: Pick<IdempotencyKeys, 'find'>
+    /** Stores an order together with the key of its request. @throws MarketError ORDERS_TOO_MANY */
+    place(order: RunnableOrder, request: KeyedRequest): Promise<void>
+    newId(): string
+    newCorrelationId(): string
+    /** The most this node pays for one call, atomic units. */
+    maxPrice(): bigint
+    /** Has an order wait that needs the operator's word first. */
+    hold: Approvals['hold']
+  }
+
+const NEVER = new AbortController().signal
 
 /**
  * Executes an agent for a caller who waits: an own one here, a free one over the marketplace protocol, a paid one by
  * buying it. It is an order like any other (D18).
  *
- * @throws MarketError, PeerError as the seller answers, AgentError of an own agent
+ * @throws MarketError, PeerError as the seller answers, AgentError of an own agent, CodedError IDEMPOTENCY_CONFLICT
  */
 export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promise<ExecutionResult> {
+  const { agentId, input, maxPriceAtomic, caller = OPERATOR, signal } = request
+  const keyed = keyedRequest(request.idempotencyKey, caller, ['execute', agentId, input, maxPriceAtomic])
+  return once(
+    keyed,
+    deps,
+    () => executeFirst(request, caller, keyed, deps),
+    async ({ id }) => {
+      const before = await executeAgain(id, request, deps)
+      // Its caller left before anything was signed. Somebody waits again.
+      return before === 'given up' && !signal.aborted ? execute(request, deps) : givenUp(before)
+    },
+  )
+}
+
+async function executeFirst(
+  request: ExecuteRequest,
+  caller: Caller,
+  keyed: KeyedRequest | undefined,
+  deps: ExecuteDeps,
+): Promise<ExecutionResult> {
   const listing = deps.catalog.resolve(request.agentId)
   if (listing === undefined) {
     throw new MarketError(
@@ -48,11 +83,23 @@ export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promi
   }
   checkTask(request.input)
   const price = permittedPrice(listing, request.maxPriceAtomic, deps.maxPrice())
-  const order = newOrder(listing, request.input, price, request.caller ?? OPERATOR, deps)
-  const held = await deps.hold(order, listing)
+  const order = newOrder(listing, request.input, price, caller, deps)
+  const held = await deps.hold(order, listing, keyed)
   if (held !== undefined) throw approvalRequired(held)
   const watch = request.onProgress && watchOf(order, request.onProgress)
-  return runOrder(order, listing, request.signal, deps, watch)
+  const flight = new Flight(order, async (attendance) => {
+    if (keyed !== undefined) await deps.place(order, keyed)
+    return runOrder(order, listing, { signal: request.cancel ?? NEVER, attendance, watch }, deps)
+  })
+  deps.flights.set(order.id, flight)
+  const end = () => void deps.flights.delete(order.id)
+  flight.result.then(end, end)
+  return flight.attend(request.signal)
+}
+
+function givenUp(before: ExecutionResult | 'given up'): ExecutionResult {
+  if (before !== 'given up') return before
+  throw new MarketError('ORDER_CANCELLED', 'its caller has given it up; nothing was paid')
 }
 
 /** @throws MarketError for a task that fits no frame */

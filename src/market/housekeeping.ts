@@ -3,6 +3,7 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
 import type { Exchanges } from '../store/exchanges.ts'
+import type { IdempotencyKeys } from '../store/idempotency.ts'
 import type { OwnAgents } from './own-agents.ts'
 
 const MINUTE_MS = 60 * 1000
@@ -13,15 +14,19 @@ export function housekeeping(deps: {
   clock: Clock
   logger: Logger
   exchanges: Pick<Exchanges, 'purge' | 'trim'>
+  keys: Pick<IdempotencyKeys, 'purge'>
   agents: Pick<OwnAgents, 'delistUnknown'>
 }): Service[] {
-  const { clock, logger, exchanges, agents } = deps
+  const { clock, logger, exchanges, keys, agents } = deps
   const onError = (error: unknown) => logger.warn({ err: error }, 'housekeeping failed')
   return [
     periodic(
       { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
       {
-        work: async () => void (await Promise.all([exchanges.purge(clock.now()), agents.delistUnknown()])),
+        work: async () => {
+          const now = clock.now()
+          await Promise.all([exchanges.purge(now), keys.purge(now), agents.delistUnknown()])
+        },
         onError,
       },
     ),

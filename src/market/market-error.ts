@@ -1,5 +1,5 @@
 import { CodedError } from '../lib/errors.ts'
-import { type Caller, permits } from '../schema/caller.ts'
+import { type Caller, ownerSeen, permits } from '../schema/caller.ts'
 
 export type MarketErrorCode =
   | 'UNKNOWN_AGENT'
@@ -64,6 +64,22 @@ export class MarketError extends CodedError<MarketErrorCode> {
   get retryable(): true | undefined {
     return this.code === 'SELLER_UNREACHABLE' || undefined
   }
+}
+
+/** What was signed for is on its way, with or without its caller. */
+export function resultPending(
+  { id, correlationId }: { id: string; correlationId: string },
+  cause?: unknown,
+): MarketError {
+  const still = 'the payment is signed and the node keeps asking the seller for the result'
+  const how = `order ${id} has it as soon as it comes (stoa order show ${id})`
+  return new MarketError('RESULT_PENDING', `${still}; ${how}`, { cause, correlationId, orderId: id })
+}
+
+/** Whether a caller may see what belongs to `owner`; undefined: the operator's. */
+export function maySee(caller: Caller, owner: string | undefined): boolean {
+  const seen = ownerSeen(caller)
+  return seen === undefined || seen === owner
 }
 
 /** Whoever is not the operator calls off only what is his own. @throws MarketError SCOPE_TOO_LOW */

@@ -1,24 +1,21 @@
-import type { Changes } from '../lib/changes.ts'
-import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
-import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/within.ts'
-import { type Caller, OPERATOR, permits } from '../schema/caller.ts'
-import type { Listing, ListingRecord } from '../schema/listing.ts'
+import { OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { Page } from '../schema/page.ts'
 import { isFinal } from '../store/order-row.ts'
-import type { OrderStore, OrdersQuery } from '../store/orders.ts'
-import type { Order, Purchases } from '../store/purchases.ts'
-import type { Approvals } from './approvals.ts'
+import type { Keyed, OpenLimits } from '../store/orders.ts'
+import type { Order } from '../store/purchases.ts'
 import { checkBuyable } from './buyable.ts'
 import { checkTask, permittedPrice } from './execute.ts'
-import { MarketError, mayChange, NodeStopping } from './market-error.ts'
+import { keyedRequest, once } from './keyed.ts'
+import { MarketError, mayChange, maySee, NodeStopping } from './market-error.ts'
 import { orderRecord } from './order-record.ts'
-import { type ActiveOrders, orderError, type RunnableOrder } from './run-order.ts'
+import type { NewOrder, OrderList, OrdersDeps } from './order-requests.ts'
+import { orderError } from './run-order.ts'
 
-/** Pending and executing ones together. */
-const OPEN_MAX = 10_000
+/** Orders that are pending or executing at once: in all, and of one token, so that no token shuts out the others. */
+export const OPEN_ORDERS_MAX: OpenLimits = { all: 10_000, perToken: 1_000 }
 /** Placed orders that execute at once; the others wait their turn. */
 const RUNNING_MAX = 32
 /** An order that the store could not begin is tried again after this. */
@@ -26,37 +23,6 @@ const RETRY_MS = 10_000
 /** How long a cancellation waits for what it stops: the seller's agent may take a few seconds to end. */
 const CANCEL_WAIT_MS = 10_000
 const STOP_WAIT_MS = 1_000
-
-export type NewOrder = {
-  agentId: string
-  /** The most to pay, atomic units. */
-  price: bigint
-  task?: string | undefined
-  /** On whose behalf; the operator's own unless given. */
-  caller?: Caller | undefined
-}
-
-export type OrdersDeps = {
-  clock: Clock
-  logger: Logger
-  newId(): string
-  newCorrelationId(): string
-  store: OrderStore
-  purchases: Purchases
-  catalog: { resolve(id: string): Listing | undefined }
-  /** Tells of each version of a listing that comes to be known. */
-  onListing(listener: (record: Pick<ListingRecord, 'id' | 'state'>) => void): () => void
-  run(order: RunnableOrder, listing: Listing, signal: AbortSignal): Promise<unknown>
-  active: ActiveOrders
-  /** Told of each order that has ended, or that nobody works on any more. */
-  changes: Changes
-  /** Asks the seller at once what became of a signed order. */
-  look(orderId: string): Promise<void>
-  /** The most this node pays for one call, atomic units. */
-  maxPrice(): bigint
-  /** Has an order wait that needs the operator's word first. */
-  hold: Approvals['hold']
-}
 
 /** What others may do with orders. */
 export type OrdersApi = Pick<Orders, 'create' | 'execute' | 'cancel' | 'get' | 'list' | 'settled'>
@@ -97,37 +63,52 @@ export class Orders implements Service {
     await within(STOP_WAIT_MS, Promise.allSettled(this.#running.values()))
   }
 
-  /** An agent that is not known yet is waited for. @throws MarketError INPUT_TOO_LARGE, NETWORK_MISMATCH, ORDERS_TOO_MANY */
-  async create({ agentId, price, task, caller = OPERATOR }: NewOrder): Promise<OrderRecord> {
+  /** An agent that is not known yet is waited for. @throws MarketError INPUT_TOO_LARGE, NETWORK_MISMATCH, ORDERS_TOO_MANY; CodedError IDEMPOTENCY_CONFLICT */
+  async create({ agentId, price, task, caller = OPERATOR, idempotencyKey }: NewOrder): Promise<OrderRecord> {
     if (task !== undefined) checkTask(task)
-    const listing = this.#deps.catalog.resolve(agentId)
-    if (listing !== undefined) checkBuyable(listing)
-    const order = this.compose({ agentId, price, task, tokenId: caller.tokenId })
-    if (!(await this.#deps.store.place(order, OPEN_MAX))) {
-      throw new MarketError('ORDERS_TOO_MANY', `${OPEN_MAX} orders are open: cancel some, or wait until they end`)
+    const request = keyedRequest(idempotencyKey, caller, ['order', agentId, price, task])
+    const create = async () => {
+      const listing = this.#deps.catalog.resolve(agentId)
+      if (listing !== undefined) checkBuyable(listing)
+      const order = this.compose({ agentId, price, task, tokenId: caller.tokenId })
+      await this.place(order, request && { request, kind: 'order' })
+      if (task !== undefined) this.enqueue(order.id)
+      return this.get(order.id)
     }
-    if (task !== undefined) this.enqueue(order.id)
-    return this.get(order.id)
+    return once(request, this.#deps, create, ({ id }) => this.get(id))
+  }
+
+  /** Stores an order, with the key of its request. @throws MarketError ORDERS_TOO_MANY; KeyTaken */
+  async place(order: Order, keyed?: Keyed): Promise<void> {
+    const outcome = await this.#deps.store.place(order, OPEN_ORDERS_MAX, keyed)
+    if (outcome === 'placed') return
+    const { all, perToken } = OPEN_ORDERS_MAX
+    const many = outcome === 'full' ? `${all} orders` : `${perToken} orders of this token`
+    throw new MarketError('ORDERS_TOO_MANY', `${many} are open: cancel some, or wait until they end`)
   }
 
   /**
-   * Gives a waiting order its task; it executes in the background, paid by whoever gives it: the operator's by whoever may
-   * pay, that of a token by its holder.
+   * Gives a waiting order its task; it executes in the background, paid by its owner (D48).
    *
-   * @throws MarketError
+   * @throws MarketError; CodedError IDEMPOTENCY_CONFLICT
    */
-  async execute(id: string, task: string, caller = OPERATOR): Promise<OrderRecord> {
+  async execute(id: string, task: string, caller = OPERATOR, idempotencyKey?: string): Promise<OrderRecord> {
     checkTask(task)
     const { store, clock } = this.#deps
-    const { tokenId } = this.#known(id)
-    if (tokenId !== undefined || !permits(caller.scope, 'spend')) mayChange(caller, tokenId, 'order')
-    if ((await store.giveTask(id, task, { tokenId: caller.tokenId, now: clock.now() })) === undefined) {
-      const { status } = this.#known(id)
-      const what = isFinal(status) ? `is ${status}` : 'has its task already'
-      throw new MarketError(isFinal(status) ? 'ORDER_FINAL' : 'ORDER_NOT_WAITING', `order ${id} ${what}`)
+    mayChange(caller, this.#known(id, caller).tokenId, 'order')
+    const request = keyedRequest(idempotencyKey, caller, ['execute order', id, task])
+    const execute = async () => {
+      const keyed: Keyed | undefined = request && { request, kind: 'order' }
+      const given = { tokenId: caller.tokenId, now: clock.now(), keyed }
+      if ((await store.giveTask(id, task, given)) === undefined) {
+        const { status } = this.#known(id)
+        const what = isFinal(status) ? `is ${status}` : 'has its task already'
+        throw new MarketError(isFinal(status) ? 'ORDER_FINAL' : 'ORDER_NOT_WAITING', `order ${id} ${what}`)
+      }
+      this.enqueue(id)
+      return this.get(id)
     }
-    this.enqueue(id)
-    return this.get(id)
+    return once(request, this.#deps, execute, () => this.get(id))
   }
 
   /**
@@ -139,7 +120,7 @@ export class Orders implements Service {
    */
   async cancel(id: string, caller = OPERATOR): Promise<OrderRecord> {
     const { clock, store, active, changes, look, logger } = this.#deps
-    const { status, tokenId } = this.#known(id)
+    const { status, tokenId } = this.#known(id, caller)
     mayChange(caller, tokenId, 'order')
     if (isFinal(status)) throw new MarketError('ORDER_FINAL', `order ${id} is ${status}`)
     const order = await store.cancel(id, clock.now())
@@ -159,19 +140,23 @@ export class Orders implements Service {
   }
 
   /** @throws MarketError UNKNOWN_ORDER */
-  get(id: string): OrderRecord {
-    return this.#recordOf(this.#known(id))
+  get(id: string, caller = OPERATOR): OrderRecord {
+    return this.#recordOf(this.#known(id, caller))
   }
 
-  /** Newest first. */
-  list(query: OrdersQuery): Page<OrderRecord> {
-    const { items, next } = this.#deps.store.list(query)
+  /** Those that the caller may see, newest first. */
+  list(query: OrderList, caller = OPERATOR): Page<OrderRecord> {
+    const { items, next } = this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
     return { items: items.map((order) => this.#recordOf(order)), next }
   }
 
   /** The order as soon as it has ended, or as it is after `limitMs`. @throws MarketError UNKNOWN_ORDER */
-  async settled(id: string, options: { limitMs: number; signal?: AbortSignal }): Promise<OrderRecord> {
-    this.#known(id)
+  async settled(
+    id: string,
+    options: { limitMs: number; signal?: AbortSignal },
+    caller = OPERATOR,
+  ): Promise<OrderRecord> {
+    this.#known(id, caller)
     await this.#deps.changes.until(id, () => !this.#isOpen(id), options)
     return this.get(id)
   }
@@ -279,9 +264,9 @@ export class Orders implements Service {
     return orderRecord(order, purchases.reservationOf(order.id), catalog.resolve(order.agentId)?.name)
   }
 
-  #known(id: string): Order {
+  #known(id: string, caller = OPERATOR): Order {
     const order = this.#deps.purchases.order(id)
-    if (order !== undefined) return order
+    if (order !== undefined && maySee(caller, order.tokenId)) return order
     throw new MarketError('UNKNOWN_ORDER', `no order ${id} is known here: see GET /orders or stoa order list`)
   }
 }

@@ -93,10 +93,10 @@ export function publishedOrders(orders: OrderStore, purchases: Purchases, feed: 
   const tell = (id: string) => tellOf(id, purchases, feed, nameOf)
   return {
     ...orders,
-    async place(order, openMax) {
-      const isPlaced = await orders.place(order, openMax)
-      if (isPlaced) tell(order.id)
-      return isPlaced
+    async place(order, limits, keyed) {
+      const outcome = await orders.place(order, limits, keyed)
+      if (outcome === 'placed') tell(order.id)
+      return outcome
     },
     async giveTask(id, task, now) {
       const order = await orders.giveTask(id, task, now)

@@ -13,7 +13,8 @@ import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { Order, OrderError } from '../store/purchases.ts'
 import { Deadline } from './deadline.ts'
-import { MarketError, NodeStopping } from './market-error.ts'
+import type { Attendance } from './flights.ts'
+import { MarketError, NodeStopping, resultPending } from './market-error.ts'
 import { onStream } from './on-stream.ts'
 import { resultFields } from './order-record.ts'
 import type { OwnCall } from './own-agents.ts'
@@ -23,7 +24,7 @@ import { sessionId } from './session-id.ts'
 import type { Watch } from './watch.ts'
 
 /** How long one execution may take, however patient the caller: the longest agent, and time to settle and ask again. */
-const DEADLINE_MS = 65 * 60 * 1000
+export const EXECUTION_MS_MAX = 65 * 60 * 1000
 
 /** An order that executes: `price` is the most that may be paid by now. */
 export type RunnableOrder = Order & { task: string; correlationId: string }
@@ -40,6 +41,15 @@ export type RunOrderDeps = PurchaseDeps & {
   changed(orderId: string): void
 }
 
+/** Whom an order is executed for. */
+export type OrderCall = {
+  /** Stops it at any time, at its seller too. */
+  signal: AbortSignal
+  /** Of callers who wait: when they leave, that counts until something is signed. */
+  attendance?: Attendance
+  watch?: Watch | undefined
+}
+
 /**
  * Takes an order that executes to its end, and stores that.
  *
@@ -50,15 +60,22 @@ export type RunOrderDeps = PurchaseDeps & {
 export async function runOrder(
   order: RunnableOrder,
   listing: Listing,
-  signal: AbortSignal,
+  { signal, attendance, watch }: OrderCall,
   deps: RunOrderDeps,
-  watch?: Watch,
 ): Promise<ExecutionResult> {
-  const deadline = new Deadline(signal, DEADLINE_MS)
+  const deadline = new Deadline(signal, EXECUTION_MS_MAX)
   deps.active.set(order.id, (reason) => deadline.abort(reason))
+  const { left } = attendance ?? {}
+  const leave = () => deadline.abort(left!.reason as Error)
+  left?.addEventListener('abort', leave, { once: true })
+  if (left?.aborted === true) leave()
+  const onSigning = () => {
+    attendance?.onSigning()
+    left?.removeEventListener('abort', leave)
+  }
   watch?.status('ordered')
   try {
-    const bought = await perform(order, listing, deps, deadline.signal, watch)
+    const bought = await perform(order, listing, { ...deps, onSigning }, deadline.signal, watch)
     const { output, outputBytes, notes } = bought
     const ended = { output, outputBytes, notes, updatedAt: deps.clock.now() }
     const completed = { ...order, status: 'completed' as const, ...ended }
@@ -78,6 +95,7 @@ export async function runOrder(
   } finally {
     deps.active.delete(order.id)
     deadline.clear()
+    left?.removeEventListener('abort', leave)
     deps.changed(order.id)
   }
 }
@@ -143,7 +161,13 @@ async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps
   }
 }
 
-function resultOf(order: RunnableOrder, listing: Listing, bought: Purchased, isStored: boolean): ExecutionResult {
+/** What the caller of a completed order is answered. */
+export function resultOf(
+  order: Order & { correlationId: string },
+  listing: Pick<Listing, 'id' | 'seller_id'>,
+  bought: Purchased,
+  isStored: boolean,
+): ExecutionResult {
   return {
     correlation_id: order.correlationId,
     agent_id: listing.id,
@@ -187,16 +211,13 @@ function idsOf({ id, correlationId, agentId }: RunnableOrder) {
 }
 
 function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: Deadline): unknown {
-  const options = { cause: error, correlationId: order.correlationId }
+  const options = { cause: error, correlationId: order.correlationId, orderId: order.id }
   if (error instanceof PeerError) {
     error.correlationId = order.correlationId
     return error
   }
   if (isCoded(error, 'StoreError')) return error
-  if (inDoubt) {
-    const still = 'the payment is signed and the node keeps asking the seller for the result'
-    return new MarketError('RESULT_PENDING', `${still}; order ${order.id}`, options)
-  }
+  if (inDoubt) return resultPending(order, error)
   if (deadline.passed || error instanceof SellerSilent)
     return new MarketError('DEADLINE', 'the seller did not answer in time; nothing was paid', options)
   if (deadline.signal.aborted) {

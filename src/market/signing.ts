@@ -28,6 +28,8 @@ export type SigningDeps = {
   budget: Pick<Budget, 'day' | 'limitsFor' | 'approvalFor'>
   /** Undefined: no RPC is configured, so the balance is not known. */
   funds?: WalletFunds | undefined
+  /** Told right before the signature: from there on the purchase is taken to its end. */
+  onSigning?(): void
 }
 
 /**
@@ -52,10 +54,11 @@ export class Signing {
     this.#guard(requirements)
     // A second challenge for the same order gets the same authorization.
     if (this.reservation !== undefined) return { ...this.reservation.envelope, server_nonce: challengeNonce }
-    const { clock, wallet, purchases, budget, funds } = this.#deps
+    const { clock, wallet, purchases, budget, funds, onSigning } = this.#deps
     await funds?.check(requirements.amount, signal)
     // What was called off meanwhile is not signed for.
     signal.throwIfAborted()
+    onSigning?.()
     const now = clock.now()
     const nonces = { serverNonce: challengeNonce, authorizationNonce: challengeNonce }
     const { paymentId, envelope } = wallet.authorize(requirements, nonces, now)

@@ -10,5 +10,13 @@ export function permits(held: Scope, needed: Scope): boolean {
 export type Caller = { scope: Scope; tokenId: string | undefined }
 export const OPERATOR: Caller = { scope: 'admin', tokenId: undefined }
 
+/**
+ * Whose records a caller may see (D48): only its own for a token of `execute` or `spend`. Undefined: everybody's. The operator and
+ * `admin` see all, and so does `read`, which makes nothing of its own.
+ */
+export function ownerSeen({ scope, tokenId }: Caller): string | undefined {
+  return scope === 'execute' || scope === 'spend' ? tokenId : undefined
+}
+
 /** Who this node's own API is to its agents, beside peers, which are named by their DID. */
 export const LOCAL_CALLER = 'local'

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { PriceText } from './amount.ts'
 import { AgentRef, ExecutionPayment, oddResultFields, Task, taskFields, taskOf } from './api.ts'
+import { IdempotencyKey } from './idempotency.ts'
 import { Limit, NumberCursor } from './page.ts'
 
 export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
@@ -34,6 +35,9 @@ export const OrderParams = z.strictObject({ id: OrderRef })
 export const OrderQuery = z.strictObject({
   status: OrderStatus.optional(),
   agent_id: AgentRef.optional(),
+  idempotency_key: IdempotencyKey.optional().meta({
+    description: 'only what was asked for with this key in the last 24 hours',
+  }),
   limit: Limit,
   cursor: NumberCursor.optional(),
 })

@@ -1,7 +1,9 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { ApprovalStatus } from '../schema/approval.ts'
 import type { Database } from './database.ts'
+import { bindKey, type KeyedRequest } from './idempotency.ts'
 import { type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import type { OpenLimits } from './orders.ts'
 
 export type StoredApproval = {
   id: string
@@ -21,10 +23,17 @@ export type Verdict = 'approved' | 'denied'
 /** Purchases that wait for the operator's word. Every change is one transaction, durable when it resolves. */
 export interface ApprovalStore {
   /**
-   * Asks for an order: both are stored, or the question that stands for the same purchase already is given back. Undefined:
-   * as many as may be are open.
+   * Asks for an order: both are stored, or the question that stands for the same purchase already is given back. The key of
+   * the request then names the order of that question. `full`: as many as may be are open; `share`: of one token.
+   *
+   * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
    */
-  ask(order: Order, approval: StoredApproval, openMax: number): Promise<StoredApproval | undefined>
+  ask(
+    order: Order,
+    approval: StoredApproval,
+    limits: OpenLimits,
+    request?: KeyedRequest | undefined,
+  ): Promise<StoredApproval | 'full' | 'share'>
   /** Decides a pending one in time. A denied order fails. @returns it as it then is; undefined: it is not known */
   decide(id: string, verdict: Verdict, now: UnixMs): Promise<{ approval: StoredApproval; decided: boolean } | undefined>
   /** Ends what nobody decided in time, and what waits for an order that has ended. @returns their ids and orders */
@@ -57,6 +66,9 @@ const STANDING = `
   SELECT a.* FROM approvals a JOIN orders o ON o.id = a.order_id
   WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending'
     AND (o.id = ? OR (? AND o.task = ? AND o.token_id IS ? AND o.workflow_id IS NULL))`
+const OPEN = `
+  SELECT count(*) AS n, count(*) FILTER (WHERE o.token_id = ?) AS own
+  FROM approvals a LEFT JOIN orders o ON o.id = a.order_id WHERE a.status = 'pending'`
 const OVERDUE = `
   SELECT a.* FROM approvals a LEFT JOIN orders o ON o.id = a.order_id
   WHERE a.status = 'pending' AND (a.expires_at <= ? OR o.status IS NOT 'pending')`
@@ -78,15 +90,23 @@ export function createApprovalStore(database: Database): ApprovalStore {
   }
 
   return {
-    ask: (asked, approval, openMax) =>
+    ask: (asked, approval, limits, request) =>
       database.write(() => {
         const { agentId, amount } = approval
         const isNew = order(asked.id) === undefined
         const same = [asked.id, isNew ? 1 : 0, asked.task ?? null, asked.tokenId ?? null]
         const [standing] = rows(STANDING, agentId, Number(amount), ...same)
-        if (standing !== undefined) return standing
-        const open = database.prepare(`SELECT count(*) AS n FROM approvals WHERE status = 'pending'`).get()
-        if ((open as { n: number }).n >= openMax) return undefined
+        const bind = (id: string) => {
+          if (request !== undefined) bindKey(database, request, { kind: 'execute', id }, asked.createdAt)
+        }
+        if (standing !== undefined) {
+          bind(standing.orderId)
+          return standing
+        }
+        const open = database.prepare(OPEN).get(asked.tokenId ?? '') as { n: number; own: number }
+        if (open.n >= limits.all) return 'full'
+        if (asked.tokenId !== undefined && open.own >= limits.perToken) return 'share'
+        bind(asked.id)
         putOrder(database, asked)
         const { id, orderId, agentName, sellerId, reason, createdAt, expiresAt } = approval
         database.prepare(INSERT).run(id, orderId, agentId, agentName, sellerId, amount, reason, createdAt, expiresAt)

@@ -256,4 +256,21 @@ export const migrations: readonly string[] = [
   ALTER TABLE payments ADD COLUMN look_at INTEGER;
   CREATE INDEX payments_look ON payments (look_at) WHERE look_at IS NOT NULL;
   `,
+  `
+  -- What the requests made that were sent with an idempotency key: an order or a workflow. token_id '': the operator.
+  CREATE TABLE idempotency_keys (
+    key TEXT NOT NULL,
+    token_id TEXT NOT NULL,
+    -- SHA-256 of what was asked for.
+    hash BLOB NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('execute', 'order', 'workflow')),
+    target TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (key, token_id)
+  ) WITHOUT ROWID;
+  -- What a token may see of orders, and how many it has open.
+  CREATE INDEX orders_by_token ON orders (token_id) WHERE token_id IS NOT NULL;
+  CREATE INDEX orders_open_by_token ON orders (token_id)
+    WHERE status IN ('pending', 'executing') AND token_id IS NOT NULL;
+  `,
 ]

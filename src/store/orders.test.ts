@@ -31,23 +31,24 @@ function order(changes: Partial<Order> = {}): Order {
 }
 async function placed(changes: Partial<Order> = {}): Promise<Order> {
   const one = order(changes)
-  expect(await orders.place(one, 1_000)).toBe(true)
+  expect(await orders.place(one, limit(1_000))).toBe('placed')
   return one
 }
+const limit = (all: number) => ({ all, perToken: all })
 const read = (id: string) => createPurchases(database).order(id)
 
 test('an order reads back as it was placed', async () => {
   const whole = order({ workflowId: 'w', stepId: 's' })
-  await orders.place(whole, 1)
+  await orders.place(whole, limit(1))
   expect(read(whole.id)).toEqual({ ...whole, startedAt: undefined, cancelRequested: undefined })
 })
 
 test('T19: no more are open at once than may be', async () => {
   const [first] = [await placed()]
   await placed()
-  expect(await orders.place(order(), 2)).toBe(false)
+  expect(await orders.place(order(), limit(2))).toBe('full')
   await orders.cancel(first.id, now)
-  expect(await orders.place(order(), 2)).toBe(true)
+  expect(await orders.place(order(), limit(2))).toBe('placed')
 })
 
 describe('D18: an order', () => {

@@ -2,11 +2,16 @@ import type { UnixMs } from '../lib/clock.ts'
 import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Database } from './database.ts'
+import { bindKey, freeKey, type KeyedRequest, type KeyTarget } from './idempotency.ts'
 import { isFinal, type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 
 export type OrdersQuery = {
   status?: OrderStatus | undefined
   agentId?: string | undefined
+  /** Only those of this token. */
+  ownerId?: string | undefined
+  /** The key it was made with. */
+  idempotencyKey?: string | undefined
   limit: number
   cursor?: string | undefined
 }
@@ -14,10 +19,19 @@ export type PendingOrder = { id: string; agentId: string; workflowId: string | u
 
 /** Orders as they wait, begin and are cancelled. How they end is the ledger's: purchases.ts. */
 export interface OrderStore {
-  /** Stores a new order. False: as many as may be open are. */
-  place(order: Order, openMax: number): Promise<boolean>
+  /**
+   * Stores a new order, with the idempotency key of its request. `full`: as many as may be open are; `share`: its token has as
+   * many open as one token may.
+   *
+   * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
+   */
+  place(order: Order, limits: OpenLimits, keyed?: Keyed | undefined): Promise<'placed' | 'full' | 'share'>
   /** Gives a pending order its task, and the token of whoever gives it. Undefined: it is not pending, or has one. */
-  giveTask(id: string, task: string, given: { tokenId: string | undefined; now: UnixMs }): Promise<Order | undefined>
+  giveTask(
+    id: string,
+    task: string,
+    given: { tokenId: string | undefined; now: UnixMs; keyed?: Keyed | undefined },
+  ): Promise<Order | undefined>
   /** pending → executing. Undefined: it is no longer pending. */
   begin(id: string, begun: { sellerId: string; correlationId: string; now: UnixMs }): Promise<Order | undefined>
   /**
@@ -32,7 +46,15 @@ export interface OrderStore {
   list(query: OrdersQuery): Page<Order>
 }
 
+/** How much may be open at once: in all, and of one token. */
+export type OpenLimits = { all: number; perToken: number }
+/** The key of a request, and whether its caller waits for the order. */
+export type Keyed = { request: KeyedRequest; kind: KeyTarget['kind'] }
+
 const ONE = 'SELECT * FROM orders WHERE id = ?'
+const GIVE_TASK = `
+  UPDATE orders SET task = ?, token_id = coalesce(?, token_id), updated_at = ?
+  WHERE status = 'pending' AND task IS NULL AND id = ?`
 const OPEN = `status IN ('pending', 'executing')`
 const FRUITLESS = `status IN ('failed', 'cancelled')`
 
@@ -46,22 +68,26 @@ export function createOrderStore(database: Database): OrderStore {
     database.write(() => (database.prepare(sql).run(...values, id).changes === 1 ? one(id) : undefined))
 
   return {
-    place: (order, openMax) =>
+    place: (order, limits, keyed) =>
       database.write(() => {
+        if (keyed !== undefined) bindKey(database, keyed.request, { kind: keyed.kind, id: order.id }, order.createdAt)
         const { n } = database.prepare(`SELECT count(*) AS n FROM orders WHERE ${OPEN}`).get() as { n: number }
-        if (n >= openMax) return false
+        const refusal = n >= limits.all ? 'full' : isOverShare(database, order.tokenId, limits) ? 'share' : undefined
+        if (refusal !== undefined) {
+          if (keyed !== undefined) freeKey(database, keyed.request)
+          return refusal
+        }
         putOrder(database, order)
-        return true
+        return 'placed'
       }),
-    giveTask: (id, task, { tokenId, now }) =>
-      change(
-        `UPDATE orders SET task = ?, token_id = coalesce(?, token_id), updated_at = ?
-           WHERE status = 'pending' AND task IS NULL AND id = ?`,
-        id,
-        task,
-        tokenId ?? null,
-        now,
-      ),
+    giveTask: (id, task, { tokenId, now, keyed }) =>
+      database.write(() => {
+        if (keyed !== undefined) bindKey(database, keyed.request, { kind: keyed.kind, id }, now)
+        const { changes } = database.prepare(GIVE_TASK).run(task, tokenId ?? null, now, id)
+        if (changes === 1) return one(id)
+        if (keyed !== undefined) freeKey(database, keyed.request)
+        return undefined
+      }),
     begin: (id, { sellerId, correlationId, now }) =>
       change(
         `UPDATE orders SET status = 'executing', seller_id = ?, correlation_id = ?, started_at = ?, updated_at = ?
@@ -92,8 +118,8 @@ export function createOrderStore(database: Database): OrderStore {
             WHERE ${OPEN} AND status = 'pending' AND task IS NOT NULL ORDER BY no`)
           .all() as Pick<OrderRow, 'id' | 'agent_id' | 'workflow_id'>[]
       ).map((row) => ({ id: row.id, agentId: row.agent_id, workflowId: row.workflow_id ?? undefined })),
-    list({ status, agentId, limit, cursor }) {
-      const { where, values } = conditions(status, agentId, cursor)
+    list({ limit, ...query }) {
+      const { where, values } = conditions(query)
       const rows = database
         .prepare(`SELECT * FROM orders ${where} ORDER BY no DESC`)
         .iterate(...values) as Iterable<unknown>
@@ -103,7 +129,7 @@ export function createOrderStore(database: Database): OrderStore {
 }
 
 /** What each status can be found by stands beside it, in the words of the index. */
-function conditions(status: OrderStatus | undefined, agentId: string | undefined, cursor: string | undefined) {
+function conditions({ status, agentId, idempotencyKey, ownerId, cursor }: Omit<OrdersQuery, 'limit'>) {
   const terms: string[] = []
   const values: (string | number)[] = []
   if (status === 'pending' || status === 'executing') terms.push(OPEN)
@@ -116,11 +142,26 @@ function conditions(status: OrderStatus | undefined, agentId: string | undefined
     terms.push('agent_id = ?')
     values.push(agentId)
   }
+  if (ownerId !== undefined) {
+    terms.push('token_id = ?')
+    values.push(ownerId)
+  }
+  if (idempotencyKey !== undefined) {
+    terms.push(`id IN (SELECT target FROM idempotency_keys WHERE key = ? AND kind <> 'workflow')`)
+    values.push(idempotencyKey)
+  }
   if (cursor !== undefined) {
     terms.push('no < ?')
     values.push(Number(cursor))
   }
   return { where: terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`, values }
+}
+
+function isOverShare(database: Database, tokenId: string | undefined, { perToken }: OpenLimits): boolean {
+  if (tokenId === undefined) return false
+  const count = database.prepare(`
+    SELECT count(*) AS n FROM orders WHERE status IN ('pending', 'executing') AND token_id IS NOT NULL AND token_id = ?`)
+  return (count.get(tokenId) as { n: number }).n >= perToken
 }
 
 function readPage(rows: Iterable<OrderRow>, limit: number): Page<Order> {

@@ -11,6 +11,7 @@ import {
 } from './authorization-row.ts'
 import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
+import { endUnattended } from './idempotency.ts'
 import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import { packReceipt } from './receipt-row.ts'
 import { type Over, type SpendingLimits, type Spent, spending } from './spending.ts'
@@ -91,7 +92,10 @@ export interface Purchases {
   unreceived(limit: number, network: string): StoredReservation[]
   /** Takes a purchase out of `unreceived`: its seller no longer keeps the result. */
   stopAsking(paymentId: Hex): Promise<void>
-  /** Makes orders that were executing when the node died pending again, where nothing was signed for them. */
+  /**
+   * Makes orders that were executing when the node died pending again, where nothing was signed for them. Those that a caller
+   * waited for end: nobody waits for them any more.
+   */
   reopenUnsigned(now: UnixMs): Promise<void>
   /** Which limit an amount does not fit now. */
   over(spent: Spent, amount: bigint, limits: SpendingLimits): Over | undefined
@@ -237,6 +241,7 @@ export function createPurchases(database: Database): Purchases {
       }),
     reopenUnsigned: (now) =>
       database.write(() => {
+        endUnattended(database, now)
         database
           .prepare(`
             UPDATE orders SET status = iif(cancel_requested_at IS NULL, 'pending', 'cancelled'), updated_at = ?

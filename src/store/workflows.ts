@@ -3,7 +3,9 @@ import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { StepStatus, WorkflowStatus } from '../schema/workflow.ts'
 import type { Database } from './database.ts'
+import { bindKey, freeKey, type KeyedRequest } from './idempotency.ts'
 import { type Order, type OrderError, putOrder } from './order-row.ts'
+import type { OpenLimits } from './orders.ts'
 
 /** A step as it can be done: every choice is made. */
 export type StepPlan = {
@@ -51,12 +53,22 @@ export type StoredWorkflow = {
 export type StepChange = { id: string } & Partial<Omit<StoredStep, keyof StepPlan | 'price'>>
 /** What orders of a workflow cost: surely (paid, or under way), and perhaps (signed for in vain, not yet released). */
 export type Spending = { sure: bigint; perhaps: bigint }
-export type WorkflowsQuery = { status?: WorkflowStatus | undefined; limit: number; cursor?: string | undefined }
+export type WorkflowsQuery = {
+  status?: WorkflowStatus | undefined
+  /** Only those of this token. */
+  ownerId?: string | undefined
+  limit: number
+  cursor?: string | undefined
+}
 
 /** Workflows and how far each is. Every change is one transaction, durable when it resolves. */
 export interface WorkflowStore {
-  /** False: as many as may be open are. */
-  create(workflow: StoredWorkflow, openMax: number): Promise<boolean>
+  /** Stores a new workflow, with the idempotency key of its request. Answers as {@link OrderStore} `place`. */
+  create(
+    workflow: StoredWorkflow,
+    limits: OpenLimits,
+    request?: KeyedRequest | undefined,
+  ): Promise<'placed' | 'full' | 'share'>
   /** Changes steps and, with them, the workflow. */
   save(id: string, changes: readonly StepChange[], status: WorkflowStatus, now: UnixMs): Promise<void>
   /** Stores an order together with the step that it is for: never one without the other. */
@@ -96,6 +108,8 @@ type StepRow = {
   ended_at: number | null
 }
 
+const OPEN = `
+  SELECT count(*) AS n, count(*) FILTER (WHERE token_id = ?) AS own FROM workflows WHERE status IN ('pending', 'running')`
 const INSERT = `
   INSERT INTO workflows (id, name, input, budget, status, created_at, updated_at, token_id)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
@@ -160,18 +174,24 @@ export function createWorkflowStore(database: Database): WorkflowStore {
   }
 
   return {
-    create: (workflow, openMax) =>
+    create: (workflow, limits, request) =>
       database.write(() => {
-        const open = one(`SELECT count(*) AS n FROM workflows WHERE status IN ('pending', 'running')`) as { n: number }
-        if (open.n >= openMax) return false
         const { id, name, input, budget, status, createdAt, updatedAt, tokenId, steps } = workflow
+        if (request !== undefined) bindKey(database, request, { kind: 'workflow', id }, createdAt)
+        const open = one(OPEN, tokenId ?? '') as { n: number; own: number }
+        const refusal =
+          open.n >= limits.all ? 'full' : tokenId !== undefined && open.own >= limits.perToken ? 'share' : undefined
+        if (refusal !== undefined) {
+          if (request !== undefined) freeKey(database, request)
+          return refusal
+        }
         database
           .prepare(INSERT)
           .run(id, name ?? null, input, budget ?? null, status, createdAt, updatedAt, tokenId ?? null)
         for (const [position, step] of steps.entries()) {
           database.prepare(INSERT_STEP).run(id, position, step.id, writePlan(step), step.price, step.status)
         }
-        return true
+        return 'placed'
       }),
     save: (id, changes, status, now) =>
       database.write(() => {
@@ -188,9 +208,14 @@ export function createWorkflowStore(database: Database): WorkflowStore {
         database.prepare(SET_STATUS).run('running', now, id)
       }),
     get,
-    list({ status, limit, cursor }) {
-      const terms = [...(status === undefined ? [] : ['status = ?']), ...(cursor === undefined ? [] : ['no < ?'])]
-      const values = [...(status === undefined ? [] : [status]), ...(cursor === undefined ? [] : [Number(cursor)])]
+    list({ status, ownerId, limit, cursor }) {
+      const given: [string, string | number | undefined][] = [
+        ['status = ?', status],
+        ['token_id = ?', ownerId],
+        ['no < ?', cursor === undefined ? undefined : Number(cursor)],
+      ]
+      const terms = given.flatMap(([term, value]) => (value === undefined ? [] : [term]))
+      const values = given.flatMap(([, value]) => (value === undefined ? [] : [value]))
       const where = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`
       const rows = database.prepare(`SELECT ${LISTED} FROM workflows ${where} ORDER BY no DESC LIMIT ?`)
       return readPage(rows.all(...values, limit + 1) as unknown as WorkflowRow[], limit, read)

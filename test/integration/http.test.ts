@@ -141,7 +141,7 @@ test('D16 answers the preflight of a page that may, and refuses it to one that m
     expect(headers).toMatchObject({
       'access-control-allow-origin': origin,
       'access-control-allow-methods': 'POST, OPTIONS',
-      'access-control-allow-headers': 'authorization, content-type, last-event-id',
+      'access-control-allow-headers': 'authorization, content-type, idempotency-key, last-event-id',
       'access-control-allow-private-network': 'true',
       vary: 'Origin',
     })

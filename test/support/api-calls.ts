@@ -1,20 +1,24 @@
 import { until } from './until.ts'
 
+type CallOptions = { method?: string; body?: object; headers?: Record<string, string>; signal?: AbortSignal }
+
 /** Asks a node's API over its real port, and gives status and body. */
 export async function call(
   url: string,
   path: string,
-  { method, body }: { method?: string; body?: object } = {},
+  { method, body, headers, signal }: CallOptions = {},
 ): Promise<{ status: number; body: unknown }> {
   const response = await fetch(url + path, {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
-    ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
   })
   return { status: response.status, body: await response.json() }
 }
 
 /** The body of an answer that must be a success. */
-export async function ask<T>(url: string, path: string, options: { method?: string; body?: object } = {}): Promise<T> {
+export async function ask<T>(url: string, path: string, options: CallOptions = {}): Promise<T> {
   const { status, body } = await call(url, path, options)
   if (status >= 400) throw new Error(`${options.method ?? ''} ${path} was answered ${status}: ${JSON.stringify(body)}`)
   return body as T

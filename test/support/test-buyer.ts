@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
+import { Changes } from '../../src/lib/changes.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from '../../src/market/execute.ts'
 import { Recovery } from '../../src/market/recovery.ts'
@@ -10,6 +11,8 @@ import { type StreamPeer, StreamPool } from '../../src/protocols/stream-pool.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { X402_PROTOCOL } from '../../src/schema/x402.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
+import { createOrderStore } from '../../src/store/orders.ts'
 import { createPurchases, type Order, type Purchases, type StoredReservation } from '../../src/store/purchases.ts'
 import { listingFixture } from './fake-api.ts'
 import { HandClock } from './hand-clock.ts'
@@ -45,6 +48,7 @@ export class TestBuyer {
     this.streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: options.open })
     const { clock, purchases, streams, market } = this
     const active: ExecuteDeps['active'] = new Map()
+    const changes = new Changes()
     const shared = {
       clock,
       logger: silentLogger,
@@ -52,8 +56,9 @@ export class TestBuyer {
       streams,
       callerDid: 'did:buyer',
       active,
-      changed: () => {},
+      changed: (id: string) => changes.tell(id),
     }
+    const orders = createOrderStore(this.database)
     this.deps = {
       ...shared,
       wallet: options.wallet ?? testWallet(),
@@ -65,6 +70,12 @@ export class TestBuyer {
       budget: testBudget({ perCall: undefined, perDay: options.dailyBudget ?? 1_000_000n }, { clock, purchases }),
       funds: options.funds,
       hold: async () => undefined,
+      keys: createIdempotencyKeys(this.database),
+      place: async (order, request) => {
+        await orders.place(order, { all: 1_000, perToken: 1_000 }, { request, kind: 'execute' })
+      },
+      ...{ changes, flights: new Map(), approval: () => undefined },
+      look: (id) => this.recovery.look(id),
       maxPrice: () => options.maxPrice ?? 100_000n,
     }
     this.recovery = new Recovery({ ...shared, addrsOf: () => [], network: usdc.network, chain: options.chain })

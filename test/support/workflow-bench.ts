@@ -6,6 +6,7 @@ import { Workflows } from '../../src/market/workflow/workflows.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { CreateWorkflow, type CreateWorkflowBody } from '../../src/schema/workflow.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { createPurchases, type Order, type OrderError, type Reservation } from '../../src/store/purchases.ts'
 import { createWorkflowStore } from '../../src/store/workflows.ts'
@@ -50,6 +51,7 @@ export class WorkflowBench {
       newId: randomUUID,
       store,
       purchases,
+      keys: createIdempotencyKeys(this.database),
       orders: {
         compose: ({ agentId, price, task }, step) => {
           const now = clock.now()

@@ -13,6 +13,7 @@ export type ExecuteRequest = {
   input: string
   maxPriceAtomic?: bigint
   caller: Caller
+  idempotencyKey?: string | undefined
   signal: AbortSignal
   onProgress?: OnProgress
 }
@@ -51,11 +52,14 @@ const shared = {
   summary: 'Execute an agent',
   description:
     'Runs an agent of this node, or buys the execution from its seller: pays the listed price if the budget allows it, ' +
-    'and answers the result. Closing the connection cancels. Errors of the exchange carry the x402 number in ' +
+    'and answers the result. Closing the connection cancels until the payment is signed; after that the order goes on, and ' +
+    '`GET /orders?idempotency_key=…` finds it. The same request with the same `Idempotency-Key` is done once: it is safe to ' +
+    'send it again after a lost connection. Errors of the exchange carry the x402 number in ' +
     '`error_code`. With `Accept: text/event-stream` the work is shown while it is done.',
   tags: ['execute'],
   access: 'private',
   scope: 'execute',
+  idempotent: true,
   response: ExecutionResult,
   status: 200,
   streams: {
@@ -70,14 +74,15 @@ const shared = {
 } as const
 
 export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
-  type Asked = Pick<Call<0, 0, 0>, 'caller' | 'signal' | 'headers'>
+  type Asked = Pick<Call<0, 0, 0>, 'caller' | 'idempotencyKey' | 'signal' | 'headers'>
   function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Asked) {
     const bytes = Buffer.byteLength(input)
     if (bytes > TASK_BYTES_MAX) {
       throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; a task may have ${TASK_BYTES_MAX}`)
     }
-    const { caller, signal, headers } = call
-    const request = { agentId, input, ...(maxPriceAtomic !== undefined && { maxPriceAtomic }), caller, signal }
+    const { caller, idempotencyKey, signal, headers } = call
+    const price = maxPriceAtomic === undefined ? {} : { maxPriceAtomic }
+    const request = { agentId, input, ...price, caller, idempotencyKey, signal }
     if (!wantsStream(headers.accept)) return deps.execute(request)
     return progressStream((onProgress) => deps.execute({ ...request, onProgress }), deps.logger)
   }

@@ -6,17 +6,24 @@ import { type Operation, operation, paged } from '../operation.ts'
 type ListQuery = {
   status?: OrderRecord['status'] | undefined
   agentId?: string | undefined
+  idempotencyKey?: string | undefined
   limit: number
   cursor?: string | undefined
 }
 
 export type OrderRouteDeps = {
   orders: {
-    create(order: { agentId: string; price: bigint; task?: string | undefined; caller: Caller }): Promise<OrderRecord>
-    execute(id: string, task: string, caller: Caller): Promise<OrderRecord>
+    create(order: {
+      agentId: string
+      price: bigint
+      task?: string | undefined
+      caller: Caller
+      idempotencyKey?: string | undefined
+    }): Promise<OrderRecord>
+    execute(id: string, task: string, caller: Caller, idempotencyKey?: string): Promise<OrderRecord>
     cancel(id: string, caller: Caller): Promise<OrderRecord>
-    list(query: ListQuery): Page<OrderRecord>
-    settled(id: string, options: { limitMs: number; signal: AbortSignal }): Promise<OrderRecord>
+    list(query: ListQuery, caller: Caller): Page<OrderRecord>
+    settled(id: string, options: { limitMs: number; signal: AbortSignal }, caller: Caller): Promise<OrderRecord>
   }
 }
 
@@ -31,7 +38,8 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       path: '/orders',
       summary: 'Orders, newest first',
       description:
-        'The ledger of all purchases, direct executions included. A page ends early when its texts are long.',
+        'The ledger of all purchases, direct executions included. A token of `execute` or `spend` sees its own. A page ends ' +
+        'early when its texts are long.',
       tags,
       access,
       scope: 'read',
@@ -39,7 +47,8 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       response: OrderRecords,
       status: 200,
       errors: [],
-      handler: ({ query: { agent_id, ...query } }) => paged(orders.list({ ...query, agentId: agent_id })),
+      handler: ({ query: { agent_id: agentId, idempotency_key: idempotencyKey, ...query }, caller }) =>
+        paged(orders.list({ ...query, agentId, idempotencyKey }, caller)),
     }),
     operation({
       id: 'createOrder',
@@ -52,14 +61,15 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       tags,
       access,
       scope: 'execute',
+      idempotent: true,
       body: CreateOrder,
       example: { agent_id: 'q5v7gtn3jhb2kxw4', price: '0.05', task: 'Summarise: …' },
       response: OrderRecord,
       status: 201,
       errors: ['INPUT_TOO_LARGE', 'NETWORK_MISMATCH', 'ORDERS_TOO_MANY', 'STORE_WRITE_FAILED'],
       location: ({ id }) => `/orders/${id}`,
-      handler: ({ body: { agent_id, price, task }, caller }) =>
-        orders.create({ agentId: agent_id, price, task, caller }),
+      handler: ({ body: { agent_id, price, task }, caller, idempotencyKey }) =>
+        orders.create({ agentId: agent_id, price, task, caller, idempotencyKey }),
     }),
     operation({
       id: 'getOrder',
@@ -74,8 +84,8 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       response: OrderRecord,
       status: 200,
       errors: ['UNKNOWN_ORDER'],
-      handler({ params, query, signal }) {
-        return orders.settled(params.id, { limitMs: query.wait * 1000, signal })
+      handler({ params, query, signal, caller }) {
+        return orders.settled(params.id, { limitMs: query.wait * 1000, signal }, caller)
       },
     }),
     operation({
@@ -87,13 +97,15 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       tags,
       access,
       scope: 'execute',
+      idempotent: true,
       params: OrderParams,
       body: ExecuteOrder,
       example: { task: 'Summarise: …' },
       response: OrderRecord,
       status: 202,
       errors: ['UNKNOWN_ORDER', 'ORDER_FINAL', 'ORDER_NOT_WAITING', 'INPUT_TOO_LARGE', 'STORE_WRITE_FAILED'],
-      handler: ({ params, body, caller }) => orders.execute(params.id, body.task, caller),
+      handler: ({ params, body, caller, idempotencyKey }) =>
+        orders.execute(params.id, body.task, caller, idempotencyKey),
     }),
     operation({
       id: 'cancelOrder',

@@ -15,10 +15,10 @@ import { type Operation, operation, paged, Reply } from '../operation.ts'
 export type WorkflowRouteDeps = {
   workflows: {
     quote(definition: WorkflowDefinition): WorkflowQuote
-    create(definition: WorkflowDefinition, caller: Caller): Promise<WorkflowRecord>
+    create(definition: WorkflowDefinition, caller: Caller, idempotencyKey?: string): Promise<WorkflowRecord>
     cancel(id: string, caller: Caller): Promise<WorkflowRecord>
-    list(query: WorkflowsQuery): Page<WorkflowRecord>
-    settled(id: string, options: { limitMs: number; signal: AbortSignal }): Promise<WorkflowRecord>
+    list(query: WorkflowsQuery, caller: Caller): Page<WorkflowRecord>
+    settled(id: string, options: { limitMs: number; signal: AbortSignal }, caller: Caller): Promise<WorkflowRecord>
   }
 }
 
@@ -40,7 +40,7 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       response: WorkflowRecords,
       status: 200,
       errors: [],
-      handler: ({ query }) => paged(workflows.list(query)),
+      handler: ({ query, caller }) => paged(workflows.list(query, caller)),
     }),
     operation({
       id: 'createWorkflow',
@@ -54,6 +54,7 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       tags,
       access,
       scope: 'execute',
+      idempotent: true,
       query: CreateWorkflowQuery,
       body: CreateWorkflow,
       example: {
@@ -76,8 +77,10 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       also: { status: 200, response: WorkflowQuote, description: 'What it would cost, for `dry_run=true`' },
       errors: ['WORKFLOW_INVALID', 'NETWORK_MISMATCH', 'INPUT_TOO_LARGE', 'WORKFLOWS_TOO_MANY', 'STORE_WRITE_FAILED'],
       location: ({ id }) => `/workflows/${id}`,
-      handler: ({ query, body, caller }) =>
-        query.dry_run ? new Reply(workflows.quote(body), { status: 200 }) : workflows.create(body, caller),
+      handler: ({ query, body, caller, idempotencyKey }) =>
+        query.dry_run
+          ? new Reply(workflows.quote(body), { status: 200 })
+          : workflows.create(body, caller, idempotencyKey),
     }),
     operation({
       id: 'getWorkflow',
@@ -92,8 +95,8 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       response: WorkflowRecord,
       status: 200,
       errors: ['UNKNOWN_WORKFLOW'],
-      handler({ params, query, signal }) {
-        return workflows.settled(params.id, { limitMs: query.wait * 1000, signal })
+      handler({ params, query, signal, caller }) {
+        return workflows.settled(params.id, { limitMs: query.wait * 1000, signal }, caller)
       },
     }),
     operation({

@@ -356,7 +356,7 @@ describe('D20: cancelling', () => {
 
 test('T19: of open workflows there are only so many', async () => {
   const on = await bench()
-  on.store.create = async () => false
+  on.store.create = async () => 'full'
   await expect(on.create({ agent_ids: ['a'] })).rejects.toMatchObject({ code: 'WORKFLOWS_TOO_MANY' })
 })
 

@@ -3,21 +3,25 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { within } from '../../lib/within.ts'
-import { type Caller, OPERATOR } from '../../schema/caller.ts'
+import { type Caller, OPERATOR, ownerSeen } from '../../schema/caller.ts'
 import type { Page } from '../../schema/page.ts'
 import type { WorkflowDefinition, WorkflowQuote, WorkflowRecord } from '../../schema/workflow.ts'
+import type { IdempotencyKeys, KeyedRequest } from '../../store/idempotency.ts'
 import { isFinal } from '../../store/order-row.ts'
+import type { OpenLimits } from '../../store/orders.ts'
 import type { Purchases } from '../../store/purchases.ts'
 import type { StoredWorkflow, WorkflowStore, WorkflowsQuery } from '../../store/workflows.ts'
 import { checkTask } from '../execute.ts'
-import { MarketError, mayChange } from '../market-error.ts'
+import { keyedRequest, once } from '../keyed.ts'
+import { MarketError, mayChange, maySee } from '../market-error.ts'
 import type { Orders } from '../orders.ts'
 import { Advance, type AdvanceDeps } from './advance.ts'
 import { isFinalWorkflow } from './progress.ts'
 import { costOf, priceSteps, type QuoteDeps, quoteOf } from './quote.ts'
 import { briefWorkflow, workflowRecord } from './record.ts'
 
-const OPEN_MAX = 1_000
+/** Workflows that are open at once: in all, and of one token. */
+const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
 const STOP_WAIT_MS = 1_000
 /** After the store could not be written. */
 const STORE_RETRY_MS = 10_000
@@ -41,6 +45,7 @@ export type WorkflowsDeps = QuoteDeps & {
   newId(): string
   store: WorkflowStore
   purchases: Purchases
+  keys: Pick<IdempotencyKeys, 'find'>
   orders: Pick<Orders, 'compose' | 'enqueue' | 'cancel'>
   /** Tells of each order that has ended, and of what was signed for it. */
   orderChanges: Changes
@@ -102,9 +107,24 @@ export class Workflows implements Service {
   /**
    * Stores a workflow and begins it.
    *
-   * @throws MarketError WORKFLOW_INVALID, INPUT_TOO_LARGE, WORKFLOWS_TOO_MANY; then nothing was stored or paid
+   * @throws MarketError WORKFLOW_INVALID, INPUT_TOO_LARGE, WORKFLOWS_TOO_MANY, CodedError IDEMPOTENCY_CONFLICT; then nothing was
+   *   stored or paid
    */
-  async create(definition: WorkflowDefinition, { tokenId }: Caller = OPERATOR): Promise<WorkflowRecord> {
+  async create(
+    definition: WorkflowDefinition,
+    caller: Caller = OPERATOR,
+    idempotencyKey?: string,
+  ): Promise<WorkflowRecord> {
+    const request = keyedRequest(idempotencyKey, caller, ['workflow', definition])
+    const create = () => this.#create(definition, caller, request)
+    return once(request, this.#deps, create, ({ id }) => this.get(id))
+  }
+
+  async #create(
+    definition: WorkflowDefinition,
+    { tokenId }: Caller,
+    request: KeyedRequest | undefined,
+  ): Promise<WorkflowRecord> {
     const { store, clock, newId } = this.#deps
     checkTask(definition.input)
     const steps = priceSteps(definition, this.#deps)
@@ -121,8 +141,10 @@ export class Workflows implements Service {
       tokenId,
       steps: steps.map(({ listings, ...plan }) => ({ ...plan, price: costOf(listings[0]!), ...unbegun })),
     }
-    if (!(await store.create(workflow, OPEN_MAX))) {
-      throw new MarketError('WORKFLOWS_TOO_MANY', `${OPEN_MAX} workflows are open: cancel some, or wait until they end`)
+    const outcome = await store.create(workflow, OPEN_MAX, request)
+    if (outcome !== 'placed') {
+      const many = outcome === 'full' ? `${OPEN_MAX.all} workflows` : `${OPEN_MAX.perToken} workflows of this token`
+      throw new MarketError('WORKFLOWS_TOO_MANY', `${many} are open: cancel some, or wait until they end`)
     }
     void this.#turn(workflow.id)
     return this.get(workflow.id)
@@ -135,7 +157,7 @@ export class Workflows implements Service {
    * @throws MarketError UNKNOWN_WORKFLOW, WORKFLOW_FINAL
    */
   async cancel(id: string, caller = OPERATOR): Promise<WorkflowRecord> {
-    mayChange(caller, this.#known(id).tokenId, 'workflow')
+    mayChange(caller, this.#known(id, caller).tokenId, 'workflow')
     const running = await this.#exclusive(id, () => this.#advance.cancel(id))
     const { orders, purchases, logger } = this.#deps
     const open = running.filter((orderId) => {
@@ -154,18 +176,23 @@ export class Workflows implements Service {
   }
 
   /** @throws MarketError UNKNOWN_WORKFLOW */
-  get(id: string): WorkflowRecord {
-    return workflowRecord(this.#known(id), this.#sources(id))
+  get(id: string, caller = OPERATOR): WorkflowRecord {
+    return workflowRecord(this.#known(id, caller), this.#sources(id))
   }
 
-  /** Newest first, without inputs and outputs. */
-  list(query: WorkflowsQuery): Page<WorkflowRecord> {
-    const { items, next } = this.#deps.store.list(query)
+  /** Those that the caller may see, newest first, without inputs and outputs. */
+  list(query: Omit<WorkflowsQuery, 'ownerId'>, caller = OPERATOR): Page<WorkflowRecord> {
+    const { items, next } = this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
     return { items: items.map((workflow) => briefWorkflow(workflow, this.#sources(workflow.id))), next }
   }
 
   /** The workflow as soon as it has ended, or as it is after `limitMs`. @throws MarketError UNKNOWN_WORKFLOW */
-  async settled(id: string, options: { limitMs: number; signal?: AbortSignal }): Promise<WorkflowRecord> {
+  async settled(
+    id: string,
+    options: { limitMs: number; signal?: AbortSignal },
+    caller = OPERATOR,
+  ): Promise<WorkflowRecord> {
+    this.#known(id, caller)
     await this.#deps.changes.until(id, () => isFinalWorkflow(this.#known(id).status), options)
     return this.get(id)
   }
@@ -220,9 +247,9 @@ export class Workflows implements Service {
     return { purchases, spending: store.spending(id), orders: store.orders(id) }
   }
 
-  #known(id: string): StoredWorkflow {
+  #known(id: string, caller = OPERATOR): StoredWorkflow {
     const workflow = this.#deps.store.get(id)
-    if (workflow !== undefined) return workflow
+    if (workflow !== undefined && maySee(caller, workflow.tokenId)) return workflow
     throw new MarketError(
       'UNKNOWN_WORKFLOW',
       `no workflow ${id} is known here: see GET /workflows or stoa workflow list`,

@@ -1,0 +1,106 @@
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { listingFixture } from '../../test/support/fake-api.ts'
+import { fakeMarket, heldApproval } from '../../test/support/fake-market.ts'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { until } from '../../test/support/until.ts'
+import { openDatabase } from '../store/database.ts'
+
+const own = listingFixture({ id: 'own', local: true, price: 0n, price_atomic: '0' })
+const paid = listingFixture({ id: 'paid', price: 50_000n, price_atomic: '50000' })
+const here = new AbortController().signal
+const request = (more: object = {}) => ({ agentId: 'own', input: 'hello', signal: here, idempotencyKey: 'k', ...more })
+
+test('D38 an execution that is asked for again is answered from the ledger, for 24 hours', async () => {
+  const clock = new HandClock()
+  let runs = 0
+  const runOwn = async () => `run ${++runs}`
+  const market = await fakeMarket(() => [own], { clock, runOwn })
+  const first = await market.execute(request())
+  clock.advance(24 * 60 * 60 * 1000 - 1)
+  expect(await market.execute(request())).toEqual(first)
+  await expect(market.execute(request({ input: 'other' }))).rejects.toMatchObject({ code: 'IDEMPOTENCY_CONFLICT' })
+  clock.advance(1)
+  expect(await market.execute(request())).toMatchObject({ output: 'run 2' })
+})
+
+test('D38 a failure is answered again as it was, and nothing runs', async () => {
+  let runs = 0
+  const runOwn = async () => {
+    runs++
+    throw new Error('broken')
+  }
+  const market = await fakeMarket(() => [own], { runOwn })
+  const failure = await market.execute(request()).catch((error: { code: string }) => error.code)
+  await expect(market.execute(request())).rejects.toMatchObject({ code: failure, orderId: expect.any(String) })
+  expect(runs).toBe(1)
+})
+
+test('D38 a caller that leaves before anything is signed cancels, and the same request then runs', async () => {
+  let runs = 0
+  const runOwn = (_id: string, { signal, input }: { signal: AbortSignal; input: string }) =>
+    ++runs > 1
+      ? Promise.resolve(input)
+      : new Promise<string>((_, reject) => signal.addEventListener('abort', () => reject(new Error('aborted'))))
+  const market = await fakeMarket(() => [own], { runOwn })
+  const leaving = new AbortController()
+  const left = market.execute(request({ signal: leaving.signal })).catch((error: { code: string }) => error.code)
+  await until(() => runs === 1)
+  leaving.abort()
+  expect(await left).toBe('ORDER_CANCELLED')
+  expect(await market.execute(request())).toMatchObject({ output: 'hello' })
+  expect(market.orders.list({ limit: 10, idempotencyKey: 'k' }).items).toMatchObject([{ status: 'completed' }])
+})
+
+test('D38 one of two callers that wait may leave', async () => {
+  const gate = Promise.withResolvers<string>()
+  let aborted = false
+  const runOwn = (_id: string, { signal }: { signal: AbortSignal }) => {
+    signal.addEventListener('abort', () => (aborted = true))
+    return gate.promise
+  }
+  const market = await fakeMarket(() => [own], { runOwn })
+  const leaving = new AbortController()
+  const first = market.execute(request({ signal: leaving.signal }))
+  const second = market.execute(request())
+  await until(() => market.orders.list({ limit: 1 }).items[0]?.status === 'executing')
+  leaving.abort()
+  gate.resolve('done')
+  expect(await second).toEqual(await first)
+  expect(aborted).toBe(false)
+})
+
+test('D38 an execution that waits for approval is asked for once, and its key names that order', async () => {
+  const market = await fakeMarket(() => [paid], { rules: { autoApproveBelowAtomic: 10_000n } })
+  const asked = request({ agentId: 'paid' })
+  const refusals = await Promise.all([1, 2].map(() => market.execute(asked).catch((error: object) => error)))
+  expect(refusals[0]).toMatchObject({ code: 'APPROVAL_REQUIRED', orderId: expect.any(String) })
+  expect(refusals[1]).toMatchObject({ orderId: (refusals[0] as { orderId: string }).orderId })
+  expect(market.approvals.list('pending')).toHaveLength(1)
+  const other = await heldApproval(market, paid)
+  expect(market.approvals.get(other).status).toBe('pending')
+  await market.approvals.decide(market.approvals.list('pending').at(-1)!.id, 'denied')
+  await expect(market.execute(asked)).rejects.toMatchObject({ code: 'APPROVAL_DENIED' })
+})
+
+test('D38 after the end of the process an order nobody waits for any more ends unpaid, and its request may be sent again', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const runOwn = () => new Promise<string>(() => {})
+  const first = await fakeMarket(() => [own], { database, runOwn })
+  void first.execute(request()).catch(() => {})
+  await until(() => first.orders.list({ limit: 1 }).items[0]?.status === 'executing')
+  const second = await fakeMarket(() => [own], { database })
+  const [order] = second.orders.list({ limit: 1 }).items
+  expect(order).toMatchObject({ status: 'failed', error: { code: 'ORDER_CANCELLED' } })
+  expect(await second.execute(request())).toMatchObject({ output: 'HELLO' })
+})
+
+test('4.5 a token may have 1,000 orders open, and the others go on', async () => {
+  const market = await fakeMarket(() => [])
+  const order = (tokenId: string | undefined) =>
+    market.orders.create({ agentId: randomUUID(), price: 1n, caller: { scope: 'execute', tokenId } })
+  await Promise.all(Array.from({ length: 1_000 }, () => order('greedy')))
+  await expect(order('greedy')).rejects.toMatchObject({ code: 'ORDERS_TOO_MANY' })
+  expect(await order('modest')).toMatchObject({ status: 'pending' })
+  expect(await order(undefined)).toMatchObject({ status: 'pending' })
+})

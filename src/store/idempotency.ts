@@ -1,0 +1,100 @@
+import type { UnixMs } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import type { Database } from './database.ts'
+
+/** A key names the same request for this long (D38). */
+const KEY_LIFE_MS = 24 * 60 * 60 * 1000
+
+/** A request that must be done once: who asks, the key it was sent with, and SHA-256 of what it asks for. */
+export type KeyedRequest = { tokenId: string | undefined; key: string; hash: Uint8Array }
+/** What came of a request. `execute`: an order that its caller waits for; `order`: one in the background. */
+export type KeyTarget = { kind: 'execute' | 'order' | 'workflow'; id: string }
+
+/** Thrown inside the transaction that would do a request again; it holds what the first one made. */
+export class KeyTaken extends Error {
+  override name = 'KeyTaken'
+  readonly target: KeyTarget
+
+  constructor(target: KeyTarget) {
+    super(`the key names ${target.kind} ${target.id}`)
+    this.target = target
+  }
+}
+
+/** Requests by their idempotency keys. */
+export interface IdempotencyKeys {
+  /** What a request has made before. @throws CodedError IDEMPOTENCY_CONFLICT when the key was sent with another request */
+  find(request: KeyedRequest, now: UnixMs): KeyTarget | undefined
+  /** Removes keys that are older than a day. */
+  purge(now: UnixMs): Promise<void>
+}
+
+type Row = { hash: Uint8Array; kind: KeyTarget['kind']; target: string }
+
+/**
+ * A key is free again when the caller of its order left before anything was signed: nothing was done, so the same request may
+ * do it. An order that was canceled by request stays what the key names.
+ */
+const GIVEN_UP = `
+  EXISTS (SELECT 1 FROM orders o WHERE o.id = k.target AND o.status = 'failed' AND o.cancel_requested_at IS NULL
+    AND json_extract(o.error, '$.code') = 'ORDER_CANCELLED'
+    AND NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = o.no))`
+const FIND = `
+  SELECT k.hash, k.kind, k.target FROM idempotency_keys k
+  WHERE k.key = ? AND k.token_id = ? AND k.created_at > ? AND NOT (k.kind = 'execute' AND ${GIVEN_UP})`
+const PUT = `
+  INSERT OR REPLACE INTO idempotency_keys (key, token_id, hash, kind, target, created_at) VALUES (?, ?, ?, ?, ?, ?)`
+
+export function createIdempotencyKeys(database: Database): IdempotencyKeys {
+  return {
+    find: (request, now) => find(database, request, now),
+    purge: async (now) => {
+      await database.write(() =>
+        database.prepare('DELETE FROM idempotency_keys WHERE created_at <= ?').run(now - KEY_LIFE_MS),
+      )
+    },
+  }
+}
+
+/**
+ * Binds a key to what its request makes. For use inside the transaction that stores it, so that there is never one without
+ * the other.
+ *
+ * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
+ */
+export function bindKey(database: Database, request: KeyedRequest, target: KeyTarget, now: UnixMs): void {
+  const known = find(database, request, now)
+  if (known !== undefined) throw new KeyTaken(known)
+  const { key, tokenId = '', hash } = request
+  database.prepare(PUT).run(key, tokenId, hash, target.kind, target.id, now)
+}
+
+/** Lets a key go whose request was refused in the same transaction. */
+export function freeKey(database: Database, { key, tokenId = '' }: KeyedRequest): void {
+  database.prepare('DELETE FROM idempotency_keys WHERE key = ? AND token_id = ?').run(key, tokenId)
+}
+
+/**
+ * Ends orders whose caller was cut off by the end of the process before anything was signed: nobody waits for them. For use
+ * inside a transaction.
+ */
+export function endUnattended(database: Database, now: UnixMs): void {
+  const message = 'the node ended before anything was signed; nothing was paid'
+  database
+    .prepare(`
+      UPDATE orders SET status = 'failed', error = ?, updated_at = ?
+      WHERE status IN ('pending', 'executing') AND status = 'executing' AND approval_id IS NULL
+        AND cancel_requested_at IS NULL AND no NOT IN (SELECT order_no FROM authorizations)
+        AND id IN (SELECT target FROM idempotency_keys WHERE kind = 'execute')`)
+    .run(JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true }), now)
+}
+
+function find(database: Database, { key, tokenId = '', hash }: KeyedRequest, now: UnixMs): KeyTarget | undefined {
+  const row = database.prepare(FIND).get(key, tokenId, now - KEY_LIFE_MS) as Row | undefined
+  if (row === undefined) return undefined
+  if (Buffer.compare(row.hash, hash) === 0) return { kind: row.kind, id: row.target }
+  throw new CodedError(
+    'IDEMPOTENCY_CONFLICT',
+    'this idempotency key was sent with another request in the last 24 hours: send each request with a key of its own',
+  )
+}
