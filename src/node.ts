@@ -125,7 +125,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const transactions = createTransactions(database)
     const selling = createSelling(config, secrets, {
       tokenOf: (agentId) => transactions.tokenOf(agentId, config.network),
-      ...{ identity, wallet, asset, payments, exchanges, market, host, facilitator, chain },
+      ...{ identity, wallet, asset, database, payments, exchanges, market, host, facilitator, chain },
       ...{ clock, logger, fetch: fetchUrl, random },
     })
     const { agents } = selling
@@ -292,7 +292,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, agents }),
         ...buyer.services,
       ]),
-      together('doors', [selling.protocols, standards.service, ...(api === undefined ? [] : [api])]),
+      together('doors', [...selling.doors, standards.service, ...(api === undefined ? [] : [api])]),
     ])
     return node
   }

@@ -26,11 +26,15 @@ import { PeerError } from './protocols/peer-error.ts'
 import { PeerLimits } from './protocols/peer-limits.ts'
 import { createProtocolServer } from './protocols/serve.ts'
 import { serveX402 } from './protocols/x402/server.ts'
+import { SettledWork } from './protocols/x402/settled-work.ts'
 import type { Hex } from './schema/primitives.ts'
 import type { Receipt } from './schema/signed-receipt.ts'
 import { dataFile } from './store/data-dir.ts'
+import type { Database } from './store/database.ts'
+import { createDeferred } from './store/deferred.ts'
 import type { Exchanges } from './store/exchanges.ts'
 import type { Payments } from './store/payments.ts'
+import { A2A_CALLER } from './store/task-records.ts'
 
 const AGENTS_MAX = 64
 const RUNS_WAITING_MAX = 256
@@ -39,6 +43,7 @@ export type SellingDeps = {
   identity: Identity
   wallet: Wallet
   asset: Asset
+  database: Database
   payments: Payments
   exchanges: Exchanges
   market: Pick<Market, 'replica'>
@@ -66,7 +71,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     },
     { clock, logger, payments: deps.payments, chain },
   )
-  const payments = exposure.watched()
+  const payments = SettledWork.watch(exposure.watched(), () => settledWork.wake())
   const spared = facilitator && sparedFacilitator(facilitator, { clock, logger })
   const chance = () => random(1)[0]! / 256
   const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance })
@@ -133,11 +138,14 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     newNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
     challenges: new Challenges(),
     payments,
+    deferred: createDeferred(deps.database),
     settler,
     running: new Map(),
     settleFirst: config.seller.settleFirst,
     exposure,
   }
+  const didOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOfPeer(caller))
+  const settledWork = new SettledWork({ ...x402, didOf })
   const marketplace = { ...serving, newCorrelationId: randomUUID }
   const protocols = createProtocolServer({
     logger,
@@ -148,7 +156,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     isBlocked: (peerId) => exposure.isBlocked(peerId, didOfPeer(peerId)),
     idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
   })
-  return { agents, functions, registry, settler, x402, protocols }
+  return { agents, functions, registry, settler, x402, doors: [settledWork, protocols] }
 }
 
 /** In whose name a call waits: a peer's, or that of all who come over A2A, who may call themselves anything. */

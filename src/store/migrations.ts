@@ -273,4 +273,10 @@ export const migrations: readonly string[] = [
   CREATE INDEX orders_open_by_token ON orders (token_id)
     WHERE status IN ('pending', 'executing') AND token_id IS NOT NULL;
   `,
+  `
+  -- Payments that were to be settled first and were answered 2007 (D39): 1 until their buyers have the result, then 2.
+  ALTER TABLE payments ADD COLUMN deferred INTEGER;
+  CREATE INDEX payments_deferred ON payments (peer_id, agent_id) WHERE deferred = 1;
+  CREATE INDEX payments_unrun ON payments (created_at) WHERE task IS NOT NULL AND exchange_id IS NULL;
+  `,
 ]

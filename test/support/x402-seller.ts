@@ -16,11 +16,13 @@ import { createProtocolServer } from '../../src/protocols/serve.ts'
 import type { ServedAgent, X402ServerDeps } from '../../src/protocols/x402/exchange.ts'
 import { type AnyX402Message, readMessage } from '../../src/protocols/x402/messages.ts'
 import { serveX402 } from '../../src/protocols/x402/server.ts'
+import { SettledWork } from '../../src/protocols/x402/settled-work.ts'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import type { PaymentEnvelope } from '../../src/schema/payment.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { X402_PROTOCOL, type X402MessageType } from '../../src/schema/x402.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
+import { createDeferred } from '../../src/store/deferred.ts'
 import { createExchanges, type Exchanges } from '../../src/store/exchanges.ts'
 import { createPayments, type Payments } from '../../src/store/payments.ts'
 import { FakeSettlement } from './fake-settlement.ts'
@@ -71,6 +73,7 @@ export class TestSeller {
   work: Run | undefined
   readonly #handlers = new Map<string, Handler>()
   readonly #settler: Settler
+  readonly #settledWork: SettledWork
   readonly #server: ReturnType<typeof createProtocolServer>
   readonly #peers: TestPeer[] = []
 
@@ -90,7 +93,7 @@ export class TestSeller {
       simulateTransfer: settlement.simulateTransfer.bind(settlement),
     }
     this.exposure = new Exposure(guard, { clock, logger: silentLogger, payments: this.payments, chain: funds })
-    const payments = this.exposure.watched()
+    const payments = SettledWork.watch(this.exposure.watched(), () => this.#settledWork.wake())
     this.limits = new PeerLimits({ requestsPerSecond: 1000, ...options.limits }, { clock })
     const attemptTimeoutMs = options.attemptTimeoutMs ?? 100
     this.#settler = new Settler(
@@ -115,6 +118,7 @@ export class TestSeller {
       inSlot: (caller, work) => slots.run(caller, work).catch(asOverloaded),
       challenges,
       payments,
+      deferred: createDeferred(this.database),
       exchanges,
       settler: this.#settler,
       limits: this.limits,
@@ -122,6 +126,7 @@ export class TestSeller {
       settleFirst: options.settleFirst ?? false,
       exposure: this.exposure,
     }
+    this.#settledWork = new SettledWork(this.deps)
     this.#server = createProtocolServer({
       logger: this.deps.logger,
       limits: this.limits,
@@ -137,12 +142,14 @@ export class TestSeller {
 
   async start(): Promise<this> {
     await this.#settler.start()
+    await this.#settledWork.start()
     await this.#server.start()
     return this
   }
 
   async stop(): Promise<void> {
     await this.#server.stop()
+    await this.#settledWork.stop()
     for (const { raw } of this.#peers) raw.abort(new Error('the seller has stopped'))
     await this.#settler.stop()
   }

@@ -8,6 +8,7 @@ import type { Exposure } from '../../payments/exposure.ts'
 import type { Settler } from '../../payments/settler.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { Receipt, SignedReceipt } from '../../schema/signed-receipt.ts'
+import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
 import type { Payments } from '../../store/payments.ts'
 import type { FramedStream } from '../framed-stream.ts'
@@ -43,6 +44,8 @@ export type X402ServerDeps = {
   inSlot<T>(caller: string, work: () => Promise<T>): Promise<T>
   challenges: Challenges
   payments: Payments
+  /** What was answered 2007, and is still to be delivered. */
+  deferred: Deferred
   exchanges: Exchanges
   settler: Settler
   limits: PeerLimits
@@ -83,6 +86,7 @@ export type PaidRunDeps = Pick<
   | 'inSlot'
   | 'challenges'
   | 'payments'
+  | 'deferred'
   | 'exchanges'
   | 'settler'
   | 'running'

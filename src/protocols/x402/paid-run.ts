@@ -139,10 +139,10 @@ async function settleThenRun(
   const txHash = await deps.settler.settleFirst(claim)
   faultPoint('seller:settled-first')
   if (txHash === undefined) {
-    throw new PeerError(
-      'SETTLEMENT_FAILED',
-      'this seller settles first, and settlement is not done; ask for the result later',
-    )
+    // On disk before the buyer hears of it: what settles later is run for it, and it may send the same payment again (D39).
+    await deps.deferred.defer(claim.id)
+    const reason = 'this seller settles first, and settlement is not done: send the same payment again later'
+    throw new PeerError('SETTLEMENT_FAILED', reason)
   }
   return inTurn(place, () => runSettled(agent, { ...claim, txHash }, input, caller, deps))
 }

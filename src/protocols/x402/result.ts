@@ -23,7 +23,7 @@ export async function answerResult(
   const proof = proveSigner(request.payment, deps.asset)
   if (!proof.ok) throw new PeerError(proof.error, proof.reason)
   const { paymentId } = proof.payment
-  // Again and again: when a run fails that was settled first, one of those who waited for it may have begun the next.
+  // Here as well, since one that runs may not be stored yet.
   for (let run = deps.running.get(paymentId); run !== undefined; run = deps.running.get(paymentId)) {
     await run.catch(() => {})
   }
@@ -34,16 +34,28 @@ export async function answerResult(
   if (stored.peerId !== exchange.peerId || stored.agentId !== request.resource) {
     throw new PeerError('PAYMENT_INVALID', 'this payment was made by another peer or for another agent')
   }
+  await answerBought(stored, exchange, deps)
+}
+
+/** Answers with what a payment has bought. @throws PeerError as long as there is no result */
+export async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const delivered = await deliveredBy(stored, exchange, deps)
   await respond(deps.findAgent(stored.agentId)?.tokenId ?? '', { id: stored.id, ...delivered }, exchange, deps)
+  if (stored.task !== undefined) await deps.deferred.taken(stored.id)
 }
 
 /** What a payment has bought; one that was settled before its agent ran, and never finished, is run now. @throws PeerError */
 export async function deliveredBy(
-  payment: StoredPayment,
+  stored: StoredPayment,
   caller: Caller,
   deps: PaidRunDeps & Pick<X402ServerDeps, 'findAgent'>,
 ): Promise<Delivered> {
+  // Again and again: when a run fails that was settled first, one of those who waited for it may have begun the next. Nothing may
+  // come in between the last look and the run that follows from it.
+  for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) {
+    await run.catch(() => {})
+  }
+  const payment = deps.payments.get(stored.id) ?? stored
   const output = deps.exchanges.paidOutput(payment.id)
   if (output !== undefined) {
     // The hash that the response named may not be on disk yet.

@@ -11,6 +11,7 @@ import { type AnyX402Message, readMessage, VERSION, writeError, writeMessage } f
 import { wantsOutput, withOutput } from './output.ts'
 import { payAndRun } from './paid-run.ts'
 import { answerResult } from './result.ts'
+import { takeUp, takeUpTask } from './take-up.ts'
 
 /** Exchanges under way on one stream; beyond it the next message waits to be read. */
 const EXCHANGES_PER_STREAM_MAX = 16
@@ -102,11 +103,16 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   const agent = deps.findAgent(request.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', `this node has no agent ${request.resource}`)
   if (agent.amount === 0n) return answerFree(agent, request.body, exchange, deps)
-  if (request.payment === null) return challenge(agent, exchange, deps)
+  if (request.payment === null) {
+    if (await takeUpTask(agent, request.body, exchange, deps)) return
+    return challenge(agent, exchange, deps)
+  }
   if (request.payment.server_nonce !== 'preemptive') {
     throw new PeerError('PAYMENT_NONCE_MISMATCH', 'a payment in x402.request must have the server_nonce "preemptive"')
   }
-  return payAndRun(agent, { payment: request.payment, body: request.body, challenge: undefined }, exchange, deps)
+  const { payment, body } = request
+  if (await takeUp({ payment, body, agentId: agent.id }, exchange, deps)) return
+  return payAndRun(agent, { payment, body, challenge: undefined }, exchange, deps)
 }
 
 async function answerPaidRequest(paid: X402Message<'x402.paid_request'>, exchange: Exchange, deps: X402ServerDeps) {
@@ -118,7 +124,10 @@ async function answerPaidRequest(paid: X402Message<'x402.paid_request'>, exchang
   }
   const asked = { nonce: payment.server_nonce, correlationId: exchange.correlationId, peerId: exchange.peerId }
   const found = deps.challenges.find(asked, deps.clock.now())
-  if ('error' in found) throw refusedNonce(found.error, payment, deps)
+  if ('error' in found) {
+    if (await takeUp({ payment, body }, exchange, deps)) return
+    throw refusedNonce(found.error, payment, deps)
+  }
   const agent = deps.findAgent(found.challenge.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed meanwhile')
   return payAndRun(agent, { payment, body, challenge: found.challenge }, exchange, deps)

@@ -1,0 +1,97 @@
+import type { Service } from '../../lib/lifecycle.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { Payments } from '../../store/payments.ts'
+import { PeerError } from '../peer-error.ts'
+import type { PaidRunDeps, X402ServerDeps } from './exchange.ts'
+import { deliveredBy } from './result.ts'
+
+const AT_ONCE_MAX = 16
+/** Between two tries while all places to run are taken. */
+const BUSY_WAIT_MS = 5_000
+/** After a restart, what is older is run when its buyer asks. */
+const RESTART_MS = 24 * 60 * 60 * 1000
+const LEFT_MAX = 1_000
+/** Payments that are left to their buyers' asking, since their runs failed. */
+const FAILED_MAX = 10_000
+
+export type SettledWorkDeps = PaidRunDeps & Pick<X402ServerDeps, 'findAgent' | 'didOf'>
+
+/**
+ * Runs what was settled after its buyer was answered 2007, or before a crash (D39): money that has moved has its work run and
+ * kept, whether or not its buyer comes back. A run that fails is run again when somebody asks.
+ */
+export class SettledWork implements Service {
+  readonly name = 'settled work'
+  readonly #deps: SettledWorkDeps
+  readonly #stopping = new AbortController()
+  readonly #failed = new Set<Hex>()
+  #timer: NodeJS.Timeout | undefined
+  #turn: Promise<void> = Promise.resolve()
+
+  constructor(deps: SettledWorkDeps) {
+    this.#deps = deps
+  }
+
+  /** The ledger, which tells of every payment that settles. */
+  static watch(payments: Payments, settled: () => void): Payments {
+    return {
+      ...payments,
+      save: async (progress, now) => {
+        await payments.save(progress, now)
+        if (progress.state === 'settled') settled()
+      },
+    }
+  }
+
+  async start(): Promise<void> {
+    const { deferred, clock } = this.#deps
+    // Their buyers were told nothing any more.
+    for (const id of deferred.unrun(LEFT_MAX, clock.now() - RESTART_MS)) await deferred.defer(id)
+    this.wake()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('the node is stopping'))
+    clearTimeout(this.#timer)
+    await this.#turn
+  }
+
+  /** Something has settled. */
+  wake(inMs = 0): void {
+    if (this.#stopping.signal.aborted) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#turn = this.#turn.then(() => this.#run(this.#deps.deferred.unrun(AT_ONCE_MAX + this.#failed.size)))
+    }, inMs)
+    this.#timer.unref()
+  }
+
+  async #run(ids: Hex[]): Promise<void> {
+    const due = ids.filter((id) => !this.#failed.has(id)).slice(0, AT_ONCE_MAX)
+    const busy = await Promise.all(due.map((id) => this.#runOne(id)))
+    if (due.length > 0) this.wake(busy.some(Boolean) ? BUSY_WAIT_MS : 0)
+  }
+
+  /** @returns whether there was no place to run it */
+  async #runOne(id: Hex): Promise<boolean> {
+    const { payments, logger, didOf } = this.#deps
+    const payment = payments.get(id)
+    if (payment === undefined) return false
+    const { peerId, correlationId } = payment
+    const caller = { peerId, callerDid: didOf(peerId), correlationId, signal: this.#stopping.signal }
+    try {
+      await deliveredBy(payment, caller, this.#deps)
+      return false
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return false
+      if (error instanceof PeerError && error.code === 'OVERLOADED') return true
+      const ids = { payment_id: id, correlation_id: correlationId }
+      logger.error(
+        { ...ids, err: error },
+        'a payment is settled and its work failed: it is run again when its buyer asks',
+      )
+      if (this.#failed.size < FAILED_MAX) this.#failed.add(id)
+      return false
+    }
+  }
+}

@@ -1,0 +1,143 @@
+/** D39: 2007 takes no money without work, and nobody who knows only the specification pays twice. */
+import { randomUUID } from 'node:crypto'
+import { afterEach, describe, expect, test } from 'vitest'
+import { unclear } from '../../../test/support/fake-settlement.ts'
+import { signed } from '../../../test/support/payments.ts'
+import { until } from '../../../test/support/until.ts'
+import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
+import { AgentError } from '../../agents/runtime.ts'
+import type { Hex } from '../../schema/primitives.ts'
+
+const sellers: TestSeller[] = []
+async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
+  const seller = await new TestSeller({ settleFirst: true, ...options }).start()
+  sellers.push(seller)
+  return seller
+}
+afterEach(() => Promise.all(sellers.splice(0).map((seller) => seller.stop())))
+
+/** A purchase that was answered 2007, and the facilitator is back. */
+async function refused(seller: TestSeller, task = 'the task') {
+  seller.settlement.plan.push(unclear)
+  const peer = await seller.connect()
+  const bought = await peer.buy(task)
+  expect(bought.answer?.message).toMatchObject({ error_code: 2007, retryable: true })
+  await until(() => seller.payments.get(bought.paymentId)?.error)
+  return { peer, ...bought, body: base64(task) }
+}
+async function settles(seller: TestSeller, id: Hex): Promise<void> {
+  seller.clock.advance(6_000)
+  await until(() => seller.payments.get(id)?.txHash)
+  seller.clock.advance(2_000)
+  await until(() => seller.payments.get(id)?.state === 'settled')
+}
+
+describe('D39: what settles after 2007', () => {
+  test('is run and kept, though its buyer never comes back', async () => {
+    const seller = await start()
+    const { paymentId } = await refused(seller)
+    expect(seller.runs).toEqual([])
+    await settles(seller, paymentId)
+    await until(() => seller.exchanges.paidOutput(paymentId))
+    expect(seller.exchanges.paidOutput(paymentId)).toBe('re: the task')
+    expect(seller.runs).toEqual([{ input: 'the task', callerId: 'did:buyer' }])
+  })
+
+  test('is given to a buyer that sends the same paid_request again, as often as it asks', async () => {
+    const seller = await start()
+    const { peer, payment, paymentId, correlation_id, body } = await refused(seller)
+    expect(told(await peer.paidRequest(payment, { correlation_id, body }))).toBe('SETTLEMENT_FAILED')
+    await settles(seller, paymentId)
+    for (let time = 0; time < 2; time++) {
+      const again = await peer.paidRequest(payment, { correlation_id, body })
+      expect(again).toMatchObject({ type: 'x402.response', message: { payment_id: paymentId, correlation_id } })
+      expect(told(again)).toBe('re: the task')
+    }
+    expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 2])
+  })
+
+  test('is given to a buyer that sends its preemptive payment again', async () => {
+    const seller = await start()
+    seller.settlement.plan.push(unclear)
+    const { envelope: payment, paymentId } = signed(seller.clock.now())
+    const peer = await seller.connect()
+    const body = base64('the task')
+    expect(told(await peer.request({ payment, body }))).toBe('SETTLEMENT_FAILED')
+    await until(() => seller.payments.get(paymentId)?.error)
+    await settles(seller, paymentId)
+    expect(told(await peer.request({ payment, body }))).toBe('re: the task')
+    expect(seller.runs).toHaveLength(1)
+  })
+
+  test('is given to a buyer that asks anew: no second payment is asked for the same task', async () => {
+    const seller = await start()
+    const { peer, paymentId, body } = await refused(seller)
+    expect(told(await peer.request({ body }))).toBe('SETTLEMENT_FAILED')
+    expect(told(await peer.request({ body: base64('another task') }))).toBe('x402.payment_required')
+    await settles(seller, paymentId)
+    expect(told(await peer.request({ body }))).toBe('re: the task')
+    // It has what it paid for: the next one is another purchase.
+    await until(async () => told(await peer.request({ body })) === 'x402.payment_required')
+    expect(seller.runs).toHaveLength(1)
+  })
+
+  test('is run after a restart', async () => {
+    const first = await start()
+    const { paymentId } = await refused(first)
+    await first.stop()
+    const { database, settlement, clock } = first
+    const second = await start({ database, settlement, clock })
+    await settles(second, paymentId)
+    await until(() => second.exchanges.paidOutput(paymentId))
+    expect([first.runs.length, second.runs.length]).toEqual([0, 1])
+  })
+
+  test('and fails is run again when its buyer asks', async () => {
+    const seller = await start()
+    seller.work = () => Promise.reject(new AgentError('AGENT_FAILED', 'out of order'))
+    const { peer, payment, paymentId, correlation_id, body } = await refused(seller)
+    await settles(seller, paymentId)
+    await until(() => seller.runs.length === 1)
+    expect(told(await peer.paidRequest(payment, { correlation_id, body }))).toBe('EXECUTION_FAILED')
+    seller.work = undefined
+    expect(told(await peer.paidRequest(payment, { correlation_id, body }))).toBe('re: the task')
+    expect(seller.settlement.attempts).toHaveLength(2)
+  })
+})
+
+describe('T5: nothing else is taken up', () => {
+  test('a replay of what was answered stays 2004, settled first or not', async () => {
+    for (const settleFirst of [true, false]) {
+      const seller = await start({ settleFirst })
+      const peer = await seller.connect()
+      const { payment, correlation_id, answer } = await peer.buy('the task')
+      expect(told(answer)).toBe('re: the task')
+      const again = await peer.paidRequest(payment, { correlation_id, body: base64('the task') })
+      expect(told(again)).toBe('PAYMENT_NONCE_USED')
+    }
+  })
+
+  test('not by another peer, nor with another task', async () => {
+    const seller = await start()
+    const { peer, payment, paymentId, correlation_id, body } = await refused(seller)
+    await settles(seller, paymentId)
+    const thief = await seller.connect('thief')
+    expect(told(await thief.paidRequest(payment, { correlation_id, body }))).toBe('PAYMENT_NONCE_USED')
+    expect(told(await thief.request({ body }))).toBe('x402.payment_required')
+    const other = { correlation_id: randomUUID(), body: base64('another task') }
+    expect(told(await peer.paidRequest(payment, other))).toBe('PAYMENT_NONCE_USED')
+    expect(told(await peer.paidRequest(payment, { correlation_id, body }))).toBe('re: the task')
+  })
+
+  test('a payment that is given up says so for good, and the buyer may pay anew', async () => {
+    const seller = await start()
+    seller.settlement.usual = { moves: false, answer: { kind: 'refused', reason: 'insufficient_funds' } }
+    const peer = await seller.connect()
+    const { payment, paymentId, correlation_id } = await peer.buy('the task')
+    await until(() => seller.payments.get(paymentId)?.state === 'unsettled')
+    const again = await peer.paidRequest(payment, { correlation_id, body: base64('the task') })
+    expect(again?.message).toMatchObject({ error_code: 2007, retryable: false })
+    expect(told(await peer.request({ body: base64('the task') }))).toBe('x402.payment_required')
+    expect(seller.runs).toEqual([])
+  })
+})

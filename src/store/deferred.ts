@@ -1,0 +1,47 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+import { toBytes, toHex } from './hex.ts'
+
+/** Payments that were to be settled first and were answered 2007, until their buyers have what they bought (D39). */
+export interface Deferred {
+  /** Durable when it resolves: before the buyer hears of it. */
+  defer(id: Hex): Promise<void>
+  /** Its buyer was given the result. */
+  taken(id: Hex): Promise<void>
+  /** Whether its buyer was told 2007 at any time. */
+  was(id: Hex): boolean
+  /** The oldest payment of this peer for this very task that may still settle, or has, and whose result was not given. */
+  find(asked: { peerId: string; agentId: string; task: string }): Hex | undefined
+  /** What is settled and never ran: of buyers that were told 2007, or of all whose payments came after `since`. */
+  unrun(limit: number, since?: UnixMs): Hex[]
+}
+
+const UNRUN = `state = 'settled' AND task IS NOT NULL AND exchange_id IS NULL`
+
+export function createDeferred(database: Database): Deferred {
+  const ids = (sql: string, ...values: (string | number)[]) =>
+    (database.prepare(sql).all(...values) as { id: Uint8Array }[]).map(({ id }) => toHex(id))
+  const mark = (value: number, was: string) => (id: Hex) =>
+    database.write(() => {
+      database.prepare(`UPDATE payments SET deferred = ? WHERE id = ? AND ${was}`).run(value, toBytes(id))
+    })
+  return {
+    defer: mark(1, 'deferred IS NULL'),
+    taken: mark(2, 'deferred = 1'),
+    was: (id) =>
+      database.prepare('SELECT 1 FROM payments WHERE id = ? AND deferred IS NOT NULL').get(toBytes(id)) !== undefined,
+    find: ({ peerId, agentId, task }) =>
+      ids(
+        `SELECT id FROM payments WHERE deferred = 1 AND peer_id = ? AND agent_id = ? AND task = ?
+           AND state IN ('owed', 'settled') ORDER BY no LIMIT 1`,
+        peerId,
+        agentId,
+        task,
+      )[0],
+    unrun: (limit, since) =>
+      since === undefined
+        ? ids(`SELECT id FROM payments WHERE deferred = 1 AND ${UNRUN} ORDER BY no LIMIT ?`, limit)
+        : ids(`SELECT id FROM payments WHERE ${UNRUN} AND created_at >= ? ORDER BY no LIMIT ?`, since, limit),
+  }
+}
