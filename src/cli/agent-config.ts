@@ -33,6 +33,7 @@ export const agentOptions = {
 
 export const agentConfigAdd = command({
   name: 'agent config add',
+  local: true,
   summary: 'Add an agent to agents.yaml, or replace the one of that name',
   details:
     'Every agent in agents.yaml is registered at each start of the node. A file of this directory that --command names is kept with its full path.',
@@ -97,6 +98,7 @@ export const agentConfigAdd = command({
 
 export const agentConfigList = command({
   name: 'agent config list',
+  local: true,
   summary: 'List the agents of agents.yaml',
   examples: ['stoa agent config list', 'stoa agent config list --json'],
   options: commonOptions,
@@ -121,6 +123,7 @@ export const agentConfigList = command({
 
 export const agentConfigRemove = command({
   name: 'agent config remove',
+  local: true,
   summary: 'Remove an agent from agents.yaml',
   examples: ['stoa agent config remove --name Translator'],
   options: { name: option('--name <name>', 'the agent to remove (required)', Text), ...commonOptions },

@@ -1,9 +1,9 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import * as z from 'zod'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { countText, UsdcText } from '../config/values.ts'
 import type { ExecutionResult } from '../schema/api.ts'
-import { AgentId } from '../schema/primitives.ts'
 import { badge } from './badge.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
@@ -11,6 +11,7 @@ import { writeResult } from './market-text.ts'
 import { networkOptions } from './network-options.ts'
 import { orAborted, poll, withOwnNode } from './own-node.ts'
 import type { ExecuteRequest } from './parts.ts'
+import { agentIdOf } from './references.ts'
 import { findRunningNode } from './running-node.ts'
 import { showProgress } from './show-progress.ts'
 import { startSpinner } from './spinner.ts'
@@ -20,6 +21,8 @@ import { printableLine } from './terminal-text.ts'
 const TIMEOUT_SECONDS = 600
 /** How long a node of our own looks for the agent before it gives up. */
 const FIND_MS_MAX = 20_000
+/** For another agent of the same name to be heard of. */
+const QUIET_MS = 2000
 
 export const agentExecute = command({
   name: 'agent execute',
@@ -34,7 +37,11 @@ export const agentExecute = command({
   ],
   options: {
     ...networkOptions,
-    agentId: option('--agent-id <id>', 'the agent, as `stoa agent discover` shows it (required)', z.string()),
+    agentId: option(
+      '--agent-id <agent>',
+      'the agent: its id or the beginning of it, its name, or seller/name (required)',
+      z.string(),
+    ),
     ...taskOptions,
     maxPrice: option(
       '--max-price <usdc>',
@@ -90,31 +97,31 @@ async function execute(
     const running = await findRunningNode(context, node.config, node.secrets)
     if (running !== undefined) {
       const { onProgress } = request
-      if (onProgress === undefined) return await running.node.execute(request, { signal })
+      const asked = { ...request, agentId: await agentIdOf(running.node, agentId, { signal }) }
+      if (onProgress === undefined) return await running.node.execute(asked, { signal })
       spinner?.stop()
-      return await running.node.executeStreamed({ ...request, onProgress })
-    }
-    if (!AgentId.safeParse(agentId).success) {
-      throw new CliError(
-        'UNKNOWN_AGENT',
-        `${printableLine(agentId, 64)} is no agent’s id: stoa agent discover shows them`,
-      )
+      return await running.node.executeStreamed({ ...asked, onProgress })
     }
     spinner?.update('no node runs here: looking for the agent with one of our own')
     return await withOwnNode(context, node, async (own) => {
       const find = () => own.market.find(agentId)
       const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
       if (listing === undefined) throw notFound(agentId, node.config)
+      // A name is somebody’s alone only once the market has been heard.
+      if (listing.id !== agentId) {
+        await orAborted(delay(QUIET_MS), signal)
+        find()
+      }
       spinner?.update(`${printableLine(listing.name, 40)} is at work`)
       if (request.onProgress !== undefined) spinner?.stop()
-      return await orAborted(own.execute(request), signal)
+      return await orAborted(own.execute({ ...request, agentId: listing.id }), signal)
     })
   } finally {
     spinner?.stop()
   }
 }
 
-function tellCost(context: Context, { payment, duration_ms, correlation_id }: ExecutionResult): void {
+function tellCost(context: Context, { payment, duration_ms, order_id }: ExecutionResult): void {
   const { style } = context
   const kind = payment === null ? '' : `${badge(payment.network, style.stderr)}  `
   const paid =
@@ -122,7 +129,7 @@ function tellCost(context: Context, { payment, duration_ms, correlation_id }: Ex
       ? 'free'
       : `paid ${payment.amount} USDC to ${payment.pay_to}, ${payment.settlement === 'settled' ? `settled in ${payment.tx_hash}` : 'settlement pending'}`
   context.tell(
-    kind + style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s · ${correlation_id}`, 400)),
+    kind + style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s · order ${order_id}`, 400)),
   )
 }
 

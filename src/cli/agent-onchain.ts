@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
+import { agentIdOf } from './references.ts'
 import { remoteNode } from './remote-node.ts'
 import { withSpinner } from './spinner.ts'
 
@@ -9,7 +10,11 @@ const ScoreText = z
   .regex(/^(100(\.0{1,2})?|[0-9]{1,2}(\.[0-9]{1,2})?)$/, 'a number from 0 to 100')
   .transform(Number)
 const TagText = z.string().min(1, 'a tag').max(64, 'a tag of at most 64 characters')
-const agentId = option('--agent-id <id>', 'the agent (required)', z.string())
+const agentId = option(
+  '--agent-id <agent>',
+  'the agent: its id or the beginning of it, its name, or seller/name (required)',
+  z.string(),
+)
 
 export const agentRegisterOnchain = command({
   name: 'agent register-onchain',
@@ -30,8 +35,10 @@ export const agentRegisterOnchain = command({
     ...commonOptions,
   },
   async run(context, { agentId: id, uri, ...flags }) {
+    const given = needed(id)
     const node = await remoteNode(context, flags)
-    const made = await waiting(context, node.registerOnchain(needed(id), { uri }, { signal: context.io.signal }))
+    const agent = await agentIdOf(node, given, context.io)
+    const made = await waiting(context, node.registerOnchain(agent, { uri }, { signal: context.io.signal }))
     if (context.json) context.printJson(made)
     else context.print(`token ${made.token_id} of ${made.registry} on ${made.network}, minted in ${made.tx_hash}`)
     return exitCodes.done
@@ -54,13 +61,14 @@ export const agentFeedback = command({
     ...commonOptions,
   },
   async run(context, { agentId: id, score, tag, ...flags }) {
-    const agent = needed(id)
+    const given = needed(id)
     if (score === undefined) throw new UsageError('--score is missing: a number from 0 to 100')
     const node = await remoteNode(context, flags)
+    const agent = await agentIdOf(node, given, context.io)
     const feedback = { score, ...(tag !== undefined && { tag1: tag }) }
-    const given = await waiting(context, node.giveFeedback(agent, feedback, { signal: context.io.signal }))
-    if (context.json) context.printJson(given)
-    else context.print(`${given.score} of 100 for token ${given.token_id}, in ${given.tx_hash}`)
+    const rated = await waiting(context, node.giveFeedback(agent, feedback, { signal: context.io.signal }))
+    if (context.json) context.printJson(rated)
+    else context.print(`${rated.score} of 100 for token ${rated.token_id}, in ${rated.tx_hash}`)
     return exitCodes.done
   },
 })

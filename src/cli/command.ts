@@ -1,8 +1,8 @@
-import type * as z from 'zod'
+import * as z from 'zod'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { Settings } from '../config/settings.ts'
-import { PathText } from '../config/values.ts'
+import { PathText, UrlText } from '../config/values.ts'
 import type { Io } from './io.ts'
 import type { Parts } from './parts.ts'
 import type { Redactor } from './redactor.ts'
@@ -20,11 +20,16 @@ export type Option<T = unknown> = {
 export type Options = Readonly<Record<string, Option>>
 export type ValuesOf<O extends Options> = { [K in keyof O]?: (O[K] extends Option<infer T> ? T : never) | undefined }
 
+/** Where the API of a node elsewhere is, and the token for it. */
+export type RemoteAddress = { url: string; token: string | undefined }
+
 /** What a command works with. */
 export type Context = {
   io: Io
   parts: Parts
   redactor: Redactor
+  /** The node that `--api-url` or STOA_API_URL names, instead of the one that runs on the data directory. */
+  remote: RemoteAddress | undefined
   /** `--json`: standard output holds JSON and nothing else. */
   json: boolean
   /** Colours of standard output and of standard error. */
@@ -46,6 +51,8 @@ export type Command = {
   /** More for its own help page. */
   details?: string
   examples: readonly string[]
+  /** It works with files and processes of this machine: no node elsewhere can be named. */
+  local?: true
   options: Options
   /** A word it takes beside its options. */
   argument?: {
@@ -66,7 +73,8 @@ type Row<O extends Options> = Omit<Command, 'options' | 'run'> & {
 
 /** A row of the table, its handler checked against its own options. Every command has `--data-dir` and `--json`. */
 export function command<O extends Options>(row: Row<O & typeof commonOptions>): Command {
-  return row as unknown as Command
+  const { options } = row
+  return { ...row, options: row.local === true ? options : { ...options, ...remoteOptions } } as unknown as Command
 }
 
 export function option<T>(flags: string, description: string, schema: z.ZodType<T>): Option<T> {
@@ -84,4 +92,10 @@ export function flag(flags: string, description: string): Option<boolean> {
 export const commonOptions = {
   dataDir: option('--data-dir <path>', 'directory of keys, database and settings (default: ~/.stoa)', PathText),
   json: flag('--json', 'write JSON to standard output, and nothing else'),
+} as const
+
+/** Of every command that asks a node. */
+export const remoteOptions = {
+  apiUrl: option('--api-url <url>', 'the API of a node elsewhere (or STOA_API_URL)', UrlText),
+  token: option('--token <token>', 'token for that API (better: STOA_API_TOKEN)', z.string().min(1, 'a token')),
 } as const

@@ -19,6 +19,7 @@ import { receiptsExport, receiptsList, receiptsVerify } from './receipts.ts'
 import { sessionList, sessionShow } from './session.ts'
 import { start } from './start.ts'
 import { peers, status } from './status.ts'
+import { stop } from './stop.ts'
 import { tokenCreate, tokenList, tokenRevoke } from './token.ts'
 import { tuiOf } from './tui.ts'
 import { wallet } from './wallet.ts'
@@ -29,6 +30,7 @@ import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow
 export const commands: readonly Command[] = [
   init,
   start,
+  stop,
   tuiOf(() => commands),
   agentConfigAdd,
   agentConfigList,

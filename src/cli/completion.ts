@@ -19,6 +19,7 @@ export type Place = {
 export function completionOf(table: () => readonly Command[]): Command {
   return command({
     name: 'completion',
+    local: true,
     summary: 'Write the completion script of a shell: bash, zsh or fish',
     details:
       'Write one line into the startup file of your shell:\n  ~/.bashrc                   source <(stoa completion bash)\n  ~/.zshrc, after compinit    source <(stoa completion zsh)\n  ~/.config/fish/config.fish  stoa completion fish | source',

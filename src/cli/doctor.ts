@@ -14,7 +14,7 @@ import { networkChecks } from './doctor-network.ts'
 import { exitCodes } from './exit-code.ts'
 import { networkOptions } from './network-options.ts'
 import type { RemoteNode } from './parts.ts'
-import { findRunningNode } from './running-node.ts'
+import { findRunningNode, type RunningNode } from './running-node.ts'
 import { withSpinner } from './spinner.ts'
 import { printableLine } from './terminal-text.ts'
 
@@ -59,7 +59,9 @@ async function examine(context: Context, config: Config, secrets: Secrets): Prom
   // One that is older does not know the question, and is judged from here.
   const diagnosis = running && (await diagnosisOf(running.node, io.signal))
   const patient: Patient = { config, secrets, parts, running, diagnosis, agents: agentsFile.value ?? [] }
-  const checks = [...localChecks, ...networkChecks, ...chainChecks]
+  const here = [...localChecks, ...networkChecks, ...chainChecks]
+  // Files and ports of this machine say nothing of a node elsewhere.
+  const checks = context.remote === undefined ? here : here.filter(({ id }) => elsewhere.has(id))
   const found = await Promise.all(checks.map((check) => findingsOf(check, patient, io.signal)))
   const rows: Row[] = [{ id: 'node', title: 'Running node', ...runningNode.finding }]
   if (agentsFile.finding !== undefined) rows.push({ id: 'agents_file', title: 'agents.yaml', ...agentsFile.finding })
@@ -90,11 +92,17 @@ function rowOf({ fix, ...row }: Diagnosis['checks'][number]): Row {
   return { ...row, ...(fix !== undefined && { fix }) }
 }
 
+/** What can be told of a node on another machine, by what it answers. */
+const elsewhere = new Set(['agents', 'bootstrap', 'reachability', 'rpc', 'clock', 'balance', 'facilitator'])
+
+function pidText({ file: { pid } }: RunningNode): string {
+  return pid === undefined ? '' : `pid ${pid}, `
+}
+
 async function lookForNode(context: Context, config: Config, secrets: Secrets) {
   try {
     const value = await findRunningNode(context, config, secrets)
-    const finding =
-      value === undefined ? skip('none on this data directory') : ok(`pid ${value.file.pid}, ${value.url}`)
+    const finding = value === undefined ? skip('none on this data directory') : ok(`${pidText(value)}${value.url}`)
     return { value, finding }
   } catch (error) {
     return { value: undefined, finding: fail(reasonOf(error), 'look into its log, or stop it and start it again') }

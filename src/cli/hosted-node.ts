@@ -31,7 +31,8 @@ export async function hostNode(
   const { config, secrets } = await context.loadConfig({})
   const running = await findRunningNode(context, config, secrets)
   if (running !== undefined) {
-    say(`at the node that runs on ${config.dataDir} (pid ${running.file.pid}); it goes on when you leave`)
+    const where = running.file.pid === undefined ? running.url : `${config.dataDir} (pid ${running.file.pid})`
+    say(`at the node that runs on ${where}; it goes on when you leave`)
     return { own: false, async stop() {} }
   }
   const stop = new AbortController()

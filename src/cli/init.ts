@@ -16,6 +16,7 @@ import { readSecretText } from './secret-text.ts'
 
 export const init = command({
   name: 'init',
+  local: true,
   summary: 'Set up a node: network, wallet, model key and first agent; asks on a terminal',
   details:
     'May be run again: what is there stays unless you say otherwise, and a wallet is never overwritten. No key is taken from the command line, where other users could read it: a file or standard input gives it.',

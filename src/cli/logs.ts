@@ -9,6 +9,7 @@ const LINES = 200
 
 export const logs = command({
   name: 'logs',
+  local: true,
   summary: 'Show the log of the node on this data directory, running or not',
   details:
     'The node keeps its last lines, at most 8 MiB, in stoa.log of the data directory; secrets are taken out before they are written.',

@@ -16,13 +16,14 @@ import {
   writeResult,
 } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
+import { agentIdOf, orderIdOf } from './references.ts'
 import { moneyNode } from './remote-node.ts'
 import { withSpinner } from './spinner.ts'
 import { readTask, taskOptions } from './task.ts'
 import { columns, priceText, printableLine } from './terminal-text.ts'
 
 const TIMEOUT_SECONDS = 3600
-const ORDER = { name: 'id', description: 'the order, as `stoa order list` shows it' }
+const ORDER = { name: 'id', description: 'the order, as `stoa order list` shows it, or the beginning of it' }
 const waitOptions = {
   wait: flag('--wait', 'wait until it has ended, and write its result to standard output'),
   timeout: option('--timeout <seconds>', `how long to wait (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
@@ -39,7 +40,11 @@ export const orderCreate = command({
     'stoa order create --agent-id abc… --price 0.05 --json | jq -r .id',
   ],
   options: {
-    agentId: option('--agent-id <id>', 'the agent (required)', z.string()),
+    agentId: option(
+      '--agent-id <agent>',
+      'the agent: its id or the beginning of it, its name, or seller/name (required)',
+      z.string(),
+    ),
     price: option('--price <usdc>', 'pay at most this (required)', UsdcText),
     ...taskOptions,
     ...waitOptions,
@@ -52,7 +57,9 @@ export const orderCreate = command({
     if (wait === true && !hasTask) throw new UsageError('--wait needs a task: give it with --task <text>')
     const text = hasTask ? await readTask(context.io, { task, input }) : undefined
     const node = await moneyNode(context, flags)
-    const order = await node.createOrder({ agentId, price, task: text }, { signal: context.io.signal })
+    const { signal } = context.io
+    const id = await agentIdOf(node, agentId, { signal })
+    const order = await node.createOrder({ agentId: id, price, task: text }, { signal: context.io.signal })
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
 })
@@ -70,7 +77,7 @@ export const orderExecute = command({
     const id = needed(given)
     const text = await readTask(context.io, { task, input })
     const node = await moneyNode(context, flags)
-    const order = await node.executeOrder(id, text, { signal: context.io.signal })
+    const order = await node.executeOrder(await orderIdOf(node, id, context.io), text, { signal: context.io.signal })
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
 })
@@ -85,14 +92,15 @@ export const orderList = command({
   ],
   options: {
     status: option('--status <status>', `only these: ${orderStatuses.join(', ')}`, oneOf(orderStatuses)),
-    agentId: option('--agent-id <id>', 'only those of this agent', z.string()),
+    agentId: option('--agent-id <agent>', 'only those of this agent', z.string()),
     limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
     cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
     ...commonOptions,
   },
   async run(context, { status, agentId, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)
-    const { items, next } = await node.orders({ status, agentId, limit, cursor }, { signal: context.io.signal })
+    const of = agentId === undefined ? undefined : await agentIdOf(node, agentId, context.io)
+    const { items, next } = await node.orders({ status, agentId: of, limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(items.map(encoded))
     else if (items.length === 0) context.print('no orders')
     else {
@@ -123,7 +131,7 @@ export const orderShow = command({
   async run(context, { wait, timeout, ...flags }, given) {
     const id = needed(given)
     const node = await moneyNode(context, flags)
-    const order = await node.order(id, { signal: context.io.signal })
+    const order = await node.order(await orderIdOf(node, id, context.io), { signal: context.io.signal })
     if (wait === true) return await follow(context, node, order, timeout)
     if (context.json) context.printJson(encoded(order))
     else show(context, order)
@@ -142,7 +150,7 @@ export const orderCancel = command({
   async run(context, flags, given) {
     const id = needed(given)
     const node = await moneyNode(context, flags)
-    return tell(context, await node.cancelOrder(id, { signal: context.io.signal }))
+    return tell(context, await node.cancelOrder(await orderIdOf(node, id, context.io), { signal: context.io.signal }))
   },
 })
 

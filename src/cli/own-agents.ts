@@ -12,7 +12,7 @@ import { moneyNode, remoteNode } from './remote-node.ts'
 import { readTask, taskOptions } from './task.ts'
 import { priceText, printableLine } from './terminal-text.ts'
 
-const AGENT = { name: 'agent', description: 'name or id, as `stoa agent list` shows it' }
+const AGENT = { name: 'agent', description: 'name, or id or the beginning of it, as `stoa agent list` shows it' }
 
 export const agentList = command({
   name: 'agent list',
@@ -128,7 +128,9 @@ async function find(context: Context, flags: Settings, given: string | undefined
   if (given === undefined) throw new UsageError('which agent? `stoa agent list` shows them')
   const node = await remoteNode(context, flags)
   const agents = await node.ownAgents({ signal: context.io.signal })
-  const agent = agents.find(({ id, name }) => id === given || name.normalize('NFC') === given.normalize('NFC'))
+  const isCalledSo = ({ id, name }: OwnAgent) => id === given || name.normalize('NFC') === given.normalize('NFC')
+  const begun = given.length < 4 ? [] : agents.filter(({ id }) => id.startsWith(given))
+  const agent = agents.find(isCalledSo) ?? (begun.length === 1 ? begun[0] : undefined)
   if (agent !== undefined) return { node, agent }
   throw new CliError(
     'UNKNOWN_AGENT',

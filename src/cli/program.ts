@@ -2,8 +2,10 @@ import { Command as Commander, CommanderError, Option as CommanderOption } from 
 import * as z from 'zod'
 import { loadConfig } from '../config/config.ts'
 import { describeRefusal, quote } from '../config/config-error.ts'
+import type { Environment } from '../config/env.ts'
+import { UrlText } from '../config/values.ts'
 import { stoaVersion } from '../lib/version.ts'
-import type { Command, Context, Option } from './command.ts'
+import type { Command, Context, Option, RemoteAddress } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { groupSummaries } from './group-summaries.ts'
 import type { Io } from './io.ts'
@@ -35,8 +37,11 @@ export async function runCli(
     complain: (line) => report(new UsageError(line)),
     async handle(command, given, argument) {
       json = given.json === true
-      const context = createContext({ io, parts, redactor, json, style })
-      status = await command.run(context, readValues(command, given), readArgument(command, argument))
+      const { apiUrl, token, ...values } = readValues(command, given)
+      const remote = command.local === true ? undefined : remoteOf({ apiUrl, token }, io.environment)
+      redactor.add(remote?.token)
+      const context = createContext({ io, parts, remote, redactor, json, style })
+      status = await command.run(context, values, readArgument(command, argument))
     },
   })
   try {
@@ -47,6 +52,23 @@ export async function runCli(
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
     return report(error)
   }
+}
+
+/** The flag goes before the variable. @throws UsageError for a token without an address, or an address that is none */
+function remoteOf(
+  { apiUrl, token }: { apiUrl?: unknown; token?: unknown },
+  environment: Environment,
+): RemoteAddress | undefined {
+  const named = environment.STOA_API_URL?.trim()
+  const url = typeof apiUrl === 'string' ? apiUrl : named === '' ? undefined : named
+  if (url === undefined) {
+    if (token === undefined) return undefined
+    throw new UsageError('--token goes with --api-url, or STOA_API_URL')
+  }
+  const parsed = UrlText.safeParse(url)
+  if (!parsed.success) throw new UsageError(`STOA_API_URL: expected ${parsed.error.issues[0]!.message}`)
+  const given = typeof token === 'string' ? token : environment.STOA_API_TOKEN?.trim()
+  return { url: parsed.data.replace(/\/+$/, ''), token: given === '' ? undefined : given }
 }
 
 /** A node starts sooner without every other command. */
@@ -69,7 +91,7 @@ export function buildProgram(commands: readonly Command[], io: Io, handlers: Han
     .helpCommand('help [command]', 'show the help of a command')
     .addHelpText(
       'after',
-      '\nEvery command has --help with examples, and --json for programs.\nExit status: 0 done, 1 failed, 2 usage, 3 not found, 4 refused by price or budget, 5 seller failed,\n6 unreachable, 130 interrupted.',
+      '\nEvery command has --help with examples, and --json for programs. --api-url and --token drive a node elsewhere.\nExit status: 0 done, 1 failed, 2 usage, 3 not found, 4 refused by price or budget, 5 seller failed,\n6 unreachable, 130 interrupted.',
     )
   const groupsByName = new Map<string, Commander>([['', root]])
   const groupOf = (words: readonly string[]): Commander => {
@@ -155,7 +177,7 @@ function readValues(command: Command, given: Record<string, unknown>): Record<st
     if (value === undefined || (flag.startsWith('--no-') && value === true)) continue
     const parsed = schema === undefined ? undefined : z.safeParse(schema, value)
     if (parsed?.success === false) {
-      const shown = flag === '--rpc-url' ? undefined : value
+      const shown = flag === '--rpc-url' || flag === '--token' ? undefined : value
       throw new UsageError(describeRefusal(flag, shown, parsed.error.issues[0]!))
     }
     values[name] = parsed === undefined ? value : parsed.data
@@ -175,7 +197,7 @@ function attributeOf(flag: string): string {
   return flag.replace(/^--(no-)?/, '').replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())
 }
 
-function createContext(base: Pick<Context, 'io' | 'parts' | 'redactor' | 'json' | 'style'>): Context {
+function createContext(base: Pick<Context, 'io' | 'parts' | 'remote' | 'redactor' | 'json' | 'style'>): Context {
   const { io, redactor } = base
   return {
     ...base,

@@ -14,6 +14,7 @@ import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { age, LimitText, oneOf, table, tellMore } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
 import { fullPaymentId, isPaymentId } from './payment-id.ts'
+import { agentIdOf } from './references.ts'
 import { moneyNode, remoteNode } from './remote-node.ts'
 import { findRunningNode } from './running-node.ts'
 import { printableLine } from './terminal-text.ts'
@@ -21,7 +22,7 @@ import { printableLine } from './terminal-text.ts'
 const LINE_LENGTH = 400
 const selection = {
   direction: option('--direction <direction>', 'only those this node gave (in) or was given (out)', oneOf(directions)),
-  agentId: option('--agent-id <id>', 'only those of this agent', z.string()),
+  agentId: option('--agent-id <agent>', 'only those of this agent', z.string()),
 } as const
 
 export const receiptsList = command({
@@ -36,7 +37,11 @@ export const receiptsList = command({
   },
   async run(context, { direction, agentId, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)
-    const { items, next } = await node.receipts({ direction, agentId, limit, cursor }, { signal: context.io.signal })
+    const of = agentId === undefined ? undefined : await agentIdOf(node, agentId, context.io)
+    const { items, next } = await node.receipts(
+      { direction, agentId: of, limit, cursor },
+      { signal: context.io.signal },
+    )
     if (context.json) context.printJson(items)
     else if (items.length === 0) context.print('no receipts: they come with paid calls')
     else {
@@ -64,11 +69,12 @@ export const receiptsExport = command({
   async run(context, { csv, direction, agentId, ...flags }) {
     if ((csv ?? false) === context.json) throw new UsageError('choose one: --csv or --json')
     const node = await remoteNode(context, flags)
+    const of = agentId === undefined ? undefined : await agentIdOf(node, agentId, context.io)
     const { receiptsCsv } = await import('../market/receipts.ts')
     const all: ReceiptRecord[] = []
     let cursor: string | undefined
     do {
-      const query = { direction, agentId, limit: PAGE_ITEMS_MAX, cursor }
+      const query = { direction, agentId: of, limit: PAGE_ITEMS_MAX, cursor }
       const { items, next } = await node.receipts(query, { signal: context.io.signal })
       if (csv === true) context.io.stdout.write(receiptsCsv(items, { headings: cursor === undefined }))
       else all.push(...items)

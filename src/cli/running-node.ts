@@ -1,18 +1,28 @@
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
-import { reasonOf } from '../lib/errors.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
 import { dataFile } from '../store/data-dir.ts'
 import { isAlive, lockHolder } from '../store/lock.ts'
 import { type NodeFile, readNodeFile } from '../store/node-file.ts'
 import { readSecretFile } from '../store/secret-file.ts'
-import type { Context } from './command.ts'
+import type { Context, RemoteAddress } from './command.ts'
 import { CliError } from './exit-code.ts'
 import type { RemoteNode } from './parts.ts'
 
 const ANSWER_MS_MAX = 3000
+const REMOTE_ANSWER_MS_MAX = 10_000
 
 /** A node that runs on this data directory, in another process. */
-export type RunningNode = { file: NodeFile; url: string; token: string | undefined; node: RemoteNode; network: string }
+export type RunningNode = {
+  /** What its node file says; made from its answers where it runs elsewhere, without a pid then. */
+  file: Omit<NodeFile, 'pid'> & { pid: number | undefined }
+  url: string
+  token: string | undefined
+  node: RemoteNode
+  network: string
+}
+
+type Asking = Pick<Context, 'parts' | 'io'> & Partial<Pick<Context, 'remote'>>
 
 /**
  * Finds the node that runs on the data directory: `node.json` says where, and its API says whether it still is.
@@ -23,10 +33,11 @@ export type RunningNode = { file: NodeFile; url: string; token: string | undefin
  * @throws CliError 'NODE_UNREACHABLE' where a process holds the directory but does not answer
  */
 export async function findRunningNode(
-  context: Pick<Context, 'parts' | 'io'>,
+  context: Asking,
   config: Pick<Config, 'dataDir'>,
   secrets: Pick<Secrets, 'apiToken'>,
 ): Promise<RunningNode | undefined> {
+  if (context.remote !== undefined) return nodeElsewhere(context, context.remote)
   const file = await readNodeFile(config.dataDir)
   const holder = lockHolder(config.dataDir)
   if (file === undefined || !isAlive(file.pid)) return undefined
@@ -56,11 +67,27 @@ export async function findRunningNode(
 
 /** The running node, which the command cannot do without. @throws CliError 'NODE_UNREACHABLE' */
 export async function requireRunningNode(
-  context: Pick<Context, 'parts' | 'io'>,
+  context: Asking,
   config: Pick<Config, 'dataDir'>,
   secrets: Pick<Secrets, 'apiToken'>,
 ): Promise<RunningNode> {
   const running = await findRunningNode(context, config, secrets)
   if (running !== undefined) return running
   throw new CliError('NODE_UNREACHABLE', `no stoa node runs on ${config.dataDir}: start one with stoa start`)
+}
+
+/** The node that was named by its address. @throws CliError 'NODE_UNREACHABLE', ApiError for a token that is refused */
+async function nodeElsewhere({ parts, io }: Asking, { url, token }: RemoteAddress): Promise<RunningNode> {
+  const node = await parts.connect(url, token)
+  const signal = AbortSignal.any([io.signal, AbortSignal.timeout(REMOTE_ANSWER_MS_MAX)])
+  try {
+    const { peer_id, network, addresses, uptime_seconds } = await node.status({ signal })
+    const started_at = new Date(parts.clock.now() - uptime_seconds * 1000).toISOString()
+    return { file: { pid: undefined, api_url: url, peer_id, addresses, started_at }, url, token, node, network }
+  } catch (error) {
+    io.signal.throwIfAborted()
+    if (error instanceof CodedError && error.code !== 'NODE_UNREACHABLE') throw error
+    const why = `the node at ${url} does not answer: ${reasonOf(error)}`
+    throw new CliError('NODE_UNREACHABLE', `${why}; see --api-url`, { cause: error })
+  }
 }

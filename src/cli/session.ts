@@ -4,12 +4,17 @@ import type { SessionExchange, SessionRecord } from '../schema/session.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { age, LimitText, paymentText, table, tellMore } from './market-text.ts'
+import { agentIdOf, callerIdOf } from './references.ts'
 import { moneyNode, remoteNode } from './remote-node.ts'
 import { printable, printableLine } from './terminal-text.ts'
 
 const CALLER_LENGTH = 60
 const options = {
-  agentId: option('--agent-id <id>', 'the agent (required)', z.string()),
+  agentId: option(
+    '--agent-id <agent>',
+    'the agent: its id or the beginning of it, its name, or seller/name (required)',
+    z.string(),
+  ),
   limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
   cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
 } as const
@@ -20,8 +25,9 @@ export const sessionList = command({
   examples: ['stoa session list --agent-id abc…', 'stoa session list --agent-id abc… --json | jq -r ".[].caller_id"'],
   options: { ...options, ...commonOptions },
   async run(context, { agentId, limit, cursor, ...flags }) {
-    const id = needed(agentId)
+    const given = needed(agentId)
     const node = await remoteNode(context, flags)
+    const id = await agentIdOf(node, given, context.io)
     const { items, next } = await node.sessions(id, { limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(items)
     else if (items.length === 0) context.print('nobody has called it')
@@ -52,12 +58,14 @@ export const sessionShow = command({
     ...commonOptions,
   },
   async run(context, { agentId, callerId = LOCAL_CALLER, limit, cursor, ...flags }) {
-    const id = needed(agentId)
+    const given = needed(agentId)
     const node = await moneyNode(context, flags)
-    const { session, next } = await node.session(id, callerId, { limit, cursor }, { signal: context.io.signal })
+    const id = await agentIdOf(node, given, context.io)
+    const caller = await callerIdOf(node, id, callerId, context.io)
+    const { session, next } = await node.session(id, caller, { limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(session)
     else for (const exchange of session.exchanges) show(context, exchange)
-    const again = `stoa session show --agent-id ${printableLine(id)} --caller-id ${printableLine(callerId)}`
+    const again = `stoa session show --agent-id ${printableLine(id)} --caller-id ${printableLine(caller)}`
     tellMore(context, again, next)
     return exitCodes.done
   },

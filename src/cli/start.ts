@@ -24,6 +24,7 @@ import { type Ready, startWarnings, summaryLines } from './start-summary.ts'
 
 export const start = command({
   name: 'start',
+  local: true,
   summary: 'Start a node: sell the agents of agents.yaml, buy from others, serve the local HTTP API',
   details:
     'With --name it also offers that agent until it stops. Ctrl-C or SIGTERM takes its agents off the market, lets running work end or hands it over, and ends within 5 seconds; a second one ends at once.',

@@ -50,7 +50,12 @@ export function tuiOf(table: () => readonly Command[]): Command {
       }
       const { config } = await context.loadConfig(flags)
       // Every command in here is for this data directory, whatever its own flags would say.
-      const environment = { ...io.environment, NODE_DATA_DIR: config.dataDir }
+      const { remote } = context
+      const environment = {
+        ...io.environment,
+        NODE_DATA_DIR: config.dataDir,
+        ...(remote && { STOA_API_URL: remote.url, STOA_API_TOKEN: remote.token }),
+      }
       const [{ runInterface }, { runCli }] = await Promise.all([import('../tui/interface.ts'), import('./program.ts')])
       const run: RunWords = (argv, given) => runCli(argv, given, context.parts, context.redactor)
       const waiting: string[] = []

@@ -1,7 +1,7 @@
 import type * as z from 'zod'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { Listings } from '../schema/api.ts'
-import type { Listing } from '../schema/listing.ts'
+import { Listing } from '../schema/listing.ts'
 import { type CreateOrder, OrderRecord, OrderRecords, type OrderStatus } from '../schema/order.ts'
 import type { Page } from '../schema/page.ts'
 import { type Direction, ReceiptRecord, ReceiptRecords } from '../schema/receipt.ts'
@@ -24,6 +24,8 @@ type WaitOptions = { waitSeconds?: number }
 export type MarketCalls = {
   /** Part of the market, the best first. */
   searchAgents(query?: AgentQuery, options?: Options): Promise<Page<Listing>>
+  /** By its id, the beginning of it, its name, or `seller/name`. */
+  agent(reference: string, options?: Options): Promise<Listing>
   createOrder(
     order: { agentId: string; price: bigint; task?: string | undefined },
     options?: Options,
@@ -87,6 +89,7 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
       const price = max_price === undefined ? {} : { max_price: formatAmount(max_price, PRICE_DECIMALS) }
       return page('/agents', { ...query, ...price }, Listings, options)
     },
+    agent: (reference, options) => request(at('agents', reference), Listing, options),
     createOrder({ agentId, price, task }, options) {
       const body: z.input<typeof CreateOrder> = { agent_id: agentId, price: formatAmount(price, PRICE_DECIMALS), task }
       return request('/orders', OrderRecord, options, body)

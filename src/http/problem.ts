@@ -48,6 +48,7 @@ export const problems = {
   UNKNOWN_TOKEN: { status: 404, title: 'There is no token with this identifier' },
   METHOD_NOT_ALLOWED: { status: 405, title: 'This path does not answer this method' },
   REQUEST_TIMEOUT: { status: 408, title: 'The request did not arrive in time' },
+  AMBIGUOUS_AGENT: { status: 409, title: 'Several agents fit this name' },
   AGENTS_TOO_MANY: { status: 409, title: 'This node hosts as many agents as it can' },
   NETWORK_MISMATCH: { status: 409, title: 'The agent is sold on another network' },
   LISTINGS_FULL: { status: 409, title: 'This node keeps as many listings as it can' },

@@ -91,7 +91,7 @@ export class ListingBook {
     this.#index = indexOf(this.#set)
   }
 
-  get set(): Pick<ListingSet, 'get' | 'entriesOf' | 'size' | 'bytes'> {
+  get set(): Pick<ListingSet, 'get' | 'entriesOf' | 'idsBeginning' | 'size' | 'bytes'> {
     return this.#set
   }
 

@@ -86,6 +86,11 @@ export class ListingSet {
     return this.#bytes
   }
 
+  /** Ids that begin so, shown or not. */
+  *idsBeginning(beginning: string): Generator<string> {
+    for (const id of this.#entries.keys()) if (id.startsWith(beginning)) yield id
+  }
+
   get(id: string): ListingEntry | undefined {
     return this.#entries.get(id)
   }

@@ -3,6 +3,7 @@ import { type Caller, ownerSeen, permits } from '../schema/caller.ts'
 
 export type MarketErrorCode =
   | 'UNKNOWN_AGENT'
+  | 'AMBIGUOUS_AGENT'
   | 'UNKNOWN_ORDER'
   | 'UNKNOWN_SESSION'
   | 'UNKNOWN_WORKFLOW'

@@ -44,6 +44,7 @@ export function createMarket(deps: {
     search: createListingSearch(database),
     catalog,
     sellerId,
+    idsBeginning: (beginning, max) => replica.idsBeginning(beginning, max),
     presence: presences.of,
     measured: (id) => measures.share(id),
     standing: deps.standing,

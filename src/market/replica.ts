@@ -35,6 +35,8 @@ export interface Replica extends Service {
   own(): ListingRecord[]
   /** How many are on the market. */
   count(): number
+  /** Ids of listings on the market that begin so. */
+  idsBeginning(beginning: string, max: number): string[]
   /**
    * Tells of each version that is merged, tombstones (`state: 'delisted'`) included, and whether the listing was on the
    * market before. Expiry is not told.
@@ -205,6 +207,12 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     all: () => book.allShown(),
     own: () => book.set.entriesOf(ownSellerId).flatMap(({ record }) => book.shown(record.id) ?? []),
     count: () => book.count(),
+    idsBeginning: (beginning, max) => [
+      ...book.set
+        .idsBeginning(beginning)
+        .filter((id) => book.shown(id) !== undefined)
+        .take(max),
+    ],
     onChange: (listener) => book.onChange(listener),
   }
 }

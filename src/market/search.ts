@@ -1,13 +1,14 @@
 import { type Clock, isoTime } from '../lib/clock.ts'
 import { skeletonOf } from '../lib/skeleton.ts'
 import { PRICE_ATOMIC_MAX } from '../schema/amount.ts'
-import { PAGE_LISTINGS_MAX } from '../schema/limits.ts'
+import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX } from '../schema/limits.ts'
 import type { Listing, Ranking } from '../schema/listing.ts'
 import type { Page } from '../schema/page.ts'
 import type { AgentQuery, AgentScope } from '../schema/search.ts'
 import type { Wanted } from '../store/listing-match.ts'
 import type { FoundListing, ListingSearch, MetListing } from '../store/listing-search.ts'
 import { type Mark, tagForm } from '../store/listing-text.ts'
+import { findByReference, type ReferenceDeps } from './agent-reference.ts'
 import type { Catalog } from './catalog.ts'
 import { explain, type Presence, pointsOf, type Signals, scoreOf } from './ranking.ts'
 import { decodeCursor, encodeCursor, type RankPlace, type SearchPlace } from './search-cursor.ts'
@@ -24,6 +25,8 @@ export type SearchDeps = {
   presence(sellerId: string, listingId: string): Presence | undefined
   /** What this node has seen of an agent in use, from 0 to 1. */
   measured?(listingId: string): { share: number; detail: string } | undefined
+  /** Ids on the market that begin so. */
+  idsBeginning?(beginning: string, max: number): string[]
   /** What else this node knows of an agent, for whoever asks. */
   standing?(listing: Listing): Pick<Listing, 'stats' | 'reputation'>
 }
@@ -32,7 +35,11 @@ export type SearchDeps = {
 export interface Search {
   /** @throws CodedError `CURSOR_INVALID` */
   page(query: AgentQuery, scope?: AgentScope): Page<Listing>
-  /** One listing, with what this node knows of it. */
+  /**
+   * One listing, with what this node knows of it: by its id, the beginning of it, its name, or `seller/name`.
+   *
+   * @throws MarketError 'AMBIGUOUS_AGENT' where several fit
+   */
   find(id: string, include?: AgentQuery['include']): Listing | undefined
 }
 
@@ -209,11 +216,17 @@ export function createSearch(deps: SearchDeps): Search {
     }
   }
 
+  const references: ReferenceDeps = {
+    named: (q, limit) => page({ q: q.slice(0, QUERY_LENGTH_MAX), limit, network: 'any' }).items,
+    idsBeginning: (beginning, max) => deps.idsBeginning?.(beginning, max) ?? [],
+    resolve: (id) => catalog.resolve(id),
+  }
+
   return {
     page,
-    find(id, include) {
-      const listing = catalog.resolve(id)
-      const met = listing === undefined ? undefined : search.met({ id })
+    find(reference, include) {
+      const listing = catalog.resolve(reference) ?? findByReference(reference, references)
+      const met = listing === undefined ? undefined : search.met({ id: listing.id })
       if (listing === undefined || met !== undefined) return listing && known(listing, met!, include)
       return include === 'stats' ? { ...listing, ...deps.standing?.(listing) } : listing
     },

@@ -18,7 +18,7 @@ function world({ chainId = 84532, blockMs = now, balance = 5_000_000n, kinds, rp
   const answers: Record<string, () => unknown> = {
     eth_chainId: () => hex(chainId),
     eth_call: () => `0x${balance.toString(16).padStart(64, '0')}`,
-    eth_getBlockByNumber: () => ({ timestamp: hex(Math.floor(blockMs / 1000)) }),
+    eth_getBlockByNumber: () => ({ number: '0x1', timestamp: hex(Math.floor(blockMs / 1000)) }),
   }
   const fetchFake = async (input: unknown, init?: RequestInit) => {
     if (String(input).endsWith('/supported')) {

@@ -82,14 +82,6 @@ test('with no node running one of its own finds the agent, pays and leaves; it o
   expect(seen.executed).toMatchObject([{ agentId, input: 'x', maxPriceAtomic: 500_000n }])
 })
 
-test('what can be no id is not looked for on the network', async () => {
-  const run = await cli(['agent', 'execute', '--agent-id', 'Echo!', '--task', 'x'], { dataDir: dataDir() })
-  expect(run).toMatchObject({
-    code: 3,
-    stderr: expect.stringMatching(/error: Echo! is no agent’s id: stoa agent discover/),
-  })
-})
-
 test('a node of its own is stopped whatever happens, and the error is the first one', async () => {
   for (const failing of [
     { start: () => Promise.reject(new CodedError('PORT_IN_USE', 'port is taken')) },

@@ -251,6 +251,8 @@ export async function runningNode(dataDir: string, fields: Partial<RemoteNode> =
     ...unasked,
     searchAgents: async () => ({ items: await node.agents(), next: undefined }),
     agents: async () => [listing()],
+    // Whatever an agent is called here is its id.
+    agent: async (id) => listing({ id }),
     registerAgent: refuse('registerAgent'),
     execute: async (call) => {
       seen.executed.push(call)

@@ -59,6 +59,8 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       method: 'GET',
       path: '/agents/{id}',
       summary: 'One agent',
+      description:
+        'By its id, the beginning of it, its name where no other agent has it, or `seller/name` (percent-encoded). What spends or changes takes the id alone.',
       tags: ['agents'],
       access: 'public',
       scope: 'read',
@@ -67,7 +69,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       privateQuery,
       response: Listing,
       status: 200,
-      errors: ['UNKNOWN_AGENT'],
+      errors: ['UNKNOWN_AGENT', 'AMBIGUOUS_AGENT'],
       handler({ params, query }) {
         const found = deps.market.find(params.id, query.include)
         if (found !== undefined) return found
