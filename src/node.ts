@@ -154,8 +154,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const ledger = createLedger(database)
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
-      ...{ ledger, nameOf, look: buyer.look },
-      isReceived: (orderId) => buyer.orders.get(orderId).status === 'completed',
+      ...{ ledger, nameOf, look: buyer.look, isReceived: buyer.isReceived },
       retrySettlement: (id) =>
         retrySettlement(id, {
           ...{ payments: selling.x402.payments, clock, wake: () => selling.settler.wake() },
@@ -255,6 +254,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       market: node.market,
       registerAgent: node.registerAgent,
       ownAgents,
+      imports: market.importing(asset.address, buyer.askPrice),
       execute: node.execute,
       orders: node.orders,
       sessions: node.sessions,

@@ -38,6 +38,9 @@ function card(listing: Listing, { style }: Context): string[] {
   return [
     headLine(listing, style.stdout),
     ...foreignLines(listing, style.stdout),
+    ...(listing.imported === undefined
+      ? []
+      : [yellow('  imported here by hand; no listing of its seller vouches for it')]),
     `  id      ${listing.id}`,
     `  seller  ${listing.local ? 'this node' : printableLine(listing.seller_id)}`,
     ...listing.addrs.slice(0, ADDRESSES_MAX).map((address) => `  at      ${printableLine(address)}`),

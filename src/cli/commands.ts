@@ -1,6 +1,7 @@
 import { agentConfigAdd, agentConfigList, agentConfigRemove } from './agent-config.ts'
 import { agentDiscover } from './agent-discover.ts'
 import { agentExecute } from './agent-execute.ts'
+import { agentForget, agentImport } from './agent-import.ts'
 import { agentFeedback, agentRegisterOnchain } from './agent-onchain.ts'
 import { agentRegister } from './agent-register.ts'
 import { approvalsApprove, approvalsDeny, approvalsList } from './approvals.ts'
@@ -44,6 +45,8 @@ export const commands: readonly Command[] = [
   agentTest,
   agentDiscover,
   agentExecute,
+  agentImport,
+  agentForget,
   agentFeedback,
   agentRegisterOnchain,
   orderCreate,

@@ -60,6 +60,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   WALLET_NO_GAS: exitCodes.refused,
   LISTING_MISMATCH: exitCodes.refused,
   NETWORK_MISMATCH: exitCodes.refused,
+  IMPORT_REFUSED: exitCodes.refused,
   INSUFFICIENT_FUNDS: exitCodes.refused,
   WALLET_HAS_CODE: exitCodes.refused,
   SCOPE_TOO_LOW: exitCodes.refused,

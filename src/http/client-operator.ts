@@ -1,7 +1,10 @@
 import type * as z from 'zod'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { Listings } from '../schema/api.ts'
 import { Diagnosis } from '../schema/diagnosis.ts'
+import type { ImportAgent } from '../schema/import.ts'
 import { type PaymentQuery, PaymentRecords, Stats } from '../schema/ledger.ts'
+import { Listing } from '../schema/listing.ts'
 import { OwnAgent, OwnAgents, TestResult, type UpdateAgent } from '../schema/own-agent.ts'
 import type { Page } from '../schema/page.ts'
 import { PaymentRecord } from '../schema/payment-record.ts'
@@ -16,6 +19,9 @@ export type OperatorCalls = AccessCalls & {
   resumeAgent(id: string, options?: Options): Promise<OwnAgent>
   removeAgent(id: string, options?: Options): Promise<OwnAgent>
   testAgent(id: string, task: string, options?: Options): Promise<TestResult>
+  importAgent(agent: z.input<typeof ImportAgent>, options?: Options): Promise<Listing>
+  imports(options?: Options): Promise<Listing[]>
+  removeImport(id: string, options?: Options): Promise<Listing>
   payments(
     query?: PageOptions & Partial<Pick<PaymentQuery, 'direction' | 'state'>>,
     options?: Options,
@@ -44,6 +50,9 @@ export function operatorCalls({ request, linked }: Requests): OperatorCalls {
     removeAgent: (id, options) => request(at('agents', id), OwnAgent, options, undefined, 'DELETE'),
     testAgent: (id, task, options) =>
       request(`${at('agents', id)}/test`, TestResult, { timeoutMs: TEST_TIMEOUT_MS, ...options }, { task }),
+    importAgent: (agent, options) => request('/imports', Listing, options, agent),
+    imports: (options) => request('/imports', Listings, options),
+    removeImport: (id, options) => request(at('imports', id), Listing, options, undefined, 'DELETE'),
     async payments(query = {}, options) {
       const { body, next } = await linked('/payments', query, PaymentRecords as z.ZodType<PaymentRecord[]>, options)
       return { items: body, next }

@@ -126,6 +126,8 @@ test('what is sent is what the document says', async () => {
   const calls: Record<string, object> = {
     getAgent: { url: `/agents/${remoteId}` },
     registerAgent: { url: '/agents', method: 'POST', payload: agent },
+    importAgent: { url: '/imports', method: 'POST', payload: { peer: 'x', agent_id: 'y', price: '0.01' } },
+    removeImport: { url: `/imports/${remoteId}`, method: 'DELETE' },
     execute: { url: '/execute', method: 'POST', payload: { agent_id: localId, input: 'go' } },
     executeAgent: { url: `/agents/${localId}/execute`, method: 'POST', payload: { task: 'go' } },
     createOrder: { url: '/orders', method: 'POST', payload: { agent_id: localId, price: '0', task: 'go' } },

@@ -6,6 +6,7 @@ import { type DiscoveryRouteDeps, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { type EventRouteDeps, eventRoutes } from './routes/events.ts'
 import { type ExecuteRouteDeps, executeRoutes } from './routes/execute.ts'
+import { type ImportRouteDeps, importRoutes } from './routes/imports.ts'
 import { type LedgerRouteDeps, ledgerRoutes } from './routes/ledger.ts'
 import { type MetricsRouteDeps, metricsRoutes } from './routes/metrics.ts'
 import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
@@ -22,6 +23,7 @@ import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflows.ts'
 export type OperationsDeps = NodeRouteDeps &
   AgentRouteDeps &
   OwnAgentRouteDeps &
+  ImportRouteDeps &
   ExecuteRouteDeps &
   OrderRouteDeps &
   SessionRouteDeps &
@@ -44,6 +46,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...nodeRoutes(deps),
     ...agentRoutes(deps),
     ...ownAgentRoutes(deps),
+    ...importRoutes(deps),
     ...executeRoutes(deps),
     ...orderRoutes(deps),
     ...sessionRoutes(deps),

@@ -80,6 +80,7 @@ export const problems = {
   OVERLOADED: { status: 429, title: 'Too much work at once', retryable: true },
   HEADERS_TOO_LARGE: { status: 431, title: 'The headers are too large' },
   INTERNAL: { status: 500, title: 'The node failed' },
+  IMPORT_REFUSED: { status: 422, title: 'The agent cannot be imported' },
   SELLER_UNREACHABLE: { status: 502, title: 'The seller cannot be reached', retryable: true },
   PEER_UNREACHABLE: { status: 502, title: 'The seller cannot be reached', retryable: true },
   PROTOCOL_UNSUPPORTED: { status: 502, title: 'The seller does not speak the protocol it lists' },

@@ -12,6 +12,7 @@ import type { PaymentChain } from '../payments/chain-verdict.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import { type StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
 import type { ExecutionResult } from '../schema/api.ts'
+import type { PaymentRequirements } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { createApprovalStore } from '../store/approvals.ts'
@@ -33,7 +34,7 @@ import { type Measures, measuredPurchases } from './measures.ts'
 import { meteredPurchases } from './metered.ts'
 import { Orders } from './orders.ts'
 import { type NodeFeed, publishedOrders, publishedPurchases } from './published.ts'
-import { quote } from './quote.ts'
+import { askPrice, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
 import type { Replica } from './replica.ts'
 import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
@@ -61,7 +62,7 @@ export type BuyerDeps = {
   meters: Meters
   wallet: Wallet
   asset: Asset
-  catalog: Pick<Catalog, 'resolve'>
+  catalog: Pick<Catalog, 'resolve' | 'resourceOf'>
   replica: Pick<Replica, 'onChange'>
   chain: PaymentChain | undefined
   funds?: WalletFunds | undefined
@@ -80,6 +81,10 @@ export type Buyer = {
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
   /** Looks again what became of an order's payment. */
   look(orderId: string): Promise<void>
+  /** Whether an order has its result. */
+  isReceived(orderId: string): boolean
+  /** Asks a seller what it wants to be paid. Pays nothing. */
+  askPrice(seller: StreamPeer, resource: string, signal: AbortSignal): Promise<PaymentRequirements>
   readonly orders: Orders
   readonly sessions: Sessions
   readonly workflows: Workflows
@@ -131,6 +136,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     // Who waited for it has gone: the time it took says nothing of its seller.
     purchases: measuredPurchases(purchases, deps.measures, { timed: false }),
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
+    resourceOf: catalog.resourceOf,
     network: deps.asset.network,
     chain: deps.chain,
   })
@@ -214,6 +220,9 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     execute: (request) => execute(request, executing),
     quote: (agentId, signal) => quote(agentId, { ...shared, ...ids, catalog, budget }, signal),
     look: (orderId) => recovery.look(orderId),
+    isReceived: (orderId) => purchases.order(orderId)?.status === 'completed',
+    askPrice: (seller, resource, signal) =>
+      askPrice(seller, { resource, callerDid, correlationId: randomUUID() }, streams, signal),
     orders,
     sessions,
     workflows,

@@ -41,6 +41,7 @@ test('D6 a listing has the fields of the API and passes its schema', () => {
     updated_at: '2026-01-01T00:00:00.000Z',
     expires_at: '2026-01-02T00:00:00.000Z',
     local: false,
+    buyable: true,
   })
   expect(z.decode(Listing, body)).toEqual(listing)
 })

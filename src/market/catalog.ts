@@ -2,6 +2,7 @@ import { isoTime } from '../lib/clock.ts'
 import { didOfPeer } from '../p2p/did.ts'
 import type { Listing, ListingRecord } from '../schema/listing.ts'
 import type { Network } from '../schema/primitives.ts'
+import type { Imports } from './imports.ts'
 import type { Replica } from './replica.ts'
 
 /** The market as the API shows it (D6). Prices are atomic units in memory. */
@@ -15,6 +16,8 @@ export type Catalog = {
   /** How many are on the market. */
   count(): number
   resolve(id: string): Listing | undefined
+  /** What its seller calls an agent: its id, unless it was imported. */
+  resourceOf(id: string): string
 }
 
 export function createCatalog(deps: {
@@ -22,8 +25,9 @@ export function createCatalog(deps: {
   sellerId: string
   /** The one network that this node pays on (D37). */
   network: Network
+  imports?: Pick<Imports, 'get' | 'resourceOf'>
 }): Catalog {
-  const { replica, sellerId, network } = deps
+  const { replica, sellerId, network, imports } = deps
   // A record never changes, so it is converted once.
   const listings = new WeakMap<ListingRecord, Listing>()
 
@@ -46,8 +50,9 @@ export function createCatalog(deps: {
     count: () => replica.count(),
     resolve(id) {
       const record = replica.get(id)
-      return record === undefined ? undefined : listingOf(record)
+      return record === undefined ? imports?.get(id) : listingOf(record)
     },
+    resourceOf: (id) => imports?.resourceOf(id) ?? id,
   }
 }
 

@@ -19,6 +19,7 @@ export type MarketErrorCode =
   | 'OVER_PRICE'
   | 'OVER_BUDGET'
   | 'LISTING_MISMATCH'
+  | 'IMPORT_REFUSED'
   | 'NETWORK_MISMATCH'
   | 'INSUFFICIENT_FUNDS'
   | 'WALLET_HAS_CODE'

@@ -3,12 +3,14 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
-import type { Network } from '../schema/primitives.ts'
+import type { Hex, Network } from '../schema/primitives.ts'
 import type { Database } from '../store/database.ts'
+import { createImportStore } from '../store/imports.ts'
 import { createListingSearch } from '../store/listing-search.ts'
 import { createListingStore } from '../store/listings.ts'
 import { createLookAlikes } from '../store/look-alikes.ts'
 import { type Catalog, createCatalog } from './catalog.ts'
+import { type AskSeller, createImports, importing } from './imports.ts'
 import type { Measures } from './measures.ts'
 import { createPresences } from './presence.ts'
 import { createReplica, type Replica } from './replica.ts'
@@ -18,7 +20,14 @@ import { searchUpkeep } from './search-upkeep.ts'
 export type { Search } from './search.ts'
 
 /** What is for sale: the replica of it, shown and searched. */
-export type Market = { replica: Replica; catalog: Catalog; search: Search; services: readonly Service[] }
+export type Market = {
+  replica: Replica
+  catalog: Catalog
+  /** The imports as the API changes them. */
+  importing(asset: Hex, ask: AskSeller): ReturnType<typeof importing>
+  search: Search
+  services: readonly Service[]
+}
 
 export function createMarket(deps: {
   host: Host
@@ -36,13 +45,15 @@ export function createMarket(deps: {
   const store = createListingStore(database)
   const isCalled = (agentId: string) => measures.share(agentId) !== undefined
   const replica = createReplica({}, { host, identity, store, clock, logger, isCalled })
-  const catalog = createCatalog({ replica, sellerId, network })
+  const imports = createImports({ clock, store: createImportStore(database), network, sellerId })
+  const catalog = createCatalog({ replica, sellerId, network, imports })
   const addressesOf = (id: string) => replica.get(id)?.addrs
   const presences = createPresences({ host, clock, addressesOf })
   const search = createSearch({
     clock,
     search: createListingSearch(database),
     catalog,
+    imported: imports.matching,
     sellerId,
     idsBeginning: (beginning, max) => replica.idsBeginning(beginning, max),
     presence: presences.of,
@@ -50,5 +61,6 @@ export function createMarket(deps: {
     standing: deps.standing,
   })
   const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database), clock, logger })
-  return { replica, catalog, search, services: [replica, upkeep, presences.service] }
+  const withAsset: Market['importing'] = (asset, ask) => importing(imports, asset, ask)
+  return { replica, catalog, importing: withAsset, search, services: [replica, upkeep, presences.service] }
 }

@@ -86,12 +86,13 @@ async function buy(
   watch: Watch | undefined,
 ): Promise<Purchased> {
   const { signal } = deadline
+  const { agentId, resource = agentId } = terms
   const call: Call = {
     correlationId: order.correlationId ?? order.id,
-    resource: terms.agentId,
+    resource,
     task,
     callerDid: deps.callerDid,
-    form: formOf(terms.agentId),
+    form: formOf(resource),
   }
   const signing = new Signing(order, terms, deps)
   const pay: Pay = async (requirements, challengeNonce) => {
@@ -115,7 +116,7 @@ async function buy(
     response = await recoverResult(reservation, call, terms.seller, deps, signal)
   }
   faultPoint('buyer:answered')
-  return received(response, signing.reservation, task, deps)
+  return received(response, signing.reservation && { ...signing.reservation, agentId: resource }, task, deps)
 }
 
 /**

@@ -1,10 +1,11 @@
 import { isoTime } from '../lib/clock.ts'
 import { differenceFromListing } from '../payments/requirements.ts'
 import { PeerError } from '../protocols/peer-error.ts'
-import type { StreamPool } from '../protocols/stream-pool.ts'
+import type { StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Price } from '../protocols/x402/client.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { PaymentRequirements } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import type { Purchases } from '../store/purchases.ts'
 import { type Budget, overBudget, type Wanted } from './budget.ts'
@@ -23,6 +24,8 @@ export type QuoteDeps = {
   purchases: Pick<Purchases, 'over'>
 }
 
+type PriceCall = { correlationId: string; resource: string; callerDid: string }
+
 /**
  * What one task of an agent costs now, as its seller says, and whether this node would pay it. Pays nothing.
  *
@@ -38,20 +41,13 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
     const amount = listing.local ? 0n : price
     return { ...termsOf(id, { ...listed, amount }), source: 'listing', matches_listing: true, allowed: true }
   }
-  const signal = AbortSignal.any([outer, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
-  const call = { correlationId: deps.newCorrelationId(), resource: id, callerDid: deps.callerDid }
+  const call = {
+    correlationId: deps.newCorrelationId(),
+    resource: listing.imported?.agent_id ?? id,
+    callerDid: deps.callerDid,
+  }
   const seller = { peerId: listing.seller_id, addrs: listing.addrs }
-  const ask = (fresh: boolean) =>
-    onStream(seller, deps.streams, signal, (stream) => askX402Price(stream, call, signal), { fresh })
-  // A pooled stream may be dead: nothing was bought, so it is simply asked again.
-  const asked = await ask(false)
-    .catch((error: unknown) => (error instanceof PeerError || signal.aborted ? Promise.reject(error) : ask(true)))
-    .catch((error: unknown) => {
-      if (error instanceof PeerError) throw error
-      outer.throwIfAborted()
-      const reason = error instanceof Error ? error.message : 'no answer'
-      throw new MarketError('SELLER_UNREACHABLE', `the seller cannot be reached: ${reason}`, { cause: error })
-    })
+  const asked = await askTerms(seller, call, deps.streams, outer)
   const { payment_requirements: requirements, challenge_expires_at } = asked
   const difference = differenceFromListing(requirements, listed)
   const wanted = { agentId: id, sellerId: listing.seller_id, amount: requirements.amount }
@@ -67,6 +63,31 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
     ...(needsApproval && { needs_approval: true }),
     ...(reason !== undefined && { reason }),
   }
+}
+
+/** What a seller asks for one run. @throws MarketError SELLER_UNREACHABLE; PeerError as the seller answers */
+export async function askPrice(
+  seller: StreamPeer,
+  call: PriceCall,
+  streams: StreamPool,
+  signal: AbortSignal,
+): Promise<PaymentRequirements> {
+  return (await askTerms(seller, call, streams, signal)).payment_requirements
+}
+
+async function askTerms(seller: StreamPeer, call: PriceCall, streams: StreamPool, outer: AbortSignal) {
+  const signal = AbortSignal.any([outer, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
+  const ask = (fresh: boolean) =>
+    onStream(seller, streams, signal, (stream) => askX402Price(stream, call, signal), { fresh })
+  // A pooled stream may be dead: nothing was bought, so it is simply asked again.
+  return ask(false)
+    .catch((error: unknown) => (error instanceof PeerError || signal.aborted ? Promise.reject(error) : ask(true)))
+    .catch((error: unknown) => {
+      if (error instanceof PeerError) throw error
+      outer.throwIfAborted()
+      const reason = error instanceof Error ? error.message : 'no answer'
+      throw new MarketError('SELLER_UNREACHABLE', `the seller cannot be reached: ${reason}`, { cause: error })
+    })
 }
 
 function termsOf(id: string, terms: { amount: bigint; network: string; asset: string; payTo: string }) {

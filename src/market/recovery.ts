@@ -40,6 +40,8 @@ export type RecoveryDeps = {
   /** Told when an order has ended, or what was signed for it has. */
   changed(orderId: string): void
   addrsOf(agentId: string): readonly string[]
+  /** What its seller calls an agent. */
+  resourceOf?(agentId: string): string
   /** The one network of this node. What was signed on another waits until the node is back there (D37). */
   network: string
   chain?: PaymentChain | undefined
@@ -146,7 +148,8 @@ export class Recovery implements Service {
   async #askSeller(order: Order, reservation: StoredReservation): Promise<boolean> {
     const { purchases, clock, streams, callerDid, addrsOf } = this.#deps
     const seller = { peerId: reservation.sellerId, addrs: addrsOf(reservation.agentId) }
-    const { agentId: resource } = reservation
+    const { agentId } = reservation
+    const resource = this.#deps.resourceOf?.(agentId) ?? agentId
     const call = {
       ...{ correlationId: order.correlationId ?? order.id, resource, callerDid, form: formOf(resource) },
       ...(order.task !== undefined && { task: order.task }),
@@ -164,7 +167,10 @@ export class Recovery implements Service {
         const notes = notesOf(response, reservation, delivered)
         const bought = { output, outputBytes, notes, error: undefined, updatedAt: clock.now() }
         const completed: Order = { ...order, status: 'completed', ...bought }
-        await purchases.finish(completed, paidFor(response, reservation, order.task ?? '', this.#deps.logger))
+        await purchases.finish(
+          completed,
+          paidFor(response, { ...reservation, agentId: resource }, order.task ?? '', this.#deps.logger),
+        )
       }
       this.#deps.changed(order.id)
       return true

@@ -113,14 +113,25 @@ async function perform(
   if (listing.local) {
     return unpaid(await deps.runOwn(listing.id, call))
   }
+  const resource = listing.imported?.agent_id ?? listing.id
   const seller = { peerId: listing.seller_id, addrs: listing.addrs }
   if (listing.price === 0n) {
-    const isShown = watch !== undefined && listing.protocols.includes(X402_PROTOCOL)
-    if (isShown) return askFree(seller, listing.id, call, deps)
-    return unpaid(await callFree(seller, listing.id, call, deps))
+    const paidProtocol = listing.protocols.includes(X402_PROTOCOL)
+    const isShown = watch !== undefined && paidProtocol
+    const freeProtocol = listing.protocols.includes(MARKETPLACE_PROTOCOL)
+    if (isShown || (paidProtocol && !freeProtocol)) return askFree(seller, resource, call, deps)
+    return callFree(seller, resource, call, deps).then(unpaid, (error: unknown) => {
+      // Its listing says that it speaks the other protocol, and nothing has run.
+      if (paidProtocol && isUnsupported(error)) return askFree(seller, resource, call, deps)
+      throw error
+    })
   }
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
-  return purchase(order, { agentId: listing.id, seller, listed }, order.task, deps, signal, watch)
+  return purchase(order, { agentId: listing.id, resource, seller, listed }, order.task, deps, signal, watch)
+}
+
+function isUnsupported(error: unknown): boolean {
+  return error instanceof CodedError && error.code === 'PROTOCOL_UNSUPPORTED'
 }
 
 function unpaid(output: string): Purchased {

@@ -27,6 +27,8 @@ export type SearchDeps = {
   measured?(listingId: string): { share: number; detail: string } | undefined
   /** Ids on the market that begin so. */
   idsBeginning?(beginning: string, max: number): string[]
+  /** Agents that are known here alone. */
+  imported?(query: AgentQuery, scope: AgentScope): Listing[]
   /** What else this node knows of an agent, for whoever asks. */
   standing?(listing: Listing): Pick<Listing, 'stats' | 'reputation'>
 }
@@ -216,14 +218,23 @@ export function createSearch(deps: SearchDeps): Search {
     }
   }
 
+  /** What was imported stands at the beginning of the first page. */
+  function withImported(query: AgentQuery, scope: AgentScope = 'all'): Page<Listing> {
+    const limit = query.limit ?? PAGE_LISTINGS_MAX
+    const all = query.cursor === undefined ? (deps.imported?.(query, scope) ?? []) : []
+    const imported = all.slice(0, limit - 1)
+    const { items, next } = page({ ...query, limit: limit - imported.length }, scope)
+    return { items: [...imported, ...items], next }
+  }
+
   const references: ReferenceDeps = {
-    named: (q, limit) => page({ q: q.slice(0, QUERY_LENGTH_MAX), limit, network: 'any' }).items,
+    named: (q, limit) => withImported({ q: q.slice(0, QUERY_LENGTH_MAX), limit, network: 'any' }).items,
     idsBeginning: (beginning, max) => deps.idsBeginning?.(beginning, max) ?? [],
     resolve: (id) => catalog.resolve(id),
   }
 
   return {
-    page,
+    page: withImported,
     find(reference, include) {
       const listing = catalog.resolve(reference) ?? findByReference(reference, references)
       const met = listing === undefined ? undefined : search.met({ id: listing.id })

@@ -17,6 +17,8 @@ const WINDOW_SECONDS_MAX = 3600 + 120
 /** What the buyer knows of the agent, from its signed listing, and the most it will pay. */
 export type Terms = {
   agentId: string
+  /** What its seller calls the agent, where that is something else. */
+  resource?: string
   seller: StreamPeer
   listed: { amount: bigint; network: string; asset: string; payTo: string }
 }

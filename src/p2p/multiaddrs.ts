@@ -161,3 +161,15 @@ function bad(text: string, kind: string, form: string, cause?: unknown): CodedEr
   const why = cause === undefined ? '' : ` (${reasonOf(cause)})`
   return new CodedError('BAD_MULTIADDR', `${kind} address "${shown}" cannot be used${why}; expected ${form}`, { cause })
 }
+
+/** A peer that is named by an address which ends in its id, or by its id alone; undefined for anything else. */
+export function peerAt(text: string): { peerId: string; addrs: string[] } | undefined {
+  const isAddress = text.startsWith('/')
+  try {
+    const peerId = isAddress ? peerIdIn(multiaddr(text)) : peerIdFromString(text).toString()
+    if (peerId === undefined) return undefined
+    return { peerId, addrs: isAddress ? [text.replace(/\/p2p\/[^/]+$/, '')] : [] }
+  } catch {
+    return undefined
+  }
+}

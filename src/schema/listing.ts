@@ -80,6 +80,10 @@ export const Listing = z
     buyable: z.boolean().meta({
       description: 'false: the seller is paid on another network than this node pays on; a purchase is refused',
     }),
+    imported: z.object({ agent_id: z.string() }).optional().meta({
+      description:
+        'only of one that the operator of this node has imported: unsigned, known here alone; `agent_id` is what its seller calls it',
+    }),
     // What this node knows of it beyond what its seller says.
     online: z.boolean().optional().meta({ description: 'whether its seller answers; absent where that is not known' }),
     latency_ms: z.number().optional().meta({ description: 'how far away its seller is' }),

@@ -279,4 +279,13 @@ export const migrations: readonly string[] = [
   CREATE INDEX payments_deferred ON payments (peer_id, agent_id) WHERE deferred = 1;
   CREATE INDEX payments_unrun ON payments (created_at) WHERE task IS NOT NULL AND exchange_id IS NULL;
   `,
+  `
+  -- Agents that the operator has named by hand: listings as JSON. A removed one is kept for the orders that name it.
+  CREATE TABLE imported_agents (
+    id TEXT PRIMARY KEY,
+    listing TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    removed INTEGER NOT NULL DEFAULT 0
+  ) WITHOUT ROWID;
+  `,
 ]

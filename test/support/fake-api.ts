@@ -192,6 +192,11 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       remove: async () => ({ ...ownAgentFixture, listed: false }),
       test: async (_id, task) => ({ output: task, duration_ms: 1 }),
     },
+    imports: {
+      all: () => [],
+      add: async ({ agent_id }) => listingFixture({ imported: { agent_id } }),
+      remove: async () => listingFixture({ imported: { agent_id: 'theirs' } }),
+    },
     tokens,
     budget,
     approvals,

@@ -37,7 +37,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       feed: new Feed({ life: 'test' }),
       meters: new Meters(),
       wallet: testWallet(),
-      catalog: { resolve: (id) => listings().find((listing) => listing.id === id) },
+      catalog: { resolve: (id) => listings().find((listing) => listing.id === id), resourceOf: (id) => id },
       replica: { onChange: () => () => {} },
       chain: undefined,
       openStream: () => Promise.reject(new Error('nobody is there')),

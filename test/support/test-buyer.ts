@@ -9,6 +9,7 @@ import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import type { Wallet } from '../../src/payments/wallet.ts'
 import { type StreamPeer, StreamPool } from '../../src/protocols/stream-pool.ts'
 import type { Listing } from '../../src/schema/listing.ts'
+import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import { X402_PROTOCOL } from '../../src/schema/x402.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
@@ -80,7 +81,8 @@ export class TestBuyer {
     }
     this.recovery = new Recovery({ ...shared, addrsOf: () => [], network: usdc.network, chain: options.chain })
     this.list()
-    this.list({ id: 'free', price: 0n, price_atomic: '0' })
+    const protocols = [MARKETPLACE_PROTOCOL, X402_PROTOCOL]
+    this.list({ id: 'free', price: 0n, price_atomic: '0', protocols })
   }
 
   /** Puts an agent on its market: the paid one of the test seller, unless told otherwise. */

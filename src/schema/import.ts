@@ -1,0 +1,26 @@
+import * as z from 'zod'
+import { AgentDescription, AgentName } from './agent.ts'
+import { Price, PriceText } from './amount.ts'
+import { Listing } from './listing.ts'
+import { Address } from './primitives.ts'
+
+/** The body of POST /imports: an agent of a seller that lists nothing here. Strict, as everything that spends. */
+export const ImportAgent = z
+  .strictObject({
+    peer: z.string().min(1).max(512).meta({
+      description: 'a multiaddr of its seller that ends in /p2p/<peer id>, or the peer id alone',
+    }),
+    agent_id: z.string().min(1).max(256).meta({ description: 'what its seller calls the agent' }),
+    price: z.union([Price, PriceText]),
+    name: AgentName.optional(),
+    description: AgentDescription.optional(),
+    pay_to: Address.optional().meta({ description: 'the account to pay; its seller is asked unless it is given' }),
+  })
+  .meta({ id: 'ImportAgent', description: 'An agent of a seller that lists nothing here.' })
+export type ImportAgent = z.output<typeof ImportAgent>
+
+/** What an imported listing is kept as. */
+export const ImportedListing = Listing.omit({ price: true, local: true, buyable: true }).extend({
+  imported: z.object({ agent_id: z.string() }),
+})
+export type ImportedListing = z.infer<typeof ImportedListing>

@@ -1,0 +1,147 @@
+/** Agents of the original node of this protocol: imported by hand, bought in its own form. */
+import { createHash } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { addresses } from '../../devnet/contracts.ts'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { FramedStream } from '../../src/protocols/framed-stream.ts'
+import { X402_PROTOCOL } from '../../src/schema/x402.ts'
+import { ask, call } from '../support/api-calls.ts'
+import { startTestHost, whereIs } from '../support/test-host.ts'
+import { startTestNode } from '../support/test-node.ts'
+
+const PAID = 'did:key:z6MkpTHR8VNsBxYAAWHut2Geadd9jSwuBV8xRoAnwWsdvktH'
+const FREE = 'did:key:z6MkfreefreefreefreefreefreefreefreefreefreefreefRee'
+let devnet: Devnet
+const cleanups: (() => Promise<unknown>)[] = []
+beforeAll(async () => {
+  devnet = await startDevnet()
+})
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+afterAll(() => devnet.stop())
+
+type Json = Record<string, unknown>
+
+/** Answers as the original node does: one message a stream, nonce without 0x, the agent read from the body alone. */
+async function originalSeller() {
+  const host = await startTestHost()
+  cleanups.push(() => host.stop())
+  const tasks: string[] = []
+  const received: Json[] = []
+  const nonce = createHash('sha256').update(`${Math.random()}`).digest('hex')
+  const body = (json: Json) => Buffer.from(JSON.stringify(json)).toString('base64')
+  const read = (message: Json) => JSON.parse(Buffer.from(message.body as string, 'base64').toString() || '{}') as Json
+
+  async function answer(type: string, message: Json): Promise<[string, Json]> {
+    const header = { version: '1.0', correlation_id: message.correlation_id }
+    const refuse = (error_code: number, error_name: string, why: string): [string, Json] => [
+      'x402.error',
+      { ...header, error_code, error_name, message: why, retryable: false },
+    ]
+    const run = (input: unknown, rest: Json): [string, Json] => {
+      tasks.push(String(input))
+      const output = body({ output: `done: ${input}` })
+      return ['x402.response', { ...header, payment_id: '', body: output, seller_did: message.resource, ...rest }]
+    }
+    if (type === 'x402.request' && message.resource === FREE) return run(read(message).input, { tx_hash: '' })
+    if (type === 'x402.request') {
+      const { seller } = devnet.wallets
+      const requirements = {
+        scheme: 'exact',
+        network: 'eip155:84532',
+        amount: '50000',
+        asset: addresses.usdc,
+        payTo: seller.address,
+        maxTimeoutSeconds: 60,
+        extra: { name: 'USDC', version: '2' },
+      }
+      const expires = Math.floor(Date.now() / 1000) + 300
+      return [
+        'x402.payment_required',
+        {
+          ...header,
+          challenge_nonce: nonce,
+          challenge_expires_at: expires,
+          payment_requirements: requirements,
+          message: 'Payment required',
+          seller_did: message.resource,
+        },
+      ]
+    }
+    const payment = message.payment as { server_nonce: string; payload: { authorization: { nonce: string } } }
+    if (payment.server_nonce !== nonce) return refuse(2002, 'PAYMENT_NONCE_MISMATCH', 'nonce mismatch')
+    if (payment.payload.authorization.nonce !== `0x${nonce}`)
+      return refuse(2002, 'PAYMENT_NONCE_MISMATCH', 'auth nonce')
+    const { resource, input } = read(message)
+    if (resource !== PAID) return refuse(1000, 'INVALID_MESSAGE', 'missing resource in body')
+    return run(input, { tx_hash: `0x${'ab'.repeat(32)}` })
+  }
+
+  await host.handle(X402_PROTOCOL, (raw) => {
+    void (async () => {
+      const stream = new FramedStream(raw)
+      const signal = AbortSignal.timeout(30_000)
+      const frame = await stream.read(signal)
+      if (frame === undefined) return
+      const message = JSON.parse(Buffer.from(frame.data).toString()) as Json
+      received.push(message)
+      const [type, reply] = await answer(frame.type, message)
+      await stream.writeText(type, JSON.stringify(reply), signal)
+      await stream.close()
+    })().catch(() => {})
+  })
+  const { peerId, addrs } = whereIs(host, 'tcp')
+  return { peer: `${addrs[0]!.replace(/\/p2p\/.*/, '')}/p2p/${peerId}`, tasks, received }
+}
+
+async function buyerOf() {
+  const node = await startTestNode({ devnet, walletKey: devnet.wallets.buyer.privateKey })
+  cleanups.push(() => node.stop())
+  return node
+}
+
+test('a paid agent of the original node is imported at its price and bought; its answer is unwrapped', async () => {
+  const seller = await originalSeller()
+  const buyer = await buyerOf()
+  const agent = { peer: seller.peer, agent_id: PAID, price: '0.05', name: 'Theirs' }
+  const listing = await ask<Json>(buyer.url, '/imports', { body: agent })
+  expect(listing).toMatchObject({
+    name: 'Theirs',
+    price_atomic: '50000',
+    pay_to: devnet.wallets.seller.address,
+    imported: { agent_id: PAID },
+    local: false,
+    buyable: true,
+  })
+  const listed = await ask<Json[]>(buyer.url, '/agents?q=theirs')
+  expect(listed).toMatchObject([{ id: listing.id }])
+  const bought = await ask<Json>(buyer.url, `/agents/${listing.id}/execute`, { body: { task: 'the task' } })
+  expect(bought).toMatchObject({ output: 'done: the task', payment: { amount: '0.05' } })
+  expect([seller.tasks, (bought.notes as string[]).join()]).toEqual([
+    ['the task'],
+    expect.stringContaining('payment_id'),
+  ])
+  const order = await ask<Json>(buyer.url, `/orders/${bought.order_id}`)
+  expect(order).toMatchObject({ status: 'completed', agent_id: listing.id, output: 'done: the task' })
+})
+
+test('a free agent of the original node runs over the paid protocol', async () => {
+  const seller = await originalSeller()
+  const buyer = await buyerOf()
+  const { id } = await ask<Json>(buyer.url, '/imports', { body: { peer: seller.peer, agent_id: FREE, price: 0 } })
+  const result = await ask<Json>(buyer.url, `/agents/${id}/execute`, { body: { task: 'for nothing' } })
+  expect(result).toMatchObject({ output: 'done: for nothing', payment: null })
+})
+
+test('an import is refused where its seller asks for something else, and forgotten when it is removed', async () => {
+  const seller = await originalSeller()
+  const buyer = await buyerOf()
+  const add = (body: object) => call(buyer.url, '/imports', { body: { peer: seller.peer, agent_id: PAID, ...body } })
+  expect(await add({ price: '0.04' })).toMatchObject({ status: 402, body: { code: 'LISTING_MISMATCH' } })
+  expect(await add({ peer: 'nobody', price: '0.05' })).toMatchObject({ status: 422, body: { code: 'IMPORT_REFUSED' } })
+  const { id } = (await add({ price: '0.05' })).body as { id: string }
+  expect(await ask<Json[]>(buyer.url, '/imports')).toHaveLength(1)
+  await ask(buyer.url, `/imports/${id}`, { method: 'DELETE' })
+  expect([await ask<Json[]>(buyer.url, '/imports'), (await call(buyer.url, `/agents/${id}`)).status]).toEqual([[], 404])
+})
