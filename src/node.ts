@@ -37,13 +37,14 @@ import { createSelling } from './selling.ts'
 import { createStandards } from './standards.ts'
 import type { Ports, StoaNode } from './stoa-node.ts'
 import { dataFile, openDataDir } from './store/data-dir.ts'
-import { openDatabase } from './store/database.ts'
+import type { Database } from './store/database.ts'
 import { createExchanges } from './store/exchanges.ts'
 import { createLedger } from './store/ledger.ts'
 import { removeLeftOverDrafts } from './store/left-over-drafts.ts'
 import { lockDataDir } from './store/lock.ts'
 import { createMeasureStore } from './store/measures.ts'
 import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
+import { openLedger } from './store/open-ledger.ts'
 import { createPayments } from './store/payments.ts'
 import { PeerDatastore } from './store/peer-datastore.ts'
 import { createTaskRecords } from './store/task-records.ts'
@@ -65,15 +66,18 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
   const { notes } = await openDataDir(config.dataDir)
   for (const note of notes) logger.warn({}, note)
   const lock = lockDataDir(config.dataDir)
+  let ledgerFile: Database | undefined
   try {
     await removeLeftOverDrafts(config.dataDir)
-    return await assemble()
+    ledgerFile = await openLedger(config.dataDir, { logger })
+    return await assemble(ledgerFile)
   } catch (error) {
+    await ledgerFile?.close()
     lock.release()
     throw error
   }
 
-  async function assemble(): Promise<StoaNode> {
+  async function assemble(database: Database): Promise<StoaNode> {
     // Who this node is.
     const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
     const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
@@ -81,7 +85,6 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const wallet = createWallet(key, asset)
 
     // What it keeps.
-    const database = openDatabase({ path: dataFile(config.dataDir, 'database') })
     const feed: NodeFeed = new Feed({ life: clock.now().toString(36) })
     const meters = new Meters()
     const metered = meteredPayments(createPayments(database), meters)
@@ -91,12 +94,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // Whom it reaches.
     const version = stoaVersion()
-    const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger }).catch(
-      async (error: unknown) => {
-        await database.close()
-        throw error
-      },
-    )
+    const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger })
     const chain =
       config.rpcUrl === undefined
         ? undefined

@@ -116,6 +116,13 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     logger,
     didOf: didOfPeer,
     findAgent(id: string) {
+      // What would be written of a sale could be lost.
+      if (deps.database.damage() !== undefined) {
+        throw new PeerError(
+          'OVERLOADED',
+          'this seller has stopped selling until its ledger is mended; nobody was charged',
+        )
+      }
       const agent = agents.served(id)
       if (agent === undefined && isStarting(id)) {
         throw new PeerError('OVERLOADED', 'this node has just started and is about to offer this agent; try again')

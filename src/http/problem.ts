@@ -96,6 +96,7 @@ export const problems = {
   TRANSACTION_PENDING: { status: 503, title: 'The transaction is sent and not mined yet', retryable: true },
   CHAIN_WRONG: { status: 503, title: 'The RPC endpoint serves another chain' },
   WALLET_UNAVAILABLE: { status: 503, title: 'The wallet cannot be used' },
+  STORE_DAMAGED: { status: 503, title: 'The ledger of the node is damaged', retryable: false },
   STORE_WRITE_FAILED: { status: 503, title: 'The node cannot write its data', retryable: true },
   STOPPING: { status: 503, title: 'The node is stopping', retryable: true },
   DEADLINE: { status: 504, title: 'The seller did not answer in time' },

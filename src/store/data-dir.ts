@@ -15,6 +15,7 @@ export const dataFiles = {
   keys: 'keys.env',
   log: 'stoa.log',
   database: 'stoa.db',
+  ledger: 'ledger.json',
   lock: 'lock.db',
   lockPid: 'lock.pid',
   node: 'node.json',

@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto'
+import { stat } from 'node:fs/promises'
+import * as z from 'zod'
+import { CodedError } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { dataFile } from './data-dir.ts'
+import { type Database, openDatabase, type StoreError } from './database.ts'
+import { readSecretFile, writeSecretFile } from './secret-file.ts'
+import { checkSoundness } from './soundness.ts'
+import { lostFrames } from './wal-loss.ts'
+
+/** What lies beside the database, so that it is missed: its id, and whether it was closed in good order. */
+const Mark = z.object({ ledger: z.string().max(100), closed: z.boolean() })
+type Mark = z.infer<typeof Mark>
+
+const ID_KEY = 'ledger_id'
+
+/**
+ * Opens a node's database, its ledger, for this process alone, and sees that it is the one that was there before, and whole.
+ *
+ * @throws CodedError 'LEDGER_LOST' where it is missing, empty, another one, or has lost what was written last; StoreError
+ */
+export async function openLedger(dataDir: string, { logger }: { logger: Logger }): Promise<Database> {
+  const path = dataFile(dataDir, 'database')
+  const mark = await readMark(dataDir)
+  const isThere = await hasBytes(path)
+  if (mark !== undefined && !isThere) throw lost(dataDir, `${path} is missing or empty`)
+  if (mark?.closed === false) {
+    const missing = await lostFrames(path)
+    if (missing > 0) throw lost(dataDir, `${path}-wal was cut off: ${missing} pages of what was written last are gone`)
+  }
+  if (!isThere && (await hasBytes(dataFile(dataDir, 'identity')))) {
+    logger.warn(
+      { path },
+      'the ledger is new, but the keys beside it are not: if orders or sales were kept here before, stop, and restore the backup',
+    )
+  }
+  const onDamage = (error: StoreError) => logger.error({ err: error }, 'the ledger is damaged: trading has stopped')
+  const database = openDatabase({ path, alone: true, onDamage })
+  try {
+    const id = await idOf(database, mark?.ledger)
+    if (mark !== undefined && mark.ledger !== id) throw lost(dataDir, `${path} is the ledger of another data directory`)
+    const whole = await checkSoundness(database, path)
+    const damage = database.damage()
+    if (damage !== undefined) throw damage
+    if (!whole) logger.info({ path }, 'the ledger is large: it is still being checked')
+    await writeMark(dataDir, { ledger: id, closed: false })
+    return closing(database, () => writeMark(dataDir, { ledger: id, closed: true }))
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+function closing(database: Database, closed: () => Promise<void>): Database {
+  return {
+    ...database,
+    async close() {
+      await database.close()
+      // As on a full disk: the next start looks more closely, that is all.
+      await closed().catch(() => {})
+    },
+  }
+}
+
+/** One of an early version has none: then it takes the one that is expected. */
+async function idOf(database: Database, expected: string | undefined): Promise<string> {
+  const read = () => database.prepare('SELECT value FROM kv WHERE key = ?').get(ID_KEY) as { value: string } | undefined
+  const id = read()?.value
+  if (id !== undefined) return id
+  await database.write(() =>
+    database.prepare('INSERT INTO kv (key, value) VALUES (?, ?)').run(ID_KEY, expected ?? randomUUID()),
+  )
+  return read()!.value
+}
+
+function lost(dataDir: string, what: string): CodedError<'LEDGER_LOST'> {
+  const mark = dataFile(dataDir, 'ledger')
+  return new CodedError(
+    'LEDGER_LOST',
+    `${what}. Restore the backup (docs/operations.md). If there is none, delete ${mark} to go on with what is there: ` +
+      'what this node is owed and has sold is forgotten then, its budgets begin anew, and what it has signed may still be charged',
+  )
+}
+
+/** Damaged or unreadable counts as none: it holds nothing but this. */
+async function readMark(dataDir: string): Promise<Mark | undefined> {
+  try {
+    const text = await readSecretFile(dataFile(dataDir, 'ledger'))
+    return text === undefined ? undefined : Mark.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}
+
+async function writeMark(dataDir: string, mark: Mark): Promise<void> {
+  await writeSecretFile(dataFile(dataDir, 'ledger'), `${JSON.stringify(mark)}\n`, { replace: true })
+}
+
+async function hasBytes(path: string): Promise<boolean> {
+  return stat(path).then(
+    ({ size }) => size > 0,
+    () => false,
+  )
+}

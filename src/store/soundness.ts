@@ -1,0 +1,68 @@
+import { statSync } from 'node:fs'
+import { Worker } from 'node:worker_threads'
+import type { Database } from './database.ts'
+
+/** A file up to this size is checked in a moment, at once. */
+const AT_ONCE_BYTES = 16 * 1024 * 1024
+const LIMIT_MS = 5_000
+
+/** In a thread of its own, on a connection of its own: a large file takes seconds. */
+const CHECK = `
+  const { parentPort, workerData } = require('node:worker_threads')
+  const { DatabaseSync } = require('node:sqlite')
+  try {
+    const database = new DatabaseSync(workerData, { readOnly: true })
+    const [first] = database.prepare('PRAGMA quick_check(1)').all()
+    database.close()
+    parentPort.postMessage(first.quick_check)
+  } catch (error) {
+    parentPort.postMessage(error.message)
+  }`
+
+/**
+ * Looks through an open database for pages that are damaged (SQLite's quick_check), and condemns it where there are any.
+ *
+ * A file so large that this takes more than the limit is checked on behind; then too it is condemned as soon as it is known.
+ *
+ * @returns whether it was looked through to its end
+ */
+export async function checkSoundness(
+  database: Database,
+  path: string,
+  { limitMs = LIMIT_MS, atOnceBytes = AT_ONCE_BYTES } = {},
+): Promise<boolean> {
+  if (statSync(path).size <= atOnceBytes) {
+    judge(database, firstFinding(database))
+    return true
+  }
+  const worker = new Worker(CHECK, { eval: true, workerData: path, stderr: true })
+  worker.unref()
+  const found = new Promise<void>((resolve) => {
+    worker.once('message', (finding: string) => {
+      judge(database, finding)
+      resolve()
+    })
+    // A thread that cannot be had says nothing about the file.
+    worker.once('error', () => resolve())
+  })
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<'late'>((resolve) => {
+    timer = setTimeout(resolve, limitMs, 'late')
+  })
+  const first = await Promise.race([found, late])
+  clearTimeout(timer)
+  return first !== 'late'
+}
+
+function firstFinding(database: Database): string {
+  try {
+    const [first] = database.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[]
+    return first?.quick_check ?? 'no answer'
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+function judge(database: Database, finding: string): void {
+  if (finding !== 'ok') database.condemn(finding)
+}
