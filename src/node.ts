@@ -149,7 +149,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     })
 
     // What it has earned and done.
-    const ledger = createLedger(database)
+    const ledger = createLedger(database, { hasChain: chain !== undefined })
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
       ...{ ledger, nameOf, look: buyer.look, isReceived: buyer.isReceived },

@@ -21,7 +21,7 @@ export function stagesOf(order: OrderRecord): Stage[] {
   const isPaid = settlement === 'settled'
   const isGone = settlement === 'released' || settlement === 'voided' || settlement === 'failed'
   // Signed, and the seller has not answered for it: until the signature's time is over it can be settled.
-  const isOpen = settlement === 'pending' || (ended && settlement === 'reserved')
+  const isOpen = settlement === 'pending' || settlement === 'claimed' || (ended && settlement === 'reserved')
   stages.push({
     name: ended && isOpen ? 'Not charged so far' : isOpen ? 'Settling' : isGone || ended ? 'Not charged' : 'Settled',
     state: isPaid || isGone ? 'done' : isOpen ? 'now' : ended ? 'done' : 'later',

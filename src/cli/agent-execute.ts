@@ -7,7 +7,7 @@ import type { ExecutionResult } from '../schema/api.ts'
 import { badge } from './badge.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
-import { writeResult } from './market-text.ts'
+import { settlementText, writeResult } from './market-text.ts'
 import { networkOptions } from './network-options.ts'
 import { orAborted, poll, withOwnNode } from './own-node.ts'
 import type { ExecuteRequest } from './parts.ts'
@@ -125,9 +125,7 @@ function tellCost(context: Context, { payment, duration_ms, order_id }: Executio
   const { style } = context
   const kind = payment === null ? '' : `${badge(payment.network, style.stderr)}  `
   const paid =
-    payment === null
-      ? 'free'
-      : `paid ${payment.amount} USDC to ${payment.pay_to}, ${payment.settlement === 'settled' ? `settled in ${payment.tx_hash}` : 'settlement pending'}`
+    payment === null ? 'free' : `paid ${payment.amount} USDC to ${payment.pay_to}, ${settlementText(payment)}`
   context.tell(
     kind + style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s · order ${order_id}`, 400)),
   )

@@ -60,16 +60,26 @@ export function age(at: string, now: UnixMs): string {
 /** `0.25 USDC, settled in 0x…`. */
 export function paymentText(payment: RecordedPayment | undefined): string {
   if (payment === undefined) return 'nothing'
-  const { amount, settlement, tx_hash } = payment
+  return printableLine(`${payment.amount} USDC, ${settlementText(payment)}`, 400)
+}
+
+/** `settled in 0x…`, or what else is known of it. */
+export function settlementText({
+  settlement,
+  settlement_note,
+  tx_hash,
+}: Pick<RecordedPayment, 'settlement' | 'settlement_note' | 'tx_hash'>): string {
   const what = {
     settled: `settled in ${tx_hash}`,
+    claimed: `settled in ${tx_hash} by the word of the seller; the chain has not shown it yet`,
     pending: 'settlement pending',
     reserved: 'signed; could still be settled by the seller',
     released: 'not charged',
     voided: 'voided: not charged',
     failed: 'never settled',
   }[settlement]
-  return printableLine(`${amount} USDC, ${what}`)
+  const note = settlement_note === undefined ? '' : ` (${settlement_note})`
+  return `${what}${note}`
 }
 
 /** What an amount column shows: only what is, or may be, gone. */

@@ -103,10 +103,11 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const nameOf = (id: string) => catalog.resolve(id)?.name
   const changes = new Changes()
   const changed = (orderId: string) => changes.tell(orderId)
-  const unstored = withUnstoredEnds(
-    publishedPurchases(meteredPurchases(createPurchases(database), deps.meters), feed, nameOf),
-    { logger, changed },
-  )
+  const stored = createPurchases(database, { hasChain: deps.chain !== undefined })
+  const unstored = withUnstoredEnds(publishedPurchases(meteredPurchases(stored, deps.meters), feed, nameOf), {
+    logger,
+    changed,
+  })
   const { purchases } = unstored
   const sums = spending(database)
   const tokens = createTokens({
@@ -129,6 +130,11 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const superseded = (stream: Stream) => deps.superseded?.(stream) === true
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream, superseded })
   const active: ActiveOrders = new Map()
+  /** What a purchase ended with is the seller's word until the chain is asked. */
+  const ended = (orderId: string) => {
+    changed(orderId)
+    recovery.soon()
+  }
   const shared = { clock, logger, purchases, streams, callerDid, active, changed }
 
   const recovery = new Recovery({
@@ -142,6 +148,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   })
   const running: RunOrderDeps = {
     ...shared,
+    changed: ended,
     purchases: measuredPurchases(purchases, deps.measures, { timed: true }),
     wallet: deps.wallet,
     runOwn: deps.runOwn,

@@ -89,7 +89,10 @@ function recorded(order: Order, { purchases }: AgainDeps): ExecutionResult {
     const reservation = purchases.reservationOf(id)
     const { outputBytes, notes = [] } = order
     const bought = { output, outputBytes, notes, reservation, txHash: reservation?.txHash }
-    return resultOf({ ...order, correlationId }, { id: agentId, seller_id }, bought, true)
+    return resultOf({ ...order, correlationId }, { id: agentId, seller_id }, bought, {
+      isStored: true,
+      made: reservation,
+    })
   }
   if (status === 'failed' && error !== undefined) throw new RecordedFailure(error, order)
   if (status === 'cancelled') {

@@ -4,7 +4,7 @@ import type { ExecutionRecord, PaymentQuery } from '../schema/ledger.ts'
 import type { Page } from '../schema/page.ts'
 import type { PaymentRecord } from '../schema/payment-record.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Ledger, LedgerEntry, LedgerState, StoredExecution } from '../store/ledger.ts'
+import type { Ledger, LedgerEntry, LedgerQuery, LedgerState, StoredExecution } from '../store/ledger.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 
 export type LedgerApiDeps = {
@@ -31,11 +31,19 @@ export interface LedgerApi {
 /** States as the API names them, and what they are called in the ledger of each direction. */
 const storedStates: Readonly<Record<PaymentRecord['state'], { in: LedgerState[]; out: LedgerState[] }>> = {
   settled: { in: ['settled'], out: ['spent'] },
+  claimed: { in: [], out: ['spent'] },
   pending: { in: ['owed'], out: ['spent'] },
   reserved: { in: ['authorized'], out: ['reserved'] },
   released: { in: [], out: ['released'] },
   voided: { in: ['voided'], out: [] },
   failed: { in: ['unsettled'], out: [] },
+}
+
+/** What those that went out have of a transaction. */
+const transactions: { [S in PaymentRecord['state']]?: LedgerQuery['transaction'] } = {
+  settled: 'confirmed',
+  claimed: 'claimed',
+  pending: 'none',
 }
 
 export function createLedgerApi({ ledger, nameOf, retrySettlement, look, isReceived }: LedgerApiDeps): LedgerApi {
@@ -56,8 +64,8 @@ export function createLedgerApi({ ledger, nameOf, retrySettlement, look, isRecei
   return {
     payments({ state, ...query }) {
       const states = state && storedStates[state]
-      const confirmed = state === 'settled' ? true : state === 'pending' ? false : undefined
-      const { items, next } = ledger.payments({ ...query, states, confirmed })
+      const transaction = state === undefined ? undefined : transactions[state]
+      const { items, next } = ledger.payments({ ...query, states, transaction })
       return { items: items.map(record), next }
     },
     payment: (id) => record(payment(id)),

@@ -47,6 +47,9 @@ test('calls, success, latency, volume and the last answer are those of the calls
     }
     await buyer.execute()
   }
+  for (const { reservation } of buyer.ledger()) {
+    await buyer.deps.purchases.confirm(reservation!.paymentId, reservation!.txHash!, clock.now())
+  }
   const seenAt = new Date(clock.now()).toISOString()
   seller.work = () => Promise.reject(new Error('no'))
   clock.advance(5_000)
@@ -59,7 +62,7 @@ test('calls, success, latency, volume and the last answer are those of the calls
   expect(answeredAt).not.toBe(seenAt)
 })
 
-test('what is settled later counts when its transaction is known, once', async () => {
+test('D41: what is settled counts when the chain shows it, once, and not by the word of its seller', async () => {
   const { seller, buyer, clock, measures } = await market()
   seller.settlement.plan.push(unclear)
   const { payment } = await buyer.execute()
@@ -68,6 +71,10 @@ test('what is settled later counts when its transaction is known, once', async (
   const { purchases } = buyer.deps
   for (let time = 0; time < 2; time++) {
     await purchases.setTxHash(payment!.payment_id as `0x${string}`, hash, clock.now())
+    expect(measures.stats(agentId).settled_volume).toBe('0')
+  }
+  for (let time = 0; time < 2; time++) {
+    await purchases.confirm(payment!.payment_id as `0x${string}`, hash, clock.now())
   }
   expect(measures.stats(agentId).settled_volume).toBe('0.01')
 })

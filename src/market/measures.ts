@@ -110,10 +110,9 @@ export function measuredPurchases(
     async finish(order, paid) {
       await purchases.finish(order, paid)
       measures.ended(order, timed ? durationOf(order) : undefined)
-      if (paid?.txHash !== undefined) measures.settled(order.agentId, paid.amount)
     },
-    async setTxHash(paymentId, txHash, now) {
-      const orderId = await purchases.setTxHash(paymentId, txHash, now)
+    async confirm(paymentId, txHash, now) {
+      const orderId = await purchases.confirm(paymentId, txHash, now)
       const made = orderId === undefined ? undefined : purchases.reservationOf(orderId)
       if (made !== undefined) measures.settled(made.agentId, made.amount)
       return orderId

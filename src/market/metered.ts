@@ -87,6 +87,11 @@ export function meteredPurchases(purchases: Purchases, meters: Meters): Purchase
       if (orderId !== undefined) count(state)
       return orderId
     },
+    async confirm(paymentId, txHash, now) {
+      const orderId = await purchases.confirm(paymentId, txHash, now)
+      if (orderId !== undefined) count('paid')
+      return orderId
+    },
     async giveBack(paymentId, now) {
       const orderId = await purchases.giveBack(paymentId, now)
       if (orderId !== undefined) count('released')

@@ -3,7 +3,7 @@ import type { SignedAuthorization } from '../schema/payment.ts'
 import type { PaymentRecord } from '../schema/payment-record.ts'
 import type { PaymentState, StoredPayment } from '../store/payments.ts'
 import type { StoredReservation } from '../store/purchases.ts'
-import { factsOf, paymentView, signedPayment } from './payment-view.ts'
+import { factsOf, noteOf, paymentView, signedPayment } from './payment-view.ts'
 
 /** States of the seller's ledger, as the API names them. */
 const receivedStates = {
@@ -51,6 +51,7 @@ export function madePayment(made: StoredReservation, nameOf: (agentId: string) =
     peer_id: made.sellerId,
     order_id: made.orderId,
     state: signedPayment(made).settlement,
+    ...noteOf(made),
     challenge_nonce: made.envelope.server_nonce === 'preemptive' ? null : made.envelope.server_nonce,
     max_timeout_seconds: made.requirements.maxTimeoutSeconds,
     ...authorizationView(made.envelope.payload!),

@@ -39,6 +39,24 @@ export function factsOf(reservation: Reservation, txHash: Hex | undefined): Paym
 /** What this node has signed, and what became of it. */
 export function signedPayment(reservation: StoredReservation): RecordedPayment {
   const { state, txHash } = reservation
-  const settlement = state === 'spent' ? (txHash === undefined ? 'pending' : 'settled') : state
-  return { ...paymentView(factsOf(reservation, txHash)), settlement }
+  const settlement = state === 'spent' ? boughtSettlement(reservation) : state
+  return { ...paymentView(factsOf(reservation, txHash)), settlement, ...noteOf(reservation) }
+}
+
+/** What is known of the settlement of something bought: the chain's word, the seller's, or nothing (D41). */
+export function boughtSettlement({
+  txHash,
+  confirmation,
+}: Pick<StoredReservation, 'txHash' | 'confirmation'>): ExecutionPayment['settlement'] {
+  if (confirmation === 'chain') return 'settled'
+  return txHash === undefined ? 'pending' : 'claimed'
+}
+
+/** Says why a payment stays the seller's word. */
+export function noteOf({
+  state,
+  confirmation,
+}: Pick<StoredReservation, 'state' | 'confirmation'>): Pick<ExecutionPayment, 'settlement_note'> {
+  if (confirmation !== 'unavailable' || state === 'released') return {}
+  return { settlement_note: 'this node has no RPC, so the chain is not asked: set ETHEREUM_RPC_URL or --rpc-url' }
 }

@@ -76,6 +76,11 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf:
       if (orderId !== undefined) tellPayment(orderId)
       return orderId
     },
+    async confirm(paymentId, txHash, now) {
+      const orderId = await purchases.confirm(paymentId, txHash, now)
+      if (orderId !== undefined) tellPayment(orderId)
+      return orderId
+    },
     async resolve(paymentId, state, txHash, now) {
       const orderId = await purchases.resolve(paymentId, state, txHash, now)
       if (orderId !== undefined) tellPayment(orderId)

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Logger } from '../lib/logger.ts'
+import { peerNamed } from '../p2p/did.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
 import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
@@ -95,7 +96,14 @@ async function buy(
     form: formOf(resource),
   }
   const signing = new Signing(order, terms, deps)
-  const pay: Pay = async (requirements, challengeNonce) => {
+  const pay: Pay = async (requirements, challengeNonce, sellerDid = '') => {
+    const named = peerNamed(sellerDid)
+    if (named !== undefined && named !== terms.seller.peerId) {
+      throw new MarketError(
+        'LISTING_MISMATCH',
+        `the seller calls itself ${sellerDid}, another peer: nothing was signed`,
+      )
+    }
     await signatureTurn()
     watch?.status('paying')
     const envelope = await signing.pay(requirements, challengeNonce, signal)
@@ -242,12 +250,18 @@ function received(
 
 /** All that is odd in the response to a payment. */
 export function notesOf(
-  { payment_id }: ReceivedResponse,
-  { paymentId }: Pick<Reservation, 'paymentId'>,
+  { payment_id, seller_did }: ReceivedResponse,
+  { paymentId, sellerId }: Pick<Reservation, 'paymentId' | 'sellerId'>,
   { notes }: Delivered,
 ): readonly string[] {
-  if (payment_id === '' || payment_id.toLowerCase() === paymentId) return notes
-  return [...notes, `payment_id is that of another payment: ${payment_id}`]
+  const named = peerNamed(seller_did)
+  return [
+    ...notes,
+    ...(payment_id === '' || payment_id.toLowerCase() === paymentId
+      ? []
+      : [`payment_id is that of another payment: ${payment_id}`]),
+    ...(named === undefined || named === sellerId ? [] : [`seller_did is that of another peer: ${seller_did}`]),
+  ]
 }
 
 /** The result is the seller's data: text, whatever bytes it sent (T10). */

@@ -8,6 +8,7 @@ import type { StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
 import { networkText } from '../schema/network-kind.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
+import { confirmOnChain } from './confirm-on-chain.ts'
 import { MarketError, NodeStopping } from './market-error.ts'
 import { onStream } from './on-stream.ts'
 import { formOf, isLastWord, notesOf, readResponse } from './purchase.ts'
@@ -20,8 +21,10 @@ const ASK_TIMEOUT_MS = 20_000
 const BATCH_MAX = 512
 /** Sellers that are asked at once: one that is slow to answer holds up few. */
 const ASKED_MAX = 8
-/** How long a pending transaction hash is asked for; once its window has ended, the chain says whether there is one. */
-const TX_HASH_WAIT_MS = 24 * 60 * 60 * 1000
+/** How long the chain is asked whether a purchase was charged. Its window has ended long before. */
+const CONFIRM_WAIT_MS = 7 * 24 * 60 * 60 * 1000
+/** How soon after a purchase the chain is asked for it. */
+const SOON_MS = 1_000
 /** The chain's clock may lag behind ours; an authorization is judged this long after its window. */
 const EXPIRY_MARGIN_MS = 30_000
 /** A seller keeps a result this long after settlement (D32), and settlement ends with the window. */
@@ -61,6 +64,8 @@ export class Recovery implements Service {
   readonly #asked = new Map<string, { at: number; delayMs: number }>()
   #timer: NodeJS.Timeout | undefined
   #turn: Promise<void> = Promise.resolve()
+  #isSweeping = false
+  #isSoon = false
 
   constructor(deps: RecoveryDeps) {
     this.#deps = deps
@@ -78,10 +83,24 @@ export class Recovery implements Service {
     await this.#turn
   }
 
+  /** Looks after purchases a second from now at the latest: one has just ended. */
+  soon(): void {
+    if (this.#timer === undefined || this.#isSoon) return
+    this.#isSoon = true
+    if (this.#isSweeping) return
+    clearTimeout(this.#timer)
+    this.#schedule(SOON_MS)
+  }
+
   #schedule(inMs: number): void {
     if (this.#stopping.signal.aborted) return
     this.#timer = setTimeout(() => {
-      this.#turn = this.#sweep().then((waitMs) => this.#schedule(waitMs))
+      this.#isSoon = false
+      this.#isSweeping = true
+      this.#turn = this.#sweep().then((waitMs) => {
+        this.#isSweeping = false
+        this.#schedule(this.#isSoon ? SOON_MS : waitMs)
+      })
     }, inMs)
     this.#timer.unref()
   }
@@ -90,8 +109,8 @@ export class Recovery implements Service {
   async #sweep(): Promise<number> {
     const { purchases, clock, active, logger, network } = this.#deps
     const open = purchases.reserved(BATCH_MAX, network)
-    const hashless = purchases.withoutTxHash(clock.now() - TX_HASH_WAIT_MS, BATCH_MAX, network)
-    const found = [...open, ...hashless, ...purchases.unreceived(BATCH_MAX, network)]
+    const claimed = purchases.unconfirmed(clock.now() - CONFIRM_WAIT_MS, BATCH_MAX, network)
+    const found = [...open, ...claimed, ...purchases.unreceived(BATCH_MAX, network)]
     const byOrder = new Map(found.map((reservation) => [reservation.orderId, reservation]))
     const ours = [...byOrder.values()].filter(({ orderId }) => !active.has(orderId))
     const due = ours.filter((reservation) => this.#isDue(reservation))
@@ -129,17 +148,20 @@ export class Recovery implements Service {
   /** @param options `requested`: a person asks, so the seller is asked even for an order that has failed */
   async #step(reservation: StoredReservation, options: { requested?: boolean } = {}): Promise<void> {
     const { purchases, clock } = this.#deps
-    const { state, txHash, validBeforeSeconds } = reservation
+    const { state, txHash, confirmation, validBeforeSeconds } = reservation
     const order = purchases.order(reservation.orderId)
     const now = clock.now()
     const isReceived = order?.status === 'completed'
     const isWanted = order?.status === 'executing' || state === 'spent' || options.requested === true
-    if (order !== undefined && (isReceived ? txHash === undefined : isWanted)) {
+    const isConfirmed = confirmation === 'chain'
+    if (order !== undefined && (isReceived ? txHash === undefined && !isConfirmed : isWanted)) {
       if (await this.#askSeller(order, reservation)) return
     }
-    if (now <= validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS) return
+    const isOver = now > validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS
+    if (state === 'spent' && !isConfirmed && (await confirmOnChain(reservation, isOver, this.#deps)) === 'released')
+      return
+    if (!isOver) return
     if (state === 'reserved') return this.#askChain(order, reservation)
-    if (txHash === undefined) await this.#confirm(reservation)
     const isKept = now <= validBeforeSeconds * 1000 + RESULT_KEPT_MS
     if (state === 'spent' && !isReceived && !isKept) await this.#giveUp(order, reservation)
   }
@@ -182,16 +204,6 @@ export class Recovery implements Service {
       }
       return false
     }
-  }
-
-  /** The result came, and its seller has had all the time there was to settle. What it let expire was not spent. */
-  async #confirm({ envelope, requirements, paymentId, orderId }: StoredReservation): Promise<void> {
-    const { purchases, clock, chain, changed } = this.#deps
-    const verdict = chain && (await askChainAfter(chain, requirements.asset, envelope.payload!.authorization))
-    if (verdict === undefined || verdict.kind === 'unknown') return
-    if (verdict.kind === 'paid') await purchases.setTxHash(paymentId, verdict.txHash, clock.now())
-    else await purchases.giveBack(paymentId, clock.now())
-    changed(orderId)
   }
 
   async #askChain(order: Order | undefined, reservation: StoredReservation): Promise<void> {

@@ -11,14 +11,14 @@ import { LOCAL_CALLER } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
-import type { Order, OrderError } from '../store/purchases.ts'
+import type { Order, OrderError, StoredReservation } from '../store/purchases.ts'
 import { Deadline } from './deadline.ts'
 import type { Attendance } from './flights.ts'
 import { MarketError, NodeStopping, resultPending } from './market-error.ts'
 import { onStream } from './on-stream.ts'
 import { resultFields } from './order-record.ts'
 import type { OwnCall } from './own-agents.ts'
-import { factsOf, paymentView } from './payment-view.ts'
+import { boughtSettlement, factsOf, noteOf, paymentView } from './payment-view.ts'
 import { formOf, type PurchaseDeps, type Purchased, purchase, readResponse } from './purchase.ts'
 import { sessionId } from './session-id.ts'
 import type { Watch } from './watch.ts'
@@ -89,7 +89,8 @@ export async function runOrder(
       },
     )
     deps.logger.debug({ ...idsOf(order), payment_id: bought.reservation?.paymentId }, 'an order is completed')
-    return resultOf(completed, listing, bought, isStored)
+    const made = isStored ? deps.purchases.reservationOf(order.id) : undefined
+    return resultOf(completed, listing, bought, { isStored, made })
   } catch (error) {
     throw await failed(order, error, deps, deadline)
   } finally {
@@ -177,7 +178,7 @@ export function resultOf(
   order: Order & { correlationId: string },
   listing: Pick<Listing, 'id' | 'seller_id'>,
   bought: Purchased,
-  isStored: boolean,
+  { isStored, made }: { isStored: boolean; made: StoredReservation | undefined },
 ): ExecutionResult {
   return {
     correlation_id: order.correlationId,
@@ -187,15 +188,16 @@ export function resultOf(
     session_id: sessionId(listing.id, LOCAL_CALLER),
     duration_ms: order.updatedAt - (order.startedAt ?? order.createdAt),
     ...(isStored && { order_id: order.id }),
-    payment: paymentOf(bought),
+    payment: paymentOf(bought, made),
   }
 }
 
-function paymentOf({ reservation, txHash }: Purchased): ExecutionPayment | null {
+function paymentOf({ reservation, txHash }: Purchased, made: StoredReservation | undefined): ExecutionPayment | null {
   if (reservation === undefined) return null
   return {
     ...paymentView(factsOf(reservation, txHash)),
-    settlement: txHash === undefined ? 'pending' : 'settled',
+    settlement: boughtSettlement({ txHash, confirmation: made?.confirmation ?? 'awaited' }),
+    ...(made && noteOf(made)),
   }
 }
 

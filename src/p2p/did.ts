@@ -37,6 +37,15 @@ export function peerOfDid(did: string): string {
   return base58btc.encode(Uint8Array.of(...PEER_ID_HEAD, ...key)).slice(1)
 }
 
+/** The peer that a DID stands for; undefined for what is no DID of a peer. */
+export function peerNamed(did: string): string | undefined {
+  try {
+    return peerOfDid(did)
+  } catch {
+    return undefined
+  }
+}
+
 /** The key that follows `head` in multibase text, if that is exactly what it holds. */
 function keyBehind(head: readonly number[], multibase: string): Uint8Array | undefined {
   const bytes = base58btc.decode(multibase)

@@ -89,7 +89,11 @@ export const ExecutionPayment = z
     payer: z.string(),
     pay_to: z.string(),
     tx_hash: z.string().meta({ description: 'settlement transaction; empty while settlement is pending' }),
-    settlement: z.enum(['settled', 'pending']),
+    settlement: z.enum(['settled', 'claimed', 'pending']).meta({
+      description:
+        '`settled`: the chain shows it; `claimed`: so far only the seller says so; `pending`: it has not yet',
+    }),
+    settlement_note: z.string().optional().meta({ description: 'why the chain cannot be asked' }),
   })
   .meta({ id: 'ExecutionPayment', description: 'What was paid for an execution.' })
 export type ExecutionPayment = z.infer<typeof ExecutionPayment>

@@ -51,9 +51,10 @@ export type CallError = z.infer<typeof CallError>
 
 /** A payment as a ledger shows it: beyond what an execution answers, also what has not, or will not, become of it. */
 export const RecordedPayment = ExecutionPayment.extend({
-  settlement: z.enum(['settled', 'pending', 'reserved', 'released', 'voided', 'failed']).meta({
+  settlement: z.enum(['settled', 'claimed', 'pending', 'reserved', 'released', 'voided', 'failed']).meta({
     description:
-      '`settled` on chain; `pending`: owed, and will be; `reserved`: signed, so its seller could still settle it; ' +
+      '`settled`: the chain shows it; `claimed`: the seller names `tx_hash`, and the chain has not shown it yet; ' +
+      '`pending`: owed, and will be; `reserved`: signed, so its seller could still settle it; ' +
       '`released`: can never be settled, nothing was charged; `voided`: the agent failed, nobody is charged; `failed`: ' +
       'this node worked and was not paid',
   }),

@@ -66,7 +66,7 @@ test('both directions are one list, newest first, and its pages neither miss nor
   const all = (query: Partial<LedgerQuery>) => ledger.payments({ limit: 50, ...query }).items
   expect(all({ direction: 'in' }).map(({ direction }) => direction)).toEqual(Array(5).fill('in'))
   expect(all({ states: { in: ['owed'], out: [] } })).toHaveLength(5)
-  expect(all({ states: { in: [], out: ['spent'] }, confirmed: true })).toEqual([])
+  expect(all({ states: { in: [], out: ['spent'] }, transaction: 'confirmed' })).toEqual([])
 })
 
 test('a payment is found by its id in either direction, with what it was signed for', async () => {

@@ -11,7 +11,7 @@ import {
   type ReservationState,
   type StoredReservation,
   toReservation,
-} from './purchases.ts'
+} from './reservation-row.ts'
 
 export type LedgerDirection = 'in' | 'out'
 export type LedgerState = PaymentState | ReservationState
@@ -39,8 +39,8 @@ export type LedgerQuery = {
   direction?: LedgerDirection | undefined
   /** Of payments that came in, and of those that went out: what their states are called there. */
   states?: { in: readonly LedgerState[]; out: readonly LedgerState[] } | undefined
-  /** With `spent` among the states: whether the chain has confirmed it. */
-  confirmed?: boolean | undefined
+  /** With `spent` among the states: what is known of its transaction. */
+  transaction?: 'confirmed' | 'claimed' | 'none' | undefined
   limit: number
   cursor?: string | undefined
 }
@@ -91,22 +91,29 @@ type ExecutionRow = {
   duration_ms: number
 }
 
-export function createLedger(database: Database): Ledger {
+const TRANSACTION = {
+  confirmed: 'a.confirmed_at IS NOT NULL',
+  claimed: 'a.confirmed_at IS NULL AND a.tx_hash IS NOT NULL',
+  none: 'a.confirmed_at IS NULL AND a.tx_hash IS NULL',
+} as const
+
+/** @param options `hasChain`: whether this node can ask the chain what became of a payment */
+export function createLedger(database: Database, { hasChain = true }: { hasChain?: boolean } = {}): Ledger {
   type Value = string | number | Uint8Array
   const all = <T>(sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown as T[]
 
   function entries(direction: LedgerDirection, sql: string, ...values: Value[]): LedgerEntry[] {
     return direction === 'in'
       ? all<PaymentRow>(sql, ...values).map(received)
-      : all<ReservationRow>(sql, ...values).map(made)
+      : all<ReservationRow>(sql, ...values).map((row) => made(row, hasChain))
   }
 
   function newest(direction: LedgerDirection, before: number, query: LedgerQuery): LedgerEntry[] {
-    const { states, confirmed, limit } = query
+    const { states, transaction, limit } = query
     const wanted = states?.[direction]
     if (wanted?.length === 0) return []
     const inStates = wanted === undefined ? '' : `AND ${STATE[direction]} IN (${wanted.map(() => '?').join(', ')})`
-    const settled = direction === 'in' || confirmed === undefined ? '' : `AND (a.tx_hash IS NOT NULL) = ${confirmed}`
+    const settled = direction === 'in' || transaction === undefined ? '' : `AND ${TRANSACTION[transaction]}`
     const number = NUMBER[direction]
     const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} ORDER BY ${number} DESC LIMIT ?`
     return entries(direction, sql, before, ...(wanted ?? []), limit + 1)
@@ -184,8 +191,8 @@ function received(row: PaymentRow): LedgerEntry {
   return { direction: 'in', no: row.no, createdAt: row.created_at, payment: toPayment(row) }
 }
 
-function made(row: ReservationRow): LedgerEntry {
-  return { direction: 'out', no: row.order_no, createdAt: row.created_at, made: toReservation(row) }
+function made(row: ReservationRow, hasChain: boolean): LedgerEntry {
+  return { direction: 'out', no: row.order_no, createdAt: row.created_at, made: toReservation(row, hasChain) }
 }
 
 function toExecution(row: ExecutionRow): StoredExecution {

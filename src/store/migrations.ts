@@ -288,4 +288,12 @@ export const migrations: readonly string[] = [
     removed INTEGER NOT NULL DEFAULT 0
   ) WITHOUT ROWID;
   `,
+  `
+  -- When the chain showed that a purchase was charged (D41). Until then its transaction is what the seller says. Earlier
+  -- versions took the seller's word.
+  ALTER TABLE authorizations ADD COLUMN confirmed_at INTEGER;
+  UPDATE authorizations SET confirmed_at = updated_at WHERE state = 'spent' AND tx_hash IS NOT NULL;
+  DROP INDEX authorizations_unconfirmed;
+  CREATE INDEX authorizations_unconfirmed ON authorizations (created_at) WHERE state = 'spent' AND confirmed_at IS NULL;
+  `,
 ]

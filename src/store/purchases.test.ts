@@ -51,7 +51,8 @@ async function reserved(amount = 10_000n) {
 test('an order and its authorization read back as they were', async () => {
   const { order: bought, reservation: authorization } = await reserved()
   expect(purchases.order(bought.id)).toEqual(bought)
-  const kept = { ...authorization, state: 'reserved', txHash: undefined, createdAt: now, updatedAt: now }
+  const unknown = { txHash: undefined, confirmation: 'awaited' }
+  const kept = { ...authorization, state: 'reserved', ...unknown, createdAt: now, updatedAt: now }
   expect(purchases.reservationOf(bought.id)).toEqual(kept)
   expect(purchases.reserved(10, 'eip155:84532')).toEqual([kept])
   expect(purchases.spentOn(day)).toBe(10_000n)
@@ -173,16 +174,22 @@ test('open reservations come in the order in which they expire', async () => {
   expect(purchases.reserved(2, 'eip155:84532').map(({ orderId }) => orderId)).toEqual([orders[1]!.id, orders[2]!.id])
 })
 
-test('a purchase without a transaction hash is found until it has one', async () => {
+test('D41: a purchase is found until the chain has confirmed it, whatever its seller says', async () => {
   const { order: bought, reservation: authorization } = await reserved()
   const completed = { ...bought, status: 'completed' as const, output: 'result' }
   await purchases.finish(completed, { paymentId: authorization.paymentId, amount: 1n, txHash: undefined })
-  expect(purchases.withoutTxHash(now, 10, 'eip155:84532').map((one) => one.orderId)).toEqual([bought.id])
-  expect(purchases.withoutTxHash(now + 1, 10, 'eip155:84532')).toEqual([])
+  expect(purchases.unconfirmed(now, 10, 'eip155:84532').map((one) => one.orderId)).toEqual([bought.id])
+  expect(purchases.unconfirmed(now + 1, 10, 'eip155:84532')).toEqual([])
   const txHash = randomHex()
-  await purchases.setTxHash(authorization.paymentId, txHash, now)
-  expect(purchases.withoutTxHash(now, 10, 'eip155:84532')).toEqual([])
-  expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', txHash })
+  await purchases.setTxHash(authorization.paymentId, randomHex(), now)
+  expect(purchases.unconfirmed(now, 10, 'eip155:84532')).toHaveLength(1)
+  expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', confirmation: 'awaited' })
+  for (let time = 0; time < 2; time++) await purchases.confirm(authorization.paymentId, txHash, now)
+  expect(purchases.unconfirmed(now, 10, 'eip155:84532')).toEqual([])
+  expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', txHash, confirmation: 'chain' })
+  // What the chain shows is not given back.
+  expect(await purchases.giveBack(authorization.paymentId, now)).toBeUndefined()
+  expect(createPurchases(database, { hasChain: false }).reservationOf(bought.id)?.confirmation).toBe('chain')
 })
 
 test('T17: an order that a crash left executing is pending again only if nothing was signed for it', async () => {

@@ -1,42 +1,23 @@
 import type { UnixMs } from '../lib/clock.ts'
-import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/signed-receipt.ts'
-import {
-  AUTHORIZATION_COLUMNS,
-  AUTHORIZATION_PLACES,
-  type AuthorizationRow,
-  authorizationOf,
-  authorizationValues,
-} from './authorization-row.ts'
+import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
 import type { Database } from './database.ts'
-import { toBytes, toHex } from './hex.ts'
+import { toBytes } from './hex.ts'
 import { endUnattended } from './idempotency.ts'
 import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import { packReceipt } from './receipt-row.ts'
+import {
+  RESERVATIONS,
+  type Reservation,
+  type ReservationRow,
+  type StoredReservation,
+  toReservation,
+} from './reservation-row.ts'
 import { type Over, type SpendingLimits, type Spent, spending } from './spending.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
-
-/** A signature this node has given, stored before it left. */
-export type Reservation = {
-  paymentId: Hex
-  orderId: string
-  agentId: string
-  sellerId: string
-  requirements: PaymentRequirements
-  envelope: PaymentEnvelope
-  amount: bigint
-  validBeforeSeconds: number
-}
-/** `reserved`: may still be settled. `spent`: bought something, or was settled. `released`: can never be settled. */
-export type ReservationState = 'reserved' | 'spent' | 'released'
-export type StoredReservation = Reservation & {
-  state: ReservationState
-  txHash: Hex | undefined
-  createdAt: UnixMs
-  updatedAt: UnixMs
-}
+export type { Confirmation, Reservation, ReservationState, StoredReservation } from './reservation-row.ts'
 
 /** What a purchase ended with. A note says why there is no receipt: '' when the seller sent none. */
 export type Paid = {
@@ -63,10 +44,17 @@ export interface Purchases {
   ): Promise<'reserved' | Over | 'again' | 'ended'>
   /** Stores what was bought, or that nothing was. Durable when it resolves. */
   finish(order: Order, paid?: Paid): Promise<void>
-  /** @returns the order it was for; undefined where nothing was to be changed */
+  /** Notes the transaction that the seller names. @returns the order it was for; undefined where nothing was to be changed */
   setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
-   * Ends a reservation that brought nothing: `spent` keeps it in the budget, `released` gives it back.
+   * Notes that the chain shows the transfer, and in which transaction.
+   *
+   * @returns the order it was for; undefined where nothing was to be changed
+   */
+  confirm(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
+  /**
+   * Ends a reservation that brought nothing: `spent` keeps it in the budget, `released` gives it back. A transaction
+   * is one that the chain shows.
    *
    * @returns the order it was for; undefined where nothing was to be changed
    */
@@ -86,8 +74,8 @@ export interface Purchases {
   reservationOf(orderId: string): StoredReservation | undefined
   /** Reservations on a network whose outcome is unknown, oldest window first. */
   reserved(limit: number, network: string): StoredReservation[]
-  /** Purchases that got their result while settlement was pending. */
-  withoutTxHash(since: UnixMs, limit: number, network: string): StoredReservation[]
+  /** Purchases that are spent by the word of their seller only, the oldest first. */
+  unconfirmed(since: UnixMs, limit: number, network: string): StoredReservation[]
   /** Purchases that are spent and have no result, the longest wait first, until `stopAsking` (D44). */
   unreceived(limit: number, network: string): StoredReservation[]
   /** Takes a purchase out of `unreceived`: its seller no longer keeps the result. */
@@ -102,20 +90,6 @@ export interface Purchases {
   /** On a UTC day, `2026-11-21`, or in a month, `2026-11`. */
   spentOn(period: string): bigint
 }
-
-export type ReservationRow = {
-  order_no: number
-  order_id: string
-  payment_id: Uint8Array
-  agent_id: string
-  seller_id: string
-  state: ReservationState
-  challenge_nonce: Uint8Array | null
-  day: string
-  tx_hash: Uint8Array | null
-  created_at: number
-  updated_at: number
-} & AuthorizationRow
 
 const ORDER_NO = 'SELECT no FROM orders WHERE id = ?'
 const INSERT_AUTHORIZATION = `
@@ -132,25 +106,30 @@ const SPEND = `
   WHERE order_no = (${ORDER_NO}) AND state <> 'released'`
 const TAKE_BACK = "UPDATE authorizations SET state = 'spent' WHERE order_no = ?"
 const END = `
-  UPDATE authorizations SET state = ?1, tx_hash = ?2, updated_at = ?3,
+  UPDATE authorizations SET state = ?1, tx_hash = ?2, updated_at = ?3, confirmed_at = iif(?2 IS NULL, NULL, ?3),
     unreceived = iif(?1 = 'spent' AND (SELECT status FROM orders WHERE no = order_no) <> 'completed', 1, NULL)
   WHERE order_no = ?4`
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
+const CONFIRM = `
+  UPDATE authorizations SET tx_hash = ?1, confirmed_at = ?2, updated_at = ?2
+  WHERE payment_id = ?3 AND state = 'spent' AND confirmed_at IS NULL
+  RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
 const SIGNED = `
   SELECT o.id AS order_id, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
 const RESERVED = `${SIGNED} AND a.state = 'reserved'`
 const RELEASED = `${SIGNED} AND a.state = 'released'`
-const UNCONFIRMED = `${SIGNED} AND a.state = 'spent' AND a.tx_hash IS NULL`
+const UNCONFIRMED = `${SIGNED} AND a.state = 'spent' AND a.confirmed_at IS NULL`
 type ReservedRow = ReservationRow & { order_no: number; token_id: string | null }
-export const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
 
-export function createPurchases(database: Database): Purchases {
+/** @param options `hasChain`: whether this node can ask the chain what became of a payment */
+export function createPurchases(database: Database, { hasChain = true }: { hasChain?: boolean } = {}): Purchases {
   type Value = string | number | Uint8Array
   const one = (sql: string, ...values: Value[]) => database.prepare(sql).get(...values) as unknown
   const all = (sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown[]
   const sums = spending(database)
+  const toStored = (row: unknown) => toReservation(row as ReservationRow, hasChain)
 
   function end(row: unknown, state: 'spent' | 'released', txHash: Hex | undefined, now: UnixMs): string | undefined {
     if (row === undefined) return undefined
@@ -209,32 +188,37 @@ export function createPurchases(database: Database): Purchases {
         const row = one(SET_TX_HASH, toBytes(txHash), now, toBytes(paymentId)) as { id: string } | undefined
         return row?.id
       }),
+    confirm: (paymentId, txHash, now) =>
+      database.write(() => {
+        const row = one(CONFIRM, toBytes(txHash), now, toBytes(paymentId)) as { id: string } | undefined
+        return row?.id
+      }),
     resolve: (paymentId, state, txHash, now) =>
       database.write(() => end(one(RESERVED, toBytes(paymentId)), state, txHash, now)),
     giveBack: (paymentId, now) =>
       database.write(() => end(one(UNCONFIRMED, toBytes(paymentId)), 'released', undefined, now)),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
-    reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toReservation),
+    reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toStored),
     reserved: (limit, network) =>
       all(
         `${RESERVATIONS} WHERE a.state = 'reserved' AND a.network = ? ORDER BY a.valid_before_s LIMIT ?`,
         network,
         limit,
-      ).map((row) => toReservation(row as ReservationRow)),
-    withoutTxHash: (since, limit, network) =>
+      ).map(toStored),
+    unconfirmed: (since, limit, network) =>
       all(
-        `${RESERVATIONS} WHERE a.state = 'spent' AND a.tx_hash IS NULL AND a.created_at >= ? AND a.network = ?
+        `${RESERVATIONS} WHERE a.state = 'spent' AND a.confirmed_at IS NULL AND a.created_at >= ? AND a.network = ?
            ORDER BY a.created_at LIMIT ?`,
         since,
         network,
         limit,
-      ).map((row) => toReservation(row as ReservationRow)),
+      ).map(toStored),
     unreceived: (limit, network) =>
       all(
         `${RESERVATIONS} WHERE a.unreceived = 1 AND a.network = ? ORDER BY a.valid_before_s LIMIT ?`,
         network,
         limit,
-      ).map((row) => toReservation(row as ReservationRow)),
+      ).map(toStored),
     stopAsking: (paymentId) =>
       database.write(() => {
         database.prepare('UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?').run(toBytes(paymentId))
@@ -260,31 +244,6 @@ function spentBy({ day, seller_id, token_id }: ReservedRow): Spent {
 
 function mapRow<R, T>(row: unknown, map: (row: R) => T): T | undefined {
   return row === undefined ? undefined : map(row as R)
-}
-
-export function toReservation(row: ReservationRow): StoredReservation {
-  const { requirements, signed } = authorizationOf(row)
-  return {
-    paymentId: toHex(row.payment_id),
-    orderId: row.order_id,
-    agentId: row.agent_id,
-    sellerId: row.seller_id,
-    state: row.state,
-    requirements,
-    envelope: {
-      x402_version: 2,
-      scheme: requirements.scheme,
-      network: requirements.network,
-      server_nonce: row.challenge_nonce === null ? 'preemptive' : toHex(row.challenge_nonce),
-      payer: signed.authorization.from,
-      payload: signed,
-    },
-    amount: requirements.amount,
-    validBeforeSeconds: row.valid_before_s,
-    txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  }
 }
 
 function bytesOrNull(hash: Hex | undefined): Uint8Array | null {

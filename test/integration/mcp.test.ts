@@ -117,7 +117,7 @@ test.each([
   expect(bought.isError).not.toBe(true)
   expect(bought.structuredContent).toMatchObject({
     output: HOSTILE,
-    payment: { amount: '0.01', settlement: 'settled' },
+    payment: { amount: '0.01', settlement: 'claimed' },
   })
   expect(before - (await balance())).toBe(PRICE)
 

@@ -106,13 +106,15 @@ describe('a paid call', () => {
     const result = await buyer.execute({ agentId, input: 'hello', signal: signal() })
     expect(result).toMatchObject({
       output: 'hello',
-      payment: { amount: '0.01', payer: buyer.payer, pay_to: seller.payee, settlement: 'settled' },
+      payment: { amount: '0.01', payer: buyer.payer, pay_to: seller.payee, settlement: 'claimed' },
     })
     const receipt = await devnet.chain.client.getTransactionReceipt({ hash: result.payment!.tx_hash as Hex })
     expect(receipt.status).toBe('success')
     expect(await devnet.chain.balanceOf(seller.payee)).toBe(PRICE)
     expect(await devnet.chain.balanceOf(buyer.payer)).toBe(1_000_000n - PRICE)
     await until(() => seller.status().settlement.pending === 0)
+    // D41: the buyer's own chain says so a moment later.
+    await until(() => buyer.orders.get(result.order_id!).payment?.settlement === 'settled', { timeoutMs: 20_000 })
   })
 
   test('carries many at once, each its own', async () => {

@@ -14,7 +14,7 @@ import { Link, useQuery } from '../router.tsx'
 
 const PAGE_ITEMS = 50
 const byId = ({ payment_id, direction }: PaymentRecord) => direction + payment_id
-const states = ['settled', 'pending', 'failed', 'reserved', 'released', 'voided']
+const states = ['settled', 'claimed', 'pending', 'failed', 'reserved', 'released', 'voided']
 
 export function Payments() {
   const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
@@ -188,7 +188,11 @@ function List() {
 
 function Row({ payment }: { payment: PaymentRecord }) {
   const isIn = payment.direction === 'in'
-  const isCharged = payment.state === 'settled' || payment.state === 'pending' || payment.state === 'reserved'
+  const isCharged =
+    payment.state === 'settled' ||
+    payment.state === 'claimed' ||
+    payment.state === 'pending' ||
+    payment.state === 'reserved'
   return (
     <Link to={`/payments/${payment.payment_id}`} className="row activity-row">
       <span className="row-kind muted">{isIn ? 'In' : 'Out'}</span>

@@ -6,6 +6,7 @@ type Settlement = RecordedPayment['settlement']
 
 const meanings: Record<Settlement, string> = {
   settled: 'on the chain',
+  claimed: 'the seller says so; the chain has not shown it yet',
   pending: 'owed, and about to be settled',
   reserved: 'signed: the seller could still settle it',
   released: 'can never be settled: nothing was charged',

@@ -30,7 +30,12 @@ export type BodyForm = { wrapped: boolean }
  * Called again for the same call when the seller wants a new challenge: it then returns the same authorization under the
  * new nonce. One purchase is never signed twice (D33).
  */
-export type Pay = (requirements: PaymentRequirements, challengeNonce: Hex) => Promise<PaymentEnvelope>
+/** @param sellerDid who the seller says it is */
+export type Pay = (
+  requirements: PaymentRequirements,
+  challengeNonce: Hex,
+  sellerDid?: string,
+) => Promise<PaymentEnvelope>
 
 /** Opens another stream to the same seller, for one that ends its stream after every message (D23). */
 export type Reopen = () => Promise<FramedStream>
@@ -66,11 +71,11 @@ export async function callX402(
     await writeMessage(await open(), 'x402.request', requestOf(call, 'execute', null), first.signal).catch(first.failed)
     const asked = await nextAnswer(current, call, first.signal, first.clear).catch(first.failed).finally(first.clear)
     if (asked.type === 'x402.response') return unwrapped(asked.message, call)
-    const { payment_requirements, challenge_nonce } = asked.message
+    const { payment_requirements, challenge_nonce, seller_did } = asked.message
     const { challengeText } = asked
     // A nonce without 0x: the original node, whose bodies are wrapped.
     if (challengeText !== challenge_nonce) form.wrapped = true
-    const payment = await deps.pay(payment_requirements, challenge_nonce as Hex)
+    const payment = await deps.pay(payment_requirements, challenge_nonce as Hex, seller_did)
     try {
       return await sendPayment(open, call, payment, challengeText, signal)
     } catch (error) {

@@ -1,0 +1,47 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import { askChain, askChainAfter, type PaymentChain } from '../payments/chain-verdict.ts'
+import type { Purchases, StoredReservation } from '../store/purchases.ts'
+
+export type ConfirmDeps = {
+  clock: Clock
+  logger: Logger
+  purchases: Pick<Purchases, 'confirm' | 'giveBack'>
+  chain?: PaymentChain | undefined
+  /** Told when something of what was signed for an order has changed. */
+  changed(orderId: string): void
+}
+
+/**
+ * Asks the chain whether a purchase was charged, whatever its seller says (D41).
+ *
+ * Before its window is over only a transfer counts. What the seller let expire afterwards was not spent.
+ */
+export async function confirmOnChain(
+  reservation: StoredReservation,
+  isOver: boolean,
+  deps: ConfirmDeps,
+): Promise<'released' | undefined> {
+  const { purchases, clock, chain, changed, logger } = deps
+  const { envelope, requirements, paymentId, orderId, txHash } = reservation
+  const { authorization } = envelope.payload!
+  if (chain === undefined) return undefined
+  const { asset } = requirements
+  const shown = isOver ? await askChainAfter(chain, asset, authorization) : undefined
+  // Where the chain's logs do not reach back so far, it is asked for the transaction that the seller names.
+  const isShown = shown !== undefined && shown.kind !== 'unknown'
+  const verdict = isShown ? shown : await askChain(chain, asset, authorization, txHash)
+  if (verdict.kind === 'paid') {
+    await purchases.confirm(paymentId, verdict.txHash, clock.now())
+    changed(orderId)
+    return undefined
+  }
+  if (!isShown) return undefined
+  if (txHash !== undefined) {
+    const ids = { order_id: orderId, payment_id: paymentId, tx_hash: txHash }
+    logger.warn(ids, 'the transaction that the seller named did not charge this payment; it counts as not charged')
+  }
+  await purchases.giveBack(paymentId, clock.now())
+  changed(orderId)
+  return 'released'
+}

@@ -1,0 +1,73 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
+import { toHex } from './hex.ts'
+
+/** A signature this node has given, stored before it left. */
+export type Reservation = {
+  paymentId: Hex
+  orderId: string
+  agentId: string
+  sellerId: string
+  requirements: PaymentRequirements
+  envelope: PaymentEnvelope
+  amount: bigint
+  validBeforeSeconds: number
+}
+/** `reserved`: may still be settled. `spent`: bought something, or was settled. `released`: can never be settled. */
+export type ReservationState = 'reserved' | 'spent' | 'released'
+export type StoredReservation = Reservation & {
+  state: ReservationState
+  /** As the seller says, unless `confirmation` is `chain`. */
+  txHash: Hex | undefined
+  confirmation: Confirmation
+  createdAt: UnixMs
+  updatedAt: UnixMs
+}
+/** Whether the chain shows the transfer (D41). `unavailable`: this node has no RPC to ask. */
+export type Confirmation = 'chain' | 'awaited' | 'unavailable'
+
+export type ReservationRow = {
+  order_no: number
+  order_id: string
+  payment_id: Uint8Array
+  agent_id: string
+  seller_id: string
+  state: ReservationState
+  challenge_nonce: Uint8Array | null
+  day: string
+  tx_hash: Uint8Array | null
+  confirmed_at: number | null
+  created_at: number
+  updated_at: number
+} & AuthorizationRow
+
+/** Every reservation, for a condition to follow. */
+export const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
+
+export function toReservation(row: ReservationRow, hasChain: boolean): StoredReservation {
+  const { requirements, signed } = authorizationOf(row)
+  return {
+    paymentId: toHex(row.payment_id),
+    orderId: row.order_id,
+    agentId: row.agent_id,
+    sellerId: row.seller_id,
+    state: row.state,
+    requirements,
+    envelope: {
+      x402_version: 2,
+      scheme: requirements.scheme,
+      network: requirements.network,
+      server_nonce: row.challenge_nonce === null ? 'preemptive' : toHex(row.challenge_nonce),
+      payer: signed.authorization.from,
+      payload: signed,
+    },
+    amount: requirements.amount,
+    validBeforeSeconds: row.valid_before_s,
+    txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
+    confirmation: row.confirmed_at !== null ? 'chain' : hasChain ? 'awaited' : 'unavailable',
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
