@@ -19,7 +19,7 @@ import type { InboundLimits } from './inbound-places.ts'
 import { ListedAddresses } from './listed-addresses.ts'
 import type { ListenFailure } from './listening.ts'
 import { createModules, type Node } from './modules.ts'
-import { type PeerAddresses, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
+import { type PeerAddresses, parseAnnounce, parseBootstrap, parseRelays } from './multiaddrs.ts'
 import { hostIn } from './networks.ts'
 import { OwnAddresses } from './own-addresses.ts'
 import { PeerBook } from './peer-book.ts'
@@ -126,7 +126,7 @@ export type Parts = {
 /** @throws CodedError `BAD_MULTIADDR`, `BAD_LISTEN_HOST` */
 export async function createParts(options: HostOptions, deps: HostDeps): Promise<Parts> {
   const { identity, logger, clock } = deps
-  const configured = parseBootstrap(options.relays ?? [], identity.peerId)
+  const configured = parseRelays(options.relays ?? [], identity.peerId)
   const kept = parseBootstrap([...options.bootstrap, ...(options.relays ?? [])], identity.peerId)
   const publicDht =
     options.publicDht === true

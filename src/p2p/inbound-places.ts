@@ -1,4 +1,4 @@
-import type { Connection, MultiaddrConnection } from '@libp2p/interface'
+import type { Connection, MultiaddrConnection, PeerId } from '@libp2p/interface'
 import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { CONNECTIONS_PER_ADDRESS } from '../schema/limits.ts'
@@ -31,7 +31,7 @@ export type InboundPlacesDeps = {
   logger: Logger
   connections(): Connection[]
   /** Whether a peer is needed though nothing runs over its connection: one the operator named, or one relayed for. */
-  isNeeded(peerId: string): boolean
+  isNeeded(peer: PeerId): boolean
 }
 
 type Pending = { site: string; kind: 'tcp' | 'quic'; hasSpoken: boolean; timer: NodeJS.Timeout }
@@ -107,7 +107,7 @@ export class InboundPlaces {
         isMeant(siteIn(one)) &&
         one.timeline.open <= settledAt &&
         one.streams.every(({ protocol }) => HOUSEKEEPING.test(protocol)) &&
-        !this.#deps.isNeeded(one.remotePeer.toString()),
+        !this.#deps.isNeeded(one.remotePeer),
     )
     const [first] = idle.toSorted(
       (a, b) => (crowd.get(siteIn(b)) ?? 0) - (crowd.get(siteIn(a)) ?? 0) || b.timeline.open - a.timeline.open,

@@ -1,6 +1,5 @@
 import { isIP } from 'node:net'
 import { autoNATv2 } from '@libp2p/autonat-v2'
-import { circuitRelayServer } from '@libp2p/circuit-relay-v2'
 import { type Identify, type IdentifyPush, identify, identifyPush } from '@libp2p/identify'
 import { type ConnectionGater, FaultTolerance, type PeerInfo, type Transport } from '@libp2p/interface'
 import type { KadDHT, KadDHTComponents } from '@libp2p/kad-dht'
@@ -29,6 +28,7 @@ import { type ListenFailure, noteFailures } from './listening.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
 import { dialFromPort, type PortReuse, tryPortReuse } from './port-reuse.ts'
 import { tellResets } from './quic-resets.ts'
+import { createRelayServer, type RelayServer } from './relay-server.ts'
 import { createRelayTransport, type Reservations } from './relay-transport.ts'
 
 /** A peer needs one or two; more are a way to use up the rest. */
@@ -38,13 +38,6 @@ const PEERS_KEPT_MAX = 2000
 const PEER_BYTES_MAX = 64 * 1024
 /** A room of the datastore that libp2p does not use: for the peers that this node reached. */
 export const REACHED_PREFIX = '/stoa-reached'
-/** What a relay carries for others: enough for the largest calls (8 MiB frames) one after the other, not for a backup. */
-const RELAY_RESERVATIONS_MAX = 128
-const RELAY_BYTES_MAX = 64n * 1024n * 1024n
-const RELAY_CONNECTION_MS_MAX = 10 * 60 * 1000
-/** Connections that one peer may have relayed at a time, in each direction. */
-const RELAY_STREAMS_PER_PEER_MAX = 64
-
 const HOUR_MS = 60 * 60 * 1000
 const DAY_MS = 24 * HOUR_MS
 
@@ -56,7 +49,7 @@ type Services = {
   pubsub: object
   autonat: object
   inside: Inside
-  relay?: object
+  relay?: RelayServer
   publicDht?: Directory
 }
 
@@ -123,7 +116,7 @@ export async function createModules(
   const places = new InboundPlaces(options.inbound ?? {}, {
     logger: deps.logger,
     connections: () => libp2p.getConnections(),
-    isNeeded: deps.isNeeded ?? (() => false),
+    isNeeded: (peer) => deps.isNeeded?.(peer.toString()) === true || libp2p.services.relay?.relaysFor(peer) === true,
   })
   const libp2p: Node = await createLibp2p<Services>({
     start: false,
@@ -176,7 +169,7 @@ export async function createModules(
         addressManager,
         upgrader: upgrader as unknown as Inside['upgrader'],
       }),
-      ...(options.relay === true && { relay: createRelay }),
+      ...(options.relay === true && { relay: (components) => createRelayServer(components) }),
       ...(publicDht !== undefined && {
         publicDht: (components: KadDHTComponents) => createPublicDht(components, publicDht, budget),
       }),
@@ -210,16 +203,6 @@ function gater(places: InboundPlaces, connectionsWith: (peerId: string) => numbe
     },
   }
 }
-
-const createRelay = circuitRelayServer({
-  maxInboundHopStreams: RELAY_STREAMS_PER_PEER_MAX,
-  maxOutboundStopStreams: RELAY_STREAMS_PER_PEER_MAX,
-  reservations: {
-    maxReservations: RELAY_RESERVATIONS_MAX,
-    defaultDataLimit: RELAY_BYTES_MAX,
-    defaultDurationLimit: RELAY_CONNECTION_MS_MAX,
-  },
-})
 
 /** Dials others back; the library's asking side believes whatever it is told, so that `DialBack` does that. */
 function dialsBack(service: object): object {

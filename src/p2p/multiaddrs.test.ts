@@ -1,6 +1,6 @@
 import { multiaddr } from '@multiformats/multiaddr'
 import { expect, test } from 'vitest'
-import { addressesOf, announceable, bestFirst, parseAnnounce, parseBootstrap } from './multiaddrs.ts'
+import { addressesOf, announceable, bestFirst, parseAnnounce, parseBootstrap, parseRelays } from './multiaddrs.ts'
 
 const own = '12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN'
 const other = '12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5'
@@ -34,11 +34,24 @@ test.each([
   ['a name for QUIC, which resolves none', `/dns4/boot.example/udp/4001/quic-v1/p2p/${other}`],
   ['the wildcard host', `/ip4/0.0.0.0/tcp/4001/p2p/${other}`],
   ['a port that is none', `/ip4/203.0.113.1/tcp/70000/p2p/${other}`],
-  ['a relayed address', `/ip4/203.0.113.1/tcp/4001/p2p/${other}/p2p-circuit/p2p/${third}`],
+  ['a relay without its peer id', `/ip4/203.0.113.1/tcp/4001/p2p-circuit/p2p/${third}`],
 ])('a bootstrap address with %s is refused, named, with the form expected', (_what, text) => {
   expect(() => parseBootstrap([text], own)).toThrow(expect.objectContaining({ code: 'BAD_MULTIADDR' }))
   expect(() => parseBootstrap([text], own)).toThrow(`bootstrap address "${text}" cannot be used`)
   expect(() => parseBootstrap([text], own)).toThrow('/p2p/<peer id>')
+})
+
+test('of a bootstrap address over a relay, the relay is met as well; a relay behind a relay is refused', () => {
+  const relay = `/ip4/203.0.113.1/tcp/4001/p2p/${other}`
+  const address = `${relay}/p2p-circuit/p2p/${third}`
+  const peers = parseBootstrap([address, relay], own)
+  expect(peers.map(({ peerId, addresses }) => [peerId, addresses.map(String)])).toEqual([
+    [other, [relay]],
+    [third, [address]],
+  ])
+  const twice = `${relay}/p2p-circuit/p2p/${other}/p2p-circuit/p2p/${third}`
+  expect(() => parseBootstrap([twice], own)).toThrow(expect.objectContaining({ code: 'BAD_MULTIADDR' }))
+  expect(() => parseRelays([address], own)).toThrow(expect.objectContaining({ code: 'BAD_MULTIADDR' }))
 })
 
 test('announced addresses lose this node’s own peer id', () => {

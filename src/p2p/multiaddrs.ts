@@ -14,21 +14,35 @@ const ANNOUNCE_FORM = '/ip4/<ip>/tcp/<port> or /ip4/<ip>/udp/<port>/quic-v1'
 
 /**
  * The peers to join the network by, their addresses grouped; this node's own are left out, so that all nodes may share
- * one list.
+ * one list. Of an address over a relay, the relay is one of them.
  *
  * @throws CodedError `BAD_MULTIADDR` naming the first address that cannot be used, and the form expected
  */
 export function parseBootstrap(texts: readonly string[], ownPeerId: string): PeerAddresses[] {
   const peers = new Map<string, Multiaddr[]>()
+  const add = (peerId: string, address: Multiaddr) => {
+    const known = peers.get(peerId) ?? []
+    const isNew = known.every((one) => !one.equals(address))
+    if (peerId !== ownPeerId && isNew) peers.set(peerId, [...known, address])
+  }
   for (const text of texts) {
     const address = parse(text, 'bootstrap', BOOTSTRAP_FORM)
     const peerId = peerIdIn(address)
     const dnsaddr = address.getComponents()[0]?.name === 'dnsaddr'
-    if (peerId === undefined || !(dnsaddr || isDirect(address))) throw bad(text, 'bootstrap', BOOTSTRAP_FORM)
-    if (peerId === ownPeerId) continue
-    peers.set(peerId, [...(peers.get(peerId) ?? []), address])
+    if (peerId === undefined || !(dnsaddr || isDialable(address))) throw bad(text, 'bootstrap', BOOTSTRAP_FORM)
+    const relay = isRelayed(address) ? relayOf(address) : undefined
+    const relayId = relay && peerIdIn(relay)
+    // Most of what peers say to each other goes over no relay: the relay itself is met for that.
+    if (relay !== undefined && relayId !== undefined) add(relayId, relay)
+    add(peerId, address)
   }
   return Array.from(peers, ([peerId, addresses]) => ({ peerId, addresses }))
+}
+
+/** The relays the operator named. @throws CodedError `BAD_MULTIADDR` */
+export function parseRelays(texts: readonly string[], ownPeerId: string): PeerAddresses[] {
+  for (const text of texts) if (text.includes(`/${CIRCUIT}`)) throw bad(text, 'relay', BOOTSTRAP_FORM)
+  return parseBootstrap(texts, ownPeerId)
 }
 
 /**

@@ -139,6 +139,12 @@ test('whether a peer answers is found out without buying, directly and over a re
   expect(relay.peers().length).toBeGreaterThan(0)
 })
 
+test('a node joins by the address of a seller behind a relay, as its status shows it', async () => {
+  const { relay, seller, addrs } = await startBehindRelay()
+  const newcomer = await start({ bootstrap: addrs.slice(0, 1) })
+  await until(() => newcomer.speaks(relay.peerId, ECHO) && newcomer.speaks(seller.peerId, ECHO))
+})
+
 test('two nodes with no bootstrap of the market find each other in the public DHT', async () => {
   const publicDht = { bootstrap: [await startPublicNode()], privateAddresses: true }
   const [one, other] = await Promise.all([start({ publicDht }), start({ publicDht })])

@@ -1,0 +1,67 @@
+/** The places of a relay cannot be hoarded (D52), and its limits are said as the specification has them. */
+import type { Connection } from '@libp2p/interface'
+import { lpStream } from '@libp2p/utils'
+import type { Libp2p } from 'libp2p'
+import { afterEach, expect, test } from 'vitest'
+import type { Host } from '../../src/p2p/host.ts'
+import { attack, startAttacker, startVictim, within } from '../support/attack.ts'
+import { startTestHost, whereIs } from '../support/test-host.ts'
+import { until } from '../support/until.ts'
+
+const HOP = '/libp2p/circuit/relay/0.2.0/hop'
+const cleanups: (() => unknown)[] = []
+
+afterEach(async () => {
+  await Promise.all(cleanups.splice(0).map((cleanup) => cleanup()))
+})
+
+/** Asks for a place. @returns the bytes of the answer */
+async function reserve(connection: Connection): Promise<Buffer> {
+  const stream = await connection.newStream(HOP, { signal: within(5000) })
+  const wire = lpStream(stream)
+  // type: RESERVE
+  await wire.write(Uint8Array.of(0x08, 0))
+  return Buffer.from((await wire.read({ signal: within(5000) })).subarray())
+}
+
+/** The status stands last: field 5, 100 is OK. */
+const isGiven = (answer: Buffer) => answer.subarray(-2).equals(Buffer.from([0x28, 100]))
+
+async function crowd(relay: Host, ip: string, count: number): Promise<{ peers: Libp2p[]; given: number }> {
+  const peers = await Promise.all(Array.from({ length: count }, () => startAttacker(ip)))
+  cleanups.push(...peers.map((peer) => () => peer.stop()))
+  let given = 0
+  for (const peer of peers) if (isGiven(await reserve(await attack(peer, relay)))) given += 1
+  return { peers, given }
+}
+
+test('D52: many names at one address get eight places of a relay, and a seller elsewhere gets its own', async () => {
+  const relay = await startVictim({ relay: true })
+  cleanups.push(() => relay.stop())
+  const { given } = await crowd(relay, '127.0.0.2', 16)
+  expect(given).toBe(8)
+  const seller = await startTestHost({ relays: [whereIs(relay, 'tcp').addrs[0]!] })
+  cleanups.push(() => seller.stop())
+  await until(() => seller.addresses().some((address) => address.includes('/p2p-circuit/')))
+})
+
+test('D52: a place is free again when its holder has left', async () => {
+  const relay = await startVictim({ relay: true })
+  cleanups.push(() => relay.stop())
+  const { peers } = await crowd(relay, '127.0.0.2', 8)
+  await Promise.all(peers.map((peer) => peer.stop()))
+  await until(() => relay.peers().length === 0)
+  expect((await crowd(relay, '127.0.0.2', 1)).given).toBe(1)
+})
+
+test('a relay says its limit of time in seconds, as circuit relay v2 has it', async () => {
+  const relay = await startVictim({ relay: true })
+  const peer = await startAttacker('127.0.0.2')
+  cleanups.push(
+    () => relay.stop(),
+    () => peer.stop(),
+  )
+  const answer = await reserve(await attack(peer, relay))
+  // limit, field 4: duration 600, data 64 MiB
+  expect(answer.toString('hex')).toContain('220808d8041080808020')
+})
