@@ -106,7 +106,7 @@ export function createAdmission(
     }
     reply.headers(guard.corsHeaders(headers, access, method))
     guard.checkOrigin(headers, access, method)
-    const caller = guard.identify(headers, access, raw.socket.remoteAddress ?? '', clock.now())
+    const caller = guard.identify(headers, access, raw.socket.remoteAddress ?? '', clock.now(), raw.httpVersion)
     if (mounted !== undefined && !request.is404) {
       const { mount, rest } = mountAt(mounts, path)!
       checkScope(caller, access, mount.scope(method === 'HEAD' ? 'GET' : method, rest))

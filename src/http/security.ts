@@ -47,9 +47,15 @@ export type Guard = {
   /** Refuses what a page of a foreign origin started, before it does anything. */
   checkOrigin(headers: IncomingHttpHeaders, access: Access, method: string): void
   /** Who asks. A token that is sent counts, on loopback too: a revoked one must not become the operator. */
-  identify(headers: IncomingHttpHeaders, access: Access, remoteAddress: string, now: UnixMs): Caller
+  identify(
+    headers: IncomingHttpHeaders,
+    access: Access,
+    remoteAddress: string,
+    now: UnixMs,
+    httpVersion?: string | undefined,
+  ): Caller
   /** Whether whoever was let in with these headers still would be. */
-  holds(headers: IncomingHttpHeaders): boolean
+  holds(headers: IncomingHttpHeaders, httpVersion?: string | undefined): boolean
 }
 
 /** Whoever asks for what everybody may know. */
@@ -66,7 +72,8 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
   const origins = new Set(options.corsOrigins)
   const isClosed = needsToken(options)
   // On loopback without a token only programs of this machine: not what a proxy brings here from elsewhere.
-  const isLet = (headers: IncomingHttpHeaders) => !isClosed && !(isLoopback(options.host) && isForwarded(headers))
+  const isLet = (headers: IncomingHttpHeaders, httpVersion: string) =>
+    !isClosed && !(isLoopback(options.host) && isForwarded(headers, httpVersion))
   const ownTokens = [options.token, options.fileToken ?? options.token].map(digest)
   const wrongTokens = new TokenBuckets({
     burst: WRONG_TOKENS_MAX,
@@ -124,16 +131,20 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       throw foreignOrigin('another site')
     },
 
-    identify(headers, access, remoteAddress, now) {
+    identify(headers, access, remoteAddress, now, httpVersion = '1.1') {
       if (access === 'health') return ANYONE
       const given = tokenIn(headers.authorization)
-      if (given === undefined && isLet(headers)) return OPERATOR
+      if (given === undefined && isLet(headers, httpVersion)) return OPERATOR
       // `connection: close`: whoever has no token is not to hold the connections that others need.
       if (given === undefined) {
         throw new HttpError('TOKEN_REQUIRED', 'send Authorization: Bearer <token>; the token is in api.token', {
           headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' },
         })
       }
+      // A right token is never limited: behind a proxy all share an address, and one must not lock out the others. It has too
+      // many bits to be guessed.
+      const caller = callerOf(given)
+      if (caller !== undefined) return caller
       const key = attemptKey(remoteAddress)
       // Where none is needed nobody guesses: a stale token of one program must not lock out the others.
       if (isClosed && !wrongTokens.has(key, 1, now)) {
@@ -141,8 +152,6 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
           headers: { 'retry-after': '60', connection: 'close' },
         })
       }
-      const caller = callerOf(given)
-      if (caller !== undefined) return caller
       wrongTokens.take(key, 1, now)
       throw new HttpError(
         'TOKEN_WRONG',
@@ -153,16 +162,57 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       )
     },
 
-    holds(headers) {
+    holds(headers, httpVersion = '1.1') {
       const given = tokenIn(headers.authorization)
-      return given === undefined ? isLet(headers) : callerOf(given) !== undefined
+      return given === undefined ? isLet(headers, httpVersion) : callerOf(given) !== undefined
     },
   }
 }
 
-/** Whether a proxy has passed it on, by what proxies add, or as it was sent to another name than this machine has for itself. */
-function isForwarded(headers: IncomingHttpHeaders): boolean {
-  if (['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'].some((name) => headers[name] !== undefined)) return true
+/** Headers that proxies, load balancers, tunnels and content networks add, and programs of this machine have no use for. */
+const proxyHeaders = new Set([
+  ...['forwarded', 'via', 'client-ip', 'true-client-ip', 'cluster-client-ip', 'fastly-client-ip', 'fly-client-ip'],
+  ...[
+    'remote-addr',
+    'proxy-connection',
+    'proxy-authorization',
+    'cdn-loop',
+    'max-forwards',
+    'front-end-https',
+    'ssl-offloaded',
+  ],
+  ...['x-client-ip', 'x-cluster-client-ip', 'x-proxyuser-ip', 'x-remote-ip', 'x-remote-addr', 'x-host', 'x-scheme'],
+  ...[
+    'x-arr-ssl',
+    'x-arr-log-id',
+    'x-url-scheme',
+    'x-request-start',
+    'x-varnish',
+    'x-appengine-user-ip',
+    'x-vercel-id',
+  ],
+])
+const proxyPrefixes = [
+  'x-forwarded',
+  'x-real-',
+  'x-original-',
+  'x-envoy-',
+  'x-amzn-',
+  'x-azure-',
+  'cf-',
+  'fly-',
+  'tailscale-',
+]
+
+/**
+ * Whether a proxy may have passed a request on: by what proxies add, by HTTP/1.0, which only old proxies still speak to their
+ * servers, or as it was sent to another name than this machine has for itself.
+ */
+function isForwarded(headers: IncomingHttpHeaders, httpVersion: string): boolean {
+  if (httpVersion === '1.0') return true
+  const names = Object.keys(headers)
+  if (names.some((name) => proxyHeaders.has(name) || proxyPrefixes.some((prefix) => name.startsWith(prefix))))
+    return true
   const name = parseHost(headers.host ?? '')?.name
   return name !== undefined && !isLoopback(name)
 }

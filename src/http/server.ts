@@ -111,11 +111,13 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   }
 
   async function stream(row: Operation, answered: EventStream, request: FastifyRequest, reply: FastifyReply) {
-    const { headers } = request
+    const { headers, raw } = request
     hijack(reply)
     // What goes on without end ends with the token it was asked for with; work that is paid for is shown to its end.
     const isEndless = row.media === 'text/event-stream'
-    const events = isEndless ? whileHeld(answered.events, () => deps.guard.holds(headers)) : answered.events
+    const events = isEndless
+      ? whileHeld(answered.events, () => deps.guard.holds(headers, raw.httpVersion))
+      : answered.events
     await sendEvents(reply.raw, events, running.signalOf(reply.raw))
   }
 

@@ -152,6 +152,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     purchases: measuredPurchases(purchases, deps.measures, { timed: true }),
     wallet: deps.wallet,
     runOwn: deps.runOwn,
+    mayRunUnpaid: (tokenId) => tokens.held(tokenId)?.scope === 'admin',
     openStream,
     budget,
     funds: deps.funds,

@@ -1,5 +1,5 @@
 import type { Meters } from '../lib/meters.ts'
-import { LOCAL_CALLER } from '../schema/caller.ts'
+import { isLocalCaller } from '../schema/caller.ts'
 import type { Exchanges, NewExchange } from '../store/exchanges.ts'
 import type { Payments } from '../store/payments.ts'
 import type { Purchases } from '../store/purchases.ts'
@@ -102,7 +102,7 @@ export function meteredPurchases(purchases: Purchases, meters: Meters): Purchase
 
 /** What was done for peers: an own task is an order already. */
 function countSold({ callerId, error, durationMs }: NewExchange, meters: Meters): void {
-  if (callerId === LOCAL_CALLER) return
+  if (isLocalCaller(callerId)) return
   meters.count(meterNames.executions, { side: 'sold', result: error === undefined ? 'completed' : 'failed' })
   meters.observe(meterNames.executionSeconds, durationMs / 1000)
 }

@@ -95,7 +95,7 @@ test('D12: a change that cannot be kept leaves the agent as it was, listed and r
   await expect(agents.register(define({ description: 'shouts', price: 5 }), { persist: true })).rejects.toThrow()
   expect(listed.get(id)).toMatchObject({ description: 'says', price_atomic: 10_000n })
   expect(agents.served(id)).toMatchObject({ amount: 10_000n })
-  expect(await agents.run(id, { input: 'x', correlationId: 'one', signal })).toBe('says x after 0')
+  expect(await agents.run(id, { callerId: 'local', input: 'x', correlationId: 'one', signal })).toBe('says x after 0')
 })
 
 test('T9: each caller’s agent remembers that caller only', async () => {
@@ -110,7 +110,9 @@ test('T9: each caller’s agent remembers that caller only', async () => {
 test('an agent that is no longer here is not run', async () => {
   const { agents } = setup()
   expect(agents.served('gone')).toBeUndefined()
-  await expect(agents.run('gone', { input: 'x', correlationId: 'one', signal })).rejects.toMatchObject({
+  await expect(
+    agents.run('gone', { callerId: 'local', input: 'x', correlationId: 'one', signal }),
+  ).rejects.toMatchObject({
     code: 'AGENT_NOT_RUNNABLE',
   })
 })

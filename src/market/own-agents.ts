@@ -32,7 +32,14 @@ export type OwnAgentsDeps = {
   forget(name: string): Promise<unknown>
 }
 
-export type OwnCall = { input: string; correlationId: string; signal: AbortSignal; onOutput?: OnOutput }
+export type OwnCall = {
+  input: string
+  correlationId: string
+  /** Whose memory the agent has. */
+  callerId: string
+  signal: AbortSignal
+  onOutput?: OnOutput
+}
 
 /** The agents of this node: registered, listed, and run for peers and for the node's own API. */
 export interface OwnAgents {
@@ -133,10 +140,9 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       }
     },
     relist: (id) => offer(hosted(id)),
-    async run(id, { input, correlationId, signal, onOutput }) {
+    async run(id, { input, correlationId, callerId, signal, onOutput }) {
       const agent = hosted(id)
       const createdAt = clock.now()
-      const callerId = 'local'
       const output = await deps.slots.run(undefined, () =>
         runFor(agent, { input, callerId, signal, ...(onOutput && { onOutput }) }),
       )

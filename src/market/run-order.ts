@@ -7,7 +7,7 @@ import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
 import { callX402, type Reopen, SellerSilent } from '../protocols/x402/client.ts'
 import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
-import { LOCAL_CALLER } from '../schema/caller.ts'
+import { localCaller } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
@@ -35,6 +35,8 @@ export type ActiveOrders = Map<string, (reason: Error) => void>
 export type RunOrderDeps = PurchaseDeps & {
   /** Runs an agent of this node, unpaid (D17). */
   runOwn(agentId: string, call: OwnCall): Promise<string>
+  /** Whether a token may run paid agents of this node unpaid. */
+  mayRunUnpaid(tokenId: string): boolean
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
   active: ActiveOrders
   /** Told when an order has come to an end, or is left to the recovery. */
@@ -109,9 +111,11 @@ async function perform(
   watch: Watch | undefined,
 ): Promise<Purchased> {
   const { task: input, correlationId } = order
-  const call: OwnCall = { input, correlationId, signal, ...(watch && { onOutput: watch.output }) }
+  const callerId = localCaller(order.tokenId)
+  const call: OwnCall = { input, correlationId, callerId, signal, ...(watch && { onOutput: watch.output }) }
   if (listing.local || listing.price === 0n) watch?.status('running')
   if (listing.local) {
+    refuseUnpaid(order, listing, deps)
     return unpaid(await deps.runOwn(listing.id, call))
   }
   const resource = listing.imported?.agent_id ?? listing.id
@@ -137,6 +141,16 @@ function isUnsupported(error: unknown): boolean {
 
 function unpaid(output: string): Purchased {
   return { output, outputBytes: undefined, notes: [], reservation: undefined, txHash: undefined }
+}
+
+/** An agent that others pay for is free to its owner, not to everybody who has a token (D48). @throws MarketError SCOPE_TOO_LOW */
+function refuseUnpaid({ tokenId }: Order, { price }: Listing, { mayRunUnpaid }: RunOrderDeps): void {
+  if (price === 0n || tokenId === undefined || mayRunUnpaid(tokenId)) return
+  const how = 'ask the operator, or pay for it over A2A or from a node of your own'
+  throw new MarketError(
+    'SCOPE_TOO_LOW',
+    `to run a paid agent of this node unpaid needs a token of the scope admin: ${how}`,
+  )
 }
 
 /** Over the protocol that can show the work while it is done. */
@@ -185,7 +199,7 @@ export function resultOf(
     agent_id: listing.id,
     seller_id: listing.seller_id,
     ...resultFields(bought),
-    session_id: sessionId(listing.id, LOCAL_CALLER),
+    session_id: sessionId(listing.id, localCaller(order.tokenId)),
     duration_ms: order.updatedAt - (order.startedAt ?? order.createdAt),
     ...(isStored && { order_id: order.id }),
     payment: paymentOf(bought, made),

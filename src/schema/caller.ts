@@ -20,3 +20,13 @@ export function ownerSeen({ scope, tokenId }: Caller): string | undefined {
 
 /** Who this node's own API is to its agents, beside peers, which are named by their DID. */
 export const LOCAL_CALLER = 'local'
+
+/** The caller that an agent of this node knows a principal by: each has a memory of its own (D48). */
+export function localCaller(tokenId: string | undefined): string {
+  return tokenId === undefined ? LOCAL_CALLER : `${LOCAL_CALLER}:${tokenId}`
+}
+
+/** Whether a caller is a principal of this node's own API. */
+export function isLocalCaller(callerId: string): boolean {
+  return callerId === LOCAL_CALLER || callerId.startsWith(`${LOCAL_CALLER}:`)
+}

@@ -65,6 +65,7 @@ export class TestBuyer {
       wallet: options.wallet ?? testWallet(),
       catalog: { resolve: (id) => market.get(id) },
       runOwn: async (id, { input }) => `${id} here: ${input}`,
+      mayRunUnpaid: () => false,
       openStream: options.open,
       newId: randomUUID,
       newCorrelationId: randomUUID,

@@ -13,6 +13,7 @@ export type TestNodeOptions = {
   dataDir?: string
   devnet?: Devnet
   walletKey?: Hex
+  apiToken?: string
   bootstrap?: readonly string[]
   network?: Network
   api?: Partial<Config['api']>
@@ -27,10 +28,14 @@ export type TestNode = { node: StoaNode; url: string; dataDir: string; stop(): P
 
 /** A whole node in this process, on loopback, with its API on a free port. */
 export async function startTestNode(options: TestNodeOptions = {}): Promise<TestNode> {
-  const { walletKey, environment = {} } = options
+  const { walletKey, apiToken, environment = {} } = options
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'stoa-node-')))
   const config = loopbackConfig(dataDir, options)
-  const secrets = createSecrets(walletKey === undefined ? {} : { ETHEREUM_PRIVATE_KEY: walletKey }, environment)
+  const given = {
+    ...(walletKey !== undefined && { ETHEREUM_PRIVATE_KEY: walletKey }),
+    ...(apiToken !== undefined && { NODE_API_TOKEN: apiToken }),
+  }
+  const secrets = createSecrets(given, environment)
   const node = await createNode(config, secrets, options.ports)
   await node.start()
   return {

@@ -1,0 +1,111 @@
+/** Section 4 of the attacks: what comes in by the API, beside an operator who goes on working. */
+import { connect } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ask, call } from '../support/api-calls.ts'
+import { startTestNode, type TestNode } from '../support/test-node.ts'
+
+let node: TestNode
+let closed: TestNode
+let paidId: string
+let freeId: string
+const TOKEN = 'the-operator-has-this-one'
+
+beforeAll(async () => {
+  node = await startTestNode()
+  const register = (name: string, price: bigint) =>
+    node.node.registerAgent({ name, description: 'd', price, model: 'builtin/echo' }, { persist: false })
+  paidId = (await register('paid', 50_000n)).id
+  freeId = (await register('free', 0n)).id
+  closed = await startTestNode({ api: { requireToken: true }, apiToken: TOKEN })
+})
+afterAll(async () => {
+  await closed?.stop()
+  await node?.stop()
+})
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+async function tokenOf(scope: string): Promise<Record<string, string>> {
+  const body = { name: scope, scope, ...(scope === 'spend' && { budget: '1' }) }
+  return bearer((await ask<{ token: string }>(node.url, '/tokens', { body })).token)
+}
+type Problem = { code: string }
+
+describe('4.3 a paid agent of the node', () => {
+  test.each(['execute', 'spend'])('is not run unpaid for a token of %s, by any way in', async (scope) => {
+    const headers = await tokenOf(scope)
+    for (const path of [`/agents/${paidId}/execute`, '/execute']) {
+      const body = path === '/execute' ? { agent_id: paidId, input: 'x' } : { task: 'x' }
+      const { status, body: problem } = await call(node.url, path, { body, headers })
+      expect([status, (problem as Problem).code]).toEqual([403, 'SCOPE_TOO_LOW'])
+    }
+    const order = { agent_id: paidId, price: '1', task: 'x' }
+    const { id } = await ask<{ id: string }>(node.url, '/orders', { body: order, headers })
+    expect(await ask(node.url, `/orders/${id}?wait=10`)).toMatchObject({
+      status: 'failed',
+      error: { code: 'SCOPE_TOO_LOW' },
+    })
+    const flow = { agent_ids: [paidId], input: 'x' }
+    const workflow = await ask<{ id: string }>(node.url, '/workflows', { body: flow, headers })
+    expect(await ask(node.url, `/workflows/${workflow.id}?wait=10`)).toMatchObject({ status: 'failed' })
+    expect((await ask<{ error?: string }[]>(node.url, '/executions')).length).toBe(0)
+  })
+
+  test('runs unpaid for the operator and for admin, and a free one for execute', async () => {
+    const admin = await tokenOf('admin')
+    for (const headers of [{}, admin]) {
+      expect((await call(node.url, '/execute', { body: { agent_id: paidId, input: 'x' }, headers })).status).toBe(200)
+    }
+    const headers = await tokenOf('execute')
+    expect((await call(node.url, '/execute', { body: { agent_id: freeId, input: 'x' }, headers })).status).toBe(200)
+  })
+})
+
+describe('4.4 what smells of a proxy', () => {
+  test.each([
+    'x-forwarded-proto',
+    'x-forwarded-host',
+    'cf-connecting-ip',
+    'x-real-ip',
+    'true-client-ip',
+    'x-original-host',
+  ])('needs the token: %s', async (name) => {
+    expect((await call(node.url, '/status', { headers: { [name]: 'x' } })).body).toMatchObject({
+      code: 'TOKEN_REQUIRED',
+    })
+    expect((await call(node.url, '/status')).status).toBe(200)
+  })
+
+  test('needs the token: HTTP/1.0', async () => {
+    const { port } = new URL(node.url)
+    const answer = await new Promise<string>((resolve, reject) => {
+      let text = ''
+      const socket = connect(Number(port), '127.0.0.1', () =>
+        socket.write('GET /status HTTP/1.0\r\nHost: localhost\r\n\r\n'),
+      )
+      socket.on('data', (chunk) => (text += chunk.toString()))
+      socket.on('end', () => resolve(text))
+      socket.on('error', reject)
+    })
+    expect(answer).toContain('TOKEN_REQUIRED')
+  })
+})
+
+test('4.1 a flood of wrong tokens from one address does not keep the right one out', async () => {
+  const codes = new Set<string>()
+  for (let round = 0; round < 40; round++) {
+    const { body } = await call(closed.url, '/status', { headers: bearer(`wrong-${round}`) })
+    codes.add((body as Problem).code)
+    if (round % 10 === 0) expect((await call(closed.url, '/status', { headers: bearer(TOKEN) })).status).toBe(200)
+  }
+  expect([...codes].sort()).toEqual(['TOKEN_WRONG', 'TOO_MANY_ATTEMPTS'])
+  expect((await call(closed.url, '/status', { headers: bearer(TOKEN) })).status).toBe(200)
+})
+
+test('4.5 a token that fills its share of open orders shuts out nobody', async () => {
+  const headers = await tokenOf('execute')
+  const order = (more: object) => call(node.url, '/orders', { body: { agent_id: 'nobody', price: '1' }, ...more })
+  for (let round = 0; round < 10; round++) await Promise.all(Array.from({ length: 100 }, () => order({ headers })))
+  expect((await order({ headers })).body).toMatchObject({ code: 'ORDERS_TOO_MANY' })
+  expect((await order({})).status).toBe(201)
+  expect((await order({ headers: await tokenOf('execute') })).status).toBe(201)
+}, 60_000)
