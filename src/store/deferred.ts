@@ -5,6 +5,8 @@ import { toBytes, toHex } from './hex.ts'
 
 /** Payments that were to be settled first and were answered 2007, until their buyers have what they bought (D39). */
 export interface Deferred {
+  /** Makes a claimed payment one that is settled before its agent runs: a crash must not lose what is paid for. */
+  keepTask(id: Hex, task: string): Promise<void>
   /** Durable when it resolves: before the buyer hears of it. */
   defer(id: Hex): Promise<void>
   /** Its buyer was given the result. */
@@ -27,6 +29,10 @@ export function createDeferred(database: Database): Deferred {
       database.prepare(`UPDATE payments SET deferred = ? WHERE id = ? AND ${was}`).run(value, toBytes(id))
     })
   return {
+    keepTask: (id, task) =>
+      database.write(() => {
+        database.prepare(`UPDATE payments SET task = ? WHERE id = ? AND state = 'authorized'`).run(task, toBytes(id))
+      }),
     defer: mark(1, 'deferred IS NULL'),
     taken: mark(2, 'deferred = 1'),
     was: (id) =>

@@ -3,7 +3,7 @@ import { faultPoint } from '../../lib/fault-point.ts'
 import type { Challenge } from '../../payments/challenges.ts'
 import { receiptOf } from '../../payments/receipt.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
-import { type VerifiedPayment, verifyPayment } from '../../payments/verify.ts'
+import { coversRun, type VerifiedPayment, verifyPayment } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { SignedReceipt } from '../../schema/signed-receipt.ts'
@@ -83,7 +83,8 @@ export async function runPaid(
   let claimed = false
   let counted = false
   const run = deps.admit(caller.callerDid, async (place) => {
-    const verdict = await deps.exposure.enter(claim, caller.signal, { settleFirst: deps.settleFirst })
+    const settleFirst = deps.settleFirst || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
+    const verdict = await deps.exposure.enter(claim, caller.signal, { settleFirst })
     if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
     counted = verdict.counted
     const settlesFirst = verdict.kind === 'settle first'
@@ -114,7 +115,14 @@ async function runThenSettle(
   place: Place,
   deps: PaidRunDeps,
 ): Promise<Delivered> {
-  const outcome = await inTurn(place, () => runAgent(agent, claim, input, caller, deps))
+  const outcome = await inTurn(place, async () => {
+    if (coversRun(claim.signed, agent.timeoutMs, deps.clock.now())) return runAgent(agent, claim, input, caller, deps)
+    // Its turn came late: what its window no longer covers is settled first (D51).
+    await deps.deferred.keepTask(claim.id, input)
+    const txHash = await settledFirst(claim, deps)
+    return { delivered: await runSettled(agent, { ...claim, txHash }, input, caller, deps) }
+  })
+  if ('delivered' in outcome) return outcome.delivered
   faultPoint('seller:executed')
   if ('failure' in outcome) {
     const error = buyerReason(outcome.failure)
@@ -136,15 +144,19 @@ async function settleThenRun(
   place: Place,
   deps: PaidRunDeps,
 ): Promise<Delivered> {
+  const txHash = await settledFirst(claim, deps)
+  return inTurn(place, () => runSettled(agent, { ...claim, txHash }, input, caller, deps))
+}
+
+/** @throws PeerError SETTLEMENT_FAILED when it is not settled in time */
+async function settledFirst(claim: Claim, deps: PaidRunDeps): Promise<Hex> {
   const txHash = await deps.settler.settleFirst(claim)
   faultPoint('seller:settled-first')
-  if (txHash === undefined) {
-    // On disk before the buyer hears of it: what settles later is run for it, and it may send the same payment again (D39).
-    await deps.deferred.defer(claim.id)
-    const reason = 'this seller settles first, and settlement is not done: send the same payment again later'
-    throw new PeerError('SETTLEMENT_FAILED', reason)
-  }
-  return inTurn(place, () => runSettled(agent, { ...claim, txHash }, input, caller, deps))
+  if (txHash !== undefined) return txHash
+  // On disk before the buyer hears of it: what settles later is run for it, and it may send the same payment again (D39).
+  await deps.deferred.defer(claim.id)
+  const reason = 'this seller settles first, and settlement is not done: send the same payment again later'
+  throw new PeerError('SETTLEMENT_FAILED', reason)
 }
 
 /** Only the run itself takes a slot: what is stored before and after shares its commits with others, and settlement is slow. */
