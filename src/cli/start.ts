@@ -17,6 +17,7 @@ import { type Context, command, commonOptions, flag, option, repeated } from './
 import { exitCodes, UsageError } from './exit-code.ts'
 import { createLog } from './log.ts'
 import { createLogFile } from './log-file.ts'
+import { relieveMemory } from './memory-relief.ts'
 import { networkOptions } from './network-options.ts'
 import { orAborted, STOP_MS_MAX, settled, stopNode } from './own-node.ts'
 import type { OwnNode } from './parts.ts'
@@ -113,6 +114,7 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
     const listings = await orAborted(started, io.signal)
     await hideKeys(context, config)
     announce(context, readyOf(node, config, { listings, warnings }))
+    relieveMemory(io.signal)
     await orAborted(once(io.signal, 'abort'), io.signal)
   } catch (error) {
     if (!io.signal.aborted) {

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest'
+import { createMemoryRelief } from './memory-relief.ts'
+
+const MB = 1024 * 1024
+
+function world() {
+  const state = { rss: 100 * MB, utilization: 0, now: 0, collected: 0 }
+  const relief = createMemoryRelief({
+    rss: () => state.rss,
+    utilization: () => state.utilization,
+    now: () => state.now,
+    collect: () => {
+      state.collected++
+    },
+  })
+  return { state, relief }
+}
+
+test('T7 T19: memory that a flood left is given back once the process has nothing to do', () => {
+  const { state, relief } = world()
+  expect(relief.look()).toBe(false)
+  Object.assign(state, { rss: 500 * MB, utilization: 0.9 })
+  expect(relief.look()).toBe(false)
+  state.utilization = 0.01
+  expect(relief.look()).toBe(true)
+  expect(state.collected).toBe(1)
+})
+
+test('a small growth is left alone, and a collection that brought nothing is repeated only after minutes', () => {
+  const { state, relief } = world()
+  relief.look()
+  state.rss = 150 * MB
+  expect(relief.look()).toBe(false)
+  state.rss = 300 * MB
+  expect(relief.look()).toBe(true)
+  state.now = 4 * 60_000
+  expect(relief.look()).toBe(false)
+  state.now = 5 * 60_000
+  expect(relief.look()).toBe(true)
+})
