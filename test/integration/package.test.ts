@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, expect, test } from 'vitest'
@@ -22,7 +22,13 @@ test('the packed tarball, unpacked elsewhere, runs without the source', { timeou
   })
   const packed = Object.values(JSON.parse(stdout)).flat() as { filename: string; files: { path: string }[] }[]
   const paths = packed[0]!.files.map((file) => file.path)
-  expect(paths.filter((path) => /^(src|test|devnet|bench)\/|\.test\./.test(path))).toEqual([])
+  const unwanted = paths.filter((path) => /^(src|test|devnet|bench)\/|\.test\./.test(path))
+  expect(unwanted.filter((path) => !/^test\/vectors\/[a-z0-9-]+\.json$/.test(path))).toEqual([])
+  // Who writes a seller of their own checks it by them: docs/protocol.md names each.
+  const vectors = (await readdir(join(root, 'test/vectors'))).map((name) => `test/vectors/${name}`)
+  expect(paths).toEqual(expect.arrayContaining(vectors))
+  const protocol = await readFile(join(root, 'docs/protocol.md'), 'utf8')
+  expect(vectors.filter((path) => !protocol.includes(`\`${basename(path, '.json')}\``))).toEqual([])
   // What the README leads to comes along.
   const links = [...(await readFile(join(root, 'README.md'), 'utf8')).matchAll(/\]\((?!http)([^)#]+)/g)].map(
     ([, to]) => to!,
