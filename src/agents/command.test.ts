@@ -270,7 +270,12 @@ test('a machine that can open no more files fails the run and nothing else', asy
   const script = fileURLToPath(new URL('../../test/support/run-without-files.ts', import.meta.url))
   const run = spawnSync('/bin/sh', ['-c', 'ulimit -n 64; exec "$0" --no-warnings "$1"', process.execPath, script])
   expect(run.stderr.toString()).toBe('')
-  expect(JSON.parse(run.stdout.toString())).toEqual({ command: 'AGENT_FAILED', mcp: 'EMFILE', after: 'alive' })
+  expect(JSON.parse(run.stdout.toString())).toEqual({
+    command: 'AGENT_FAILED',
+    mcp: 'EMFILE',
+    interfaces: 'remembered',
+    after: 'alive',
+  })
 })
 
 test('a cancelled task never starts a program', async () => {

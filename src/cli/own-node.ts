@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { Context } from './command.ts'
 import { createLog } from './log.ts'
+import { checkOpenFiles } from './open-files.ts'
 import type { OwnNode } from './parts.ts'
 
 /** A node that is told to stop has this long (issue: 5 s in all). */
@@ -21,6 +22,7 @@ export async function withOwnNode<T>(
   { config, secrets, port }: { config: Config; secrets: Secrets; port: number | undefined },
   use: (node: OwnNode) => Promise<T>,
 ): Promise<T> {
+  checkOpenFiles()
   const own: Config = {
     ...config,
     p2p: { ...config.p2p, port: port ?? 0 },

@@ -19,6 +19,7 @@ import { createLog } from './log.ts'
 import { createLogFile } from './log-file.ts'
 import { relieveMemory } from './memory-relief.ts'
 import { networkOptions } from './network-options.ts'
+import { checkOpenFiles } from './open-files.ts'
 import { orAborted, STOP_MS_MAX, settled, stopNode } from './own-node.ts'
 import type { OwnNode } from './parts.ts'
 import { type Ready, startWarnings, summaryLines } from './start-summary.ts'
@@ -76,6 +77,7 @@ export const start = command({
   async run(context, { name, description, price, model, ...flags }) {
     const described = [name, description, price, model].some((given) => given !== undefined)
     const flagged = described ? readDefinition({ name, description, price, model }) : undefined
+    const files = checkOpenFiles()
     const { config, secrets } = await context.loadConfig(flags)
     // The node proves that it can write there.
     const { notes } = await openDataDir(config.dataDir, { probe: false })
@@ -85,7 +87,7 @@ export const start = command({
     const notices = await inspectAgents(definitions, secrets, config.dataDir)
     const unusable = notices.find((notice) => notice.definition === flagged && notice.broken)
     if (unusable !== undefined) throw new UsageError(`--model: ${unusable.text}`)
-    const warnings = [...notes, ...startWarnings(config, definitions, notices)]
+    const warnings = [...files, ...notes, ...startWarnings(config, definitions, notices)]
     const broken = new Set(
       notices.filter((notice) => notice.broken || notice.lacks !== undefined).map(({ definition }) => definition),
     )

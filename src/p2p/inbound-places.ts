@@ -8,6 +8,8 @@ import { hostIn, siteOf } from './networks.ts'
 /** Connections in all, and how many of them only addresses get that have none yet. */
 export const CONNECTIONS_MAX = 300
 const RESERVED_FOR_NEWCOMERS = 32
+/** Of the files a process may have open: runs, doors, the database and outgoing calls need the others. */
+const SHARE_OF_FILES = 1 / 4
 /** Connections that have not come to a peer id yet. QUIC has its own room: it says who it is before it is counted. */
 const PENDING_MAX = { tcp: 256, quic: 128 }
 const PENDING_PER_SITE_MAX = 32
@@ -18,6 +20,11 @@ const CLOSE_MS_MAX = 500
 const WARN_EVERY_MS = 60_000
 /** Streams that every peer opens, whether it wants anything or not. */
 const HOUSEKEEPING = /^\/(meshsub|floodsub|ipfs\/id|ipfs\/ping|ipfs\/kad|node\/kad|libp2p\/autonat)\//
+
+/** How many connections come in at most where so many files may be open. */
+export function connectionsFor(openFiles = Number.POSITIVE_INFINITY): number {
+  return Math.min(CONNECTIONS_MAX, Math.floor(openFiles * SHARE_OF_FILES))
+}
 
 export type InboundLimits = {
   most: number

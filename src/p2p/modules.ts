@@ -13,6 +13,7 @@ import type { Datastore } from 'interface-datastore'
 import { createLibp2p, type Libp2p, type Libp2pInit } from 'libp2p'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { openFilesMax } from '../lib/open-files.ts'
 import { boundAddresses } from './address-bound.ts'
 import { batchingWrites } from './batched-writes.ts'
 import { BoundedDatastore } from './bounded-datastore.ts'
@@ -21,7 +22,7 @@ import { budgeted, DialBudget } from './dial-budget.ts'
 import type { Gossip } from './gossip.ts'
 import { takeBackAfterEnd } from './half-closed.ts'
 import type { Identity } from './identity.ts'
-import { CONNECTIONS_MAX, type InboundLimits, InboundPlaces } from './inbound-places.ts'
+import { CONNECTIONS_MAX, connectionsFor, type InboundLimits, InboundPlaces } from './inbound-places.ts'
 import type { Inside } from './inside.ts'
 import { skipKnownProtocols } from './known-protocols.ts'
 import { type ListenFailure, noteFailures } from './listening.ts'
@@ -30,6 +31,7 @@ import { dialFromPort, type PortReuse, tryPortReuse } from './port-reuse.ts'
 import { tellResets } from './quic-resets.ts'
 import { createRelayServer, type RelayServer } from './relay-server.ts'
 import { createRelayTransport, type Reservations } from './relay-transport.ts'
+import { keepInterfacesSteady } from './steady-interfaces.ts'
 
 /** A peer needs one or two; more are a way to use up the rest. */
 const CONNECTIONS_PER_PEER_MAX = 8
@@ -113,7 +115,9 @@ export async function createModules(
   const quic = await loadQuic(budget, deps.logger)
   const pinned = [`/peers/${peerIdFromString(deps.identity.peerId).toCID()}`, REACHED_PREFIX]
 
-  const places = new InboundPlaces(options.inbound ?? {}, {
+  keepInterfacesSteady()
+  const room = { most: connectionsFor(openFilesMax()), ...options.inbound }
+  const places = new InboundPlaces(room, {
     logger: deps.logger,
     connections: () => libp2p.getConnections(),
     isNeeded: (peer) => deps.isNeeded?.(peer.toString()) === true || libp2p.services.relay?.relaysFor(peer) === true,

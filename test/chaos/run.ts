@@ -26,7 +26,7 @@ const ANSWER_MS = 15_000
 export async function runChaos(options: RunOptions): Promise<Report> {
   const { seed, durationMs, settleMs, tell } = options
   const random = new Random(seed)
-  const world = await startWorld({ isKept: options.isKept === true })
+  const world = await startWorld()
   const violations: Violation[] = []
   try {
     const load = new Load(world, random.fork(), `s${seed}`)
@@ -62,7 +62,7 @@ export async function runChaos(options: RunOptions): Promise<Report> {
     if (violations.length > 0 && options.isKept === true) await keepLogs(world, tell)
     return { seed, faults: faults.length, wishes: load.wishes.length, sums: verdict.sums, violations }
   } finally {
-    await world.stop()
+    await world.stop(options.isKept === true && violations.length > 0)
   }
 }
 

@@ -48,10 +48,11 @@ export type World = {
   members(): Member[]
   stopBlocks(): Promise<void>
   startBlocks(): Promise<void>
-  stop(): Promise<void>
+  /** Ends all of it. `isKept`: what is on disk stays. */
+  stop(isKept: boolean): Promise<void>
 }
 
-export async function startWorld({ isKept }: { isKept: boolean }): Promise<World> {
+export async function startWorld(): Promise<World> {
   const dir = await mkdtemp(join(tmpdir(), 'stoa-chaos-'))
   const devnet = await startDevnet({ confirmationTimeoutMs: CONFIRMATION_MS })
   const facilitator = await startFaultyFacilitator(devnet.facilitatorUrl)
@@ -127,7 +128,7 @@ export async function startWorld({ isKept }: { isKept: boolean }): Promise<World
       ticker = undefined
       await devnet.chain.setAutomine(false)
     },
-    async stop() {
+    async stop(isKept) {
       clearInterval(ticker)
       await Promise.all([...members.values()].map(({ node }) => node.end('SIGKILL')))
       for (const { rpc, links: ways } of members.values()) await Promise.all([rpc.stop(), ...ways.map((w) => w.stop())])

@@ -36,12 +36,15 @@ export async function startNodeProcess(options: {
   program?: string
   args: readonly string[]
   environment: Record<string, string>
+  /** How many files it may have open. */
+  openFiles?: number
 }): Promise<NodeProcess> {
   const { PATH = '', HOME = '' } = process.env
   const quiet = ['--json', '--port', '0', '--api-port', '0', '--no-mdns', '--log-level', 'warn']
   const program = options.program === undefined ? [FAULTY_NODE, options.faultPoint ?? '-'] : [options.program]
   const args = ['--no-warnings', ...program, 'start', ...quiet, ...options.args]
-  const child = spawn(process.execPath, args, {
+  const limit = options.openFiles === undefined ? '' : `ulimit -n ${options.openFiles}; `
+  const child = spawn('/bin/sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, ...args], {
     env: { PATH, HOME, NODE_LISTEN_HOST: '127.0.0.1', ...options.environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

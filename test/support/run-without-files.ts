@@ -1,8 +1,10 @@
 /** A process of its own that opens files until it may open no more, then starts programs as agents do, and says what came of it. */
 import { closeSync, openSync } from 'node:fs'
+import os from 'node:os'
 import { commandRuntime } from '../../src/agents/command.ts'
 import { mcpProcess } from '../../src/agents/mcp-process.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { keepInterfacesSteady } from '../../src/p2p/steady-interfaces.ts'
 
 const codeOf = (error: { code?: string }) => error.code
 const readEnv = () => undefined
@@ -12,6 +14,8 @@ const runtime = commandRuntime(
 )
 const call = { input: '', callerId: 'c', history: [], signal: new AbortController().signal }
 
+keepInterfacesSteady()
+const before = JSON.stringify(os.networkInterfaces())
 await runtime.run(call)
 const files: number[] = []
 for (let isFull = false; !isFull; ) {
@@ -23,6 +27,7 @@ for (let isFull = false; !isFull; ) {
 }
 const command = await runtime.run(call).catch(codeOf)
 const mcp = await mcpProcess(['/bin/cat'], readEnv).start().catch(codeOf)
+const interfaces = JSON.stringify(os.networkInterfaces()) === before ? 'remembered' : 'lost'
 for (const file of files) closeSync(file)
 const after = (await runtime.run(call)) === 'x' ? 'alive' : 'broken'
-process.stdout.write(JSON.stringify({ command, mcp, after }))
+process.stdout.write(JSON.stringify({ command, mcp, interfaces, after }))

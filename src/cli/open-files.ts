@@ -1,0 +1,17 @@
+import { OPEN_FILES_MIN, OPEN_FILES_WANTED, openFilesMax } from '../lib/open-files.ts'
+import { CliError } from './exit-code.ts'
+
+const RAISE = `raise it with \`ulimit -n ${OPEN_FILES_WANTED}\`, LimitNOFILE= of systemd, or --ulimit of the container`
+
+/**
+ * Whether this process may have as many files and connections open as a node needs.
+ *
+ * @returns a warning where that may not be enough for a busy one
+ * @throws CliError where it is too few for any
+ */
+export function checkOpenFiles(most = openFilesMax()): string[] {
+  if (most === undefined || most >= OPEN_FILES_WANTED) return []
+  const may = `this process may have ${most} files and connections open`
+  if (most < OPEN_FILES_MIN) throw new CliError('FAILED', `${may}, and a node needs ${OPEN_FILES_WANTED}: ${RAISE}`)
+  return [`${may}, and a busy node needs ${OPEN_FILES_WANTED}: it holds fewer connections; ${RAISE}`]
+}
