@@ -130,7 +130,12 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // What it buys.
     const buyer = createBuyer(
-      { callerDid: identity.did, rules: budgetRules(config.buyer), approvalMs: approvalMsOf(config.buyer) },
+      {
+        callerDid: identity.did,
+        rules: budgetRules(config.buyer),
+        approvalMs: approvalMsOf(config.buyer),
+        maxWindowSeconds: config.buyer.maxWindowSeconds,
+      },
       {
         ...{ clock, logger, database, feed, meters, wallet, asset, catalog, replica, chain, random },
         funds: chain && createWalletChecks({ clock, logger, wallet, chain }),

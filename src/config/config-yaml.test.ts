@@ -21,10 +21,11 @@ p2p:
   upnp: true
   public_dht: yes
   connections_per_address: 8
+  dial_private: yes
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false,
   require_token: true}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
-  approval_minutes: 5, allow: [a, b], deny: did:peer:0z6Mk}
+  approval_minutes: 5, max_window_seconds: 300, allow: [a, b], deny: did:peer:0z6Mk}
 seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50,
   unsettled_per_payer: 2, unsettled_max: 20, check_funds_from: 0.5, block: [a]}
 log: {level: warn}
@@ -43,6 +44,7 @@ log: {level: warn}
     upnp: true,
     publicDht: true,
     connectionsPerAddress: 8,
+    dialPrivate: true,
     apiHost: '::1',
     apiPort: 0,
     corsOrigins: ['https://app.example.org'],
@@ -56,6 +58,7 @@ log: {level: warn}
     sellerBudgetAtomic: 2_000_000n,
     autoApproveBelowAtomic: 100_000n,
     approvalMinutes: 5,
+    maxWindowSeconds: 300,
     buyFrom: ['a', 'b'],
     neverBuyFrom: ['did:peer:0z6Mk'],
     settleFirst: true,

@@ -50,6 +50,7 @@ const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   'buyer.seller_daily_budget': { setting: 'sellerBudgetAtomic', schema: UsdcText },
   'buyer.auto_approve_below': { setting: 'autoApproveBelowAtomic', schema: UsdcText },
   'buyer.approval_minutes': { setting: 'approvalMinutes', schema: countText(100_000) },
+  'buyer.max_window_seconds': { setting: 'maxWindowSeconds', schema: countText(3_720) },
   'buyer.allow': { setting: 'buyFrom', schema: PartyList },
   'buyer.deny': { setting: 'neverBuyFrom', schema: PartyList },
   'seller.settle_first': { setting: 'settleFirst', schema: SwitchText },

@@ -52,6 +52,8 @@ export type Config = {
     rateEvery?: number | undefined
     autoApproveBelowAtomic?: bigint | undefined
     approvalMinutes?: number | undefined
+    /** The widest window of a payment that is signed. */
+    maxWindowSeconds?: number | undefined
     allow?: string[] | undefined
     deny?: string[] | undefined
   }
@@ -155,6 +157,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       rateEvery: settings.rateEvery,
       autoApproveBelowAtomic: settings.autoApproveBelowAtomic,
       approvalMinutes: settings.approvalMinutes,
+      maxWindowSeconds: settings.maxWindowSeconds,
       allow: settings.buyFrom,
       deny: settings.neverBuyFrom,
     },

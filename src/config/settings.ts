@@ -33,6 +33,7 @@ export type Settings = {
   rateEvery?: number | undefined
   autoApproveBelowAtomic?: bigint | undefined
   approvalMinutes?: number | undefined
+  maxWindowSeconds?: number | undefined
   buyFrom?: string[] | undefined
   neverBuyFrom?: string[] | undefined
   settleFirst?: boolean | undefined

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { Configuration, Setting } from '../schema/configuration.ts'
+import { PAYMENT_WINDOW_SECONDS } from '../schema/limits.ts'
 import type { Config } from './config.ts'
 import { flagOf, type VariableName } from './env.ts'
 
@@ -46,6 +47,7 @@ const rows: readonly Row[] = [
     { variable: 'NODE_AUTO_APPROVE_BELOW', ...budget },
   ],
   ['buyer.approval_minutes', ({ buyer }) => buyer.approvalMinutes ?? null],
+  ['buyer.max_window_seconds', ({ buyer }) => buyer.maxWindowSeconds ?? PAYMENT_WINDOW_SECONDS],
   ['buyer.allow', ({ buyer }) => buyer.allow ?? [], budget],
   ['buyer.deny', ({ buyer }) => buyer.deny ?? [], budget],
   ['seller.settle_first', ({ seller }) => seller.settleFirst, { flag: '--settle-first' }],

@@ -52,6 +52,8 @@ export type BuyerOptions = {
   rules: BudgetRules
   /** How long the operator has to approve a purchase. */
   approvalMs: number
+  /** The widest window of a payment that this node signs; undefined: the default. */
+  maxWindowSeconds?: number | undefined
 }
 
 export type BuyerDeps = {
@@ -156,6 +158,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     openStream,
     budget,
     funds: deps.funds,
+    maxWindowSeconds: options.maxWindowSeconds,
   }
   /** The rules may change while the node runs. */
   const ids = { newId: () => risingUuid(clock.now(), deps.random), newCorrelationId: randomUUID }

@@ -160,7 +160,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 }
 
-function listingOf({ id, definition, model }: HostedAgent, { asset, payTo, tokenOf }: OwnAgentsDeps) {
+function listingOf({ id, definition, model, timeoutMs }: HostedAgent, { asset, payTo, tokenOf }: OwnAgentsDeps) {
   const free = definition.price === 0n
   const token_id = tokenOf(id)
   return {
@@ -175,5 +175,6 @@ function listingOf({ id, definition, model }: HostedAgent, { asset, payTo, token
     asset: asset.address,
     pay_to: payTo,
     ...(token_id !== undefined && { token_id }),
+    timeout_seconds: Math.ceil(timeoutMs / 1000),
   }
 }

@@ -132,7 +132,14 @@ async function perform(
     })
   }
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
-  return purchase(order, { agentId: listing.id, resource, seller, listed }, order.task, deps, signal, watch)
+  return purchase(
+    order,
+    { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds },
+    order.task,
+    deps,
+    signal,
+    watch,
+  )
 }
 
 function isUnsupported(error: unknown): boolean {

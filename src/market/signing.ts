@@ -1,8 +1,9 @@
 import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
-import { differenceFromListing } from '../payments/requirements.ts'
+import { differenceFromListing, SETTLEMENT_SECONDS } from '../payments/requirements.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
+import { PAYMENT_WINDOW_SECONDS } from '../schema/limits.ts'
 import { networkText } from '../schema/network-kind.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -11,8 +12,8 @@ import { type Budget, overBudget, usdc } from './budget.ts'
 import { MarketError } from './market-error.ts'
 import type { WalletFunds } from './wallet-funds.ts'
 
-/** The widest window that is ever signed: the longest time limit an agent may have, and time to settle. */
-const WINDOW_SECONDS_MAX = 3600 + 120
+/** What no honest seller asks for: more than the longest time limit an agent may have, and time to settle. */
+const ASKED_SECONDS_MAX = 3600 + 120
 
 /** What the buyer knows of the agent, from its signed listing, and the most it will pay. */
 export type Terms = {
@@ -21,6 +22,8 @@ export type Terms = {
   resource?: string
   seller: StreamPeer
   listed: { amount: bigint; network: string; asset: string; payTo: string }
+  /** The agent's time limit, where its listing says it. */
+  timeoutSeconds?: number | undefined
 }
 
 export type SigningDeps = {
@@ -28,6 +31,8 @@ export type SigningDeps = {
   purchases: Purchases
   wallet: Wallet
   budget: Pick<Budget, 'day' | 'limitsFor' | 'approvalFor'>
+  /** The widest window that this node signs, whatever a seller asks for. */
+  maxWindowSeconds?: number | undefined
   /** Undefined: no RPC is configured, so the balance is not known. */
   funds?: WalletFunds | undefined
   /** Told right before the signature: from there on the purchase is taken to its end. */
@@ -63,7 +68,11 @@ export class Signing {
     onSigning?.()
     const now = clock.now()
     const nonces = { serverNonce: challengeNonce, authorizationNonce: challengeNonce }
-    const { paymentId, envelope } = wallet.authorize(requirements, nonces, now)
+    const { paymentId, envelope } = wallet.authorize(
+      requirements,
+      { ...nonces, windowSeconds: this.#window(requirements) },
+      now,
+    )
     faultPoint('buyer:signed')
     const reservation: Reservation = {
       paymentId,
@@ -92,6 +101,13 @@ export class Signing {
     return envelope
   }
 
+  /** As long as the seller asks, and no longer than the agent's limit and 120 s, or the operator's maximum (D51). */
+  #window({ maxTimeoutSeconds }: PaymentRequirements): number {
+    const { timeoutSeconds = Number.POSITIVE_INFINITY } = this.#terms
+    const { maxWindowSeconds = PAYMENT_WINDOW_SECONDS } = this.#deps
+    return Math.min(maxTimeoutSeconds, timeoutSeconds + SETTLEMENT_SECONDS, maxWindowSeconds)
+  }
+
   /** Nothing is signed blindly (T2). */
   #guard(requirements: PaymentRequirements): void {
     const { listed } = this.#terms
@@ -106,8 +122,8 @@ export class Signing {
         `${asked}, this node pays on ${networkText(network)}: nothing was signed`,
       )
     }
-    if (requirements.maxTimeoutSeconds > WINDOW_SECONDS_MAX) {
-      const window = `a payment valid for ${requirements.maxTimeoutSeconds} s, the limit is ${WINDOW_SECONDS_MAX} s`
+    if (requirements.maxTimeoutSeconds > ASKED_SECONDS_MAX) {
+      const window = `a payment valid for ${requirements.maxTimeoutSeconds} s, the limit is ${ASKED_SECONDS_MAX} s`
       throw new MarketError('LISTING_MISMATCH', `the seller asks for ${window}: nothing was signed`)
     }
     if (requirements.amount > this.#order.price) {

@@ -3,7 +3,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { type Asset, sameAddress } from './assets.ts'
 
 /** Seconds beyond the agent's own time limit that settlement may take (D28). */
-const SETTLEMENT_SECONDS = 120
+export const SETTLEMENT_SECONDS = 120
 
 /** What a seller asks for one run of an agent. */
 export function requirementsOf(

@@ -31,10 +31,11 @@ export interface Wallet {
    * Signs an authorization for exactly what is asked. Whether it should is decided before: see budget.ts.
    *
    * `serverNonce` is the challenge nonce, which becomes the authorization's own (D30), or `preemptive` with a fresh one.
+   * `windowSeconds`: how long it is valid; as long as is asked unless given.
    */
   authorize(
     requirements: PaymentRequirements,
-    nonces: { serverNonce: Hex | 'preemptive'; authorizationNonce: Hex },
+    terms: { serverNonce: Hex | 'preemptive'; authorizationNonce: Hex; windowSeconds?: number },
     now: UnixMs,
   ): SignedPayment
   /** Signs what this node has delivered, with the key of the account that is paid for it. */
@@ -52,12 +53,12 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
   return {
     address,
     asset,
-    authorize(requirements, { serverNonce, authorizationNonce }, now) {
+    authorize(requirements, { serverNonce, authorizationNonce, windowSeconds }, now) {
       if (requirements.network !== asset.network || !sameAddress(asset.address, requirements.asset)) {
         const asked = `no payment in ${requirements.asset} on ${requirements.network}`
         throw new WalletError('ASSET_UNKNOWN', `${asked}: not ${asset.symbol} on ${asset.network}`)
       }
-      const window = requirements.maxTimeoutSeconds
+      const window = Math.min(requirements.maxTimeoutSeconds, windowSeconds ?? Number.POSITIVE_INFINITY)
       const start = Math.floor(now / 1000) - Math.min(BACKDATE_SECONDS_MAX, Math.floor(window / 4))
       const authorization = {
         from: address,

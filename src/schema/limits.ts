@@ -30,3 +30,6 @@ export const QUERY_TAGS_MAX = 16
 
 /** Of one export of receipts: it is written without a pause, in some 80 ms. */
 export const RECEIPTS_EXPORTED_MAX = 2_000
+
+/** The longest time that a payment this node signs is valid, unless the operator says otherwise (D51). */
+export const PAYMENT_WINDOW_SECONDS = 900

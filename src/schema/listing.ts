@@ -37,6 +37,8 @@ export const ListingRecord = z.object({
   pay_to: Address,
   addrs: z.array(z.string().max(512)).max(16),
   token_id: z.string().max(80).refine(wellFormed).optional(),
+  /** The agent's time limit. A buyer signs no longer window than that and 120 s (D51). */
+  timeout_seconds: z.int().min(1).max(3600).optional(),
 })
 export type ListingRecord = z.infer<typeof ListingRecord>
 
@@ -73,6 +75,7 @@ export const Listing = z
     seller_did: z.string(),
     addrs: z.array(z.string()),
     token_id: z.string().optional(),
+    timeout_seconds: z.int().optional().meta({ description: 'the time limit of one run' }),
     version: z.int(),
     updated_at: z.iso.datetime(),
     expires_at: z.iso.datetime(),

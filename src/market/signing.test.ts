@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'vitest'
+import { requirements } from '../../test/support/payments.ts'
+import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
+import { TestBuyer } from '../../test/support/test-buyer.ts'
+
+/** How long a payment is valid that was signed for a seller that asks for `asked` seconds. */
+async function windowOf(asked: number, { listed, most }: { listed?: number; most?: number } = {}): Promise<number> {
+  const seller = new ScriptedSeller(async (stream) => {
+    const terms = requirements({ maxTimeoutSeconds: asked })
+    await stream.challenge(await stream.next(), { payment_requirements: terms })
+    await stream.respond(await stream.next())
+  })
+  const buyer = new TestBuyer({ open: seller.open })
+  buyer.list(listed === undefined ? {} : { timeout_seconds: listed })
+  if (most !== undefined) buyer.deps.maxWindowSeconds = most
+  await buyer.execute()
+  const { validAfter, validBefore } = buyer.ledger()[0]!.reservation!.envelope.payload!.authorization
+  return Number(validBefore - validAfter)
+}
+
+describe('D51: the window that a buyer signs', () => {
+  test.each([
+    ['is as long as the seller asks, where that is short', 60, {}, 60],
+    ['is no longer than the agent’s limit and 120 s', 3_660, { listed: 30 }, 150],
+    ['is no longer than 900 s, where the listing has no limit', 3_660, {}, 900],
+    ['is no longer than 900 s, whatever limit the listing has', 3_720, { listed: 3_600 }, 900],
+    ['is no longer than the operator’s maximum', 3_660, { listed: 3_600, most: 300 }, 300],
+    ['is as long as the operator lets it be', 3_660, { listed: 3_600, most: 3_720 }, 3_660],
+  ])('%s', async (_what, asked, options, expected) => {
+    expect(await windowOf(asked, options)).toBe(expected)
+  })
+})
