@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { openChain } from './chain/open-chain.ts'
 import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
 import { needsToken } from './http/host-name.ts'
@@ -51,8 +52,6 @@ import { createTaskRecords } from './store/task-records.ts'
 import { createTransactions } from './store/transactions.ts'
 import { createTrust } from './trust.ts'
 
-const RPC_TIMEOUT_MS = 10_000
-
 /**
  * Builds a node, whole, from its configuration; nothing listens before `start`.
  *
@@ -95,13 +94,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     // Whom it reaches.
     const version = stoaVersion()
     const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger })
-    const chain =
-      config.rpcUrl === undefined
-        ? undefined
-        : (await import('./chain/chain.ts')).createChain(
-            { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_TIMEOUT_MS },
-            { logger },
-          )
+    const chain = await openChain(config, asset, logger)
     const { facilitatorUrl } = config
     const facilitator =
       ports.facilitator ?? (facilitatorUrl === undefined ? undefined : createFacilitator({ url: facilitatorUrl }))
