@@ -1,19 +1,32 @@
 #!/usr/bin/env node
 // A checkout runs its TypeScript source as it is; the published package, which has no source, runs dist/.
-import { existsSync, lstatSync, mkdirSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 // An older Node.js fails on what it does not know, and says nothing that helps.
 const [major, minor] = process.versions.node.split('.').map(Number)
 if (major < 22 || (major === 22 && minor < 18)) {
-  process.stderr.write(`error: stoa needs Node.js 22.18 or newer; this is ${process.version} (${process.execPath})\n`)
+  process.stderr.write(
+    `error: stoa needs Node.js 22.18 or newer; this is ${process.version} (${process.execPath}).\n` +
+      'Get one at https://nodejs.org/en/download, or with a version manager: nvm install 26, fnm install 26.\n' +
+      'In a checkout npm install brings one along, and `npx .` uses it.\n',
+  )
   process.exit(1)
 }
 const { enableCompileCache, registerHooks } = await import('node:module')
 keepCompiled()
 const source = new URL('../src/main.ts', import.meta.url)
 const isCheckout = existsSync(source)
+if (isCheckout && !existsSync(new URL('../node_modules/zod', import.meta.url))) {
+  if (/^(?:-V|--version)$/.test(process.argv[2])) {
+    const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+    process.stdout.write(`${version}\n`)
+    process.exit(0)
+  }
+  process.stderr.write('error: the packages that stoa is made of are not here yet: run npm install in the checkout\n')
+  process.exit(1)
+}
 if (isCheckout) await loadZod()
 await import(isCheckout ? source.href : new URL('../dist/node/main.js', import.meta.url).href)
 

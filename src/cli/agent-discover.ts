@@ -32,7 +32,7 @@ export const agentDiscover = command({
   summary: 'Find agents on the market: names, prices, who sells them and where',
   details:
     'Asks the node that runs on the data directory. Where none runs, a short-lived node of its own joins the network, listens for listings and leaves. Say in plain words what is to be done, or the name of an agent; without words the whole market is listed.',
-  argument: { name: 'query', description: 'what the agent is to do, or its name' },
+  argument: { name: 'query', isOptional: true, description: 'what the agent is to do, or its name' },
   examples: [
     'stoa agent discover',
     'stoa agent discover "summarise a contract" --max-price 0.01',

@@ -54,6 +54,7 @@ export const agentExecute = command({
   },
   argument: {
     name: 'stdin',
+    isOptional: true,
     description: '- reads the task from standard input',
     choices: ['-'],
     hint: 'a task goes with --task',

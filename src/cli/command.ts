@@ -58,6 +58,8 @@ export type Command = {
   argument?: {
     name: string
     description: string
+    /** The command does something without it too. */
+    isOptional?: true
     choices?: readonly string[]
     /** For who gives it something else. */
     hint?: string

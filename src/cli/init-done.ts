@@ -12,10 +12,12 @@ export type Done = {
   agents: number
   /** What is wrong with the agent that was added. */
   notice: string | undefined
+  /** As it was named on the command line: what is typed next must name it too. */
+  dataDirFlag: string | undefined
 }
 
 /** Says what was set up, and what to type next. */
-export function showDone(context: Context, { config, wallet, keys, agents, notice }: Done): void {
+export function showDone(context: Context, { config, wallet, keys, agents, notice, dataDirFlag }: Done): void {
   if (context.json) {
     context.printJson({
       data_dir: config.dataDir,
@@ -45,16 +47,22 @@ export function showDone(context: Context, { config, wallet, keys, agents, notic
   }
   context.print()
   context.print('Next:')
+  const where = dataDirFlag === undefined ? '' : ` --data-dir ${shellWord(dataDirFlag)}`
   const next = [
     ['stoa start', 'run the node'],
-    ['stoa', 'the same with a screen to work in'],
+    [where === '' ? 'stoa' : 'stoa tui', 'the same with a screen to work in'],
     ['stoa agent discover', 'what others sell'],
     ['stoa wallet', 'the address to send USDC to, and what it holds'],
     ['stoa doctor', 'look for what is wrong'],
   ]
   for (const line of columns(
-    next.map(([typed = '', why = '']) => [typed, dim(why)]),
+    next.map(([typed = '', why = '']) => [`${typed}${where}`, dim(why)]),
     { indent: 2 },
   ))
     context.print(line)
+}
+
+/** As a shell takes it for one word. */
+function shellWord(text: string): string {
+  return /^[\w./~:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -1,4 +1,4 @@
-import { type CANCEL_SYMBOL, confirm, intro, isCancel, outro, password, select, text } from '@clack/prompts'
+import { type CANCEL_SYMBOL, confirm, intro, isCancel, log, outro, password, select, text } from '@clack/prompts'
 import * as z from 'zod'
 import { llmProviders } from '../agents/model-name.ts'
 import type { Config } from '../config/config.ts'
@@ -11,6 +11,7 @@ import { type Hex, networks } from '../schema/primitives.ts'
 import { readDefinition } from './agent-config.ts'
 import type { Context } from './command.ts'
 import { type Choices, type InitFlags, keyVariableFor, type ProviderName, type WalletDeed } from './init-choices.ts'
+import { modelsOf } from './model-server.ts'
 import { placedWords } from './program-words.ts'
 import { splitWords } from './slash-line.ts'
 
@@ -56,6 +57,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
       }),
     ))
   const keys = Object.keys(flagged.keys).length > 0 ? flagged.keys : await askKeys(secrets, provider, flags.modelUrl)
+  const models = await askServer(context, secrets, provider, keys)
   for (const key of Object.values(keys)) context.redactor.add(key)
   return {
     network,
@@ -63,7 +65,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
     facilitatorUrl: facilitatorUrl || undefined,
     importKey,
     keys,
-    agent: await askAgent(flags, provider),
+    agent: await askAgent(flags, provider, models),
   }
 }
 
@@ -118,7 +120,41 @@ async function askKeys(
   return keys
 }
 
-async function askAgent(flags: InitFlags, provider: ProviderName): Promise<AgentDefinition | undefined> {
+/** The models of a server that can say them: URL and key are tried before an agent depends on them. */
+async function askServer(
+  { parts, io }: Context,
+  { providerKeys }: Secrets,
+  provider: ProviderName,
+  keys: Readonly<Record<string, string>>,
+): Promise<string[]> {
+  const servers: Partial<Record<ProviderName, string | undefined>> = {
+    'openai-compatible': keys.OPENAI_BASE_URL ?? providerKeys.openaiBaseUrl,
+    openai: providerKeys.openaiBaseUrl ?? 'https://api.openai.com/v1',
+    ollama: 'http://127.0.0.1:11434/v1',
+  }
+  const baseUrl = servers[provider]
+  if (baseUrl === undefined) return []
+  const key = provider === 'ollama' ? undefined : (keys.OPENAI_API_KEY ?? providerKeys.openai)
+  const found = await modelsOf(parts.fetch, { baseUrl, key }, io.signal)
+  if ('models' in found) {
+    log.success(`${baseUrl} answers, with ${found.models.length} models`)
+    return found.models
+  }
+  log.warn(`${baseUrl}: ${found.problem}. What you typed is kept: correct it with stoa init, or start the server`)
+  return []
+}
+
+async function askModel(provider: ProviderName, models: readonly string[]): Promise<string> {
+  const message = `Which model of ${provider}?`
+  if (models.length === 0 || models.length > MODELS_SHOWN_MAX) return line(message, undefined, '')
+  return answered(select<string>({ message, options: models.map((value) => ({ value, label: value })) }))
+}
+
+async function askAgent(
+  flags: InitFlags,
+  provider: ProviderName,
+  served: readonly string[],
+): Promise<AgentDefinition | undefined> {
   if (flags.name === undefined) {
     const sells = await answered(confirm({ message: 'Sell an agent from this node?', initialValue: true }))
     if (!sells) return undefined
@@ -149,11 +185,13 @@ async function askAgent(flags: InitFlags, provider: ProviderName): Promise<Agent
     const command = await placedWords(splitWords(await line('How is it started?', CommandLine, 'python3 agent.py'))!)
     return readDefinition({ name, description, price, command })
   }
-  const model = choice !== '' ? choice : `${provider}/${await line(`Which model of ${provider}?`, undefined, '')}`
+  const model = choice !== '' ? choice : `${provider}/${await askModel(provider, served)}`
   return readDefinition({ name, description, price, model })
 }
 
 const PROGRAM = 'program'
+/** Of a longer list the name is typed. */
+const MODELS_SHOWN_MAX = 40
 const CommandLine = z
   .string()
   .refine((text) => (splitWords(text)?.length ?? 0) > 0, 'a program and its arguments, each quote closed')

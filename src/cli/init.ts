@@ -12,6 +12,7 @@ import { type Context, command } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { type Choices, type InitFlags, initOptions, keyVariableFor } from './init-choices.ts'
 import { type Done, showDone } from './init-done.ts'
+import { modelsOf } from './model-server.ts'
 import { readSecretText } from './secret-text.ts'
 
 export const init = command({
@@ -40,10 +41,19 @@ export const init = command({
       : flagged
     if (choices === undefined) return exitCodes.interrupted
     const done = await apply(context, { config, secrets }, choices, flags.wallet)
-    showDone(context, done)
+    if (!asks) await tryServer(context, choices.keys)
+    showDone(context, { ...done, dataDirFlag: flags.dataDir })
     return exitCodes.done
   },
 })
+
+/** Says at once what every task would fail of. Nothing is refused for it: the server may be started later. */
+async function tryServer({ parts, io, tell, style }: Context, keys: Readonly<Record<string, string>>): Promise<void> {
+  const { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: key } = keys
+  if (baseUrl === undefined) return
+  const found = await modelsOf(parts.fetch, { baseUrl, key }, io.signal)
+  if ('problem' in found) tell(style.stderr.yellow(`--model-url: ${baseUrl}: ${found.problem}`))
+}
 
 /** What the flags say; with `asks`, the rest is asked for. @throws UsageError */
 async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Promise<Choices> {
@@ -81,7 +91,7 @@ async function apply(
   { config, secrets }: { config: Config; secrets: Secrets },
   choices: Choices,
   deed: InitFlags['wallet'],
-): Promise<Done> {
+): Promise<Omit<Done, 'dataDirFlag'>> {
   for (const key of Object.values(choices.keys)) context.redactor.add(key)
   const { network, rpcUrl, facilitatorUrl, agent } = choices
   const agentsPath = dataFile(config.dataDir, 'agents')

@@ -78,13 +78,16 @@ async function tableFor(argv: readonly string[]): Promise<readonly Command[]> {
 }
 
 type Handlers = {
+  /** Whole names of commands, for who knows one by its last word. */
+  names?: readonly string[]
   /** Words that make no command line. */
   complain(line: string): void
   handle(command: Command, given: Record<string, unknown>, argument: string | undefined): Promise<void>
 }
 
 /** Commander's program for a table of commands: it reads the words, the rows do the rest. */
-export function buildProgram(commands: readonly Command[], io: Io, handlers: Handlers): Commander {
+export function buildProgram(commands: readonly Command[], io: Io, given: Handlers): Commander {
+  const handlers = { ...given, names: commands.map(({ name }) => name) }
   const root = dressed(new Commander('stoa'), io, handlers)
     .description('A peer-to-peer marketplace node for AI agents: list, find, buy and settle in USDC.')
     .version(stoaVersion(), '-V, --version', 'print the version')
@@ -114,7 +117,12 @@ function addCommand(command: Commander, row: Command, { handle }: Handlers): voi
   command.summary(row.summary)
   command.description(row.details === undefined ? `${row.summary}.` : `${row.summary}.\n\n${row.details}`)
   for (const option of Object.values(row.options)) command.addOption(commanderOption(option))
-  if (row.argument !== undefined) command.argument(`[${row.argument.name}]`, row.argument.description)
+  if (row.argument !== undefined) {
+    const { name, description, isOptional } = row.argument
+    command.argument(`[${name}]`, description)
+    // A command that lacks its word says itself where to find one.
+    command.usage(`[options] ${isOptional === true ? `[${name}]` : `<${name}>`}`)
+  }
   command.addHelpText('after', `\nExamples:\n${row.examples.map((line) => `  ${line}`).join('\n')}`)
   command.action(async (first: unknown) => {
     await handle(row, command.opts(), row.argument === undefined ? undefined : (first as string | undefined))
@@ -122,7 +130,7 @@ function addCommand(command: Commander, row: Command, { handle }: Handlers): voi
 }
 
 /** Every command writes to the outputs given, throws where Commander would end the process, and lists whole commands. */
-function dressed(command: Commander, io: Io, { complain }: Handlers): Commander {
+function dressed(command: Commander, io: Io, { complain, names = [] }: Handlers): Commander {
   return command
     .exitOverride()
     .helpOption('-h, --help', 'show this help')
@@ -140,16 +148,21 @@ function dressed(command: Commander, io: Io, { complain }: Handlers): Commander 
       writeErr: (text) => io.stderr.write(text),
       getOutHelpWidth: () => io.stdout.columns ?? 100,
       getErrHelpWidth: () => io.stderr.columns ?? 100,
-      outputError: (text) => complain(complaintOf(text, command)),
+      outputError: (text) => complain(complaintOf(text, command, names)),
     })
 }
 
 /** Commander's complaint on one line, with the way to the help page where it suggests nothing itself. */
-function complaintOf(text: string, command: Commander): string {
+function complaintOf(text: string, command: Commander, names: readonly string[]): string {
   const line = text
     .trim()
     .replace(/^error: /, '')
     .replace(/\s*\n\s*/g, ' ')
+  const [, typed] = /^unknown command '([^']*)'/.exec(line) ?? []
+  const known = names.filter((name) => typed !== undefined && name.split(' ').includes(typed)).slice(0, 4)
+  if (known.length > 0) {
+    return `unknown command '${typed}' (Did you mean ${known.map((name) => `stoa ${name}`).join(', or ')}?)`
+  }
   return line.includes('Did you mean') ? line : `${line} (see: ${pathOf(command)} --help)`
 }
 

@@ -55,7 +55,7 @@ export function summaryLines(ready: Ready, style: Style): string[] {
   const { config, listings } = ready
   const rows = [
     ['Peer id', ready.peerId],
-    ...ready.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
+    ['Share', shareText(ready.addresses)],
     ['API', ready.apiUrl ?? 'off'],
     ...(ready.apiUrl === undefined ? [] : [['Dashboard', `${ready.apiUrl}/dashboard`]]),
     [
@@ -90,6 +90,12 @@ export function summaryLines(ready: Ready, style: Style): string[] {
     '',
     style.dim('  Ctrl-C stops it.'),
   ]
+}
+
+/** The one address to give to others: the host names its best first. The rest is for programs. */
+export function shareText([best, ...others]: readonly string[]): string {
+  if (best === undefined) return 'no address yet'
+  return others.length === 0 ? best : `${best}  (${others.length} more: stoa status --json)`
 }
 
 export function isLoopback(host: string): boolean {

@@ -5,6 +5,7 @@ import { command, commonOptions, flag } from './command.ts'
 import { exitCodes } from './exit-code.ts'
 import { reachabilityText } from './reachability-text.ts'
 import { requireRunningNode } from './running-node.ts'
+import { shareText } from './start-summary.ts'
 import { columns, printableLine, type Style } from './terminal-text.ts'
 
 /** How often a watched status is asked for. */
@@ -41,7 +42,7 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
   const failures = failed === 0 ? '' : yellow(`, ${failed} failed: see the log`)
   const rows = [
     ['Peer id', state.peer_id],
-    ...state.addresses.map((address, index) => [index === 0 ? 'Addresses' : '', address]),
+    ['Share', shareText(state.addresses)],
     ['API', url],
     ['Peers', `${state.connected_peers} connected`],
     ['Reached', reachabilityText(state.reachability)],

@@ -26,7 +26,7 @@ export const wallet = command({
     rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
     ...commonOptions,
   },
-  argument: { name: 'what', description: 'show only this', choices: ['address', 'balance'] },
+  argument: { name: 'what', isOptional: true, description: 'show only this', choices: ['address', 'balance'] },
   async run(context, flags, what) {
     const { config, secrets } = await context.loadConfig(flags)
     const view = await viewWallet(context, config, secrets)

@@ -1,0 +1,31 @@
+import * as z from 'zod'
+import { reasonOf } from '../lib/errors.ts'
+
+const ANSWER_MS_MAX = 5000
+const MODELS_MAX = 500
+
+const Models = z.object({ data: z.array(z.looseObject({ id: z.string().min(1).max(200) })) })
+
+/** What a server of language models has, as the APIs that resemble OpenAI's say it; or why that cannot be told. */
+export async function modelsOf(
+  fetch: typeof globalThis.fetch,
+  { baseUrl, key }: { baseUrl: string; key: string | undefined },
+  stop: AbortSignal,
+): Promise<{ models: string[] } | { problem: string }> {
+  const url = `${baseUrl.replace(/\/+$/, '')}/models`
+  const headers = key === undefined ? undefined : { authorization: `Bearer ${key}` }
+  const signal = AbortSignal.any([stop, AbortSignal.timeout(ANSWER_MS_MAX)])
+  try {
+    const answer = await fetch(url, { redirect: 'error', signal, ...(headers && { headers }) })
+    if (answer.status === 401 || answer.status === 403) return { problem: `it refuses the key (HTTP ${answer.status})` }
+    if (!answer.ok) return { problem: `it answers ${answer.status} to ${url}: the URL ends in /v1 as a rule` }
+    const { data } = Models.safeParse(await answer.json())
+    if (data === undefined) return { problem: `${url} is no list of models` }
+    return { models: data.data.slice(0, MODELS_MAX).map(({ id }) => id) }
+  } catch (error) {
+    stop.throwIfAborted()
+    if (signal.aborted) return { problem: `it does not answer within ${ANSWER_MS_MAX / 1000} s` }
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+    return { problem: `it cannot be reached: ${(cause as NodeJS.ErrnoException).code ?? reasonOf(cause)}` }
+  }
+}

@@ -1,0 +1,98 @@
+/** What a newcomer types first, and what is said to it. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { modelsOf } from '../../src/cli/model-server.ts'
+import { shareText } from '../../src/cli/start-summary.ts'
+import { cli, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const root = new URL('../..', import.meta.url).pathname
+const signal = new AbortController().signal
+
+test.each([
+  [['discover'], 'stoa agent discover'],
+  [['execute'], 'stoa agent execute, or stoa order execute'],
+  [['agent', 'balance'], undefined],
+  [['show'], 'stoa order show'],
+])('%j suggests whole commands: %s', async (words, suggestion) => {
+  const { code, stderr } = await cli(words, { dataDir: dataDir() })
+  expect(code).toBe(2)
+  if (suggestion !== undefined) expect(stderr).toContain(`Did you mean ${suggestion}`)
+})
+
+test.each([
+  ['order show', '<id>'],
+  ['agent pause', '<agent>'],
+  ['payment show', '<id>'],
+  ['wallet', '[what]'],
+  ['agent discover', '[query]'],
+])('the help of %s shows its word as it is needed: %s', async (name, word) => {
+  const { stdout } = await cli([...name.split(' '), '--help'], { dataDir: dataDir() })
+  expect(stdout).toContain(`Usage: stoa ${name} [options] ${word}`)
+})
+
+test('what init says to type next names the data directory that was named', async () => {
+  const elsewhere = join(dataDir(), 'a node')
+  const { stdout } = await cli(['init', '--yes', '--data-dir', elsewhere], {})
+  expect(stdout).toContain(`stoa start --data-dir '${elsewhere}'`)
+  expect((await cli(['init', '--yes'], { dataDir: dataDir() })).stdout).toMatch(/stoa start +run the node/)
+})
+
+test('init tries URL and key of an OpenAI-compatible server, and says what is wrong with them', async () => {
+  const server = createServer((request, response) => {
+    if (request.headers.authorization !== 'Bearer good-key') return response.writeHead(401).end()
+    if (request.url !== '/v1/models') return response.writeHead(404).end()
+    return response.setHeader('content-type', 'application/json').end('{"data":[{"id":"qwen3"},{"id":"llama4"}]}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const ask = (baseUrl: string, key: string | undefined) => modelsOf(fetch, { baseUrl, key }, signal)
+  expect(await ask(`${url}/v1/`, 'good-key')).toEqual({ models: ['qwen3', 'llama4'] })
+  expect(await ask(`${url}/v1`, 'bad-key')).toEqual({ problem: 'it refuses the key (HTTP 401)' })
+  expect(await ask(url, 'good-key')).toEqual({ problem: expect.stringContaining('ends in /v1 as a rule') })
+  const argv = ['init', '--yes', '--provider', 'openai-compatible', '--model-url', `${url}/v1`]
+  const options = { dataDir: dataDir(), parts: { fetch } }
+  expect(await cli(argv, options)).toMatchObject({ code: 0, stderr: expect.stringContaining('refuses the key') })
+  server.close()
+  server.closeAllConnections()
+  expect(await ask(`${url}/v1`, 'good-key')).toEqual({ problem: expect.stringContaining('cannot be reached') })
+})
+
+test('one address is shown to share, and where the others are', () => {
+  expect(shareText(['/ip4/203.0.113.7/tcp/4001/p2p/12D3', 'b', 'c'])).toBe(
+    '/ip4/203.0.113.7/tcp/4001/p2p/12D3  (2 more: stoa status --json)',
+  )
+  expect([shareText(['a']), shareText([])]).toEqual(['a', 'no address yet'])
+})
+
+test('a checkout without packages says its version, and what to run for more', () => {
+  const copy = mkdtempSync(join(tmpdir(), 'stoa-checkout-'))
+  for (const name of ['bin', 'package.json', 'src/main.ts'])
+    cpSync(join(root, name), join(copy, name), { recursive: true })
+  const run = (...words: string[]) =>
+    spawnSync(process.execPath, [join(copy, 'bin/stoa.js'), ...words], { encoding: 'utf8' })
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+  expect(run('--version')).toMatchObject({ status: 0, stdout: `${version}\n` })
+  expect(run('start')).toMatchObject({ status: 1, stderr: expect.stringContaining('npm install') })
+  rmSync(copy, { recursive: true })
+})
+
+test('an old Node.js is told where to get a newer one', () => {
+  // The same file, for which this Node says to be an old one.
+  const old = `Object.defineProperty(process.versions, 'node', { value: '20.11.0' })`
+  const preload = `data:text/javascript,${encodeURIComponent(old)}`
+  const run = spawnSync(process.execPath, ['--import', preload, join(root, 'bin/stoa.js'), '--version'], {
+    encoding: 'utf8',
+  })
+  expect(run).toMatchObject({ status: 1, stderr: expect.stringMatching(/22\.18 or newer.*https:\/\/nodejs\.org/s) })
+})
+
+test('npm install in a checkout warns of nothing', () => {
+  const level = execFileSync('npm', ['config', 'get', 'loglevel'], { cwd: root, encoding: 'utf8' })
+  expect(level.trim()).toBe('error')
+})
