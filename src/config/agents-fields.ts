@@ -44,6 +44,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
   timeout_seconds: { kind: 'integer', expected: 'a whole number from 1 to 3600' },
   output_bytes_max: { kind: 'integer', expected: 'a whole number from 1 to 4194304' },
+  streaming: { kind: 'text', expected: 'one of owed_once_shown, off and after_settlement' },
   paused: { kind: 'boolean', expected: 'true or false' },
   api_key_env: {
     kind: 'text',

@@ -66,6 +66,8 @@ export interface OwnAgents {
   delistUnknown(): Promise<void>
 }
 
+const DEFAULT_STREAMING = 'owed_once_shown'
+
 export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   const { registry, replica, exchanges, clock } = deps
 
@@ -136,6 +138,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         amount: definition.price,
         timeoutMs,
         tokenId: deps.tokenOf(id) ?? '',
+        streaming: definition.streaming ?? DEFAULT_STREAMING,
         run: (call) => runFor(agent, call),
       }
     },
@@ -176,5 +179,6 @@ function listingOf({ id, definition, model, timeoutMs }: HostedAgent, { asset, p
     pay_to: payTo,
     ...(token_id !== undefined && { token_id }),
     timeout_seconds: Math.ceil(timeoutMs / 1000),
+    ...(!free && { streaming: definition.streaming ?? DEFAULT_STREAMING }),
   }
 }

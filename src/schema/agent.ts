@@ -25,6 +25,13 @@ export const AgentTags = z
   .array(z.string().trim().min(1).max(32).refine(wellFormed, 'a tag is not well-formed Unicode'))
   .max(16)
 
+/**
+ * How a paid agent shows what it says while it works: what was shown is owed for when a limit ends the run; nothing is shown; or
+ * nothing before the payment is settled.
+ */
+export const streamingModes = ['owed_once_shown', 'off', 'after_settlement'] as const
+export type StreamingMode = (typeof streamingModes)[number]
+
 /** The longest private instruction of a model, in characters. */
 export const INSTRUCTIONS_LENGTH_MAX = 64_000
 const INSTRUCTIONS_TOO_LONG = `is longer than ${INSTRUCTIONS_LENGTH_MAX} characters`
@@ -105,6 +112,8 @@ export const AgentDefinition = z
       .min(1)
       .max(4 * 1024 * 1024)
       .optional(),
+    /** What a buyer is shown of a run before its result, and what that makes it owe. */
+    streaming: z.enum(streamingModes).optional(),
     /** Kept, and not on the market. */
     paused: z.boolean().optional(),
     /** Name of the environment variable that holds the key of this agent's model, or of its `http` or `a2a`. Never the key itself. */

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentDescription, AgentName, AgentTags, wellFormed } from './agent.ts'
+import { AgentDescription, AgentName, AgentTags, streamingModes, wellFormed } from './agent.ts'
 import { Price } from './amount.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 import { AgentStats, Reputation } from './standing.ts'
@@ -39,6 +39,8 @@ export const ListingRecord = z.object({
   token_id: z.string().max(80).refine(wellFormed).optional(),
   /** The agent's time limit. A buyer signs no longer window than that and 120 s (D51). */
   timeout_seconds: z.int().min(1).max(3600).optional(),
+  // Of a paid agent. What a later version may say there is no reason to lose the listing.
+  streaming: z.enum(streamingModes).optional().catch(undefined),
 })
 export type ListingRecord = z.infer<typeof ListingRecord>
 
@@ -76,6 +78,10 @@ export const Listing = z
     addrs: z.array(z.string()),
     token_id: z.string().optional(),
     timeout_seconds: z.int().optional().meta({ description: 'the time limit of one run' }),
+    streaming: z.enum(streamingModes).optional().meta({
+      description:
+        'of a paid agent: `owed_once_shown`: a run that a limit ends is paid for once something of it was shown; `off`: nothing is shown before the result; `after_settlement`: a streamed run is settled first',
+    }),
     version: z.int(),
     updated_at: z.iso.datetime(),
     expires_at: z.iso.datetime(),

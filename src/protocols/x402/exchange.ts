@@ -6,6 +6,7 @@ import type { Asset } from '../../payments/assets.ts'
 import type { Challenges } from '../../payments/challenges.ts'
 import type { Exposure } from '../../payments/exposure.ts'
 import type { Settler } from '../../payments/settler.ts'
+import type { StreamingMode } from '../../schema/agent.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { Receipt, SignedReceipt } from '../../schema/signed-receipt.ts'
 import type { Deferred } from '../../store/deferred.ts'
@@ -23,6 +24,8 @@ export type ServedAgent = {
   amount: bigint
   timeoutMs: number
   tokenId: string
+  /** Of its runs that are paid for; nothing: what was shown is owed for. */
+  streaming?: StreamingMode
   run(call: { input: string; callerId: string; signal: AbortSignal; onOutput?: OnOutput }): Promise<string>
 }
 

@@ -1,14 +1,16 @@
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../../../test/support/until.ts'
 import { base64, type TestPeer, TestSeller, told } from '../../../test/support/x402-seller.ts'
+import { AgentError, type AgentErrorCode } from '../../agents/runtime.ts'
 import type { ServedAgent } from './exchange.ts'
 
 const sellers: TestSeller[] = []
 afterEach(async () => {
   await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
 })
-async function start(work: ServedAgent['run']): Promise<TestSeller> {
+async function start(work: ServedAgent['run'], changes: Partial<ServedAgent> = {}): Promise<TestSeller> {
   const seller = await new TestSeller().start()
+  seller.addAgent({ ...changes })
   seller.work = work
   sellers.push(seller)
   return seller
@@ -114,6 +116,76 @@ test('a run that fails after it has shown a part is not charged', async () => {
   expect((await peer.next())?.type).toBe('x402.output')
   expect(told(await peer.next())).toBe('EXECUTION_FAILED')
   expect(seller.payments.get(paymentId)?.state).toBe('voided')
+})
+
+describe('T6 an agent that shows its work and runs into a limit', () => {
+  const limits = [
+    ['its time', 'AGENT_TIMEOUT'],
+    ['its size', 'AGENT_OUTPUT_TOO_LARGE'],
+  ] as const
+  /** What a task can drive it to. */
+  const driven =
+    (code: AgentErrorCode, ahead = 'all that was asked for'): ServedAgent['run'] =>
+    async ({ onOutput }) => {
+      onOutput?.(ahead)
+      await new Promise((resolve) => setTimeout(resolve, 30))
+      throw new AgentError(code, 'the limit')
+    }
+
+  test.each(limits)('of %s has delivered what it has shown, and is owed for it', async (_what, code) => {
+    const seller = await start(driven(code))
+    const peer = await seller.connect()
+    const { paymentId } = await pay(peer, { stream: true })
+    expect((await peer.next())?.type).toBe('x402.output')
+    const last = await peer.next()
+    expect(told(last)).toBe('all that was asked for')
+    expect(last?.message).toMatchObject({ payment_id: paymentId, receipt: expect.anything() })
+    seller.clock.advance(2_000)
+    await until(() => seller.payments.get(paymentId)?.state === 'settled')
+  })
+
+  test.each(limits)('of %s and has shown nothing is not paid for', async (_what, code) => {
+    const seller = await start(driven(code, ''))
+    const peer = await seller.connect()
+    const { paymentId } = await pay(peer, { stream: true })
+    expect(told(await peer.next())).toBe('EXECUTION_FAILED')
+    expect(seller.payments.get(paymentId)?.state).toBe('voided')
+  })
+
+  test('and of whom nobody asks to be shown anything is not paid for', async () => {
+    const seller = await start(driven('AGENT_TIMEOUT'))
+    const peer = await seller.connect()
+    const { paymentId } = await pay(peer, {})
+    expect(told(await peer.next())).toBe('EXECUTION_FAILED')
+    expect(seller.payments.get(paymentId)?.state).toBe('voided')
+  })
+
+  test('shows nothing where its seller says `off`', async () => {
+    const seller = await start(driven('AGENT_TIMEOUT'), { streaming: 'off' })
+    const peer = await seller.connect()
+    const { paymentId } = await pay(peer, { stream: true })
+    expect(told(await peer.next())).toBe('EXECUTION_FAILED')
+    expect(seller.payments.get(paymentId)?.state).toBe('voided')
+  })
+
+  test('shows nothing before it is paid where its seller says `after_settlement`', async () => {
+    const seen: string[] = []
+    const seller = await start(
+      async ({ onOutput }) => {
+        seen.push(seller.payments.counts().owed === 0 ? 'settled' : 'owed')
+        onOutput?.('part')
+        return 'whole'
+      },
+      { streaming: 'after_settlement' },
+    )
+    const peer = await seller.connect()
+    await pay(peer, { stream: true })
+    for (let next = await peer.next(); next?.type === 'x402.output'; ) next = await peer.next()
+    await pay(peer, {})
+    expect(told(await peer.next())).toBe('whole')
+    expect(seen).toEqual(['settled', 'settled'])
+    expect(seller.settlement.attempts).toHaveLength(2)
+  })
 })
 
 test('T7 an agent never waits for a peer that does not read, and what it says is not piled up', async () => {

@@ -1,4 +1,5 @@
 import type { Place } from '../../agents/run-slots.ts'
+import { AgentError } from '../../agents/runtime.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import type { Challenge } from '../../payments/challenges.ts'
 import { receiptOf } from '../../payments/receipt.ts'
@@ -15,13 +16,12 @@ import {
   buyerReason,
   type Caller,
   type Exchange,
-  outputBody,
   type PaidRunDeps,
   readTask,
   type ServedAgent,
   type X402ServerDeps,
 } from './exchange.ts'
-import { VERSION, writeMessage } from './messages.ts'
+import { type Delivered, respond } from './respond.ts'
 
 export type PaidTask = { payment: PaymentEnvelope; body: string; challenge: Challenge | undefined }
 
@@ -83,7 +83,8 @@ export async function runPaid(
   let claimed = false
   let counted = false
   const run = deps.admit(caller.callerDid, async (place) => {
-    const settleFirst = deps.settleFirst || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
+    const isStreamed = agent.streaming === 'after_settlement' && caller.onOutput !== undefined
+    const settleFirst = deps.settleFirst || isStreamed || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
     const verdict = await deps.exposure.enter(claim, caller.signal, { settleFirst })
     if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
     counted = verdict.counted
@@ -104,8 +105,6 @@ export async function runPaid(
   })
   return { id: claim.id, ...(await answered) }
 }
-
-export type Delivered = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
 
 async function runThenSettle(
   agent: ServedAgent,
@@ -225,18 +224,38 @@ async function runAgent(
     createdAt: started,
     durationMs: deps.clock.now() - started,
   })
+  let shown = ''
+  const { signal, onOutput } = caller
+  const show = (text: string) => {
+    shown += text
+    onOutput?.(text)
+  }
+  const isShown = onOutput !== undefined && agent.streaming !== 'off'
   try {
-    const { signal, onOutput } = caller
-    const output = await agent.run({ input, callerId, signal, ...(onOutput && { onOutput }) })
+    const output = await agent.run({ input, callerId, signal, ...(isShown && { onOutput: show }) })
     deps.logger.debug({ payment_id: payment.id, correlation_id: payment.correlationId }, 'a paid run is done')
     return { output, exchange: record() }
   } catch (failure) {
+    if (shown !== '' && isLimit(failure)) {
+      deps.logger.info(
+        { err: failure, payment_id: payment.id },
+        'a limit ended a paid run: what was shown is its result',
+      )
+      return { output: shown, exchange: record() }
+    }
     deps.logger.warn(
       { err: failure, payment_id: payment.id, correlation_id: payment.correlationId },
       'a paid run failed',
     )
     return { failure, exchange: record() }
   }
+}
+
+/** A limit that the task can drive an agent over: what was shown until then is delivered, and owed for (T6). */
+function isLimit(failure: unknown): boolean {
+  return (
+    failure instanceof AgentError && (failure.code === 'AGENT_TIMEOUT' || failure.code === 'AGENT_OUTPUT_TOO_LARGE')
+  )
 }
 
 function verify(agent: ServedAgent, payment: PaymentEnvelope, deps: PaidRunDeps): VerifiedPayment {
@@ -251,29 +270,6 @@ function verify(agent: ServedAgent, payment: PaymentEnvelope, deps: PaidRunDeps)
 
 function isSeen({ from, nonce }: { from: string; nonce: string }, { asset, payments }: PaidRunDeps): boolean {
   return payments.authorizationSeen(asset.network, asset.address, from, nonce)
-}
-
-export async function respond(
-  tokenId: string,
-  paid: { id: Hex } & Delivered,
-  exchange: Exchange,
-  deps: X402ServerDeps,
-): Promise<void> {
-  await writeMessage(
-    exchange.stream,
-    'x402.response',
-    {
-      version: VERSION,
-      correlation_id: exchange.correlationId,
-      payment_id: paid.id,
-      tx_hash: paid.txHash ?? '',
-      body: outputBody(paid.output, exchange),
-      seller_did: deps.sellerDid,
-      seller_token_id: tokenId,
-      ...(paid.receipt !== undefined && { receipt: paid.receipt }),
-    },
-    exchange.signal,
-  )
 }
 
 export function track<T>(id: Hex, work: Promise<T>, deps: Pick<X402ServerDeps, 'running'>): Promise<T> {

@@ -3,7 +3,8 @@ import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
 import { type Caller, type Exchange, type PaidRunDeps, readTask, type X402ServerDeps } from './exchange.ts'
-import { type Delivered, respond, runSettled, track } from './paid-run.ts'
+import { runSettled, track } from './paid-run.ts'
+import { type Delivered, respond } from './respond.ts'
 
 /**
  * Answers `method: "result"`: what this payment has bought, to the peer that paid (D32).
