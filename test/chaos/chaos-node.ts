@@ -7,8 +7,9 @@
 import module from 'node:module'
 import net from 'node:net'
 import { armFaultPoint } from '../../src/lib/fault-point.ts'
+import { watchLoop } from './loop-watch.ts'
 
-export type ChaosMessage = { clockOffsetMs: number } | { faultPoint: string }
+export type ChaosMessage = { clockOffsetMs: number } | { faultPoint: string } | { loop: 'watch' | 'report' }
 
 module.registerHooks({
   resolve(specifier, context, next) {
@@ -29,11 +30,15 @@ net.Socket.prototype.connect = function (this: net.Socket, ...args: unknown[]) {
 
 const now = Date.now.bind(Date)
 let clockOffsetMs = 0
+let loop: ReturnType<typeof watchLoop> | undefined
 Date.now = () => now() + clockOffsetMs
 
 process.on('message', (message: ChaosMessage) => {
   if ('clockOffsetMs' in message) clockOffsetMs = message.clockOffsetMs
-  else armFaultPoint(message.faultPoint, () => process.kill(process.pid, 'SIGKILL'))
+  else if ('loop' in message) {
+    loop ??= watchLoop()
+    if (message.loop === 'report') process.send?.(loop.report())
+  } else armFaultPoint(message.faultPoint, () => process.kill(process.pid, 'SIGKILL'))
 })
 process.channel?.unref()
 await import('../../src/main.ts')

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { ChaosMessage } from './chaos-node.ts'
+import type { LoopReport } from './loop-watch.ts'
 
 const PROGRAM = fileURLToPath(new URL('./chaos-node.ts', import.meta.url))
 const READY_MS = 60_000
@@ -72,6 +73,17 @@ export class ChaosNode {
 
   tell(message: ChaosMessage): void {
     if (this.#child?.connected === true) this.#child.send(message, () => {})
+  }
+
+  /** How late its event loop was since the last time it was asked. */
+  async loopReport(): Promise<LoopReport | undefined> {
+    const child = this.#child
+    if (child?.connected !== true) return undefined
+    child.send({ loop: 'report' } satisfies ChaosMessage, () => {})
+    return once(child, 'message', { signal: AbortSignal.timeout(10_000) }).then(
+      ([report]) => report as LoopReport,
+      () => undefined,
+    )
   }
 
   signal(signal: NodeJS.Signals): void {
