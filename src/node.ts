@@ -18,6 +18,7 @@ import { createEarnings } from './market/earnings.ts'
 import { housekeeping } from './market/housekeeping.ts'
 import { createLedgerApi } from './market/ledger-view.ts'
 import { createMarket } from './market/market.ts'
+import { mayFollowOf } from './market/may-follow.ts'
 import { createMeasures } from './market/measures.ts'
 import { meteredExchanges, meteredPayments } from './market/metered.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
@@ -150,7 +151,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const ledger = createLedger(database, { hasChain: chain !== undefined })
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
-      ...{ ledger, nameOf, look: buyer.look, isReceived: buyer.isReceived },
+      ...{ ledger, nameOf, look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },
       retrySettlement: (id) =>
         retrySettlement(id, {
           ...{ payments: selling.x402.payments, clock, wake: () => selling.settler.wake() },
@@ -256,6 +257,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       sessions: node.sessions,
       workflows: node.workflows,
       events: node.events,
+      mayFollow: mayFollowOf({ orders: buyer.orders, workflows: buyer.workflows, ledger: ledgerApi }),
       tokens: buyer.tokens,
       budget: buyer.budget,
       approvals: buyer.approvals,

@@ -27,6 +27,7 @@ import { PeerLimits } from './protocols/peer-limits.ts'
 import { createProtocolServer } from './protocols/serve.ts'
 import { serveX402 } from './protocols/x402/server.ts'
 import { SettledWork } from './protocols/x402/settled-work.ts'
+import { A2A_CALLER } from './schema/caller.ts'
 import type { Hex } from './schema/primitives.ts'
 import type { Receipt } from './schema/signed-receipt.ts'
 import { dataFile } from './store/data-dir.ts'
@@ -34,7 +35,6 @@ import type { Database } from './store/database.ts'
 import { createDeferred } from './store/deferred.ts'
 import type { Exchanges } from './store/exchanges.ts'
 import type { Payments } from './store/payments.ts'
-import { A2A_CALLER } from './store/task-records.ts'
 
 const AGENTS_MAX = 64
 const RUNS_WAITING_MAX = 256

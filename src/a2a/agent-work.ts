@@ -6,9 +6,9 @@ import { runFree } from '../protocols/x402/free-run.ts'
 import { runPaid } from '../protocols/x402/paid-run.ts'
 import type { Delivered } from '../protocols/x402/respond.ts'
 import { deliveredBy } from '../protocols/x402/result.ts'
+import { a2aCaller } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
-import { A2A_CALLER } from '../store/task-records.ts'
 import type { Outcome, Progress, Turn, Work } from './executor.ts'
 import {
   errorCodeOf,
@@ -148,8 +148,8 @@ function busyOr(kind: 'failed', error: PeerError): 'failed' | 'rejected' {
  * Callers of A2A prove no identity. A conversation is known by its id where nobody can guess that; whoever made one up
  * himself has no memory with the agent, as he may have made up another's (T9).
  */
-function callerOf({ ids: { taskId, contextId }, signal, onOutput }: Turn) {
+function callerOf({ ids: { taskId, contextId }, caller: { tokenId }, signal, onOutput }: Turn) {
   const isUnguessable = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(contextId)
-  const caller = `${A2A_CALLER}${isUnguessable ? contextId : taskId}`
+  const caller = a2aCaller(tokenId, isUnguessable ? contextId : taskId)
   return { peerId: caller, callerDid: caller, correlationId: taskId, signal, ...(onOutput && { onOutput }) }
 }

@@ -2,7 +2,8 @@ import { HTTP_EXTENSION_HEADER } from '@a2a-js/sdk'
 import { LEGACY_HTTP_EXTENSION_HEADER } from '@a2a-js/sdk/compat/v0_3'
 import { ServerCallContext } from '@a2a-js/sdk/server'
 import type { A2aCall } from './call.ts'
-import { CALLER_KEY, URL_KEY } from './executor.ts'
+import { URL_KEY } from './executor.ts'
+import { CALLER_KEY } from './tasks.ts'
 
 const EXTENSIONS_MAX = 32
 

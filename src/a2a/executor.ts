@@ -8,7 +8,7 @@ import type { Caller } from '../schema/caller.ts'
 import type { Metadata } from './payment-messages.ts'
 import { SHOW_KEY, showOutput } from './shown-output.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
-import type { A2aTasks, Running } from './tasks.ts'
+import { type A2aTasks, CALLER_KEY, type Running, UNMARKED } from './tasks.ts'
 
 /** What a turn of work says while it runs, and how it ends. */
 export type Progress = {
@@ -45,9 +45,6 @@ export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 const RUNNING_BYTES_MAX = 256 * 1024 * 1024
 /** Under this the handler of a request leaves the URL the caller used. */
 export const URL_KEY = 'stoa.url'
-export const CALLER_KEY = 'stoa.caller'
-/** What no door has marked may only look. */
-const UNMARKED: Caller = { scope: 'read', tokenId: undefined }
 
 export type ExecutorDeps = { clock: Clock; logger: Logger; tasks: A2aTasks; work: Work; extensions: string[] }
 

@@ -1,5 +1,6 @@
 import { Role, type Task, TaskState } from '@a2a-js/sdk'
-import { A2A_CALLER, type TaskRecord } from '../store/task-records.ts'
+import { A2A_CALLER } from '../schema/caller.ts'
+import type { TaskRecord } from '../store/task-records.ts'
 import { X402_EXTENSION } from './extensions.ts'
 import { keys, paid, paymentFailed } from './payment-messages.ts'
 import { resultArtifact, statusOf, textPart } from './task-events.ts'
@@ -8,7 +9,7 @@ import { resultArtifact, statusOf, textPart } from './task-events.ts'
 export function restoreTask(record: TaskRecord | undefined): Task | undefined {
   if (record === undefined) return undefined
   const { taskId, input, output, error, payment } = record
-  const ids = { taskId, contextId: record.callerId.slice(A2A_CALLER.length) }
+  const ids = { taskId, contextId: record.callerId.slice(A2A_CALLER.length).replace(/^.*\//, '') }
   const metadata =
     payment === undefined
       ? undefined

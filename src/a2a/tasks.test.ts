@@ -1,6 +1,7 @@
 import { type Task, TaskState } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
-import { A2A_CALLER, type TaskRecord } from '../store/task-records.ts'
+import { A2A_CALLER } from '../schema/caller.ts'
+import type { TaskRecord } from '../store/task-records.ts'
 import { resultArtifact, statusOf } from './task-events.ts'
 import { A2aTasks } from './tasks.ts'
 

@@ -4,8 +4,10 @@ import {
   DefaultExecutionEventBus,
   type ExecutionEventBus,
   type ExecutionEventBusManager,
+  type ServerCallContext,
   type TaskStore,
 } from '@a2a-js/sdk/server'
+import { type Caller, isCallerSeen, ownerSeen } from '../schema/caller.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { restoreTask, withReceipt } from './restored-task.ts'
 
@@ -14,7 +16,12 @@ const TASKS_MAX = 2_000
 const BYTES_MAX = 64 * 1024 * 1024
 const PAGE_SIZE = 50
 
-type Entry = { agentId: string; task: Task; bytes: number }
+/** `owner`: the token that began it; undefined: the operator. */
+type Entry = { agentId: string; owner: string | undefined; task: Task; bytes: number }
+/** Whose request it is, where the door leaves that. */
+export const CALLER_KEY = 'stoa.caller'
+/** What no door has marked may only look. */
+export const UNMARKED: Caller = { scope: 'read', tokenId: undefined }
 
 /** A task that runs: how to stop it, and whether it still can be. */
 export type Running = { controller: AbortController; canCancel: boolean; isCanceled: boolean; bytes: number }
@@ -38,12 +45,12 @@ export class A2aTasks implements ExecutionEventBusManager {
     this.#records = deps.records
   }
 
-  /** The tasks of one agent, as the SDK wants them. Tenants are not known here. */
+  /** The tasks of one agent, as the SDK wants them: each belongs to its principal (D48). Tenants are not known here. */
   of(agentId: string): TaskStore {
     return {
-      load: async (id) => this.#load(agentId, id),
-      save: async (task) => this.#save(agentId, task),
-      list: async (query) => this.#list(agentId, query),
+      load: async (id, context) => this.#load(agentId, id, callerIn(context)),
+      save: async (task, context) => this.#save(agentId, task, callerIn(context)),
+      list: async (query, context) => this.#list(agentId, query, callerIn(context)),
     }
   }
 
@@ -107,17 +114,23 @@ export class A2aTasks implements ExecutionEventBusManager {
     this.#buses.delete(taskId)
   }
 
-  #load(agentId: string, id: string): Task | undefined {
+  #load(agentId: string, id: string, caller: Caller): Task | undefined {
     const entry = this.#entries.get(id)
-    if (entry === undefined) return restoreTask(this.#records.find(agentId, id))
-    if (entry.agentId !== agentId) return undefined
+    const seen = ownerSeen(caller)
+    if (entry === undefined) {
+      const record = this.#records.find(agentId, id)
+      return record !== undefined && isCallerSeen(record.callerId, seen) ? restoreTask(record) : undefined
+    }
+    if (entry.agentId !== agentId || (seen !== undefined && entry.owner !== seen)) return undefined
     const task = structuredClone(entry.task)
     return withReceipt(task, () => this.#records.find(agentId, id))
   }
 
-  #save(agentId: string, task: Task): void {
-    this.#bytes -= this.#entries.get(task.id)?.bytes ?? 0
-    const entry = { agentId, task: structuredClone(task), bytes: sizeOf(task) }
+  #save(agentId: string, task: Task, { tokenId }: Caller): void {
+    const before = this.#entries.get(task.id)
+    this.#bytes -= before?.bytes ?? 0
+    const owner = before === undefined ? tokenId : before.owner
+    const entry = { agentId, owner, task: structuredClone(task), bytes: sizeOf(task) }
     this.#bytes += entry.bytes
     this.#entries.delete(task.id)
     this.#entries.set(task.id, entry)
@@ -137,11 +150,12 @@ export class A2aTasks implements ExecutionEventBusManager {
   }
 
   /** Newest first, as the specification has it. The cursor is the id of the last task of the page before. */
-  #list(agentId: string, query: ListTasksRequest): ListTasksResponse {
+  #list(agentId: string, query: ListTasksRequest, caller: Caller): ListTasksResponse {
+    const seen = ownerSeen(caller)
     const { contextId, status, statusTimestampAfter, pageToken, pageSize = PAGE_SIZE, includeArtifacts } = query
     const after = statusTimestampAfter ? Date.parse(statusTimestampAfter) : undefined
     const found = [...this.#entries.values()]
-      .filter((entry) => entry.agentId === agentId)
+      .filter((entry) => entry.agentId === agentId && (seen === undefined || entry.owner === seen))
       .map(({ task }) => task)
       .filter((task) => !contextId || task.contextId === contextId)
       .filter((task) => !status || task.status?.state === status)
@@ -157,6 +171,10 @@ export class A2aTasks implements ExecutionEventBusManager {
       totalSize: found.length,
     }
   }
+}
+
+function callerIn({ state }: Partial<ServerCallContext>): Caller {
+  return (state?.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED
 }
 
 function timeOf(task: Task): number {

@@ -1,12 +1,15 @@
 import type { ApprovalRecord } from '../schema/approval.ts'
 import { approvalStatuses } from '../schema/approval.ts'
-import { type Context, command, commonOptions, option } from './command.ts'
+import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { age, oneOf, table } from './market-text.ts'
 import { moneyNode } from './remote-node.ts'
 import { printableLine } from './terminal-text.ts'
 
-const APPROVAL = { name: 'id', description: 'the approval, as `stoa approvals list` shows it' }
+/** Decided in one request. */
+const AT_ONCE = 100
+const TASK_LENGTH = 40
+const APPROVAL = { name: 'ids', description: 'the approvals, as `stoa approvals list` shows them, with commas between' }
 
 export const approvalsList = command({
   name: 'approvals list',
@@ -32,45 +35,72 @@ export const approvalsList = command({
   },
 })
 
+const all = { all: flag('--all', 'all that are pending'), ...commonOptions } as const
+
 export const approvalsApprove = command({
   name: 'approvals approve',
-  summary: 'Approve a purchase, which then executes in the background',
-  examples: ['stoa approvals approve 4ad1f0c2-…'],
-  options: { ...commonOptions },
+  summary: 'Approve purchases, which then execute in the background',
+  examples: [
+    'stoa approvals approve 4ad1f0c2-…',
+    'stoa approvals approve 4ad1f0c2-…,9b7e2a10-…',
+    'stoa approvals approve --all',
+  ],
+  options: all,
   argument: APPROVAL,
-  async run(context, flags, id) {
-    const approval = await decide(context, flags, id, 'approve')
-    const { order_id, amount, agent_name } = approval
-    const said = `approved: ${agent_name} for ${amount} USDC; its result: stoa order show ${order_id} --wait`
-    if (!context.json) context.print(printableLine(said, 300))
+  async run(context, flags, ids) {
+    for (const approval of await decide(context, flags, ids, 'approved')) {
+      const { order_id, amount, agent_name, status, id } = approval
+      const done = `approved: ${agent_name} for ${amount} USDC; its result: stoa order show ${order_id} --wait`
+      const said = status === 'approved' ? done : `approval ${id} is ${status}: nothing was changed`
+      if (!context.json) context.print(printableLine(said, 300))
+    }
     return exitCodes.done
   },
 })
 
 export const approvalsDeny = command({
   name: 'approvals deny',
-  summary: 'Deny a purchase; nothing is paid',
-  examples: ['stoa approvals deny 4ad1f0c2-…'],
-  options: { ...commonOptions },
+  summary: 'Deny purchases; nothing is paid',
+  examples: ['stoa approvals deny 4ad1f0c2-…', 'stoa approvals deny --all'],
+  options: all,
   argument: APPROVAL,
-  async run(context, flags, id) {
-    const { agent_name, amount } = await decide(context, flags, id, 'deny')
-    if (!context.json) context.print(printableLine(`denied: ${agent_name} for ${amount} USDC`, 300))
+  async run(context, flags, ids) {
+    for (const { agent_name, amount, status, id } of await decide(context, flags, ids, 'denied')) {
+      const done = `denied: ${agent_name} for ${amount} USDC`
+      const said = status === 'denied' ? done : `approval ${id} is ${status}: nothing was changed`
+      if (!context.json) context.print(printableLine(said, 300))
+    }
     return exitCodes.done
   },
 })
 
 async function decide(
   context: Context,
-  flags: { dataDir?: string | undefined },
-  id: string | undefined,
-  verdict: 'approve' | 'deny',
-): Promise<ApprovalRecord> {
-  if (id === undefined) throw new UsageError('name the approval: stoa approvals list shows those that wait')
+  flags: { dataDir?: string | undefined; all?: boolean | undefined },
+  given: string | undefined,
+  verdict: 'approved' | 'denied',
+): Promise<ApprovalRecord[]> {
+  if (given === undefined && flags.all !== true) {
+    throw new UsageError(
+      'name the approvals, with commas between, or say --all: stoa approvals list shows those that wait',
+    )
+  }
   const node = await moneyNode(context, flags)
-  const approval = await node.decideApproval(id, verdict, { signal: context.io.signal })
-  if (context.json) context.printJson(approval)
-  return approval
+  const { signal } = context.io
+  const named = given?.split(',').filter((id) => id !== '')
+  const ids = named ?? (await node.approvals({ status: 'pending' }, { signal })).map(({ id }) => id)
+  const decided: ApprovalRecord[] = []
+  const [only] = ids
+  if (ids.length === 1 && only !== undefined) {
+    decided.push(await node.decideApproval(only, verdict === 'approved' ? 'approve' : 'deny', { signal }))
+  } else {
+    for (let from = 0; from < ids.length; from += AT_ONCE) {
+      decided.push(...(await node.decideApprovals(ids.slice(from, from + AT_ONCE), verdict, { signal })))
+    }
+  }
+  if (context.json) context.printJson(decided.length === 1 ? decided[0] : decided)
+  else if (decided.length === 0) context.print('no approvals are pending')
+  return decided
 }
 
 function show(context: Context, approvals: readonly ApprovalRecord[]): void {
@@ -82,7 +112,16 @@ function show(context: Context, approvals: readonly ApprovalRecord[]): void {
     approval.status === 'pending'
       ? `${Math.max(0, Math.ceil((Date.parse(approval.expires_at) - now) / 60_000))} min`
       : '',
-    printableLine(approval.agent_name),
+    approval.budget_after?.left_today ?? 'no limit',
+    printableLine(requesterText(approval), 24),
+    printableLine(approval.agent_name, 32),
+    printableLine(approval.task, TASK_LENGTH),
   ])
-  for (const line of table(['APPROVAL', 'AMOUNT', 'AGE', 'LEFT', 'AGENT'], rows, context)) context.print(line)
+  const headings = ['APPROVAL', 'AMOUNT', 'AGE', 'TIME LEFT', 'BUDGET AFTER', 'FOR', 'AGENT', 'TASK']
+  for (const line of table(headings, rows, context)) context.print(line)
+}
+
+function requesterText({ requester, workflow_id }: ApprovalRecord): string {
+  const who = requester.kind === 'operator' ? 'you' : (requester.token_name ?? requester.token_id ?? 'a token')
+  return workflow_id === undefined ? who : `${who}, workflow`
 }

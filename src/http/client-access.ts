@@ -13,6 +13,8 @@ export type AccessCalls = {
   changeBudget(change: ChangeBudget, options?: Options): Promise<BudgetRecord>
   approvals(query?: { status?: ApprovalStatus }, options?: Options): Promise<ApprovalRecord[]>
   decideApproval(id: string, verdict: 'approve' | 'deny', options?: Options): Promise<ApprovalRecord>
+  /** Each that still can be decided is; all are answered as they then are. */
+  decideApprovals(ids: readonly string[], verdict: 'approved' | 'denied', options?: Options): Promise<ApprovalRecord[]>
 }
 
 export function accessCalls({ request, linked }: Requests): AccessCalls {
@@ -23,6 +25,8 @@ export function accessCalls({ request, linked }: Requests): AccessCalls {
     budget: (options) => request('/budget', BudgetRecord, options),
     changeBudget: (change, options) => request('/budget', BudgetRecord, options, z.encode(ChangeBudget, change), 'PUT'),
     approvals: async (query = {}, options) => (await linked('/approvals', query, ApprovalRecords, options)).body,
+    decideApprovals: (ids, verdict, options) =>
+      request('/approvals/decide', ApprovalRecords, options, { ids, verdict }),
     decideApproval: (id, verdict, options) =>
       request(`${at('approvals', id)}/${verdict}`, ApprovalRecord, options, undefined, 'POST'),
   }

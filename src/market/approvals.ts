@@ -3,6 +3,7 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
 import type { ApprovalRecord, ApprovalStatus } from '../schema/approval.ts'
+import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { ApprovalStore, StoredApproval, Verdict } from '../store/approvals.ts'
 import type { KeyedRequest } from '../store/idempotency.ts'
@@ -11,11 +12,13 @@ import type { OpenLimits } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { Budget } from './budget.ts'
 import { amountsOf } from './budget-rules.ts'
-import { MarketError } from './market-error.ts'
+import { MarketError, maySee } from './market-error.ts'
 
 /** Approvals that wait at once: in all, and for one token. */
 const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
 const LISTED_MAX = 1_000
+/** Characters of a task that an approval shows; its order has all. */
+const TASK_SHOWN_MAX = 2_000
 const SWEEP_MS = 1_000
 
 export type ApprovalsOptions = {
@@ -29,7 +32,9 @@ export type ApprovalsDeps = {
   newId(): string
   store: ApprovalStore
   purchases: Pick<Purchases, 'over'>
-  budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
+  budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day' | 'view'>
+  /** What a token is called. */
+  tokenName(id: string): string | undefined
   /** Told when an approval has come or changed … */
   published(approval: StoredApproval): void
   /** … and when its order may go on, or has ended. */
@@ -45,11 +50,14 @@ export interface Approvals extends Service {
    * @throws MarketError APPROVALS_TOO_MANY, KeyTaken
    */
   hold(order: Order, listing: Listing, request?: KeyedRequest | undefined): Promise<StoredApproval | undefined>
-  list(status?: ApprovalStatus): ApprovalRecord[]
+  /** Those that the caller may see, newest first. */
+  list(status?: ApprovalStatus, caller?: Caller): ApprovalRecord[]
   /** @throws MarketError UNKNOWN_APPROVAL */
-  get(id: string): ApprovalRecord
+  get(id: string, caller?: Caller): ApprovalRecord
   /** @throws MarketError UNKNOWN_APPROVAL, APPROVAL_FINAL */
   decide(id: string, verdict: Verdict): Promise<ApprovalRecord>
+  /** Decides each that still can be, and answers all as they then are. @throws MarketError UNKNOWN_APPROVAL before any is decided */
+  decideAll(ids: readonly string[], verdict: Verdict): Promise<ApprovalRecord[]>
 }
 
 export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDeps): Approvals {
@@ -81,6 +89,7 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
       agent_name: approval.agentName,
       seller_id: approval.sellerId,
       ...amountsOf('amount', approval.amount),
+      ...asked(approval),
       reason: approval.reason,
       status: isOverdue ? 'expired' : approval.status,
       created_at: isoTime(approval.createdAt),
@@ -88,9 +97,32 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
     }
   }
 
-  function known(id: string): StoredApproval {
+  /** What is asked for, by whom, and what the budget then has left. */
+  function asked({ task = '', tokenId, workflowId, amount, status }: StoredApproval) {
+    const { left_today_atomic: day, left_month_atomic: month } = budget.view()
+    const after = (left: string | null) => {
+      if (left === null) return undefined
+      return BigInt(left) > amount ? BigInt(left) - amount : 0n
+    }
+    return {
+      task: task.length > TASK_SHOWN_MAX ? `${task.slice(0, TASK_SHOWN_MAX)}…` : task,
+      task_length: task.length,
+      requester: tokenId === undefined ? { kind: 'operator' as const } : tokenRequester(tokenId),
+      ...(workflowId !== undefined && { workflow_id: workflowId }),
+      ...(status === 'pending' && {
+        budget_after: { ...amountsOf('left_today', after(day)), ...amountsOf('left_month', after(month)) },
+      }),
+    }
+  }
+
+  function tokenRequester(tokenId: string) {
+    const name = deps.tokenName(tokenId)
+    return { kind: 'token' as const, token_id: tokenId, ...(name !== undefined && { token_name: name }) }
+  }
+
+  function known(id: string, caller = OPERATOR): StoredApproval {
     const approval = store.get(id)
-    if (approval !== undefined) return approval
+    if (approval !== undefined && maySee(caller, approval.tokenId)) return approval
     throw new MarketError('UNKNOWN_APPROVAL', `no approval ${id} is known here: see stoa approvals list`)
   }
 
@@ -121,6 +153,9 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
         agentName: listing.name,
         sellerId: listing.seller_id,
         amount: listing.price,
+        task: order.task,
+        tokenId: order.tokenId,
+        workflowId: order.workflowId,
         reason,
         status: 'pending',
         createdAt: now,
@@ -135,12 +170,21 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
       if (held.id === asked.id) deps.published(held)
       return held
     },
-    list: (status) =>
+    list: (status, caller = OPERATOR) =>
       store
-        .list(status, LISTED_MAX)
+        .list({ status, ownerId: ownerSeen(caller) }, LISTED_MAX)
         .map(view)
         .filter((one) => status === undefined || one.status === status),
-    get: (id) => view(known(id)),
+    get: (id, caller) => view(known(id, caller)),
+    async decideAll(ids, verdict) {
+      for (const id of ids) known(id)
+      for (const id of new Set(ids)) {
+        await this.decide(id, verdict).catch((error: unknown) => {
+          if (!(error instanceof MarketError) || error.code !== 'APPROVAL_FINAL') throw error
+        })
+      }
+      return ids.map((id) => view(known(id)))
+    },
     async decide(id, verdict) {
       const outcome = await store.decide(id, verdict, clock.now())
       if (outcome === undefined) return view(known(id))

@@ -93,6 +93,8 @@ export type Buyer = {
   readonly tokens: Tokens
   readonly budget: Budget
   readonly approvals: Approvals
+  /** The token of an order. */
+  ownerOf(orderId: string): string | undefined
   readonly keys: Pick<IdempotencyKeys, 'purge'>
   readonly streams: StreamPool
   /** In the order in which they start. */
@@ -167,6 +169,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     { limitMs: options.approvalMs },
     {
       ...{ clock, logger, newId: randomUUID, store: approvalStore, purchases, budget },
+      tokenName: (id) => tokens.list().find((token) => token.id === id)?.name,
       published({ id, orderId }) {
         feed.publish('approval', id, () => approvals.get(id))
         feed.publish('order', orderId, () => orders.get(orderId))
@@ -231,6 +234,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     execute: (request) => execute(request, executing),
     quote: (agentId, signal) => quote(agentId, { ...shared, ...ids, catalog, budget }, signal),
     look: (orderId) => recovery.look(orderId),
+    ownerOf: (orderId) => purchases.order(orderId)?.tokenId,
     isReceived: (orderId) => purchases.order(orderId)?.status === 'completed',
     askPrice: (seller, resource, signal) =>
       askPrice(seller, { resource, callerDid, correlationId: randomUUID() }, streams, signal),

@@ -14,6 +14,7 @@ test('D44: retry asks the seller of what is paid as long as it has no result, an
   const asked: string[] = []
   let isReceived = false
   const api = createLedgerApi({
+    ownerOf: () => undefined,
     ledger: createLedger(buyer.database),
     nameOf: () => undefined,
     retrySettlement: async () => {},

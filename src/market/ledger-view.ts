@@ -1,13 +1,17 @@
 import { isoTime } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
+import { type Caller, isCallerSeen, OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { ExecutionRecord, PaymentQuery } from '../schema/ledger.ts'
 import type { Page } from '../schema/page.ts'
 import type { PaymentRecord } from '../schema/payment-record.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Ledger, LedgerEntry, LedgerQuery, LedgerState, StoredExecution } from '../store/ledger.ts'
+import { maySee } from './market-error.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 
 export type LedgerApiDeps = {
+  /** The token of an order. */
+  ownerOf(orderId: string): string | undefined
   ledger: Ledger
   nameOf(agentId: string): string | undefined
   /** Tries to settle one that came in. @throws CodedError PAYMENT_FINAL */
@@ -20,12 +24,15 @@ export type LedgerApiDeps = {
 
 /** Both ledgers as the API shows them. */
 export interface LedgerApi {
-  payments(query: PaymentQuery): Page<PaymentRecord>
-  payment(id: string): PaymentRecord
+  payments(query: PaymentQuery, caller?: Caller): Page<PaymentRecord>
+  payment(id: string, caller?: Caller): PaymentRecord
   /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL */
   retry(id: string): Promise<PaymentRecord>
-  executions(query: { agentId?: string | undefined; limit: number; cursor?: string | undefined }): Page<ExecutionRecord>
-  execution(id: string): ExecutionRecord
+  executions(
+    query: { agentId?: string | undefined; limit: number; cursor?: string | undefined },
+    caller?: Caller,
+  ): Page<ExecutionRecord>
+  execution(id: string, caller?: Caller): ExecutionRecord
 }
 
 /** States as the API names them, and what they are called in the ledger of each direction. */
@@ -46,13 +53,26 @@ const transactions: { [S in PaymentRecord['state']]?: LedgerQuery['transaction']
   pending: 'none',
 }
 
-export function createLedgerApi({ ledger, nameOf, retrySettlement, look, isReceived }: LedgerApiDeps): LedgerApi {
+export function createLedgerApi({
+  ledger,
+  nameOf,
+  retrySettlement,
+  look,
+  isReceived,
+  ownerOf,
+}: LedgerApiDeps): LedgerApi {
   const record = (entry: LedgerEntry) =>
     entry.direction === 'in' ? receivedPayment(entry.payment, nameOf) : madePayment(entry.made, nameOf)
 
-  function payment(id: string): LedgerEntry {
+  /** Payments that a token made for its orders are its own; those that came in are the operator's (D48). */
+  function isSeen(entry: LedgerEntry, caller: Caller): boolean {
+    if (ownerSeen(caller) === undefined) return true
+    return entry.direction === 'out' && maySee(caller, ownerOf(entry.made.orderId))
+  }
+
+  function payment(id: string, caller: Caller = OPERATOR): LedgerEntry {
     const row = ledger.payment(id as Hex)
-    if (row !== undefined) return row
+    if (row !== undefined && isSeen(row, caller)) return row
     throw new CodedError('UNKNOWN_PAYMENT', 'no payment has this id: GET /payments lists them')
   }
 
@@ -62,13 +82,13 @@ export function createLedgerApi({ ledger, nameOf, retrySettlement, look, isRecei
   }
 
   return {
-    payments({ state, ...query }) {
+    payments({ state, ...query }, caller = OPERATOR) {
       const states = state && storedStates[state]
       const transaction = state === undefined ? undefined : transactions[state]
-      const { items, next } = ledger.payments({ ...query, states, transaction })
+      const { items, next } = ledger.payments({ ...query, states, transaction, ownerId: ownerSeen(caller) })
       return { items: items.map(record), next }
     },
-    payment: (id) => record(payment(id)),
+    payment: (id, caller) => record(payment(id, caller)),
     async retry(id) {
       const entry = payment(id)
       if (entry.direction === 'in') await retrySettlement(id as Hex)
@@ -76,13 +96,14 @@ export function createLedgerApi({ ledger, nameOf, retrySettlement, look, isRecei
       else throw new CodedError('PAYMENT_FINAL', 'what became of this payment is known: see its state')
       return record(payment(id))
     },
-    executions(query) {
-      const { items, next } = ledger.executions(query)
+    executions(query, caller = OPERATOR) {
+      const { items, next } = ledger.executions({ ...query, ownerId: ownerSeen(caller) })
       return { items: items.map((row) => executionRecord(row, nameOf(row.agentId))), next }
     },
-    execution(id) {
+    execution(id, caller = OPERATOR) {
       const row = ledger.execution(Number(id))
-      if (row !== undefined) return executionRecord(row, nameOf(row.agentId))
+      if (row !== undefined && isCallerSeen(row.callerId, ownerSeen(caller)))
+        return executionRecord(row, nameOf(row.agentId))
       throw new CodedError('UNKNOWN_EXECUTION', 'no execution has this id, or it is no longer kept')
     },
   }

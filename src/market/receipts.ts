@@ -2,6 +2,7 @@ import { isoTime } from '../lib/clock.ts'
 import { csvLine } from '../lib/csv.ts'
 import { assetOf } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
+import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
 import { PAGE_ITEMS_MAX, RECEIPTS_EXPORTED_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Direction, ReceiptRecord } from '../schema/receipt.ts'
@@ -20,28 +21,28 @@ export type ReceiptSelection = {
 
 /** The receipts this node gave and was given. */
 export interface Receipts {
-  list(query: ReceiptsQuery): Page<ReceiptRecord>
-  get(paymentId: string): ReceiptRecord | undefined
+  list(query: Omit<ReceiptsQuery, 'ownerId'>, caller?: Caller): Page<ReceiptRecord>
+  get(paymentId: string, caller?: Caller): ReceiptRecord | undefined
   /** As many as one answer holds; the page's `next` leads on. */
-  export(selection: ReceiptSelection): Page<ReceiptRecord>
+  export(selection: ReceiptSelection, caller?: Caller): Page<ReceiptRecord>
 }
 
 export function createReceipts({ store, nameOf }: ReceiptsDeps): Receipts {
-  const list = (query: ReceiptsQuery): Page<ReceiptRecord> => {
-    const { items, next } = store.list(query)
+  const list: Receipts['list'] = (query, caller = OPERATOR) => {
+    const { items, next } = store.list({ ...query, ownerId: ownerSeen(caller) })
     return { items: items.map((receipt) => receiptRecord(receipt, nameOf(receipt.agentId))), next }
   }
   return {
     list,
-    get(paymentId) {
-      const found = store.get(paymentId)
+    get(paymentId, caller = OPERATOR) {
+      const found = store.get(paymentId, ownerSeen(caller))
       return found && receiptRecord(found, nameOf(found.agentId))
     },
-    export(selection) {
+    export(selection, caller = OPERATOR) {
       const items: ReceiptRecord[] = []
       let next = selection.cursor
       do {
-        const page = list({ ...selection, limit: PAGE_ITEMS_MAX, cursor: next })
+        const page = list({ ...selection, limit: PAGE_ITEMS_MAX, cursor: next }, caller)
         items.push(...page.items)
         next = page.next
       } while (next !== undefined && items.length + PAGE_ITEMS_MAX <= RECEIPTS_EXPORTED_MAX)

@@ -1,5 +1,13 @@
 import { isoTime } from '../lib/clock.ts'
-import { LOCAL_CALLER } from '../schema/caller.ts'
+import {
+  a2aCaller,
+  type Caller,
+  isCallerSeen,
+  isLocalCaller,
+  LOCAL_CALLER,
+  OPERATOR,
+  ownerSeen,
+} from '../schema/caller.ts'
 import type { Page } from '../schema/page.ts'
 import type { SessionExchange, SessionRecord } from '../schema/session.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
@@ -27,9 +35,14 @@ type PageQuery = { limit: number; cursor?: string | undefined }
  */
 export interface Sessions {
   /** By the name of the caller, each with its latest exchanges. @throws MarketError UNKNOWN_AGENT */
-  list(agentId: string, query: PageQuery): Page<SessionRecord>
+  list(agentId: string, query: PageQuery, reader?: Caller): Page<SessionRecord>
   /** With the latest exchanges before the cursor; `next` leads to earlier ones. @throws MarketError UNKNOWN_SESSION */
-  get(agentId: string, callerId: string, query: PageQuery): { session: SessionRecord; next: string | undefined }
+  get(
+    agentId: string,
+    callerId: string,
+    query: PageQuery,
+    reader?: Caller,
+  ): { session: SessionRecord; next: string | undefined }
 }
 
 export function createSessions({ store, purchases, isKnown }: SessionsDeps): Sessions {
@@ -47,33 +60,51 @@ export function createSessions({ store, purchases, isKnown }: SessionsDeps): Ses
     }
   }
 
-  function read(agentId: string, callerId: string, query: PageQuery) {
+  function read(agentId: string, callerId: string, query: PageQuery, owner: string | undefined) {
     // What this node asks of its own agents is an order like any other, and failures stand only there.
-    const isOwn = callerId === LOCAL_CALLER
-    const span = isOwn ? store.ownSpan(agentId) : store.span(agentId, callerId)
+    const isOwn = isLocalCaller(callerId)
+    const token = callerId === LOCAL_CALLER ? owner : callerId.slice(LOCAL_CALLER.length + 1)
+    const span = isOwn ? store.ownSpan(agentId, token) : store.span(agentId, callerId)
     if (span === undefined) return undefined
     const { items, next } = isOwn
-      ? mapPage(store.ownExchanges(agentId, query), ownExchange)
+      ? mapPage(store.ownExchanges(agentId, query, token), ownExchange)
       : mapPage(store.exchanges(agentId, callerId, query), peerExchange)
     return { session: recordOf(agentId, callerId, span, items), next }
   }
 
+  /** Peers, and conversations over A2A; what is asked over this node's own API is the session of `local`. */
+  function callersOf(agentId: string, after: string, limit: number, owner: string | undefined): string[] {
+    const first = owner === undefined ? '' : a2aCaller(owner, '')
+    let last = after < first ? first : after
+    const found: string[] = []
+    for (;;) {
+      const page = store.callers(agentId, last, limit)
+      found.push(...page.filter((caller) => !isLocalCaller(caller) && isCallerSeen(caller, owner)))
+      const isPast = owner !== undefined && page.some((caller) => !caller.startsWith(first))
+      if (page.length < limit || found.length >= limit || isPast) return found.slice(0, limit)
+      last = page.at(-1)!
+    }
+  }
+
   return {
-    list(agentId, { limit, cursor = '' }) {
-      const peers = store.callers(agentId, cursor, limit + 2).filter((caller) => caller !== LOCAL_CALLER)
-      const own = cursor < LOCAL_CALLER && store.ownSpan(agentId) !== undefined ? [LOCAL_CALLER] : []
+    list(agentId, { limit, cursor = '' }, reader = OPERATOR) {
+      const owner = ownerSeen(reader)
+      const peers = callersOf(agentId, cursor, limit + 1, owner)
+      const own = cursor < LOCAL_CALLER && store.ownSpan(agentId, owner) !== undefined ? [LOCAL_CALLER] : []
       const callers = [...peers, ...own].sort(byCodeUnits)
       if (callers.length === 0 && cursor === '' && !isKnown(agentId)) {
         throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known here, and nobody has called it`)
       }
       const items = callers.slice(0, limit)
       return {
-        items: items.flatMap((caller) => read(agentId, caller, { limit: LISTED_EXCHANGES })?.session ?? []),
+        items: items.flatMap((caller) => read(agentId, caller, { limit: LISTED_EXCHANGES }, owner)?.session ?? []),
         next: callers.length > limit ? items.at(-1) : undefined,
       }
     },
-    get(agentId, callerId, query) {
-      const found = read(agentId, callerId, query)
+    get(agentId, callerId, query, reader = OPERATOR) {
+      const owner = ownerSeen(reader)
+      const isSeen = callerId === LOCAL_CALLER || isCallerSeen(callerId, owner)
+      const found = isSeen ? read(agentId, callerId, query, owner) : undefined
       if (found !== undefined) return found
       throw new MarketError('UNKNOWN_SESSION', `${callerId} and agent ${agentId} have no session on this node`)
     },

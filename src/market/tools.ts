@@ -112,9 +112,9 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
         ...(output !== undefined && { foreign: { output, ...from } }),
       }
     },
-    list_receipts(args) {
+    list_receipts(args, { caller }) {
       const { agent_id: agentId, ...query } = read(ListReceiptsInput, args)
-      const { items, next } = deps.receipts.list({ ...query, agentId })
+      const { items, next } = deps.receipts.list({ ...query, agentId }, caller)
       return { value: { receipts: items, ...(next !== undefined && { next }), notice: LISTING_NOTICE } }
     },
     budget_status: (_args, { caller }) => ({ value: deps.budget(caller) }),

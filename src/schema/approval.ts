@@ -11,6 +11,14 @@ export const ApprovalParams = z.strictObject({
 })
 export const ApprovalQuery = z.strictObject({ status: ApprovalStatus.optional() })
 
+/** The body of POST /approvals/decide. */
+export const DecideApprovals = z
+  .strictObject({
+    ids: z.array(ApprovalParams.shape.id).min(1, 'names no approval').max(100),
+    verdict: z.enum(['approved', 'denied']),
+  })
+  .meta({ id: 'DecideApprovals' })
+
 /** A purchase that waits for the operator's word. */
 export const ApprovalRecord = z
   .object({
@@ -21,6 +29,25 @@ export const ApprovalRecord = z
     seller_id: z.string(),
     amount: z.string().meta({ description: 'USDC as decimal text' }),
     amount_atomic: z.string(),
+    task: z.string().meta({ description: 'what the agent is to do; of a long task its first 2,000 characters' }),
+    task_length: z.int().meta({ description: 'in UTF-16 units; `GET /orders/{order_id}` has all of it' }),
+    requester: z
+      .object({
+        kind: z.enum(['operator', 'token']),
+        token_id: z.string().optional(),
+        token_name: z.string().optional(),
+      })
+      .meta({ description: 'who asked for it' }),
+    workflow_id: z.string().optional().meta({ description: 'the workflow whose step it is' }),
+    budget_after: z
+      .object({
+        left_today: z.string().nullable(),
+        left_today_atomic: z.string().nullable(),
+        left_month: z.string().nullable(),
+        left_month_atomic: z.string().nullable(),
+      })
+      .optional()
+      .meta({ description: 'of one that is pending: what the budget has left once it is paid; null: no limit' }),
     reason: z.string(),
     status: ApprovalStatus,
     created_at: z.string(),

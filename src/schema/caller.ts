@@ -18,12 +18,25 @@ export function ownerSeen({ scope, tokenId }: Caller): string | undefined {
   return scope === 'execute' || scope === 'spend' ? tokenId : undefined
 }
 
+/** Whether a token may see what an agent did for a caller: undefined is the operator. */
+export function isCallerSeen(callerId: string, owner: string | undefined): boolean {
+  return owner === undefined || callerId === localCaller(owner) || callerId.startsWith(a2aCaller(owner, ''))
+}
+
 /** Who this node's own API is to its agents, beside peers, which are named by their DID. */
 export const LOCAL_CALLER = 'local'
 
 /** The caller that an agent of this node knows a principal by: each has a memory of its own (D48). */
 export function localCaller(tokenId: string | undefined): string {
   return tokenId === undefined ? LOCAL_CALLER : `${LOCAL_CALLER}:${tokenId}`
+}
+
+/** Callers that came over A2A are known by this, their token, and the id of their conversation. */
+export const A2A_CALLER = 'a2a:'
+
+/** A conversation over A2A belongs to the principal that holds it (D48). */
+export function a2aCaller(tokenId: string | undefined, contextId: string): string {
+  return tokenId === undefined ? `${A2A_CALLER}${contextId}` : `${A2A_CALLER}${tokenId}/${contextId}`
 }
 
 /** Whether a caller is a principal of this node's own API. */

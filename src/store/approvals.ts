@@ -13,6 +13,10 @@ export type StoredApproval = {
   sellerId: string
   /** Atomic units. */
   amount: bigint
+  /** Of its order. */
+  task: string | undefined
+  tokenId: string | undefined
+  workflowId: string | undefined
   reason: string
   status: ApprovalStatus
   createdAt: UnixMs
@@ -40,7 +44,7 @@ export interface ApprovalStore {
   expire(now: UnixMs): Promise<StoredApproval[]>
   get(id: string): StoredApproval | undefined
   /** Newest first. */
-  list(status: ApprovalStatus | undefined, limit: number): StoredApproval[]
+  list(query: { status?: ApprovalStatus | undefined; ownerId?: string | undefined }, limit: number): StoredApproval[]
   /** The most that an order may cost by the operator's word, atomic units. */
   approvedFor(orderId: string): bigint | undefined
 }
@@ -52,6 +56,9 @@ type Row = {
   agent_name: string
   seller_id: string
   amount: number
+  task: string | null
+  token_id: string | null
+  workflow_id: string | null
   reason: string
   status: ApprovalStatus
   created_at: number
@@ -62,22 +69,22 @@ const INSERT = `
   INSERT INTO approvals (id, order_id, agent_id, agent_name, seller_id, amount, reason, status, created_at, expires_at)
   VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`
 /** The same agent, task and caller, or the same order; for no less. */
+const SELECT = `
+  SELECT a.*, o.task, o.token_id, o.workflow_id FROM approvals a LEFT JOIN orders o ON o.id = a.order_id`
 const STANDING = `
-  SELECT a.* FROM approvals a JOIN orders o ON o.id = a.order_id
-  WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending'
+  ${SELECT} WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending'
     AND (o.id = ? OR (? AND o.task = ? AND o.token_id IS ? AND o.workflow_id IS NULL))`
 const OPEN = `
   SELECT count(*) AS n, count(*) FILTER (WHERE o.token_id = ?) AS own
   FROM approvals a LEFT JOIN orders o ON o.id = a.order_id WHERE a.status = 'pending'`
 const OVERDUE = `
-  SELECT a.* FROM approvals a LEFT JOIN orders o ON o.id = a.order_id
-  WHERE a.status = 'pending' AND (a.expires_at <= ? OR o.status IS NOT 'pending')`
+  ${SELECT} WHERE a.status = 'pending' AND (a.expires_at <= ? OR o.status IS NOT 'pending')`
 const SET = `UPDATE approvals SET status = ?, decided_at = ? WHERE id = ? AND status = 'pending'`
 
 export function createApprovalStore(database: Database): ApprovalStore {
   const rows = (sql: string, ...values: (string | number | null)[]) =>
     (database.prepare(sql).all(...values) as unknown as Row[]).map(fromRow)
-  const get = (id: string) => rows('SELECT * FROM approvals WHERE id = ?', id)[0]
+  const get = (id: string) => rows(`${SELECT} WHERE a.id = ?`, id)[0]
   const order = (id: string) => {
     const row = database.prepare('SELECT * FROM orders WHERE id = ?').get(id)
     return row === undefined ? undefined : toOrder(row as unknown as Parameters<typeof toOrder>[0])
@@ -136,10 +143,15 @@ export function createApprovalStore(database: Database): ApprovalStore {
       })
     },
     get,
-    list: (status, limit) =>
-      status === undefined
-        ? rows('SELECT * FROM approvals ORDER BY no DESC LIMIT ?', limit)
-        : rows('SELECT * FROM approvals WHERE status = ? ORDER BY no DESC LIMIT ?', status, limit),
+    list({ status, ownerId }, limit) {
+      const terms = [
+        ...(status === undefined ? [] : ['a.status = ?']),
+        ...(ownerId === undefined ? [] : ['o.token_id = ?']),
+      ]
+      const values = [status, ownerId].filter((value) => value !== undefined)
+      const where = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`
+      return rows(`${SELECT} ${where} ORDER BY a.no DESC LIMIT ?`, ...values, limit)
+    },
     approvedFor(orderId) {
       const row = database
         .prepare(`SELECT max(amount) AS amount FROM approvals WHERE order_id = ? AND status = 'approved'`)
@@ -157,6 +169,9 @@ function fromRow(row: Row): StoredApproval {
     agentName: row.agent_name,
     sellerId: row.seller_id,
     amount: BigInt(row.amount),
+    task: row.task ?? undefined,
+    tokenId: row.token_id ?? undefined,
+    workflowId: row.workflow_id ?? undefined,
     reason: row.reason,
     status: row.status,
     createdAt: row.created_at,

@@ -1,4 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { a2aCaller, localCaller } from '../schema/caller.ts'
 import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -41,6 +42,16 @@ export type LedgerQuery = {
   states?: { in: readonly LedgerState[]; out: readonly LedgerState[] } | undefined
   /** With `spent` among the states: what is known of its transaction. */
   transaction?: 'confirmed' | 'claimed' | 'none' | undefined
+  /** Only those made for orders of this token. */
+  ownerId?: string | undefined
+  limit: number
+  cursor?: string | undefined
+}
+
+/** With `ownerId` only those that this token asked for. */
+export type ExecutionsQuery = {
+  agentId?: string | undefined
+  ownerId?: string | undefined
   limit: number
   cursor?: string | undefined
 }
@@ -55,7 +66,7 @@ export interface Ledger {
   payments(query: LedgerQuery): Page<LedgerEntry>
   payment(id: Hex): LedgerEntry | undefined
   /** Newest first. A page also ends early when its texts are long. */
-  executions(query: { agentId?: string | undefined; limit: number; cursor?: string | undefined }): Page<StoredExecution>
+  executions(query: ExecutionsQuery): Page<StoredExecution>
   execution(id: number): StoredExecution | undefined
   /** The oldest `limit` rows beyond number `after`. */
   paymentFacts(direction: LedgerDirection, after: number, limit: number): PaymentFact[]
@@ -75,6 +86,8 @@ const EXECUTIONS = `SELECT e.*, p.id AS payment_id FROM exchanges e LEFT JOIN pa
 const EXECUTION_FACTS = `
   SELECT id AS no, agent_id, error IS NOT NULL AS failed, created_at, duration_ms FROM exchanges
   WHERE id > ? ORDER BY id LIMIT ?`
+/** By one token: over this API, or over A2A. */
+const OWNED = 'AND (e.caller_id = ? OR substr(e.caller_id, 1, ?) = ?)'
 const NEWEST = Number.MAX_SAFE_INTEGER
 
 type FactRow = { no: number; state: LedgerState; agent_id: string; amount: number; created_at: number }
@@ -109,14 +122,16 @@ export function createLedger(database: Database, { hasChain = true }: { hasChain
   }
 
   function newest(direction: LedgerDirection, before: number, query: LedgerQuery): LedgerEntry[] {
-    const { states, transaction, limit } = query
+    const { states, transaction, ownerId, limit } = query
+    if (ownerId !== undefined && direction === 'in') return []
     const wanted = states?.[direction]
     if (wanted?.length === 0) return []
     const inStates = wanted === undefined ? '' : `AND ${STATE[direction]} IN (${wanted.map(() => '?').join(', ')})`
     const settled = direction === 'in' || transaction === undefined ? '' : `AND ${TRANSACTION[transaction]}`
+    const owned = ownerId === undefined ? '' : 'AND o.token_id = ?'
     const number = NUMBER[direction]
-    const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} ORDER BY ${number} DESC LIMIT ?`
-    return entries(direction, sql, before, ...(wanted ?? []), limit + 1)
+    const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} ${owned} ORDER BY ${number} DESC LIMIT ?`
+    return entries(direction, sql, before, ...(wanted ?? []), ...(ownerId === undefined ? [] : [ownerId]), limit + 1)
   }
 
   return {
@@ -138,9 +153,14 @@ export function createLedger(database: Database, { hasChain = true }: { hasChain
       (['in', 'out'] as const).flatMap((direction) =>
         entries(direction, `${SELECT[direction]} WHERE ${ID[direction]} = ?`, toBytes(id)),
       )[0],
-    executions({ agentId, limit, cursor }) {
-      const where = agentId === undefined ? '' : 'AND e.agent_id = ?'
-      const values = [cursor === undefined ? NEWEST : Number(cursor), ...(agentId === undefined ? [] : [agentId])]
+    executions({ agentId, ownerId, limit, cursor }) {
+      const own = ownerId === undefined ? undefined : a2aCaller(ownerId, '')
+      const where = `${agentId === undefined ? '' : 'AND e.agent_id = ?'} ${own === undefined ? '' : OWNED}`
+      const values = [
+        cursor === undefined ? NEWEST : Number(cursor),
+        ...(agentId === undefined ? [] : [agentId]),
+        ...(own === undefined ? [] : [localCaller(ownerId), own.length, own]),
+      ]
       const rows = database.prepare(`${EXECUTIONS} WHERE e.id < ? ${where} ORDER BY e.id DESC`).iterate(...values)
       const items: StoredExecution[] = []
       let length = 0

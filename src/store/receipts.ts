@@ -26,6 +26,8 @@ export type StoredReceipt = {
 }
 
 export type ReceiptsQuery = {
+  /** Only of orders of this token. */
+  ownerId?: string | undefined
   direction?: Direction | undefined
   agentId?: string | undefined
   limit: number
@@ -34,7 +36,7 @@ export type ReceiptsQuery = {
 
 /** The receipts of both ledgers. They are written there: payments.ts, purchases.ts. */
 export interface ReceiptStore {
-  get(paymentId: string): StoredReceipt | undefined
+  get(paymentId: string, ownerId?: string | undefined): StoredReceipt | undefined
   /** Newest first. */
   list(query: ReceiptsQuery): Page<StoredReceipt>
 }
@@ -76,23 +78,29 @@ export function createReceiptStore(database: Database): ReceiptStore {
     }))
 
   return {
-    get(paymentId) {
+    get(paymentId, ownerId) {
       if (!/^0x[0-9a-fA-F]{64}$/.test(paymentId)) return undefined
-      const found = (['in', 'out'] as const).flatMap((direction) =>
-        read(direction, `AND ${ledgers[direction].id} = ? LIMIT 1`, toBytes(paymentId)),
+      const found = sidesOf(ownerId).flatMap((direction) =>
+        read(
+          direction,
+          `AND ${ledgers[direction].id} = ? ${ownedBy(ownerId)} LIMIT 1`,
+          toBytes(paymentId),
+          ...given(ownerId),
+        ),
       )[0]
       return found === undefined ? undefined : toReceipt(found)
     },
-    list({ direction, agentId, limit, cursor }) {
+    list({ direction, agentId, ownerId, limit, cursor }) {
       const [noIn = NEWEST, noOut = NEWEST] = cursor?.split('.').map(Number) ?? []
       const places = { in: noIn, out: noOut }
       const page = (side: Direction) => {
-        if (direction !== undefined && direction !== side) return []
-        const place = `AND ${ledgers[side].no} < ?`
+        if ((direction !== undefined && direction !== side) || !sidesOf(ownerId).includes(side)) return []
+        const place = `${ownedBy(ownerId)} AND ${ledgers[side].no} < ?`
+        const own = given(ownerId)
         const order = `ORDER BY ${ledgers[side].no} DESC LIMIT ?`
         return agentId === undefined
-          ? read(side, `${place} ${order}`, places[side], limit + 1)
-          : read(side, `${place} AND agent_id = ? ${order}`, places[side], agentId, limit + 1)
+          ? read(side, `${place} ${order}`, ...own, places[side], limit + 1)
+          : read(side, `${place} AND agent_id = ? ${order}`, ...own, places[side], agentId, limit + 1)
       }
       const found = merged(page('in'), page('out'))
       const shown = found.slice(0, limit)
@@ -100,6 +108,17 @@ export function createReceiptStore(database: Database): ReceiptStore {
       return { items: shown.map(toReceipt), next: found.length > limit ? `${places.in}.${places.out}` : undefined }
     },
   }
+}
+
+/** A token was given receipts, and gave none. */
+function sidesOf(ownerId: string | undefined): readonly Direction[] {
+  return ownerId === undefined ? ['in', 'out'] : ['out']
+}
+function ownedBy(ownerId: string | undefined): string {
+  return ownerId === undefined ? '' : 'AND order_no IN (SELECT no FROM orders WHERE token_id = ?)'
+}
+function given(ownerId: string | undefined): string[] {
+  return ownerId === undefined ? [] : [ownerId]
 }
 
 type Found = { direction: Direction; row: Row }

@@ -39,8 +39,9 @@ export interface SessionStore {
   /** The latest exchanges before the cursor, oldest first; `next` leads to earlier ones. */
   exchanges(agentId: string, callerId: string, query: PageQuery): Page<StoredExchange>
   /** The same of what this node itself had an agent do, its own or another's: orders that have run and ended. */
-  ownSpan(agentId: string): SessionSpan | undefined
-  ownExchanges(agentId: string, query: PageQuery): Page<Order>
+  ownSpan(agentId: string, owner?: string | undefined): SessionSpan | undefined
+  /** Of one token where `owner` is given. */
+  ownExchanges(agentId: string, query: PageQuery, owner?: string | undefined): Page<Order>
 }
 
 type ExchangeRow = {
@@ -69,12 +70,13 @@ const EXCHANGES = `
     p.asset, p.amount, p.payer, p.pay_to, p.tx_hash, p.state
   FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
   WHERE e.agent_id = ? AND e.caller_id = ? AND e.id < ? ORDER BY e.id DESC`
-const OWN = `agent_id = ? AND correlation_id IS NOT NULL AND +status IN ('completed', 'failed', 'cancelled')`
+const OWN = `agent_id = ?1 AND correlation_id IS NOT NULL AND +status IN ('completed', 'failed', 'cancelled')
+  AND (?2 IS NULL OR token_id = ?2)`
 const OWN_EDGE = `SELECT coalesce(started_at, created_at) AS created_at, updated_at FROM orders WHERE ${OWN} ORDER BY no`
-const OWN_EXCHANGES = `SELECT * FROM orders WHERE ${OWN} AND no < ? ORDER BY no DESC`
+const OWN_EXCHANGES = `SELECT * FROM orders WHERE ${OWN} AND no < ?3 ORDER BY no DESC`
 
 export function createSessionStore(database: Database): SessionStore {
-  const one = (sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values)
+  const one = (sql: string, ...values: (string | number | null)[]) => database.prepare(sql).get(...values)
   const before = (cursor: string | undefined) => (cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor))
 
   return {
@@ -104,15 +106,15 @@ export function createSessionStore(database: Database): SessionStore {
         length: row.input.length + (row.output?.length ?? 0),
       }))
     },
-    ownSpan(agentId) {
+    ownSpan(agentId, owner) {
       type Edge = { created_at: number; updated_at: number }
-      const first = one(`${OWN_EDGE} LIMIT 1`, agentId) as Edge | undefined
-      const last = one(`${OWN_EDGE} DESC LIMIT 1`, agentId) as Edge | undefined
+      const first = one(`${OWN_EDGE} LIMIT 1`, agentId, owner ?? null) as Edge | undefined
+      const last = one(`${OWN_EDGE} DESC LIMIT 1`, agentId, owner ?? null) as Edge | undefined
       if (first === undefined || last === undefined) return undefined
       return { createdAt: first.created_at, updatedAt: last.updated_at }
     },
-    ownExchanges(agentId, { limit, cursor }) {
-      const rows = database.prepare(OWN_EXCHANGES).iterate(agentId, before(cursor)) as Iterable<unknown>
+    ownExchanges(agentId, { limit, cursor }, owner) {
+      const rows = database.prepare(OWN_EXCHANGES).iterate(agentId, owner ?? null, before(cursor)) as Iterable<unknown>
       return readBack(rows as Iterable<OrderRow>, limit, (row) => ({
         item: toOrder(row),
         no: row.no,

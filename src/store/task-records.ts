@@ -1,13 +1,11 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { A2A_CALLER } from '../schema/caller.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/signed-receipt.ts'
 import type { Database } from './database.ts'
 import { toHex } from './hex.ts'
 import type { PaymentState } from './payments.ts'
 import { unpackReceipt } from './receipt-row.ts'
-
-/** Callers that came over A2A are known by this and the id of their conversation. */
-export const A2A_CALLER = 'a2a:'
 
 /** An ended A2A task as its exchange and its payment have it. */
 export type TaskRecord = {

@@ -109,3 +109,76 @@ test('4.5 a token that fills its share of open orders shuts out nobody', async (
   expect((await order({})).status).toBe(201)
   expect((await order({ headers: await tokenOf('execute') })).status).toBe(201)
 }, 60_000)
+
+describe('4.2 what a principal made is its own (D48)', () => {
+  test('over the API: orders, workflows, executions, sessions and what happens', async () => {
+    const [ann, bob] = [await tokenOf('execute'), await tokenOf('execute')]
+    const body = { agent_id: freeId, input: 'a secret of ann' }
+    const { order_id, session_id } = await ask<{ order_id: string; session_id: string }>(node.url, '/execute', {
+      body,
+      headers: ann,
+    })
+    const flow = { agent_ids: [freeId], input: 'another secret' }
+    const { id } = await ask<{ id: string }>(node.url, '/workflows', { body: flow, headers: ann })
+    await ask(node.url, `/workflows/${id}?wait=10`)
+    const [execution] = await ask<{ id: string }[]>(node.url, '/executions', { headers: ann })
+    expect(execution).toBeDefined()
+    const lists = [
+      '/orders',
+      '/workflows',
+      '/executions',
+      '/payments',
+      '/receipts',
+      '/approvals',
+      `/sessions/${freeId}`,
+    ]
+    for (const path of lists) {
+      expect(JSON.stringify((await call(node.url, path, { headers: bob })).body), path).not.toContain('secret')
+      expect((await call(node.url, path)).status, path).toBe(200)
+    }
+    const ones = [
+      `/orders/${order_id}`,
+      `/workflows/${id}`,
+      `/executions/${execution!.id}`,
+      `/sessions/${freeId}/local`,
+    ]
+    for (const path of ones) {
+      expect((await call(node.url, path, { headers: bob })).status, path).toBe(404)
+      expect((await call(node.url, path, { headers: ann })).status, path).toBe(200)
+      expect((await call(node.url, path)).status, path).toBe(200)
+    }
+    for (const path of [`/orders/${order_id}`, `/workflows/${id}`]) {
+      expect((await call(node.url, path, { method: 'DELETE', headers: bob })).status, path).toBe(404)
+    }
+    const operators = await ask<{ session_id: string }>(node.url, '/execute', { body })
+    expect(operators.session_id).not.toBe(session_id)
+  })
+
+  test('over A2A: a task is listed, read, continued and canceled by its own principal', async () => {
+    const [ann, bob] = [await tokenOf('execute'), await tokenOf('execute')]
+    const rpc = (method: string, params: object, headers: Record<string, string>) =>
+      ask<{ result?: { task?: { id: string }; tasks?: unknown[] }; error?: { code: number } }>(
+        node.url,
+        `/a2a/${freeId}`,
+        {
+          body: { jsonrpc: '2.0', id: 1, method, params },
+          headers: { ...headers, 'a2a-version': '1.0' },
+        },
+      )
+    const message = { messageId: 'm-1', role: 'ROLE_USER', parts: [{ text: 'a secret of ann' }] }
+    const { result } = await rpc('SendMessage', { message }, ann)
+    const id = result!.task!.id
+    expect((await rpc('ListTasks', {}, bob)).result).toMatchObject({ tasks: [] })
+    expect((await rpc('ListTasks', {}, ann)).result!.tasks).toHaveLength(1)
+    expect((await rpc('ListTasks', {}, {})).result!.tasks).toHaveLength(1)
+    expect((await rpc('GetTask', { id }, ann)).error).toBeUndefined()
+    const continued = { message: { ...message, messageId: 'm-2', taskId: id } }
+    for (const [method, params] of [
+      ['GetTask', { id }],
+      ['CancelTask', { id }],
+      ['SendMessage', continued],
+    ] as const) {
+      expect((await rpc(method, params, bob)).error, method).toMatchObject({ code: -32001 })
+    }
+  })
+})

@@ -13,8 +13,17 @@ const token: TokenRecord = {
 }
 const approval: ApprovalRecord = {
   ...{ id: 'ap-1', order_id: 'o-1', agent_id: agentId, agent_name: 'Oracle\u001b[2J', seller_id: peerId },
-  ...{ amount: '0.5', amount_atomic: '500000', reason: 'dear', status: 'pending' },
+  ...{
+    amount: '0.5',
+    amount_atomic: '500000',
+    task: 'Say\u001b[2J it',
+    task_length: 9,
+    reason: 'dear',
+    status: 'pending',
+  },
   ...{ created_at: '2026-01-01T00:00:00.000Z', expires_at: '2126-01-01T00:00:00.000Z' },
+  requester: { kind: 'token', token_id: 'abc', token_name: 'assistant' },
+  budget_after: { left_today: '4.5', left_today_atomic: '4500000', left_month: null, left_month_atomic: null },
 }
 const budget: BudgetRecord = {
   ...{

@@ -233,6 +233,7 @@ const unasked = Object.fromEntries(
       'changeBudget',
       'approvals',
       'decideApproval',
+      'decideApprovals',
     ] as const satisfies (keyof RemoteNode)[]
   ).map((name) => [name, refuse(name)]),
 ) as unknown as MarketCalls & OperatorCalls & StreamCalls & WebhookCalls

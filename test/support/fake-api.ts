@@ -157,6 +157,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
   return {
     clock: systemClock,
     logger: silentLogger,
+    mayFollow: () => true,
     version: '0.1.0',
     listings,
     market: {

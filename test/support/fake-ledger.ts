@@ -25,6 +25,7 @@ export function fakeLedger() {
     /** Resolves once both are there. */
     ready,
     ledger: createLedgerApi({
+      ownerOf: () => undefined,
       ...{ ledger, nameOf, look: async () => {}, isReceived: () => false },
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
     }),

@@ -1,5 +1,12 @@
-import { ApprovalParams, ApprovalQuery, ApprovalRecord, ApprovalRecords } from '../../schema/approval.ts'
+import {
+  ApprovalParams,
+  ApprovalQuery,
+  ApprovalRecord,
+  ApprovalRecords,
+  DecideApprovals,
+} from '../../schema/approval.ts'
 import { BudgetRecord, ChangeBudget } from '../../schema/budget.ts'
+import type { Caller } from '../../schema/caller.ts'
 import { type Operation, operation } from '../operation.ts'
 
 export type BudgetRouteDeps = {
@@ -8,9 +15,10 @@ export type BudgetRouteDeps = {
     change(change: ChangeBudget): Promise<BudgetRecord>
   }
   approvals: {
-    list(status: ApprovalRecord['status'] | undefined): ApprovalRecord[]
-    get(id: string): ApprovalRecord
+    list(status: ApprovalRecord['status'] | undefined, caller: Caller): ApprovalRecord[]
+    get(id: string, caller: Caller): ApprovalRecord
     decide(id: string, verdict: 'approved' | 'denied'): Promise<ApprovalRecord>
+    decideAll(ids: readonly string[], verdict: 'approved' | 'denied'): Promise<ApprovalRecord[]>
   }
 }
 
@@ -60,7 +68,7 @@ export function budgetRoutes({ budget, approvals }: BudgetRouteDeps): Operation[
       query: ApprovalQuery,
       response: ApprovalRecords,
       errors: [],
-      handler: ({ query }) => approvals.list(query.status),
+      handler: ({ query, caller }) => approvals.list(query.status, caller),
     }),
     operation({
       ...approvalRow,
@@ -71,7 +79,7 @@ export function budgetRoutes({ budget, approvals }: BudgetRouteDeps): Operation[
       scope: 'read',
       params: ApprovalParams,
       errors: ['UNKNOWN_APPROVAL'],
-      handler: ({ params }) => approvals.get(params.id),
+      handler: ({ params, caller }) => approvals.get(params.id, caller),
     }),
     operation({
       ...decideRow,
@@ -80,6 +88,21 @@ export function budgetRoutes({ budget, approvals }: BudgetRouteDeps): Operation[
       summary: 'Approve a purchase',
       description: 'Its order executes in the background at once: `GET /orders/{order_id}?wait=30` waits for its end.',
       handler: ({ params }) => approvals.decide(params.id, 'approved'),
+    }),
+    operation({
+      ...approvalRow,
+      id: 'decideApprovals',
+      method: 'POST',
+      path: '/approvals/decide',
+      summary: 'Approve or deny several purchases',
+      description:
+        'Each by itself: one that cannot be decided any more does not hold up the others, and is answered as it is.',
+      scope: 'admin',
+      body: DecideApprovals,
+      example: { ids: ['4ad1f0c2-…', '9b7e2a10-…'], verdict: 'approved' },
+      response: ApprovalRecords,
+      errors: ['UNKNOWN_APPROVAL', 'STORE_WRITE_FAILED'],
+      handler: ({ body: { ids, verdict } }) => approvals.decideAll(ids, verdict),
     }),
     operation({
       ...decideRow,

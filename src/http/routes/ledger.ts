@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { AgentRef } from '../../schema/api.ts'
+import type { Caller } from '../../schema/caller.ts'
 import {
   ExecutionRecord,
   ExecutionRecords,
@@ -15,15 +16,18 @@ import { type Operation, operation, paged } from '../operation.ts'
 
 export type LedgerRouteDeps = {
   ledger: {
-    payments(query: PaymentQuery): Page<PaymentRecord>
-    payment(id: string): PaymentRecord
+    payments(query: PaymentQuery, caller: Caller): Page<PaymentRecord>
+    payment(id: string, caller: Caller): PaymentRecord
     retry(id: string): Promise<PaymentRecord>
-    executions(query: {
-      agentId?: string | undefined
-      limit: number
-      cursor?: string | undefined
-    }): Page<ExecutionRecord>
-    execution(id: string): ExecutionRecord
+    executions(
+      query: {
+        agentId?: string | undefined
+        limit: number
+        cursor?: string | undefined
+      },
+      caller: Caller,
+    ): Page<ExecutionRecord>
+    execution(id: string, caller: Caller): ExecutionRecord
   }
   stats(options: { days: number }): Promise<Stats>
 }
@@ -51,7 +55,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       response: PaymentRecords,
       status: 200,
       errors: [],
-      handler: ({ query }) => paged(ledger.payments(query)),
+      handler: ({ query, caller }) => paged(ledger.payments(query, caller)),
     }),
     operation({
       id: 'getPayment',
@@ -65,7 +69,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       response: PaymentRecord,
       status: 200,
       errors: ['UNKNOWN_PAYMENT'],
-      handler: ({ params }) => ledger.payment(params.id),
+      handler: ({ params, caller }) => ledger.payment(params.id, caller),
     }),
     operation({
       id: 'retryPayment',
@@ -111,7 +115,8 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       response: ExecutionRecords,
       status: 200,
       errors: [],
-      handler: ({ query: { agent_id, ...query } }) => paged(ledger.executions({ ...query, agentId: agent_id })),
+      handler: ({ query: { agent_id, ...query }, caller }) =>
+        paged(ledger.executions({ ...query, agentId: agent_id }, caller)),
     }),
     operation({
       id: 'getExecution',
@@ -125,7 +130,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       response: ExecutionRecord,
       status: 200,
       errors: ['UNKNOWN_EXECUTION'],
-      handler: ({ params }) => ledger.execution(params.id),
+      handler: ({ params, caller }) => ledger.execution(params.id, caller),
     }),
   ]
 }

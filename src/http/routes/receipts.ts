@@ -20,7 +20,8 @@ export function receiptRoutes({ receipts }: ReceiptRouteDeps): Operation[] {
       query: ReceiptQuery,
       response: ReceiptRecords,
       errors: [],
-      handler: ({ query: { agent_id, ...query } }) => paged(receipts.list({ ...query, agentId: agent_id })),
+      handler: ({ query: { agent_id, ...query }, caller }) =>
+        paged(receipts.list({ ...query, agentId: agent_id }, caller)),
     }),
     operation({
       ...shared,
@@ -32,8 +33,8 @@ export function receiptRoutes({ receipts }: ReceiptRouteDeps): Operation[] {
       response: ReceiptRecords,
       otherMedia: 'text/csv',
       errors: [],
-      handler({ query: { format, agent_id, direction, cursor } }) {
-        const { items, next } = receipts.export({ direction, cursor, agentId: agent_id })
+      handler({ query: { format, agent_id, direction, cursor }, caller }) {
+        const { items, next } = receipts.export({ direction, cursor, agentId: agent_id }, caller)
         if (format === 'json') return new Reply(items, { next })
         return new Reply(receiptsCsv(items, { headings: cursor === undefined }), { next, media: 'text/csv' })
       },
@@ -47,8 +48,8 @@ export function receiptRoutes({ receipts }: ReceiptRouteDeps): Operation[] {
       params: ReceiptParams,
       response: ReceiptRecord,
       errors: ['UNKNOWN_RECEIPT'],
-      handler({ params }) {
-        const found = receipts.get(params.id)
+      handler({ params, caller }) {
+        const found = receipts.get(params.id, caller)
         if (found !== undefined) return found
         throw new HttpError(
           'UNKNOWN_RECEIPT',

@@ -1,3 +1,4 @@
+import type { Caller } from '../../schema/caller.ts'
 import type { Page } from '../../schema/page.ts'
 import {
   SessionParams,
@@ -13,12 +14,17 @@ type PageQuery = { limit: number; cursor?: string | undefined }
 
 export type SessionRouteDeps = {
   sessions: {
-    list(agentId: string, query: PageQuery): Page<SessionRecord>
-    get(agentId: string, callerId: string, query: PageQuery): { session: SessionRecord; next: string | undefined }
+    list(agentId: string, query: PageQuery, reader: Caller): Page<SessionRecord>
+    get(
+      agentId: string,
+      callerId: string,
+      query: PageQuery,
+      reader: Caller,
+    ): { session: SessionRecord; next: string | undefined }
   }
 }
 
-/** The operator sees every session; a peer sees none, as this API is not theirs. */
+/** The operator sees every session, a token its own (D48); a peer sees none, as this API is not theirs. */
 export function sessionRoutes({ sessions }: SessionRouteDeps): Operation[] {
   return [
     operation({
@@ -26,7 +32,8 @@ export function sessionRoutes({ sessions }: SessionRouteDeps): Operation[] {
       method: 'GET',
       path: '/sessions/{agentID}',
       summary: 'All sessions of an agent',
-      description: 'By the name of the caller, each with its latest exchanges. The caller `local` is this node itself.',
+      description:
+        'By the name of the caller, each with its latest exchanges. The caller `local` is this node itself; a token of `execute` or `spend` sees its own part.',
       tags: ['sessions'],
       access: 'private',
       scope: 'read',
@@ -35,7 +42,7 @@ export function sessionRoutes({ sessions }: SessionRouteDeps): Operation[] {
       response: SessionRecords,
       status: 200,
       errors: ['UNKNOWN_AGENT'],
-      handler: ({ params, query }) => paged(sessions.list(params.agentID, query)),
+      handler: ({ params, query, caller }) => paged(sessions.list(params.agentID, query, caller)),
     }),
     operation({
       id: 'getSession',
@@ -50,8 +57,8 @@ export function sessionRoutes({ sessions }: SessionRouteDeps): Operation[] {
       response: SessionRecord,
       status: 200,
       errors: ['UNKNOWN_SESSION'],
-      handler({ params, query }) {
-        const { session, next } = sessions.get(params.agentID, params.callerID, query)
+      handler({ params, query, caller }) {
+        const { session, next } = sessions.get(params.agentID, params.callerID, query, caller)
         return new Reply(session, { next })
       },
     }),
