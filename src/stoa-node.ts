@@ -8,7 +8,7 @@ import type { OperateAgents } from './market/operate-agents.ts'
 import type { OrdersApi } from './market/orders.ts'
 import type { NodeFeed } from './market/published.ts'
 import type { Receipts } from './market/receipts.ts'
-import type { ReputationApi } from './market/reputation.ts'
+import type { ReputationCalls } from './market/reputation.ts'
 import type { Sessions } from './market/sessions.ts'
 import type { WorkflowsApi } from './market/workflow/workflows.ts'
 import type { Facilitator } from './payments/facilitator.ts'
@@ -62,7 +62,7 @@ export interface StoaNode {
   /** What was paid for, signed by whoever was paid. */
   readonly receipts: Receipts
   /** What the chain says of agents, and what this node says of them there (ERC-8004). */
-  readonly reputation: Pick<ReputationApi, 'read' | 'register' | 'rate'>
+  readonly reputation: ReputationCalls
   /** What callers and agents said to each other (D19). */
   readonly sessions: Sessions
   /** Several agents, step by step (D20). */

@@ -8,9 +8,11 @@ import { knownReputation } from './market/known-reputation.ts'
 import type { Measures } from './market/measures.ts'
 import type { NodeFeed } from './market/published.ts'
 import { createReceipts } from './market/receipts.ts'
-import type { ReputationApi } from './market/reputation.ts'
+import type { ReputationApi, ReputationCalls } from './market/reputation.ts'
 import type { Wallet } from './payments/wallet.ts'
 import type { Listing } from './schema/listing.ts'
+import type { Hex } from './schema/primitives.ts'
+import type { TransactionCalls } from './schema/transaction.ts'
 import type { Database } from './store/database.ts'
 import { createReceiptStore } from './store/receipts.ts'
 import type { Transactions } from './store/transactions.ts'
@@ -29,6 +31,8 @@ export type TrustDeps = {
   /** Rate agents on the chain after so many paid orders; undefined: only when asked. */
   rateEvery: number | undefined
 }
+
+const mined = ({ hash }: { hash: Hex }) => ({ tx_hash: hash })
 
 /** Questions to the chain at once, whoever asks: any web page may. */
 const READS_MAX = 8
@@ -56,7 +60,18 @@ export function createTrust(deps: TrustDeps) {
   }
 
   let reading = 0
-  const reputation: Pick<ReputationApi, 'read' | 'register' | 'rate'> = {
+  const transactionCalls: TransactionCalls = {
+    async open() {
+      return (await registries()).transactions.open().map((one) => ({
+        ...{ tx_hash: one.hash, purpose: one.purpose, network: one.network, account: one.account, to: one.to },
+        account_nonce: one.accountNonce,
+      }))
+    },
+    replace: async (hash, signal) => mined(await (await registries()).transactions.replace(hash as Hex, signal)),
+    abandon: async (hash, signal) => mined(await (await registries()).transactions.abandon(hash as Hex, signal)),
+  }
+  const reputation: ReputationCalls = {
+    transactions: transactionCalls,
     async read(tokenId, signal) {
       if (reading >= READS_MAX) throw new CodedError('OVERLOADED', 'the chain is asked enough at once: try again')
       reading++

@@ -22,6 +22,7 @@ import { start } from './start.ts'
 import { peers, status } from './status.ts'
 import { stop } from './stop.ts'
 import { tokenCreate, tokenList, tokenRevoke } from './token.ts'
+import { transactionAbandon, transactionList, transactionReplace } from './transaction.ts'
 import { tuiOf } from './tui.ts'
 import { wallet } from './wallet.ts'
 import { webhookAdd, webhookList, webhookRemove, webhookTest } from './webhook.ts'
@@ -69,6 +70,9 @@ export const commands: readonly Command[] = [
   paymentShow,
   paymentRetry,
   wallet,
+  transactionList,
+  transactionReplace,
+  transactionAbandon,
   budget,
   approvalsList,
   approvalsApprove,

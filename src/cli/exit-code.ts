@@ -48,6 +48,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   UNKNOWN_RECEIPT: exitCodes.notFound,
   UNKNOWN_PAYMENT: exitCodes.notFound,
   UNKNOWN_EXECUTION: exitCodes.notFound,
+  TRANSACTION_UNKNOWN: exitCodes.notFound,
   UNKNOWN_IDENTITY: exitCodes.notFound,
   UNKNOWN_SESSION: exitCodes.notFound,
   UNKNOWN_WEBHOOK: exitCodes.notFound,

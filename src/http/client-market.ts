@@ -8,6 +8,7 @@ import { type Direction, ReceiptRecord, ReceiptRecords } from '../schema/receipt
 import type { AgentQuery } from '../schema/search.ts'
 import { SessionRecord, SessionRecords } from '../schema/session.ts'
 import { FeedbackGiven, type GiveFeedback, OnchainIdentity } from '../schema/standing.ts'
+import { MinedTransaction, type WaitingTransaction, WaitingTransactions } from '../schema/transaction.ts'
 import {
   type CreateWorkflowBody,
   WorkflowQuote,
@@ -45,6 +46,10 @@ export type MarketCalls = {
   /** Both wait for a transaction, and cost gas. */
   registerOnchain(agentId: string, file: { uri?: string | undefined }, options?: Options): Promise<OnchainIdentity>
   giveFeedback(agentId: string, feedback: GiveFeedback, options?: Options): Promise<FeedbackGiven>
+  /** Transactions of the node that are sent and not mined. */
+  transactions(options?: Options): Promise<WaitingTransaction[]>
+  /** Pays more for one, or gives it up. */
+  changeTransaction(hash: string, change: 'replace' | 'abandon', options?: Options): Promise<MinedTransaction>
   sessions(agentId: string, query?: PageOptions, options?: Options): Promise<Page<SessionRecord>>
   /** `next` leads to earlier exchanges. */
   session(
@@ -114,6 +119,14 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
         FeedbackGiven,
         { timeoutMs: CHAIN_TIMEOUT_MS, ...options },
         feedback,
+      ),
+    transactions: (options) => request('/transactions', WaitingTransactions, options),
+    changeTransaction: (hash, change, options) =>
+      request(
+        `${at('transactions', hash)}/${change}`,
+        MinedTransaction,
+        { timeoutMs: CHAIN_TIMEOUT_MS, ...options },
+        {},
       ),
     receipt: (paymentId, options) => request(at('receipts', paymentId), ReceiptRecord, options),
     sessions: (agentId, query = {}, options) => page(at('sessions', agentId), query, SessionRecords, options),

@@ -82,7 +82,16 @@ test('path parameters are those of the path, and required', () => {
 })
 
 /** They say all they need to by their path. */
-const bodiless = ['retryPayment', 'pauseAgent', 'resumeAgent', 'testWebhook', 'approve', 'deny']
+const bodiless = [
+  'replaceTransaction',
+  'abandonTransaction',
+  'retryPayment',
+  'pauseAgent',
+  'resumeAgent',
+  'testWebhook',
+  'approve',
+  'deny',
+]
 
 test('every operation that acts describes its body, with an example that fits', () => {
   for (const { method, operation } of operations) {
@@ -137,6 +146,8 @@ test('what is sent is what the document says', async () => {
     getReputation: { url: '/agents/reputation/0' },
     registerOnchain: { url: `/agents/${localId}/register-onchain`, method: 'POST', payload: {} },
     giveFeedback: { url: `/agents/${remoteId}/feedback`, method: 'POST', payload: { score: 90 } },
+    replaceTransaction: { url: `/transactions/0x${'1'.repeat(64)}/replace`, method: 'POST' },
+    abandonTransaction: { url: `/transactions/0x${'1'.repeat(64)}/abandon`, method: 'POST' },
     getReceipt: { url: `/receipts/${receiptFixture.payment_id}` },
     listSessions: { url: `/sessions/${localId}` },
     getSession: { url: `/sessions/${localId}/local?limit=1` },

@@ -16,6 +16,7 @@ import { type ReceiptRouteDeps, receiptRoutes } from './routes/receipts.ts'
 import { type ReputationRouteDeps, reputationRoutes } from './routes/reputation.ts'
 import { type SessionRouteDeps, sessionRoutes } from './routes/sessions.ts'
 import { type TokenRouteDeps, tokenRoutes } from './routes/tokens.ts'
+import { type TransactionRouteDeps, transactionRoutes } from './routes/transactions.ts'
 import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
 import { type WebhookRouteDeps, webhookRoutes } from './routes/webhooks.ts'
 import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflows.ts'
@@ -30,6 +31,7 @@ export type OperationsDeps = NodeRouteDeps &
   WorkflowRouteDeps &
   ReceiptRouteDeps &
   ReputationRouteDeps &
+  TransactionRouteDeps &
   TokenRouteDeps &
   BudgetRouteDeps &
   WalletRouteDeps &
@@ -53,6 +55,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...workflowRoutes(deps),
     ...receiptRoutes(deps),
     ...reputationRoutes(deps),
+    ...transactionRoutes(deps),
     ...walletRoutes(deps),
     ...eventRoutes(deps),
     ...metricsRoutes(deps),

@@ -40,6 +40,7 @@ export const problems = {
   UNKNOWN_PAYMENT: { status: 404, title: 'No payment with this identifier is known' },
   UNKNOWN_EXECUTION: { status: 404, title: 'No execution with this identifier is kept' },
   UNKNOWN_RECEIPT: { status: 404, title: 'No receipt of this payment is kept' },
+  TRANSACTION_UNKNOWN: { status: 404, title: 'No such transaction of this node waits' },
   UNKNOWN_IDENTITY: { status: 404, title: 'No such identity is on the chain' },
   UNKNOWN_SESSION: { status: 404, title: 'This caller and this agent have no session' },
   UNKNOWN_WEBHOOK: { status: 404, title: 'No webhook with this identifier is known' },

@@ -7,6 +7,7 @@ import { Sender } from '../payments/sender.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { FeedbackGiven, GiveFeedback, OnchainIdentity, Reputation } from '../schema/standing.ts'
+import type { TransactionCalls } from '../schema/transaction.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { Transactions } from '../store/transactions.ts'
 
@@ -37,7 +38,12 @@ export interface ReputationApi {
   register(agentId: string, options: { uri?: string | undefined }, signal: AbortSignal): Promise<OnchainIdentity>
   /** Rates an agent of another seller that this node has called. It costs gas. @throws TransactionError, CodedError */
   rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<FeedbackGiven>
+  /** Transactions of this node that were sent and are not mined. */
+  readonly transactions: Pick<Sender, 'open' | 'replace' | 'abandon'>
 }
+
+/** As the API asks it. */
+export type ReputationCalls = Pick<ReputationApi, 'read' | 'register' | 'rate'> & { transactions: TransactionCalls }
 
 export function createReputation(deps: ReputationDeps): ReputationApi {
   const { chain, wallet, transactions, clock } = deps
@@ -75,6 +81,7 @@ export function createReputation(deps: ReputationDeps): ReputationApi {
   }
 
   return {
+    transactions: sender,
     async read(tokenId, signal) {
       const [holders, said] = await Promise.all([erc8004.holders(tokenId, signal), summary(tokenId, signal)])
       if (holders !== undefined) return said

@@ -37,6 +37,36 @@ export function signTransaction(transaction: Transaction, key: Uint8Array): Sign
   return { raw: `0x${raw.toString('hex')}`, hash: `0x${Buffer.from(keccak256(raw)).toString('hex')}` }
 }
 
+/** What a transaction signed here pays for gas. */
+export function readFees(raw: Hex): Pick<Transaction, 'maxPriorityFeePerGas' | 'maxFeePerGas'> {
+  const bytes = bytesOf(raw)
+  // Past the type and the prefix of the list: chain id, account nonce, then the two fees. Each is shorter than 56 bytes.
+  let at = 1 + lengthOfPrefix(bytes[1]!)
+  const next = () => {
+    const first = bytes[at]!
+    const start = first < 0x80 ? at : at + 1
+    at = first < 0x80 ? at + 1 : start + first - 0x80
+    const digits = bytes.subarray(start, at).toString('hex')
+    return digits === '' ? 0n : BigInt(`0x${digits}`)
+  }
+  next()
+  next()
+  return { maxPriorityFeePerGas: next(), maxFeePerGas: next() }
+}
+
+/** What a replacement pays at least: nodes want a tenth more. */
+export function bumped(fee: bigint | undefined): bigint {
+  return fee === undefined ? 0n : (fee * 9n) / 8n + 1n
+}
+
+export function larger(left: bigint, right: bigint): bigint {
+  return left > right ? left : right
+}
+
+function lengthOfPrefix(first: number): number {
+  return first <= 0xf7 ? 1 : 1 + first - 0xf7
+}
+
 type Item = Uint8Array | readonly Item[]
 
 function typed(fields: readonly Item[]): Buffer {

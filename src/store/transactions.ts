@@ -23,6 +23,8 @@ export interface Transactions {
   add(transaction: StoredTransaction, now: UnixMs): Promise<void>
   /** Those whose end is not known, the oldest first. */
   open(network: string, account: Hex): StoredTransaction[]
+  /** The first account nonce after those that are known to be mined. */
+  nextNonce(network: string, account: Hex): number
   /** Stores its end, and the token it minted in the same breath. Durable when it resolves. */
   end(hash: Hex, end: TransactionEnd, now: UnixMs, token?: AgentToken): Promise<void>
   /** The identity of an own agent on a network. */
@@ -80,6 +82,14 @@ export function createTransactions(database: Database): Transactions {
           .prepare(`SELECT * FROM chain_transactions WHERE state = 'sent' AND network = ? AND account = ? ORDER BY no`)
           .all(network, toBytes(account)) as unknown as Row[]
       ).map(toTransaction),
+    nextNonce(network, account) {
+      const row = database
+        .prepare(`
+          SELECT max(account_nonce) AS last FROM chain_transactions
+          WHERE state IN ('mined', 'failed') AND network = ? AND account = ?`)
+        .get(network, toBytes(account)) as { last: number | null }
+      return row.last === null ? 0 : row.last + 1
+    },
     end: (hash, end, now, token) =>
       database.write(() => {
         database

@@ -1,5 +1,5 @@
 import { generatePrivateKey } from 'viem/accounts'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type DevChain, NETWORK, startChain } from '../../devnet/chain.ts'
 import { addresses } from '../../devnet/contracts.ts'
 import { type Chain, createChain } from '../../src/chain/chain.ts'
@@ -14,6 +14,7 @@ import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createTransactions, type Transactions } from '../../src/store/transactions.ts'
 import { listingFixture } from '../support/fake-api.ts'
 import { usdc } from '../support/payments.ts'
+import { until } from '../support/until.ts'
 
 let devChain: DevChain
 let chain: Chain
@@ -292,5 +293,115 @@ describe('reputation and feedback', () => {
     await expect(buyer.reputation().read(2n ** 255n)).rejects.toMatchObject({ code: 'UNKNOWN_IDENTITY' })
     expect(encodeRegister('')).toMatch(/^0xf2c298be/)
     expect(await buyer.reputation().read(0n)).toMatchObject({ token_id: '0' })
+  })
+})
+
+describe('a transaction that does not go on (T13)', () => {
+  /** Sent, and not mined. */
+  async function stuck(): Promise<Hex> {
+    await devChain.setAutomine(false)
+    const first = seller.reputation({ waits: { waitMs: 100, pollMs: 20 } }).register(agentId, {}, open())
+    await expect(first).rejects.toMatchObject({
+      code: 'TRANSACTION_PENDING',
+      message: expect.stringMatching(/stoa transaction replace 0x[0-9a-f]{64} pays more, stoa transaction abandon/),
+    })
+    return seller.transactions.open(NETWORK, seller.wallet.address)[0]!.hash
+  }
+  afterEach(() => devChain.setAutomine(true))
+
+  test('whose receipt comes late is not called lost: nothing is sent again', async () => {
+    const mined = Date.now()
+    const node = seller.reputation({
+      chain: {
+        network: NETWORK,
+        request: async (method, params, signal) => {
+          if (method === 'eth_sendRawTransaction') seller.sent.push(params[0] as Hex)
+          const isLate = method === 'eth_getTransactionReceipt' && Date.now() - mined < 1_500
+          return isLate ? null : chain.request(method, params, signal)
+        },
+      },
+    })
+    await node.register(agentId, {}, open())
+    expect([new Set(seller.sent).size, await seller.nonce()]).toEqual([1, 1])
+  })
+
+  test('is replaced by one that pays more, with the same account nonce: it mints once', async () => {
+    const hash = await stuck()
+    const node = seller.reputation()
+    const replaced = node.transactions.replace(hash, open())
+    await until(() => seller.sent.length > 1)
+    await devChain.mine()
+    expect((await replaced).hash).not.toBe(hash)
+    expect(node.transactions.open()).toEqual([])
+    expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([1, expect.any(String)])
+  })
+
+  test('is abandoned: nothing happens in its place, and the account goes on', async () => {
+    const hash = await stuck()
+    const node = seller.reputation()
+    const abandoned = node.transactions.abandon(hash, open())
+    await until(() => seller.sent.length > 1)
+    await devChain.mine()
+    await abandoned
+    expect([node.transactions.open(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([[], undefined])
+    await devChain.setAutomine(true)
+    await node.register(agentId, {}, open())
+    expect(await seller.nonce()).toBe(2)
+  })
+
+  test('that waits behind a dropped transaction of another program goes on: the gap is filled', async () => {
+    const node = seller.reputation({
+      waits: { waitMs: 200, pollMs: 20 },
+      chain: {
+        network: NETWORK,
+        request: async (method, params, signal) => {
+          if (method === 'eth_getTransactionCount' && params[1] === 'pending' && seller.sent.length === 0) return '0x1'
+          if (method === 'eth_sendRawTransaction') seller.sent.push(params[0] as Hex)
+          return chain.request(method, params, signal)
+        },
+      },
+    })
+    await expect(node.register(agentId, {}, open())).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })
+    const [{ hash, accountNonce } = {}] = node.transactions.open()
+    expect(accountNonce).toBe(1)
+    await seller.reputation().transactions.replace(hash!, open())
+    expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([2, expect.any(String)])
+  })
+
+  test.each([
+    ['fewer with those that wait than without', { latest: '0x5', pending: '0x1' }],
+    ['a thousand that wait', { latest: '0x0', pending: '0x3e8' }],
+  ])('is not made for an account of which the RPC counts %s', async (_what, counts) => {
+    const node = seller.reputation({
+      chain: {
+        network: NETWORK,
+        request: async (method, params, signal) => {
+          if (method === 'eth_sendRawTransaction') seller.sent.push(params[0] as Hex)
+          if (method === 'eth_getTransactionCount') return counts[params[1] as 'latest' | 'pending']
+          return chain.request(method, params, signal)
+        },
+      },
+    })
+    await expect(node.register(agentId, {}, open())).rejects.toMatchObject({ code: 'CHAIN_UNAVAILABLE' })
+    expect([seller.sent, node.transactions.open()]).toEqual([[], []])
+  })
+
+  test('is not made below the fee that the chain asks for, whatever a block says', async () => {
+    const node = seller.reputation({
+      chain: {
+        network: NETWORK,
+        request: async (method, params, signal) => {
+          const answer = await chain.request(method, params, signal)
+          return method === 'eth_getBlockByNumber' ? { ...(answer as object), baseFeePerGas: '0x0' } : answer
+        },
+      },
+    })
+    await node.register(agentId, {}, open())
+    expect(await seller.nonce()).toBe(1)
+  })
+
+  test('that nobody knows is told as unknown', async () => {
+    const unknown = seller.reputation().transactions.replace(`0x${'ab'.repeat(32)}`, open())
+    await expect(unknown).rejects.toMatchObject({ code: 'TRANSACTION_UNKNOWN' })
   })
 })

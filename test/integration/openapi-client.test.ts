@@ -46,6 +46,8 @@ const refused: Record<string, number> = {
   // No gas, no purchase, and no token of that name.
   registerOnchain: 402,
   giveFeedback: 409,
+  replaceTransaction: 404,
+  abandonTransaction: 404,
   getReputation: 400,
   // These have their task, or have ended.
   executeOrder: 409,
@@ -66,6 +68,7 @@ test('a client generated from it can drive every operation', async () => {
     ['executions', '1'],
     ['payments', `0x${'0'.repeat(64)}`],
     ['receipts', `0x${'0'.repeat(64)}`],
+    ['transactions', `0x${'0'.repeat(64)}`],
   ])
   const rows = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),

@@ -172,6 +172,11 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       read: async (tokenId) => ({ ...reputationFixture, token_id: `${tokenId}` }),
       register: async (agent_id, { uri = 'data:,' }) => ({ ...writtenFixture, agent_id, uri }),
       rate: async (agent_id, { score }) => ({ ...writtenFixture, agent_id, score }),
+      transactions: {
+        open: async () => [],
+        replace: async (tx_hash) => ({ tx_hash }),
+        abandon: async (tx_hash) => ({ tx_hash }),
+      },
     },
     events: endedFeed(),
     webhooks: fakeWebhooks(),
