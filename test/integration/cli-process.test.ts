@@ -190,7 +190,7 @@ test('an older Node.js is named, before anything fails on what it does not know'
   const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(older)}`
   const { code, stderr } = await run(['--version'], { NODE_OPTIONS }).ended
   expect(code).toBe(1)
-  expect(stderr).toMatch(/^error: stoa needs Node.js 22\.18 or newer; this is v\S+ \(.+\)\n$/)
+  expect(stderr).toMatch(/^error: stoa needs Node.js 22\.18 or newer; this is v\S+ \(.+\)\.\n.*https:\/\/nodejs\.org/)
 })
 
 test('what only shows a node ends when nobody reads any more', async () => {
