@@ -73,8 +73,19 @@ export function alertsOf({
       const why = reason ?? 'Buyers outside this network cannot call your agents.'
       add('bad', 'Buyers cannot reach this node', `${why} ${fix ?? ''}`.trim(), '/network', 'How to improve it')
     }
+    if (status.search !== undefined && status.search.met === 0 && status.connected_peers > 0) {
+      const { tried, fix = '' } = status.search
+      add(
+        'warn',
+        'This node has not found the market yet',
+        `It tries ${tried.join(', ')}. ${fix}`,
+        '/network',
+        'See the network',
+      )
+    }
     if (status.connected_peers === 0) {
-      const how = 'It neither finds nor sells until it meets one: start it with --bootstrap and a peer’s address.'
+      const { tried = [], fix = 'Start it with --bootstrap and a peer’s address.' } = status.search ?? {}
+      const how = `It neither finds nor sells until it meets one. It tries ${tried.join(', ') || 'nothing'}. ${fix}`
       add('warn', 'This node is connected to no peer', how, '/network', 'See the network')
     }
   }

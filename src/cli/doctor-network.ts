@@ -43,7 +43,7 @@ const bootstrap: Check = {
     const { bootstrap, mdns, publicDht } = config.p2p
     if (bootstrap.length === 0 && publicDht) return ok('none; the market is looked for in the public DHT')
     if (bootstrap.length === 0) {
-      const fix = 'give --bootstrap <multiaddr> or --public-dht, or set BOOTSTRAP_PEERS'
+      const fix = 'give --bootstrap <multiaddr>, or drop --no-public-dht (NODE_PUBLIC_DHT, p2p.public_dht)'
       if (mdns) return warn('none: only peers on the local network will be found', fix)
       return fail('none, and mDNS is off: no peer will be found', fix)
     }

@@ -19,6 +19,8 @@ export type Choices = {
   network?: Network | undefined
   rpcUrl?: string | undefined
   facilitatorUrl?: string | undefined
+  /** Whether to look for the market in the public DHT. */
+  publicDht?: boolean | undefined
   /** Undefined: the wallet there is, or a new one. */
   importKey?: Hex | undefined
   /** Variables of keys.env. */
@@ -53,6 +55,8 @@ export const initOptions = {
   modelKeyFile: option('--model-key-file <path>', 'file with that provider’s key; - is standard input', PathText),
   modelUrl: option('--model-url <url>', 'where an openai-compatible provider answers', UrlText),
   ...agentOptions,
+  publicDht: flag('--public-dht', 'look for the market in the public DHT of libp2p, where this node is seen (default)'),
+  publicDhtOff: flag('--no-public-dht', 'do not look for the market there: peers are given by --bootstrap'),
   yes: flag('-y, --yes', 'ask nothing: what no flag says stays as it is, or takes its default'),
   ...commonOptions,
 } as const

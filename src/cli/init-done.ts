@@ -35,6 +35,12 @@ export function showDone(context: Context, { config, wallet, keys, agents, notic
     ['Network', `${config.network}: ${networkText(config.network)}`],
     ['Wallet', `${wallet.address}, ${wallet.deed}${wallet.from === 'environment' ? ' (from the environment)' : ''}`],
     ...(keys.length === 0 ? [] : [['Model', `${keys.join(', ')} stored in keys.env, readable by you only`]]),
+    [
+      'Market',
+      config.p2p.publicDht
+        ? 'found in the public DHT, whose nodes see the address of this one (--no-public-dht)'
+        : 'not looked for in the public DHT: give --bootstrap at the start',
+    ],
     ['Agents', agents === 0 ? 'none yet: stoa agent config add --help' : `${agents} in agents.yaml`],
   ]
   for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), value]))) context.print(line)

@@ -46,6 +46,16 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
   const facilitatorUrl = needsFacilitator
     ? await line('Which x402 facilitator puts payments to you on the chain? (empty: you only buy)', UrlText, '')
     : flags.facilitatorUrl
+  const publicDht =
+    flags.publicDht ??
+    (config.p2p.bootstrap.length > 0
+      ? undefined
+      : await answered(
+          confirm({
+            message: 'Find the market in the public DHT of libp2p? Its nodes see the address of this one.',
+            initialValue: config.p2p.publicDht,
+          }),
+        ))
   const importKey = flagged.importKey ?? (await askWallet(config, secrets, flags.wallet))
   const provider =
     flags.provider ??
@@ -63,6 +73,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
     network,
     rpcUrl: flags.rpcUrl,
     facilitatorUrl: facilitatorUrl || undefined,
+    publicDht,
     importKey,
     keys,
     agent: await askAgent(flags, provider, models),

@@ -82,7 +82,7 @@ async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Pro
   }
   const described = [flags.name, flags.description, flags.price, flags.model].some((given) => given !== undefined)
   const agent = described && !asks ? readDefinition(flags) : undefined
-  return { network, rpcUrl, facilitatorUrl, importKey, keys, agent }
+  return { network, rpcUrl, facilitatorUrl, publicDht: flags.publicDht, importKey, keys, agent }
 }
 
 /** Writes what was chosen, the wallet first: what can be refused is refused before anything else has changed. */
@@ -93,7 +93,7 @@ async function apply(
   deed: InitFlags['wallet'],
 ): Promise<Omit<Done, 'dataDirFlag'>> {
   for (const key of Object.values(choices.keys)) context.redactor.add(key)
-  const { network, rpcUrl, facilitatorUrl, agent } = choices
+  const { network, rpcUrl, facilitatorUrl, publicDht, agent } = choices
   const agentsPath = dataFile(config.dataDir, 'agents')
   await readAgentsFile(agentsPath)
   await openDataDir(config.dataDir)
@@ -102,6 +102,7 @@ async function apply(
     ...(network !== undefined && { network }),
     ...(rpcUrl !== undefined && { rpc_url: rpcUrl }),
     ...(facilitatorUrl !== undefined && { facilitator_url: facilitatorUrl }),
+    ...(publicDht !== undefined && { 'p2p.public_dht': publicDht }),
   })
   for (const [name, value] of Object.entries(choices.keys)) {
     await storeKey(dataFile(config.dataDir, 'keys'), name, value)

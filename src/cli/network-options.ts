@@ -13,7 +13,8 @@ export const networkOptions = {
     'a first peer to meet, ends in /p2p/<peer id>; may be repeated',
     BootstrapList,
   ),
-  publicDht: flag('--public-dht', 'find the market in the public DHT of libp2p too: needs no bootstrap peer'),
+  publicDht: flag('--public-dht', 'find the market in the public DHT of libp2p although --bootstrap is given'),
+  publicDhtOff: flag('--no-public-dht', 'do not look for the market in the public DHT, where this node is seen'),
   mdns: flag('--no-mdns', 'do not look for peers on the local network'),
   network: option(
     '--network <id>',

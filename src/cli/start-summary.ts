@@ -43,7 +43,7 @@ export function startWarnings(
       `the API on ${config.api.host} asks for no token: whoever reaches it can spend from the wallet; drop --insecure-open-api`,
     )
   }
-  if (config.p2p.bootstrap.length === 0 && !config.p2p.mdns) {
+  if (config.p2p.bootstrap.length === 0 && !config.p2p.mdns && !config.p2p.publicDht) {
     warnings.push(
       'this node knows no peer and looks for none, so others must dial it: or give --bootstrap, or drop --no-mdns',
     )

@@ -46,12 +46,29 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
     ['API', url],
     ['Peers', `${state.connected_peers} connected`],
     ['Reached', reachabilityText(state.reachability)],
+    ...(state.search === undefined || state.search.met > 0 ? [] : [['Market', yellow(searchText(state.search))]]),
     ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
     ['Wallet', `${state.wallet_address} on ${state.network}  ${badge(state.network, style)}`],
     ['Settlement', `${pending} pending${failures}`],
     ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
   ]
   return columns(rows.map(([name = '', value = '']) => [bold(name), value]))
+}
+
+/** What is tried where nobody of the market was met, and what to do. */
+function searchText({ tried, fix }: NonNullable<NodeStatus['search']>): string {
+  return printableLine(
+    `nobody found yet; tried: ${tried.join(', ')}${fix === undefined ? '' : `. What to do: ${fix}`}`,
+    600,
+  )
+}
+
+async function nobodyText(
+  node: Pick<Awaited<ReturnType<typeof requireRunningNode>>['node'], 'status'>,
+  signal: AbortSignal,
+): Promise<string> {
+  const { search } = await node.status({ signal })
+  return search === undefined ? 'no peers connected' : `no peers connected: ${searchText(search)}`
 }
 
 export const peers = command({
@@ -64,7 +81,7 @@ export const peers = command({
     const { node } = await requireRunningNode(context, config, secrets)
     const list = await node.peers({ signal: context.io.signal })
     if (context.json) context.printJson(list)
-    else if (list.length === 0) context.print('no peers connected: name one with --bootstrap at the next start')
+    else if (list.length === 0) context.print(await nobodyText(node, context.io.signal))
     const rows = list.map(({ peer_id, direction, latency_ms, agent_version, addresses }) => [
       printableLine(peer_id),
       direction,

@@ -15,19 +15,22 @@ export async function readConfigFile(path: string): Promise<Settings> {
 }
 
 /**
- * Sets top-level keys of config.yaml; comments, order and everything else stay.
+ * Sets keys of config.yaml, those of a group as `group.key`; comments, order and everything else stay.
  *
  * @returns whether the file had to change
  * @throws ConfigError if the file as it stands, or would stand, is not valid: it is not touched then
  */
-export async function setInConfigFile(path: string, values: Readonly<Record<string, string>>): Promise<boolean> {
+export async function setInConfigFile(
+  path: string,
+  values: Readonly<Record<string, string | boolean>>,
+): Promise<boolean> {
   const text = (await readSettingsText(path)) ?? ''
   const [{ parseConfigYaml }, { parseDocument }] = await Promise.all([import('./config-yaml.ts'), import('yaml')])
   parseConfigYaml(text, path)
   const document = parseDocument(text)
-  const changed = Object.entries(values).filter(([key, value]) => document.get(key) !== value)
+  const changed = Object.entries(values).filter(([key, value]) => document.getIn(key.split('.')) !== value)
   if (changed.length === 0) return false
-  for (const [key, value] of changed) document.set(key, value)
+  for (const [key, value] of changed) document.setIn(key.split('.'), value)
   const next = document.toString()
   parseConfigYaml(next, path)
   await replaceFile(path, next)

@@ -64,3 +64,14 @@ test('the data directory is absolute, and ~ is the home directory even where no 
   expect(resolveDataDir({}, { NODE_DATA_DIR: '~/market' })).toBe(join(homedir(), 'market'))
   expect(resolveDataDir({ dataDir: 'here' }, { NODE_DATA_DIR: '/there' })).toBe(resolve('here'))
 })
+
+test('D43: without a bootstrap peer the market is looked for in the public DHT, unless the node is a local one or was told', () => {
+  const asks = (settings: object) =>
+    createConfig({ dataDir: '/d', listenHosts: ['0.0.0.0'], ...settings }).p2p.publicDht
+  const bootstrap = ['/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz']
+  expect(asks({})).toBe(true)
+  expect(asks({ publicDht: false })).toBe(false)
+  expect(asks({ bootstrap })).toBe(false)
+  expect(asks({ bootstrap, publicDht: true })).toBe(true)
+  expect(asks({ listenHosts: ['127.0.0.1', '::1'] })).toBe(false)
+})

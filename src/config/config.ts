@@ -137,7 +137,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       relay: settings.relay ?? false,
       upnp: settings.upnp ?? false,
       dialPrivate: settings.dialPrivate,
-      publicDht: settings.publicDht ?? false,
+      publicDht: settings.publicDht ?? looksForMarket(settings),
       connectionsPerAddress: settings.connectionsPerAddress ?? CONNECTIONS_PER_ADDRESS,
     },
     api: {
@@ -199,6 +199,12 @@ function settingsOf(env: Env): Settings {
     monthlyBudgetAtomic: env.NODE_MONTHLY_BUDGET,
     autoApproveBelowAtomic: env.NODE_AUTO_APPROVE_BELOW,
   }
+}
+
+/** D43: without peers of its own a node looks in the public DHT; one that only this machine can reach does not. */
+function looksForMarket({ bootstrap = [], listenHosts = [] }: Settings): boolean {
+  const isLocal = listenHosts.length > 0 && listenHosts.every((host) => host === '::1' || host.startsWith('127.'))
+  return bootstrap.length === 0 && !isLocal
 }
 
 function defaultListenHosts(): string[] {

@@ -113,9 +113,9 @@ export const Env = z.object({
   }),
   NODE_PUBLIC_DHT: row(SwitchText, {
     description:
-      'Whether to find the market, and be found, in the public DHT of libp2p too: then no bootstrap peer is needed. Its nodes see the address of this one.',
-    fallback: '`false`',
-    flag: '--public-dht',
+      'Whether to find the market, and be found, in the public DHT of libp2p, as a client of it. Its nodes see the address of this one.',
+    fallback: '`true` without a bootstrap peer, `false` with one or where the node listens on loopback only',
+    flag: '--no-public-dht',
   }),
   NODE_API_HOST: row(HostText, {
     description: 'Address the HTTP API listens on. Anywhere but loopback, requests need the API token.',

@@ -24,7 +24,7 @@ export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersi
 /** The node in one look (D21). */
 export function nodeStatus(
   deps: {
-    host: Pick<Host, 'peerId' | 'addresses' | 'peers' | 'reachability'>
+    host: Pick<Host, 'peerId' | 'addresses' | 'peers' | 'reachability' | 'search'>
     registry: Pick<Registry, 'list'>
     catalog: Pick<Catalog, 'count'>
     payments: Pick<Payments, 'counts'>
@@ -47,6 +47,7 @@ export function nodeStatus(
     wallet_address: walletAddress,
     agents: { local: registry.list().length, known: catalog.count() },
     reachability: host.reachability(),
+    search: host.search(),
     settlement: { pending: owed, failed: unsettled },
   }
 }

@@ -37,8 +37,8 @@ export function createDht(components: KadDHTComponents, budget: DialBudget): Kad
 }
 
 /**
- * The public DHT, as a directory and no more: libp2p must not take its peers for those of the market. A client of it until
- * this node is proved to be public.
+ * The public DHT, as a directory and no more: libp2p must not take its peers for those of the market. A client of it, which
+ * answers nobody's questions there (D43).
  */
 export function createPublicDht(
   components: KadDHTComponents,
@@ -47,6 +47,7 @@ export function createPublicDht(
 ): Directory & Startable {
   const create = kadDHT({
     protocol: PUBLIC_DHT_PROTOCOL,
+    clientMode: true,
     peerInfoMapper: privateAddresses ? passthroughMapper : removePrivateAddressesMapper,
     logPrefix: 'libp2p:dht-public',
     datastorePrefix: '/dht-public',

@@ -120,6 +120,7 @@ export type Parts = {
   announce: readonly Multiaddr[]
   reuse: PortReuse | undefined
   port: number
+  mdns: boolean
   timing: HostTiming
 }
 
@@ -186,7 +187,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     const listening = () => libp2p.services.inside.transportManager.getAddrs()
     mapping = new PortMapping(timing, { logger, listening, mapped: proof.mapped.bind(proof) })
   }
-  const told = { reuse, kept, publicPeers, announce, port: options.port, timing }
+  const told = { reuse, kept, publicPeers, announce, port: options.port, mdns: options.mdns, timing }
   return {
     libp2p,
     listenFailures,

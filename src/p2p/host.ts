@@ -4,10 +4,12 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { STREAMS_PER_PROTOCOL_MAX } from './connector.ts'
+import { DHT_PROTOCOL, PUBLIC_DHT_PROTOCOL } from './dht.ts'
 import type { Receive } from './gossip.ts'
 import { renewAddresses } from './heartbeat.ts'
 import { createParts, type HostDeps, type HostOptions, type Parts, runParts } from './host-parts.ts'
 import { checkListening, checkUnshared } from './listening.ts'
+import { type MarketSearch, marketSearchOf } from './market-search.ts'
 import { transportOf } from './multiaddrs.ts'
 import { hostIn, siteOf } from './networks.ts'
 import type { PeerView } from './peer-book.ts'
@@ -29,6 +31,8 @@ export interface Host extends Service {
   /** Whether others can reach this node. */
   reachability(): Reachability
   peers(): PeerView[]
+  /** Whether the market is found, and how it is looked for. */
+  search(): MarketSearch
   /**
    * Answers a protocol. The handler must attach its reader before it returns: libp2p drops what arrives earlier.
    * What it throws resets the stream. Only a protocol that is `relayed` is answered, and spoken, over a relay as well.
@@ -141,6 +145,17 @@ class Libp2pHost implements Host {
       forwarding: mapping?.state(),
       relaysOffered: book.countSpeaking(HOP_PROTOCOL),
       port: tcp === undefined ? this.#parts.port : Number(tcp.getComponents()[1]?.value),
+      uptimeMs: performance.now() - this.#startedAt,
+    })
+  }
+
+  search(): MarketSearch {
+    const { book, kept, mdns, libp2p } = this.#parts
+    return marketSearchOf({
+      met: book.countSpeaking(DHT_PROTOCOL),
+      bootstrap: kept.length,
+      mdns,
+      publicPeers: libp2p.services.publicDht && book.countSpeaking(PUBLIC_DHT_PROTOCOL),
       uptimeMs: performance.now() - this.#startedAt,
     })
   }

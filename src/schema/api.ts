@@ -143,6 +143,15 @@ export const Reachability = z
   .meta({ id: 'Reachability' })
 export type Reachability = z.infer<typeof Reachability>
 
+/** Whether the node has found the market, how it looks for it, and what to do (D43). */
+export const MarketSearch = z
+  .object({
+    met: count.meta({ description: 'connected peers that take part in the market' }),
+    tried: z.array(z.string()),
+    fix: z.string().optional(),
+  })
+  .meta({ id: 'MarketSearch' })
+
 /** The node in one look (D21). */
 export const NodeStatus = z
   .object({
@@ -156,6 +165,7 @@ export const NodeStatus = z
     wallet_address: Address,
     agents: z.object({ local: count, known: count }),
     reachability: Reachability,
+    search: MarketSearch.optional(),
     settlement: z
       .object({ pending: count, failed: count })
       .meta({ description: 'payments owed to this node that are not settled yet, and those that never will be' }),

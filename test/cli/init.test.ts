@@ -89,6 +89,7 @@ test('asks on a terminal, hides the key as it is typed, and leaves at Ctrl-C wit
     asked.type(typed)
   }
   await answer('Where do payments settle?', keys.enter)
+  await answer('Find the market in the public DHT', keys.enter)
   await answer('The wallet that pays', keys.down + keys.enter)
   await answer('Its private key', key + keys.enter)
   await answer('Whose language models', keys.enter)

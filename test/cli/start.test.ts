@@ -35,7 +35,10 @@ test('with --json one line tells that it listens, and with what; SIGTERM then en
 
 test('people get a calm summary with agents, prices and warnings', async () => {
   const { parts } = fakeNode()
-  const run = await startAndStop(['--name', 'Free', '--description', 'd', '--price', '0', '--no-mdns'], { parts })
+  const run = await startAndStop(
+    ['--name', 'Free', '--description', 'd', '--price', '0', '--no-mdns', '--no-public-dht'],
+    { parts },
+  )
   expect(run.stdout).toMatch(/^stoa \d+\.\d+\.\d+ is up\n/)
   expect(run.stdout).toMatch(new RegExp(`Peer id +${peerId}`))
   expect(run.stdout).toMatch(/API +http:\/\/127\.0\.0\.1:8424/)

@@ -1,0 +1,42 @@
+/** Whether this node has found the market, what it tries, and what its operator can do. */
+export type MarketSearch = {
+  /** Connected peers that take part in the market. */
+  met: number
+  /** Each a phrase. */
+  tried: string[]
+  fix?: string
+}
+
+export type MarketSearchFacts = {
+  met: number
+  bootstrap: number
+  mdns: boolean
+  /** Connected peers of the public DHT; undefined where it is not asked. */
+  publicPeers: number | undefined
+  uptimeMs: number
+}
+
+/** To join the public DHT and to ask it takes a while. */
+const SETTLING_MS = 60_000
+
+export function marketSearchOf({ met, bootstrap, mdns, publicPeers, uptimeMs }: MarketSearchFacts): MarketSearch {
+  const tried = [
+    ...(bootstrap === 0 ? [] : [`${bootstrap} bootstrap ${bootstrap === 1 ? 'peer' : 'peers'}`]),
+    'the peers of earlier days',
+    ...(mdns ? ['the local network'] : []),
+    ...(publicPeers === undefined ? [] : [`the public DHT (${publicPeers} of its nodes connected)`]),
+  ]
+  if (met > 0) return { met, tried }
+  return { met, tried, fix: fixOf(bootstrap, publicPeers, uptimeMs) }
+}
+
+function fixOf(bootstrap: number, publicPeers: number | undefined, uptimeMs: number): string {
+  const ask = 'ask a seller for the address that its `stoa status` shows, and start with --bootstrap and that'
+  if (bootstrap > 0) return `check that the bootstrap address is right and that the peer runs; or ${ask}`
+  if (publicPeers === undefined) return `drop --no-public-dht; or ${ask}`
+  if (uptimeMs < SETTLING_MS) return 'wait a minute'
+  if (publicPeers === 0) {
+    return `the public DHT cannot be reached: let this machine ask its name server and dial out on TCP and UDP port 4001; or ${ask}`
+  }
+  return `nobody has left word in the public DHT, or nobody of them can be reached; this node goes on looking: or ${ask}`
+}
