@@ -65,7 +65,11 @@ export function createStandards(options: CardOptions, deps: StandardsDeps) {
   /** For whoever found this node at `url`. */
   const cards = {
     agents: (url: string) => catalog.local().map((listing) => hybridCard(agentCard(listing, url, options))),
-    node: (url: string) => hybridCard(marketCard(url, options)),
+    /** As the reader's version of A2A wants it: 1.0 alone, or with what 0.3 looks for beside it. */
+    node(url: string, version: string) {
+      const card = marketCard(url, options)
+      return version.startsWith('1.') ? card : hybridCard(card)
+    },
     catalog: (url: string) => aiCatalog(catalog.local(), url, options),
   }
   return { api: { mounts: [a2a, mcp], cards }, service }

@@ -81,7 +81,11 @@ export function hybridCard(card: AgentCard): HybridCard {
     preferredTransport: 'JSONRPC',
     additionalInterfaces: [first!, ...others],
     supportsAuthenticatedExtendedCard: false,
-    ...(card.securitySchemes !== undefined && { security: [{ bearer: [] }] }),
+    // Each scheme in the words of both versions.
+    ...(card.securitySchemes !== undefined && {
+      securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' }, type: 'http', scheme: 'bearer' } },
+      security: [{ bearer: [] }],
+    }),
   }
 }
 
@@ -172,9 +176,8 @@ function cardOf(parts: Parts, nodeUrl: string, { version, needsToken }: CardOpti
       pushNotifications: false,
       ...(parts.extensions.length > 0 && { extensions: parts.extensions }),
     },
-    // Each scheme in the words of both versions.
     ...(needsToken && {
-      securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' }, type: 'http', scheme: 'bearer' } },
+      securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
       securityRequirements: [{ schemes: { bearer: { list: [] } } }],
     }),
     defaultInputModes: parts.modes,

@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { countText, UsdcText } from '../config/values.ts'
 import type { ExecutionResult } from '../schema/api.ts'
+import { IdempotencyKey } from '../schema/idempotency.ts'
 import { badge } from './badge.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
@@ -49,6 +50,11 @@ export const agentExecute = command({
       UsdcText,
     ),
     stream: flag('--stream', 'show what the agent says while it works; with --json, one JSON object a line'),
+    idempotencyKey: option(
+      '--idempotency-key <key>',
+      'names this call: the same key and task within 24 hours buy nothing again (default: a new one)',
+      IdempotencyKey,
+    ),
     timeout: option('--timeout <seconds>', `give up after this long (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
     ...commonOptions,
   },
@@ -59,7 +65,11 @@ export const agentExecute = command({
     choices: ['-'],
     hint: 'a task goes with --task',
   },
-  async run(context, { agentId, task, input, maxPrice, stream = false, timeout = TIMEOUT_SECONDS, ...flags }, dash) {
+  async run(
+    context,
+    { agentId, task, input, maxPrice, stream = false, timeout = TIMEOUT_SECONDS, idempotencyKey, ...flags },
+    dash,
+  ) {
     if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
     const text = await readTask(context.io, { task, input, dash })
     const { config, secrets } = await context.loadConfig(flags)
@@ -69,6 +79,7 @@ export const agentExecute = command({
     const request = {
       ...{ agentId, input: text, signal },
       ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
+      ...(idempotencyKey !== undefined && { idempotencyKey }),
       ...(shown && { onProgress: shown.onProgress }),
     }
     try {

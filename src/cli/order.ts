@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { countText, UsdcText } from '../config/values.ts'
+import { IdempotencyKey } from '../schema/idempotency.ts'
 import { type OrderRecord, OrderRecord as OrderSchema, orderStatuses } from '../schema/order.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
@@ -93,14 +94,18 @@ export const orderList = command({
   options: {
     status: option('--status <status>', `only these: ${orderStatuses.join(', ')}`, oneOf(orderStatuses)),
     agentId: option('--agent-id <agent>', 'only those of this agent', z.string()),
+    idempotencyKey: option('--idempotency-key <key>', 'only what was asked for with this key', IdempotencyKey),
     limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
     cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
     ...commonOptions,
   },
-  async run(context, { status, agentId, limit, cursor, ...flags }) {
+  async run(context, { status, agentId, idempotencyKey, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)
     const of = agentId === undefined ? undefined : await agentIdOf(node, agentId, context.io)
-    const { items, next } = await node.orders({ status, agentId: of, limit, cursor }, { signal: context.io.signal })
+    const { items, next } = await node.orders(
+      { status, agentId: of, idempotencyKey, limit, cursor },
+      { signal: context.io.signal },
+    )
     if (context.json) context.printJson(items.map(encoded))
     else if (items.length === 0) context.print('no orders')
     else {

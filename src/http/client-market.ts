@@ -35,7 +35,11 @@ export type MarketCalls = {
   cancelOrder(id: string, options?: Options): Promise<OrderRecord>
   order(id: string, options?: Options & WaitOptions): Promise<OrderRecord>
   orders(
-    query?: PageOptions & { status?: OrderStatus | undefined; agentId?: string | undefined },
+    query?: PageOptions & {
+      status?: OrderStatus | undefined
+      agentId?: string | undefined
+      idempotencyKey?: string | undefined
+    },
     options?: Options,
   ): Promise<Page<OrderRecord>>
   receipts(
@@ -102,8 +106,8 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
     executeOrder: (id, task, options) => request(`${at('orders', id)}/execute`, OrderRecord, options, { task }),
     cancelOrder: (id, options) => cancel(at('orders', id), OrderRecord, options),
     order: (id, options = {}) => waiting(at('orders', id), OrderRecord, options),
-    orders: ({ agentId, ...query } = {}, options) =>
-      page('/orders', { ...query, agent_id: agentId }, OrderRecords, options),
+    orders: ({ agentId, idempotencyKey, ...query } = {}, options) =>
+      page('/orders', { ...query, agent_id: agentId, idempotency_key: idempotencyKey }, OrderRecords, options),
     receipts: ({ agentId, ...query } = {}, options) =>
       page('/receipts', { ...query, agent_id: agentId }, ReceiptRecords, options),
     registerOnchain: (agentId, file, options) =>

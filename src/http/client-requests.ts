@@ -1,6 +1,6 @@
 import type * as z from 'zod'
 
-export type Options = { signal?: AbortSignal; timeoutMs?: number }
+export type Options = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 export type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
 
 /** How the groups of calls reach the node. */

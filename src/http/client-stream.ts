@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
@@ -34,6 +35,7 @@ export type ExecuteStreamed = {
   agentId: string
   input: string
   maxPriceAtomic?: bigint | undefined
+  idempotencyKey?: string | undefined
   signal?: AbortSignal | undefined
   onProgress: OnProgress
 }
@@ -49,12 +51,15 @@ const RETRY_MS = [250, 1_000, 2_000, 5_000]
 
 export function streamCalls(open: OpenStream): StreamCalls {
   return {
-    async executeStreamed({ agentId, input, maxPriceAtomic, signal, onProgress }) {
+    async executeStreamed({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID(), signal, onProgress }) {
       const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
       const body: ExecuteBody = { agent_id: agentId, input, max_price }
       const life = signOfLife(signal)
       try {
-        for await (const read of readEvents(await open('/execute', { signal: life.signal, body }), life.seen)) {
+        for await (const read of readEvents(
+          await open('/execute', { signal: life.signal, headers: { 'idempotency-key': idempotencyKey }, body }),
+          life.seen,
+        )) {
           const { event, data } = parseExecution(read)
           if (event === 'result') return data as ExecutionResult
           if (event === 'error') throw new ApiError(data as Problem)

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
@@ -24,9 +25,17 @@ import { type WebhookCalls, webhookCalls } from './client-webhooks.ts'
 const ANSWER_TIMEOUT_MS = 30_000
 const EXECUTION_TIMEOUT_MS = 66 * 60_000
 
-export type CallOptions = { signal?: AbortSignal; timeoutMs?: number }
+export type CallOptions = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
+/** What may spend is sent with a key, so that it is done once (D38). */
+const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows)$/
 type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT']
-export type ExecuteCall = { agentId: string; input: string; maxPriceAtomic?: bigint | undefined }
+export type ExecuteCall = {
+  agentId: string
+  input: string
+  maxPriceAtomic?: bigint | undefined
+  /** Names the call, so that it is done once (D38); a new one unless given. */
+  idempotencyKey?: string | undefined
+}
 
 /**
  * A running node's API as functions.
@@ -62,18 +71,32 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
   const base = options.baseUrl.replace(/\/+$/, '')
   const authorization = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
 
-  async function send(
+  /** A request with a key is sent once more when its connection was lost: it is done once all the same. */
+  async function send(path: string, call: CallOptions = {}, body?: object, method?: string) {
+    if (body === undefined || !SPENDING.test(path)) return sendOnce(path, call, body, method)
+    const keyed = { idempotencyKey: randomUUID(), ...call }
+    return sendOnce(path, keyed, body, method).catch((error: unknown) => {
+      if ((error as { code?: unknown }).code !== 'API_CONNECTION_LOST') throw error
+      return sendOnce(path, keyed, body, method)
+    })
+  }
+
+  async function sendOnce(
     path: string,
-    call: CallOptions = {},
-    body?: object,
+    call: CallOptions,
+    body: object | undefined,
     method = body === undefined ? 'GET' : 'POST',
   ) {
-    const { signal, timeoutMs = ANSWER_TIMEOUT_MS } = call
+    const { signal, timeoutMs = ANSWER_TIMEOUT_MS, idempotencyKey } = call
     const timeout = AbortSignal.timeout(timeoutMs)
     try {
       const answer = await deps.fetch(base + path, {
         method,
-        headers: { ...authorization, ...(body !== undefined && { 'content-type': 'application/json' }) },
+        headers: {
+          ...authorization,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+        },
         ...(body !== undefined && { body: JSON.stringify(body) }),
         // A node never redirects; whoever does is not to have the token.
         redirect: 'error',
@@ -132,10 +155,10 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     discoveredAgents: (call) => request('/agents/discover', Listings, call),
     agent: (id, call) => request(`/agents/${encodeURIComponent(id)}`, Listing, call),
     registerAgent: (definition, call) => request('/agents', Listing, call, z.encode(RegisterAgent, definition)),
-    execute({ agentId, input, maxPriceAtomic }, call) {
+    execute({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID() }, call) {
       const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
       const body: ExecuteBody = { agent_id: agentId, input, max_price }
-      return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...call }, body)
+      return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, idempotencyKey, ...call }, body)
     },
     status: (call) => request('/status', NodeStatus, call),
     peers: (call) => request('/peers', PeerStatuses, call),

@@ -182,3 +182,13 @@ describe('4.2 what a principal made is its own (D48)', () => {
     }
   })
 })
+
+test('4.6 the card of the node is what the version of its reader asks for, also of a node that needs a token', async () => {
+  const path = '/.well-known/agent-card.json'
+  const current = await ask<object>(closed.url, path, { headers: { 'a2a-version': '1.0' } })
+  expect(Object.keys(current)).not.toEqual(expect.arrayContaining(['url']))
+  expect(current).toMatchObject({ securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } } })
+  expect(JSON.stringify(current)).not.toContain('"type":"http"')
+  const older = await ask<object>(closed.url, path)
+  expect(older).toMatchObject({ protocolVersion: '0.3.0', securitySchemes: { bearer: { type: 'http' } } })
+})

@@ -5,13 +5,18 @@ export type DiscoveryRouteDeps = {
   /** What agents elsewhere read of this node; `url` is where they found it. */
   cards: {
     agents(url: string): object[]
-    node(url: string): object
+    node(url: string, version: string): object
     catalog(url: string): object
   }
 }
 
 const Card = z
-  .looseObject({ name: z.string(), description: z.string(), url: z.string(), protocolVersion: z.string() })
+  .looseObject({
+    name: z.string(),
+    description: z.string(),
+    url: z.string().optional(),
+    protocolVersion: z.string().optional(),
+  })
   .meta({ id: 'AgentCard', description: 'An A2A agent card: of version 1.0, with what 0.3 looks for beside it.' })
 const AiCatalog = z
   .looseObject({ specVersion: z.string(), entries: z.array(z.looseObject({ identifier: z.string() })) })
@@ -38,7 +43,8 @@ export function discoveryRoutes({ cards }: DiscoveryRouteDeps): Operation[] {
       summary: 'A2A card of the node itself',
       description: 'As an agent the node finds, quotes and buys other agents.',
       response: Card,
-      handler: ({ url }) => cards.node(url) as z.output<typeof Card>,
+      headers: { vary: 'A2A-Version, Host' },
+      handler: ({ url, headers }) => cards.node(url, String(headers['a2a-version'] ?? '')) as z.output<typeof Card>,
     }),
     operation({
       ...shared,
