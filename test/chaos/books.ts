@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { World } from './world.ts'
@@ -23,12 +24,19 @@ export type Sold = { nonce: string; state: string; amount: bigint; error: string
 export type Charge = { nonce: string; from: string; to: string; amount: bigint; txHash: string }
 
 /** Everything that nodes that are not running have written, and whether their databases are sound. */
-export type Books = { bought: Map<string, Bought[]>; sold: Map<string, Sold[]>; unsound: string[] }
+export type Books = {
+  bought: Map<string, Bought[]>
+  sold: Map<string, Sold[]>
+  /** By seller, how often each task was run. */
+  runs: Map<string, Map<string, number>>
+  unsound: string[]
+}
 
 export function readBooks(world: World): Books {
-  const books: Books = { bought: new Map(), sold: new Map(), unsound: [] }
+  const books: Books = { bought: new Map(), sold: new Map(), runs: new Map(), unsound: [] }
   for (const member of world.members()) {
     const { name } = member.node
+    if (world.sellers.includes(name)) books.runs.set(name, readRuns(member.runs))
     const database = new DatabaseSync(join(member.dataDir, 'stoa.db'))
     try {
       const [check] = database.prepare('PRAGMA integrity_check').all() as { integrity_check: string }[]
@@ -42,6 +50,13 @@ export function readBooks(world: World): Books {
     }
   }
   return books
+}
+
+function readRuns(path: string): Map<string, number> {
+  const runs = new Map<string, number>()
+  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n').filter(Boolean) : []
+  for (const task of lines) runs.set(task, (runs.get(task) ?? 0) + 1)
+  return runs
 }
 
 function readBought(database: DatabaseSync): Bought[] {

@@ -9,11 +9,12 @@ const bought: Bought = {
 const sold: Sold = { nonce: '0x1', state: 'settled', amount: 10n, error: null, txHash: '0xaa' }
 const charge: Charge = { nonce: '0x1', from: 'B', to: 'S', amount: 10n, txHash: '0xaa' }
 
-function evidence(more: { bought?: Bought[]; sold?: Sold[] } & Partial<Evidence> = {}): Evidence {
+function evidence(more: { bought?: Bought[]; sold?: Sold[]; runs?: number } & Partial<Evidence> = {}): Evidence {
   return {
     books: {
       bought: new Map([['b', more.bought ?? [bought]]]),
       sold: new Map([['s', more.sold ?? [sold]]]),
+      runs: new Map([['s', new Map([['w1', more.runs ?? 1]])]]),
       unsound: [],
     },
     charges: [charge],
@@ -55,6 +56,7 @@ test.each<[string, Parameters<typeof evidence>[0]]>([
   ['a result is whole', { bought: [{ ...bought, output: 'w1' }] }],
   ['what is settled is on the chain', { charges: [], exposureMax: 10n }],
   ['nothing is free beyond the bounds', { charges: [], sold: [{ ...sold, state: 'unsettled' }] }],
+  ['an authorization buys one run', { runs: 2 }],
   ['a budget is never passed', { budgets: { b: 9n } }],
   [
     'what was answered stands in the book',

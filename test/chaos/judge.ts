@@ -50,6 +50,7 @@ export function judge(evidence: Evidence): { violations: Violation[]; sums: Sums
 
   judgeBooked(byNonce, soldByNonce, charged, evidence.nowSeconds, found)
   judgeKeys(purchases, charged, found)
+  judgeRuns(books, byNonce, found)
   judgeAnswers(wishes, purchases, found)
   for (const [buyer, limit] of Object.entries(evidence.budgets)) {
     const spent = charges
@@ -117,6 +118,27 @@ function judgeKeys(
   }
   for (const [key, orders] of paid) {
     if (orders.length > 1) found('a wish is bought once', `${key}: orders ${orders.join(', ')}`)
+  }
+}
+
+/** Each authorization that a seller accepted buys one run; one that was settled first and failed may be run again (D45). */
+function judgeRuns(books: Books, byNonce: ReadonlyMap<string, Bought>, found: Found): void {
+  for (const [seller, runs] of books.runs) {
+    const accepted = new Map<string, number>()
+    const mayRunAgain = new Set<string>()
+    for (const { nonce, state } of books.sold.get(seller) ?? []) {
+      const bought = byNonce.get(nonce)
+      if (bought === undefined) continue
+      const key = bought.task.split('|')[0]!
+      accepted.set(key, (accepted.get(key) ?? 0) + 1)
+      if (state === 'settled' && bought.status !== 'completed') mayRunAgain.add(key)
+    }
+    for (const [key, count] of accepted) {
+      const ran = runs.get(key) ?? 0
+      if (ran > count && !mayRunAgain.has(key)) {
+        found('an authorization buys one run', `${key} ran ${ran} times at ${seller} for ${count} authorizations`)
+      }
+    }
   }
 }
 

@@ -31,6 +31,8 @@ const CONFIRMATION_MS = 5_000
 export type Member = {
   readonly node: ChaosNode
   readonly dataDir: string
+  /** Where a seller's agents leave a line for each run: the name of the task. */
+  readonly runs: string
   readonly account: Hex
   readonly rpc: FaultyRpc
   readonly disk: Disk | undefined
@@ -93,7 +95,8 @@ export async function startWorld(): Promise<World> {
     const account = privateKeyToAccount(key).address
     const rpc = await startFaultyRpc(devnet.rpcUrl)
     const isSeller = sellers.includes(name)
-    if (isSeller) await writeAgents(dataDir, join(dir, `${name}.runs`))
+    const runs = join(dir, `${name}.runs`)
+    if (isSeller) await writeAgents(dataDir, runs)
     else await devnet.fund(account, FUNDS)
     const own = links.get(name)!
     const routes = [...own].map(([to, link]) => `${ports.get(to)}:${link.port}`).join(',')
@@ -112,7 +115,7 @@ export async function startWorld(): Promise<World> {
       },
     })
     const ways = [...own.values(), ...[...links.values()].flatMap((to) => to.get(name) ?? [])]
-    return { node, dataDir, account, rpc, disk, links: ways }
+    return { node, dataDir, runs, account, rpc, disk, links: ways }
   }
 
   return {
