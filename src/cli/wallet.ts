@@ -17,7 +17,7 @@ const RPC_MS_MAX = 8000
 
 export const wallet = command({
   name: 'wallet',
-  summary: 'Show the wallet: its address, and how much USDC it holds',
+  summary: 'Show the wallet: its address, and how much USDC and ETH it holds',
   details:
     'Works with and without a running node. A wallet that does not exist yet is made, so that it can be funded before the first start.',
   examples: ['stoa wallet', 'stoa wallet address', 'stoa wallet balance --json'],
@@ -42,7 +42,10 @@ export const wallet = command({
     const spinning = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
     const balance = await withSpinner(spinning, 'asking the chain', () => view.balance())
     if (context.json) context.printJson(balance)
-    else context.print(`${balance.balance} ${balance.symbol}`)
+    else
+      context.print(
+        `${balance.balance} ${balance.symbol}${balance.eth === undefined ? '' : `, ${balance.eth} ETH for gas`}`,
+      )
     if (what === 'balance') tellMoney(context, view.network)
     return exitCodes.done
   },
@@ -83,7 +86,8 @@ export async function readBalance(
   if (config.rpcUrl === undefined) throw new CliError('FAILED', 'no RPC endpoint is set: give --rpc-url')
   const options = { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_MS_MAX }
   const chain = createChain(options, { logger: silentLogger, fetch: parts.fetch })
-  const atomic = await chain.usdcBalance(address, signal)
+  const { etherOf } = await import('../chain/ether.ts')
+  const [atomic, eth] = await Promise.all([chain.usdcBalance(address, signal), etherOf(chain, address, signal)])
   return {
     address,
     network: config.network,
@@ -93,5 +97,6 @@ export async function readBalance(
     decimals: asset.decimals,
     balance: formatAmount(atomic, asset.decimals),
     balance_atomic: atomic.toString(),
+    ...(eth !== undefined && { eth }),
   }
 }

@@ -1,5 +1,6 @@
 import type { Registry } from '../agents/registry.ts'
 import type { Chain } from '../chain/chain.ts'
+import { etherOf } from '../chain/ether.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Host, PeerView } from '../p2p/host.ts'
 import type { Asset } from '../payments/assets.ts'
@@ -52,12 +53,18 @@ export function nodeStatus(
   }
 }
 
-/** The wallet's USDC, read from the chain (D21). @throws CodedError `CHAIN_UNAVAILABLE` also where no RPC is configured */
+/** The USDC is what is asked for: ETH that takes longer is left out. */
+const ETHER_MS_MAX = 5000
+
+/** The wallet's USDC and ETH, read from the chain (D21). @throws CodedError `CHAIN_UNAVAILABLE` also where no RPC is configured */
 export async function walletBalance(address: Hex, asset: Asset, chain: Chain | undefined): Promise<WalletBalance> {
   if (chain === undefined) {
     throw new CodedError('CHAIN_UNAVAILABLE', 'no RPC is configured: set ETHEREUM_RPC_URL or --rpc-url')
   }
-  const atomic = await chain.usdcBalance(address)
+  const [atomic, eth] = await Promise.all([
+    chain.usdcBalance(address),
+    etherOf(chain, address, AbortSignal.timeout(ETHER_MS_MAX)),
+  ])
   return {
     address,
     network: asset.network,
@@ -67,5 +74,6 @@ export async function walletBalance(address: Hex, asset: Asset, chain: Chain | u
     decimals: asset.decimals,
     balance: formatAmount(atomic, asset.decimals),
     balance_atomic: atomic.toString(),
+    ...(eth !== undefined && { eth }),
   }
 }

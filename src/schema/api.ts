@@ -197,6 +197,10 @@ export const WalletBalance = z
     decimals: count,
     balance: z.string().meta({ description: 'decimal text' }),
     balance_atomic: z.string(),
+    eth: z
+      .string()
+      .optional()
+      .meta({ description: 'ETH for gas, which only own transactions need; absent where the RPC does not say' }),
   })
   .meta({ id: 'WalletBalance' })
 export type WalletBalance = z.infer<typeof WalletBalance>
