@@ -17,12 +17,15 @@ export type Secrets = {
   readonly walletKey: Hex | undefined
   readonly apiToken: string | undefined
   readonly providerKeys: ProviderKeys
+  /** The key of a hosted facilitator: `CDP_API_KEY_ID` and `CDP_API_KEY_SECRET`. */
+  readonly facilitatorKey: { id: string; secret: string } | undefined
   /** A variable that an agent's `api_key_env` names. The node's own secrets are not to be had this way. */
   env(name: string): string | undefined
 }
 
 /** An agent that named one of these would send the node's money or its keys to a model provider. */
-export const ownSecrets = /PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^(NODE_API_TOKEN|DATABASE_URL|ETHEREUM_RPC_URL)$/
+export const ownSecrets =
+  /PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^(NODE_API_TOKEN|DATABASE_URL|ETHEREUM_RPC_URL|CDP_API_KEY_SECRET)$/
 
 /** @throws ConfigError if the role keys contradict each other */
 export function createSecrets(env: Env, environment: Environment): Secrets {
@@ -36,11 +39,17 @@ export function createSecrets(env: Env, environment: Environment): Secrets {
       ...given('google', env.GOOGLE_API_KEY),
       ...given('openrouter', env.OPENROUTER_API_KEY),
     }),
+    facilitatorKey: facilitatorKeyOf(environment),
     env(name) {
       if (ownSecrets.test(name) || !Object.hasOwn(environment, name)) return undefined
       return environment[name]?.trim() || undefined
     },
   })
+}
+
+function facilitatorKeyOf(environment: Environment): { id: string; secret: string } | undefined {
+  const [id, secret] = [environment.CDP_API_KEY_ID?.trim(), environment.CDP_API_KEY_SECRET?.trim()]
+  return id && secret ? unprintable({ id, secret }) : undefined
 }
 
 /** ETHEREUM_PRIVATE_KEY, else the role's key. Two roles with two keys are two wallets, and a node has one. */

@@ -4,6 +4,7 @@ import { SettleAnswer, SupportedAnswer } from '../schema/facilitator.ts'
 import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import { Hash32, type Hex } from '../schema/primitives.ts'
 import { assetOf } from './assets.ts'
+import type { FacilitatorHeaders } from './facilitator-token.ts'
 import { httpCall } from './http-call.ts'
 import { checksumAddress } from './secp256k1.ts'
 
@@ -70,8 +71,8 @@ const RPC_TROUBLE =
   /HTTP request failed|fetch failed|network error|socket|timed? ?out|ECONN|ENOTFOUND|EAI_AGAIN|rate limit|unavailable|Status: (429|5\d\d)/i
 const TOO_MANY_REQUESTS = 429
 
-export function createFacilitator(options: { url: string }): Facilitator {
-  const { origin, pathname } = new URL(options.url)
+export function createFacilitator(options: { url: string; headers?: FacilitatorHeaders | undefined }): Facilitator {
+  const { origin, host, pathname } = new URL(options.url)
   const base = pathname.replace(/\/$/, '')
   let pool: Promise<Pool> | undefined
   // undici costs a tenth of a second to load: a node that never settles never pays it.
@@ -81,7 +82,8 @@ export function createFacilitator(options: { url: string }): Facilitator {
   }
 
   async function call(method: 'GET' | 'POST', path: string, body: string | null, signal: AbortSignal) {
-    const request = { method, path: base + path, body, answerBytesMax: ANSWER_BYTES_MAX }
+    const headers = options.headers?.(method, host, base + path) ?? {}
+    const request = { method, path: base + path, body, answerBytesMax: ANSWER_BYTES_MAX, headers }
     return httpCall(await connect(), request, signal)
   }
 

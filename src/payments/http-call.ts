@@ -1,6 +1,12 @@
 import type { Dispatcher } from 'undici'
 
-export type HttpCall = { method: 'GET' | 'POST'; path: string; body: string | null; answerBytesMax: number }
+export type HttpCall = {
+  method: 'GET' | 'POST'
+  path: string
+  body: string | null
+  answerBytesMax: number
+  headers?: Record<string, string>
+}
 export type HttpAnswer = { status: number; text: string }
 
 /**
@@ -12,7 +18,7 @@ export type HttpAnswer = { status: number; text: string }
  */
 export function httpCall(dispatcher: Dispatcher, call: HttpCall, signal: AbortSignal): Promise<HttpAnswer> {
   const { method, path, body, answerBytesMax } = call
-  const headers = body === null ? {} : { 'content-type': 'application/json' }
+  const headers = { ...call.headers, ...(body === null ? {} : { 'content-type': 'application/json' }) }
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let [status, length] = [0, 0]
