@@ -39,7 +39,7 @@ async function loseOne(next: () => Claim, exposure: Exposure, clock: HandClock):
   await payments.claim(one, clock.now())
   const owed = executed({ state: 'authorized', id: one.id }, clock.now())
   await payments.deliver(owed, exchangeOf(one, clock.now()), clock.now())
-  await payments.save(refused(owed, 'insufficient_funds'), clock.now())
+  await payments.save(refused(owed, 'insufficient_funds', { blamed: true }), clock.now())
   return true
 }
 
@@ -73,7 +73,10 @@ test('T6: a loss that is tried again counts as owed, and lost again as one loss'
     clock.advance(HOUR_MS)
     expect(await payments.reopen({ id, state: 'owed', attempts: 1 }, clock.now())).toBe(true)
     expect(exposure.total).toBe(PRICE)
-    await payments.save(refused({ ...executed({ state: 'authorized', id }, clock.now()) }, 'again'), clock.now())
+    await payments.save(
+      refused({ ...executed({ state: 'authorized', id }, clock.now()) }, 'again', { blamed: true }),
+      clock.now(),
+    )
     expect(exposure.total).toBe(0n)
   }
   const { slots, payers } = stored.lost(0, { slotMs: HOUR_MS, payersMax: 10 })

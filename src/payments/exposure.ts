@@ -196,8 +196,8 @@ export class Exposure {
 /** Work that was done and is given up; what was to be settled first never ran. */
 function lossOf(payment: StoredPayment | undefined): Loss | undefined {
   if (payment?.state !== 'unsettled' || payment.task !== undefined) return undefined
-  const { signed, requirements, updatedAt: at } = payment
-  return { payer: signed.authorization.from, amount: requirements.amount, at }
+  const { signed, requirements, updatedAt: at, blamed } = payment
+  return { payer: signed.authorization.from, amount: requirements.amount, at, blamed }
 }
 
 /** Why the chain would not pay this payment; undefined when it would. @throws ChainError */

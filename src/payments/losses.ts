@@ -11,7 +11,13 @@ export const LOSS_SLOT_MS = 5 * 60 * 1000
 export const LOSERS_MAX = 10_000
 
 /** Work that was never paid for. */
-export type Loss = { payer: string; amount: bigint; at: UnixMs }
+export type Loss = {
+  payer: string
+  amount: bigint
+  at: UnixMs
+  /** By the payer's own fault: the seller's own trouble makes nobody settle first (D45). */
+  blamed: boolean
+}
 
 /**
  * What was lost lately, and by whose payments.
@@ -45,8 +51,9 @@ export class Losses {
     return known !== undefined && known.at + DISTRUST_MS > now
   }
 
-  add({ payer, amount, at }: Loss): void {
+  add({ payer, amount, at, blamed }: Loss): void {
     this.#count(at, amount)
+    if (!blamed) return
     const key = payer.toLowerCase()
     const count = (this.#payers.get(key)?.count ?? 0) + 1
     this.#payers.delete(key)
@@ -55,7 +62,7 @@ export class Losses {
   }
 
   /** It is no loss any more: it is tried again, or was paid after all. */
-  takeBack({ payer, amount, at }: Loss): void {
+  takeBack({ payer, amount, at, blamed }: Loss): void {
     const slot = slotOf(at)
     const rest = (this.#lately.get(slot) ?? 0n) - amount
     if (rest >= 0n) {
@@ -63,7 +70,7 @@ export class Losses {
       this.#sum -= amount
     }
     const key = payer.toLowerCase()
-    const known = this.#payers.get(key)
+    const known = blamed ? this.#payers.get(key) : undefined
     if (known === undefined) return
     if (known.count > 1) known.count--
     else this.#payers.delete(key)

@@ -61,7 +61,14 @@ export type Settled = {
 /** The agent failed: the authorization is never submitted, the buyer is not charged. */
 export type Voided = { state: 'voided'; id: Hex; error: string }
 /** The work was done and was not paid for. */
-export type Unsettled = { state: 'unsettled'; id: Hex; attempts: number; error: string }
+export type Unsettled = {
+  state: 'unsettled'
+  id: Hex
+  attempts: number
+  error: string
+  /** Chain or facilitator blames the payer: no funds, canceled, replaced (D45). */
+  blamed?: boolean
+}
 
 /** The agent has delivered. The first attempt follows at once and is counted already, so that a crash cannot hide it. */
 export function executed(payment: Authorized, now: UnixMs): Owed {
@@ -87,8 +94,8 @@ export function settled(payment: Owed, txHash: Hex | undefined, now: UnixMs): Se
 }
 
 /** The facilitator or the chain says that it can never be settled. */
-export function refused(payment: Owed, error: string): Unsettled {
-  return { state: 'unsettled', id: payment.id, attempts: payment.attempts, error }
+export function refused(payment: Owed, error: string, { blamed = false } = {}): Unsettled {
+  return { state: 'unsettled', id: payment.id, attempts: payment.attempts, error, ...(blamed && { blamed }) }
 }
 
 /** Nothing was asked of the facilitator: that was no attempt, and whatever the chain shows, this node did not do it. */

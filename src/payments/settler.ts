@@ -49,6 +49,9 @@ export type SettlerDeps = {
   chance(): number
 }
 
+/** What of a facilitator's refusals is the payer's own fault (D45). */
+const NO_FUNDS = /insufficient_(balance|funds)/
+
 type Claimed = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
 
 /** Why a payment is voided whose agent ran when the node died. */
@@ -222,7 +225,7 @@ export class Settler implements Service {
     const ask = at.now > at.validBeforeMs ? askChainAfter : askChain
     const verdict = await ask(chain, payment.requirements.asset, authorization, owed.txHash)
     if (verdict.kind === 'paid') return settled(owed, verdict.txHash, at.now)
-    if (verdict.kind === 'never') return refused(owed, verdict.reason)
+    if (verdict.kind === 'never') return refused(owed, verdict.reason, { blamed: true })
     if (verdict.kind === 'unknown') {
       logger.warn({ ...idsOf(payment), reason: verdict.reason }, 'the chain cannot tell about a payment')
       // The facilitator says that it is paid: nothing is to be tried, only to be seen.
@@ -243,7 +246,7 @@ export class Settler implements Service {
       return chain === undefined ? settled(owed, txHash, clock.now()) : accepted(owed, txHash, clock.now())
     }
     const { reason } = outcome
-    if (outcome.kind === 'spent') return refused(unattempted(owed), reason)
+    if (outcome.kind === 'spent') return refused(unattempted(owed), reason, { blamed: true })
     const isAway = outcome.kind === 'unreached' || outcome.kind === 'down'
     // Once a payment; that it goes on is told for all of them together.
     if (isAway && owed.error === undefined)
@@ -256,8 +259,9 @@ export class Settler implements Service {
       const { requirements, signed } = payment
       const verdict = chain && (await askChain(chain, requirements.asset, signed.authorization, undefined))
       if (verdict?.kind === 'paid') return settled(owed, verdict.txHash, clock.now())
-      if (outcome.kind === 'refused' && verdict?.kind !== 'unknown') return refused(owed, reason)
-      if (verdict?.kind === 'never') return refused(owed, verdict.reason)
+      if (outcome.kind === 'refused' && verdict?.kind !== 'unknown')
+        return refused(owed, reason, { blamed: verdict?.kind === 'never' || NO_FUNDS.test(reason) })
+      if (verdict?.kind === 'never') return refused(owed, verdict.reason, { blamed: true })
       if (verdict?.kind === 'unpaid') return away(owed, { error: reason, unclear: true }, moment())
     }
     return attemptFailed(owed, { error: reason, unclear: chain !== undefined }, moment())

@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-/** Work that was never paid for: what it comes to by slots of time, and by whom. */
+/** Work that was never paid for: what it comes to by slots of time, and by whose fault. */
 export type StoredLosses = {
   slots: { at: UnixMs; amount: bigint }[]
   /** The latest ones last. */
@@ -15,7 +15,7 @@ const LOST = `state = 'unsettled' AND created_at >= ? AND updated_at >= ? AND ta
 const BY_TIME = `
   SELECT (updated_at / ?) * ? AS at, CAST(sum(amount) AS TEXT) AS amount FROM payments WHERE ${LOST} GROUP BY 1`
 const BY_PAYER = `
-  SELECT payer, count(*) AS count, max(updated_at) AS at FROM payments WHERE ${LOST}
+  SELECT payer, count(*) AS count, max(updated_at) AS at FROM payments WHERE ${LOST} AND blamed = 1
   GROUP BY payer ORDER BY 3 DESC LIMIT ?`
 
 export function storedLosses(

@@ -296,4 +296,10 @@ export const migrations: readonly string[] = [
   DROP INDEX authorizations_unconfirmed;
   CREATE INDEX authorizations_unconfirmed ON authorizations (created_at) WHERE state = 'spent' AND confirmed_at IS NULL;
   `,
+  `
+  -- Whether a payment is lost by its payer's own fault (D45): 1, or NULL. What was lost before tells it by its reason.
+  ALTER TABLE payments ADD COLUMN blamed INTEGER;
+  UPDATE payments SET blamed = 1 WHERE state = 'unsettled'
+    AND (error LIKE '%insufficient%' OR error LIKE '%cancel%' OR error LIKE '%another transfer%');
+  `,
 ]

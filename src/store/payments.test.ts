@@ -29,6 +29,7 @@ test('a claimed payment reads back as it was', async () => {
     attempts: 0,
     nextAttemptAt: undefined,
     unclear: false,
+    blamed: false,
     txHash: undefined,
     error: undefined,
     createdAt: now,

@@ -42,6 +42,8 @@ export type PaymentProgress = {
   attempts?: number
   nextAttemptAt?: UnixMs
   unclear?: boolean
+  /** Of one that is given up: by the payer's own fault (D45). */
+  blamed?: boolean
   txHash?: Hex | undefined
   error?: string | undefined
   /** When a settled payment is looked up on the chain again. */
@@ -53,6 +55,7 @@ export type StoredPayment = Claim & {
   attempts: number
   nextAttemptAt: UnixMs | undefined
   unclear: boolean
+  blamed: boolean
   txHash: Hex | undefined
   error: string | undefined
   /** What was signed with the result; undefined before there is one. */
@@ -113,6 +116,7 @@ export type PaymentRow = {
   attempts: number
   next_attempt_at: number | null
   unclear: number
+  blamed: number | null
   tx_hash: Uint8Array | null
   error: string | null
   receipt: Uint8Array | null
@@ -129,7 +133,7 @@ const INSERT = `
   VALUES (?, 'authorized', ?, ?, ?, ?, ${AUTHORIZATION_PLACES}, ?, ?, ?) ON CONFLICT DO NOTHING`
 const UPDATE = `
   UPDATE payments SET state = ?, attempts = coalesce(?, attempts), next_attempt_at = ?, unclear = ?, tx_hash = ?,
-    error = ?, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ?), look_at = ?, updated_at = ?
+    error = ?, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ?), look_at = ?, blamed = ?, updated_at = ?
   WHERE id = ? AND state IN ('authorized', 'owed')`
 
 const FORGET_TASK = `UPDATE payments SET task = '' WHERE id = ? AND state = 'unsettled' AND task IS NOT NULL`
@@ -160,6 +164,7 @@ export function createPayments(database: Database): Payments {
         receipt === undefined ? null : packReceipt(receipt),
         exchangeId ?? null,
         progress.lookAt ?? null,
+        progress.blamed === true ? 1 : null,
         now,
         toBytes(progress.id),
       )
@@ -282,6 +287,7 @@ export function toPayment(row: PaymentRow): StoredPayment {
     attempts: row.attempts,
     nextAttemptAt: row.next_attempt_at ?? undefined,
     unclear: row.unclear === 1,
+    blamed: row.blamed === 1,
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     error: row.error ?? undefined,
     receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, toHex(row.id), row),

@@ -113,6 +113,22 @@ describe('T6 a payer whose payment was lost', () => {
   })
 })
 
+test('D45 the seller’s own trouble with its facilitator makes no payer settle first, after a restart neither', async () => {
+  const settlement = new FakeSettlement()
+  const database = openDatabase({ path: ':memory:' })
+  const seller = await start({ database, settlement })
+  settlement.usual = unclear
+  expect(await buy(seller)).toBe('re: task')
+  await until(() => {
+    seller.clock.advance(1_000)
+    return seller.payments.counts().unsettled === 1
+  })
+  expect(await buy(seller)).toBe('re: task')
+  await seller.stop()
+  const again = await start({ database, settlement, clock: seller.clock })
+  expect(await buy(again)).toBe('re: task')
+})
+
 test('T6 T17 accounts that cost nothing get no more than all together may, one after the other and after a restart', async () => {
   const settlement = new FakeSettlement()
   settlement.usual = refusedForGood
