@@ -1,0 +1,116 @@
+import { firstMigration } from './first-migration.ts'
+
+/** The first steps of the schema: see migrations.ts. */
+export const earlyMigrations: readonly string[] = [
+  firstMigration,
+  `
+  -- What can be searched. Derived from the listings, but for first_seen: drop it and it is built anew.
+  -- Numbers rise in the order of meeting, since the times a seller writes prove nothing of who was first. A listing that
+  -- has left the market stays for a while (shown = 0), so that nobody takes over its name unseen.
+  CREATE TABLE met_listings (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    seller_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    skeleton TEXT NOT NULL,
+    first_seen INTEGER NOT NULL,
+    shown INTEGER NOT NULL,
+    price INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    text_key INTEGER NOT NULL,
+    -- Number of the listing of another seller that this one may be taken for.
+    alike INTEGER
+  );
+  CREATE INDEX met_by_price ON met_listings (price, number) WHERE shown = 1;
+  CREATE INDEX met_gone ON met_listings (expires_at) WHERE shown = 0;
+  CREATE INDEX met_alike ON met_listings (alike) WHERE alike IS NOT NULL;
+  -- See lib/near-keys.ts.
+  CREATE TABLE name_keys (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID;
+  -- Words of names and tags, to which a mistyped one is compared.
+  CREATE TABLE market_words (
+    initial TEXT, length INTEGER, word TEXT, PRIMARY KEY (initial, length, word)
+  ) WITHOUT ROWID;
+  -- Marks of what is filtered by, such as a tag or a seller, are words too: see store/listing-text.ts.
+  CREATE VIRTUAL TABLE listing_text USING fts5 (
+    name, tags, description, marks, content='', contentless_delete=1, prefix='2 3',
+    tokenize="unicode61 remove_diacritics 2 categories 'L* N* Co Mn Mc'"
+  );
+  -- By a trigger, since FTS5 leaves a last_insert_rowid beyond 2^53 when it deletes, at which every later statement of the
+  -- connection fails in node:sqlite; the end of a trigger puts it back.
+  CREATE TRIGGER met_hidden AFTER UPDATE OF shown ON met_listings WHEN old.shown = 1 AND new.shown = 0 BEGIN
+    DELETE FROM listing_text WHERE rowid = old.number;
+  END;
+  `,
+  `
+  -- A2A tasks are asked for by their id, also after a restart.
+  CREATE INDEX exchanges_of_a2a ON exchanges (correlation_id) WHERE caller_id GLOB 'a2a:*';
+  `,
+  `
+  -- Orders that are placed and wait, are cancelled, or belong to a workflow. The indices end with the order's number.
+  ALTER TABLE orders ADD COLUMN started_at INTEGER;
+  ALTER TABLE orders ADD COLUMN cancel_requested_at INTEGER;
+  ALTER TABLE orders ADD COLUMN workflow_id TEXT;
+  ALTER TABLE orders ADD COLUMN step_id TEXT;
+  DROP INDEX orders_by_agent;
+  CREATE INDEX orders_by_agent ON orders (agent_id);
+  DROP INDEX orders_open;
+  CREATE INDEX orders_open ON orders (status) WHERE status IN ('pending', 'executing');
+  CREATE INDEX orders_fruitless ON orders (status) WHERE status IN ('failed', 'cancelled');
+  CREATE INDEX orders_by_workflow ON orders (workflow_id, step_id) WHERE workflow_id IS NOT NULL;
+
+  CREATE TABLE workflows (
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT,
+    input TEXT NOT NULL,
+    budget INTEGER,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'failed', 'canceled')),
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+  );
+  CREATE INDEX workflows_by_status ON workflows (status);
+
+  CREATE TABLE workflow_steps (
+    workflow_no INTEGER NOT NULL REFERENCES workflows (no),
+    position INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    -- What was asked for, as JSON: never changed.
+    plan TEXT NOT NULL,
+    -- As listed when the workflow was made.
+    price INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'completed', 'failed', 'canceled', 'skipped')),
+    -- Which of the step's agents is at work, counted from 0, and how often it has been asked.
+    agent INTEGER NOT NULL DEFAULT 0,
+    tries INTEGER NOT NULL DEFAULT 0,
+    -- Of the latest order placed for it: stored before that can run.
+    order_id TEXT,
+    -- Why it failed; while it is running, why the latest attempt placed no order, and when that was.
+    error TEXT,
+    refused_at INTEGER,
+    started_at INTEGER,
+    ended_at INTEGER,
+    PRIMARY KEY (workflow_no, position)
+  ) WITHOUT ROWID;
+  CREATE INDEX workflow_steps_running ON workflow_steps (workflow_no) WHERE status = 'running';
+  `,
+  `
+  -- Receipts, packed (store/receipt-row.ts), in the rows that a paid call writes anyway. A note: '' when the seller sent
+  -- none, else why it was not kept.
+  ALTER TABLE payments ADD COLUMN receipt BLOB;
+  ALTER TABLE authorizations ADD COLUMN receipt BLOB;
+  ALTER TABLE authorizations ADD COLUMN receipt_note TEXT;
+  `,
+  `
+  -- What the replica must know of a listing without opening it, and how reconciliation finds it: by its time and hash.
+  -- In rows from before they are NULL until the next start. expires_at is when the row may be forgotten.
+  ALTER TABLE listings ADD COLUMN updated_at INTEGER;
+  ALTER TABLE listings ADD COLUMN valid_until INTEGER;
+  ALTER TABLE listings ADD COLUMN hash BLOB;
+  -- When it was met, as long as the search index does not have it.
+  ALTER TABLE listings ADD COLUMN to_index INTEGER;
+  CREATE INDEX listings_by_time ON listings (updated_at, hash);
+  CREATE INDEX listings_to_index ON listings (to_index) WHERE to_index IS NOT NULL;
+  DROP INDEX listings_by_expiry;
+  `,
+]
