@@ -174,7 +174,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       catalog,
       payments,
       version,
-      ...{ network: config.network, walletAddress: wallet.address },
+      ...{ network: config.network, walletAddress: wallet.address, name: config.nodeName },
     }
     const node: StoaNode = {
       peerId: identity.peerId,

@@ -101,6 +101,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     slots,
     asset,
     payTo: wallet.address,
+    sellerName: config.nodeName,
     // A function cannot be kept, and an agent without what it runs must not be.
     persist: async (definition) => {
       if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { readAgentsFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
-import { AnnounceList, BootstrapList, HostText, PortText, UrlText, UsdcText } from '../config/values.ts'
+import { AnnounceList, BootstrapList, HostText, NodeNameText, PortText, UrlText, UsdcText } from '../config/values.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { stoaVersion } from '../lib/version.ts'
@@ -44,6 +44,7 @@ export const start = command({
       'an address to announce beside the detected ones; may be repeated',
       AnnounceList,
     ),
+    nodeName: option('--node-name <name>', 'how this node calls itself in its listings', NodeNameText),
     relays: repeated(
       '--relay-via <multiaddr>',
       'a relay to be reached through where nobody can dial this node; may be repeated',

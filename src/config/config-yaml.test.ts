@@ -6,6 +6,7 @@ const parse = (text: string) => parseConfigYaml(text, 'config.yaml')
 test('every key is read', () => {
   const settings = parse(`
 # what a node may be told in its data directory
+name: Corner shop
 network: eip155:8453
 rpc_url: https://rpc.example.org/v2/key
 facilitator_url: https://pay.example.org
@@ -19,6 +20,7 @@ p2p:
   relays: /ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz
   relay: on
   upnp: true
+  dial_private: true
   public_dht: yes
   connections_per_address: 8
   dial_private: yes
@@ -42,6 +44,7 @@ log: {level: warn}
     relays: ['/ip4/203.0.113.8/tcp/4001/p2p/12D3KooWGjMCwLbWmQvNpJhTkWAF1iSHFkJxwiSTcZ1xFGzzzzzz'],
     relay: true,
     upnp: true,
+    nodeName: 'Corner shop',
     publicDht: true,
     connectionsPerAddress: 8,
     dialPrivate: true,

@@ -12,6 +12,7 @@ import {
   IpList,
   LogLevelText,
   NetworkText,
+  NodeNameText,
   OriginList,
   PartyList,
   PortText,
@@ -23,6 +24,7 @@ import {
 
 /** config.yaml by its keys: the setting each one is, and how its text is read. */
 const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
+  name: { setting: 'nodeName', schema: NodeNameText },
   network: { setting: 'network', schema: NetworkText },
   rpc_url: { setting: 'rpcUrl', schema: RpcUrlText },
   facilitator_url: { setting: 'facilitatorUrl', schema: UrlText },

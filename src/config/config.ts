@@ -15,6 +15,8 @@ import type { logLevels } from './values.ts'
 export type Config = {
   /** Absolute path. */
   dataDir: string
+  /** How this node calls itself. */
+  nodeName: string | undefined
   network: Network
   rpcUrl: string | undefined
   facilitatorUrl: string | undefined
@@ -124,6 +126,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
   const network = settings.network ?? 'eip155:84532'
   return {
     dataDir: settings.dataDir,
+    nodeName: settings.nodeName,
     network,
     rpcUrl: settings.rpcUrl ?? rpcUrls[network],
     facilitatorUrl: settings.facilitatorUrl ?? facilitatorUrls[network],
@@ -178,6 +181,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
 
 function settingsOf(env: Env): Settings {
   return {
+    nodeName: env.NODE_NAME,
     network: env.NODE_NETWORK,
     rpcUrl: env.ETHEREUM_RPC_URL,
     facilitatorUrl: env.FACILITATOR_URL,

@@ -8,6 +8,7 @@ import {
   HostText,
   IpList,
   NetworkText,
+  NodeNameText,
   OriginList,
   PathText,
   PortText,
@@ -39,6 +40,12 @@ export const Env = z.object({
     description: 'The directory that holds keys, database and settings. One running node per directory.',
     fallback: '`~/.stoa`',
     flag: '--data-dir',
+  }),
+  NODE_NAME: row(NodeNameText, {
+    description:
+      'How this node calls itself, in its listings and on its dashboard. Anybody can take any name: buyers tell sellers apart by their peer ids.',
+    fallback: 'none',
+    flag: '--node-name',
   }),
   NODE_NETWORK: row(NetworkText, {
     description:

@@ -5,6 +5,7 @@ import type { logLevels } from './values.ts'
 /** Every setting that is not a secret, flat: what flags, the environment and config.yaml each give a part of. */
 export type Settings = {
   dataDir?: string | undefined
+  nodeName?: string | undefined
   network?: Network | undefined
   rpcUrl?: string | undefined
   facilitatorUrl?: string | undefined

@@ -48,6 +48,12 @@ export const PathText = fromText('a path', (text) =>
   text !== '' && !text.includes('\0') && text.length <= 4096 ? text : undefined,
 )
 
+/** How a node calls itself: people read it beside its peer id, which alone says who it is. */
+export const NodeNameText = fromText('a name of 1 to 40 letters, digits, spaces and . _ - signs', (text) => {
+  const name = text.trim()
+  return /^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,39}$/u.test(name) ? name : undefined
+})
+
 export const NetworkText = fromText(`one of ${networks.join(' (test network), ')} (real money)`, (text) =>
   networks.find((network) => network === text),
 )

@@ -32,12 +32,14 @@ export function nodeStatus(
     network: Network
     walletAddress: Hex
     version: string
+    name: string | undefined
   },
   uptimeMs: number,
 ): NodeStatus {
-  const { host, registry, catalog, payments, network, walletAddress, version } = deps
+  const { host, registry, catalog, payments, network, walletAddress, version, name } = deps
   const { owed, unsettled } = payments.counts()
   return {
+    ...(name !== undefined && { name }),
     peer_id: host.peerId,
     addresses: host.addresses(),
     connected_peers: host.peers().length,

@@ -24,6 +24,8 @@ export type OwnAgentsDeps = {
   slots: RunSlots
   asset: Asset
   payTo: Hex
+  /** How this node calls itself, in its listings. */
+  sellerName?: string | undefined
   /** The identity an agent has on the chain. */
   tokenOf(agentId: string): string | undefined
   /** Keeps a definition over restarts, in agents.yaml (D12). */
@@ -163,7 +165,10 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   }
 }
 
-function listingOf({ id, definition, model, timeoutMs }: HostedAgent, { asset, payTo, tokenOf }: OwnAgentsDeps) {
+function listingOf(
+  { id, definition, model, timeoutMs }: HostedAgent,
+  { asset, payTo, tokenOf, sellerName }: OwnAgentsDeps,
+) {
   const free = definition.price === 0n
   const token_id = tokenOf(id)
   return {
@@ -180,5 +185,6 @@ function listingOf({ id, definition, model, timeoutMs }: HostedAgent, { asset, p
     ...(token_id !== undefined && { token_id }),
     timeout_seconds: Math.ceil(timeoutMs / 1000),
     ...(!free && { streaming: definition.streaming ?? DEFAULT_STREAMING }),
+    ...(sellerName !== undefined && { seller_name: sellerName }),
   }
 }

@@ -64,7 +64,7 @@ export class OwnListings {
       this.#hosted.delete(id)
       if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
       // What a tombstone need not say is left out: it is carried as long as a listing.
-      const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, ...rest } = held
+      const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, seller_name: _sellerName, ...rest } = held
       await this.#commit({ ...rest, state: 'delisted', description: 'delisted', tags: [], addrs: [], ...this.#times() })
     })
   }

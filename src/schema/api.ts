@@ -155,6 +155,7 @@ export const MarketSearch = z
 /** The node in one look (D21). */
 export const NodeStatus = z
   .object({
+    name: z.string().optional().meta({ description: 'how this node calls itself (NODE_NAME)' }),
     peer_id: z.string(),
     addresses: z.array(z.string()).meta({ description: 'multiaddrs this node announces' }),
     connected_peers: count,

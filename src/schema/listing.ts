@@ -16,6 +16,9 @@ export const rankingSignals = ['text', 'presence', 'price', 'freshness', 'measur
 
 const UnixMs = z.int().min(0).max(8.64e15)
 
+/** What a node may call itself. */
+export const SellerName = z.string().max(40).refine(wellFormed)
+
 /** What an owner signs: the payload of a listing's envelope. A delisted one is a tombstone. Times are Unix ms. */
 export const ListingRecord = z.object({
   v: z.literal(1),
@@ -41,6 +44,8 @@ export const ListingRecord = z.object({
   timeout_seconds: z.int().min(1).max(3600).optional(),
   // Of a paid agent. What a later version may say there is no reason to lose the listing.
   streaming: z.enum(streamingModes).optional().catch(undefined),
+  /** How the seller's node calls itself. No proof of anything. */
+  seller_name: SellerName.optional(),
 })
 export type ListingRecord = z.infer<typeof ListingRecord>
 
@@ -75,6 +80,9 @@ export const Listing = z
     pay_to: Address,
     seller_id: PeerId,
     seller_did: z.string(),
+    seller_name: z.string().optional().meta({
+      description: 'how the seller calls itself: anybody can take any name, only `seller_id` says who it is',
+    }),
     addrs: z.array(z.string()),
     token_id: z.string().optional(),
     timeout_seconds: z.int().optional().meta({ description: 'the time limit of one run' }),

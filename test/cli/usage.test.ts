@@ -105,7 +105,7 @@ describe.each(commands.map(({ name }) => name))('stoa %s --help', (name) => {
 test('stoa start has the flags the specification and issue name', async () => {
   const { stdout } = await cli(['start', '--help'])
   const flags =
-    '--name --description --price --model --port --bootstrap --api-host --api-port --data-dir --network --rpc-url --facilitator-url --max-price --daily-budget --no-mdns --settle-first --announce --relay-via --relay --upnp --public-dht --no-public-dht --log-level --insecure-open-api'
+    '--name --description --price --model --port --bootstrap --api-host --api-port --data-dir --network --rpc-url --facilitator-url --max-price --daily-budget --no-mdns --settle-first --announce --node-name --relay-via --relay --upnp --public-dht --no-public-dht --log-level --insecure-open-api'
   for (const flag of flags.split(' ')) expect(stdout).toMatch(new RegExp(`^ {2}${flag}\\b`, 'm'))
 })
 
