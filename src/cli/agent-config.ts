@@ -17,13 +17,13 @@ const Text = z.string()
 
 /** Flags that describe an agent, shared with `stoa start`. */
 export const agentOptions = {
-  name: option('--name <name>', 'the agent’s name; one name is one agent', Text),
+  name: option('-n, --name <name>', 'the agent’s name; one name is one agent', Text),
   description: option(
-    '--description <text>',
+    '-d, --description <text>',
     'what it does, for everybody to read; without --instructions also what its model is told',
     Text,
   ),
-  price: option('--price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
+  price: option('-r, --price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
   model: option(
     '--model <model>',
     'what it runs on: provider/model or builtin/<name> (default: the best there is a key for)',

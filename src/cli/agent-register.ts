@@ -1,8 +1,9 @@
 import * as z from 'zod'
+import { UsdcText } from '../config/values.ts'
 import { type AgentDefinition, privateFields } from '../schema/agent.ts'
 import { Listing } from '../schema/listing.ts'
 import { agentOptions, readDefinition } from './agent-config.ts'
-import { command, commonOptions, repeated } from './command.ts'
+import { command, commonOptions, option, repeated } from './command.ts'
 import { exitCodes } from './exit-code.ts'
 import { modelOptions, readModelOptions } from './model-options.ts'
 import { remoteNode } from './remote-node.ts'
@@ -19,6 +20,8 @@ export const agentRegister = command({
   ],
   options: {
     ...agentOptions,
+    // There is no port here, and the original node has -p for the price.
+    price: option('-p, --price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
     ...modelOptions,
     tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(z.string())),
     ...commonOptions,

@@ -1,5 +1,6 @@
 import { llmProviders } from '../agents/model-name.ts'
 import { keyVariableOf } from '../agents/providers.ts'
+import type { OriginalConfig } from '../config/original-config.ts'
 import { NetworkText, PathText, RpcUrlText, UrlText } from '../config/values.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
@@ -26,6 +27,8 @@ export type Choices = {
   /** Variables of keys.env. */
   keys: Readonly<Record<string, string>>
   agent?: AgentDefinition | undefined
+  /** The settings of the original node. */
+  original?: OriginalConfig | undefined
 }
 
 /** The variable that a provider's key is kept under; undefined where there is no key to keep. */
@@ -57,6 +60,11 @@ export const initOptions = {
   ...agentOptions,
   publicDht: flag('--public-dht', 'look for the market in the public DHT of libp2p, where this node is seen (default)'),
   publicDhtOff: flag('--no-public-dht', 'do not look for the market there: peers are given by --bootstrap'),
+  import: option(
+    '--import <path>',
+    'agents.yaml and config.yaml of the original node: their directory, or one of the files; asks nothing',
+    PathText,
+  ),
   yes: flag('-y, --yes', 'ask nothing: what no flag says stays as it is, or takes its default'),
   ...commonOptions,
 } as const

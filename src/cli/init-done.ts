@@ -10,14 +10,14 @@ export type Done = {
   wallet: { address: Hex; deed: 'made' | 'imported' | 'kept'; from: 'wallet.key' | 'environment' }
   keys: string[]
   agents: number
-  /** What is wrong with the agent that was added. */
-  notice: string | undefined
+  /** What is wrong with the agents that were added, and what could not be taken over. */
+  notices: readonly string[]
   /** As it was named on the command line: what is typed next must name it too. */
   dataDirFlag: string | undefined
 }
 
 /** Says what was set up, and what to type next. */
-export function showDone(context: Context, { config, wallet, keys, agents, notice, dataDirFlag }: Done): void {
+export function showDone(context: Context, { config, wallet, keys, agents, notices, dataDirFlag }: Done): void {
   if (context.json) {
     context.printJson({
       data_dir: config.dataDir,
@@ -25,7 +25,8 @@ export function showDone(context: Context, { config, wallet, keys, agents, notic
       wallet: { address: wallet.address, deed: wallet.deed, from: wallet.from },
       keys_stored: keys,
       agents,
-      notice: notice ?? null,
+      notice: notices[0] ?? null,
+      notices,
     })
     return
   }
@@ -44,7 +45,7 @@ export function showDone(context: Context, { config, wallet, keys, agents, notic
     ['Agents', agents === 0 ? 'none yet: stoa agent config add --help' : `${agents} in agents.yaml`],
   ]
   for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), value]))) context.print(line)
-  if (notice !== undefined) context.print(`${yellow('!')} ${printableLine(notice, 600)}`)
+  for (const notice of notices) context.print(`${yellow('!')} ${printableLine(notice, 600)}`)
   if (wallet.deed === 'made') {
     context.print(`${yellow('!')} the wallet's key is in wallet.key: copy it to a safe place, nobody else has it`)
   }

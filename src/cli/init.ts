@@ -26,12 +26,13 @@ export const init = command({
     'stoa init --yes --name Summarizer --description "Summarises any text." --price 0.01 --model builtin/summarize',
     'stoa init --yes --wallet import --wallet-key-file ./key.txt',
     'stoa init --yes --provider openai --model-key-file - < key.txt',
+    'stoa init --import ~/.betar',
   ],
   options: initOptions,
   async run(context, flags) {
     const settings = { dataDir: flags.dataDir, network: flags.network }
     const { config, secrets } = await context.loadConfig(settings)
-    const asks = flags.yes !== true && !context.json
+    const asks = flags.yes !== true && flags.import === undefined && !context.json
     if (asks && !(context.io.stdin.isTty && context.io.stdout.isTty)) {
       throw new UsageError('there is no terminal to ask on: give --yes, and what you want by flags (stoa init --help)')
     }
@@ -82,7 +83,20 @@ async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Pro
   }
   const described = [flags.name, flags.description, flags.price, flags.model].some((given) => given !== undefined)
   const agent = described && !asks ? readDefinition(flags) : undefined
-  return { network, rpcUrl, facilitatorUrl, publicDht: flags.publicDht, importKey, keys, agent }
+  const original =
+    flags.import === undefined
+      ? undefined
+      : await (await import('../config/original-config.ts')).readOriginalConfig(flags.import)
+  return {
+    network,
+    rpcUrl,
+    facilitatorUrl,
+    publicDht: flags.publicDht,
+    importKey,
+    keys: { ...original?.keys, ...keys },
+    agent,
+    original,
+  }
 }
 
 /** Writes what was chosen, the wallet first: what can be refused is refused before anything else has changed. */
@@ -93,12 +107,13 @@ async function apply(
   deed: InitFlags['wallet'],
 ): Promise<Omit<Done, 'dataDirFlag'>> {
   for (const key of Object.values(choices.keys)) context.redactor.add(key)
-  const { network, rpcUrl, facilitatorUrl, publicDht, agent } = choices
+  const { network, rpcUrl, facilitatorUrl, publicDht, agent, original } = choices
   const agentsPath = dataFile(config.dataDir, 'agents')
   await readAgentsFile(agentsPath)
   await openDataDir(config.dataDir)
   const wallet = await settleWallet(context, config.dataDir, secrets, choices.importKey, deed)
   await setInConfigFile(dataFile(config.dataDir, 'config'), {
+    ...original?.settings,
     ...(network !== undefined && { network }),
     ...(rpcUrl !== undefined && { rpc_url: rpcUrl }),
     ...(facilitatorUrl !== undefined && { facilitator_url: facilitatorUrl }),
@@ -107,15 +122,16 @@ async function apply(
   for (const [name, value] of Object.entries(choices.keys)) {
     await storeKey(dataFile(config.dataDir, 'keys'), name, value)
   }
-  if (agent !== undefined) await addAgentToFile(agentsPath, agent)
+  const added = [...(original?.agents ?? []), ...(agent === undefined ? [] : [agent])]
+  for (const definition of added) await addAgentToFile(agentsPath, definition)
   const after = await context.loadConfig({ dataDir: config.dataDir, network })
-  const notices = agent === undefined ? [] : await inspectAgents([agent], after.secrets, config.dataDir)
+  const notices = await inspectAgents(added, after.secrets, config.dataDir)
   return {
     config: after.config,
     wallet,
     keys: Object.keys(choices.keys),
     agents: (await readAgentsFile(agentsPath)).length,
-    notice: notices[0]?.text,
+    notices: [...(original?.notes ?? []), ...notices.map(({ text }) => text)],
   }
 }
 

@@ -4,7 +4,7 @@ import { flag, option, repeated } from './command.ts'
 /** Options of every command that may run a node in its own process. */
 export const networkOptions = {
   port: option(
-    '--port <port>',
+    '-p, --port <port>',
     'peer-to-peer port, TCP and UDP (default: 4001 for start, any free one otherwise)',
     PortText,
   ),

@@ -7,6 +7,7 @@ import { UrlText } from '../config/values.ts'
 import { stoaVersion } from '../lib/version.ts'
 import type { Command, Context, Option, RemoteAddress } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
+import { ourWordsFor } from './foreign-words.ts'
 import { groupSummaries } from './group-summaries.ts'
 import type { Io } from './io.ts'
 import type { Parts } from './parts.ts'
@@ -33,7 +34,10 @@ export async function runCli(
   // Alone on a terminal it is the text interface; elsewhere, the help page.
   const words = argv.length === 0 && io.stdin.isTty && io.stdout.isTty ? ['tui'] : [...argv]
   const report = (error: unknown) => reportError(error, { io, redactor, json, style: style.stderr })
-  const program = buildProgram(await tableFor(words), io, {
+  const table = await tableFor(words)
+  const ours = ourWordsFor(words, new Set(table.map(({ name }) => name)))
+  if (ours !== undefined) return report(new UsageError(ours))
+  const program = buildProgram(table, io, {
     complain: (line) => report(new UsageError(line)),
     async handle(command, given, argument) {
       json = given.json === true

@@ -8,7 +8,7 @@ import { orAborted } from './own-node.ts'
 
 /** The two spellings of what an agent is to do (D17). */
 export const taskOptions = {
-  task: option('--task <text>', 'what it is to do; - reads it from standard input', z.string()),
+  task: option('-t, --task <text>', 'what it is to do; - reads it from standard input', z.string()),
   input: option('--input <text>', 'the same as --task', z.string()),
 } as const
 

@@ -22,7 +22,7 @@ export async function readConfigFile(path: string): Promise<Settings> {
  */
 export async function setInConfigFile(
   path: string,
-  values: Readonly<Record<string, string | boolean>>,
+  values: Readonly<Record<string, string | number | boolean | readonly string[]>>,
 ): Promise<boolean> {
   const text = (await readSettingsText(path)) ?? ''
   const [{ parseConfigYaml }, { parseDocument }] = await Promise.all([import('./config-yaml.ts'), import('yaml')])

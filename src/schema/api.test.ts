@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { Execute, ExecuteAgent, RegisterAgent } from './api.ts'
 import { TASK_BYTES_MAX } from './limits.ts'
+import { CreateOrder } from './order.ts'
 
 const issuesOf = (schema: z.ZodType, value: unknown) =>
   z.safeDecode(schema, value as never).error?.issues.map(({ path, code }) => [path.join('.'), code]) ?? []
@@ -14,6 +15,15 @@ test.each([
   const { agent_id: _, ...withoutId } = body
   expect(z.decode(Execute, body)).toEqual({ agent_id: 'a', input: 'go' })
   expect(z.decode(ExecuteAgent, withoutId)).toEqual({ agent_id: undefined, input: 'go' })
+})
+
+test('reads agent_id under its other spelling, in /execute and in orders, and a price as text or number', () => {
+  expect(z.decode(Execute, { agentId: 'a', task: 'go' })).toEqual({ agent_id: 'a', input: 'go' })
+  for (const price of ['0.05', 0.05]) {
+    expect(z.decode(CreateOrder, { agentId: 'a', price })).toEqual({ agent_id: 'a', price: 50_000n })
+  }
+  expect(issuesOf(CreateOrder, { price: 1 })).toEqual([['agent_id', 'custom']])
+  expect(issuesOf(CreateOrder, { agent_id: 'a', agentId: 'b', price: 1 })).toEqual([['agentId', 'custom']])
 })
 
 test.each(['0.25', 0.25, '25e-2'])('reads max_price %j exactly', (max_price) => {

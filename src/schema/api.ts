@@ -58,6 +58,16 @@ export function taskOf({ task, input }: Omit<TaskFields, 'max_price'>, context: 
   return task ?? input ?? ''
 }
 
+/** The agent under whichever of its two names it was sent. */
+export function agentOf(snake: string | undefined, camel: string | undefined, context: z.core.$RefinementCtx): string {
+  if (snake === undefined && camel === undefined) {
+    context.addIssue({ code: 'custom', path: ['agent_id'], message: 'is missing' })
+  } else if (snake !== undefined && camel !== undefined && snake !== camel) {
+    context.addIssue({ code: 'custom', path: ['agentId'], message: 'differs from agent_id: give one of the two' })
+  }
+  return snake ?? camel ?? ''
+}
+
 /**
  * The body of POST /agents/{id}/execute.
  *
@@ -71,9 +81,16 @@ export type ExecuteAgentBody = z.input<typeof ExecuteAgent>
 
 /** The body of POST /execute. */
 export const Execute = z
-  .strictObject({ agent_id: AgentRef, ...taskFields })
-  .meta({ id: 'Execute', description: 'Give `input` or `task`.' })
-  .transform((body, context) => ({ agent_id: body.agent_id, ...readTask(body, context) }))
+  .strictObject({
+    agent_id: AgentRef.optional(),
+    agentId: AgentRef.optional().meta({ description: 'another spelling of `agent_id`' }),
+    ...taskFields,
+  })
+  .meta({ id: 'Execute', description: 'Give `agent_id`, and `input` or `task`.' })
+  .transform((body, context) => ({
+    agent_id: agentOf(body.agent_id, body.agentId, context),
+    ...readTask(body, context),
+  }))
 export type ExecuteBody = z.input<typeof Execute>
 
 // From here on: what the node answers. Formats are told, not enforced, wherever money has been spent by the time the

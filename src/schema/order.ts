@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { PriceText } from './amount.ts'
-import { AgentRef, ExecutionPayment, oddResultFields, Task, taskFields, taskOf } from './api.ts'
+import { Price, PriceText } from './amount.ts'
+import { AgentRef, agentOf, ExecutionPayment, oddResultFields, Task, taskFields, taskOf } from './api.ts'
 import { IdempotencyKey } from './idempotency.ts'
 import { Limit, NumberCursor } from './page.ts'
 
@@ -14,13 +14,17 @@ export type OrderStatus = z.infer<typeof OrderStatus>
 /** The body of POST /orders (D18). Strict, as everything that spends. */
 export const CreateOrder = z
   .strictObject({
-    agent_id: AgentRef,
-    price: PriceText.meta({ description: 'the most to pay, in USDC as decimal text' }),
+    agent_id: AgentRef.optional(),
+    agentId: AgentRef.optional().meta({ description: 'another spelling of `agent_id`' }),
+    price: z
+      .union([PriceText, Price])
+      .meta({ description: 'the most to pay, in USDC as decimal text; a number is taken too' }),
     task: Task.optional().meta({
       description: 'what the agent is to do; without it the order waits for its execution',
     }),
   })
-  .meta({ id: 'CreateOrder' })
+  .meta({ id: 'CreateOrder', description: 'Give `agent_id`.' })
+  .transform(({ agentId, ...body }, context) => ({ ...body, agent_id: agentOf(body.agent_id, agentId, context) }))
 export type CreateOrder = z.output<typeof CreateOrder>
 
 /** The body of POST /orders/{id}/execute. */

@@ -1,5 +1,5 @@
 /** First run: `stoa init` by flags and by questions, in a real terminal. */
-import { readFile, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { keys, openTerminal } from '../support/terminal.ts'
@@ -26,6 +26,24 @@ test('by flags: wallet, network, model key and agent are stored, the keys 0600 a
   expect([await ownerOnly('keys.env'), await ownerOnly('wallet.key')]).toEqual(['600', '600'])
   // The node has the key from there: without it the agent would be told of as idle.
   expect(JSON.parse(run.stdout).notice).toBeNull()
+})
+
+test('--import takes over agents, keys and settings of the original node, and asks nothing', async () => {
+  const theirs = join(dataDir(), 'theirs')
+  await mkdir(theirs)
+  const agent = '{name: weather, description: The weather, price: 0.001, model: gemini-2.5-flash, api_key: g-secret-1}'
+  await writeFile(join(theirs, 'agents.yaml'), `agents:\n  - ${agent}\n`)
+  await writeFile(join(theirs, 'config.yaml'), 'rpc_url: https://rpc.example/v1\np2p_port: 4002\n')
+  const run = await cli(['init', '--json', '--import', theirs], { dataDir: dataDir() })
+  expect(run).toMatchObject({ code: 0, stderr: '' })
+  expect(JSON.parse(run.stdout)).toMatchObject({ keys_stored: ['GOOGLE_API_KEY'], agents: 1, notices: [] })
+  expect(run.stdout).not.toContain('g-secret-1')
+  const [agents, config] = ['agents.yaml', 'config.yaml'].map((name) => readFile(join(dataDir(), name), 'utf8'))
+  expect(await agents).toMatch(/name: weather[\s\S]*price: 0\.001[\s\S]*model: google\/gemini-2\.5-flash/)
+  expect(await agents).not.toContain('g-secret-1')
+  expect(await config).toMatch(/rpc_url: https:\/\/rpc\.example\/v1[\s\S]*p2p:\s+port: 4002/)
+  const nothing = await cli(['init', '--import', join(theirs, 'no')], { dataDir: dataDir() })
+  expect(nothing).toMatchObject({ code: 2, stderr: expect.stringContaining('neither agents.yaml nor config.yaml') })
 })
 
 test('is idempotent, and never overwrites a wallet', async () => {

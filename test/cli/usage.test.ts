@@ -6,9 +6,12 @@ const dataDir = useDataDir()
 
 test.each([
   [['strat'], /^error: unknown command 'strat' \(Did you mean start\?\)$/],
+  [['onboard'], /^error: there is no "stoa onboard": it is stoa init$/],
+  [['agent', 'serve', '--name', 'A'], /^error: there is no "stoa agent serve": it is stoa start/],
+  [['workflow', 'status', '--id', 'x'], /it is stoa workflow show <id>$/],
   [['agent', 'discver'], /^error: unknown command 'discver' \(Did you mean discover\?\)$/],
   [['start', '--prot', '4001'], /^error: unknown option '--prot' \(Did you mean --port\?\)$/],
-  [['start', '--port'], /^error: option '--port <port>' argument missing \(see: stoa start --help\)$/],
+  [['start', '--port'], /^error: option '-p, --port <port>' argument missing \(see: stoa start --help\)$/],
   [['start', 'now'], /^error: too many arguments for 'start'.* \(see: stoa start --help\)$/],
   [['start', '--port', '65536'], /^error: --port: "65536" is not valid: expected a port, 0 to 65535/],
   [['start', '--api-port', 'x'], /^error: --api-port: "x" is not valid: expected a port/],
@@ -106,7 +109,18 @@ test('stoa start has the flags the specification and issue name', async () => {
   const { stdout } = await cli(['start', '--help'])
   const flags =
     '--name --description --price --model --port --bootstrap --api-host --api-port --data-dir --network --rpc-url --facilitator-url --max-price --daily-budget --no-mdns --settle-first --announce --node-name --relay-via --relay --upnp --public-dht --no-public-dht --log-level --insecure-open-api'
-  for (const flag of flags.split(' ')) expect(stdout).toMatch(new RegExp(`^ {2}${flag}\\b`, 'm'))
+  for (const flag of flags.split(' ')) expect(stdout).toMatch(new RegExp(`^ {2}(-[a-z], )?${flag}\\b`, 'm'))
+})
+
+test('short flags are those of the original node, and repeat nothing within a command', async () => {
+  for (const { name, options } of commands) {
+    const short = Object.values(options).flatMap(({ flags }) => /^-([a-zA-Z]),/.exec(flags)?.[1] ?? [])
+    expect([name, new Set(short).size]).toEqual([name, short.length])
+  }
+  const { stdout } = await cli(['start', '--help'])
+  for (const flag of ['-n, --name', '-d, --description', '-r, --price', '-p, --port']) expect(stdout).toContain(flag)
+  expect((await cli(['agent', 'register', '--help'])).stdout).toContain('-p, --price')
+  expect((await cli(['agent', 'execute', '--help'])).stdout).toContain('-t, --task')
 })
 
 test('help breaks lines between words on a narrow terminal too', async () => {
