@@ -150,7 +150,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     })
 
     // What it has earned and done.
-    const ledger = createLedger(database, { hasChain: chain !== undefined })
+    const ledger = createLedger(database, { hasChain: chain !== undefined, network: config.network })
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
       ...{ ledger, nameOf, look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { UnixMs } from '../lib/clock.ts'
+import type { Book } from '../schema/book.ts'
 import { PAGE_ITEMS_MAX } from '../schema/limits.ts'
 import type { CallError, RecordedPayment } from '../schema/order.ts'
 import type { Context } from './command.ts'
@@ -82,9 +83,14 @@ export function settlementText({
   return `${what}${note}`
 }
 
-/** What an amount column shows: only what is, or may be, gone. */
+/** What an amount column shows: the amount with its word of the books (D42). */
 export function paidText(payment: RecordedPayment | undefined): string {
-  return payment === undefined || payment.settlement === 'released' ? '' : payment.amount
+  return payment === undefined ? '' : `${payment.amount} ${bookText(payment.book)}`
+}
+
+/** `not charged`. */
+export function bookText(book: Book): string {
+  return book.replace('_', ' ')
 }
 
 /** A result: as it is for a program, harmless for a terminal. */

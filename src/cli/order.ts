@@ -6,6 +6,7 @@ import { type Context, command, commonOptions, flag, option } from './command.ts
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import {
   age,
+  bookText,
   exitCodeOfEnd,
   LimitText,
   oneOf,
@@ -116,7 +117,7 @@ export const orderList = command({
         age(updated_at, context.parts.clock.now()),
         agent_name ?? agent_id,
       ])
-      for (const line of table(['ORDER', 'STATUS', 'PAID', 'AGE', 'AGENT'], rows, context)) context.print(line)
+      for (const line of table(['ORDER', 'STATUS', 'USDC', 'AGE', 'AGENT'], rows, context)) context.print(line)
     }
     tellMore(context, 'stoa order list', next)
     return exitCodes.done
@@ -205,7 +206,8 @@ function show(context: Context, order: OrderRecord): void {
     ['Agent', order.agent_name === undefined ? order.agent_id : `${order.agent_name}, ${order.agent_id}`],
     ['Seller', order.seller_id ?? 'not known yet'],
     ['Price', `at most ${priceText(order.price)}`],
-    ['Paid', paymentText(order.payment)],
+    ['Payment', paymentText(order.payment)],
+    ...(order.payment === undefined ? [] : [['Books', bookText(order.payment.book)]]),
     ...(order.workflow_id === undefined ? [] : [['Workflow', `${order.workflow_id}, step ${order.step_id}`]]),
     ['Created', order.created_at],
     ['Changed', order.updated_at],

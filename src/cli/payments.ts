@@ -4,7 +4,7 @@ import { PAGE_ITEMS_MAX } from '../schema/limits.ts'
 import { PaymentRecord } from '../schema/payment-record.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
-import { age, LimitText, oneOf, recordLines, table, tellMore } from './market-text.ts'
+import { age, bookText, LimitText, oneOf, recordLines, table, tellMore } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
 import { fullPaymentId } from './payment-id.ts'
 import { moneyNode } from './remote-node.ts'
@@ -34,12 +34,14 @@ export const paymentList = command({
       const rows = items.map((payment) => [
         payment.direction,
         payment.amount,
+        bookText(payment.book),
         payment.state,
         age(payment.created_at, context.parts.clock.now()),
         printableLine(payment.agent_name ?? payment.agent_id, 20),
         payment.payment_id,
       ])
-      for (const line of table(['', 'USDC', 'STATE', 'AGE', 'AGENT', 'PAYMENT'], rows, context)) context.print(line)
+      for (const line of table(['', 'USDC', 'BOOK', 'STATE', 'AGE', 'AGENT', 'PAYMENT'], rows, context))
+        context.print(line)
     }
     tellMore(context, 'stoa payment list', next)
     return exitCodes.done
@@ -82,25 +84,33 @@ export const earnings = command({
       context.printJson(stats)
       return exitCodes.done
     }
-    const { earned, spent, pending, unpaid } = stats
+    const { earned, owed, lost, refused, paid, held } = stats
     const sums = [
-      ['', 'EARNED', 'SPENT'],
-      ['today', earned.today, spent.today],
-      ['30 days', earned.month, spent.month],
-      ['in all', earned.total, spent.total],
+      ['', 'EARNED', 'PAID'],
+      ['today', earned.today, paid.today],
+      ['30 days', earned.month, paid.month],
+      ['in all', earned.total, paid.total],
     ]
     for (const line of columns(sums, { gap: 2 })) context.print(line)
-    if (pending.payments > 0) context.print(`${pending.amount} USDC awaits settlement, in ${pending.payments} payments`)
-    if (unpaid.payments > 0) {
+    if (owed.payments > 0) context.print(`owed: ${owed.amount} USDC awaits settlement, in ${owed.payments} payments`)
+    if (held.payments > 0) {
+      context.print(`held: ${held.amount} USDC is signed and may still be charged, in ${held.payments} payments`)
+    }
+    if (refused.payments > 0) {
+      context.print(`refused: ${refused.payments} calls over ${refused.amount} USDC were not paid, and nothing ran`)
+    }
+    if (lost.payments > 0) {
       const hint = 'stoa payment list --state failed'
       context.tell(
-        context.style.stderr.yellow(`${unpaid.amount} USDC was never paid, in ${unpaid.payments} calls: ${hint}`),
+        context.style.stderr.yellow(
+          `lost: ${lost.amount} USDC of work was never paid, in ${lost.payments} calls: ${hint}`,
+        ),
       )
     }
     if (stats.days.length > 0) {
       context.print('')
-      const rows = stats.days.map((day) => [day.day, day.earned, day.spent, `${day.executions}`, `${day.failed}`])
-      for (const line of table(['DAY', 'EARNED', 'SPENT', 'CALLS', 'FAILED'], rows, context)) context.print(line)
+      const rows = stats.days.map((day) => [day.day, day.earned, day.paid, `${day.executions}`, `${day.failed}`])
+      for (const line of table(['DAY', 'EARNED', 'PAID', 'CALLS', 'FAILED'], rows, context)) context.print(line)
     }
     return exitCodes.done
   },

@@ -58,7 +58,7 @@ const families: readonly Family[] = [
   gauge('stoa_outbox_oldest_seconds', 'How long the oldest of them has waited.', ({ oldestOwedSeconds }) =>
     one(oldestOwedSeconds()),
   ),
-  gauge('stoa_unsettled_payments', 'Payments that will never be settled.', ({ status }) =>
+  gauge('stoa_unsettled_payments', 'Payments lost: the agent worked, and they will never be settled.', ({ status }) =>
     one(status().settlement.failed),
   ),
   gauge('stoa_peers', 'Connected peers.', ({ peers }) => {

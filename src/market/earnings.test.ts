@@ -20,15 +20,16 @@ function setup() {
       executionFacts: (after, limit) => executions.filter(({ no }) => no > after).slice(0, limit),
     },
   })
-  const add = (direction: LedgerDirection, state: LedgerState, amount: bigint, daysAgo = 0) => {
-    const row = { no: rows[direction].length + 1, state, agentId: 'a', amount, createdAt: now - daysAgo * DAY_MS }
+  const add = (direction: LedgerDirection, state: LedgerState, amount: bigint, daysAgo = 0, proven = true) => {
+    const no = rows[direction].length + 1
+    const row = { no, state, proven, agentId: 'a', amount, createdAt: now - daysAgo * DAY_MS }
     rows[direction].push(row)
     return row
   }
   return { clock, rows, executions, add, stats: (days = 30) => earnings.stats({ days }) }
 }
 
-test('earned is what has settled, spent what was signed and not released, by UTC day', async () => {
+test('D42: the sums are earned, owed, lost and refused, and paid, held and not charged, by UTC day', async () => {
   const { add, stats } = setup()
   add('in', 'settled', 1_500_000n)
   add('in', 'settled', 500_000n, 3)
@@ -36,16 +37,25 @@ test('earned is what has settled, spent what was signed and not released, by UTC
   add('in', 'voided', 9_000_000n)
   add('in', 'owed', 20n)
   add('in', 'unsettled', 30n)
+  add('in', 'unsettled', 870_000n, 0, false)
   add('out', 'spent', 250_000n)
-  add('out', 'reserved', 1n)
+  add('out', 'spent', 7n, 0, false)
+  add('out', 'reserved', 1n, 0, false)
   add('out', 'released', 9_000_000n)
-  const { earned, spent, pending, unpaid, days, agents } = await stats()
+  const { earned, owed, lost, refused, paid, held, not_charged, days, agents } = await stats()
   expect(earned).toMatchObject({ today: '1.5', month: '2', total: '2.000007', total_atomic: '2000007' })
-  expect(spent).toMatchObject({ today: '0.250001', total_atomic: '250001' })
-  expect([pending.payments, pending.amount, unpaid.amount_atomic]).toEqual([1, '0.00002', '30'])
+  expect(paid).toMatchObject({ today: '0.25', total_atomic: '250000' })
+  const open = { owed, lost, refused, held, not_charged }
+  expect(Object.entries(open).map(([book, { payments, amount_atomic }]) => [book, payments, amount_atomic])).toEqual([
+    ['owed', 1, '20'],
+    ['lost', 1, '30'],
+    ['refused', 1, '870000'],
+    ['held', 2, '8'],
+    ['not_charged', 1, '9000000'],
+  ])
   expect(days).toMatchObject([
     { day: '2026-06-12', earned: '0.5', bought: 0 },
-    { day: '2026-06-15', earned: '1.5', spent: '0.250001', bought: 2 },
+    { day: '2026-06-15', earned: '1.5', paid: '0.25', bought: 3 },
   ])
   expect(agents).toMatchObject([{ agent_id: 'a', name: 'Agent', earned_atomic: '2000007' }])
 })

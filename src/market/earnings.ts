@@ -1,11 +1,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { formatAmount } from '../schema/amount.ts'
+import type { Book } from '../schema/book.ts'
 import type { Stats } from '../schema/ledger.ts'
 import type { ExecutionFact, Ledger, LedgerDirection, PaymentFact } from '../store/ledger.ts'
+import type { PaymentState } from '../store/payments.ts'
+import type { ReservationState } from '../store/purchases.ts'
+import { madeBook, receivedBook } from './payment-view.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 const HOUR_MS = 60 * 60 * 1000
+/** After this no reorganization takes a settlement back. */
+const SETTLED_MS = 2 * HOUR_MS
 const MONTH_DAYS = 30
 const HOURS_SHOWN = 48
 /** Rows read at a time: the event loop goes on between two reads. */
@@ -13,7 +19,7 @@ const BATCH_ROWS = 500
 /** Latency is told of an agent's latest runs. */
 const DURATIONS_MAX = 200
 
-type Day = { earned: bigint; spent: bigint; executions: number; failed: number; bought: number }
+type Day = { earned: bigint; paid: bigint; executions: number; failed: number; bought: number }
 type Hour = { executions: number; failed: number }
 type AgentSums = { calls: number; failed: number; earned: bigint; durations: number[]; lastAt: UnixMs }
 
@@ -22,13 +28,12 @@ class Sums {
   readonly days = new Map<number, Day>()
   readonly hours = new Map<number, Hour>()
   readonly agents = new Map<string, AgentSums>()
-  pending = { amount: 0n, payments: 0 }
-  unpaid = { amount: 0n, payments: 0 }
+  readonly open = { held: none(), owed: none(), lost: none(), refused: none(), not_charged: none() }
 
   day(at: UnixMs): Day {
     return getOr(this.days, Math.floor(at / DAY_MS), () => ({
       earned: 0n,
-      spent: 0n,
+      paid: 0n,
       executions: 0,
       failed: 0,
       bought: 0,
@@ -43,17 +48,16 @@ class Sums {
     return getOr(this.agents, id, () => ({ calls: 0, failed: 0, earned: 0n, durations: [], lastAt: 0 }))
   }
 
-  addPayment(direction: LedgerDirection, { state, amount, createdAt, agentId }: PaymentFact): void {
-    if (state === 'settled') {
+  addPayment(direction: LedgerDirection, fact: PaymentFact): void {
+    const { amount, createdAt, agentId } = fact
+    const book = bookOf(direction, fact)
+    if (book === 'earned') {
       this.day(createdAt).earned += amount
       this.agent(agentId).earned += amount
-    } else if (state === 'owed') addTo(this.pending, amount)
-    else if (state === 'unsettled') addTo(this.unpaid, amount)
-    if (direction === 'out' && state !== 'released') {
-      const day = this.day(createdAt)
-      day.spent += amount
-      day.bought += 1
-    }
+    } else if (book === 'paid') this.day(createdAt).paid += amount
+    // What was voided or is running at the seller is no sum of its own.
+    else if (direction === 'out' || (book !== 'held' && book !== 'not_charged')) addTo(this.open[book], amount)
+    if (direction === 'out' && book !== 'not_charged') this.day(createdAt).bought += 1
   }
 
   addExecution({ agentId, failed, createdAt, durationMs }: ExecutionFact): void {
@@ -148,7 +152,7 @@ function statsOf(
   const text = (amount: bigint) => formatAmount(amount, decimals)
   const dayNumbers = [...new Set(parts.flatMap((sums) => [...sums.days.keys()]))].sort((a, b) => a - b)
   const daySums = dayNumbers.map((number) => ({ number, ...mergedDay(parts, number) }))
-  const sumOf = (key: 'earned' | 'spent') => {
+  const sumOf = (key: 'earned' | 'paid') => {
     const since = (first: number) => daySums.reduce((sum, day) => (day.number >= first ? sum + day[key] : sum), 0n)
     const [dayAmount, month, total] = [since(today), since(today - MONTH_DAYS + 1), since(0)]
     return {
@@ -157,23 +161,26 @@ function statsOf(
       ...{ total: text(total), total_atomic: total.toString() },
     }
   }
-  const open = (key: 'pending' | 'unpaid') => {
-    const amount = parts.reduce((sum, sums) => sum + sums[key].amount, 0n)
-    const payments = parts.reduce((sum, sums) => sum + sums[key].payments, 0)
+  const open = (key: keyof Sums['open']) => {
+    const amount = parts.reduce((sum, sums) => sum + sums.open[key].amount, 0n)
+    const payments = parts.reduce((sum, sums) => sum + sums.open[key].payments, 0)
     return { amount: text(amount), amount_atomic: amount.toString(), payments }
   }
   const oldestHour = Math.floor(now / HOUR_MS) - HOURS_SHOWN
   return {
     earned: sumOf('earned'),
-    spent: sumOf('spent'),
-    pending: open('pending'),
-    unpaid: open('unpaid'),
+    owed: open('owed'),
+    lost: open('lost'),
+    refused: open('refused'),
+    paid: sumOf('paid'),
+    held: open('held'),
+    not_charged: open('not_charged'),
     days: daySums
       .filter(({ number }) => number > today - days)
-      .map(({ number, earned, spent, executions, failed, bought }) => ({
+      .map(({ number, earned, paid, executions, failed, bought }) => ({
         day: isoTime(number * DAY_MS).slice(0, 10),
         ...{ earned: text(earned), earned_atomic: earned.toString() },
-        ...{ spent: text(spent), spent_atomic: spent.toString() },
+        ...{ paid: text(paid), paid_atomic: paid.toString() },
         ...{ executions, failed, bought },
       })),
     hours: parts
@@ -200,12 +207,12 @@ function statsOf(
 }
 
 function mergedDay(parts: readonly Sums[], number: number): Day {
-  const merged: Day = { earned: 0n, spent: 0n, executions: 0, failed: 0, bought: 0 }
+  const merged: Day = { earned: 0n, paid: 0n, executions: 0, failed: 0, bought: 0 }
   for (const sums of parts) {
     const day = sums.days.get(number)
     if (day === undefined) continue
     merged.earned += day.earned
-    merged.spent += day.spent
+    merged.paid += day.paid
     merged.executions += day.executions
     merged.failed += day.failed
     merged.bought += day.bought
@@ -234,9 +241,24 @@ function agentsOf(parts: readonly Sums[]): [string, AgentSums][] {
   return [...merged].sort(([, a], [, b]) => (a.earned === b.earned ? b.calls - a.calls : a.earned < b.earned ? 1 : -1))
 }
 
-/** Whether a payment can no longer change in what is counted of it. One that failed may be tried again while its window is open. */
-function isFinal({ state, createdAt }: PaymentFact, now: UnixMs): boolean {
+function none(): { amount: bigint; payments: number } {
+  return { amount: 0n, payments: 0 }
+}
+
+/** The word of the books for a payment (D42). */
+function bookOf(direction: LedgerDirection, { state, proven }: PaymentFact): Book {
+  if (direction === 'in') return receivedBook({ state: state as PaymentState, ran: proven })
+  return madeBook({ state: state as ReservationState, confirmation: proven ? 'chain' : 'awaited' })
+}
+
+/**
+ * Whether a payment can no longer change in what is counted of it. One that failed may be tried again while its window is
+ * open; the chain may take back what it has just shown, and has yet to show what is spent.
+ */
+function isFinal({ state, proven, createdAt }: PaymentFact, now: UnixMs): boolean {
   if (state === 'unsettled') return now - createdAt > DAY_MS
+  if (state === 'settled') return now - createdAt > SETTLED_MS
+  if (state === 'spent') return proven
   return state !== 'authorized' && state !== 'owed' && state !== 'reserved'
 }
 

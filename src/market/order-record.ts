@@ -7,8 +7,9 @@ import { signedPayment } from './payment-view.ts'
 export function orderRecord(
   order: Order,
   reservation: StoredReservation | undefined,
-  agentName?: string | undefined,
+  knownName?: string | undefined,
 ): OrderRecord {
+  const agentName = order.agentName ?? knownName
   return {
     id: order.id,
     agent_id: order.agentId,

@@ -3,7 +3,7 @@ import type { SignedAuthorization } from '../schema/payment.ts'
 import type { PaymentRecord } from '../schema/payment-record.ts'
 import type { PaymentState, StoredPayment } from '../store/payments.ts'
 import type { StoredReservation } from '../store/purchases.ts'
-import { factsOf, noteOf, paymentView, signedPayment } from './payment-view.ts'
+import { factsOf, madeBook, noteOf, paymentView, receivedBook, signedPayment } from './payment-view.ts'
 
 /** States of the seller's ledger, as the API names them. */
 const receivedStates = {
@@ -29,6 +29,7 @@ export function receivedPayment(
     ...named(nameOf(agentId)),
     peer_id: peerId,
     correlation_id: payment.correlationId,
+    book: receivedBook(payment),
     state: receivedStates[payment.state],
     attempts,
     ...(payment.state === 'owed' && nextAttemptAt !== undefined && { next_attempt_at: isoTime(nextAttemptAt) }),
@@ -47,10 +48,11 @@ export function madePayment(made: StoredReservation, nameOf: (agentId: string) =
     ...paymentView(factsOf(made, made.txHash)),
     direction: 'out',
     agent_id: made.agentId,
-    ...named(nameOf(made.agentId)),
+    ...named(made.agentName ?? nameOf(made.agentId)),
     peer_id: made.sellerId,
     order_id: made.orderId,
     state: signedPayment(made).settlement,
+    book: madeBook(made),
     ...noteOf(made),
     challenge_nonce: made.envelope.server_nonce === 'preemptive' ? null : made.envelope.server_nonce,
     max_timeout_seconds: made.requirements.maxTimeoutSeconds,

@@ -1,8 +1,10 @@
 import { assetOf } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
 import type { ExecutionPayment } from '../schema/api.ts'
+import type { Book } from '../schema/book.ts'
 import type { RecordedPayment } from '../schema/order.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { PaymentState } from '../store/payments.ts'
 import type { Reservation, StoredReservation } from '../store/purchases.ts'
 
 export type PaymentFacts = {
@@ -40,7 +42,20 @@ export function factsOf(reservation: Reservation, txHash: Hex | undefined): Paym
 export function signedPayment(reservation: StoredReservation): RecordedPayment {
   const { state, txHash } = reservation
   const settlement = state === 'spent' ? boughtSettlement(reservation) : state
-  return { ...paymentView(factsOf(reservation, txHash)), settlement, ...noteOf(reservation) }
+  const book = madeBook(reservation)
+  return { ...paymentView(factsOf(reservation, txHash)), book, settlement, ...noteOf(reservation) }
+}
+
+/** What a payment of this node is in the books (D42): only the chain makes it paid. */
+export function madeBook({ state, confirmation }: Pick<StoredReservation, 'state' | 'confirmation'>): Book {
+  if (state === 'released') return 'not_charged'
+  return confirmation === 'chain' ? 'paid' : 'held'
+}
+
+/** What a payment to this node is in the books. `ran`: whether the agent did its work. */
+export function receivedBook({ state, ran }: { state: PaymentState; ran: boolean }): Book {
+  if (state === 'unsettled') return ran ? 'lost' : 'refused'
+  return ({ authorized: 'held', owed: 'owed', settled: 'earned', voided: 'not_charged' } as const)[state]
 }
 
 /** What is known of the settlement of something bought: the chain's word, the seller's, or nothing (D41). */

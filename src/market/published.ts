@@ -3,7 +3,7 @@ import type { NodeEvents } from '../schema/events.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { OrderStore } from '../store/orders.ts'
 import type { Payments } from '../store/payments.ts'
-import type { Purchases } from '../store/purchases.ts'
+import type { Order, Purchases } from '../store/purchases.ts'
 import { orderRecord } from './order-record.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 
@@ -59,7 +59,7 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf:
   return {
     ...purchases,
     async reserve(order, reservation, budget) {
-      const outcome = await purchases.reserve(order, reservation, budget)
+      const outcome = await purchases.reserve(withName(order, nameOf), reservation, budget)
       if (outcome === 'reserved') {
         tellOrder(order.id)
         tellPayment(order.id)
@@ -67,7 +67,7 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf:
       return outcome
     },
     async finish(order, paid) {
-      await purchases.finish(order, paid)
+      await purchases.finish(withName(order, nameOf), paid)
       tellOrder(order.id)
       if (paid !== undefined) tellPayment(order.id)
     },
@@ -119,6 +119,12 @@ export function publishedOrders(orders: OrderStore, purchases: Purchases, feed: 
       return order
     },
   }
+}
+
+/** An order keeps its agent's name: the seller may take the agent off the market (D42). */
+function withName(order: Order, nameOf: NameOf): Order {
+  const agentName = order.agentName ?? nameOf(order.agentId)
+  return agentName === undefined ? order : { ...order, agentName }
 }
 
 function tellOf(

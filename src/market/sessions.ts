@@ -13,7 +13,7 @@ import type { SessionExchange, SessionRecord } from '../schema/session.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 import type { ExchangePayment, SessionSpan, SessionStore, StoredExchange } from '../store/sessions.ts'
 import { MarketError } from './market-error.ts'
-import { paymentView, signedPayment } from './payment-view.ts'
+import { paymentView, receivedBook, signedPayment } from './payment-view.ts'
 import { sessionId } from './session-id.ts'
 
 /** How many exchanges of a session a list of sessions shows: the latest. */
@@ -136,7 +136,11 @@ function peerExchange(exchange: StoredExchange): SessionExchange {
     created_at: isoTime(exchange.createdAt),
     duration_ms: exchange.durationMs,
     ...(exchange.payment !== undefined && {
-      payment: { ...paymentView(exchange.payment), settlement: settlementOf(exchange.payment) },
+      payment: {
+        ...paymentView(exchange.payment),
+        book: receivedBook({ ...exchange.payment, ran: true }),
+        settlement: settlementOf(exchange.payment),
+      },
     }),
   }
 }

@@ -31,20 +31,25 @@ const Sum = z.object({
   total_atomic: z.string(),
 })
 
+const Open = z.object({ amount: z.string(), amount_atomic: z.string(), payments: z.int() })
+
 /** Days and hours are UTC and only those in which something happened; amounts are USDC as decimal text. */
 export const Stats = z
   .object({
     earned: Sum.meta({ description: 'settled, by the day on which the work was asked for' }),
-    spent: Sum.meta({ description: 'signed for and not released' }),
-    pending: z.object({ amount: z.string(), amount_atomic: z.string(), payments: z.int() }),
-    unpaid: z.object({ amount: z.string(), amount_atomic: z.string(), payments: z.int() }),
+    owed: Open.meta({ description: 'worked for, and settlement is under way' }),
+    lost: Open.meta({ description: 'worked for, and never paid' }),
+    refused: Open.meta({ description: 'never paid, and nothing ran' }),
+    paid: Sum.meta({ description: 'shown by the chain, by the day on which it was signed' }),
+    held: Open.meta({ description: 'signed, and may still be charged' }),
+    not_charged: Open.meta({ description: 'signed, and can never be charged' }),
     days: z.array(
       z.object({
         day: z.string(),
         earned: z.string(),
         earned_atomic: z.string(),
-        spent: z.string(),
-        spent_atomic: z.string(),
+        paid: z.string(),
+        paid_atomic: z.string(),
         executions: z.int(),
         failed: z.int(),
         bought: z.int(),

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { Price, PriceText } from './amount.ts'
 import { AgentRef, agentOf, ExecutionPayment, oddResultFields, Task, taskFields, taskOf } from './api.ts'
+import { Book } from './book.ts'
 import { IdempotencyKey } from './idempotency.ts'
 import { Limit, NumberCursor } from './page.ts'
 
@@ -55,6 +56,7 @@ export type CallError = z.infer<typeof CallError>
 
 /** A payment as a ledger shows it: beyond what an execution answers, also what has not, or will not, become of it. */
 export const RecordedPayment = ExecutionPayment.extend({
+  book: Book,
   settlement: z.enum(['settled', 'claimed', 'pending', 'reserved', 'released', 'voided', 'failed']).meta({
     description:
       '`settled`: the chain shows it; `claimed`: the seller names `tx_hash`, and the chain has not shown it yet; ' +
@@ -70,7 +72,7 @@ export const OrderRecord = z
   .object({
     id: z.string(),
     agent_id: z.string(),
-    agent_name: z.string().optional().meta({ description: 'while the agent is known' }),
+    agent_name: z.string().optional().meta({ description: 'as it was called when it was ordered' }),
     seller_id: z.string().nullable().meta({ description: 'null until the agent is known' }),
     price: PriceText.meta({ description: 'the most to pay, in USDC as decimal text' }),
     price_atomic: z.string(),

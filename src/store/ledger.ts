@@ -57,7 +57,15 @@ export type ExecutionsQuery = {
 }
 
 /** What counts, of many rows: for sums. */
-export type PaymentFact = { no: number; state: LedgerState; agentId: string; amount: bigint; createdAt: UnixMs }
+export type PaymentFact = {
+  no: number
+  state: LedgerState
+  /** Of one that came in: whether the agent did its work. Of one that went out: whether the chain shows it. */
+  proven: boolean
+  agentId: string
+  amount: bigint
+  createdAt: UnixMs
+}
 export type ExecutionFact = { no: number; agentId: string; failed: boolean; createdAt: UnixMs; durationMs: number }
 
 /** Reads over both ledgers, the seller's and the buyer's, and over what own agents did. */
@@ -78,9 +86,10 @@ const NUMBER = { in: 'no', out: 'a.order_no' } as const
 const STATE = { in: 'state', out: 'a.state' } as const
 const ID = { in: 'id', out: 'a.payment_id' } as const
 const FACTS = {
-  in: 'SELECT no, state, agent_id, amount, created_at FROM payments WHERE no > ? ORDER BY no LIMIT ?',
-  out: `SELECT order_no AS no, state, agent_id, amount, created_at FROM authorizations
-    WHERE order_no > ? ORDER BY order_no LIMIT ?`,
+  in: `SELECT no, state, exchange_id IS NOT NULL AS proven, agent_id, amount, created_at FROM payments
+    WHERE no > ?1 AND network = coalesce(?3, network) ORDER BY no LIMIT ?2`,
+  out: `SELECT order_no AS no, state, confirmed_at IS NOT NULL AS proven, agent_id, amount, created_at
+    FROM authorizations WHERE order_no > ?1 AND network = coalesce(?3, network) ORDER BY order_no LIMIT ?2`,
 } as const
 const EXECUTIONS = `SELECT e.*, p.id AS payment_id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no`
 const EXECUTION_FACTS = `
@@ -90,7 +99,7 @@ const EXECUTION_FACTS = `
 const OWNED = 'AND (e.caller_id = ? OR substr(e.caller_id, 1, ?) = ?)'
 const NEWEST = Number.MAX_SAFE_INTEGER
 
-type FactRow = { no: number; state: LedgerState; agent_id: string; amount: number; created_at: number }
+type FactRow = { no: number; state: LedgerState; proven: number; agent_id: string; amount: number; created_at: number }
 type ExecutionRow = {
   id: number
   agent_id: string
@@ -110,8 +119,11 @@ const TRANSACTION = {
   none: 'a.confirmed_at IS NULL AND a.tx_hash IS NULL',
 } as const
 
-/** @param options `hasChain`: whether this node can ask the chain what became of a payment */
-export function createLedger(database: Database, { hasChain = true }: { hasChain?: boolean } = {}): Ledger {
+/** @param options `hasChain`: whether this node can ask the chain what became of a payment; `network`: the one that is summed up */
+export function createLedger(
+  database: Database,
+  { hasChain = true, network }: { hasChain?: boolean; network?: string } = {},
+): Ledger {
   type Value = string | number | Uint8Array
   const all = <T>(sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown as T[]
 
@@ -178,9 +190,10 @@ export function createLedger(database: Database, { hasChain = true }: { hasChain
       return row === undefined ? undefined : toExecution(row)
     },
     paymentFacts: (direction, after, limit) =>
-      all<FactRow>(FACTS[direction], after, limit).map((row) => ({
+      (database.prepare(FACTS[direction]).all(after, limit, network ?? null) as unknown as FactRow[]).map((row) => ({
         no: row.no,
         state: row.state,
+        proven: row.proven === 1,
         agentId: row.agent_id,
         amount: BigInt(row.amount),
         createdAt: row.created_at,

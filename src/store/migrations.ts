@@ -192,4 +192,8 @@ export const migrations: readonly string[] = [
   UPDATE payments SET blamed = 1 WHERE state = 'unsettled'
     AND (error LIKE '%insufficient%' OR error LIKE '%cancel%' OR error LIKE '%another transfer%');
   `,
+  `
+  -- Orders keep the name that their agent had (D42).
+  ALTER TABLE orders ADD COLUMN agent_name TEXT;
+  `,
 ]

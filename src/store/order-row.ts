@@ -31,6 +31,8 @@ export type Order = {
   tokenId?: string | undefined
   /** The approval it waits for, or waited for. */
   approvalId?: string | undefined
+  /** As the agent was called when it was ordered: its seller may take it off the market. */
+  agentName?: string | undefined
 }
 
 export function isFinal(status: OrderStatus): boolean {
@@ -58,6 +60,7 @@ export type OrderRow = {
   cancel_requested_at: number | null
   token_id: string | null
   approval_id: string | null
+  agent_name: string | null
 }
 
 /**
@@ -66,10 +69,11 @@ export type OrderRow = {
  */
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
-    started_at, workflow_id, step_id, token_id, output_bytes, notes)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
     output_bytes = excluded.output_bytes, notes = excluded.notes,
+    agent_name = coalesce(orders.agent_name, excluded.agent_name),
     error = excluded.error, correlation_id = excluded.correlation_id, updated_at = excluded.updated_at,
     status = CASE WHEN excluded.status = 'failed' AND orders.cancel_requested_at IS NOT NULL THEN 'cancelled'
                   ELSE excluded.status END
@@ -97,6 +101,7 @@ export function putOrder(database: Database, order: Order): void {
       order.tokenId ?? null,
       order.outputBytes ?? null,
       order.notes === undefined || order.notes.length === 0 ? null : JSON.stringify(order.notes),
+      order.agentName ?? null,
     )
 }
 
@@ -105,6 +110,7 @@ export function toOrder(row: OrderRow): Order {
     id: row.id,
     agentId: row.agent_id,
     sellerId: row.seller_id ?? undefined,
+    ...(row.agent_name !== null && { agentName: row.agent_name }),
     price: BigInt(row.price),
     status: row.status,
     task: row.task ?? undefined,

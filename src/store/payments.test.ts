@@ -26,6 +26,7 @@ test('a claimed payment reads back as it was', async () => {
   expect(payments.get(payment.id)).toEqual({
     ...payment,
     state: 'authorized',
+    ran: false,
     attempts: 0,
     nextAttemptAt: undefined,
     unclear: false,

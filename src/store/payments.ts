@@ -60,6 +60,8 @@ export type StoredPayment = Claim & {
   error: string | undefined
   /** What was signed with the result; undefined before there is one. */
   receipt: SignedReceipt | undefined
+  /** Whether the agent did its work. */
+  ran: boolean
   createdAt: UnixMs
   updatedAt: UnixMs
 }
@@ -106,6 +108,7 @@ export interface Payments extends SettledLooks<StoredPayment> {
 
 export type PaymentRow = {
   no: number
+  exchange_id: number | null
   id: Uint8Array
   state: PaymentState
   agent_id: string
@@ -270,7 +273,7 @@ export function createPayments(database: Database): Payments {
         amount: requirements.amount,
       })),
     lost: (since, options) => storedLosses(database, since, options),
-    counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled'`) }),
+    counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled' AND exchange_id IS NOT NULL`) }),
   }
 }
 
@@ -281,6 +284,7 @@ export function toPayment(row: PaymentRow): StoredPayment {
     agentId: row.agent_id,
     peerId: row.peer_id,
     correlationId: row.correlation_id,
+    ran: row.exchange_id !== null,
     challengeNonce: row.challenge_nonce === null ? undefined : toHex(row.challenge_nonce),
     ...authorizationOf(row),
     task: row.task ?? undefined,

@@ -117,7 +117,7 @@ const CONFIRM = `
   WHERE payment_id = ?3 AND state = 'spent' AND confirmed_at IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
 const SIGNED = `
-  SELECT o.id AS order_id, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
+  SELECT o.id AS order_id, o.agent_name, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
 const RESERVED = `${SIGNED} AND a.state = 'reserved'`
 const RELEASED = `${SIGNED} AND a.state = 'released'`
 const UNCONFIRMED = `${SIGNED} AND a.state = 'spent' AND a.confirmed_at IS NULL`

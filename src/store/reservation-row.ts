@@ -19,6 +19,8 @@ export type Reservation = {
 export type ReservationState = 'reserved' | 'spent' | 'released'
 export type StoredReservation = Reservation & {
   state: ReservationState
+  /** As the agent was called when it was ordered. */
+  agentName?: string | undefined
   /** As the seller says, unless `confirmation` is `chain`. */
   txHash: Hex | undefined
   confirmation: Confirmation
@@ -31,6 +33,7 @@ export type Confirmation = 'chain' | 'awaited' | 'unavailable'
 export type ReservationRow = {
   order_no: number
   order_id: string
+  agent_name: string | null
   payment_id: Uint8Array
   agent_id: string
   seller_id: string
@@ -44,7 +47,8 @@ export type ReservationRow = {
 } & AuthorizationRow
 
 /** Every reservation, for a condition to follow. */
-export const RESERVATIONS = 'SELECT o.id AS order_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
+export const RESERVATIONS =
+  'SELECT o.id AS order_id, o.agent_name, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
 
 export function toReservation(row: ReservationRow, hasChain: boolean): StoredReservation {
   const { requirements, signed } = authorizationOf(row)
@@ -53,6 +57,7 @@ export function toReservation(row: ReservationRow, hasChain: boolean): StoredRes
     orderId: row.order_id,
     agentId: row.agent_id,
     sellerId: row.seller_id,
+    ...(row.agent_name !== null && { agentName: row.agent_name }),
     state: row.state,
     requirements,
     envelope: {

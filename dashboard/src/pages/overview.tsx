@@ -122,7 +122,7 @@ function Health({ node, alerts }: { node: NodeStatus; alerts: readonly Alert[] }
   )
 }
 
-function Money({ stats: { earned, spent, days, pending } }: { stats: Stats }) {
+function Money({ stats: { earned, paid: spent, days, owed: pending } }: { stats: Stats }) {
   const day = new Date().toISOString().slice(0, 10)
   const today = days.find((one) => one.day === day)
   const executions = days.reduce((total, one) => total + one.executions, 0)

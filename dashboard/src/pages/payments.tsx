@@ -26,7 +26,7 @@ export function Payments() {
         <Export />
       </PageHead>
       <Show of={stats} what="Totals are">
-        {({ earned, spent, pending, unpaid, days }) => (
+        {({ earned, paid: spent, owed: pending, lost: unpaid, days }) => (
           <>
             <dl className="figures">
               <Figure

@@ -17,7 +17,7 @@ export function DaysChart({ days }: { days: Stats['days'] }) {
       times: shown,
       series: [
         { name: 'Earned', values: shown.map((time) => Number(known.get(time)?.earned ?? 0)), color: 'accent' as const },
-        { name: 'Spent', values: shown.map((time) => Number(known.get(time)?.spent ?? 0)), color: 'second' as const },
+        { name: 'Paid', values: shown.map((time) => Number(known.get(time)?.paid ?? 0)), color: 'second' as const },
       ],
     }
   }, [days])
