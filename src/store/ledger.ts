@@ -5,7 +5,8 @@ import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
-import { type PaymentRow, type PaymentState, type StoredPayment, toPayment } from './payments.ts'
+import { type PaymentRow, toPayment } from './payment-row.ts'
+import type { PaymentState, StoredPayment } from './payments.ts'
 import {
   RESERVATIONS,
   type ReservationRow,

@@ -1,39 +1,16 @@
 import type { UnixMs } from '../lib/clock.ts'
-import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/signed-receipt.ts'
-import {
-  AUTHORIZATION_COLUMNS,
-  AUTHORIZATION_PLACES,
-  type AuthorizationRow,
-  authorizationOf,
-  authorizationValues,
-} from './authorization-row.ts'
+import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
 import type { Database } from './database.ts'
 import { type NewExchange, recordExchange } from './exchanges.ts'
-import { toBytes, toHex } from './hex.ts'
+import { toBytes } from './hex.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
-import { packReceipt, unpackReceipt } from './receipt-row.ts'
+import { type Claim, type PaymentRow, type PaymentState, type StoredPayment, toPayment } from './payment-row.ts'
+import { packReceipt } from './receipt-row.ts'
 import { type SettledLooks, settledLooks } from './settled-looks.ts'
 
-export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
-
-/** A payment as it is claimed: verified, its nonce not seen before. */
-export type Claim = {
-  id: Hex
-  agentId: string
-  peerId: string
-  correlationId: string
-  /** Undefined for a preemptive payment. */
-  challengeNonce: Hex | undefined
-  requirements: PaymentRequirements
-  signed: SignedAuthorization
-  /**
-   * Kept where the payment is settled before the agent runs: a crash must not lose what was paid for. Empty once it is
-   * given up, since whoever signs on an empty account must not fill the disk with tasks that nobody will run (T19).
-   */
-  task?: string | undefined
-}
+export type { Claim, PaymentState, StoredPayment } from './payment-row.ts'
 
 /** What changes as a payment goes through its states. */
 export type PaymentProgress = {
@@ -48,22 +25,6 @@ export type PaymentProgress = {
   error?: string | undefined
   /** When a settled payment is looked up on the chain again. */
   lookAt?: UnixMs | undefined
-}
-
-export type StoredPayment = Claim & {
-  state: PaymentState
-  attempts: number
-  nextAttemptAt: UnixMs | undefined
-  unclear: boolean
-  blamed: boolean
-  txHash: Hex | undefined
-  error: string | undefined
-  /** What was signed with the result; undefined before there is one. */
-  receipt: SignedReceipt | undefined
-  /** Whether the agent did its work. */
-  ran: boolean
-  createdAt: UnixMs
-  updatedAt: UnixMs
 }
 
 /** The seller's ledger: every payment ever accepted, by payment id. */
@@ -105,27 +66,6 @@ export interface Payments extends SettledLooks<StoredPayment> {
   /** When the oldest payment was accepted that is owed. */
   oldestOwed(): UnixMs | undefined
 }
-
-export type PaymentRow = {
-  no: number
-  exchange_id: number | null
-  id: Uint8Array
-  state: PaymentState
-  agent_id: string
-  peer_id: string
-  correlation_id: string
-  challenge_nonce: Uint8Array | null
-  task: string | null
-  attempts: number
-  next_attempt_at: number | null
-  unclear: number
-  blamed: number | null
-  tx_hash: Uint8Array | null
-  error: string | null
-  receipt: Uint8Array | null
-  created_at: number
-  updated_at: number
-} & AuthorizationRow
 
 /** What is written later than this from now was written before the clock was set back. */
 const SET_BACK_MS = 60_000
@@ -274,28 +214,5 @@ export function createPayments(database: Database): Payments {
       })),
     lost: (since, options) => storedLosses(database, since, options),
     counts: () => ({ owed: count(OWED), unsettled: count(`state = 'unsettled' AND exchange_id IS NOT NULL`) }),
-  }
-}
-
-export function toPayment(row: PaymentRow): StoredPayment {
-  return {
-    id: toHex(row.id),
-    state: row.state,
-    agentId: row.agent_id,
-    peerId: row.peer_id,
-    correlationId: row.correlation_id,
-    ran: row.exchange_id !== null,
-    challengeNonce: row.challenge_nonce === null ? undefined : toHex(row.challenge_nonce),
-    ...authorizationOf(row),
-    task: row.task ?? undefined,
-    attempts: row.attempts,
-    nextAttemptAt: row.next_attempt_at ?? undefined,
-    unclear: row.unclear === 1,
-    blamed: row.blamed === 1,
-    txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
-    error: row.error ?? undefined,
-    receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, toHex(row.id), row),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
   }
 }

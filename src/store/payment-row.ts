@@ -1,0 +1,86 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { SignedReceipt } from '../schema/signed-receipt.ts'
+import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
+import { toHex } from './hex.ts'
+import { unpackReceipt } from './receipt-row.ts'
+
+export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
+
+/** A payment as it is claimed: verified, its nonce not seen before. */
+export type Claim = {
+  id: Hex
+  agentId: string
+  peerId: string
+  correlationId: string
+  /** Undefined for a preemptive payment. */
+  challengeNonce: Hex | undefined
+  requirements: PaymentRequirements
+  signed: SignedAuthorization
+  /**
+   * Kept where the payment is settled before the agent runs: a crash must not lose what was paid for. Empty once it is
+   * given up, since whoever signs on an empty account must not fill the disk with tasks that nobody will run (T19).
+   */
+  task?: string | undefined
+}
+
+export type StoredPayment = Claim & {
+  state: PaymentState
+  attempts: number
+  nextAttemptAt: UnixMs | undefined
+  unclear: boolean
+  blamed: boolean
+  txHash: Hex | undefined
+  error: string | undefined
+  /** What was signed with the result; undefined before there is one. */
+  receipt: SignedReceipt | undefined
+  /** Whether the agent did its work. */
+  ran: boolean
+  createdAt: UnixMs
+  updatedAt: UnixMs
+}
+
+export type PaymentRow = {
+  no: number
+  exchange_id: number | null
+  id: Uint8Array
+  state: PaymentState
+  agent_id: string
+  peer_id: string
+  correlation_id: string
+  challenge_nonce: Uint8Array | null
+  task: string | null
+  attempts: number
+  next_attempt_at: number | null
+  unclear: number
+  blamed: number | null
+  tx_hash: Uint8Array | null
+  error: string | null
+  receipt: Uint8Array | null
+  created_at: number
+  updated_at: number
+} & AuthorizationRow
+
+export function toPayment(row: PaymentRow): StoredPayment {
+  return {
+    id: toHex(row.id),
+    state: row.state,
+    agentId: row.agent_id,
+    peerId: row.peer_id,
+    correlationId: row.correlation_id,
+    ran: row.exchange_id !== null,
+    challengeNonce: row.challenge_nonce === null ? undefined : toHex(row.challenge_nonce),
+    ...authorizationOf(row),
+    task: row.task ?? undefined,
+    attempts: row.attempts,
+    nextAttemptAt: row.next_attempt_at ?? undefined,
+    unclear: row.unclear === 1,
+    blamed: row.blamed === 1,
+    txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
+    error: row.error ?? undefined,
+    receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, toHex(row.id), row),
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
