@@ -48,7 +48,7 @@ export function alertsOf({
 
   if (approvals.length > 0) {
     const what = approvals.length === 1 ? 'A purchase waits' : `${approvals.length} purchases wait`
-    add('warn', `${what} for your approval`, 'Approve or deny it before its time runs out.', '/wallet', 'Decide')
+    add('warn', `${what} for your approval`, 'Approve or deny it before its time runs out.', '/approvals', 'Decide')
   }
   if (status !== undefined) {
     const { pending, failed } = status.settlement

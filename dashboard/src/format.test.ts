@@ -1,5 +1,18 @@
 import { expect, test } from 'vitest'
-import { ago, duration, isAmount, money, moneyColumn, plain, short, span } from './format.ts'
+import {
+  ago,
+  amount,
+  duration,
+  ether,
+  isAmount,
+  money,
+  moneyColumn,
+  plain,
+  price,
+  short,
+  signed,
+  span,
+} from './format.ts'
 
 test.each([
   ['0', '0.00'],
@@ -21,6 +34,23 @@ test('T18 a price of the API goes back as the amount it was', () => {
     '0.0157',
     '1000000',
     '0.000249',
+  ])
+})
+
+test('one rule for amounts: number, unit, sign; a price of zero is free, a sum of zero is not', () => {
+  expect([amount('0.5'), amount('0'), amount(null), amount('3', 'USDT')]).toEqual([
+    '0.50 USDC',
+    '0.00 USDC',
+    '–',
+    '3.00 USDT',
+  ])
+  expect([price(0), price('0'), price('0.000001')]).toEqual(['free', 'free', '0.000001 USDC'])
+  expect([signed('in', '0.05'), signed('out', '1200')]).toEqual(['+0.05 USDC', '−1,200.00 USDC'])
+  expect(['0', '1.5', '0.0000000001', '0.1234569'].map(ether)).toEqual([
+    '0.00 ETH',
+    '1.50 ETH',
+    '< 0.000001 ETH',
+    '0.123456 ETH',
   ])
 })
 

@@ -1,6 +1,12 @@
-/** Text for people. Amounts stay text or bigint all the way: money is never a float. */
+/**
+ * Text for people. Amounts stay text or bigint all the way: money is never a float.
+ *
+ * One rule for amounts on every page: thousands are grouped, two decimals at least and as many as there are, then the
+ * unit. A price of zero is `free`, a sum of zero is `0.00 USDC`, an unknown amount is `–`. `+` came or comes to this
+ * node, `−` left or leaves it. Figures and columns name the unit once, beside the number or in the heading.
+ */
 
-/** `1234567.5` → `1,234,567.50`: at least two decimals, and as many as there are. */
+/** The number alone: `1234567.5` → `1,234,567.50`. */
 export function money(decimal: string | number | null | undefined): string {
   if (decimal === null || decimal === undefined) return '–'
   const text = typeof decimal === 'number' ? plain(decimal) : decimal
@@ -9,6 +15,17 @@ export function money(decimal: string | number | null | undefined): string {
   const [, sign = '', whole = '', fraction = ''] = match
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',')
   return `${sign}${grouped}.${fraction.replace(/0+$/, '').padEnd(2, '0')}`
+}
+
+/** `0.05 USDC`. */
+export function amount(decimal: string | number | null | undefined, unit = 'USDC'): string {
+  const text = money(decimal)
+  return text === '–' ? text : `${text} ${unit}`
+}
+
+/** `+0.05 USDC` came or comes to this node; `−0.05 USDC` left or leaves it. */
+export function signed(direction: 'in' | 'out', decimal: string): string {
+  return `${direction === 'in' ? '+' : '−'}${amount(decimal)}`
 }
 
 /** Amounts of one column: as many decimals each as the longest has, so that the points stand below each other. */
@@ -27,8 +44,15 @@ export function plain(value: number): string {
   return Number.isInteger(value) ? String(value) : value.toFixed(6).replace(/0+$/, '')
 }
 
-export function price(value: number): string {
-  return value === 0 ? 'free' : `${money(value)} USDC`
+export function price(value: number | string): string {
+  return Number(value) === 0 ? 'free' : amount(value)
+}
+
+/** ETH has 18 decimals: six are shown, cut rather than rounded. */
+export function ether(decimal: string): string {
+  const [whole = '0', fraction = ''] = decimal.split('.')
+  const shown = money(`${whole}.${fraction.slice(0, 6)}`)
+  return Number(shown.replaceAll(',', '')) === 0 && Number(decimal) > 0 ? '< 0.000001 ETH' : `${shown} ETH`
 }
 
 export function count(value: number | null | undefined): string {

@@ -3,6 +3,7 @@ import { App } from './app.tsx'
 import './styles/base.css'
 import './styles/parts.css'
 import './styles/pages.css'
+import './styles/money.css'
 import { applyTheme } from './theme.ts'
 
 applyTheme()

@@ -21,6 +21,7 @@ const routes: readonly Route[] = [
   { pattern: /^\/activity$/, title: 'Activity', page: load(() => import('./pages/activity.tsx')) },
   { pattern: /^\/orders\/([^/]+)$/, title: 'Order', page: load(() => import('./pages/order.tsx')) },
   { pattern: /^\/executions\/([^/]+)$/, title: 'Execution', page: load(() => import('./pages/execution.tsx')) },
+  { pattern: /^\/approvals$/, title: 'Approvals', page: load(() => import('./pages/approvals.tsx')) },
   { pattern: /^\/payments$/, title: 'Payments', page: load(() => import('./pages/payments.tsx')) },
   { pattern: /^\/payments\/([^/]+)$/, title: 'Payment', page: load(() => import('./pages/payment.tsx')) },
   { pattern: /^\/workflows$/, title: 'Workflows', page: load(() => import('./pages/workflows.tsx')) },

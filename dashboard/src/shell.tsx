@@ -1,9 +1,8 @@
 import { type ReactNode, useEffect, useState, useSyncExternalStore } from 'react'
-import { page } from './api/client.ts'
+import { useWaiting } from './api/approvals.ts'
 import { connection } from './api/connection.ts'
-import { useResource } from './api/resource.ts'
 import { forgetToken, storedToken } from './api/token.ts'
-import type { Approval } from './api/types.ts'
+import { Header } from './parts/header.tsx'
 import { Link, usePath } from './router.tsx'
 import { chooseTheme, type Theme, useTheme } from './theme.ts'
 
@@ -12,6 +11,7 @@ const rooms = [
   ['/market', 'Market'],
   ['/agents', 'My agents'],
   ['/activity', 'Activity'],
+  ['/approvals', 'Approvals'],
   ['/payments', 'Payments'],
   ['/workflows', 'Workflows'],
   ['/sessions', 'Sessions'],
@@ -27,11 +27,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const path = usePath()
   const [open, setOpen] = useState(false)
   const room = homes.find(([pattern]) => pattern.test(path))?.[1] ?? `/${path.split('/')[1] ?? ''}`
-  const { data } = useResource('waiting', (signal) => page<Approval>('/approvals', { status: 'pending' }, signal), {
-    topics: ['approval'],
-    everyMs: 15_000,
-  })
-  const waiting = data?.items.length ?? 0
+  const waiting = useWaiting().data?.items.length ?? 0
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: going somewhere closes the menu
   useEffect(() => setOpen(false), [path])
@@ -62,7 +58,12 @@ export function Shell({ children }: { children: ReactNode }) {
             <li key={to}>
               <Link to={to} aria-current={to === room ? 'page' : undefined}>
                 {name}
-                {to === '/wallet' && waiting > 0 && <span className="count">{waiting} waiting</span>}
+                {to === '/approvals' && waiting > 0 && (
+                  <span className="count">
+                    {waiting}
+                    <span className="hidden"> waiting</span>
+                  </span>
+                )}
               </Link>
             </li>
           ))}
@@ -84,7 +85,10 @@ export function Shell({ children }: { children: ReactNode }) {
         </div>
       </nav>
       <div className="content">
-        <ConnectionBar />
+        <div className="over">
+          <Header />
+          <ConnectionBar />
+        </div>
         <main id="main" tabIndex={-1}>
           {children}
         </main>

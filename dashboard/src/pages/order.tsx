@@ -1,7 +1,8 @@
 import { type FormEvent, useEffect, useState } from 'react'
-import { call, page } from '../api/client.ts'
+import { useWaiting } from '../api/approvals.ts'
+import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { Approval, Listing, OrderRecord } from '../api/types.ts'
+import type { Listing, OrderRecord } from '../api/types.ts'
 import { money, span } from '../format.ts'
 import { ApprovalItem } from '../parts/approval-item.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
@@ -160,13 +161,11 @@ function GiveTask({ path, onDone }: { path: string; onDone(): void }) {
 }
 
 function Waiting({ order }: { order: OrderRecord }) {
-  const key = isOpen(order) ? 'waiting' : undefined
-  const approvals = useResource(key, (signal) => page<Approval>('/approvals', { status: 'pending' }, signal), {
-    topics: ['approval'],
-    everyMs: 3_000,
-  })
+  const approvals = useWaiting(isOpen(order))
   const own = approvals.data?.items.filter(({ order_id }) => order_id === order.id) ?? []
-  return own.map((approval) => <ApprovalItem key={approval.id} approval={approval} onDone={approvals.reload} />)
+  return own.map((approval) => (
+    <ApprovalItem key={approval.id} approval={approval} onDone={approvals.reload} withTask={false} />
+  ))
 }
 
 function Failure({ order: { error, agent_id } }: { order: OrderRecord }) {

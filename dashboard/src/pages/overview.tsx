@@ -1,16 +1,8 @@
 import { type Alert, alertsOf } from '../alerts.ts'
+import { useWaiting } from '../api/approvals.ts'
 import { call, page } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type {
-  AgentStats,
-  Approval,
-  Budget,
-  NodeStatus,
-  OwnAgent,
-  PaymentRecord,
-  Stats,
-  WalletBalance,
-} from '../api/types.ts'
+import type { AgentStats, Budget, NodeStatus, OwnAgent, PaymentRecord, Stats, WalletBalance } from '../api/types.ts'
 import { count, duration, money, moneyColumn, percent, short, span } from '../format.ts'
 import { Facts, Figure, PageHead, Section } from '../parts/bits.tsx'
 import { HoursChart } from '../parts/hours-chart.tsx'
@@ -27,10 +19,7 @@ export function Overview() {
   const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
     topics: ['payment', 'order', 'status'],
   })
-  const approvals = useResource('waiting', (signal) => page<Approval>('/approvals', { status: 'pending' }, signal), {
-    topics: ['approval'],
-    everyMs: 15_000,
-  })
+  const approvals = useWaiting()
   const budget = useResource('/budget', (signal) => call<Budget>('/budget', { signal }), { topics: ['order'] })
   const balance = useResource('/wallet/balance', (signal) => call<WalletBalance>('/wallet/balance', { signal }), {
     everyMs: BALANCE_MS,

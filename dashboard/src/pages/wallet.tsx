@@ -1,8 +1,7 @@
-import { call, isMissing, page } from '../api/client.ts'
+import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { Approval, Budget, NodeStatus, WalletBalance } from '../api/types.ts'
+import type { Budget, NodeStatus, WalletBalance } from '../api/types.ts'
 import { money, networkName } from '../format.ts'
-import { ApprovalItem } from '../parts/approval-item.tsx'
 import { Facts, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BudgetFacts } from '../parts/budget-facts.tsx'
 import { QrCode } from '../parts/qr-code.tsx'
@@ -23,7 +22,6 @@ export function Wallet() {
   return (
     <>
       <PageHead title="Wallet" />
-      <Approvals />
       <Show of={status} what="The wallet is">
         {({ wallet_address, network }) => (
           <div className="wallet">
@@ -55,23 +53,5 @@ export function Wallet() {
         </Show>
       </Section>
     </>
-  )
-}
-
-function Approvals() {
-  const approvals = useResource('waiting', (signal) => page<Approval>('/approvals', { status: 'pending' }, signal), {
-    topics: ['approval'],
-    everyMs: 5_000,
-  })
-  if (approvals.data === undefined || isMissing(approvals.error)) return null
-  const { items } = approvals.data
-  return (
-    <Section title="Waiting for you">
-      {items.length === 0 ? (
-        <p className="muted">No purchase waits for approval.</p>
-      ) : (
-        items.map((approval) => <ApprovalItem key={approval.id} approval={approval} onDone={approvals.reload} />)
-      )}
-    </Section>
   )
 }

@@ -1,16 +1,29 @@
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { call } from '../api/client.ts'
 import type { Approval } from '../api/types.ts'
-import { money } from '../format.ts'
+import { amount, count } from '../format.ts'
 import { Link } from '../router.tsx'
-import { Ago, Id } from './bits.tsx'
+import { Ago, Facts, Id, Words } from './bits.tsx'
 import { Problem } from './states.tsx'
 import { say } from './toasts.tsx'
 
-/** A purchase that waits for a person. */
-export function ApprovalItem({ approval, onDone }: { approval: Approval; onDone(): void }) {
+/** A purchase that waits for a person, with all that the decision hangs on. */
+export function ApprovalItem({
+  approval,
+  onDone,
+  select,
+  withTask = true,
+}: {
+  approval: Approval
+  onDone(): void
+  /** Shown before the title, where several can be chosen. */
+  select?: ReactNode
+  /** The page of an order shows the task itself. */
+  withTask?: boolean
+}) {
   const [error, setError] = useState<Error>()
   const [busy, setBusy] = useState(false)
+  const { task, task_length, seller_id, order_id, workflow_id } = approval
 
   async function decide(verdict: 'approve' | 'deny') {
     setBusy(true)
@@ -26,15 +39,48 @@ export function ApprovalItem({ approval, onDone }: { approval: Approval; onDone(
   }
 
   return (
-    <section className="state warn" aria-label={`Approval for ${approval.agent_name}`}>
-      <p className="state-title">
-        {money(approval.amount)} USDC for <Link to={`/market/${approval.agent_id}`}>{approval.agent_name}</Link>
-      </p>
+    <section className="card approval" aria-label={`Approval for ${approval.agent_name}`}>
+      <div className="approval-head">
+        {select}
+        <h3>
+          <Link to={`/market/${approval.agent_id}`}>{approval.agent_name}</Link>
+        </h3>
+        <span className="approval-amount">{amount(approval.amount)}</span>
+      </div>
       <p>{approval.reason}</p>
-      <p className="muted">
-        Seller <Id value={approval.seller_id} what="peer id" /> · asked <Ago iso={approval.created_at} /> · expires{' '}
-        <Ago iso={approval.expires_at} />
-      </p>
+      <div className={withTask ? 'approval-body' : undefined}>
+        {withTask && (
+          <div>
+            <Words text={task} label={`Task for ${approval.agent_name}`} />
+            {task_length > task.length && (
+              <p className="hint">
+                The first {count(task.length)} of {count(task_length)} characters.{' '}
+                <Link to={`/orders/${order_id}`}>Read the whole task</Link>
+              </p>
+            )}
+          </div>
+        )}
+        <Facts
+          rows={[
+            ['Asked by', <Requester key="by" approval={approval} />],
+            ['Budget after', afterText(approval)],
+            ['Seller', <Id key="seller" value={seller_id} what="peer id" />],
+            [
+              'Asked',
+              <span key="asked">
+                <Ago iso={approval.created_at} />, expires <Ago iso={approval.expires_at} />
+              </span>,
+            ],
+            [
+              'Order',
+              <span key="order" className="with-link">
+                <Link to={`/orders/${order_id}`}>Show the order</Link>
+                {workflow_id !== undefined && <Link to={`/workflows/${workflow_id}`}>Show the workflow</Link>}
+              </span>,
+            ],
+          ]}
+        />
+      </div>
       <div className="actions">
         <button type="button" className="primary" disabled={busy} onClick={() => decide('approve')}>
           Approve and pay
@@ -46,4 +92,20 @@ export function ApprovalItem({ approval, onDone }: { approval: Approval; onDone(
       {error !== undefined && <Problem error={error} />}
     </section>
   )
+}
+
+function Requester({ approval: { requester, workflow_id } }: { approval: Approval }) {
+  const who = requester.kind === 'operator' ? 'you, the operator' : `token ${requester.token_name ?? 'without a name'}`
+  return <>{workflow_id === undefined ? who : `${who}, for a workflow`}</>
+}
+
+function afterText({ budget_after }: Approval): string {
+  if (budget_after === undefined) return 'not known'
+  const { left_today, left_month } = budget_after
+  if (left_today === null && left_month === null) return 'no limit is set'
+  const parts = [
+    left_today !== null && `${amount(left_today)} left today`,
+    left_month !== null && `${amount(left_month)} left this month`,
+  ]
+  return parts.filter((part) => part !== false).join(', ')
 }

@@ -1,0 +1,12 @@
+import { page } from './client.ts'
+import { useResource } from './resource.ts'
+import type { Approval } from './types.ts'
+
+/** The purchases that wait for a person: one question for header, overview, orders and the page of approvals. */
+export function useWaiting(isWanted = true) {
+  const key = isWanted ? 'waiting' : undefined
+  return useResource(key, (signal) => page<Approval>('/approvals', { status: 'pending' }, signal), {
+    topics: ['approval'],
+    everyMs: 5_000,
+  })
+}
