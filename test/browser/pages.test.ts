@@ -52,6 +52,7 @@ async function pages(): Promise<Record<string, string>> {
     '/activity': 'Sold',
     [`/orders/${orders[0]!.id}`]: 'Result',
     [`/executions/${executions[0]!.id}`]: 'Task',
+    '/approvals': 'No purchase waits',
     '/payments': 'All payments',
     '/workflows': 'Chain',
     '/workflows/new': 'First agent',
