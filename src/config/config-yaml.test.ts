@@ -23,7 +23,6 @@ p2p:
   dial_private: true
   public_dht: yes
   connections_per_address: 8
-  dial_private: yes
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false,
   require_token: true}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,

@@ -95,5 +95,7 @@ test('methods a mount does not have are refused, and OPTIONS names those it has'
   expect([refused.statusCode, refused.headers.allow]).toEqual([405, 'GET, POST, HEAD, OPTIONS'])
   const headers = { origin: 'http://localhost:1', 'access-control-request-method': 'POST' }
   const preflight = await app.inject({ method: 'OPTIONS', url: '/other/x', headers })
-  expect(preflight.headers['access-control-allow-headers']).toBe('authorization, content-type, last-event-id, x-other')
+  expect(preflight.headers['access-control-allow-headers']).toBe(
+    'authorization, content-type, idempotency-key, last-event-id, x-other',
+  )
 })

@@ -128,7 +128,8 @@ test('what is sent is what the document says', async () => {
     secret: 'a secret of some length'.replaceAll(' ', '-').padEnd(24, 'x'),
   }
   const token = await buyer.tokens.create({ name: 'a', scope: 'read' })
-  const [asked, denied] = [await heldApproval(buyer, listingFixture()), await heldApproval(buyer, listingFixture())]
+  const held = () => heldApproval(buyer, listingFixture())
+  const [asked, denied, several] = [await held(), await held(), await held()]
   const chain = { input: 'go', agentIds: [localId, localId] }
   const done: { id: string } = (await app.inject({ url: '/workflows', method: 'POST', payload: chain })).json()
   await workflows.settled(done.id, { limitMs: 5_000 })
@@ -168,6 +169,7 @@ test('what is sent is what the document says', async () => {
     getApproval: { url: `/approvals/${asked}` },
     approve: { url: `/approvals/${asked}/approve`, method: 'POST' },
     deny: { url: `/approvals/${denied}/deny`, method: 'POST' },
+    decideApprovals: { url: '/approvals/decide', method: 'POST', payload: { ids: [several], verdict: 'denied' } },
     cancelWorkflow: { url: `/workflows/${done.id}`, method: 'DELETE' },
   }
   const own = { pause: 'pauseAgent', resume: 'resumeAgent' }

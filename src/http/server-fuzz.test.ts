@@ -78,6 +78,7 @@ const hints: Hints = {
   callerID: fc.constant('local'),
   agentID: fc.constant(localId),
   url: fc.constant('https://example.org/hook'),
+  ids: fc.constantFrom([FRESH], [FRESH, 'unknown']),
   events: fc.constantFrom(['order'], ['payment.settled', 'listing']),
   secret: fc.constant('x'.repeat(24)),
   wait: fc.constantFrom(0, -1, 'x'),
@@ -203,11 +204,12 @@ test.each(operations.map((row) => [row.method, row.path, row] as const))(
     await fc.assert(
       fc.asyncProperty(request, async (sent) => {
         faults.length = 0
+        const fresh = await freshFor(path, started)
         const response = await app.inject({
           method: sent.method as 'GET',
-          url: sent.url.replace(FRESH, await freshFor(path, started)),
+          url: sent.url.replace(FRESH, fresh),
           headers: sent.headers,
-          ...(method !== 'GET' && { payload: sent.payload }),
+          ...(method !== 'GET' && { payload: sent.payload.replace(FRESH, fresh) }),
         })
         expect(faults).toEqual([])
         expect(response.statusCode).toBeLessThan(500)

@@ -136,7 +136,8 @@ test('T6 T17 accounts that cost nothing get no more than all together may, one a
   const seller = await start(options)
   for (let payer = 1; payer <= 4; payer++) {
     expect(await buy(seller, payer)).toBe(payer <= 2 ? 're: task' : 'SETTLEMENT_FAILED')
-    await until(() => seller.payments.counts().unsettled === payer)
+    // Those that never ran are no loss (D42).
+    await until(() => seller.payments.counts().unsettled === Math.min(payer, 2))
   }
   expect(seller.runs).toHaveLength(2)
   await seller.stop()
@@ -275,7 +276,7 @@ test('T19 whoever signs on an empty account leaves no task on the disk of a sell
   const { envelope, paymentId: id } = signed(seller.clock.now())
   const peer = await seller.connect()
   expect(told(await peer.request({ payment: envelope, body: base64('x'.repeat(100_000)) }))).toBe('SETTLEMENT_FAILED')
-  await until(() => seller.payments.counts().unsettled === 1)
+  await until(() => seller.payments.get(id)?.state === 'unsettled')
   expect(seller.payments.get(id)).toMatchObject({ state: 'unsettled', task: '' })
   // Nothing was done for it: there is nothing to settle either, and it is no loss.
   expect(await seller.payments.reopen({ id, state: 'owed' }, seller.clock.now())).toBe(false)
