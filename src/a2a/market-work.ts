@@ -18,7 +18,9 @@ export function marketWork(tools: MarketTools): Work {
     progress.working()
     try {
       const { caller, signal, messageId } = turn
-      const { value } = await tools.call(skill, args, { caller, signal, idempotencyKey: `a2a:${messageId}` })
+      // Whoever cancels a task has its order stopped, at its seller too; whoever only leaves may come back for it.
+      const by = { caller, signal, cancel: signal, idempotencyKey: `a2a:${messageId}` }
+      const { value } = await tools.call(skill, args, by)
       return { kind: 'completed', output: value }
     } catch (error) {
       if (turn.running.isCanceled) return { kind: 'canceled', text: 'cancelled by the caller' }

@@ -4,7 +4,6 @@ import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { countText, UsdcText } from '../config/values.ts'
 import type { ExecutionResult } from '../schema/api.ts'
-import { IdempotencyKey } from '../schema/idempotency.ts'
 import { badge } from './badge.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
@@ -16,7 +15,7 @@ import { agentIdOf } from './references.ts'
 import { findRunningNode } from './running-node.ts'
 import { showProgress } from './show-progress.ts'
 import { startSpinner } from './spinner.ts'
-import { readTask, taskOptions } from './task.ts'
+import { keyed, keyOption, readTask, taskOptions } from './task.ts'
 import { printableLine } from './terminal-text.ts'
 
 const TIMEOUT_SECONDS = 600
@@ -50,11 +49,7 @@ export const agentExecute = command({
       UsdcText,
     ),
     stream: flag('--stream', 'show what the agent says while it works; with --json, one JSON object a line'),
-    idempotencyKey: option(
-      '--idempotency-key <key>',
-      'names this call: the same key and task within 24 hours buy nothing again (default: a new one)',
-      IdempotencyKey,
-    ),
+    ...keyOption('task'),
     timeout: option('--timeout <seconds>', `give up after this long (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
     ...commonOptions,
   },
@@ -79,7 +74,7 @@ export const agentExecute = command({
     const request = {
       ...{ agentId, input: text, signal },
       ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
-      ...(idempotencyKey !== undefined && { idempotencyKey }),
+      ...keyed(idempotencyKey),
       ...(shown && { onProgress: shown.onProgress }),
     }
     try {

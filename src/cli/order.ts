@@ -21,7 +21,7 @@ import type { RemoteNode } from './parts.ts'
 import { agentIdOf, orderIdOf } from './references.ts'
 import { moneyNode } from './remote-node.ts'
 import { withSpinner } from './spinner.ts'
-import { readTask, taskOptions } from './task.ts'
+import { keyed, keyOption, readTask, taskOptions } from './task.ts'
 import { columns, priceText, printableLine } from './terminal-text.ts'
 
 const TIMEOUT_SECONDS = 3600
@@ -49,10 +49,11 @@ export const orderCreate = command({
     ),
     price: option('--price <usdc>', 'pay at most this (required)', UsdcText),
     ...taskOptions,
+    ...keyOption('order'),
     ...waitOptions,
     ...commonOptions,
   },
-  async run(context, { agentId, price, task, input, wait, timeout, ...flags }) {
+  async run(context, { agentId, price, task, input, idempotencyKey, wait, timeout, ...flags }) {
     if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
     if (price === undefined) throw new UsageError('--price is missing: the most this order may cost, in USDC')
     const hasTask = task !== undefined || input !== undefined
@@ -61,7 +62,7 @@ export const orderCreate = command({
     const node = await moneyNode(context, flags)
     const { signal } = context.io
     const id = await agentIdOf(node, agentId, { signal })
-    const order = await node.createOrder({ agentId: id, price, task: text }, { signal: context.io.signal })
+    const order = await node.createOrder({ agentId: id, price, task: text }, { signal, ...keyed(idempotencyKey) })
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
 })
@@ -73,13 +74,14 @@ export const orderExecute = command({
     'stoa order execute 7e7d1f3c-… --task "Summarise: …" --wait',
     'stoa order execute 7e7d1f3c-… --task - < report.txt',
   ],
-  options: { ...taskOptions, ...waitOptions, ...commonOptions },
+  options: { ...taskOptions, ...keyOption('task'), ...waitOptions, ...commonOptions },
   argument: ORDER,
-  async run(context, { task, input, wait, timeout, ...flags }, given) {
+  async run(context, { task, input, idempotencyKey, wait, timeout, ...flags }, given) {
     const id = needed(given)
     const text = await readTask(context.io, { task, input })
     const node = await moneyNode(context, flags)
-    const order = await node.executeOrder(await orderIdOf(node, id, context.io), text, { signal: context.io.signal })
+    const call = { signal: context.io.signal, ...keyed(idempotencyKey) }
+    const order = await node.executeOrder(await orderIdOf(node, id, context.io), text, call)
     return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
   },
 })

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
+import { IdempotencyKey } from '../schema/idempotency.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import { option } from './command.ts'
 import { UsageError } from './exit-code.ts'
@@ -11,6 +12,22 @@ export const taskOptions = {
   task: option('-t, --task <text>', 'what it is to do; - reads it from standard input', z.string()),
   input: option('--input <text>', 'the same as --task', z.string()),
 } as const
+
+/** Names what is asked for, so that it is done once (D38). Our client sends a key of its own where none is given. */
+export function keyOption(what: 'order' | 'task' | 'workflow') {
+  return {
+    idempotencyKey: option(
+      '--idempotency-key <key>',
+      `names this request: the same key and ${what} within 24 hours buy nothing again (default: a new one)`,
+      IdempotencyKey,
+    ),
+  } as const
+}
+
+/** For the client: no key at all is one that it makes. */
+export function keyed(idempotencyKey: string | undefined): { idempotencyKey?: string } {
+  return idempotencyKey === undefined ? {} : { idempotencyKey }
+}
 
 /** The task from wherever it was given: exactly one of --task, --input and `-`. */
 export async function readTask(

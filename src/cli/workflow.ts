@@ -16,6 +16,7 @@ import {
 } from './market-text.ts'
 import type { RemoteNode } from './parts.ts'
 import { moneyNode } from './remote-node.ts'
+import { keyed, keyOption } from './task.ts'
 import { columns, printableLine } from './terminal-text.ts'
 import { readWorkflow, workflowOptions } from './workflow-body.ts'
 
@@ -35,13 +36,13 @@ export const workflowCreate = command({
     'stoa workflow create --file report.json --dry-run',
     'stoa workflow create --file report.json --json | jq -r .id',
   ],
-  options: { ...workflowOptions, dryRun, ...commonOptions },
-  async run(context, { dryRun: isDry, dataDir, json: _, ...given }) {
+  options: { ...workflowOptions, dryRun, ...keyOption('workflow'), ...commonOptions },
+  async run(context, { dryRun: isDry, idempotencyKey, dataDir, json: _, ...given }) {
     const body = await readWorkflow(context, given)
     const node = await moneyNode(context, { dataDir })
     const { signal } = context.io
     if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
-    return tell(context, await node.createWorkflow(body, { signal }))
+    return tell(context, await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }))
   },
 })
 
@@ -57,15 +58,16 @@ export const workflowRun = command({
   options: {
     ...workflowOptions,
     dryRun,
+    ...keyOption('workflow'),
     timeout: option('--timeout <seconds>', `how long to wait (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
     ...commonOptions,
   },
-  async run(context, { dryRun: isDry, timeout = TIMEOUT_SECONDS, dataDir, json: _, ...given }) {
+  async run(context, { dryRun: isDry, idempotencyKey, timeout = TIMEOUT_SECONDS, dataDir, json: _, ...given }) {
     const body = await readWorkflow(context, given)
     const node = await moneyNode(context, { dataDir })
     const { signal } = context.io
     if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
-    return await follow(context, node, await node.createWorkflow(body, { signal }), timeout)
+    return await follow(context, node, await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }), timeout)
   },
 })
 

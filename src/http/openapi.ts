@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { Problem } from '../schema/api.ts'
 import { IdempotencyKey } from '../schema/idempotency.ts'
-import type { Operation } from './operation.ts'
+import { type Operation, refusesKey } from './operation.ts'
 import { type ProblemCode, problems } from './problem.ts'
 
 export type JsonSchema = { [key: string]: unknown }
@@ -129,6 +129,7 @@ function describeErrors(row: Operation, schemas: Record<string, JsonSchema>): Re
   const codes = [
     ...row.errors,
     ...(row.idempotent === true ? (['IDEMPOTENCY_CONFLICT'] as const) : []),
+    ...(refusesKey(row) ? (['IDEMPOTENCY_UNSUPPORTED'] as const) : []),
     ...always,
     ...(row.access === 'health' ? [] : notHealth),
     ...(row.params === undefined ? [] : (['URI_TOO_LONG'] as const)),

@@ -63,6 +63,8 @@ export type Operation = {
   headers?: Readonly<Record<string, string>>
   /** Takes the header Idempotency-Key (D38). */
   idempotent?: boolean
+  /** A POST that changes nothing when it is done again: the header does no harm. Others without a key refuse it. */
+  repeatable?: boolean
   /** What it may answer beyond the errors of every operation. */
   errors: readonly ProblemCode[]
   /** Path of what was created, without the prefix. */
@@ -132,6 +134,7 @@ export type Answer = { status: number; text: string; media: string; headers: Rea
 
 /** parse → handle → encode. @throws HttpError for input that does not fit, and whatever the handler throws */
 export async function answer(row: Operation, raw: RawCall, logger: Logger): Promise<Answer | EventStream> {
+  const idempotencyKey = readKey(row, raw.headers['idempotency-key'])
   const call: Call<unknown, unknown, unknown> = {
     params: parse(row.params, 'path', raw.params),
     query: parseQuery(row, raw.query),
@@ -139,7 +142,7 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
     url: raw.url,
     headers: raw.headers,
     caller: raw.caller,
-    idempotencyKey: row.idempotent === true ? readKey(raw.headers['idempotency-key']) : undefined,
+    idempotencyKey,
     get signal() {
       return raw.signal()
     },
@@ -161,8 +164,18 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
   }
 }
 
-function readKey(header: string | string[] | undefined): string | undefined {
-  if (header === undefined) return undefined
+/** Who sends a key counts on it: an operation that cannot keep what it promises says so (D38). */
+export function refusesKey({ method, idempotent, repeatable }: Operation): boolean {
+  return method === 'POST' && idempotent !== true && repeatable !== true
+}
+
+function readKey(row: Operation, header: string | string[] | undefined): string | undefined {
+  if (header === undefined || row.repeatable === true) return undefined
+  if (refusesKey(row)) {
+    const why = `${row.method} ${row.path} takes no Idempotency-Key: it would be done again each time it is sent`
+    throw new HttpError('IDEMPOTENCY_UNSUPPORTED', `${why}. Send it without the header, once`)
+  }
+  if (row.idempotent !== true) return undefined
   const key = IdempotencyKey.safeParse(header)
   if (key.success) return key.data
   throw new HttpError('INVALID_REQUEST', `the header Idempotency-Key ${key.error.issues[0]!.message}`)

@@ -14,6 +14,7 @@ export type ProblemRow = { status: number; title: string; retryable?: boolean }
 /** Every error code of the API: status and title (D15). What is not here is a fault of the node: 500, nothing shown. */
 export const problems = {
   INVALID_REQUEST: { status: 400, title: 'The request is not valid' },
+  IDEMPOTENCY_UNSUPPORTED: { status: 400, title: 'This operation takes no idempotency key' },
   CURSOR_INVALID: { status: 400, title: 'The cursor does not belong to this query' },
   MALFORMED_JSON: { status: 400, title: 'The body is not valid JSON' },
   WORKFLOW_INVALID: { status: 400, title: 'The workflow cannot be done as it is described' },

@@ -59,8 +59,10 @@ export type MarketTools = {
 
 type By = {
   caller: Caller
-  /** Aborts when the call is canceled. */
+  /** Aborts when the caller leaves: nothing is signed then, and what is signed goes on (D38). */
   signal: AbortSignal
+  /** Aborts when the caller has an order stopped at its seller too. */
+  cancel?: AbortSignal
   /** Of a call whose arguments have none. */
   idempotencyKey?: string | undefined
 }
@@ -85,13 +87,12 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
     async quote_agent(args, { signal }) {
       return { value: await deps.quote(read(QuoteInput, args).agent_id, signal) }
     },
-    async execute_agent(args, { caller, signal, idempotencyKey }) {
+    async execute_agent(args, { caller, signal, cancel, idempotencyKey }) {
       const { agent_id, task, max_price, idempotency_key: key = idempotencyKey } = read(ExecuteInput, args)
       const maxPriceAtomic = readPrice(max_price)
       const request = { agentId: agent_id, input: task, maxPriceAtomic, caller, idempotencyKey: key }
-      // Whoever ends a call here cancels it, at its seller too.
       const result = await deps
-        .execute({ ...request, signal, cancel: signal })
+        .execute({ ...request, signal, ...(cancel && { cancel }) })
         .catch((error: unknown) => heldOf(error, agent_id))
       if ('held' in result) return { value: result.held }
       const { session_id: _, ...shown } = result

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import { type AuthInfo, createMcpHandler } from '@modelcontextprotocol/server'
@@ -6,9 +7,15 @@ import type { MarketTools } from '../market/tools.ts'
 import type { Caller } from '../schema/caller.ts'
 import { BODY_BYTES_MAX } from '../schema/limits.ts'
 import { marketCall } from './market-call.ts'
-import { CALLER, createServerFactory } from './server.ts'
+import { OpenCalls } from './open-calls.ts'
+import { CALLER, callerOf, createServerFactory, SESSION } from './server.ts'
 
-/** MCP over streamable HTTP, without sessions: clients of 2025 and of 2026 alike. */
+const SMALL_BYTES_MAX = 64 * 1024
+
+/**
+ * MCP over streamable HTTP: clients of 2025 and of 2026 alike. No state is kept of a session; its id only tells whose call a
+ * client of 2025 cancels.
+ */
 export type McpHttp = {
   handle(request: IncomingMessage, response: ServerResponse, caller: Caller): Promise<void>
   stop(): Promise<void>
@@ -17,12 +24,28 @@ export type McpHttp = {
 export function createMcpHttp(options: { version: string }, deps: { tools: MarketTools; logger: Logger }): McpHttp {
   const logger = deps.logger.child({ part: 'mcp' })
   const stopping = new AbortController()
-  const factory = createServerFactory(options, marketCall(deps.tools, { logger, stopping: stopping.signal }))
+  const calls = new OpenCalls()
+  const factory = createServerFactory(options, marketCall(deps.tools, { logger, stopping: stopping.signal }), calls)
   const onerror = (error: Error) => logger.debug({ err: error }, 'an MCP request was refused')
   const limits = { maxRequestBodySize: BODY_BYTES_MAX, onerror }
   // As a stream, with signs of life: an agent may work for longer than clients and proxies bear silence.
   const handler = createMcpHandler(factory, { ...limits, responseMode: 'sse' })
-  const handle = toNodeHandler(handler, limits)
+  const handle = toNodeHandler({ fetch: (request, more) => answer(request, more) }, limits)
+
+  async function answer(request: Request, more: Parameters<typeof handler.fetch>[1]): Promise<Response> {
+    const messages = await smallMessages(request)
+    const session = request.headers.get(SESSION) ?? undefined
+    for (const { method, params } of messages) {
+      const id = method === 'notifications/cancelled' ? params?.requestId : undefined
+      if (isRequestId(id)) calls.cancel({ caller: callerOf(more?.authInfo), session, id })
+    }
+    const response = await handler.fetch(request, more)
+    if (!response.ok || !messages.some(({ method }) => method === 'initialize')) return response
+    const headers = new Headers(response.headers)
+    headers.set(SESSION, randomUUID())
+    return new Response(response.body, { status: response.status, headers })
+  }
+
   return {
     handle(request, response, caller) {
       const auth: AuthInfo = {
@@ -39,4 +62,21 @@ export function createMcpHttp(options: { version: string }, deps: { tools: Marke
       await handler.close()
     },
   }
+}
+
+type Message = { method?: unknown; params?: { requestId?: unknown } }
+
+/** What a client says in short requests, as those are that concern sessions. */
+async function smallMessages(request: Request): Promise<Message[]> {
+  const length = Number(request.headers.get('content-length') ?? 0)
+  if (request.method !== 'POST' || length > SMALL_BYTES_MAX) return []
+  const body: unknown = await request
+    .clone()
+    .json()
+    .catch(() => undefined)
+  return [body].flat().filter((message): message is Message => typeof message === 'object' && message !== null)
+}
+
+function isRequestId(value: unknown): value is string | number {
+  return typeof value === 'string' || typeof value === 'number'
 }

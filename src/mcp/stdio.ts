@@ -1,9 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import type { Readable, Writable } from 'node:stream'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { CallToolResult } from '@modelcontextprotocol/server'
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { BODY_BYTES_MAX } from '../schema/limits.ts'
-import { type CallTool, createServerFactory } from './server.ts'
+import { type CallTool, createServerFactory, type ToolCall } from './server.ts'
 import { toolFailure } from './tool-result.ts'
 
 /** As long as the slowest agent and its settlement may take. */
@@ -42,25 +44,48 @@ export async function serveMcpStdio(options: { version: string }, deps: StdioDep
 
 /** Hands a call to the node. A connection for each: the node may have been started again, elsewhere, since the last. */
 function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
-  return async (name, args, { signal, progress }) => {
-    const client = new Client({ name: 'stoa-mcp', version: options.version }, { versionNegotiation: { mode: 'auto' } })
-    let isSent = false
-    try {
-      const { url, token } = await deps.findNode()
-      const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
-      const requestInit: RequestInit = { headers, redirect: 'error' }
-      await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit, fetch: deps.fetch }))
-      isSent = true
-      return await client.callTool(
-        { name, arguments: args },
-        { signal, timeout: CALL_TIMEOUT_MS, onprogress: ({ message }) => progress(message ?? 'at work') },
-      )
-    } catch (error) {
-      if (error instanceof CodedError) return toolFailure({ code: error.code, message: error.message })
-      const lost = isSent ? '; what was asked may have been done: look before you ask again' : ''
-      return toolFailure({ code: 'NODE_UNREACHABLE', message: `the node gave no answer: ${reasonOf(error)}${lost}` })
-    } finally {
-      await client.close().catch(() => {})
-    }
+  return async (name, args, call) => {
+    const key = name === 'execute_agent' ? (args.idempotency_key ?? randomUUID()) : undefined
+    const keyed = key === undefined ? args : { ...args, idempotency_key: key }
+    const first = await askNode(name, keyed, call, options, deps)
+    // With a key it is done once, however often it is asked for (D38).
+    const isLost = 'lost' in first && first.isSent && key !== undefined && !call.signal.aborted
+    const answer = isLost ? await askNode(name, keyed, call, options, deps) : first
+    if (!('lost' in answer)) return answer
+    const again =
+      key === undefined ? 'look before you ask again' : `asked again with idempotency_key ${key} it is not done twice`
+    const { lost, isSent } = answer
+    if (lost instanceof CodedError && !isLost) return toolFailure({ code: lost.code, message: lost.message })
+    const may = isSent || isLost ? `; what was asked may have been done: ${again}` : ''
+    return toolFailure({ code: 'NODE_UNREACHABLE', message: `the node gave no answer: ${reasonOf(lost)}${may}` })
+  }
+}
+
+/** No answer came. */
+type Lost = { lost: unknown; isSent: boolean }
+
+async function askNode(
+  name: string,
+  args: Record<string, unknown>,
+  { signal, progress }: ToolCall,
+  options: { version: string },
+  deps: StdioDeps,
+): Promise<CallToolResult | Lost> {
+  const client = new Client({ name: 'stoa-mcp', version: options.version }, { versionNegotiation: { mode: 'auto' } })
+  let isSent = false
+  try {
+    const { url, token } = await deps.findNode()
+    const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+    const requestInit: RequestInit = { headers, redirect: 'error' }
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit, fetch: deps.fetch }))
+    isSent = true
+    return await client.callTool(
+      { name, arguments: args },
+      { signal, timeout: CALL_TIMEOUT_MS, onprogress: ({ message }) => progress(message ?? 'at work') },
+    )
+  } catch (error) {
+    return { lost: error, isSent }
+  } finally {
+    await client.close().catch(() => {})
   }
 }

@@ -1,4 +1,5 @@
 import { connection } from './connection.ts'
+import { keyFor } from './request-keys.ts'
 import { authorization } from './token.ts'
 import type { Problem } from './types.ts'
 
@@ -37,10 +38,15 @@ export function isMissing(error: unknown): boolean {
 /** @throws ApiProblem, NodeGone; the reason of `signal` when that aborts */
 export async function send(path: string, { method = 'GET', body, signal, token }: Sent = {}): Promise<Response> {
   let response: Response
+  const key = body && keyFor(path, body)
   try {
     response = await fetch(API + path, {
       method,
-      headers: { ...authorization(token), ...(body && { 'content-type': 'application/json' }) },
+      headers: {
+        ...authorization(token),
+        ...(body && { 'content-type': 'application/json' }),
+        ...(key && { 'idempotency-key': key.text }),
+      },
       ...(body && { body: JSON.stringify(body) }),
       ...(signal && { signal }),
       // The token may open every door of this API: it goes nowhere else.
@@ -52,6 +58,8 @@ export async function send(path: string, { method = 'GET', body, signal, token }
     connection.lost()
     throw new NodeGone('The node does not answer.')
   }
+  // An answer that nobody can count on leaves open whether it was done: the next try is the same request.
+  if (response.status < 500) key?.done()
   if (response.status === 401 && token === undefined) connection.refused()
   else connection.answered()
   if (response.ok) return response

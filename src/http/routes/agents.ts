@@ -79,6 +79,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
     operation({
       id: 'registerAgent',
       method: 'POST',
+      repeatable: true,
       path: '/agents',
       summary: 'Register an agent',
       description: 'Hosts, persists and lists it. The same name again updates the agent, which keeps its id.',

@@ -27,6 +27,7 @@ const approvalRow = { tags: ['budget'], access: 'private', response: ApprovalRec
 const decideRow = {
   ...approvalRow,
   method: 'POST',
+  repeatable: true,
   // The operator's alone: whoever asks for a purchase does not decide over it.
   scope: 'admin',
   params: ApprovalParams,
@@ -93,6 +94,7 @@ export function budgetRoutes({ budget, approvals }: BudgetRouteDeps): Operation[
       ...approvalRow,
       id: 'decideApprovals',
       method: 'POST',
+      repeatable: true,
       path: '/approvals/decide',
       summary: 'Approve or deny several purchases',
       description:

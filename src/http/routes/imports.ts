@@ -32,6 +32,7 @@ export function importRoutes({ imports }: ImportRouteDeps): Operation[] {
     operation({
       id: 'importAgent',
       method: 'POST',
+      repeatable: true,
       path: '/imports',
       summary: 'Import an agent of a seller that lists nothing here',
       description:

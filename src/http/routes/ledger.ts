@@ -74,6 +74,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
     operation({
       id: 'retryPayment',
       method: 'POST',
+      repeatable: true,
       path: '/payments/{id}/retry',
       summary: 'Try again to settle a payment, or look what became of it',
       description:

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest'
+import { cli, runningNode, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const order = (more: object = {}) => ({
+  id: '7e7d1f3c-1f1e-4b69-9b0e-1f4a9f6a3f10',
+  agent_id: 'abc',
+  price: 10_000n,
+  status: 'executing',
+  created_at: '2026-01-01T00:00:00.000Z',
+  updated_at: '2026-01-01T00:00:00.000Z',
+  ...more,
+})
+const workflow = { ...order({ status: 'completed' }), steps: [], spent: '0', output: 'done' }
+
+/** Runs a command line, and gives the keys its calls were sent with. */
+async function keysOf(...argv: string[]): Promise<unknown[]> {
+  const keys: unknown[] = []
+  const note =
+    (value: unknown) =>
+    async (...args: unknown[]) => {
+      keys.push((args.at(-1) as { idempotencyKey?: string }).idempotencyKey)
+      return value as never
+    }
+  const { parts } = await runningNode(dataDir(), {
+    order: async () => order() as never,
+    createOrder: note(order()),
+    executeOrder: note(order()),
+    createWorkflow: note(workflow),
+    workflow: async () => workflow as never,
+  })
+  const run = await cli([...argv], { dataDir: dataDir(), parts })
+  expect(run.stderr).not.toMatch(/unknown option/)
+  return keys
+}
+
+test.each([
+  [['order', 'create', '--agent-id', 'abc', '--price', '0.05', '--task', 'x']],
+  [['order', 'execute', order().id, '--task', 'x']],
+  [['workflow', 'create', '--agent-id', 'abc', '--input', 'x']],
+  [['workflow', 'run', '--agent-id', 'abc', '--input', 'x']],
+])('D38 `stoa %s` is sent with the key of --idempotency-key, and else with one of the client', async (argv) => {
+  expect(await keysOf(...argv, '--idempotency-key', 'mine')).toEqual(['mine'])
+  expect(await keysOf(...argv)).toEqual([undefined])
+})

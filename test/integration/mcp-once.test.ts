@@ -1,0 +1,218 @@
+/** D38 over MCP: a call that is sent again buys nothing again, and one that is canceled spends nothing it has not spent. */
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { serveMcpStdio } from '../../src/mcp/stdio.ts'
+import { ask, discovered } from '../support/api-calls.ts'
+import { begun, gone, hasEnded, slowProgram } from '../support/slow-agent.ts'
+import { startTestNode, type TestNode } from '../support/test-node.ts'
+import { until } from '../support/until.ts'
+
+const PRICE = 10_000n
+type Order = { id: string; status: string; output?: string; task: string; payment?: { amount: string } }
+type Answer = { isError?: boolean; structuredContent?: Record<string, unknown>; content: { text: string }[] }
+
+let devnet: Devnet
+let home: string
+let seller: TestNode
+let buyer: TestNode
+let agentId: string
+let slowId: string
+let ownSlowId: string
+const clients: Client[] = []
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'stoa-mcp-once-'))
+  devnet = await startDevnet()
+  seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
+  const agent = (name: string, run: object) => ({ name, description: 'd', price: PRICE, ...run })
+  const register = async (node: TestNode, name: string, run: object) =>
+    (await node.node.registerAgent(agent(name, run), { persist: false })).id
+  agentId = await register(seller, 'echo', { model: 'builtin/echo' })
+  slowId = await register(seller, 'slow', { command: slowProgram(home, 1_500) })
+  const key = generatePrivateKey()
+  await devnet.fund(privateKeyToAddress(key), 1_000_000n)
+  buyer = await startTestNode({ devnet, walletKey: key, bootstrap: [seller.node.addresses()[0]!] })
+  ownSlowId = await register(buyer, 'own', { command: slowProgram(home, 60_000) })
+  await Promise.all([agentId, slowId].map((id) => discovered(buyer.url, id)))
+})
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()))
+  await buyer?.stop()
+  await seller?.stop()
+  await devnet?.stop()
+  await rm(home, { recursive: true, force: true })
+})
+
+type Era = 'auto' | 'legacy'
+async function connect(era: Era): Promise<Client> {
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } })
+  clients.push(client)
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${buyer.url}/mcp`)))
+  return client
+}
+const execute = (client: Client, args: object, signal?: AbortSignal) =>
+  client.callTool(
+    { name: 'execute_agent', arguments: { max_price: '0.01', ...args } },
+    signal && { signal },
+  ) as Promise<Answer>
+const payments = async () => (await ask<unknown[]>(buyer.url, '/payments?limit=100')).length
+const orderOf = async (task: string) =>
+  (await ask<Order[]>(buyer.url, '/orders?limit=100')).find((order) => order.task === task)
+
+test.each(['auto', 'legacy'] as const)('D38 idempotency_key over MCP (%s) buys once', async (era) => {
+  const args = { agent_id: agentId, task: `once ${era}`, idempotency_key: randomUUID() }
+  const before = await payments()
+  const client = await connect(era)
+  const [one, other] = await Promise.all([execute(client, args), execute(client, args)])
+  const again = await execute(await connect(era), args)
+  const ids = [one, other, again].map(({ structuredContent }) => structuredContent?.order_id)
+  expect(new Set(ids).size).toBe(1)
+  expect((await payments()) - before).toBe(1)
+  const conflict = await execute(client, { ...args, task: 'another' })
+  expect(conflict).toMatchObject({ isError: true, _meta: { 'stoa/error': { code: 'IDEMPOTENCY_CONFLICT' } } })
+})
+
+describe.each(['auto', 'legacy'] as const)('4.6 a client over HTTP (%s) cancels', (era) => {
+  test('before anything is signed: the run stops, and nothing is paid', async () => {
+    const client = await connect(era)
+    const before = await payments()
+    const task = `unsigned ${era}`
+    const canceling = new AbortController()
+    const called = execute(client, { agent_id: ownSlowId, task }, canceling.signal).catch((error: Error) => error)
+    const pid = await begun(home, task)
+    canceling.abort()
+    await called
+    await gone(pid)
+    await until(async () => (await orderOf(task))?.status === 'failed')
+    expect([hasEnded(home, task), await payments()]).toEqual([false, before])
+  }, 40_000)
+
+  test('after the signature: the order goes on, and get_execution has its result', async () => {
+    const client = await connect(era)
+    const task = `signed ${era}`
+    const canceling = new AbortController()
+    const called = execute(client, { agent_id: slowId, task }, canceling.signal).catch((error: Error) => error)
+    await begun(home, task)
+    canceling.abort()
+    await called
+    const { id } = (await orderOf(task))!
+    const done = await until(
+      async () => {
+        const { structuredContent } = (await client.callTool({
+          name: 'get_execution',
+          arguments: { order_id: id },
+        })) as Answer
+        const execution = structuredContent!.execution as Order
+        return execution.status === 'completed' ? execution : undefined
+      },
+      { timeoutMs: 20_000 },
+    )
+    expect(done).toMatchObject({ output: `slowly: ${task}`, payment: { amount: '0.01' } })
+  }, 40_000)
+})
+
+/** A client of 2025 by hand, whose connections are the test's. */
+async function post(message: object, session?: string, signal?: AbortSignal): Promise<Response> {
+  return fetch(`${buyer.url}/mcp`, {
+    method: 'POST',
+    headers: {
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      ...(session !== undefined && { 'mcp-session-id': session }),
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', ...message }),
+    ...(signal && { signal }),
+  })
+}
+const toolCall = (id: number, args: object) => ({
+  id,
+  method: 'tools/call',
+  params: { name: 'execute_agent', arguments: { max_price: '0.01', ...args } },
+})
+const cancel = (requestId: number) => ({ method: 'notifications/cancelled', params: { requestId } })
+async function newSession(): Promise<string> {
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } }
+  const answer = await post({ id: 0, method: 'initialize', params })
+  await answer.text()
+  return answer.headers.get('mcp-session-id')!
+}
+
+describe('4.6 a client of 2025', () => {
+  test('that closes its request has spent nothing', async () => {
+    const leaving = new AbortController()
+    const called = post(toolCall(1, { agent_id: ownSlowId, task: 'closed' }), undefined, leaving.signal)
+    const read = called.then((answer) => answer.text()).catch(() => 'left')
+    const pid = await begun(home, 'closed')
+    leaving.abort()
+    expect(await read).toBe('left')
+    await gone(pid)
+  }, 40_000)
+
+  test('that cancels after the signature is told, where it still listens, that its order goes on', async () => {
+    const session = await newSession()
+    const answer = post(toolCall(1, { agent_id: slowId, task: 'told' }), session).then((one) => one.text())
+    await begun(home, 'told')
+    expect((await post(cancel(1), session)).status).toBe(202)
+    const { id } = (await orderOf('told'))!
+    expect(await answer).toMatch(new RegExp(`RESULT_PENDING.*${id}`))
+  }, 40_000)
+
+  test('cancels its own call alone: another session counts its requests alike', async () => {
+    const [mine, other] = [await newSession(), await newSession()]
+    expect(mine).not.toBe(other)
+    const answers = [
+      post(toolCall(1, { agent_id: ownSlowId, task: 'mine' }), mine),
+      post(toolCall(1, { agent_id: slowId, task: 'of another' }), other),
+    ].map(async (answer) => (await answer).text())
+    const pid = await begun(home, 'mine')
+    await begun(home, 'of another')
+    await post(cancel(1), mine)
+    expect(await answers[0]).toContain('ORDER_CANCELLED')
+    await gone(pid)
+    expect(await answers[1]).toContain('slowly: of another')
+  }, 40_000)
+})
+
+test('D38 stoa mcp over stdio asks again with its own key when the connection was lost, and buys once', async () => {
+  const [input, output] = [new PassThrough(), new PassThrough()]
+  let lost = 0
+  const lossy: typeof fetch = async (url, init) => {
+    const answer = await fetch(url, init)
+    if (lost > 0 || !String(init?.body).includes('"tools/call"')) return answer
+    lost++
+    await answer.text()
+    throw new TypeError('fetch failed: the connection was lost')
+  }
+  const ending = new AbortController()
+  const deps = { input, output, fetch: lossy, tell: () => {}, signal: ending.signal }
+  const serving = serveMcpStdio(
+    { version: '1' },
+    { ...deps, findNode: async () => ({ url: buyer.url, token: undefined }) },
+  )
+  const before = await payments()
+  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } }
+  const write = (message: object) => input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  write({ id: 0, method: 'initialize', params })
+  await once(output, 'data')
+  write({ method: 'notifications/initialized' })
+  write(toolCall(1, { agent_id: agentId, task: 'over stdio' }))
+  let said = ''
+  for await (const chunk of output) {
+    said += chunk
+    if (/"id":1\D/.test(said)) break
+  }
+  ending.abort()
+  await serving
+  expect(lost).toBe(1)
+  expect(said).toContain('over stdio')
+  expect(said).not.toContain('NODE_UNREACHABLE')
+  expect((await payments()) - before).toBe(1)
+}, 40_000)
