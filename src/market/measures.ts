@@ -123,6 +123,18 @@ export function measuredPurchases(
       if (made !== undefined) measures.settled(made.agentId, made.amount)
       return orderId
     },
+    async takeBack(charged, now) {
+      const orderId = await purchases.takeBack(charged, now)
+      const made = orderId === undefined ? undefined : purchases.reservationOf(orderId)
+      if (made !== undefined) measures.settled(made.agentId, made.amount)
+      return orderId
+    },
+    async unconfirm(paymentId, now) {
+      const orderId = await purchases.unconfirm(paymentId, now)
+      const made = orderId === undefined ? undefined : purchases.reservationOf(orderId)
+      if (made !== undefined) measures.settled(made.agentId, -made.amount)
+      return orderId
+    },
   }
 }
 

@@ -97,6 +97,11 @@ export function meteredPurchases(purchases: Purchases, meters: Meters): Purchase
       if (orderId !== undefined) count('released')
       return orderId
     },
+    async takeBack(charged, now) {
+      const orderId = await purchases.takeBack(charged, now)
+      if (orderId !== undefined) count('paid')
+      return orderId
+    },
   }
 }
 

@@ -91,6 +91,19 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf:
       if (orderId !== undefined) tellPayment(orderId)
       return orderId
     },
+    async takeBack(charged, now) {
+      const orderId = await purchases.takeBack(charged, now)
+      if (orderId !== undefined) {
+        tellOrder(orderId)
+        tellPayment(orderId)
+      }
+      return orderId
+    },
+    async unconfirm(paymentId, now) {
+      const orderId = await purchases.unconfirm(paymentId, now)
+      if (orderId !== undefined) tellPayment(orderId)
+      return orderId
+    },
   }
 }
 

@@ -13,6 +13,7 @@ import { MarketError, NodeStopping } from './market-error.ts'
 import { onStream } from './on-stream.ts'
 import { formOf, isLastWord, notesOf, readResponse } from './purchase.ts'
 import { paidFor } from './received-receipt.ts'
+import { lookAgain, lookAgainWhereDue } from './second-look.ts'
 
 const INTERVAL_MS = 15_000
 const INTERVAL_MIN_MS = 2_000
@@ -124,7 +125,7 @@ export class Recovery implements Service {
         })
       }
     }
-    await Promise.all(Array.from({ length: ASKED_MAX }, lookAfterNext))
+    await Promise.all([lookAgainWhereDue(network, this.#deps), ...Array.from({ length: ASKED_MAX }, lookAfterNext)])
     const waits = ours.map((reservation) => this.#waitFor(reservation))
     return Math.max(INTERVAL_MIN_MS, Math.min(INTERVAL_MS, ...waits))
   }
@@ -142,7 +143,9 @@ export class Recovery implements Service {
       const why = `order ${orderId} was signed for on ${networkText(network)}, and this node runs on another network`
       throw new MarketError('NETWORK_MISMATCH', `${why}: start it with --network ${network} to ask what became of it`)
     }
-    await this.#step(reservation, { requested: true })
+    // What counts as not charged may have been: the chain is asked before the seller.
+    if (reservation.state === 'released') await lookAgain(reservation, this.#deps)
+    await this.#step(this.#deps.purchases.reservationOf(orderId) ?? reservation, { requested: true })
   }
 
   /** @param options `requested`: a person asks, so the seller is asked even for an order that has failed */

@@ -196,4 +196,9 @@ export const migrations: readonly string[] = [
   -- Orders keep the name that their agent had (D42).
   ALTER TABLE orders ADD COLUMN agent_name TEXT;
   `,
+  `
+  -- When the chain is asked again what became of a purchase: it may have lagged, or take back what it showed. NULL: never.
+  ALTER TABLE authorizations ADD COLUMN look_at INTEGER;
+  CREATE INDEX authorizations_look ON authorizations (look_at) WHERE look_at IS NOT NULL;
+  `,
 ]

@@ -6,6 +6,7 @@ import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
 import { endUnattended } from './idempotency.ts'
 import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
+import { nextLook, type PurchaseLooks, purchaseLooks } from './purchase-looks.ts'
 import { packReceipt } from './receipt-row.ts'
 import {
   RESERVATIONS,
@@ -29,7 +30,7 @@ export type Paid = {
 }
 
 /** The buyer's ledger: orders, the authorizations signed for them, and what counts against the budget. */
-export interface Purchases {
+export interface Purchases extends PurchaseLooks {
   /**
    * Stores an order with the authorization signed for it, if every limit holds both. Durable when it resolves.
    *
@@ -104,16 +105,17 @@ const SPEND = `
   UPDATE authorizations SET state = 'spent', tx_hash = coalesce(tx_hash, ?), receipt = coalesce(?, receipt), receipt_note = ?, updated_at = ?,
     unreceived = NULL
   WHERE order_no = (${ORDER_NO}) AND state <> 'released'`
-const TAKE_BACK = "UPDATE authorizations SET state = 'spent' WHERE order_no = ?"
+const TAKE_BACK = "UPDATE authorizations SET state = 'spent', look_at = NULL WHERE order_no = ?"
 const END = `
   UPDATE authorizations SET state = ?1, tx_hash = ?2, updated_at = ?3, confirmed_at = iif(?2 IS NULL, NULL, ?3),
-    unreceived = iif(?1 = 'spent' AND (SELECT status FROM orders WHERE no = order_no) <> 'completed', 1, NULL)
+    unreceived = iif(?1 = 'spent' AND (SELECT status FROM orders WHERE no = order_no) <> 'completed', 1, NULL),
+    look_at = iif(?1 = 'spent' AND ?2 IS NULL, NULL, ${nextLook('?3')})
   WHERE order_no = ?4`
 const SET_TX_HASH = `
   UPDATE authorizations SET tx_hash = ?, updated_at = ? WHERE payment_id = ? AND state = 'spent' AND tx_hash IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
 const CONFIRM = `
-  UPDATE authorizations SET tx_hash = ?1, confirmed_at = ?2, updated_at = ?2
+  UPDATE authorizations SET tx_hash = ?1, confirmed_at = ?2, updated_at = ?2, look_at = ${nextLook('?2')}
   WHERE payment_id = ?3 AND state = 'spent' AND confirmed_at IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
 const SIGNED = `
@@ -197,6 +199,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
       database.write(() => end(one(RESERVED, toBytes(paymentId)), state, txHash, now)),
     giveBack: (paymentId, now) =>
       database.write(() => end(one(UNCONFIRMED, toBytes(paymentId)), 'released', undefined, now)),
+    ...purchaseLooks(database, toStored, sums),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toStored),
     reserved: (limit, network) =>

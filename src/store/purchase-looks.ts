@@ -1,0 +1,78 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Database } from './database.ts'
+import { toBytes } from './hex.ts'
+import type { OrderError } from './order-row.ts'
+import { RESERVATIONS, type ReservationRow, type StoredReservation } from './reservation-row.ts'
+import type { spending } from './spending.ts'
+
+/** What the chain has said of purchases and is asked once more: a node of the RPC may lag, and a chain may take back what it showed. */
+export interface PurchaseLooks {
+  /** Those on a network whose time has come, the longest overdue first. */
+  looksDue(now: UnixMs, limit: number, network: string): StoredReservation[]
+  /** When the chain is asked of a purchase again; undefined: what it said is final. */
+  lookAt(paymentId: Hex, at: UnixMs | undefined): Promise<void>
+  /**
+   * The chain shows that what was given back was charged after all: it counts as spent, on its day. `error` is what its order
+   * says from now on, if it has failed.
+   *
+   * @returns the order it was for; undefined where nothing was to be changed
+   */
+  takeBack(charged: { paymentId: Hex; txHash: Hex; error: OrderError }, now: UnixMs): Promise<string | undefined>
+  /**
+   * The chain no longer shows a transfer that it showed: its transaction is the seller's word again.
+   *
+   * @returns the order it was for; undefined where nothing was to be changed
+   */
+  unconfirm(paymentId: Hex, now: UnixMs): Promise<string | undefined>
+}
+
+const LOOK_MS = 60_000
+/** The first look after what the chain has said: so long after it, and after the window. */
+export const nextLook = (now: string) => `max(${now}, valid_before_s * 1000) + ${LOOK_MS}`
+
+const DUE = `${RESERVATIONS} WHERE a.look_at <= ? AND a.network = ? ORDER BY a.look_at LIMIT ?`
+const LOOK_AT = 'UPDATE authorizations SET look_at = ? WHERE payment_id = ?'
+const RELEASED = `
+  SELECT o.id AS order_id, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no
+  WHERE a.payment_id = ? AND a.state = 'released'`
+const TAKE_BACK = `
+  UPDATE authorizations SET state = 'spent', tx_hash = ?1, confirmed_at = ?2, updated_at = ?2, look_at = NULL,
+    unreceived = iif((SELECT status FROM orders WHERE no = order_no) <> 'completed', 1, NULL)
+  WHERE order_no = ?3`
+const TELL_ORDER = "UPDATE orders SET error = ?, updated_at = ? WHERE no = ? AND status = 'failed'"
+const UNCONFIRM = `
+  UPDATE authorizations SET confirmed_at = NULL, look_at = NULL, updated_at = ?
+  WHERE payment_id = ? AND state = 'spent' AND confirmed_at IS NOT NULL
+  RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
+
+export function purchaseLooks(
+  database: Database,
+  toStored: (row: ReservationRow) => StoredReservation,
+  sums: Pick<ReturnType<typeof spending>, 'add'>,
+): PurchaseLooks {
+  return {
+    looksDue: (now, limit, network) =>
+      (database.prepare(DUE).all(now, network, limit) as unknown as ReservationRow[]).map(toStored),
+    lookAt: (paymentId, at) =>
+      database.write(() => {
+        database.prepare(LOOK_AT).run(at ?? null, toBytes(paymentId))
+      }),
+    takeBack: ({ paymentId, txHash, error }, now) =>
+      database.write(() => {
+        type Row = ReservationRow & { token_id: string | null }
+        const row = database.prepare(RELEASED).get(toBytes(paymentId)) as Row | undefined
+        if (row === undefined) return undefined
+        database.prepare(TAKE_BACK).run(toBytes(txHash), now, row.order_no)
+        database.prepare(TELL_ORDER).run(JSON.stringify(error), now, row.order_no)
+        const { day, seller_id: sellerId, token_id, amount } = row
+        sums.add({ day, sellerId, tokenId: token_id ?? undefined }, BigInt(amount))
+        return row.order_id
+      }),
+    unconfirm: (paymentId, now) =>
+      database.write(() => {
+        const row = database.prepare(UNCONFIRM).get(now, toBytes(paymentId)) as { id: string } | undefined
+        return row?.id
+      }),
+  }
+}
