@@ -122,7 +122,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ...{ identity, wallet, asset, database, payments, exchanges, market, host, facilitator, chain },
       ...{ clock, logger, fetch: fetchUrl, random },
     })
-    const { agents } = selling
+    const { agents, registry, models, named } = selling
 
     // What it buys.
     const buyer = createBuyer(
@@ -153,7 +153,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const ledger = createLedger(database, { hasChain: chain !== undefined, network: config.network })
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
-      ...{ ledger, nameOf, look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },
+      ...{ ledger, nameOf, named, look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },
       retrySettlement: (id) =>
         retrySettlement(id, {
           ...{ payments: selling.x402.payments, clock, wake: () => selling.settler.wake() },
@@ -162,12 +162,11 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     })
     const earnings = createEarnings({ clock, ledger, decimals: asset.decimals, nameOf })
     const ownAgents = createOperateAgents({
-      ...{ clock, agents, registry: selling.registry, isListed: (id) => catalog.resolve(id) !== undefined },
+      ...{ clock, agents, registry, isListed: (id) => catalog.resolve(id) !== undefined },
     })
 
     // How it is asked.
     let startedAt = clock.now()
-    const { registry } = selling
     const seen = {
       host,
       registry,
@@ -253,6 +252,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       market: node.market,
       registerAgent: node.registerAgent,
       ownAgents,
+      models,
       imports: market.importing(asset.address, buyer.askPrice),
       execute: node.execute,
       orders: node.orders,

@@ -164,7 +164,19 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     isBlocked: (peerId) => exposure.isBlocked(peerId, didOfPeer(peerId)),
     idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
   })
-  return { agents, functions, registry, settler, x402, doors: [settledWork, protocols] }
+  return {
+    ...{ agents, functions, registry, settler, x402, doors: [settledWork, protocols] },
+    /** What an agent can run on. */
+    async models(signal: AbortSignal) {
+      const { availableModels } = await import('./agents/available-models.ts')
+      return availableModels({ keys: secrets.providerKeys, fetch: deps.fetch }, signal)
+    },
+    /** Own agents whose name holds this text. */
+    named(text: string): string[] {
+      const sought = text.toLowerCase()
+      return registry.list().flatMap(({ id, definition: { name } }) => (name.toLowerCase().includes(sought) ? id : []))
+    },
+  }
 }
 
 /** In whose name a call waits: a peer's, or that of all who come over A2A, who may call themselves anything. */

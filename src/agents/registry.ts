@@ -35,6 +35,8 @@ export interface Registry {
    * @throws AgentError when its model cannot be understood; CodedError 'AGENTS_TOO_MANY'.
    */
   register(definition: AgentDefinition, options?: { keepBroken: boolean }): Promise<HostedAgent>
+  /** The agent that this would be, ready to run and kept nowhere. @throws AgentError */
+  sketch(definition: AgentDefinition): Promise<HostedAgent>
   remove(id: string): boolean
   get(id: string): HostedAgent | undefined
   list(): HostedAgent[]
@@ -67,6 +69,10 @@ export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Re
       const added = last.then(() => add(definition, keepBroken))
       last = added.catch(() => {})
       return added
+    },
+    async sketch(definition) {
+      const id = agentId(options.sellerId, definition.name)
+      return hostAgent(id, definition, await deps.createRuntime(definition))
     },
     remove: (id) => agents.delete(id),
     get: (id) => agents.get(id),

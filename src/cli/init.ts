@@ -1,3 +1,4 @@
+import { modelsOf } from '../agents/model-server.ts'
 import { addAgentToFile, readAgentsFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
 import { setInConfigFile } from '../config/config-file.ts'
@@ -12,7 +13,6 @@ import { type Context, command } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { type Choices, type InitFlags, initOptions, keyVariableFor } from './init-choices.ts'
 import { type Done, showDone } from './init-done.ts'
-import { modelsOf } from './model-server.ts'
 import { readSecretText } from './secret-text.ts'
 
 export const init = command({

@@ -156,6 +156,7 @@ test('what is sent is what the document says', async () => {
     getWorkflow: { url: `/workflows/${done.id}` },
     updateAgent: { url: `/agents/${localId}`, method: 'PATCH', payload: { price: 0.02 } },
     removeAgent: { url: `/agents/${localId}`, method: 'DELETE' },
+    tryAgent: { url: '/agents/try', method: 'POST', payload: { agent, task: 'go' } },
     testAgent: { url: `/agents/${localId}/test`, method: 'POST', payload: { task: 'go' } },
     getPayment: { url: `/payments/${paymentId}` },
     retryPayment: { url: `/payments/${paymentId}/retry`, method: 'POST' },

@@ -83,13 +83,15 @@ const hints: Hints = {
   secret: fc.constant('x'.repeat(24)),
   wait: fc.constantFrom(0, -1, 'x'),
   cursor: fc.constantFrom('1', '999'),
+  since: fc.constantFrom('2026-01-01T00:00:00Z', '2026-02-30', 'x'),
+  until: fc.constantFrom('2126-01-01T00:00:00+01:00', '2026'),
 }
 function hintsFor(path: string): Hints {
   if (path.startsWith('/receipts')) {
     return { ...hints, id: fc.constantFrom(receiptFixture.payment_id, 'unknown'), cursor: fc.constant('7.9') }
   }
   const one = path.startsWith('/agents') ? id : fc.constant(path.startsWith('/executions') ? '1' : FRESH)
-  const isDefinition = path === '/agents' || path === '/agents/{id}'
+  const isDefinition = path === '/agents' || path === '/agents/try' || path === '/agents/{id}'
   const cursor = path === '/payments' ? { cursor: fc.constantFrom('1.1', '0.999') } : {}
   return { ...hints, ...cursor, id: one, ...(isDefinition ? { price: fc.constantFrom(0, 0.01, 1e6) } : { price }) }
 }

@@ -17,6 +17,7 @@ test('D44: retry asks the seller of what is paid as long as it has no result, an
     ownerOf: () => undefined,
     ledger: createLedger(buyer.database),
     nameOf: () => undefined,
+    named: () => [],
     retrySettlement: async () => {},
     look: async (id) => void asked.push(id),
     isReceived: () => isReceived,

@@ -5,7 +5,14 @@ import type { ExecutionRecord, PaymentQuery } from '../schema/ledger.ts'
 import type { Page } from '../schema/page.ts'
 import type { PaymentRecord } from '../schema/payment-record.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Ledger, LedgerEntry, LedgerQuery, LedgerState, StoredExecution } from '../store/ledger.ts'
+import type {
+  ExecutionsQuery,
+  Ledger,
+  LedgerEntry,
+  LedgerQuery,
+  LedgerState,
+  StoredExecution,
+} from '../store/ledger.ts'
 import { maySee } from './market-error.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 
@@ -14,6 +21,8 @@ export type LedgerApiDeps = {
   ownerOf(orderId: string): string | undefined
   ledger: Ledger
   nameOf(agentId: string): string | undefined
+  /** Own agents whose name holds this text. */
+  named(text: string): string[]
   /** Tries to settle one that came in. @throws CodedError PAYMENT_FINAL */
   retrySettlement(id: Hex): Promise<void>
   /** Looks again what became of an order's payment. */
@@ -28,10 +37,7 @@ export interface LedgerApi {
   payment(id: string, caller?: Caller): PaymentRecord
   /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL */
   retry(id: string): Promise<PaymentRecord>
-  executions(
-    query: { agentId?: string | undefined; limit: number; cursor?: string | undefined },
-    caller?: Caller,
-  ): Page<ExecutionRecord>
+  executions(query: Omit<ExecutionsQuery, 'ownerId' | 'agentIds'>, caller?: Caller): Page<ExecutionRecord>
   execution(id: string, caller?: Caller): ExecutionRecord
 }
 
@@ -56,6 +62,7 @@ const transactions: { [S in PaymentRecord['state']]?: LedgerQuery['transaction']
 export function createLedgerApi({
   ledger,
   nameOf,
+  named,
   retrySettlement,
   look,
   isReceived,
@@ -97,7 +104,8 @@ export function createLedgerApi({
       return record(payment(id))
     },
     executions(query, caller = OPERATOR) {
-      const { items, next } = ledger.executions({ ...query, ownerId: ownerSeen(caller) })
+      const agentIds = query.text === undefined ? undefined : named(query.text)
+      const { items, next } = ledger.executions({ ...query, agentIds, ownerId: ownerSeen(caller) })
       return { items: items.map((row) => executionRecord(row, nameOf(row.agentId))), next }
     },
     execution(id, caller = OPERATOR) {

@@ -19,6 +19,7 @@ test('a pause and changes at once all hold: what was paused does not sell on', a
       },
       remove: async () => {},
       test: async () => '',
+      tryOut: async () => '',
     },
     isListed: () => true,
   })

@@ -11,7 +11,7 @@ import type { OwnAgents } from './own-agents.ts'
 export type OperateAgentsDeps = {
   clock: Clock
   registry: Pick<Registry, 'get' | 'list'>
-  agents: Pick<OwnAgents, 'register' | 'remove' | 'test'>
+  agents: Pick<OwnAgents, 'register' | 'remove' | 'test' | 'tryOut'>
   isListed(id: string): boolean
 }
 
@@ -28,6 +28,8 @@ export interface OperateAgents {
   remove(id: string): Promise<OwnAgent>
   /** Runs it once, unpaid and unrecorded. */
   test(id: string, task: string, signal: AbortSignal): Promise<TestResult>
+  /** The same of one that is not here yet: nothing of it is kept. */
+  tryOut(definition: AgentDefinition, task: string, signal: AbortSignal): Promise<TestResult>
 }
 
 export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
@@ -42,6 +44,12 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
   }
 
   const view = (agent: HostedAgent) => ownAgent(agent, deps.isListed(agent.id))
+
+  async function timed(run: () => Promise<string>): Promise<TestResult> {
+    const from = clock.now()
+    const output = await run()
+    return { output, duration_ms: Math.max(0, Math.round(clock.now() - from)) }
+  }
 
   async function replace(id: string, definition: AgentDefinition, keepBroken = true): Promise<OwnAgent> {
     await agents.register(definition, { persist: true, keepBroken })
@@ -82,10 +90,9 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
       }),
     async test(id, task, signal) {
       hosted(id)
-      const from = clock.now()
-      const output = await agents.test(id, { input: task, signal })
-      return { output, duration_ms: Math.max(0, Math.round(clock.now() - from)) }
+      return timed(() => agents.test(id, { input: task, signal }))
     },
+    tryOut: (definition, task, signal) => timed(() => agents.tryOut(definition, { input: task, signal })),
   }
 }
 

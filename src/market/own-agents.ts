@@ -57,6 +57,8 @@ export interface OwnAgents {
   remove(id: string): Promise<void>
   /** Runs an agent for its operator: unpaid, kept nowhere, whether it is paused or not. */
   test(id: string, call: { input: string; signal: AbortSignal }): Promise<string>
+  /** The same of one that is not here yet, and does not come by it. @throws AgentError 'AGENT_NOT_RUNNABLE' */
+  tryOut(definition: AgentDefinition, call: { input: string; signal: AbortSignal }): Promise<string>
   served(id: string): ServedAgent | undefined
   /** Says again what is on the market of an agent, if it is. */
   relist(id: string): Promise<void>
@@ -100,6 +102,10 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     else await replica.publish(listingOf(agent, deps))
   }
 
+  function runOnce(agent: HostedAgent, { input, signal }: { input: string; signal: AbortSignal }): Promise<string> {
+    return deps.slots.run(undefined, () => agent.run({ input, callerId: 'local', signal, history: [] }))
+  }
+
   function hosted(id: string): HostedAgent {
     const agent = registry.get(id)
     if (agent !== undefined) return agent
@@ -127,9 +133,13 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       await deps.forget(name)
       await withdraw(id)
     },
-    test: (id, { input, signal }) => {
-      const agent = hosted(id)
-      return deps.slots.run(undefined, () => agent.run({ input, callerId: 'local', signal, history: [] }))
+    test: async (id, call) => runOnce(hosted(id), call),
+    async tryOut(definition, call) {
+      const agent = await registry.sketch(definition)
+      if (agent.lacks !== undefined) {
+        throw new AgentError('AGENT_NOT_RUNNABLE', agent.notice ?? 'this agent cannot run')
+      }
+      return runOnce(agent, call)
     },
     served(id) {
       const agent = registry.get(id)

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { Limit } from './page.ts'
+import { AgentRef } from './api.ts'
+import { Limit, NumberCursor, seekFields } from './page.ts'
 import { PaymentRecord } from './payment-record.ts'
 
 /** What a node has earned and spent, and what its agents did: the reads of those who run it. */
@@ -94,4 +95,16 @@ export const ExecutionRecord = z
   })
   .meta({ id: 'ExecutionRecord', description: 'What an agent of this node did for a caller.' })
 export type ExecutionRecord = z.infer<typeof ExecutionRecord>
+/** Parameters of GET /executions. */
+export const ExecutionQuery = z.strictObject({
+  agent_id: AgentRef.optional(),
+  failed: z
+    .enum(['true', 'false'])
+    .transform((text) => text === 'true')
+    .optional()
+    .meta({ description: 'true: only those that failed; false: only those that did not' }),
+  ...seekFields,
+  limit: Limit,
+  cursor: NumberCursor.optional(),
+})
 export const ExecutionRecords = z.array(ExecutionRecord)

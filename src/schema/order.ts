@@ -3,7 +3,7 @@ import { Price, PriceText } from './amount.ts'
 import { AgentRef, agentOf, ExecutionPayment, oddResultFields, Task, taskFields, taskOf } from './api.ts'
 import { Book } from './book.ts'
 import { IdempotencyKey } from './idempotency.ts'
-import { Limit, NumberCursor } from './page.ts'
+import { Limit, NumberCursor, seekFields } from './page.ts'
 
 export const orderStatuses = ['pending', 'executing', 'completed', 'failed', 'cancelled'] as const
 export const OrderStatus = z.enum(orderStatuses).meta({
@@ -43,6 +43,7 @@ export const OrderQuery = z.strictObject({
   idempotency_key: IdempotencyKey.optional().meta({
     description: 'only what was asked for with this key in the last 24 hours',
   }),
+  ...seekFields,
   limit: Limit,
   cursor: NumberCursor.optional(),
 })

@@ -48,7 +48,30 @@ export const UpdateAgent = z
 export type UpdateAgent = z.infer<typeof UpdateAgent>
 
 export const TestAgent = z.strictObject({ task: Task }).meta({ id: 'TestAgent' })
+/** The body of POST /agents/try. */
+export const TryAgent = z
+  .strictObject({ agent: RegisterAgent, task: Task })
+  .meta({ id: 'TryAgent', description: 'An agent as it would be registered, and a task for it.' })
 export const TestResult = z
   .object({ output: z.string(), duration_ms: z.int() })
   .meta({ id: 'TestResult', description: 'What the agent answered. Nothing was paid and nothing is kept.' })
 export type TestResult = z.infer<typeof TestResult>
+
+/** What language models the servers have that this node can ask. */
+export const AvailableModels = z
+  .object({
+    servers: z.array(
+      z.object({
+        provider: z.string(),
+        url: z.string(),
+        models: z.array(z.string()).meta({ description: 'as `model` of an agent names them' }),
+        problem: z.string().optional().meta({ description: 'why it has not said what it has' }),
+      }),
+    ),
+    default: z.string().optional().meta({ description: 'what an agent without a `model` runs on' }),
+    builtin: z.array(z.object({ model: z.string(), description: z.string() })).meta({
+      description: 'agents that need no model',
+    }),
+  })
+  .meta({ id: 'AvailableModels', description: 'What an agent of this node can run on.' })
+export type AvailableModels = z.infer<typeof AvailableModels>

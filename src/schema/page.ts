@@ -12,6 +12,27 @@ export const Limit = z.coerce
   .default(PAGE_ITEMS)
   .meta({ description: `how many to answer at most; the Link header leads to the next ones` })
 
+const Moment = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text))
+
+/** What is looked for in a list of what happened. */
+export const seekFields = {
+  q: z
+    .string()
+    .trim()
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: 'only those in whose texts this stands; of a long text its beginning is looked at' }),
+  since: Moment.optional().meta({ description: 'only those from this moment on' }),
+  until: Moment.optional().meta({ description: 'only those before this moment' }),
+} as const
+const SeekQuery = z.object(seekFields)
+
+/** A page of a search may be shorter than its limit, even empty, and still lead to a next one. */
+export function soughtOf({ q, since, until }: z.output<typeof SeekQuery>) {
+  return { text: q, since, until }
+}
+
 /** Cursors of lists whose items are numbered. */
 export const NumberCursor = z
   .string()

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { Price, PriceText } from './amount.ts'
 import { AgentRef, Task } from './api.ts'
 import { CallError, RecordedPayment } from './order.ts'
-import { Limit, NumberCursor } from './page.ts'
+import { Limit, NumberCursor, seekFields } from './page.ts'
 
 export const STEPS_MAX = 64
 export const RETRIES_MAX = 10
@@ -237,6 +237,7 @@ export const CreateWorkflowQuery = z.strictObject({
 })
 export const WorkflowsQuery = z.strictObject({
   status: WorkflowStatus.optional(),
+  ...seekFields,
   limit: Limit,
   cursor: NumberCursor.optional(),
 })

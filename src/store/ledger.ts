@@ -5,6 +5,7 @@ import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
+import { beginningOf, isSearch, lookBack, type Sought } from './look-back.ts'
 import { type PaymentRow, toPayment } from './payment-row.ts'
 import type { PaymentState, StoredPayment } from './payments.ts'
 import {
@@ -53,9 +54,11 @@ export type LedgerQuery = {
 export type ExecutionsQuery = {
   agentId?: string | undefined
   ownerId?: string | undefined
+  /** Only those that failed, or only those that did not. */
+  failed?: boolean | undefined
   limit: number
   cursor?: string | undefined
-}
+} & Sought
 
 /** What counts, of many rows: for sums. */
 export type PaymentFact = {
@@ -74,7 +77,7 @@ export interface Ledger {
   /** Newest first, both directions merged by time. */
   payments(query: LedgerQuery): Page<LedgerEntry>
   payment(id: Hex): LedgerEntry | undefined
-  /** Newest first. A page also ends early when its texts are long. */
+  /** Newest first. A page also ends early when its texts are long, and, where something is sought, after so many rows. */
   executions(query: ExecutionsQuery): Page<StoredExecution>
   execution(id: number): StoredExecution | undefined
   /** The oldest `limit` rows beyond number `after`. */
@@ -97,7 +100,11 @@ const EXECUTION_FACTS = `
   SELECT id AS no, agent_id, error IS NOT NULL AS failed, created_at, duration_ms FROM exchanges
   WHERE id > ? ORDER BY id LIMIT ?`
 /** By one token: over this API, or over A2A. */
-const OWNED = 'AND (e.caller_id = ? OR substr(e.caller_id, 1, ?) = ?)'
+const OWNED = '(e.caller_id = ? OR substr(e.caller_id, 1, ?) = ?)'
+const EXCHANGES = {
+  ...{ table: 'exchanges e', key: 'e.id', agentId: 'e.agent_id', createdAt: 'e.created_at' },
+  texts: [beginningOf('e.input'), beginningOf('e.output'), 'e.error', 'e.agent_id'],
+} as const
 const NEWEST = Number.MAX_SAFE_INTEGER
 
 type FactRow = { no: number; state: LedgerState; proven: number; agent_id: string; amount: number; created_at: number }
@@ -166,15 +173,27 @@ export function createLedger(
       (['in', 'out'] as const).flatMap((direction) =>
         entries(direction, `${SELECT[direction]} WHERE ${ID[direction]} = ?`, toBytes(id)),
       )[0],
-    executions({ agentId, ownerId, limit, cursor }) {
+    executions({ agentId, ownerId, failed, limit, cursor, ...sought }) {
+      const before = cursor === undefined ? NEWEST : Number(cursor)
+      const isSought = failed !== undefined || isSearch(sought)
+      const found = isSought
+        ? lookBack(database, EXCHANGES, sought, before)
+        : { terms: [], values: [], floor: undefined }
       const own = ownerId === undefined ? undefined : a2aCaller(ownerId, '')
-      const where = `${agentId === undefined ? '' : 'AND e.agent_id = ?'} ${own === undefined ? '' : OWNED}`
+      const where = [
+        'e.id < ?',
+        ...(agentId === undefined ? [] : ['e.agent_id = ?']),
+        ...(own === undefined ? [] : [OWNED]),
+        ...(failed === undefined ? [] : [`e.error IS ${failed ? 'NOT ' : ''}NULL`]),
+        ...found.terms,
+      ]
       const values = [
-        cursor === undefined ? NEWEST : Number(cursor),
+        before,
         ...(agentId === undefined ? [] : [agentId]),
         ...(own === undefined ? [] : [localCaller(ownerId), own.length, own]),
+        ...found.values,
       ]
-      const rows = database.prepare(`${EXECUTIONS} WHERE e.id < ? ${where} ORDER BY e.id DESC`).iterate(...values)
+      const rows = database.prepare(`${EXECUTIONS} WHERE ${where.join(' AND ')} ORDER BY e.id DESC`).iterate(...values)
       const items: StoredExecution[] = []
       let length = 0
       for (const row of rows as Iterable<unknown> as Iterable<ExecutionRow>) {
@@ -184,7 +203,7 @@ export function createLedger(
         }
         items.push(toExecution(row))
       }
-      return { items, next: undefined }
+      return { items, next: found.floor === undefined ? undefined : String(found.floor) }
     },
     execution(id) {
       const [row] = all<ExecutionRow>(`${EXECUTIONS} WHERE e.id = ?`, id)

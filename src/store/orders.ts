@@ -3,6 +3,7 @@ import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Database } from './database.ts'
 import { bindKey, freeKey, type KeyedRequest, type KeyTarget } from './idempotency.ts'
+import { beginningOf, isSearch, type LookedBack, lookBack, type Sought } from './look-back.ts'
 import { isFinal, type Order, type OrderRow, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 
 export type OrdersQuery = {
@@ -14,7 +15,7 @@ export type OrdersQuery = {
   idempotencyKey?: string | undefined
   limit: number
   cursor?: string | undefined
-}
+} & Sought
 export type PendingOrder = { id: string; agentId: string; workflowId: string | undefined }
 
 /** Orders as they wait, begin and are cancelled. How they end is the ledger's: purchases.ts. */
@@ -42,7 +43,7 @@ export interface OrderStore {
   cancel(id: string, now: UnixMs): Promise<Order | undefined>
   /** Pending orders that have a task, the oldest first. */
   pending(): PendingOrder[]
-  /** Newest first. A page also ends early when its texts are long. */
+  /** Newest first. A page also ends early when its texts are long, and, where something is sought, after so many rows. */
   list(query: OrdersQuery): Page<Order>
 }
 
@@ -55,6 +56,10 @@ const ONE = 'SELECT * FROM orders WHERE id = ?'
 const GIVE_TASK = `
   UPDATE orders SET task = ?, token_id = coalesce(?, token_id), updated_at = ?
   WHERE status = 'pending' AND task IS NULL AND id = ?`
+const ORDERS = {
+  ...{ table: 'orders', key: 'no', agentId: 'agent_id', createdAt: 'created_at' },
+  texts: [beginningOf('task'), beginningOf('output'), 'error', 'agent_name', 'agent_id', 'id'],
+} as const
 const OPEN = `status IN ('pending', 'executing')`
 const FRUITLESS = `status IN ('failed', 'cancelled')`
 
@@ -119,19 +124,25 @@ export function createOrderStore(database: Database): OrderStore {
           .all() as Pick<OrderRow, 'id' | 'agent_id' | 'workflow_id'>[]
       ).map((row) => ({ id: row.id, agentId: row.agent_id, workflowId: row.workflow_id ?? undefined })),
     list({ limit, ...query }) {
-      const { where, values } = conditions(query)
+      const before = query.cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(query.cursor)
+      const sought = isSearch(query) ? lookBack(database, ORDERS, query, before) : undefined
+      const { where, values } = conditions(query, sought)
       const rows = database
         .prepare(`SELECT * FROM orders ${where} ORDER BY no DESC`)
         .iterate(...values) as Iterable<unknown>
-      return readPage(rows as Iterable<OrderRow>, limit)
+      const page = readPage(rows as Iterable<OrderRow>, limit)
+      return { items: page.items, next: page.next ?? sought?.floor?.toString() }
     },
   }
 }
 
 /** What each status can be found by stands beside it, in the words of the index. */
-function conditions({ status, agentId, idempotencyKey, ownerId, cursor }: Omit<OrdersQuery, 'limit'>) {
-  const terms: string[] = []
-  const values: (string | number)[] = []
+function conditions(
+  { status, agentId, idempotencyKey, ownerId, cursor }: Omit<OrdersQuery, 'limit'>,
+  sought: LookedBack | undefined,
+) {
+  const terms: string[] = [...(sought?.terms ?? [])]
+  const values: (string | number)[] = [...(sought?.values ?? [])]
   if (status === 'pending' || status === 'executing') terms.push(OPEN)
   if (status === 'failed' || status === 'cancelled') terms.push(FRUITLESS)
   if (status !== undefined) {

@@ -4,6 +4,7 @@ import type { Page } from '../schema/page.ts'
 import type { StepStatus, WorkflowStatus } from '../schema/workflow.ts'
 import type { Database } from './database.ts'
 import { bindKey, freeKey, type KeyedRequest } from './idempotency.ts'
+import type { Sought } from './look-back.ts'
 import { type Order, type OrderError, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
 
@@ -59,7 +60,7 @@ export type WorkflowsQuery = {
   ownerId?: string | undefined
   limit: number
   cursor?: string | undefined
-}
+} & Pick<Sought, 'text' | 'since' | 'until'>
 
 /** Workflows and how far each is. Every change is one transaction, durable when it resolves. */
 export interface WorkflowStore {
@@ -208,8 +209,11 @@ export function createWorkflowStore(database: Database): WorkflowStore {
         database.prepare(SET_STATUS).run('running', now, id)
       }),
     get,
-    list({ status, ownerId, limit, cursor }) {
+    list({ status, ownerId, limit, cursor, text, since, until }) {
       const given: [string, string | number | undefined][] = [
+        ['instr(lower(coalesce(name, id)), lower(?)) > 0', text],
+        ['created_at >= ?', since],
+        ['created_at < ?', until],
         ['status = ?', status],
         ['token_id = ?', ownerId],
         ['no < ?', cursor === undefined ? undefined : Number(cursor)],

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { modelsOf } from '../../src/cli/model-server.ts'
+import { modelsOf } from '../../src/agents/model-server.ts'
 import { shareText } from '../../src/cli/start-summary.ts'
 import { cli, useDataDir } from './harness.ts'
 

@@ -103,3 +103,43 @@ test('while a node that has crashed registers its agents again, buyers are told 
   await second.registerAgent(echo, { persist: false })
   expect(await ask()).toMatchObject({ output: 'hello' })
 })
+
+test('an agent is tried before it is registered, and nothing of it is kept', async () => {
+  const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
+  const agent = { name: 'Echo', description: 'repeats', price: 0.5, model: 'builtin/echo' }
+  const tried = await call(seller, 'POST', '/agents/try', { agent, task: 'hello' })
+  expect(tried).toMatchObject({ status: 200, body: { output: 'hello' } })
+  for (const path of ['/agents', '/agents/own', '/executions']) {
+    expect((await call(seller, 'GET', path)).body).toEqual([])
+  }
+  const broken = await call(seller, 'POST', '/agents/try', { agent: { ...agent, model: 'openai/gpt' }, task: 'hello' })
+  expect(broken.body).toMatchObject({ code: 'AGENT_NOT_RUNNABLE', detail: expect.stringContaining('OPENAI_API_KEY') })
+  // T12: nor does it run a program of this machine.
+  const program = { name: 'Echo', description: 'repeats', price: 0, command: ['cat'] }
+  expect((await call(seller, 'POST', '/agents/try', { agent: program, task: 'x' })).status).toBe(400)
+  expect((await call(seller, 'GET', '/models')).body).toMatchObject({
+    builtin: expect.arrayContaining([expect.objectContaining({ model: 'builtin/echo' })]),
+  })
+})
+
+test('executions are found by what was said, by the name of their agent, by failure and by day', async () => {
+  const seller = await startTestNode({ key: generatePrivateKey(), apiEnabled: true })
+  const { body: echo } = await call(seller, 'POST', '/agents', {
+    ...{ name: 'Parrot', description: 'repeats', price: 0, model: 'builtin/echo' },
+  })
+  for (const task of ['hello', 'good bye']) await call(seller, 'POST', `/agents/${echo.id}/execute`, { task })
+  const found = async (query: string) =>
+    ((await call(seller, 'GET', `/executions?${query}`)).body as unknown as { input: string }[]).map(
+      ({ input }) => input,
+    )
+  expect(await found('q=BYE')).toEqual(['good bye'])
+  expect(await found('q=parrot')).toEqual(['good bye', 'hello'])
+  expect(await found('failed=true')).toEqual([])
+  expect(await found(`failed=false&agent_id=${echo.id}`)).toHaveLength(2)
+  const [today, tomorrow] = [0, 1].map((days) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10))
+  expect(await found(`since=${today}T00:00:00Z&until=${tomorrow}T00:00:00Z`)).toHaveLength(2)
+  expect(await found(`since=${tomorrow}T00:00:00Z`)).toEqual([])
+  expect((await call(seller, 'GET', '/orders?q=nothing&since=2026-01-01T00:00:00Z')).body).toEqual([])
+  expect((await call(seller, 'GET', '/workflows?q=nothing')).body).toEqual([])
+  expect((await call(seller, 'GET', '/orders?since=yesterday')).status).toBe(400)
+})

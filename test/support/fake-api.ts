@@ -197,7 +197,9 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       setPaused: async (_id, paused) => ({ ...ownAgentFixture, paused }),
       remove: async () => ({ ...ownAgentFixture, listed: false }),
       test: async (_id, task) => ({ output: task, duration_ms: 1 }),
+      tryOut: async (_agent, task) => ({ output: task, duration_ms: 1 }),
     },
+    models: async () => ({ servers: [], builtin: [{ model: 'builtin/echo', description: 'The task itself.' }] }),
     imports: {
       all: () => [],
       add: async ({ agent_id }) => listingFixture({ imported: { agent_id } }),

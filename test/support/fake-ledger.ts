@@ -26,7 +26,7 @@ export function fakeLedger() {
     ready,
     ledger: createLedgerApi({
       ownerOf: () => undefined,
-      ...{ ledger, nameOf, look: async () => {}, isReceived: () => false },
+      ...{ ledger, nameOf, named: () => [], look: async () => {}, isReceived: () => false },
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
     }),
     stats: createEarnings({ clock, ledger, decimals: 6, nameOf }).stats,

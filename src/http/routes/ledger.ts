@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { AgentRef } from '../../schema/api.ts'
 import type { Caller } from '../../schema/caller.ts'
 import {
+  ExecutionQuery,
   ExecutionRecord,
   ExecutionRecords,
   PaymentParams,
@@ -10,7 +10,7 @@ import {
   Stats,
   StatsQuery,
 } from '../../schema/ledger.ts'
-import { Limit, NumberCursor, type Page } from '../../schema/page.ts'
+import { type Page, soughtOf } from '../../schema/page.ts'
 import { PaymentRecord } from '../../schema/payment-record.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 
@@ -22,6 +22,10 @@ export type LedgerRouteDeps = {
     executions(
       query: {
         agentId?: string | undefined
+        failed?: boolean | undefined
+        text?: string | undefined
+        since?: number | undefined
+        until?: number | undefined
         limit: number
         cursor?: string | undefined
       },
@@ -34,11 +38,6 @@ export type LedgerRouteDeps = {
 
 const tags = ['ledger']
 const access = 'private'
-const ExecutionQuery = z.strictObject({
-  agent_id: AgentRef.optional(),
-  limit: Limit,
-  cursor: NumberCursor.optional(),
-})
 const ExecutionParams = z.strictObject({ id: z.string().regex(/^[1-9][0-9]{0,14}$/, 'is no id of an execution') })
 
 export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
@@ -108,7 +107,9 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       method: 'GET',
       path: '/executions',
       summary: "What this node's agents did for callers, newest first",
-      description: 'Kept for 30 days. A page ends early when its texts are long.',
+      description:
+        'Kept for 30 days. A page ends early when its texts are long; one of a search (`q`, `failed`, `since`, `until`) may be ' +
+        'empty and yet lead to a next one.',
       tags,
       access,
       scope: 'read',
@@ -116,8 +117,10 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       response: ExecutionRecords,
       status: 200,
       errors: [],
-      handler: ({ query: { agent_id, ...query }, caller }) =>
-        paged(ledger.executions({ ...query, agentId: agent_id }, caller)),
+      handler: ({ query, caller }) => {
+        const { agent_id: agentId, failed, limit, cursor } = query
+        return paged(ledger.executions({ agentId, failed, limit, cursor, ...soughtOf(query) }, caller))
+      },
     }),
     operation({
       id: 'getExecution',

@@ -1,12 +1,15 @@
 import type { Caller } from '../../schema/caller.ts'
 import { CreateOrder, ExecuteOrder, OrderParams, OrderQuery, OrderRecord, OrderRecords } from '../../schema/order.ts'
-import { type Page, WaitQuery } from '../../schema/page.ts'
+import { type Page, soughtOf, WaitQuery } from '../../schema/page.ts'
 import { type Operation, operation, paged } from '../operation.ts'
 
 type ListQuery = {
   status?: OrderRecord['status'] | undefined
   agentId?: string | undefined
   idempotencyKey?: string | undefined
+  text?: string | undefined
+  since?: number | undefined
+  until?: number | undefined
   limit: number
   cursor?: string | undefined
 }
@@ -39,7 +42,7 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       summary: 'Orders, newest first',
       description:
         'The ledger of all purchases, direct executions included. A token of `execute` or `spend` sees its own. A page ends ' +
-        'early when its texts are long.',
+        'early when its texts are long; one of a search (`q`, `since`, `until`) may be empty and yet lead to a next one.',
       tags,
       access,
       scope: 'read',
@@ -47,8 +50,10 @@ export function orderRoutes({ orders }: OrderRouteDeps): Operation[] {
       response: OrderRecords,
       status: 200,
       errors: [],
-      handler: ({ query: { agent_id: agentId, idempotency_key: idempotencyKey, ...query }, caller }) =>
-        paged(orders.list({ ...query, agentId, idempotencyKey }, caller)),
+      handler: ({ query, caller }) => {
+        const { status, agent_id: agentId, idempotency_key: idempotencyKey, limit, cursor } = query
+        return paged(orders.list({ status, agentId, idempotencyKey, limit, cursor, ...soughtOf(query) }, caller))
+      },
     }),
     operation({
       id: 'createOrder',

@@ -1,7 +1,15 @@
 import { privateFields } from '../../schema/agent.ts'
-import { AgentParams } from '../../schema/api.ts'
+import { AgentParams, type RegisterAgent } from '../../schema/api.ts'
 import { permits } from '../../schema/caller.ts'
-import { OwnAgent, OwnAgents, TestAgent, TestResult, UpdateAgent } from '../../schema/own-agent.ts'
+import {
+  AvailableModels,
+  OwnAgent,
+  OwnAgents,
+  TestAgent,
+  TestResult,
+  TryAgent,
+  UpdateAgent,
+} from '../../schema/own-agent.ts'
 import { type Operation, operation } from '../operation.ts'
 import { refuseAgent } from './refuse-agent.ts'
 
@@ -12,13 +20,15 @@ export type OwnAgentRouteDeps = {
     setPaused(id: string, paused: boolean): Promise<OwnAgent>
     remove(id: string): Promise<OwnAgent>
     test(id: string, task: string, signal: AbortSignal): Promise<TestResult>
+    tryOut(agent: RegisterAgent, task: string, signal: AbortSignal): Promise<TestResult>
   }
+  models(signal: AbortSignal): Promise<AvailableModels>
 }
 
 const row = { tags: ['own agents'], access: 'private', scope: 'admin', params: AgentParams, status: 200 } as const
 const writing = ['UNKNOWN_AGENT', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'] as const
 
-export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
+export function ownAgentRoutes({ ownAgents, models }: OwnAgentRouteDeps): Operation[] {
   return [
     operation({
       id: 'listOwnAgents',
@@ -93,6 +103,41 @@ export function ownAgentRoutes({ ownAgents }: OwnAgentRouteDeps): Operation[] {
       response: TestResult,
       errors: ['UNKNOWN_AGENT', 'AGENT_FAILED', 'AGENT_TIMEOUT', 'AGENT_NOT_RUNNABLE', 'INPUT_TOO_LARGE', 'OVERLOADED'],
       handler: ({ params, body, signal }) => ownAgents.test(params.id, body.task, signal),
+    }),
+    operation({
+      id: 'tryAgent',
+      method: 'POST',
+      path: '/agents/try',
+      summary: 'Run an agent once before it is registered',
+      description: 'Unpaid and unrecorded. Nothing of it is kept, and nobody else sees it.',
+      tags: row.tags,
+      access: row.access,
+      scope: 'admin',
+      body: TryAgent,
+      example: {
+        agent: { name: 'Echo', description: 'Says it again.', price: 0, model: 'builtin/echo' },
+        task: 'Hello',
+      },
+      response: TestResult,
+      status: 200,
+      errors: ['AGENT_FAILED', 'AGENT_TIMEOUT', 'AGENT_NOT_RUNNABLE', 'INPUT_TOO_LARGE', 'OVERLOADED'],
+      handler: ({ body, signal }) => ownAgents.tryOut(body.agent, body.task, signal),
+    }),
+    operation({
+      id: 'listModels',
+      method: 'GET',
+      path: '/models',
+      summary: 'What an agent of this node can run on',
+      description:
+        'Asks the model servers whose key or address the node has, each for 5 s at most: those with an API like that of ' +
+        'OpenAI. Others can be named by hand.',
+      tags: row.tags,
+      access: row.access,
+      scope: 'admin',
+      response: AvailableModels,
+      status: 200,
+      errors: [],
+      handler: ({ signal }) => models(signal),
     }),
   ]
 }

@@ -17,7 +17,7 @@ export type WorkflowRouteDeps = {
     quote(definition: WorkflowDefinition): WorkflowQuote
     create(definition: WorkflowDefinition, caller: Caller, idempotencyKey?: string): Promise<WorkflowRecord>
     cancel(id: string, caller: Caller): Promise<WorkflowRecord>
-    list(query: WorkflowsQuery, caller: Caller): Page<WorkflowRecord>
+    list(query: Omit<WorkflowsQuery, 'q'> & { text?: string | undefined }, caller: Caller): Page<WorkflowRecord>
     settled(id: string, options: { limitMs: number; signal: AbortSignal }, caller: Caller): Promise<WorkflowRecord>
   }
 }
@@ -40,7 +40,7 @@ export function workflowRoutes({ workflows }: WorkflowRouteDeps): Operation[] {
       response: WorkflowRecords,
       status: 200,
       errors: [],
-      handler: ({ query, caller }) => paged(workflows.list(query, caller)),
+      handler: ({ query: { q: text, ...query }, caller }) => paged(workflows.list({ ...query, text }, caller)),
     }),
     operation({
       id: 'createWorkflow',

@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Database, openDatabase } from './database.ts'
+import { createExchanges } from './exchanges.ts'
+import { createLedger, type ExecutionsQuery } from './ledger.ts'
+import { createOrderStore } from './orders.ts'
+
+const start = Date.UTC(2026, 0, 1)
+const HOUR_MS = 3_600_000
+let database: Database
+beforeEach(() => {
+  database = openDatabase({ path: ':memory:' })
+})
+afterEach(() => database.close())
+
+/** What a reader finds who follows every page to the end, and how many pages that took. */
+function found(query: Partial<ExecutionsQuery>) {
+  const ledger = createLedger(database)
+  const inputs: string[] = []
+  let [cursor, pages]: [string | undefined, number] = [undefined, 0]
+  do {
+    const page = ledger.executions({ limit: 50, cursor, ...query })
+    inputs.push(...page.items.map(({ input }) => input))
+    cursor = page.next
+    pages += 1
+  } while (cursor !== undefined)
+  return { inputs, pages }
+}
+
+async function ran(hour: number, input: string, changes: { agentId?: string; error?: string } = {}) {
+  const { error, agentId = 'a' } = changes
+  await createExchanges(database).record({
+    ...{ agentId, callerId: 'c', correlationId: `${hour}`, input, error, durationMs: 1 },
+    ...{ output: error === undefined ? `done: ${input}` : undefined, createdAt: start + hour * HOUR_MS },
+  })
+}
+
+test('executions are found by words of task, result or error, by failure and by time', async () => {
+  await ran(0, 'Summarise the 100% report')
+  await ran(1, 'translate', { error: 'the model REPORTED a fault' })
+  await ran(2, 'other', { agentId: 'b' })
+  expect(found({ text: 'report' }).inputs).toEqual(['translate', 'Summarise the 100% report'])
+  expect(found({ text: '100%' }).inputs).toEqual(['Summarise the 100% report'])
+  expect(found({ text: 'done: oth' }).inputs).toEqual(['other'])
+  expect(found({ text: '%' }).inputs).toHaveLength(1)
+  expect(found({ text: 'nobody calls it so', agentIds: ['b'] }).inputs).toEqual(['other'])
+  expect(found({ failed: true }).inputs).toEqual(['translate'])
+  expect(found({ failed: false, agentId: 'a' }).inputs).toEqual(['Summarise the 100% report'])
+  expect(found({ since: start + HOUR_MS, until: start + 2 * HOUR_MS }).inputs).toEqual(['translate'])
+})
+
+test('T19: one page of a search looks at so many rows, and the next one goes on where it stopped', async () => {
+  await database.write(() =>
+    database
+      .prepare(`
+        WITH RECURSIVE counter (no) AS (SELECT 1 UNION ALL SELECT no + 1 FROM counter WHERE no < 12000)
+        INSERT INTO exchanges (agent_id, caller_id, correlation_id, input, output, created_at, duration_ms)
+        SELECT 'a', 'c', no, iif(no IN (1, 6000), 'needle ' || no, 'hay'), 'done', ? + no * 60000, 1 FROM counter`)
+      .run(start),
+  )
+  const first = createLedger(database).executions({ limit: 50, text: 'needle' })
+  expect(first.items).toEqual([])
+  expect(first.next).toBeDefined()
+  expect(found({ text: 'needle' })).toEqual({ inputs: ['needle 6000', 'needle 1'], pages: 3 })
+  // Where all that is older began before the time in question, nobody looks further.
+  expect(found({ text: 'needle', since: start + 11_000 * 60_000 })).toEqual({ inputs: [], pages: 1 })
+})
+
+test('orders are found by the words of their task, their agent and their id, and by time', async () => {
+  const orders = createOrderStore(database)
+  const place = async (id: string, hour: number, task: string, agentName?: string) => {
+    const at = start + hour * HOUR_MS
+    const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
+    const shared = { agentId: 'a', price: 7n, status: 'pending' as const, ...blank, createdAt: at, updatedAt: at }
+    await orders.place({ id, task, ...shared, ...(agentName !== undefined && { agentName }) }, { all: 9, perToken: 9 })
+  }
+  await place('order-one', 0, 'a poem', 'Poet')
+  await place('order-two', 30, 'a summary')
+  const ids = (query: object) => orders.list({ limit: 9, ...query }).items.map(({ id }) => id)
+  expect(ids({ text: 'POEM' })).toEqual(['order-one'])
+  expect(ids({ text: 'poet' })).toEqual(['order-one'])
+  expect(ids({ text: 'order-two' })).toEqual(['order-two'])
+  expect(ids({ since: start + 24 * HOUR_MS })).toEqual(['order-two'])
+  expect(ids({ until: start + 24 * HOUR_MS, text: 'a ' })).toEqual(['order-one'])
+})

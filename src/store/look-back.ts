@@ -1,0 +1,67 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Database } from './database.ts'
+
+/** What is looked for in a ledger. */
+export type Sought = {
+  /** Somewhere in its texts, whatever the case of its letters. */
+  text?: string | undefined
+  /** Agents whose name holds the text. */
+  agentIds?: readonly string[] | undefined
+  since?: UnixMs | undefined
+  until?: UnixMs | undefined
+}
+
+/** A table whose numbers rise with time. `texts` are SQL: what a text is looked for in. */
+type Book = { table: string; key: string; agentId: string; createdAt: string; texts: readonly string[] }
+
+export type LookedBack = {
+  terms: string[]
+  values: (string | number)[]
+  /** The number at which this page stops looking: the next one goes on before it. Undefined: there is nothing older. */
+  floor: number | undefined
+}
+
+/** Rows that one page looks at: a search over a large ledger goes on page by page, and holds nobody up. */
+const ROWS_MAX = 5_000
+/** Of each text that much is looked at. */
+const TEXT_LENGTH_MAX = 4_096
+/** What an agent did is numbered when it has ended: it began that long before at most. */
+const ORDER_SLACK_MS = 2 * 60 * 60 * 1000
+
+/** SQL for the beginning of a long text. */
+export const beginningOf = (column: string) => `substr(${column}, 1, ${TEXT_LENGTH_MAX})`
+
+export function isSearch({ text, since, until }: Sought): boolean {
+  return text !== undefined || since !== undefined || until !== undefined
+}
+
+/** The conditions of a search among the rows before number `before`. */
+export function lookBack(database: Database, book: Book, sought: Sought, before: number): LookedBack {
+  const { table, key, createdAt } = book
+  const { since, until } = sought
+  const terms: string[] = []
+  const values: (string | number)[] = []
+  if (since !== undefined) {
+    terms.push(`${createdAt} >= ?`)
+    values.push(since)
+  }
+  if (until !== undefined) {
+    terms.push(`${createdAt} < ?`)
+    values.push(until)
+  }
+  if (sought.text !== undefined) {
+    const pattern = `%${sought.text.replace(/[\\%_]/g, '\\$&')}%`
+    const texts = book.texts.map((text) => `${text} LIKE ? ESCAPE '\\'`)
+    terms.push(`(${[...texts, `${book.agentId} IN (SELECT value FROM json_each(?))`].join(' OR ')})`)
+    values.push(...texts.map(() => pattern), JSON.stringify(sought.agentIds ?? []))
+  }
+  const last = database
+    .prepare(
+      `SELECT ${key} AS no, ${createdAt} AS at FROM ${table} WHERE ${key} < ? ORDER BY ${key} DESC LIMIT 1 OFFSET ?`,
+    )
+    .get(before, ROWS_MAX - 1) as { no: number; at: number } | undefined
+  if (last === undefined || (since !== undefined && last.at < since - ORDER_SLACK_MS)) {
+    return { terms, values, floor: undefined }
+  }
+  return { terms: [...terms, `${key} >= ?`], values: [...values, last.no], floor: last.no }
+}
