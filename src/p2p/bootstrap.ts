@@ -10,7 +10,13 @@ const DIAL_TIMEOUT_MS = 10_000
 /** A connection that ends sooner was no success. */
 const SHORT_LIVED_MS = 10_000
 
-export type BootstrapDeps = { libp2p: Node; logger: Logger; connected(peerId: string): boolean }
+export type BootstrapDeps = {
+  libp2p: Node
+  logger: Logger
+  connected(peerId: string): boolean
+  /** One of several that the operator did not name: that all of them fail is told elsewhere (`market-search.ts`). */
+  quiet?: boolean
+}
 
 /** Wait after a first failure, and the most after many. */
 export type RetryTiming = { firstMs: number; mostMs: number }
@@ -22,7 +28,7 @@ export type RetryTiming = { firstMs: number; mostMs: number }
 export async function keepConnected(
   peer: PeerAddresses,
   timing: RetryTiming,
-  { libp2p, logger, connected }: BootstrapDeps,
+  { libp2p, logger, connected, quiet = false }: BootstrapDeps,
   signal: AbortSignal,
 ): Promise<void> {
   const fields = { peerId: peer.peerId, addresses: peer.addresses.map(String) }
@@ -42,7 +48,7 @@ export async function keepConnected(
       if (signal.aborted) return
       failures += 1
       // Loud at once, then now and then: an operator whose node stands alone must learn why (T20).
-      const log = failures === 1 || failures % 20 === 0 ? logger.warn : logger.debug
+      const log = !quiet && (failures === 1 || failures % 20 === 0) ? logger.warn : logger.debug
       log.call(
         logger,
         { ...fields, failures, reason: reasonOf(error) },

@@ -224,8 +224,9 @@ export async function runParts(parts: Parts, { logger }: { logger: Logger }, sig
     movedAt: () => addresses.movedAt,
   }
   const ended = await Promise.allSettled([
-    ...[...parts.kept, ...parts.publicPeers].map((peer) =>
-      keepConnected(peer, timing.retry, { libp2p, logger, connected }, signal),
+    ...parts.kept.map((peer) => keepConnected(peer, timing.retry, { libp2p, logger, connected }, signal)),
+    ...parts.publicPeers.map((peer) =>
+      keepConnected(peer, timing.retry, { libp2p, logger, connected, quiet: true }, signal),
     ),
     discovery.run(signal),
     meetInDht(timing, { ...meeting, directory: dht, ready: () => book.countSpeaking(DHT_PROTOCOL) > 0 }, signal),
