@@ -128,9 +128,9 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const buyer = createBuyer(
       {
         callerDid: identity.did,
-        rules: budgetRules(config.buyer),
-        approvalMs: approvalMsOf(config.buyer),
+        ...{ rules: budgetRules(config.buyer), approvalMs: approvalMsOf(config.buyer) },
         maxWindowSeconds: config.buyer.maxWindowSeconds,
+        allowSettleFirst: config.buyer.allowSettleFirst,
       },
       {
         ...{ clock, logger, database, feed, meters, wallet, asset, catalog, replica, chain, random },

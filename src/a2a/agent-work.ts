@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { requirementsOf } from '../payments/requirements.ts'
 import { PeerError } from '../protocols/peer-error.ts'
-import type { PaidRunDeps, ServedAgent } from '../protocols/x402/exchange.ts'
+import { type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
 import { runFree } from '../protocols/x402/free-run.ts'
 import { runPaid } from '../protocols/x402/paid-run.ts'
 import type { Delivered } from '../protocols/x402/respond.ts'
@@ -39,7 +39,10 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
     const agent = deps.findAgent(agentId)
     if (agent === undefined) return { kind: 'rejected', text: 'this agent was removed' }
     if (agent.amount === 0n) return free(agent, turn, progress, deps)
-    const ask = { ...deps, agent, requirements: requirementsOf(agent, deps.asset, deps.payTo), description }
+    const asking = { peerId: callerOf(turn).peerId, isStreamed: turn.onOutput !== undefined }
+    const settlesFirst = willSettleFirst(agent, asking, deps)
+    const requirements = requirementsOf(agent, deps.asset, deps.payTo, { settlesFirst })
+    const ask = { ...deps, agent, requirements, description }
     const submission = readSubmission(turn.metadata)
     switch (submission.kind) {
       case 'submitted':

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { assetOf } from '../payments/assets.ts'
 import { SETTLEMENT_MARGIN_SECONDS } from '../payments/verify.ts'
 import type { PeerError } from '../protocols/peer-error.ts'
-import { type PaymentEnvelope, PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import { type PaymentEnvelope, PaymentRequirements, SignedAuthorization, saysSettlesFirst } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/signed-receipt.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
@@ -69,13 +69,14 @@ export function paymentRequired(
   error = 'payment required',
 ): Metadata {
   const { name, version } = assetOf(requirements.network)!
+  const extra = { name, version, ...(saysSettlesFirst(requirements) && { settles_first: true }) }
   return {
     [keys.status]: 'payment-required',
     [keys.required]: {
       x402Version: 2,
       error,
       resource: { ...resource, mimeType: 'text/plain' },
-      accepts: [{ ...PaymentRequirements.encode(requirements), extra: { name, version } }],
+      accepts: [{ ...PaymentRequirements.encode(requirements), extra }],
     },
   }
 }

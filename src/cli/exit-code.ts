@@ -61,6 +61,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   WALLET_NO_GAS: exitCodes.refused,
   LISTING_MISMATCH: exitCodes.refused,
   NETWORK_MISMATCH: exitCodes.refused,
+  SETTLES_FIRST: exitCodes.refused,
   IMPORT_REFUSED: exitCodes.refused,
   INSUFFICIENT_FUNDS: exitCodes.refused,
   WALLET_HAS_CODE: exitCodes.refused,

@@ -61,7 +61,8 @@ export function age(at: string, now: UnixMs): string {
 /** `0.25 USDC, settled in 0x…`. */
 export function paymentText(payment: RecordedPayment | undefined): string {
   if (payment === undefined) return 'nothing'
-  return printableLine(`${payment.amount} USDC, ${settlementText(payment)}`, 400)
+  const first = payment.settles_first === true ? '; this seller settles before its agent runs' : ''
+  return printableLine(`${payment.amount} USDC, ${settlementText(payment)}${first}`, 400)
 }
 
 /** `settled in 0x…`, or what else is known of it. */

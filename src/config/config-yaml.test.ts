@@ -26,7 +26,7 @@ p2p:
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false,
   require_token: true}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
-  approval_minutes: 5, max_window_seconds: 300, allow: [a, b], deny: did:peer:0z6Mk}
+  approval_minutes: 5, max_window_seconds: 300, allow_settle_first: false, allow: [a, b], deny: did:peer:0z6Mk}
 seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50,
   unsettled_per_payer: 2, unsettled_max: 20, check_funds_from: 0.5, block: [a]}
 log: {level: warn}
@@ -61,6 +61,7 @@ log: {level: warn}
     autoApproveBelowAtomic: 100_000n,
     approvalMinutes: 5,
     maxWindowSeconds: 300,
+    allowSettleFirst: false,
     buyFrom: ['a', 'b'],
     neverBuyFrom: ['did:peer:0z6Mk'],
     settleFirst: true,

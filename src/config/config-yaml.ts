@@ -53,6 +53,7 @@ const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   'buyer.auto_approve_below': { setting: 'autoApproveBelowAtomic', schema: UsdcText },
   'buyer.approval_minutes': { setting: 'approvalMinutes', schema: countText(100_000) },
   'buyer.max_window_seconds': { setting: 'maxWindowSeconds', schema: countText(3_720) },
+  'buyer.allow_settle_first': { setting: 'allowSettleFirst', schema: SwitchText },
   'buyer.allow': { setting: 'buyFrom', schema: PartyList },
   'buyer.deny': { setting: 'neverBuyFrom', schema: PartyList },
   'seller.settle_first': { setting: 'settleFirst', schema: SwitchText },

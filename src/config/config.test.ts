@@ -55,7 +55,11 @@ test('the defaults are the documented ones (D3, D4, D16, D33)', () => {
   expect(config.p2p).toMatchObject({ port: 4001, bootstrap: [], announce: [], mdns: true })
   expect(config.p2p.listenHosts[0]).toBe('0.0.0.0')
   expect(config.api).toMatchObject({ host: '127.0.0.1', port: 8424, insecureOpen: false, enabled: true })
-  expect(config.buyer).toEqual({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n })
+  expect(config.buyer).toEqual({
+    maxPriceAtomic: 1_000_000n,
+    dailyBudgetAtomic: 5_000_000n,
+    allowSettleFirst: true,
+  })
   expect(config.seller).toMatchObject({ settleFirst: false, keepListed: false })
 })
 

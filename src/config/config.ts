@@ -56,6 +56,8 @@ export type Config = {
     approvalMinutes?: number | undefined
     /** The widest window of a payment that is signed. */
     maxWindowSeconds?: number | undefined
+    /** Whether a seller may be paid that settles before its agent runs. */
+    allowSettleFirst: boolean
     allow?: string[] | undefined
     deny?: string[] | undefined
   }
@@ -161,6 +163,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
       autoApproveBelowAtomic: settings.autoApproveBelowAtomic,
       approvalMinutes: settings.approvalMinutes,
       maxWindowSeconds: settings.maxWindowSeconds,
+      allowSettleFirst: settings.allowSettleFirst ?? true,
       allow: settings.buyFrom,
       deny: settings.neverBuyFrom,
     },

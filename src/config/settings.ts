@@ -35,6 +35,7 @@ export type Settings = {
   autoApproveBelowAtomic?: bigint | undefined
   approvalMinutes?: number | undefined
   maxWindowSeconds?: number | undefined
+  allowSettleFirst?: boolean | undefined
   buyFrom?: string[] | undefined
   neverBuyFrom?: string[] | undefined
   settleFirst?: boolean | undefined

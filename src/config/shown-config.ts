@@ -49,6 +49,7 @@ const rows: readonly Row[] = [
   ],
   ['buyer.approval_minutes', ({ buyer }) => buyer.approvalMinutes ?? null],
   ['buyer.max_window_seconds', ({ buyer }) => buyer.maxWindowSeconds ?? PAYMENT_WINDOW_SECONDS],
+  ['buyer.allow_settle_first', ({ buyer }) => buyer.allowSettleFirst],
   ['buyer.allow', ({ buyer }) => buyer.allow ?? [], budget],
   ['buyer.deny', ({ buyer }) => buyer.deny ?? [], budget],
   ['seller.settle_first', ({ seller }) => seller.settleFirst, { flag: '--settle-first' }],

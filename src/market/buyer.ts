@@ -54,6 +54,8 @@ export type BuyerOptions = {
   approvalMs: number
   /** The widest window of a payment that this node signs; undefined: the default. */
   maxWindowSeconds?: number | undefined
+  /** Whether a seller may be paid that settles before its agent runs. */
+  allowSettleFirst?: boolean | undefined
 }
 
 export type BuyerDeps = {
@@ -161,6 +163,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     budget,
     funds: deps.funds,
     maxWindowSeconds: options.maxWindowSeconds,
+    allowSettleFirst: options.allowSettleFirst,
   }
   /** The rules may change while the node runs. */
   const ids = { newId: () => risingUuid(clock.now(), deps.random), newCorrelationId: randomUUID }
@@ -232,7 +235,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
 
   return {
     execute: (request) => execute(request, executing),
-    quote: (agentId, signal) => quote(agentId, { ...shared, ...ids, catalog, budget }, signal),
+    quote: (agentId, signal) => quote(agentId, { ...shared, ...ids, catalog, budget, ...options }, signal),
     look: (orderId) => recovery.look(orderId),
     ownerOf: (orderId) => purchases.order(orderId)?.tokenId,
     isReceived: (orderId) => purchases.order(orderId)?.status === 'completed',

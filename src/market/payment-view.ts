@@ -43,7 +43,8 @@ export function signedPayment(reservation: StoredReservation): RecordedPayment {
   const { state, txHash } = reservation
   const settlement = state === 'spent' ? boughtSettlement(reservation) : state
   const book = madeBook(reservation)
-  return { ...paymentView(factsOf(reservation, txHash)), book, settlement, ...noteOf(reservation) }
+  const first = reservation.settlesFirst === true && { settles_first: true }
+  return { ...paymentView(factsOf(reservation, txHash)), book, settlement, ...first, ...noteOf(reservation) }
 }
 
 /** What a payment of this node is in the books (D42): only the chain makes it paid. */

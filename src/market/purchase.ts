@@ -94,6 +94,7 @@ async function buy(
     task,
     callerDid: deps.callerDid,
     form: formOf(resource),
+    ...(deps.allowSettleFirst === false && { refusesSettleFirst: true }),
   }
   const signing = new Signing(order, terms, deps)
   const pay: Pay = async (requirements, challengeNonce, sellerDid = '') => {

@@ -123,3 +123,9 @@ test('a paid agent that answers without being paid is no offer', async () => {
   const { ask } = setUp(async (stream) => stream.respond(await stream.next()))
   await expect(ask()).rejects.toMatchObject({ code: 'INVALID_MESSAGE' })
 })
+
+test('D45 a quote says that the seller settles before its agent runs', async () => {
+  const asked = { ...requirements(), extra: { settles_first: true } }
+  const { ask } = setUp(challenges({ payment_requirements: asked }))
+  expect(await ask()).toMatchObject({ settles_first: true, allowed: true })
+})

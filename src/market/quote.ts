@@ -5,13 +5,14 @@ import type { StreamPeer, StreamPool } from '../protocols/stream-pool.ts'
 import { askX402Price } from '../protocols/x402/client.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { Listing } from '../schema/listing.ts'
-import type { PaymentRequirements } from '../schema/payment.ts'
+import { type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import type { Purchases } from '../store/purchases.ts'
 import { type Budget, overBudget, type Wanted } from './budget.ts'
 import { checkBuyable } from './buyable.ts'
 import { MarketError } from './market-error.ts'
 import { onStream } from './on-stream.ts'
+import { settlesFirstRefused } from './signing.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
 
@@ -22,6 +23,8 @@ export type QuoteDeps = {
   newCorrelationId(): string
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
   purchases: Pick<Purchases, 'over'>
+  /** Whether a seller may be paid that settles before its agent runs; by default it may (D45). */
+  allowSettleFirst?: boolean | undefined
 }
 
 type PriceCall = { correlationId: string; resource: string; callerDid: string }
@@ -51,7 +54,10 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
   const { payment_requirements: requirements, challenge_expires_at } = asked
   const difference = differenceFromListing(requirements, listed)
   const wanted = { agentId: id, sellerId: listing.seller_id, amount: requirements.amount }
-  const refusal = difference === undefined ? refusalOf(wanted, deps) : undefined
+  const settlesFirst = saysSettlesFirst(requirements)
+  const isForbidden = settlesFirst && deps.allowSettleFirst === false
+  const ours = isForbidden ? settlesFirstRefused() : refusalOf(wanted, deps)
+  const refusal = difference === undefined ? ours : undefined
   const needsApproval = refusal?.code === 'APPROVAL_REQUIRED'
   const reason = difference === undefined ? refusal?.message : `the seller ${difference}`
   return {
@@ -60,6 +66,7 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
     ...(isTime(challenge_expires_at) && { expires_at: isoTime(challenge_expires_at * 1000) }),
     matches_listing: difference === undefined,
     allowed: reason === undefined || needsApproval,
+    ...(settlesFirst && { settles_first: true }),
     ...(needsApproval && { needs_approval: true }),
     ...(reason !== undefined && { reason }),
   }

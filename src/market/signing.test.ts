@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { requirements } from '../../test/support/payments.ts'
 import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
+import { signedPayment } from './payment-view.ts'
 
 /** How long a payment is valid that was signed for a seller that asks for `asked` seconds. */
 async function windowOf(asked: number, { listed, most }: { listed?: number; most?: number } = {}): Promise<number> {
@@ -29,4 +30,46 @@ describe('D51: the window that a buyer signs', () => {
   ])('%s', async (_what, asked, options, expected) => {
     expect(await windowOf(asked, options)).toBe(expected)
   })
+})
+
+describe('D45: a seller that settles before its agent runs', () => {
+  const asking = (changes: object, answers = true) =>
+    new ScriptedSeller(async (stream) => {
+      await stream.challenge(await stream.next(), { payment_requirements: { ...requirements(), ...changes } })
+      if (answers) await stream.respond(await stream.next())
+    })
+  const says = { extra: { settles_first: true } }
+
+  test('is paid by default, and the payment says so', async () => {
+    const buyer = new TestBuyer({ open: asking(says).open })
+    await buyer.execute()
+    const { reservation } = buyer.ledger()[0]!
+    expect(signedPayment(reservation!).settles_first).toBe(true)
+  })
+
+  test('is not signed for where the operator forbids it', async () => {
+    const buyer = new TestBuyer({ open: asking(says, false).open })
+    buyer.deps.allowSettleFirst = false
+    await expect(buyer.execute()).rejects.toMatchObject({ code: 'SETTLES_FIRST', message: /nothing was signed/ })
+    expect(buyer.ledger().map(({ reservation }) => reservation)).toEqual([undefined])
+  })
+
+  test('is told by a payment that it would be one, since the window is too short for its agent (D51)', async () => {
+    const buyer = new TestBuyer({ open: asking({ maxTimeoutSeconds: 720 }, false).open })
+    Object.assign(buyer.deps, { allowSettleFirst: false, maxWindowSeconds: 300 })
+    await expect(buyer.execute()).rejects.toMatchObject({ code: 'SETTLES_FIRST' })
+  })
+
+  test.each([undefined, null, [], 'x', { name: 'USDC', version: '2' }, { settles_first: 'true' }])(
+    'is not one that says %j',
+    async (extra) => {
+      const seller = asking({ extra })
+      const buyer = new TestBuyer({ open: seller.open })
+      buyer.deps.allowSettleFirst = false
+      await buyer.execute()
+      expect(buyer.ledger()[0]!.reservation!.settlesFirst).toBeUndefined()
+      // The seller is told, for what it cannot know before the signature.
+      for (const { message } of seller.received) expect(message).toMatchObject({ allow_settle_first: false })
+    },
+  )
 })

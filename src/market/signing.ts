@@ -1,11 +1,12 @@
 import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import { differenceFromListing, SETTLEMENT_SECONDS } from '../payments/requirements.ts'
-import type { Wallet } from '../payments/wallet.ts'
+import { RUN_MARGIN_SECONDS } from '../payments/verify.ts'
+import { backdatedSeconds, type Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
 import { PAYMENT_WINDOW_SECONDS } from '../schema/limits.ts'
 import { networkText } from '../schema/network-kind.ts'
-import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
+import { type PaymentEnvelope, type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import { type Budget, overBudget, usdc } from './budget.ts'
@@ -33,6 +34,8 @@ export type SigningDeps = {
   budget: Pick<Budget, 'day' | 'limitsFor' | 'approvalFor'>
   /** The widest window that this node signs, whatever a seller asks for. */
   maxWindowSeconds?: number | undefined
+  /** Whether a seller may be paid that settles before its agent runs; by default it may (D45). */
+  allowSettleFirst?: boolean | undefined
   /** Undefined: no RPC is configured, so the balance is not known. */
   funds?: WalletFunds | undefined
   /** Told right before the signature: from there on the purchase is taken to its end. */
@@ -83,6 +86,7 @@ export class Signing {
       envelope,
       amount: requirements.amount,
       validBeforeSeconds: Number(envelope.payload!.authorization.validBefore),
+      settlesFirst: settlesFirst(requirements, this.#window(requirements)),
     }
     const day = budget.day()
     const limits = () => budget.limitsFor(this.#order, reservation)
@@ -126,6 +130,8 @@ export class Signing {
       const window = `a payment valid for ${requirements.maxTimeoutSeconds} s, the limit is ${ASKED_SECONDS_MAX} s`
       throw new MarketError('LISTING_MISMATCH', `the seller asks for ${window}: nothing was signed`)
     }
+    const { allowSettleFirst = true } = this.#deps
+    if (!allowSettleFirst && settlesFirst(requirements, this.#window(requirements))) throw settlesFirstRefused()
     if (requirements.amount > this.#order.price) {
       throw new MarketError(
         'OVER_PRICE',
@@ -133,4 +139,19 @@ export class Signing {
       )
     }
   }
+}
+
+/**
+ * Whether the seller settles before its agent runs: it says so, or would not be paid after the longest run (D51). A seller's
+ * `maxTimeoutSeconds` is its agent's limit and the time for settlement (D28).
+ */
+export function settlesFirst(requirements: PaymentRequirements, windowSeconds: number): boolean {
+  const runSeconds = requirements.maxTimeoutSeconds - SETTLEMENT_SECONDS
+  const leftSeconds = windowSeconds - backdatedSeconds(windowSeconds)
+  return saysSettlesFirst(requirements) || leftSeconds < runSeconds + RUN_MARGIN_SECONDS
+}
+
+export function settlesFirstRefused(): MarketError {
+  const how = 'buyer.allow_settle_first of this node forbids that'
+  return new MarketError('SETTLES_FIRST', `the seller settles before its agent runs, and ${how}: nothing was signed`)
 }

@@ -45,6 +45,9 @@ const CHEAP_CHECK_TIMEOUT_MS = 2_000
 /** After an RPC gave no answer, cheap runs do not ask again for this long. */
 const CHAIN_AWAY_MS = 10_000
 
+/** Peers whose latest payer is known. A newer one takes the place of the oldest. */
+const PEERS_MAX = 10_000
+
 /**
  * How much work is out on promises (T6): a signed payment is worth nothing once its authorization is cancelled or its account
  * empty, and many can be signed against one balance.
@@ -58,6 +61,8 @@ export class Exposure {
   readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
   readonly #byPayer = new Map<string, bigint>()
   readonly #losses: Losses
+  /** With which account a peer has paid last, the latest ones last. */
+  readonly #payers = new Map<string, string>()
   #total = 0n
   /** By the monotonic clock. */
   #chainAwayUntil = 0
@@ -66,9 +71,14 @@ export class Exposure {
     this.#options = options
     this.#deps = deps
     this.#blocked = new Set(options.blocked.map((name) => name.toLowerCase()))
-    for (const { id, payer, amount } of deps.payments.open()) this.#count(id, payer.toLowerCase(), amount)
     const stored = { slotMs: LOSS_SLOT_MS, payersMax: LOSERS_MAX }
-    this.#losses = new Losses(deps.payments.lost(deps.clock.now() - DISTRUST_MS, stored))
+    const lost = deps.payments.lost(deps.clock.now() - DISTRUST_MS, stored)
+    this.#losses = new Losses(lost)
+    for (const { peerId, payer } of lost.payers) this.#meet(peerId, payer.toLowerCase())
+    for (const { id, peerId, payer, amount } of deps.payments.open()) {
+      this.#meet(peerId, payer.toLowerCase())
+      this.#count(id, payer.toLowerCase(), amount)
+    }
   }
 
   /** Work that is not paid for yet, atomic units. */
@@ -78,6 +88,15 @@ export class Exposure {
 
   isBlocked(...names: string[]): boolean {
     return this.#blocked.size > 0 && names.some((name) => this.#blocked.has(name.toLowerCase()))
+  }
+
+  /**
+   * Whether a payment of this peer would be settled first, as far as that is known before it has signed (D45): it may pay
+   * with another account than the last time.
+   */
+  settlesFirst(peerId: string, amount: bigint): boolean {
+    const payer = this.#payers.get(peerId)
+    return this.#isTooMuch(payer, amount) || (payer !== undefined && this.#isDistrusted(payer))
   }
 
   /**
@@ -94,11 +113,8 @@ export class Exposure {
     const payer = claim.signed.authorization.from.toLowerCase()
     // One that is counted was claimed before: the claim will say so.
     if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
-    const { perPayerMax, totalMax } = this.#options
-    const owes = this.#byPayer.get(payer) ?? 0n
-    const now = this.#deps.clock.now()
-    const isTooMuch = owes + amount > perPayerMax || this.#total + this.#losses.lately(now) + amount > totalMax
-    if (settleFirst || isTooMuch || this.#losses.isDistrusted(payer, now)) {
+    this.#meet(claim.peerId, payer)
+    if (settleFirst || this.#isTooMuch(payer, amount) || this.#isDistrusted(payer)) {
       const verdict = await this.#askChain(claim, undefined, signal)
       return { ...(verdict.kind === 'refuse' ? verdict : { kind: 'settle first' }), counted: false }
     }
@@ -159,6 +175,23 @@ export class Exposure {
     this.leave(id)
     const lost = state === 'unsettled' ? lossOf(this.#deps.payments.get(id)) : undefined
     if (lost !== undefined) this.#losses.add(lost)
+  }
+
+  #isTooMuch(payer: string | undefined, amount: bigint): boolean {
+    const { perPayerMax, totalMax } = this.#options
+    const owes = (payer === undefined ? undefined : this.#byPayer.get(payer)) ?? 0n
+    const lost = this.#losses.lately(this.#deps.clock.now())
+    return owes + amount > perPayerMax || this.#total + lost + amount > totalMax
+  }
+
+  #isDistrusted(payer: string): boolean {
+    return this.#losses.isDistrusted(payer, this.#deps.clock.now())
+  }
+
+  #meet(peerId: string, payer: string): void {
+    this.#payers.delete(peerId)
+    this.#payers.set(peerId, payer)
+    if (this.#payers.size > PEERS_MAX) this.#payers.delete(this.#payers.keys().next().value!)
   }
 
   #count(id: Hex, payer: string, amount: bigint): void {

@@ -5,11 +5,12 @@ import { type Asset, sameAddress } from './assets.ts'
 /** Seconds beyond the agent's own time limit that settlement may take (D28). */
 export const SETTLEMENT_SECONDS = 120
 
-/** What a seller asks for one run of an agent. */
+/** What a seller asks for one run of an agent. `settlesFirst`: it is told to the buyer before it signs (D45). */
 export function requirementsOf(
   agent: { amount: bigint; timeoutMs: number },
   asset: Asset,
   payTo: Hex,
+  { settlesFirst = false } = {},
 ): PaymentRequirements {
   return {
     scheme: 'exact',
@@ -18,6 +19,7 @@ export function requirementsOf(
     asset: asset.address,
     payTo,
     maxTimeoutSeconds: Math.ceil(agent.timeoutMs / 1000) + SETTLEMENT_SECONDS,
+    ...(settlesFirst && { extra: { settles_first: true } }),
   }
 }
 

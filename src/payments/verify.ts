@@ -9,7 +9,7 @@ import { addressOfPublicKey, checksumAddress } from './secp256k1.ts'
 /** Seconds an authorization must still be valid for, so that settlement can reach the chain. */
 export const SETTLEMENT_MARGIN_SECONDS = 6
 /** Seconds of a window that settlement may need after the run, however soon the facilitator answers (D51). */
-const SETTLEMENT_SECONDS = 30
+export const RUN_MARGIN_SECONDS = 30
 /** Seconds by which the buyer's clock may run ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30
 
@@ -71,7 +71,7 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
 
 /** Whether a payment that is valid now can still be settled after a run of this length: what cannot is settled first (D51). */
 export function coversRun({ authorization }: SignedAuthorization, timeoutMs: number, now: UnixMs): boolean {
-  return Number(authorization.validBefore) * 1000 >= now + timeoutMs + SETTLEMENT_SECONDS * 1000
+  return Number(authorization.validBefore) * 1000 >= now + timeoutMs + RUN_MARGIN_SECONDS * 1000
 }
 
 /**

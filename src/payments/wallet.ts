@@ -59,7 +59,7 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
         throw new WalletError('ASSET_UNKNOWN', `${asked}: not ${asset.symbol} on ${asset.network}`)
       }
       const window = Math.min(requirements.maxTimeoutSeconds, windowSeconds ?? Number.POSITIVE_INFINITY)
-      const start = Math.floor(now / 1000) - Math.min(BACKDATE_SECONDS_MAX, Math.floor(window / 4))
+      const start = Math.floor(now / 1000) - backdatedSeconds(window)
       const authorization = {
         from: address,
         to: requirements.payTo,
@@ -86,6 +86,11 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
     signTransaction: (transaction) => signTransaction(transaction, key),
     signReceipt: (payload) => ({ format: 'eip712', payload, signature: signDigest(receiptDigest(payload), key) }),
   }
+}
+
+/** How much of a window lies in the past when it is signed (D28). */
+export function backdatedSeconds(windowSeconds: number): number {
+  return Math.min(BACKDATE_SECONDS_MAX, Math.floor(windowSeconds / 4))
 }
 
 /** The address of a wallet's key, for those who sign nothing. @throws WalletError `WALLET_KEY_INVALID` */

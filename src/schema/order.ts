@@ -58,6 +58,10 @@ export type CallError = z.infer<typeof CallError>
 /** A payment as a ledger shows it: beyond what an execution answers, also what has not, or will not, become of it. */
 export const RecordedPayment = ExecutionPayment.extend({
   book: Book,
+  settles_first: z
+    .boolean()
+    .optional()
+    .meta({ description: 'true: its seller settles before the agent runs, so a run that fails is paid for' }),
   settlement: z.enum(['settled', 'claimed', 'pending', 'reserved', 'released', 'voided', 'failed']).meta({
     description:
       '`settled`: the chain shows it; `claimed`: the seller names `tx_hash`, and the chain has not shown it yet; ' +

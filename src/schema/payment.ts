@@ -9,9 +9,18 @@ export const PaymentRequirements = z
     asset: Address,
     payTo: Address,
     maxTimeoutSeconds: z.int().positive().max(86_400),
+    // Read on its own: other sellers put other things here.
+    extra: z.unknown().optional().meta({
+      description: 'an extension: `{"settles_first": true}` of a seller that settles before its agent runs',
+    }),
   })
   .meta({ id: 'PaymentRequirements', description: 'What the seller asks for.' })
 export type PaymentRequirements = z.infer<typeof PaymentRequirements>
+
+/** Whether a seller says that it settles the payment before its agent runs (D45). */
+export function saysSettlesFirst({ extra }: PaymentRequirements): boolean {
+  return (extra as { settles_first?: unknown } | null | undefined)?.settles_first === true
+}
 
 export const Authorization = z
   .object({

@@ -78,6 +78,10 @@ export const QuoteOutput = z.object({
   expires_at: z.string().optional().describe('how long the seller holds this quote'),
   matches_listing: z.boolean().describe('false: this node would refuse to sign'),
   allowed: z.boolean().describe('whether the limits of this node let it pay this now'),
+  settles_first: z
+    .boolean()
+    .optional()
+    .describe('true: the seller settles before the agent runs, so that a run that fails is paid for'),
   needs_approval: z.boolean().optional().describe('true: it waits until the operator of this node approves it'),
   reason: z.string().optional().describe('why not, or why it waits'),
 })

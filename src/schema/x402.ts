@@ -17,6 +17,8 @@ export const X402Request = z.object({
   caller_did: did,
   /** An extension: `true` asks for `x402.output` before the response. Whatever else it is has no meaning. */
   stream: z.unknown().optional(),
+  /** An extension: `false` has a seller refuse the payment that would settle it before its agent runs (D45). */
+  allow_settle_first: z.unknown().optional(),
 })
 export const X402PaymentRequired = z.object({
   ...header,
@@ -32,6 +34,7 @@ export const X402PaidRequest = z.object({
   body: z.base64(),
   caller_did: did,
   stream: z.unknown().optional(),
+  allow_settle_first: z.unknown().optional(),
 })
 /** An extension: what the agent says while it works. Only the response counts. */
 export const X402Output = z.object({ ...header, text: z.string().max(64 * 1024) })

@@ -5,7 +5,7 @@ import type { Database } from './database.ts'
 export type StoredLosses = {
   slots: { at: UnixMs; amount: bigint }[]
   /** The latest ones last. */
-  payers: { payer: string; count: number; at: UnixMs }[]
+  payers: { payer: string; peerId: string; count: number; at: UnixMs }[]
 }
 
 /** What is given up was accepted so much earlier, at most. */
@@ -15,7 +15,7 @@ const LOST = `state = 'unsettled' AND created_at >= ? AND updated_at >= ? AND ta
 const BY_TIME = `
   SELECT (updated_at / ?) * ? AS at, CAST(sum(amount) AS TEXT) AS amount FROM payments WHERE ${LOST} GROUP BY 1`
 const BY_PAYER = `
-  SELECT payer, count(*) AS count, max(updated_at) AS at FROM payments WHERE ${LOST} AND blamed = 1
+  SELECT payer, peer_id AS peerId, count(*) AS count, max(updated_at) AS at FROM payments WHERE ${LOST} AND blamed = 1
   GROUP BY payer ORDER BY 3 DESC LIMIT ?`
 
 export function storedLosses(

@@ -201,4 +201,8 @@ export const migrations: readonly string[] = [
   ALTER TABLE authorizations ADD COLUMN look_at INTEGER;
   CREATE INDEX authorizations_look ON authorizations (look_at) WHERE look_at IS NOT NULL;
   `,
+  `
+  -- Whether the seller settles before its agent runs (D45): 1, or NULL.
+  ALTER TABLE authorizations ADD COLUMN settles_first INTEGER;
+  `,
 ]

@@ -58,7 +58,7 @@ export interface Payments extends SettledLooks<StoredPayment> {
   /** Ends what was running when the node died: the work is gone and nobody is charged. */
   voidRunning(error: string, now: UnixMs): Promise<number>
   /** Work done for payments that are owed, also where the facilitator has named a transaction (D50). */
-  open(): { id: Hex; payer: Hex; amount: bigint }[]
+  open(): { id: Hex; peerId: string; payer: Hex; amount: bigint }[]
   /** Work that was never paid for since `since`: what it comes to by slots of time, and by whom, the latest payers last. */
   lost(since: UnixMs, options: { slotMs: number; payersMax: number }): StoredLosses
   /** How many are owed, and how many never will be paid. */
@@ -207,8 +207,9 @@ export function createPayments(database: Database): Payments {
       return (row as { at: number | null }).at ?? undefined
     },
     open: () =>
-      rows(`SELECT * FROM payments WHERE ${OWED} AND task IS NULL`).map(({ id, signed, requirements }) => ({
+      rows(`SELECT * FROM payments WHERE ${OWED} AND task IS NULL`).map(({ id, peerId, signed, requirements }) => ({
         id,
+        peerId,
         payer: signed.authorization.from,
         amount: requirements.amount,
       })),

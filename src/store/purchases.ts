@@ -95,8 +95,9 @@ export interface Purchases extends PurchaseLooks {
 const ORDER_NO = 'SELECT no FROM orders WHERE id = ?'
 const INSERT_AUTHORIZATION = `
   INSERT INTO authorizations
-    (order_no, payment_id, agent_id, seller_id, state, challenge_nonce, ${AUTHORIZATION_COLUMNS}, day, created_at, updated_at)
-  VALUES ((${ORDER_NO}), ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?)`
+    (order_no, payment_id, agent_id, seller_id, state, challenge_nonce, ${AUTHORIZATION_COLUMNS}, day,
+     settles_first, created_at, updated_at)
+  VALUES ((${ORDER_NO}), ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?)`
 const SIGNED_FOR = `
   SELECT o.status, o.cancel_requested_at, a.payment_id
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.id = ?`
@@ -163,6 +164,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
             envelope.server_nonce === 'preemptive' ? null : toBytes(envelope.server_nonce),
             ...authorizationValues(requirements, envelope.payload!),
             budget.day,
+            reservation.settlesFirst === true ? 1 : null,
             order.updatedAt,
             order.updatedAt,
           )

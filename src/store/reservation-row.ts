@@ -14,6 +14,8 @@ export type Reservation = {
   envelope: PaymentEnvelope
   amount: bigint
   validBeforeSeconds: number
+  /** Its seller settles before its agent runs: it has said so, or the window is too short for anything else (D45). */
+  settlesFirst?: boolean | undefined
 }
 /** `reserved`: may still be settled. `spent`: bought something, or was settled. `released`: can never be settled. */
 export type ReservationState = 'reserved' | 'spent' | 'released'
@@ -42,6 +44,7 @@ export type ReservationRow = {
   day: string
   tx_hash: Uint8Array | null
   confirmed_at: number | null
+  settles_first: number | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
@@ -70,6 +73,7 @@ export function toReservation(row: ReservationRow, hasChain: boolean): StoredRes
     },
     amount: requirements.amount,
     validBeforeSeconds: row.valid_before_s,
+    ...(row.settles_first === 1 && { settlesFirst: true }),
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     confirmation: row.confirmed_at !== null ? 'chain' : hasChain ? 'awaited' : 'unavailable',
     createdAt: row.created_at,

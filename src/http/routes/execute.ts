@@ -25,6 +25,7 @@ const errors: readonly ProblemCode[] = [
   'OVER_PRICE',
   'OVER_BUDGET',
   'LISTING_MISMATCH',
+  'SETTLES_FIRST',
   'NETWORK_MISMATCH',
   'INSUFFICIENT_FUNDS',
   'WALLET_HAS_CODE',

@@ -17,6 +17,8 @@ export type Call = {
   callerDid: string
   /** What is known of how this seller wants bodies; what the exchange shows is written here. */
   form?: BodyForm
+  /** Has the seller refuse the payment rather than settle it before its agent runs: an extension of the protocol (D45). */
+  refusesSettleFirst?: boolean
   /** Told what the agent says while it works, by a seller that can. Asking for it is an extension of the protocol. */
   onOutput?(text: string): void
 }
@@ -179,6 +181,7 @@ function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnv
     body: bodyOf(call),
     caller_did: call.callerDid,
     ...(call.onOutput && { stream: true }),
+    ...(call.refusesSettleFirst === true && { allow_settle_first: false }),
   } as const
 }
 
@@ -191,6 +194,7 @@ function paidRequestOf(call: Call, payment: PaymentEnvelope, challengeText: stri
     body: bodyOf(call),
     caller_did: call.callerDid,
     ...(call.onOutput && { stream: true }),
+    ...(call.refusesSettleFirst === true && { allow_settle_first: false }),
   } as const
 }
 

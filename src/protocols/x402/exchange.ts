@@ -56,7 +56,17 @@ export type X402ServerDeps = {
   running: Map<Hex, Promise<unknown>>
   settleFirst: boolean
   /** What is out on promises already decides who settles first. */
-  exposure: Pick<Exposure, 'enter' | 'leave' | 'isBlocked'>
+  exposure: Pick<Exposure, 'enter' | 'leave' | 'isBlocked' | 'settlesFirst'>
+}
+
+/** Whether a payment for this agent would be settled before it runs, as far as that is known before it is signed (D45). */
+export function willSettleFirst(
+  agent: ServedAgent,
+  { peerId, isStreamed }: { peerId: string; isStreamed: boolean },
+  { settleFirst, exposure }: Pick<X402ServerDeps, 'settleFirst' | 'exposure'>,
+): boolean {
+  const isShownLater = agent.streaming === 'after_settlement' && isStreamed
+  return settleFirst || isShownLater || exposure.settlesFirst(peerId, agent.amount)
 }
 
 /** Who asks, and under which id. `signal` ends when the node stops or the caller takes its request back. */
@@ -68,6 +78,8 @@ export type Caller = {
   signal: AbortSignal
   /** Told what the agent says while it works, where the caller wants to see it. */
   onOutput?: OnOutput
+  /** The buyer wants nothing settled before the agent runs (D45). */
+  refusesSettleFirst?: boolean
 }
 
 /** One exchange on a stream. */

@@ -89,6 +89,10 @@ export async function runPaid(
     if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
     counted = verdict.counted
     const settlesFirst = verdict.kind === 'settle first'
+    if (settlesFirst && caller.refusesSettleFirst === true) {
+      const reason = 'this seller would settle this payment first, which its buyer does not allow: nothing was charged'
+      throw new PeerError('PAYMENT_INVALID', reason)
+    }
     if (!(await deps.settler.claim(settlesFirst ? { ...claim, task: input } : claim))) throw nonceUsed()
     claimed = true
     faultPoint('seller:claimed')

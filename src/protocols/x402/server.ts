@@ -5,7 +5,14 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { X402ErrorName, X402Message } from '../../schema/x402.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
-import { type Exchange, outputBody, readTask, type ServedAgent, type X402ServerDeps } from './exchange.ts'
+import {
+  type Exchange,
+  outputBody,
+  readTask,
+  type ServedAgent,
+  willSettleFirst,
+  type X402ServerDeps,
+} from './exchange.ts'
 import { runFree } from './free-run.ts'
 import { type AnyX402Message, readMessage, VERSION, writeError, writeMessage } from './messages.ts'
 import { wantsOutput, withOutput } from './output.ts'
@@ -105,14 +112,14 @@ async function answerRequest(request: X402Message<'x402.request'>, exchange: Exc
   if (agent.amount === 0n) return answerFree(agent, request.body, exchange, deps)
   if (request.payment === null) {
     if (await takeUpTask(agent, request.body, exchange, deps)) return
-    return challenge(agent, exchange, deps)
+    return challenge(agent, exchange, request.stream === true, deps)
   }
   if (request.payment.server_nonce !== 'preemptive') {
     throw new PeerError('PAYMENT_NONCE_MISMATCH', 'a payment in x402.request must have the server_nonce "preemptive"')
   }
   const { payment, body } = request
   if (await takeUp({ payment, body, agentId: agent.id }, exchange, deps)) return
-  return payAndRun(agent, { payment, body, challenge: undefined }, exchange, deps)
+  return payAndRun(agent, { payment, body, challenge: undefined }, withWish(exchange, request), deps)
 }
 
 async function answerPaidRequest(paid: X402Message<'x402.paid_request'>, exchange: Exchange, deps: X402ServerDeps) {
@@ -130,7 +137,11 @@ async function answerPaidRequest(paid: X402Message<'x402.paid_request'>, exchang
   }
   const agent = deps.findAgent(found.challenge.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed meanwhile')
-  return payAndRun(agent, { payment, body, challenge: found.challenge }, exchange, deps)
+  return payAndRun(agent, { payment, body, challenge: found.challenge }, withWish(exchange, paid), deps)
+}
+
+function withWish(exchange: Exchange, { allow_settle_first }: { allow_settle_first?: unknown }): Exchange {
+  return allow_settle_first === false ? { ...exchange, refusesSettleFirst: true } : exchange
 }
 
 /** A challenge that is gone: consumed (2004), or never there or not this peer's (2002), or too old (2003). */
@@ -155,10 +166,12 @@ function refusedNonce(
 async function challenge(
   agent: ServedAgent,
   { stream, peerId, correlationId, signal }: Exchange,
+  isStreamed: boolean,
   deps: X402ServerDeps,
 ) {
   const asked = { nonce: deps.newNonce(), correlationId, resource: agent.id, peerId }
   const issued = deps.challenges.issue(asked, deps.clock.now())
+  const settlesFirst = willSettleFirst(agent, { peerId, isStreamed }, deps)
   await writeMessage(
     stream,
     'x402.payment_required',
@@ -167,7 +180,7 @@ async function challenge(
       correlation_id: correlationId,
       challenge_nonce: issued.nonce,
       challenge_expires_at: Math.floor(issued.expiresAt / 1000),
-      payment_requirements: requirementsOf(agent, deps.asset, deps.payTo),
+      payment_requirements: requirementsOf(agent, deps.asset, deps.payTo, { settlesFirst }),
       message: 'payment required',
       seller_did: deps.sellerDid,
     },
