@@ -1,4 +1,4 @@
-import type { OrderRecord, PaymentRecord } from './api/types.ts'
+import type { Book, OrderRecord, PaymentRecord } from './api/types.ts'
 
 export type Stage = { name: string; state: 'done' | 'now' | 'later' | 'failed' }
 
@@ -17,22 +17,27 @@ export function stagesOf(order: OrderRecord): Stage[] {
   ]
   if (payment === undefined && Number(order.price) === 0) return stages
   if (payment === undefined && status === 'completed') return stages
-  const settlement = payment?.settlement
-  const isPaid = settlement === 'settled'
-  const isGone = settlement === 'released' || settlement === 'voided' || settlement === 'failed'
-  // Signed, and the seller has not answered for it: until the signature's time is over it can be settled.
-  const isOpen = settlement === 'pending' || settlement === 'claimed' || (ended && settlement === 'reserved')
-  stages.push({
-    name: ended && isOpen ? 'Not charged so far' : isOpen ? 'Settling' : isGone || ended ? 'Not charged' : 'Settled',
-    state: isPaid || isGone ? 'done' : isOpen ? 'now' : ended ? 'done' : 'later',
-  })
+  const book = payment?.book
+  if (book === 'paid') stages.push({ name: 'Paid', state: 'done' })
+  else if (book === 'not_charged' || (payment === undefined && ended))
+    stages.push({ name: 'Not charged', state: 'done' })
+  // Signed: until its time is over it can be settled, whatever became of the work.
+  else if (ended || status === 'completed') stages.push({ name: 'Held', state: 'now' })
+  else stages.push({ name: 'Paid', state: 'later' })
   return stages
 }
 
-/** Only what has been paid was received or made. */
-export function paymentTitle({ direction, state }: Pick<PaymentRecord, 'direction' | 'state'>): string {
-  if (state === 'settled') return direction === 'in' ? 'Payment received' : 'Payment made'
-  if (state === 'failed') return 'Payment failed'
-  if (state === 'voided' || state === 'released') return 'Not charged'
-  return direction === 'in' ? 'Payment to come' : 'Payment signed'
+const titles: Record<Book, string> = {
+  held: 'Payment held',
+  paid: 'Payment made',
+  not_charged: 'Not charged',
+  earned: 'Payment received',
+  owed: 'Payment owed',
+  lost: 'Payment lost',
+  refused: 'Payment refused',
+}
+
+/** Only what the chain shows was received or made (D41, D42). */
+export function paymentTitle({ book }: Pick<PaymentRecord, 'book'>): string {
+  return titles[book]
 }

@@ -1,15 +1,28 @@
 /** What the dashboard says of money: the header, approvals, orders and payments, on a real chain. */
-import { rm } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { ApprovalRecord } from '../../src/schema/approval.ts'
 import type { Listing } from '../../src/schema/listing.ts'
+import type { OrderRecord } from '../../src/schema/order.ts'
 import { launchBrowser, visit } from '../support/browser.ts'
 import { testDir } from '../support/loopback-node.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
+
+const REPORT = `# Review
+
+The **market** grew: see [the report](https://reports.example/q3) and [bank.example](javascript:document.title='owned').
+
+| Region | Share |
+|---|---:|
+| Europe | 61 % |
+
+![pixel](https://evil.example/t.png) <img src="x" onerror="document.title='owned'"> <script>document.title='owned'</script>
+`
 
 let browser: Browser
 let devnet: Devnet
@@ -22,7 +35,11 @@ beforeAll(async () => {
   home = await testDir()
   ;[browser, devnet] = await Promise.all([launchBrowser(), startDevnet()])
   seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
-  const agents = [{ name: 'Echo', description: 'Says it again.', price: 10_000n, model: 'builtin/echo' }]
+  await writeFile(join(home, 'report.md'), REPORT)
+  const agents = [
+    { name: 'Echo', description: 'Says it again.', price: 10_000n, model: 'builtin/echo' },
+    { name: 'Analyst', description: 'Writes reports.', price: 20_000n, command: ['/bin/cat', join(home, 'report.md')] },
+  ]
   for (const agent of agents) listed[agent.name] = await seller.node.registerAgent(agent, { persist: false })
   buyer = await startTestNode({
     devnet,
@@ -44,6 +61,13 @@ async function api<T>(node: TestNode, method: string, path: string, body?: objec
   const headers = { 'content-type': 'application/json' }
   const response = await fetch(node.url + path, { method, ...(body && { headers, body: JSON.stringify(body) }) })
   return (await response.json()) as T
+}
+
+/** Buys, and waits for the end. */
+async function bought(agent: string, task: string): Promise<OrderRecord> {
+  const body = { agent_id: listed[agent]!.id, price: '0.50', task }
+  const { id } = await api<OrderRecord>(buyer, 'POST', '/orders', body)
+  return api<OrderRecord>(buyer, 'GET', `/orders/${id}?wait=30`)
 }
 
 async function faultsOf(page: Page): Promise<string[]> {
@@ -91,5 +115,40 @@ test('an approval shows its task, who asked and the budget after, and several ar
   await page.getByText('No purchase waits for approval.').waitFor()
   await page.getByRole('cell', { name: 'denied' }).waitFor()
   await api(buyer, 'PUT', '/budget', { auto_approve_below: null })
+  await close()
+})
+
+test('T10 an order shows task and result first, the result drawn without HTML, scripts or images of the seller', async () => {
+  const order = await bought('Analyst', 'Review the market.')
+  const { page, close } = await visit(browser, buyer.url)
+  await open(page, buyer, `/orders/${order.id}`)
+  const result = page.getByRole('region', { name: 'Result of the agent' })
+  await result.getByRole('heading', { name: 'Review' }).waitFor()
+  await result.getByRole('cell', { name: '61 %' }).waitFor()
+  expect(await page.locator('main img, main script, main iframe').count()).toBe(0)
+  const links = await Promise.all(
+    (await result.getByRole('link').all()).map(async (link) => [
+      await link.getAttribute('href'),
+      await link.getAttribute('rel'),
+      await link.textContent(),
+    ]),
+  )
+  expect(links).toEqual([
+    ['https://reports.example/q3', 'noopener noreferrer nofollow', 'the report reports.example ↗'],
+    ['https://evil.example/t.png', 'noopener noreferrer nofollow', 'image: pixel evil.example ↗'],
+  ])
+  await result.getByText("[bank.example](javascript:document.title='owned')").waitFor()
+  expect(await page.title()).toBe('Order · Stoa')
+
+  // D41, D42: what it cost, in the word of the books, as the chain has it.
+  await page.getByText('paid', { exact: true }).waitFor()
+  await page.getByText('the chain shows it').waitFor()
+  const frames = page.getByRole('list', { name: 'Frames, in their order' })
+  expect(await frames.count()).toBe(0)
+  await page.getByText('Exchange, frame by frame').click()
+  await frames.waitFor()
+  expect(await faultsOf(page)).toEqual([])
+  await page.getByRole('button', { name: 'As text' }).click()
+  await result.getByText('# Review').waitFor()
   await close()
 })

@@ -60,7 +60,7 @@ test('a paid agent is found and bought, its answer shown as text, its payment se
   expect(await page.locator('main img, main script').count()).toBe(0)
   expect(await page.title()).toBe('Order · Stoa')
 
-  await page.getByText('settled on the chain').waitFor()
+  await page.getByText('the chain shows it').waitFor()
   const shown = await page
     .getByTitle(/^0x[0-9a-f]{64}/)
     .first()
@@ -69,6 +69,7 @@ test('a paid agent is found and bought, its answer shown as text, its payment se
   const receipt = await devnet.chain.client.getTransactionReceipt({ hash })
   expect(receipt.status).toBe('success')
   await page.getByText('signed by the account that was paid').waitFor()
+  await page.getByText('Exchange, frame by frame').click()
   const frames = page.getByRole('list', { name: 'Frames, in their order' })
   const types = ['x402.request', 'x402.payment_required', 'x402.paid_request', 'x402.response', 'settlement']
   expect(await frames.locator('.step-head code').allTextContents()).toEqual(types)
@@ -104,7 +105,7 @@ test('a purchase above the limit waits, is approved, and settles', async () => {
   await page.getByText('No purchase waits for approval.').waitFor()
   await page.goto(order)
   await page.getByRole('region', { name: 'Result of the agent' }).getByText('may I?').waitFor()
-  await page.getByText('settled on the chain').waitFor()
+  await page.getByText('the chain shows it').waitFor()
 
   await open(page, buyer, '/settings')
   await page.getByLabel('Ask me from, USDC').fill('')

@@ -2,6 +2,7 @@
 import type { input } from 'zod'
 import type * as api from '../../../src/schema/api.ts'
 import type * as approval from '../../../src/schema/approval.ts'
+import type * as book from '../../../src/schema/book.ts'
 import type * as budget from '../../../src/schema/budget.ts'
 import type * as configuration from '../../../src/schema/configuration.ts'
 import type * as ledger from '../../../src/schema/ledger.ts'
@@ -20,6 +21,7 @@ export type PeerStatus = input<typeof api.PeerStatus>
 export type WalletBalance = input<typeof api.WalletBalance>
 export type ExecutionPayment = input<typeof api.ExecutionPayment>
 export type PeerErrors = typeof x402.x402Errors
+export type Book = input<typeof book.Book>
 export type CallError = input<typeof order.CallError>
 export type RecordedPayment = input<typeof order.RecordedPayment>
 export type OrderRecord = input<typeof order.OrderRecord>

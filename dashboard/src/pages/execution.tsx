@@ -6,6 +6,7 @@ import { AgentName } from '../parts/agent-name.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
 import { Exchange } from '../parts/exchange.tsx'
 import { Frames } from '../parts/frames.tsx'
+import { Result } from '../parts/result.tsx'
 import { Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 
@@ -53,18 +54,16 @@ export function Execution({ id }: { id: string }) {
               <p className="pre">{record.error}</p>
             </div>
           )}
-          {record.payment_id === undefined ? (
-            <Frames known={{ execution: record }} />
-          ) : (
-            <Exchange paymentId={record.payment_id} execution={record} />
-          )}
           <Section title="Task">
             <Words text={record.input} label="Task" />
           </Section>
           {record.output !== undefined && (
-            <Section title="Result">
-              <Words text={record.output} label="Result" />
-            </Section>
+            <Result title="Result" text={record.output} label="Result" file={`result-${record.id}`} />
+          )}
+          {record.payment_id === undefined ? (
+            <Frames known={{ execution: record }} />
+          ) : (
+            <Exchange paymentId={record.payment_id} execution={record} />
           )}
         </>
       )}

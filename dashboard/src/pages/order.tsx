@@ -3,19 +3,20 @@ import { useWaiting } from '../api/approvals.ts'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { Listing, OrderRecord } from '../api/types.ts'
-import { money, span } from '../format.ts'
+import { price, short, span } from '../format.ts'
 import { ApprovalItem } from '../parts/approval-item.tsx'
 import { Ago, Badge, Facts, Id, PageHead, Section, Words } from '../parts/bits.tsx'
-import { Exchange } from '../parts/exchange.tsx'
+import { PaymentPanel, Receipt, useExchange } from '../parts/exchange.tsx'
 import { Field } from '../parts/field.tsx'
 import { Frames } from '../parts/frames.tsx'
+import { Result } from '../parts/result.tsx'
 import { adviceFor, Problem, Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 import { stagesOf } from '../stages.ts'
 
 const isOpen = ({ status }: OrderRecord) => status === 'pending' || status === 'executing'
 
-/** A purchase from the order to the receipt, as it goes. */
+/** A purchase from the order to the receipt, as it goes: task and result first, then what it cost. */
 export function Order({ id }: { id: string }) {
   const path = `/orders/${encodeURIComponent(id)}`
   const order = useResource(path, (signal) => call<OrderRecord>(path, { signal }), {
@@ -30,55 +31,116 @@ export function Order({ id }: { id: string }) {
     <Show of={order} what="This order is" title="Order">
       {(record) => (
         <>
-          <PageHead title={agent.data?.name ?? 'Order'}>{isOpen(record) && <Cancel order={record} />}</PageHead>
+          <PageHead title={record.agent_name ?? agent.data?.name ?? 'Order'}>
+            {isOpen(record) && <Cancel order={record} />}
+            {record.status === 'completed' && <Again order={record} listing={agent.data} />}
+          </PageHead>
           <Progress order={record} />
           <Waiting order={record} />
-          {record.status === 'pending' && record.task === null && <GiveTask path={path} onDone={order.reload} />}
-          {record.output !== undefined && (
-            <Section title="Result">
-              <Words text={record.output} label="Result of the agent" />
-            </Section>
-          )}
-          {record.error !== undefined && <Failure order={record} />}
-          {record.payment === undefined ? (
-            <Frames known={{ order: record, listing: agent.data }} />
-          ) : (
-            <Exchange paymentId={record.payment.payment_id} order={record} />
-          )}
-          <Section title="Order">
-            <Facts
-              rows={[
-                [
-                  'Agent',
-                  <Link key="agent" to={`/market/${record.agent_id}`}>
-                    {agent.data?.name ?? record.agent_id}
-                  </Link>,
-                ],
-                ['At most', `${money(record.price)} USDC`],
-                ['Ordered', <Ago key="at" iso={record.created_at} />],
-                record.workflow_id !== undefined && [
-                  'Workflow',
-                  <Link key="workflow" to={`/workflows/${record.workflow_id}`}>
-                    {record.step_id ?? 'show it'}
-                  </Link>,
-                ],
-                record.seller_id !== null && ['Seller', <Id key="seller" value={record.seller_id} what="peer id" />],
-                record.correlation_id !== undefined && [
-                  'Exchange',
-                  <Id key="exchange" value={record.correlation_id} />,
-                ],
-                ['Order', <Id key="id" value={record.id} />],
-              ]}
-            />
-          </Section>
-          {record.task !== null && (
-            <Section title="Task">
-              <Words text={record.task} label="Task" />
-            </Section>
-          )}
+          <Parts order={record} listing={agent.data} path={path} reload={order.reload} />
         </>
       )}
     </Show>
+  )
+}
+
+function Parts({
+  order,
+  listing,
+  path,
+  reload,
+}: {
+  order: OrderRecord
+  listing: Listing | undefined
+  path: string
+  reload(): void
+}) {
+  const { payment, receipt, known } = useExchange(order.payment?.payment_id, { order, listing })
+  return (
+    <>
+      <div className="split">
+        <div>
+          {order.task !== null && (
+            <Section title="Task">
+              <Words text={order.task} label="Task" />
+            </Section>
+          )}
+          {order.status === 'pending' && order.task === null && <GiveTask path={path} onDone={reload} />}
+          {order.output !== undefined && (
+            <Result
+              title="Result"
+              text={order.output}
+              base64={order.output_base64}
+              label="Result of the agent"
+              file={`result-${order.id}`}
+            />
+          )}
+          {order.notes !== undefined && <Notes notes={order.notes} />}
+          {order.error !== undefined && <Failure order={order} />}
+        </div>
+        <aside aria-label="Payment and order">
+          {order.payment !== undefined && <PaymentPanel payment={payment} />}
+          <About order={order} listing={listing} />
+          {receipt !== undefined && <Receipt record={receipt} />}
+        </aside>
+      </div>
+      {(order.payment === undefined || payment.data !== undefined) && <Frames known={known} />}
+    </>
+  )
+}
+
+function About({ order, listing }: { order: OrderRecord; listing: Listing | undefined }) {
+  const seller = listing?.seller_name
+  return (
+    <Section title="Order">
+      <Facts
+        rows={[
+          [
+            'Agent',
+            <Link key="agent" to={`/market/${order.agent_id}`}>
+              {order.agent_name ?? listing?.name ?? short(order.agent_id)}
+            </Link>,
+          ],
+          order.seller_id !== null && [
+            'Seller',
+            <span key="seller" className="with-link">
+              {seller !== undefined && <span>{seller}</span>}
+              <Id value={order.seller_id} what="peer id" />
+            </span>,
+          ],
+          ['At most', price(order.price)],
+          ['Ordered', <Ago key="at" iso={order.created_at} />],
+          order.workflow_id !== undefined && [
+            'Workflow',
+            <Link key="workflow" to={`/workflows/${order.workflow_id}`}>
+              {order.step_id ?? 'show it'}
+            </Link>,
+          ],
+          order.correlation_id !== undefined && ['Exchange', <Id key="exchange" value={order.correlation_id} />],
+          ['Order', <Id key="id" value={order.id} />],
+        ]}
+      />
+    </Section>
+  )
+}
+
+/** What was missing or odd in the seller's answer: the result was taken all the same. */
+function Notes({ notes }: { notes: readonly string[] }) {
+  return (
+    <ul className="notes muted" aria-label="Notes on the answer">
+      {notes.map((note) => (
+        <li key={note}>{note}</li>
+      ))}
+    </ul>
+  )
+}
+
+function Again({ order: { agent_id }, listing }: { order: OrderRecord; listing: Listing | undefined }) {
+  if (listing === undefined || !(listing.buyable || listing.local)) return null
+  return (
+    <Link to={`/market/${agent_id}`} className="button">
+      {listing.price > 0 && !listing.local ? 'Buy again' : 'Run again'}
+    </Link>
   )
 }
 
@@ -168,11 +230,17 @@ function Waiting({ order }: { order: OrderRecord }) {
   ))
 }
 
+/** `EXECUTION_FAILED` → `Execution failed`. */
+function titleOf(code = 'FAILED'): string {
+  const words = code.toLowerCase().replaceAll('_', ' ')
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
 function Failure({ order: { error, agent_id } }: { order: OrderRecord }) {
   const advice = adviceFor(error?.code)
   return (
     <div className="state bad" role="alert">
-      <p className="state-title">{error?.code}</p>
+      <p className="state-title">{titleOf(error?.code)}</p>
       <p className="pre">{error?.message}</p>
       {advice !== undefined && <p>{advice}</p>}
       <Link to={`/market/${agent_id}`} className="button">

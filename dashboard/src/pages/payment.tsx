@@ -14,7 +14,6 @@ export function Payment({ id }: { id: string }) {
   return (
     <>
       <PageHead title={record === undefined ? 'Payment' : paymentTitle(record)} />
-      <Exchange paymentId={id} />
       {record !== undefined && (
         <Section title="For">
           <Facts
@@ -40,6 +39,7 @@ export function Payment({ id }: { id: string }) {
           />
         </Section>
       )}
+      <Exchange paymentId={id} />
     </>
   )
 }

@@ -1,7 +1,8 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { SessionRecord } from '../api/types.ts'
-import { duration, money } from '../format.ts'
+import { books } from '../books.ts'
+import { amount, duration } from '../format.ts'
 import { AgentName } from '../parts/agent-name.tsx'
 import { Ago, Badge, PageHead, Words } from '../parts/bits.tsx'
 import { Show } from '../parts/states.tsx'
@@ -30,7 +31,7 @@ export function Session({ id, sub }: { id: string; sub: string }) {
                     <>
                       {' · '}
                       <Link to={`/payments/${one.payment.payment_id}`}>
-                        {money(one.payment.amount)} USDC {one.payment.settlement}
+                        {amount(one.payment.amount)} {books[one.payment.book].word}
                       </Link>
                     </>
                   )}

@@ -2,7 +2,8 @@ import { useMemo } from 'react'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { WorkflowRecord, WorkflowStep } from '../api/types.ts'
-import { money } from '../format.ts'
+import { books } from '../books.ts'
+import { amount, money } from '../format.ts'
 import { AgentName } from '../parts/agent-name.tsx'
 import { Ago, Badge, Figure, PageHead, Section, Words } from '../parts/bits.tsx'
 import { Confirm } from '../parts/confirm.tsx'
@@ -109,8 +110,8 @@ function Step({ step }: { step: WorkflowStep }) {
           {step.payment === undefined
             ? Number(step.price) === 0
               ? 'free'
-              : `${money(step.price)} USDC as listed`
-            : `${money(step.payment.amount)} USDC ${step.payment.settlement}`}
+              : `${amount(step.price)} as listed`
+            : `${amount(step.payment.amount)} ${books[step.payment.book].word}`}
         </span>
         {order !== undefined && <Link to={`/orders/${order}`}>exchange</Link>}
       </div>

@@ -46,7 +46,7 @@ export function Figure({
   )
 }
 
-type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'plain'
+export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'plain'
 const tones: Record<string, Tone> = {
   completed: 'good',
   settled: 'good',
@@ -69,8 +69,8 @@ const tones: Record<string, Tone> = {
 }
 
 /** A state in words; the colour only repeats them. */
-export function Badge({ state, children }: { state: string; children?: ReactNode }) {
-  return <span className={`badge ${tones[state] ?? 'plain'}`}>{children ?? state}</span>
+export function Badge({ state, tone, children }: { state: string; tone?: Tone; children?: ReactNode }) {
+  return <span className={`badge ${tone ?? tones[state] ?? 'plain'}`}>{children ?? state}</span>
 }
 
 let now = Date.now()

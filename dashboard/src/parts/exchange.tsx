@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import { call, isMissing } from '../api/client.ts'
-import { useResource } from '../api/resource.ts'
+import { type Resource, useResource } from '../api/resource.ts'
 import type { OrderRecord, PaymentRecord, ReceiptRecord } from '../api/types.ts'
 import type { KnownExchange } from '../frames.ts'
 import { Ago, Facts, Id, Section } from './bits.tsx'
@@ -9,15 +9,15 @@ import { PaymentFacts } from './payment-facts.tsx'
 import { Problem, Show } from './states.tsx'
 import { say } from './toasts.tsx'
 
-/** A payment to its last detail: what became of it, the frames that led to it, and the receipt. */
-export function Exchange({ paymentId, ...known }: { paymentId: string } & KnownExchange) {
-  const path = `/payments/${encodeURIComponent(paymentId)}`
-  const payment = useResource(path, (signal) => call<PaymentRecord>(path, { signal }), {
+/** A payment with all that is known of its exchange, kept up to date. */
+export function useExchange(paymentId: string | undefined, known: KnownExchange) {
+  const path = paymentId && `/payments/${encodeURIComponent(paymentId)}`
+  const payment = useResource(path, (signal) => call<PaymentRecord>(path!, { signal }), {
     topics: ['payment'],
     everyMs: 3_000,
   })
-  const receiptPath = `/receipts/${encodeURIComponent(paymentId)}`
-  const receipt = useResource(receiptPath, (signal) => call<ReceiptRecord>(receiptPath, { signal }), {
+  const receiptPath = paymentId && `/receipts/${encodeURIComponent(paymentId)}`
+  const receipt = useResource(receiptPath, (signal) => call<ReceiptRecord>(receiptPath!, { signal }), {
     topics: ['payment', 'order'],
     everyMs: 15_000,
   })
@@ -25,39 +25,50 @@ export function Exchange({ paymentId, ...known }: { paymentId: string } & KnownE
   const orderPath = orderId && `/orders/${encodeURIComponent(orderId)}`
   const order = useResource(orderPath, (signal) => call<OrderRecord>(orderPath!, { signal }), { topics: ['order'] })
   const shown = isMissing(receipt.error) ? undefined : receipt.data
+  const all: KnownExchange = { order: order.data, ...known, payment: payment.data, receipt: shown }
+  return { payment, receipt: shown, known: all }
+}
+
+/** A payment to its last detail: what became of it, its receipt, and the frames that led to it. */
+export function Exchange({ paymentId, ...known }: { paymentId: string } & KnownExchange) {
+  const { payment, receipt, known: all } = useExchange(paymentId, known)
   return (
     <>
-      <Section title="Payment">
-        <Show of={payment} what="This payment is">
-          {(record) => (
-            <>
-              <PaymentFacts payment={record} state={record.state} />
-              <Facts
-                rows={[
-                  ['Last change', <Ago key="at" iso={record.updated_at} />],
-                  record.attempts !== undefined && ['Attempts', `${record.attempts} of at most 5`],
-                  record.next_attempt_at !== undefined && [
-                    'Next attempt',
-                    <Ago key="next" iso={record.next_attempt_at} />,
-                  ],
-                  record.error !== undefined && [
-                    'Last error',
-                    <span key="error" className="bad-text">
-                      {record.error}
-                    </span>,
-                  ],
-                ]}
-              />
-              {record.direction === 'in' && <Retry payment={record} onDone={payment.reload} />}
-            </>
-          )}
-        </Show>
-      </Section>
-      {payment.data !== undefined && (
-        <Frames known={{ order: order.data, ...known, payment: payment.data, receipt: shown }} />
-      )}
-      {shown !== undefined && <Receipt record={shown} />}
+      <PaymentPanel payment={payment} />
+      {receipt !== undefined && <Receipt record={receipt} />}
+      {payment.data !== undefined && <Frames known={all} />}
     </>
+  )
+}
+
+export function PaymentPanel({ payment }: { payment: Resource<PaymentRecord> }) {
+  return (
+    <Section title="Payment">
+      <Show of={payment} what="This payment is">
+        {(record) => (
+          <>
+            <PaymentFacts payment={record} />
+            <Facts
+              rows={[
+                ['Last change', <Ago key="at" iso={record.updated_at} />],
+                record.attempts !== undefined && record.attempts > 0 && ['Attempts', `${record.attempts} of at most 5`],
+                record.next_attempt_at !== undefined && [
+                  'Next attempt',
+                  <Ago key="next" iso={record.next_attempt_at} />,
+                ],
+                record.error !== undefined && [
+                  'Last error',
+                  <span key="error" className="bad-text">
+                    {record.error}
+                  </span>,
+                ],
+              ]}
+            />
+            {record.direction === 'in' && <Retry payment={record} onDone={payment.reload} />}
+          </>
+        )}
+      </Show>
+    </Section>
   )
 }
 
@@ -96,7 +107,7 @@ const meanings: Record<ReceiptRecord['status'], string> = {
   wrong: 'the seller sent one that does not fit',
 }
 
-function Receipt({ record }: { record: ReceiptRecord }) {
+export function Receipt({ record }: { record: ReceiptRecord }) {
   const { status, note, receipt: signed, issued_at } = record
   return (
     <Section title="Receipt">
@@ -104,18 +115,9 @@ function Receipt({ record }: { record: ReceiptRecord }) {
         rows={[
           ['Receipt', note ?? meanings[status]],
           issued_at !== undefined && ['Issued', <Ago key="at" iso={issued_at} />],
-          signed !== undefined && [
-            'Task hash',
-            <Id key="task" value={signed.payload.taskHash} ends={10} what="hash" />,
-          ],
-          signed !== undefined && [
-            'Result hash',
-            <Id key="result" value={signed.payload.resultHash} ends={10} what="hash" />,
-          ],
-          signed !== undefined && [
-            'Signature',
-            <Id key="signature" value={signed.signature} ends={10} what="signature" />,
-          ],
+          signed !== undefined && ['Task hash', <Id key="task" value={signed.payload.taskHash} what="hash" />],
+          signed !== undefined && ['Result hash', <Id key="result" value={signed.payload.resultHash} what="hash" />],
+          signed !== undefined && ['Signature', <Id key="signature" value={signed.signature} what="signature" />],
         ]}
       />
       <p className="hint">

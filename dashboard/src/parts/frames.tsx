@@ -1,5 +1,5 @@
 import { type FrameField, framesOf, type KnownExchange } from '../frames.ts'
-import { Ago, Badge, Facts, Id, Section } from './bits.tsx'
+import { Ago, Badge, Facts, Id } from './bits.tsx'
 
 /** An exchange message by message, with who sent each. */
 export function Frames({ known }: { known: KnownExchange }) {
@@ -7,7 +7,10 @@ export function Frames({ known }: { known: KnownExchange }) {
   if (frames.length === 0) return null
   const own = known.payment?.direction === 'in' || known.execution !== undefined ? 'seller' : 'buyer'
   return (
-    <Section title="Exchange, frame by frame">
+    <details className="section fold">
+      <summary>
+        <h2>Exchange, frame by frame</h2> <span className="muted">{frames.length} frames</span>
+      </summary>
       <ol className="steps" aria-label="Frames, in their order">
         {frames.map(({ type, from, at, note, fields }) => (
           <li key={type} className="step">
@@ -25,7 +28,7 @@ export function Frames({ known }: { known: KnownExchange }) {
         Told from the ledger, which keeps what money and results hang on: not what the agent said while it worked, nor
         what was sent again after a lost connection or an expired challenge.
       </p>
-    </Section>
+    </details>
   )
 }
 

@@ -1,55 +1,54 @@
-import type { RecordedPayment } from '../api/types.ts'
-import { explorerUrl, money, networkName } from '../format.ts'
-import { Badge, Facts, Id } from './bits.tsx'
+import type { PaymentRecord } from '../api/types.ts'
+import { meaningOf } from '../books.ts'
+import { amount, explorerUrl, networkName } from '../format.ts'
+import { Ago, Facts, Id, useNow } from './bits.tsx'
+import { BookBadge } from './book-badge.tsx'
 
-type Settlement = RecordedPayment['settlement']
-
-const meanings: Record<Settlement, string> = {
-  settled: 'on the chain',
-  claimed: 'the seller says so; the chain has not shown it yet',
-  pending: 'owed, and about to be settled',
-  reserved: 'signed: the seller could still settle it',
-  released: 'can never be settled: nothing was charged',
-  voided: 'the agent failed: nobody is charged',
-  failed: 'the work was done and not paid',
+/** What was paid, or not, in the words of the books, and where it can be looked up. */
+export function PaymentFacts({ payment }: { payment: PaymentRecord }) {
+  return (
+    <>
+      <p className="paid-amount">
+        {amount(payment.amount)} <BookBadge book={payment.book} />
+      </p>
+      <p className="muted">{meaningOf(payment)}</p>
+      <Facts
+        rows={[
+          ['Transaction', <Transaction key="tx" payment={payment} />],
+          payment.book === 'held' && ['Can be charged', <Deadline key="until" iso={payment.valid_before} />],
+          ['Network', networkName(payment.network)],
+          ['From', <Id key="from" value={payment.payer} what="address" />],
+          ['To', <Id key="to" value={payment.pay_to} what="address" />],
+          ['Payment', <Id key="id" value={payment.payment_id} what="payment id" />],
+        ]}
+      />
+    </>
+  )
 }
 
-export function PaymentFacts({ payment, state }: { payment: Omit<RecordedPayment, 'settlement'>; state: Settlement }) {
-  const url = payment.tx_hash === '' ? undefined : explorerUrl(payment.network, payment.tx_hash)
+function Deadline({ iso }: { iso: string }) {
+  const isOver = Date.parse(iso) < useNow()
+  return isOver ? (
+    <>until the chain has shown a block after its time</>
+  ) : (
+    <span>
+      until it ends <Ago iso={iso} />
+    </span>
+  )
+}
+
+function Transaction({ payment: { tx_hash, network, state } }: { payment: PaymentRecord }) {
+  if (tx_hash === '') return <>{state === 'pending' || state === 'reserved' ? 'none yet' : 'none'}</>
+  const url = explorerUrl(network, tx_hash)
   return (
-    <Facts
-      rows={[
-        ['Amount', `${money(payment.amount)} USDC`],
-        [
-          'State',
-          <span key="state">
-            <Badge state={state} /> <span className="muted">{meanings[state]}</span>
-          </span>,
-        ],
-        [
-          'Transaction',
-          payment.tx_hash === '' ? (
-            state === 'pending' || state === 'reserved' ? (
-              'none yet'
-            ) : (
-              'none'
-            )
-          ) : (
-            <span key="tx" className="with-link">
-              <Id value={payment.tx_hash} ends={10} what="transaction hash" />
-              {url !== undefined && (
-                <a href={url} target="_blank" rel="noreferrer noopener">
-                  look it up
-                </a>
-              )}
-            </span>
-          ),
-        ],
-        ['Network', networkName(payment.network)],
-        ['From', <Id key="from" value={payment.payer} what="address" />],
-        ['To', <Id key="to" value={payment.pay_to} what="address" />],
-        ['Payment', <Id key="id" value={payment.payment_id} ends={10} what="payment id" />],
-      ]}
-    />
+    <span className="with-link">
+      <Id value={tx_hash} what="transaction hash" />
+      {state === 'claimed' && <span className="muted">as the seller says</span>}
+      {url !== undefined && (
+        <a href={url} target="_blank" rel="noreferrer noopener">
+          look it up
+        </a>
+      )}
+    </span>
   )
 }

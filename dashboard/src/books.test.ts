@@ -1,0 +1,15 @@
+import { expect, test } from 'vitest'
+import type { Book } from './api/types.ts'
+import { books, meaningOf } from './books.ts'
+
+test('D42 each word of the books has a meaning, and a word for people', () => {
+  const words: Book[] = ['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused']
+  for (const book of words) expect(books[book].says.length).toBeGreaterThan(5)
+  expect(books.not_charged.word).toBe('not charged')
+})
+
+test('D41 a settlement that the seller claims is not called paid', () => {
+  expect(meaningOf({ book: 'held', state: 'claimed' })).toMatch(/the seller says .* chain has not shown it/)
+  expect(meaningOf({ book: 'held', state: 'claimed', settlement_note: 'this node has no RPC' })).toMatch(/no RPC/)
+  expect(meaningOf({ book: 'paid', state: 'settled' })).toBe('the chain shows it')
+})

@@ -1,0 +1,28 @@
+import type { Book, RecordedPayment } from './api/types.ts'
+import type { Tone } from './parts/bits.tsx'
+
+type Word = { word: string; tone: Tone; says: string }
+
+/** The words of the books (D42), each with one meaning. */
+export const books: Record<Book, Word> = {
+  held: { word: 'held', tone: 'busy', says: 'signed, and may still be charged' },
+  paid: { word: 'paid', tone: 'good', says: 'the chain shows it' },
+  not_charged: { word: 'not charged', tone: 'plain', says: 'it can never be charged' },
+  earned: { word: 'earned', tone: 'good', says: 'the chain shows it' },
+  owed: { word: 'owed', tone: 'busy', says: 'the work is done, and settlement is under way' },
+  lost: { word: 'lost', tone: 'bad', says: 'the work was done and never paid' },
+  refused: { word: 'refused', tone: 'plain', says: 'never paid, and nothing ran' },
+}
+
+type Stood = Pick<RecordedPayment, 'book' | 'settlement_note'> & { state: RecordedPayment['settlement'] }
+
+/** What a payment is, in a sentence. Only the chain makes it paid or earned (D41). */
+export function meaningOf({ book, state, settlement_note: note }: Stood): string {
+  if (book === 'held' && state === 'claimed') {
+    return `the seller says that it settled it; the chain has not shown it yet${note === undefined ? '' : `: ${note}`}`
+  }
+  if (book === 'held' && state === 'pending') return 'the work is done, and the seller is about to settle it'
+  if (book === 'held' && state === 'reserved') return 'signed: it may still be charged until its time is over'
+  if (book === 'not_charged' && state === 'voided') return 'the agent failed: nobody is charged'
+  return books[book].says
+}

@@ -1,0 +1,74 @@
+import { useMemo, useState } from 'react'
+import { count } from '../format.ts'
+import { bytesOf, formOf } from '../result-form.ts'
+import { Section, Words } from './bits.tsx'
+import { Markdown } from './markdown.tsx'
+import { say } from './toasts.tsx'
+
+type Props = {
+  title: string
+  text: string
+  /** Of an answer that is not UTF-8. */
+  base64?: string | undefined
+  label: string
+  /** Of the file that it is saved as, without its ending. */
+  file: string
+}
+
+/** What an agent answered: drawn, or as the text it is; to copy and to keep. */
+export function Result({ title, text, base64, label, file }: Props) {
+  const [isRaw, setRaw] = useState(false)
+  const form = useMemo(() => formOf(text, base64), [text, base64])
+
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(text)
+      say('Copied the result.')
+    } catch {
+      say('The browser does not allow copying here: select the text instead.')
+    }
+  }
+
+  function save() {
+    const parts = base64 === undefined ? [text] : [bytesOf(base64)]
+    const ending = form.kind === 'bytes' ? 'bin' : form.kind === 'json' ? 'json' : 'md'
+    const url = URL.createObjectURL(new Blob(parts, { type: 'application/octet-stream' }))
+    const link = document.createElement('a')
+    link.href = url
+    link.download = `${file}.${ending}`
+    link.click()
+    setTimeout(() => URL.revokeObjectURL(url), 10_000)
+  }
+
+  return (
+    <Section
+      title={title}
+      aside={
+        <div className="result-tools">
+          <button type="button" className="quiet" aria-pressed={isRaw} onClick={() => setRaw(!isRaw)}>
+            As text
+          </button>
+          <button type="button" className="quiet" onClick={copy}>
+            Copy
+          </button>
+          <button type="button" className="quiet" onClick={save}>
+            Save
+          </button>
+        </div>
+      }
+    >
+      {form.kind === 'bytes' && (
+        <p className="note">
+          The answer is not text: {count(form.length)} bytes. Save it to keep them; below is what of it reads as text.
+        </p>
+      )}
+      {isRaw || form.kind === 'bytes' ? (
+        <Words text={text} label={label} />
+      ) : form.kind === 'json' ? (
+        <Words text={form.text} label={label} />
+      ) : (
+        <Markdown text={text} label={label} />
+      )}
+    </Section>
+  )
+}
