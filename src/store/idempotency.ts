@@ -83,7 +83,7 @@ export function endUnattended(database: Database, now: UnixMs): void {
   database
     .prepare(`
       UPDATE orders SET status = 'failed', error = ?, updated_at = ?
-      WHERE status IN ('pending', 'executing') AND status = 'executing' AND approval_id IS NULL
+      WHERE status = 'executing' AND approval_id IS NULL
         AND cancel_requested_at IS NULL AND no NOT IN (SELECT order_no FROM authorizations)
         AND id IN (SELECT target FROM idempotency_keys WHERE kind = 'execute')`)
     .run(JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true }), now)
