@@ -223,14 +223,14 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       receipts: trust.api.receipts,
       reputation: trust.api.reputation,
       events: feed,
-      status: () => nodeStatus(seen, clock.now() - startedAt),
+      status: () => observing.status(),
       peers: () => host.peers().map(peerStatus),
       balance: () => walletBalance(wallet.address, asset, chain),
     }
     const observing = createObserving(config, secrets, {
       ...{ clock, logger, database, feed, replica, meters, payments },
-      status: node.status,
-      peers: node.peers,
+      condition: () => nodeStatus(seen, clock.now() - startedAt),
+      ...{ peers: node.peers, nameOf },
       budget: () => buyer.budget.view(),
       approvals: (state) => buyer.approvals.list(state),
       fetch: fetchUrl,

@@ -7,6 +7,7 @@ import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
 import type { Meters } from './lib/meters.ts'
 import { createPost } from './lib/post.ts'
+import { createAlarms } from './market/alarms.ts'
 import { approvalMsOf } from './market/budget-rules.ts'
 import { diagnose } from './market/diagnosis.ts'
 import { nodeFeed } from './market/node-feed.ts'
@@ -19,6 +20,7 @@ import type { NodeStatus, PeerStatus } from './schema/api.ts'
 import type { BudgetRecord } from './schema/budget.ts'
 import type { OwnAgent } from './schema/own-agent.ts'
 import { WebhookSecret } from './schema/webhook.ts'
+import { createAlarmStore } from './store/alarms.ts'
 import type { Database } from './store/database.ts'
 import type { Payments } from './store/payments.ts'
 import { createWebhookStore } from './store/webhooks.ts'
@@ -29,7 +31,9 @@ export type ObservingDeps = {
   database: Database
   feed: NodeFeed
   replica: Replica
-  status(): NodeStatus
+  /** Without the alarms, which are told from it. */
+  condition(): NodeStatus
+  nameOf(agentId: string): string | undefined
   peers(): PeerStatus[]
   meters: Meters
   payments: Pick<Payments, 'oldestOwed'>
@@ -53,21 +57,28 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
       secret: secretOf(secret_env, secrets),
     })),
   })
-  const { meters, status, peers, budget, approvals, payments } = deps
+  const alarms = createAlarms({
+    ...{ clock, logger, store: createAlarmStore(database) },
+    ...{ agents: deps.agents, status: deps.condition, nameOf: deps.nameOf },
+  })
+  const status = () => ({ ...deps.condition(), alarms: alarms.count() })
+  const { meters, peers, budget, approvals, payments } = deps
   const oldestOwedSeconds = () => {
     const at = payments.oldestOwed()
     return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
   }
   const metrics = { meters, status, peers, budget, approvals, oldestOwedSeconds, webhooks: () => webhooks.list() }
   return {
+    status,
     api: {
       webhooks,
       metrics,
+      alarms,
       configuration: () => shownConfig(config, inForce(config, budget())),
       diagnosis: (signal: AbortSignal) =>
-        diagnose({ config, clock, fetch: deps.fetch, agents: deps.agents, status }, signal),
+        diagnose({ config, clock, fetch: deps.fetch, agents: deps.agents, status, alarms }, signal),
     },
-    services: [nodeFeed(deps), webhooks],
+    services: [nodeFeed({ ...deps, status }), webhooks, alarms],
   }
 }
 

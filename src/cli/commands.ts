@@ -4,6 +4,7 @@ import { agentExecute } from './agent-execute.ts'
 import { agentForget, agentImport } from './agent-import.ts'
 import { agentFeedback, agentRegisterOnchain } from './agent-onchain.ts'
 import { agentRegister } from './agent-register.ts'
+import { alarmsDismiss, alarmsList } from './alarms.ts'
 import { approvalsApprove, approvalsDeny, approvalsList } from './approvals.ts'
 import { budget } from './budget.ts'
 import type { Command } from './command.ts'
@@ -81,6 +82,8 @@ export const commands: readonly Command[] = [
   tokenList,
   tokenRevoke,
   status,
+  alarmsList,
+  alarmsDismiss,
   peers,
   logs,
   events,

@@ -55,6 +55,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   UNKNOWN_WORKFLOW: exitCodes.notFound,
   UNKNOWN_TOKEN: exitCodes.notFound,
   UNKNOWN_APPROVAL: exitCodes.notFound,
+  UNKNOWN_ALARM: exitCodes.notFound,
   NOT_FOUND: exitCodes.notFound,
   OVER_PRICE: exitCodes.refused,
   OVER_BUDGET: exitCodes.refused,

@@ -8,6 +8,7 @@ export const groupSummaries: Readonly<Record<string, string>> = {
   workflow: 'Several agents, step by step',
   payment: 'What this node was paid and has paid',
   approvals: 'Purchases that wait for you',
+  alarms: 'What wants you: work that was never paid, agents that fail …',
   token: 'What programs may do through the API',
   'agent config': 'The agents this node sells: agents.yaml',
 }

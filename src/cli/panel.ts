@@ -13,8 +13,8 @@ export function panelOf(
   style: Style,
 ): Panel {
   const { bold, green, yellow, dim } = style
-  const { agents, settlement, connected_peers: peers, wallet_address: wallet } = state
-  const well = settlement.failed === 0
+  const { agents, alarms = 0, settlement, connected_peers: peers, wallet_address: wallet } = state
+  const well = alarms === 0
   return {
     well,
     parts: [
@@ -30,7 +30,8 @@ export function panelOf(
         `${wallet.slice(0, 6)}…${wallet.slice(-4)}`,
         badge(state.network, style),
         networkText(state.network),
-        well ? `${settlement.pending} to settle` : yellow(`${settlement.failed} unsettled`),
+        `${settlement.pending} to settle`,
+        ...(well ? [] : [yellow(`${alarms} ${alarms === 1 ? 'alarm' : 'alarms'}: /alarms list`)]),
       ],
     ],
   }

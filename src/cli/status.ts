@@ -38,8 +38,7 @@ const CLEAR = '\u001b[H\u001b[J'
 
 function statusLines(state: NodeStatus, url: string, style: Style): string[] {
   const { bold, yellow } = style
-  const { pending, failed } = state.settlement
-  const failures = failed === 0 ? '' : yellow(`, ${failed} failed: see the log`)
+  const { alarms = 0, settlement } = state
   const rows = [
     ['Peer id', state.peer_id],
     ['Share', shareText(state.addresses)],
@@ -49,7 +48,8 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
     ...(state.search === undefined || state.search.met > 0 ? [] : [['Market', yellow(searchText(state.search))]]),
     ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
     ['Wallet', `${state.wallet_address} on ${state.network}  ${badge(state.network, style)}`],
-    ['Settlement', `${pending} pending${failures}`],
+    ['Settlement', `${settlement.pending} pending`],
+    ...(alarms === 0 ? [] : [['Alarms', yellow(`${alarms}: stoa alarms list`)]]),
     ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
   ]
   return columns(rows.map(([name = '', value = '']) => [bold(name), value]))

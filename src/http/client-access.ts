@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { AlarmRecord, AlarmRecords } from '../schema/alarm.ts'
 import { ApprovalRecord, ApprovalRecords, type ApprovalStatus } from '../schema/approval.ts'
 import { BudgetRecord, ChangeBudget } from '../schema/budget.ts'
 import { CreatedToken, CreateToken, TokenRecord, TokenRecords } from '../schema/token.ts'
@@ -11,6 +12,8 @@ export type AccessCalls = {
   revokeToken(id: string, options?: Options): Promise<TokenRecord>
   budget(options?: Options): Promise<BudgetRecord>
   changeBudget(change: ChangeBudget, options?: Options): Promise<BudgetRecord>
+  alarms(query?: { dismissed?: boolean }, options?: Options): Promise<AlarmRecord[]>
+  dismissAlarm(id: string, mark?: string, options?: Options): Promise<AlarmRecord>
   approvals(query?: { status?: ApprovalStatus }, options?: Options): Promise<ApprovalRecord[]>
   decideApproval(id: string, verdict: 'approve' | 'deny', options?: Options): Promise<ApprovalRecord>
   /** Each that still can be decided is; all are answered as they then are. */
@@ -24,6 +27,10 @@ export function accessCalls({ request, linked }: Requests): AccessCalls {
     revokeToken: (id, options) => request(at('tokens', id), TokenRecord, options, undefined, 'DELETE'),
     budget: (options) => request('/budget', BudgetRecord, options),
     changeBudget: (change, options) => request('/budget', BudgetRecord, options, z.encode(ChangeBudget, change), 'PUT'),
+    alarms: ({ dismissed = false } = {}, options) =>
+      request(dismissed ? '/alarms?dismissed=true' : '/alarms', AlarmRecords, options),
+    dismissAlarm: (id, mark, options) =>
+      request(`${at('alarms', id)}/dismiss`, AlarmRecord, options, mark === undefined ? {} : { mark }),
     approvals: async (query = {}, options) => (await linked('/approvals', query, ApprovalRecords, options)).body,
     decideApprovals: (ids, verdict, options) =>
       request('/approvals/decide', ApprovalRecords, options, { ids, verdict }),

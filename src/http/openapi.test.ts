@@ -172,6 +172,7 @@ test('what is sent is what the document says', async () => {
     deny: { url: `/approvals/${denied}/deny`, method: 'POST' },
     decideApprovals: { url: '/approvals/decide', method: 'POST', payload: { ids: [several], verdict: 'denied' } },
     cancelWorkflow: { url: `/workflows/${done.id}`, method: 'DELETE' },
+    dismissAlarm: { url: '/alarms/agent_failing-0/dismiss', method: 'POST', payload: {} },
   }
   const own = { pause: 'pauseAgent', resume: 'resumeAgent' }
   for (const [verb, id] of Object.entries(own)) calls[id] = { url: `/agents/${localId}/${verb}`, method: 'POST' }

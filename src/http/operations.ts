@@ -1,6 +1,7 @@
 import { type OpenApi, openApiDocument } from './openapi.ts'
 import type { Operation } from './operation.ts'
 import { type AgentRouteDeps, agentRoutes } from './routes/agents.ts'
+import { type AlarmRouteDeps, alarmRoutes } from './routes/alarms.ts'
 import { type BudgetRouteDeps, budgetRoutes } from './routes/budget.ts'
 import { type DiscoveryRouteDeps, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
@@ -37,6 +38,7 @@ export type OperationsDeps = NodeRouteDeps &
   WalletRouteDeps &
   EventRouteDeps &
   MetricsRouteDeps &
+  AlarmRouteDeps &
   WebhookRouteDeps &
   LedgerRouteDeps &
   DiscoveryRouteDeps & { /** The node's own version. */ version: string }
@@ -59,6 +61,7 @@ export function apiOperations(deps: OperationsDeps): Operation[] {
     ...walletRoutes(deps),
     ...eventRoutes(deps),
     ...metricsRoutes(deps),
+    ...alarmRoutes(deps),
     ...webhookRoutes(deps),
     ...ledgerRoutes(deps),
     ...tokenRoutes(deps),

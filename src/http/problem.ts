@@ -48,6 +48,7 @@ export const problems = {
   UNKNOWN_WEBHOOK: { status: 404, title: 'No webhook with this identifier is known' },
   UNKNOWN_WORKFLOW: { status: 404, title: 'No workflow with this identifier is known' },
   UNKNOWN_APPROVAL: { status: 404, title: 'No approval with this identifier is known' },
+  UNKNOWN_ALARM: { status: 404, title: 'No alarm has this identifier' },
   UNKNOWN_TOKEN: { status: 404, title: 'There is no token with this identifier' },
   METHOD_NOT_ALLOWED: { status: 405, title: 'This path does not answer this method' },
   REQUEST_TIMEOUT: { status: 408, title: 'The request did not arrive in time' },

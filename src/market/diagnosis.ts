@@ -4,6 +4,7 @@ import { type Finding, fail, findWithin, ok, skip, warn } from '../lib/finding.t
 import type { NodeStatus } from '../schema/api.ts'
 import type { Diagnosis } from '../schema/diagnosis.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
+import type { Alarms } from './alarms.ts'
 import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './chain-checks.ts'
 
 const CHECK_MS_MAX = 4000
@@ -14,6 +15,7 @@ export type DiagnosisDeps = {
   fetch: typeof fetch
   agents(): OwnAgent[]
   status(): NodeStatus
+  alarms: Pick<Alarms, 'list'>
 }
 
 /** What a node finds of itself, with the settings and keys it runs with. Changes nothing. */
@@ -27,7 +29,8 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
     ['clock', 'Clock', (stop) => checkClock(around, stop)],
     ['facilitator', 'Facilitator', (stop) => checkFacilitator(around, stop)],
-    ['settlement', 'Settlement', async () => ofSettlement(deps.status())],
+    ['settlement', 'Settlement', async () => ofSettlement(deps)],
+    ['failures', 'Failing agents', async () => ofFailures(deps)],
   ]
   const found = await Promise.all(
     table.map(async ([id, title, look]) => {
@@ -63,7 +66,20 @@ function ofPeers({ config, status }: DiagnosisDeps): Finding {
   return warn(`nobody yet; looked for ${looked.join(' and ')}`, fix)
 }
 
-function ofSettlement({ settlement: { pending, failed } }: NodeStatus): Finding {
-  if (failed > 0) return warn(`${failed} failed, ${pending} pending`, 'stoa payment list shows them, and why')
-  return ok(`${pending} pending`)
+/** What stands among the alarms: one that was dismissed is known. */
+function ofSettlement({ status, alarms }: DiagnosisDeps): Finding | Finding[] {
+  const told = alarms.list().filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
+  if (told.length === 0) return ok(`${status().settlement.pending} pending`)
+  return told.map(({ id, title, text, amount }) => {
+    return warn(
+      `${title}, ${amount} USDC. ${text}`,
+      `stoa payment list shows them; stoa alarms dismiss ${id} ends this`,
+    )
+  })
+}
+
+function ofFailures({ alarms }: DiagnosisDeps): Finding | Finding[] {
+  const failing = alarms.list().filter(({ kind }) => kind === 'agent_failing')
+  if (failing.length === 0) return ok('none')
+  return failing.map(({ id, title, text }) => warn(title, `${text} stoa alarms dismiss ${id} ends this`))
 }

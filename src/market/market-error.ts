@@ -15,6 +15,7 @@ export type MarketErrorCode =
   | 'APPROVAL_FINAL'
   | 'APPROVALS_TOO_MANY'
   | 'UNKNOWN_APPROVAL'
+  | 'UNKNOWN_ALARM'
   | 'SCOPE_TOO_LOW'
   | 'OVER_PRICE'
   | 'OVER_BUDGET'

@@ -187,6 +187,7 @@ export const NodeStatus = z
     settlement: z
       .object({ pending: count, failed: count })
       .meta({ description: 'payments owed to this node that are not settled yet, and those that never will be' }),
+    alarms: count.optional().meta({ description: 'what wants a person and was not dismissed: `GET /alarms`' }),
   })
   .meta({ id: 'NodeStatus' })
 export type NodeStatus = z.infer<typeof NodeStatus>

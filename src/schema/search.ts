@@ -6,7 +6,8 @@ import { networks, PeerId } from './primitives.ts'
 export const agentSorts = ['rank', 'price', 'newest'] as const
 export type AgentSort = (typeof agentSorts)[number]
 
-const Switch = z
+/** Off or on, in a query. */
+export const Switch = z
   .codec(z.enum(['true', 'false']), z.boolean(), {
     decode: (text) => text === 'true',
     encode: (on) => (on ? 'true' : 'false'),

@@ -205,4 +205,13 @@ export const migrations: readonly string[] = [
   -- Whether the seller settles before its agent runs (D45): 1, or NULL.
   ALTER TABLE authorizations ADD COLUMN settles_first INTEGER;
   `,
+  `
+  -- Alarms that the operator has dismissed, with the newest that each then grouped (D42); and runs that failed.
+  CREATE TABLE alarm_dismissals (
+    id TEXT PRIMARY KEY,
+    mark TEXT NOT NULL,
+    dismissed_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX exchanges_failed ON exchanges (id) WHERE error IS NOT NULL;
+  `,
 ]

@@ -231,6 +231,8 @@ const unasked = Object.fromEntries(
       'revokeToken',
       'budget',
       'changeBudget',
+      'alarms',
+      'dismissAlarm',
       'approvals',
       'decideApproval',
       'decideApprovals',

@@ -17,6 +17,7 @@ describe.each(networks)('D37: %s stands beside the amounts of a node on %s', (wo
       receipts: async () => ({ items: [], next: undefined }),
       workflows: async () => ({ items: [], next: undefined }),
       approvals: async () => [],
+      alarms: async () => [],
       tokens: async () => [],
       searchAgents: async () => ({ items: [listing({ network })], next: undefined }),
       execute: async () => result({ payment: { ...resultFixture().payment!, network } }),
@@ -30,6 +31,7 @@ describe.each(networks)('D37: %s stands beside the amounts of a node on %s', (wo
     [['receipts', 'list']],
     [['workflow', 'list']],
     [['approvals', 'list']],
+    [['alarms', 'list']],
     [['token', 'list']],
     [['wallet', 'balance']],
   ])('on `stoa %s`, on standard error', async (argv) => {

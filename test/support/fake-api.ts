@@ -189,6 +189,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       approvals: (state) => approvals.list(state),
       oldestOwedSeconds: () => 0,
     },
+    alarms: fakeAlarms(),
     ledger,
     stats,
     ownAgents: {
@@ -217,6 +218,19 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     balance: async () => balanceFixture,
     cards: { agents: () => [], node: () => cardFixture, catalog: () => ({ specVersion: '1.0', entries: [] }) },
     ...changes,
+  }
+}
+
+/** One is there. */
+function fakeAlarms(): ApiDeps['alarms'] {
+  const about = { title: 'Summary fails often', text: 'Test it.', count: 5, mark: '7' } as const
+  const alarm = { id: 'agent_failing-0', kind: 'agent_failing', severity: 'bad', ...about } as const
+  return {
+    list: () => [alarm],
+    async dismiss(id) {
+      if (id !== alarm.id) throw new CodedError('UNKNOWN_ALARM', 'no such alarm')
+      return { ...alarm, dismissed_at: '2026-11-21T10:00:00.000Z' }
+    },
   }
 }
 

@@ -1,5 +1,6 @@
 /** What the API answers, as it stands on the wire. The types come from the node's own schemas, erased at build. */
 import type { input } from 'zod'
+import type * as alarm from '../../../src/schema/alarm.ts'
 import type * as api from '../../../src/schema/api.ts'
 import type * as approval from '../../../src/schema/approval.ts'
 import type * as book from '../../../src/schema/book.ts'
@@ -46,6 +47,7 @@ export type ReceiptRecord = input<typeof receipt.ReceiptRecord>
 
 export type Configuration = input<typeof configuration.Configuration>
 export type Setting = Configuration['settings'][number]
+export type Alarm = input<typeof alarm.AlarmRecord>
 export type Approval = input<typeof approval.ApprovalRecord>
 export type Budget = input<typeof budget.BudgetRecord>
 export type ApiToken = input<typeof token.TokenRecord>

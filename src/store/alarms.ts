@@ -1,0 +1,96 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Database } from './database.ts'
+
+/** Payments with the same error. */
+export type FailedPayments = { error: string; count: number; amount: bigint; newestAt: UnixMs }
+/** What an agent did of late, from an exchange on. */
+export type LateRuns = { agentId: string; calls: number; failed: number; newest: number }
+export type Dismissal = { mark: string; at: UnixMs }
+
+/** What alarms are made of, and which the operator has dismissed. */
+export interface AlarmStore {
+  /** Work that was never paid, by reason, the newest first; `since`: only what was given up after it, of one reason. */
+  unpaid(): FailedPayments[]
+  unpaidSince(error: string, since: UnixMs): FailedPayments | undefined
+  /** Payments owed whose attempts fail, by reason. */
+  stuck(): FailedPayments[]
+  /** Of the latest runs of all agents, by agent; `after`: the number of the last exchange that does not count. */
+  lateRuns(after: (agentId: string) => number): LateRuns[]
+  dismissals(): Map<string, Dismissal>
+  /** Durable when it resolves. */
+  dismiss(id: string, dismissal: Dismissal): Promise<void>
+  forget(ids: readonly string[]): Promise<void>
+}
+
+const GROUPS_MAX = 1_000
+const RUNS_LOOKED_AT = 1_000
+/** Dismissals kept; the oldest go first. */
+const DISMISSALS_MAX = 10_000
+/** One failed attempt is nothing: the second is made soon. No attempt counts while nobody is reached who could settle. */
+const STUCK = `state IN ('authorized', 'owed') AND state = 'owed' AND error IS NOT NULL AND attempts <> 1`
+const UNPAID = `state = 'unsettled' AND exchange_id IS NOT NULL`
+const SUMS = `coalesce(error, '') AS error, count(*) AS count, CAST(sum(amount) AS TEXT) AS amount, max(updated_at) AS newest`
+const byReason = (where: string) =>
+  `SELECT ${SUMS} FROM payments WHERE ${where} GROUP BY error ORDER BY newest DESC LIMIT ${GROUPS_MAX}`
+const UNPAID_SINCE = `SELECT ${SUMS} FROM payments WHERE ${UNPAID} AND coalesce(error, '') = ? AND updated_at > ?`
+// Both without a look at the texts of an exchange, which are large.
+const LATE = `SELECT id, agent_id FROM exchanges ORDER BY id DESC LIMIT ${RUNS_LOOKED_AT}`
+const LATE_FAILED = `SELECT id FROM exchanges WHERE error IS NOT NULL AND id >= ?`
+
+type SumsRow = { error: string; count: number; amount: string | null; newest: number }
+
+export function createAlarmStore(database: Database): AlarmStore {
+  const sums = (sql: string, ...values: (string | number)[]): FailedPayments[] =>
+    (database.prepare(sql).all(...values) as unknown as SumsRow[])
+      .filter(({ count }) => count > 0)
+      .map(({ error, count, amount, newest }) => ({ error, count, amount: BigInt(amount ?? 0), newestAt: newest }))
+
+  return {
+    unpaid: () => sums(byReason(UNPAID)),
+    unpaidSince: (error, since) => sums(UNPAID_SINCE, error, since)[0],
+    stuck: () => sums(byReason(STUCK)),
+    lateRuns(after) {
+      const late = database.prepare(LATE).all() as { id: number; agent_id: string }[]
+      const failed = new Set(
+        (database.prepare(LATE_FAILED).all(late.at(-1)?.id ?? 0) as { id: number }[]).map(({ id }) => id),
+      )
+      const byAgent = new Map<string, LateRuns>()
+      const newest = late[0]?.id ?? 0
+      for (const { id, agent_id: agentId } of late) {
+        const from = after(agentId)
+        // Numbers are given again where the table was emptied.
+        if (id <= from && from <= newest) continue
+        const runs = byAgent.get(agentId) ?? { agentId, calls: 0, failed: 0, newest: id }
+        runs.calls += 1
+        if (failed.has(id)) runs.failed += 1
+        byAgent.set(agentId, runs)
+      }
+      return [...byAgent.values()]
+    },
+    dismissals() {
+      const rows = database.prepare('SELECT id, mark, dismissed_at FROM alarm_dismissals').all()
+      return new Map(
+        (rows as { id: string; mark: string; dismissed_at: number }[]).map(({ id, mark, dismissed_at: at }) => [
+          id,
+          { mark, at },
+        ]),
+      )
+    },
+    dismiss: (id, { mark, at }) =>
+      database.write(() => {
+        database
+          .prepare('INSERT OR REPLACE INTO alarm_dismissals (id, mark, dismissed_at) VALUES (?, ?, ?)')
+          .run(id, mark, at)
+        database
+          .prepare(
+            `DELETE FROM alarm_dismissals WHERE id IN
+               (SELECT id FROM alarm_dismissals ORDER BY dismissed_at DESC LIMIT -1 OFFSET ${DISMISSALS_MAX})`,
+          )
+          .run()
+      }),
+    forget: (ids) =>
+      database.write(() => {
+        for (const id of ids) database.prepare('DELETE FROM alarm_dismissals WHERE id = ?').run(id)
+      }),
+  }
+}

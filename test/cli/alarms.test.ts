@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest'
+import type { AlarmRecord } from '../../src/schema/alarm.ts'
+import { cli, runningNode, status, useDataDir } from './harness.ts'
+
+const dataDir = useDataDir()
+const alarm = (id: string, changes: Partial<AlarmRecord> = {}): AlarmRecord => ({
+  ...{ id, kind: 'work_unpaid', severity: 'bad', title: '2 calls were worked for and never paid', text: 'No funds.' },
+  ...{ count: 2, amount: '0.02', amount_atomic: '20000', mark: '17' },
+  ...changes,
+})
+
+async function nodeWith(alarms: readonly AlarmRecord[]) {
+  const dismissed: [string, string | undefined][] = []
+  const { parts } = await runningNode(dataDir(), {
+    status: async () => ({ ...status, alarms: alarms.length }),
+    alarms: async ({ dismissed: also = false } = {}) => alarms.filter((one) => also || one.dismissed_at === undefined),
+    async dismissAlarm(id, mark) {
+      dismissed.push([id, mark])
+      return alarm(id, { dismissed_at: '2026-01-01T00:00:00.000Z' })
+    },
+  })
+  return { dismissed, run: (...argv: string[]) => cli(argv, { dataDir: dataDir(), parts }) }
+}
+
+test('D42: `stoa status` counts the alarms, and `stoa alarms list` shows what each groups', async () => {
+  const { run } = await nodeWith([alarm('a'), alarm('b', { dismissed_at: '2026-01-01T00:00:00.000Z' })])
+  expect((await run('status')).stdout).toMatch(/Alarms +2: stoa alarms list/)
+  const { stdout } = await run('alarms', 'list')
+  expect(stdout).toMatch(/^a +bad +0\.02 +2 calls were worked for and never paid\. No funds\.$/m)
+  expect(stdout).not.toMatch(/^b /m)
+  expect((await run('alarms', 'list', '--all')).stdout).toMatch(/^b +dismissed/m)
+})
+
+test('D42: `stoa alarms dismiss` dismisses what was shown, and needs to be told which', async () => {
+  const { run, dismissed } = await nodeWith([alarm('a'), alarm('b', { mark: '18' })])
+  expect((await run('alarms', 'dismiss')).code).toBe(2)
+  expect((await run('alarms', 'dismiss', 'b')).stdout).toMatch(/^dismissed: 2 calls/)
+  await run('alarms', 'dismiss', '--all')
+  expect(dismissed).toEqual([
+    ['b', '18'],
+    ['a', '17'],
+    ['b', '18'],
+  ])
+})
