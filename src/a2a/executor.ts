@@ -45,6 +45,8 @@ export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 const RUNNING_BYTES_MAX = 256 * 1024 * 1024
 /** Under this the handler of a request leaves the URL the caller used. */
 export const URL_KEY = 'stoa.url'
+/** Under this it leaves who is told the id of the message's task. */
+export const BEGUN_KEY = 'stoa.begun'
 
 export type ExecutorDeps = { clock: Clock; logger: Logger; tasks: A2aTasks; work: Work; extensions: string[] }
 
@@ -86,6 +88,8 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
     const isFull = tasks.runningBytes + running.bytes > RUNNING_BYTES_MAX
     const shown = context.state.get(SHOW_KEY) === true ? showOutput(ids, bus) : undefined
     tasks.start(taskId, running)
+    const begun = context.state.get(BEGUN_KEY) as ((taskId: string) => void) | undefined
+    begun?.(taskId)
     try {
       bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
       if (isFull) return say(states.rejected, { text: 'too much work at once; try again later' })

@@ -1,4 +1,4 @@
-import type { AgentCard, SendMessageRequest, StreamResponse } from '@a2a-js/sdk'
+import type { AgentCard, SendMessageRequest, StreamResponse, Task } from '@a2a-js/sdk'
 import { ContentTypeNotSupportedError, RequestMalformedError, UnsupportedOperationError } from '@a2a-js/sdk/errors'
 import {
   type A2ARequestHandler,
@@ -7,9 +7,10 @@ import {
   type ServerCallContext,
 } from '@a2a-js/sdk/server'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
-import { textOf } from './executor.ts'
+import { BEGUN_KEY, textOf } from './executor.ts'
+import type { SentMessages } from './sent-messages.ts'
 import { SHOW_KEY } from './shown-output.ts'
-import type { A2aTasks } from './tasks.ts'
+import { type A2aTasks, callerIn } from './tasks.ts'
 
 const ID_LENGTH_MAX = 128
 const PARTS_MAX = 256
@@ -19,21 +20,56 @@ const ANSWER_BYTES_MAX = 64 * 1024
 
 /**
  * The SDK's handler behind what it does not check itself: ids of any length, parts that no agent here reads, and a second
- * message to a task that is at work, which would end the event stream of the first.
+ * message to a task that is at work, which would end the event stream of the first. A message that was sent before is answered
+ * with its task (D38).
  */
 export function createRequestHandler(
   agentId: string,
   card: AgentCard,
-  deps: { tasks: A2aTasks; executor: AgentExecutor },
+  deps: { tasks: A2aTasks; executor: AgentExecutor; sent: SentMessages },
 ): A2ARequestHandler {
-  const { tasks, executor } = deps
+  const { tasks, executor, sent } = deps
   const inner = new DefaultRequestHandler(card, tasks.of(agentId), executor, tasks)
 
-  function enter(taskId: string): () => void {
-    if (taskId === '') return () => {}
+  function enter(taskId: string, over: () => void): () => void {
+    if (taskId === '') return over
     const leave = tasks.enter(taskId)
-    if (leave === undefined) throw new UnsupportedOperationError('this task is at work: wait for its result')
-    return leave
+    if (leave === undefined) {
+      over()
+      throw new UnsupportedOperationError('this task is at work: wait for its result')
+    }
+    return () => {
+      leave()
+      over()
+    }
+  }
+
+  /** @returns the task that the same message has made before, or how to say that this one has ended */
+  async function begin({ message, metadata }: SendMessageRequest, context: ServerCallContext) {
+    const { messageId, ...asked } = message!
+    const name = { agentId, owner: callerIn(context).tokenId, messageId, asked: [asked, metadata] }
+    for (;;) {
+      const sending = sent.send(name)
+      if (sending.kind === 'first') {
+        context.state.set(BEGUN_KEY, sending.begun)
+        return sending
+      }
+      const taskId = await sending.task
+      if (taskId !== undefined) return taskId
+    }
+  }
+
+  async function again(id: string, { configuration }: SendMessageRequest, context: ServerCallContext): Promise<Task> {
+    if (configuration?.returnImmediately === true) await tasks.stored(id)
+    else await tasks.atRest(id)
+    return inner.getTask({ tenant: '', id, historyLength: configuration?.historyLength }, context)
+  }
+
+  async function* streamAgain(id: string, params: SendMessageRequest, context: ServerCallContext) {
+    await tasks.stored(id)
+    // One that has ended, or waits for its caller, has no more to tell.
+    if (tasks.isAtRest(id)) yield { payload: { $case: 'task' as const, value: await again(id, params, context) } }
+    else yield* inner.resubscribe({ tenant: '', id }, context)
   }
 
   return {
@@ -41,7 +77,9 @@ export function createRequestHandler(
     getAuthenticatedExtendedAgentCard: (params, context) => inner.getAuthenticatedExtendedAgentCard(params, context),
     async sendMessage(params, context) {
       const checked = check(params)
-      const leave = enter(checked.message?.taskId ?? '')
+      const sending = await begin(checked, context)
+      if (typeof sending === 'string') return again(sending, checked, context)
+      const leave = enter(checked.message?.taskId ?? '', sending.over)
       try {
         return await inner.sendMessage(checked, context)
       } finally {
@@ -53,7 +91,12 @@ export function createRequestHandler(
       context: ServerCallContext,
     ): AsyncGenerator<StreamResponse, void, undefined> {
       const checked = check(params)
-      const leave = enter(checked.message?.taskId ?? '')
+      const sending = await begin(checked, context)
+      if (typeof sending === 'string') {
+        yield* streamAgain(sending, checked, context)
+        return
+      }
+      const leave = enter(checked.message?.taskId ?? '', sending.over)
       context.state.set(SHOW_KEY, true)
       try {
         yield* inner.sendMessageStream(checked, context)

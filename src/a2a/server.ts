@@ -11,6 +11,7 @@ import type { A2aCall } from './call.ts'
 import { type AgentCard, agentCard, type CardOptions, MARKET_ID, marketCard } from './cards.ts'
 import { createExecutor, type Work } from './executor.ts'
 import { createRequestHandler } from './request-handler.ts'
+import { SentMessages } from './sent-messages.ts'
 import { A2aTasks } from './tasks.ts'
 
 export type A2aServerDeps = AgentWorkDeps & {
@@ -38,6 +39,7 @@ const STOP_ABORT_MS = 700
 export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aServer {
   const logger = deps.logger.child({ part: 'a2a' })
   const tasks = new A2aTasks(deps)
+  const sent = new SentMessages(deps)
   /** Each is built with its first request, and anew when its listing changes. */
   const agents = new WeakMap<Listing, ServedAgent>()
   const market = serve(MARKET_ID, (url) => marketCard(url, options), deps.market, deps.clock.now())
@@ -46,7 +48,7 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
     const card = cardAt('')
     const extensions = card.capabilities.extensions?.map(({ uri }) => uri) ?? []
     const executor = createExecutor({ clock: deps.clock, logger, tasks, work, extensions })
-    const handler = createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor })
+    const handler = createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor, sent })
     return { cardAt, handler, changedAt: new Date(changedAt) }
   }
 

@@ -1,4 +1,4 @@
-import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk'
+import { type ListTasksRequest, type ListTasksResponse, type Task, TaskState } from '@a2a-js/sdk'
 import { RequestMalformedError } from '@a2a-js/sdk/errors'
 import {
   DefaultExecutionEventBus,
@@ -7,6 +7,7 @@ import {
   type ServerCallContext,
   type TaskStore,
 } from '@a2a-js/sdk/server'
+import { Changes } from '../lib/changes.ts'
 import { type Caller, isCallerSeen, ownerSeen } from '../schema/caller.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { restoreTask, withReceipt } from './restored-task.ts'
@@ -15,6 +16,8 @@ const TASKS_MAX = 2_000
 /** Of tasks that do not run. Those that run are bounded by the places to run. */
 const BYTES_MAX = 64 * 1024 * 1024
 const PAGE_SIZE = 50
+/** Longer than any run. */
+const REST_MS_MAX = 70 * 60_000
 
 /** `owner`: the token that began it; undefined: the operator. */
 type Entry = { agentId: string; owner: string | undefined; task: Task; bytes: number }
@@ -39,6 +42,7 @@ export class A2aTasks implements ExecutionEventBusManager {
   readonly #running = new Map<string, Running>()
   readonly #entering = new Set<string>()
   #whenIdle: (() => void)[] = []
+  readonly #changes = new Changes()
   #bytes = 0
 
   constructor(deps: { records: TaskRecords }) {
@@ -72,7 +76,10 @@ export class A2aTasks implements ExecutionEventBusManager {
   enter(taskId: string): (() => void) | undefined {
     if (this.#entering.has(taskId) || this.#running.has(taskId)) return undefined
     this.#entering.add(taskId)
-    return () => this.#entering.delete(taskId)
+    return () => {
+      this.#entering.delete(taskId)
+      this.#changes.tell(taskId)
+    }
   }
 
   start(taskId: string, running: Running): void {
@@ -82,6 +89,8 @@ export class A2aTasks implements ExecutionEventBusManager {
   end(taskId: string): void {
     this.#running.delete(taskId)
     this.#evict()
+    // What it said last is stored by then.
+    setImmediate(() => this.#changes.tell(taskId))
     if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
   }
 
@@ -89,6 +98,24 @@ export class A2aTasks implements ExecutionEventBusManager {
   idle(): Promise<void> {
     if (this.#running.size === 0) return Promise.resolve()
     return new Promise((resolve) => this.#whenIdle.push(resolve))
+  }
+
+  /** Whether its run has ended, and what came of it is stored. */
+  isAtRest(taskId: string): boolean {
+    if (this.#running.has(taskId) || this.#entering.has(taskId)) return false
+    const state = this.#entries.get(taskId)?.task.status?.state
+    return state !== TaskState.TASK_STATE_SUBMITTED && state !== TaskState.TASK_STATE_WORKING
+  }
+
+  /** Resolves as soon as it is. */
+  async atRest(taskId: string): Promise<void> {
+    await this.#changes.until(taskId, () => this.isAtRest(taskId), { limitMs: REST_MS_MAX })
+  }
+
+  /** Resolves as soon as there is something to look at. */
+  async stored(taskId: string): Promise<void> {
+    const isStored = () => this.#entries.has(taskId) || !this.#running.has(taskId)
+    await this.#changes.until(taskId, isStored, { limitMs: REST_MS_MAX })
   }
 
   contextOf(taskId: string): string {
@@ -135,6 +162,7 @@ export class A2aTasks implements ExecutionEventBusManager {
     this.#entries.delete(task.id)
     this.#entries.set(task.id, entry)
     this.#evict()
+    this.#changes.tell(task.id)
   }
 
   #evict(): void {
@@ -173,7 +201,8 @@ export class A2aTasks implements ExecutionEventBusManager {
   }
 }
 
-function callerIn({ state }: Partial<ServerCallContext>): Caller {
+/** Whose call it is. */
+export function callerIn({ state }: Partial<ServerCallContext>): Caller {
   return (state?.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED
 }
 

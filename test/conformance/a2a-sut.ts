@@ -12,9 +12,11 @@ import type { A2aCall } from '../../src/a2a/call.ts'
 import { agentCard } from '../../src/a2a/cards.ts'
 import { a2aMount } from '../../src/a2a/mount.ts'
 import { createRequestHandler } from '../../src/a2a/request-handler.ts'
+import { SentMessages } from '../../src/a2a/sent-messages.ts'
 import { statusOf, textPart } from '../../src/a2a/task-events.ts'
 import { A2aTasks } from '../../src/a2a/tasks.ts'
 import { createApi } from '../../src/http/app.ts'
+import { systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { fakeDeps, listingFixture, loopbackOptions } from '../support/fake-api.ts'
 
@@ -105,7 +107,8 @@ const listing = listingFixture({ price: 0n, local: true })
 const cardAt = (url: string) =>
   agentCard(listing, url, { version: '1.0.0', did: listing.seller_did, needsToken: false })
 const tasks = new A2aTasks({ records: { find: () => undefined } })
-const handler = createRequestHandler(listing.id, AgentCard.fromJSON(cardAt('')), { tasks, executor })
+const sent = new SentMessages({ clock: systemClock })
+const handler = createRequestHandler(listing.id, AgentCard.fromJSON(cardAt('')), { tasks, executor, sent })
 const agent = { handler, cardAt, changedAt: new Date() }
 const deps = { logger: silentLogger }
 const handle = (call: A2aCall) => answerAgent(agent, call, deps)

@@ -1,0 +1,122 @@
+/** D38 over A2A: a message that is sent again makes no second task, no second run and no second purchase. */
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import { a2aClient, asTask, bindings, resultOf, send, stateOf } from '../support/a2a-client.ts'
+import { ask, discovered } from '../support/api-calls.ts'
+import { begun, slowProgram } from '../support/slow-agent.ts'
+import { startTestNode, type TestNode } from '../support/test-node.ts'
+
+const PRICE = 10_000n
+let devnet: Devnet
+let home: string
+let seller: TestNode
+let buyer: TestNode
+let agentId: string
+let slowId: string
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'stoa-a2a-resent-'))
+  devnet = await startDevnet()
+  seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
+  const echo = { name: 'echo', description: 'd', price: PRICE, model: 'builtin/echo' }
+  agentId = (await seller.node.registerAgent(echo, { persist: false })).id
+  const key = generatePrivateKey()
+  await devnet.fund(privateKeyToAddress(key), 1_000_000n)
+  buyer = await startTestNode({ devnet, walletKey: key, bootstrap: [seller.node.addresses()[0]!] })
+  const slow = { name: 'slow', description: 'd', price: 0n, command: slowProgram(home, 800) }
+  slowId = (await buyer.node.registerAgent(slow, { persist: false })).id
+  await discovered(buyer.url, agentId)
+})
+afterAll(async () => {
+  await buyer?.stop()
+  await seller?.stop()
+  await devnet?.stop()
+  await rm(home, { recursive: true, force: true })
+})
+
+const urlOf = (id: string) => `${buyer.url}/a2a/${id}`
+const runs = async (task: string) => (await readdir(home)).filter((name) => name === `ended ${task}`).length
+const tasksOf = async (id: string, text: string) => {
+  const { tasks } = await (await a2aClient(urlOf(id))).listTasks({
+    tenant: '',
+    contextId: '',
+    status: 0,
+    pageSize: 100,
+    pageToken: '',
+    historyLength: undefined,
+    statusTimestampAfter: undefined,
+    includeArtifacts: false,
+  })
+  return tasks.filter(({ history }) => JSON.stringify(history).includes(text)).length
+}
+
+describe.each(bindings)('D38 an own agent over A2A $version, $binding', (binding) => {
+  const text = `own ${binding.version.replace('.', '')} ${binding.binding.replace(/\W/g, '')}`
+
+  test('runs a message once: a second one is answered with its task while it runs and after it', async () => {
+    const client = await a2aClient(urlOf(slowId), binding)
+    const message = send(text, { messageId: randomUUID() })
+    const first = client.sendMessage(message)
+    const pid = await begun(home, text)
+    const second = asTask(await client.sendMessage(message))
+    const task = asTask(await first)
+    expect([stateOf(task), resultOf(task)]).toEqual(['COMPLETED', `slowly: ${text}`])
+    expect([second.id, stateOf(second), resultOf(second)]).toEqual([task.id, 'COMPLETED', `slowly: ${text}`])
+    expect(asTask(await client.sendMessage(message)).id).toBe(task.id)
+    const events = await Array.fromAsync(client.sendMessageStream(message))
+    expect(events).toMatchObject([{ payload: { $case: 'task', value: { id: task.id } } }])
+    expect([await begun(home, text), await runs(text), await tasksOf(slowId, text)]).toEqual([pid, 1, 1])
+  }, 40_000)
+
+  test('a stream that broke off goes on where the same message is streamed again', async () => {
+    const client = await a2aClient(urlOf(slowId), binding)
+    const again = `${text} streamed`
+    const message = send(again, { messageId: randomUUID() })
+    for await (const _ of client.sendMessageStream(message)) break
+    const events = await Array.fromAsync(client.sendMessageStream(message))
+    expect(events.map(({ payload }) => payload?.$case)).toEqual(
+      expect.arrayContaining(['task', 'artifactUpdate', 'statusUpdate']),
+    )
+    expect(await tasksOf(slowId, again)).toBe(1)
+  }, 40_000)
+})
+
+test('D38 the market agent buys once for a message, and answers its task again', async () => {
+  const order = { skill: 'execute_agent', agent_id: agentId, task: 'from a2a', max_price: '0.01' }
+  const client = await a2aClient(urlOf('market'))
+  const message = send(JSON.stringify(order))
+  const [one, other] = await Promise.all([client.sendMessage(message), client.sendMessage(message)])
+  const again = asTask(await client.sendMessage(message))
+  expect([asTask(other).id, again.id]).toEqual([asTask(one).id, asTask(one).id])
+  expect(stateOf(again)).toBe('COMPLETED')
+  expect(await ask<unknown[]>(buyer.url, '/payments?limit=100')).toHaveLength(1)
+  const orders = await ask<{ task: string }[]>(buyer.url, '/orders?limit=100')
+  expect(orders.filter(({ task }) => task === 'from a2a')).toHaveLength(1)
+})
+
+test('D38 one id for two messages is refused, and each token has ids of its own', async () => {
+  const client = await a2aClient(urlOf(slowId))
+  const messageId = randomUUID()
+  const mine = asTask(await client.sendMessage(send('mine', { messageId })))
+  await expect(client.sendMessage(send('else', { messageId }))).rejects.toThrow(/IDEMPOTENCY_CONFLICT/)
+  const { token } = await ask<{ token: string }>(buyer.url, '/tokens', { body: { name: 'ann', scope: 'execute' } })
+  const withToken: typeof fetch = (url, init) => {
+    const headers = new Headers(init?.headers)
+    headers.set('authorization', `Bearer ${token}`)
+    return fetch(url, { ...init, headers })
+  }
+  const anns = await a2aClient(urlOf(slowId), undefined, withToken)
+  const theirs = asTask(await anns.sendMessage(send('else', { messageId })))
+  expect(theirs.id).not.toBe(mine.id)
+})
+
+test('a message that was refused may be sent again', async () => {
+  const client = await a2aClient(urlOf(slowId))
+  const message = send('no such task', { messageId: randomUUID(), taskId: randomUUID() })
+  for (let tries = 0; tries < 2; tries++) await expect(client.sendMessage(message)).rejects.toThrow(/not found/i)
+})
