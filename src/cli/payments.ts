@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { countText } from '../config/values.ts'
+import { Book } from '../schema/book.ts'
 import { PAGE_ITEMS_MAX } from '../schema/limits.ts'
 import { PaymentRecord } from '../schema/payment-record.ts'
 import { type Context, command, commonOptions, option } from './command.ts'
@@ -12,6 +13,7 @@ import { columns, printableLine } from './terminal-text.ts'
 
 const PAYMENT = { name: 'id', description: 'the payment, as `stoa payment list` shows it, or the beginning of it' }
 const states = PaymentRecord.shape.state.options
+const books = Book.options
 
 export const paymentList = command({
   name: 'payment list',
@@ -20,13 +22,15 @@ export const paymentList = command({
   options: {
     direction: option('--direction <in|out>', 'only what came in, or went out', oneOf(['in', 'out'])),
     state: option('--state <state>', `only these: ${states.join(', ')}`, oneOf(states as [string, ...string[]])),
+    book: option('--book <word>', `only those that are: ${books.join(', ')}`, oneOf(books as [string, ...string[]])),
     limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
     cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
     ...commonOptions,
   },
-  async run(context, { direction, state, limit, cursor, ...flags }) {
+  async run(context, { direction, state, book, limit, cursor, ...flags }) {
     const node = await moneyNode(context, flags)
-    const query = { direction, state: state as PaymentRecord['state'] | undefined, limit, cursor }
+    const only = { state: state as PaymentRecord['state'] | undefined, book: book as Book | undefined }
+    const query = { direction, ...only, limit, cursor }
     const { items, next } = await node.payments(query, { signal: context.io.signal })
     if (context.json) context.printJson(items)
     else if (items.length === 0) context.print('no payments')

@@ -1,12 +1,15 @@
 import { afterEach, expect, test } from 'vitest'
 import { listingFixture, localId } from '../../test/support/fake-api.ts'
 import { createFakeMarket } from '../../test/support/fake-market.ts'
-import { claim, exchangeOf } from '../../test/support/payments.ts'
+import { claim, exchangeOf, randomHex, requirements, signed } from '../../test/support/payments.ts'
+import { Book } from '../schema/book.ts'
 import type { Listing } from '../schema/listing.ts'
 import { openDatabase } from '../store/database.ts'
+import { createLedger, type LedgerEntry } from '../store/ledger.ts'
 import { createPayments } from '../store/payments.ts'
+import { createPurchases } from '../store/purchases.ts'
 import type { Buyer } from './buyer.ts'
-import { receivedPayment } from './payment-record.ts'
+import { madePayment, receivedPayment } from './payment-record.ts'
 import { madeBook } from './payment-view.ts'
 
 const started = new Set<Buyer>()
@@ -47,3 +50,49 @@ test('D42: unpaid work is lost, and unpaid without work is refused: only the fir
   expect([book(ran.id), book(neverRan.id)]).toEqual(['lost', 'refused'])
   expect(payments.counts().unsettled).toBe(1)
 })
+
+test('D42: payments are found by their word of the books, each under the one that it shows', async () => {
+  const now = Date.UTC(2026, 0, 1)
+  const database = openDatabase({ path: ':memory:' })
+  const [payments, purchases] = [createPayments(database), createPurchases(database)]
+  const received = Array.from({ length: 6 }, () => claim(now))
+  for (const one of received) await payments.claim(one, now)
+  const [, owed, earned, voided, lost, refused] = received
+  for (const one of [owed!, earned!, lost!])
+    await payments.deliver({ id: one.id, state: 'owed' }, exchangeOf(one, now), now)
+  await payments.save({ id: earned!.id, state: 'settled', txHash: randomHex() }, now)
+  await payments.save({ id: voided!.id, state: 'voided', error: 'it failed' }, now)
+  for (const { id } of [lost!, refused!]) await payments.save({ id, state: 'unsettled', error: 'no funds' }, now)
+  const signedOnes = [signed(now), signed(now), signed(now)].map((one) => reserved(one, now))
+  for (const { order, reservation } of signedOnes) {
+    await purchases.reserve(order, reservation, { day: '2026-01-01', limits: () => ({}) })
+  }
+  const set = (changes: string, no: number) =>
+    database.write(() => database.prepare(`UPDATE authorizations SET ${changes} WHERE order_no = ?`).run(no))
+  await set("state = 'released'", 1)
+  await set(`state = 'spent', confirmed_at = ${now}`, 2)
+  const ledger = createLedger(database)
+  const shown = (entry: LedgerEntry) =>
+    entry.direction === 'in'
+      ? receivedPayment(entry.payment, () => undefined).book
+      : madePayment(entry.made, () => undefined).book
+  const all = ledger.payments({ limit: 50 }).items.map(shown)
+  expect(all.toSorted()).toEqual([
+    ...['earned', 'held', 'held', 'lost', 'not_charged', 'not_charged', 'owed', 'paid', 'refused'],
+  ])
+  for (const book of Book.options) {
+    const found = ledger.payments({ limit: 50, book }).items.map(shown)
+    expect(found, book).toEqual(all.filter((word) => word === book))
+  }
+})
+
+function reserved({ paymentId, envelope }: ReturnType<typeof signed>, at: number) {
+  const asked = requirements()
+  const shared = { agentId: 'bought', sellerId: 'seller' }
+  const times = { createdAt: at, updatedAt: at }
+  const open = { status: 'executing', task: 'x', correlationId: 'c', output: undefined, error: undefined } as const
+  const order = { ...open, ...shared, ...times, id: paymentId, price: asked.amount }
+  const until = Number(envelope.payload!.authorization.validBefore)
+  const money = { requirements: asked, envelope, amount: asked.amount, validBeforeSeconds: until }
+  return { order, reservation: { paymentId, orderId: paymentId, ...shared, ...money } }
+}

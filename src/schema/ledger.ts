@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { AgentRef } from './api.ts'
+import { Book } from './book.ts'
 import { Limit, NumberCursor, seekFields } from './page.ts'
 import { PaymentRecord } from './payment-record.ts'
 
@@ -18,6 +19,7 @@ export const LedgerCursor = z
 export const PaymentQuery = z.strictObject({
   direction: PaymentRecord.shape.direction.optional(),
   state: PaymentRecord.shape.state.optional(),
+  book: Book.optional(),
   limit: Limit,
   cursor: LedgerCursor.optional(),
 })

@@ -1,8 +1,10 @@
 import type { UnixMs } from '../lib/clock.ts'
+import type { Book } from '../schema/book.ts'
 import { a2aCaller, localCaller } from '../schema/caller.ts'
 import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
+import { BOOK_ROWS } from './book-rows.ts'
 import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
 import { beginningOf, isSearch, lookBack, type Sought } from './look-back.ts'
@@ -44,6 +46,7 @@ export type LedgerQuery = {
   states?: { in: readonly LedgerState[]; out: readonly LedgerState[] } | undefined
   /** With `spent` among the states: what is known of its transaction. */
   transaction?: 'confirmed' | 'claimed' | 'none' | undefined
+  book?: Book | undefined
   /** Only those made for orders of this token. */
   ownerId?: string | undefined
   limit: number
@@ -142,15 +145,17 @@ export function createLedger(
   }
 
   function newest(direction: LedgerDirection, before: number, query: LedgerQuery): LedgerEntry[] {
-    const { states, transaction, ownerId, limit } = query
+    const { states, transaction, book, ownerId, limit } = query
     if (ownerId !== undefined && direction === 'in') return []
     const wanted = states?.[direction]
-    if (wanted?.length === 0) return []
+    const inBook = book === undefined ? 'TRUE' : BOOK_ROWS[book][direction]
+    if (wanted?.length === 0 || inBook === undefined) return []
     const inStates = wanted === undefined ? '' : `AND ${STATE[direction]} IN (${wanted.map(() => '?').join(', ')})`
     const settled = direction === 'in' || transaction === undefined ? '' : `AND ${TRANSACTION[transaction]}`
     const owned = ownerId === undefined ? '' : 'AND o.token_id = ?'
     const number = NUMBER[direction]
-    const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} ${owned} ORDER BY ${number} DESC LIMIT ?`
+    const sql = `${SELECT[direction]} WHERE ${number} < ? ${inStates} ${settled} AND (${inBook}) ${owned}
+      ORDER BY ${number} DESC LIMIT ?`
     return entries(direction, sql, before, ...(wanted ?? []), ...(ownerId === undefined ? [] : [ownerId]), limit + 1)
   }
 
