@@ -215,6 +215,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     newId: randomUUID,
     store: createWorkflowStore(database),
     purchases,
+    chain: deps.chain,
     orders,
     orderChanges: changes,
     changes: workflowChanges,

@@ -163,6 +163,9 @@ export class Recovery implements Service {
     const isOver = now > validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS
     if (state === 'spent' && !isConfirmed && (await confirmOnChain(reservation, isOver, this.#deps)) === 'released')
       return
+    const isFirst = reservation.settlesFirst === true && (order?.status === 'failed' || order?.status === 'cancelled')
+    // Settled first, whatever came of the run: that is known long before the window ends (D45).
+    if (state === 'reserved' && !isOver && isFirst) return this.#askChain(order, reservation)
     if (!isOver) return
     if (state === 'reserved') return this.#askChain(order, reservation)
     const isKept = now <= validBeforeSeconds * 1000 + RESULT_KEPT_MS

@@ -1,4 +1,5 @@
 import type { AuthorizationUse, Chain, Transfer } from '../chain/chain.ts'
+import type { UnixMs } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Authorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -47,6 +48,25 @@ export async function askChainAfter(
     return { kind: 'unknown', reason: 'by the time of the chain it can still be settled' }
   } catch (error) {
     return { kind: 'unknown', reason: reasonOf(error) }
+  }
+}
+
+/**
+ * Whether a block from `sinceMs` or later shows an authorization as unused. Never throws: false where nobody can say, also as the
+ * RPC is behind.
+ */
+export async function isUnspentSince(
+  chain: PaymentChain,
+  asset: Hex,
+  { from, nonce }: Authorization,
+  sinceMs: UnixMs,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    const found = await chain.authorizationAt(checksumAddress(asset), checksumAddress(from), nonce, signal)
+    return found.use.state === 'unused' && found.timeMs >= sinceMs
+  } catch {
+    return false
   }
 }
 

@@ -49,6 +49,10 @@ const StepBody = z
       .max(FALLBACKS_MAX)
       .default([])
       .meta({ description: 'agents to ask instead, in this order, where the one before has failed' }),
+    rebuy: z.boolean().optional().meta({
+      description:
+        'true: a failed purchase is followed by another one also where it is paid for, or may be, so the step may cost more than once',
+    }),
   })
   .meta({ id: 'WorkflowStepDefinition' })
 
@@ -62,6 +66,8 @@ export type StepDefinition = {
   maxPrice: bigint | undefined
   retries: number
   fallback: readonly string[]
+  /** Whether what is paid for, or may be, is bought again. */
+  rebuy?: boolean | undefined
 }
 /** What POST /workflows asks for, in one form. Whether it can be done is for the market to say. */
 export type WorkflowDefinition = {
@@ -132,6 +138,7 @@ function readDefinition(body: Body, context: z.core.$RefinementCtx): WorkflowDef
       maxPrice: step.max_price,
       retries: step.retries,
       fallback: step.fallback,
+      ...(step.rebuy === true && { rebuy: true }),
     })),
   }
 }
@@ -158,11 +165,12 @@ export const WorkflowStep = z
     max_price: amountText.optional(),
     retries: z.int(),
     fallback: z.array(z.string()),
+    rebuy: z.boolean().optional().meta({ description: 'true: what is paid for, or may be, is bought again' }),
     price: amountText.meta({ description: 'as listed when the workflow was made' }),
     price_atomic: z.string(),
     order_ids: z
       .array(z.string())
-      .meta({ description: 'every order placed for it; at most one of them is paid. The last one counts' }),
+      .meta({ description: 'every order placed for it; at most one is paid, but with `rebuy`. The last one counts' }),
     output: z.string().optional().meta({ description: 'data from another party, never to be trusted' }),
     error: CallError.optional().meta({ description: 'why it failed; of a running step, why the latest attempt did' }),
     payment: RecordedPayment.optional(),

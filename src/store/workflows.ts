@@ -19,6 +19,8 @@ export type StepPlan = {
   /** Atomic units. */
   maxPrice: bigint | undefined
   retries: number
+  /** Whether what is paid for, or may be, is bought again (D45). */
+  rebuy?: boolean | undefined
 }
 
 export type StoredStep = StepPlan & {
@@ -259,8 +261,8 @@ function readPage(
 
 type WrittenPlan = Omit<StepPlan, 'id' | 'maxPrice'> & { maxPrice?: string }
 
-function writePlan({ agents, input, dependsOn, maxPrice, retries }: StepPlan): string {
-  const plan: WrittenPlan = { agents, input, dependsOn, retries }
+function writePlan({ agents, input, dependsOn, maxPrice, retries, rebuy }: StepPlan): string {
+  const plan: WrittenPlan = { agents, input, dependsOn, retries, rebuy }
   return JSON.stringify({ ...plan, ...(maxPrice !== undefined && { maxPrice: maxPrice.toString() }) })
 }
 

@@ -13,7 +13,7 @@ import { begun, gone, hasEnded, slowProgram } from '../support/slow-agent.ts'
 import { until } from '../support/until.ts'
 
 type Key = ReturnType<typeof generatePrivateKey>
-type Place = { name: string; key: Key; agents: object[] }
+type Place = { name: string; key: Key; agents: object[]; flags?: string[] }
 
 let devnet: Devnet
 let home: string
@@ -54,15 +54,18 @@ function addressOf(place: keyof typeof keys) {
 }
 
 async function start(place: keyof typeof keys, bootstrap?: NodeProcess): Promise<NodeProcess> {
-  const { name, key, agents } = places[place]
+  const { name, key, agents, flags = [] } = places[place]
   const dataDir = join(home, name)
   await mkdir(dataDir, { recursive: true, mode: 0o700 })
   if (agents.length > 0) await writeFile(join(dataDir, 'agents.yaml'), JSON.stringify({ agents }))
   const via = bootstrap === undefined ? [] : ['--bootstrap', bootstrap.ready.addresses[0]!]
-  const node = await startNode(['--port', '0', '--api-port', '0', '--no-mdns', '--data-dir', dataDir, ...via], {
-    ...environment,
-    ETHEREUM_PRIVATE_KEY: key,
-  })
+  const node = await startNode(
+    ['--port', '0', '--api-port', '0', '--no-mdns', '--data-dir', dataDir, ...via, ...flags],
+    {
+      ...environment,
+      ETHEREUM_PRIVATE_KEY: key,
+    },
+  )
   running.set(name, node)
   return node
 }
@@ -107,6 +110,7 @@ async function gained(before: Awaited<ReturnType<typeof money>>, expected: { fir
   }
   return since()
 }
+const paidTwice = { first: 100_000n, second: 20_000n, buyer: -120_000n }
 const paidOnce = { first: 140_000n, second: 270_000n, buyer: -410_000n }
 
 function fourSteps(first: NodeProcess, second: NodeProcess, more: object = {}) {
@@ -197,6 +201,23 @@ test('D20: cancelling ends the agents at work, keeps what was paid for and begin
     second: 0n,
     buyer: -100_000n - reviewed,
   })
+})
+
+test.each([
+  ['is not followed by a second purchase', {}, 'failed', { first: 100_000n, second: 0n, buyer: -100_000n }],
+  ['is followed by one where the step says rebuy', { rebuy: true }, 'completed', { ...paidTwice }],
+])('D45: a step that was settled first and failed %s', async (_what, rule, status, expected) => {
+  const broken = { name: 'broken', description: 'd', price: 0.1, command: [process.execPath, '-e', 'process.exit(1)'] }
+  Object.assign(places.first, { agents: [broken], flags: ['--settle-first'] })
+  const { first, second, url } = await startMarket()
+  const before = await money()
+  const step = { agent_id: idOf(first, 'broken'), fallback: [idOf(second, 'print')], ...rule }
+  const { id } = await ask<WorkflowRecord>(url, '/workflows', { body: { input: 'a text', steps: [step] } })
+  const done = await settledAt(url, id)
+  expect(done).toMatchObject({ status, steps: [{ order_ids: { length: status === 'failed' ? 1 : 2 } }] })
+  expect(await gained(before, expected)).toEqual(expected)
+  const order = await ask<{ payment: object }>(url, `/orders/${done.steps[0]!.order_ids[0]}`)
+  expect(order.payment).toMatchObject({ settles_first: true })
 })
 
 test('the command line quotes, runs, lists and shows workflows of the running node', async () => {

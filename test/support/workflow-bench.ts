@@ -3,6 +3,7 @@ import { Changes } from '../../src/lib/changes.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { orderRecord } from '../../src/market/order-record.ts'
 import { Workflows } from '../../src/market/workflow/workflows.ts'
+import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { CreateWorkflow, type CreateWorkflowBody } from '../../src/schema/workflow.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
@@ -17,7 +18,7 @@ import { requirements, signed } from './payments.ts'
 /** How an order ends, as the test says. */
 export type End =
   | { kind: 'completed'; output?: string; paid?: boolean }
-  | { kind: 'failed'; error: Partial<OrderError>; signed?: 'reserved' | 'released' | 'spent' }
+  | { kind: 'failed'; error: Partial<OrderError>; signed?: 'reserved' | 'released' | 'spent'; settlesFirst?: boolean }
 
 /**
  * Workflows over a real store, with orders that end when, and as, the test says. A second bench on the same database is
@@ -35,7 +36,13 @@ export class WorkflowBench {
   readonly #orderStore
 
   constructor(
-    options: { database?: Database; clock?: HandClock; market?: Map<string, Listing>; maxPrice?: bigint } = {},
+    options: {
+      database?: Database
+      clock?: HandClock
+      market?: Map<string, Listing>
+      maxPrice?: bigint
+      chain?: PaymentChain
+    } = {},
   ) {
     this.clock = options.clock ?? new HandClock()
     this.database = options.database ?? openDatabase({ path: ':memory:' })
@@ -52,6 +59,7 @@ export class WorkflowBench {
       store,
       purchases,
       keys: createIdempotencyKeys(this.database),
+      chain: options.chain,
       orders: {
         compose: ({ agentId, price, task }, step) => {
           const now = clock.now()
@@ -106,7 +114,9 @@ export class WorkflowBench {
       now: clock.now(),
     })
     const isSigned = end.kind === 'completed' ? end.paid !== false && order.price > 0n : end.signed !== undefined
-    const reservation = isSigned ? await this.sign(begun) : undefined
+    const reservation = isSigned
+      ? await this.sign(begun, end.kind === 'failed' && end.settlesFirst === true)
+      : undefined
     const updatedAt = clock.now()
     if (end.kind === 'completed') {
       const paid = reservation && { paymentId: reservation.paymentId, amount: reservation.amount, txHash: undefined }
@@ -132,7 +142,7 @@ export class WorkflowBench {
     for (let turn = 0; turn < 40; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
 
-  async sign(order: Order): Promise<Reservation> {
+  async sign(order: Order, settlesFirst = false): Promise<Reservation> {
     const asked = requirements({ amount: order.price })
     const { paymentId, envelope } = signed(this.clock.now(), { requirements: asked })
     const reservation: Reservation = {
@@ -144,6 +154,7 @@ export class WorkflowBench {
       envelope,
       amount: order.price,
       validBeforeSeconds: Number(envelope.payload!.authorization.validBefore),
+      settlesFirst,
     }
     const outcome = await this.purchases.reserve(order, reservation, { day: '2026-01-01', limits: () => ({}) })
     if (outcome !== 'reserved') throw new Error(`could not sign for ${order.id}: ${outcome}`)

@@ -1,4 +1,5 @@
-import type { Clock } from '../../lib/clock.ts'
+import type { Clock, UnixMs } from '../../lib/clock.ts'
+import { isUnspentSince, type PaymentChain } from '../../payments/chain-verdict.ts'
 import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { OrderError } from '../../store/order-row.ts'
@@ -20,11 +21,17 @@ export type AdvanceDeps = {
   orders: Pick<Orders, 'compose' | 'enqueue'>
   resolve(agentId: string): Listing | undefined
   maxPrice(): bigint
+  /** Undefined: the word of a seller is all there is. */
+  chain?: PaymentChain | undefined
   /** Has the workflow looked at when the order changes … */
   watch(orderId: string, workflowId: string): void
   /** … or after a time. */
   later(workflowId: string, inMs: number): void
 }
+
+/** Between two looks whether the chain shows what a seller says, and the longest look. */
+const LOOK_MS = 2_000
+const LOOK_TIMEOUT_MS = 5_000
 
 /** Who is asked next for a step, and for which time. */
 type Asked = { agent: number; tries: number }
@@ -87,7 +94,12 @@ export class Advance {
     const { clock, later } = this.#deps
     const { attempt, at } = this.#attemptOf(workflow, step)
     const fallbacksLeft = step.agents.length - 1 - step.agent
-    const move = nextMove(attempt, { tries: step.tries, retries: step.retries, fallbacksLeft })
+    const move = nextMove(attempt, {
+      tries: step.tries,
+      retries: step.retries,
+      fallbacksLeft,
+      rebuy: step.rebuy,
+    })
     const isCalledOff = workflow.status === 'canceled'
     switch (move.kind) {
       case 'complete':
@@ -103,6 +115,10 @@ export class Advance {
         return isCalledOff && attempt.status === 'failed' ? this.#end(workflow, this.#ended(step, 'canceled')) : false
       case 'fall back':
         if (isCalledOff) return this.#end(workflow, this.#ended(step, 'canceled'))
+        if (move.ifUnspent === true && !(await this.#isUnspent(step.orderId!, at))) {
+          later(workflow.id, LOOK_MS)
+          return false
+        }
         return this.#ask(workflow, step, { agent: step.agent + 1, tries: 1 })
       case 'retry': {
         if (isCalledOff) return this.#end(workflow, this.#ended(step, 'canceled'))
@@ -114,21 +130,33 @@ export class Advance {
     }
   }
 
+  /** Whether a block from after its seller's answer shows that what was signed for an order is not spent. */
+  async #isUnspent(orderId: string, answeredAt: UnixMs): Promise<boolean> {
+    const { chain, purchases } = this.#deps
+    const reservation = purchases.reservationOf(orderId)
+    if (chain === undefined || reservation === undefined) return true
+    const { envelope, requirements } = reservation
+    const { authorization } = envelope.payload!
+    return isUnspentSince(chain, requirements.asset, authorization, answeredAt, AbortSignal.timeout(LOOK_TIMEOUT_MS))
+  }
+
   /** How the latest attempt at a step stands: its order, or the refusal to place one. */
   #attemptOf(workflow: StoredWorkflow, step: StoredStep): { attempt: Attempt; at: number } {
     const { purchases, store } = this.#deps
-    const states = store
+    const made = store
       .orders(workflow.id)
       .filter(({ stepId }) => stepId === step.id)
-      .map(({ id }) => purchases.reservationOf(id)?.state)
+      .map(({ id }) => purchases.reservationOf(id))
+    // Money that an earlier order for this step has lost is not followed by more, but by its rule.
+    const isSpent = step.rebuy !== true && made.some((reservation) => reservation?.state === 'spent')
     const order = step.orderId === undefined ? undefined : purchases.order(step.orderId)
     if (step.error !== undefined || order === undefined) {
-      const signed = states.includes('spent') ? 'spent' : undefined
+      const signed = isSpent ? 'spent' : undefined
       return { attempt: { status: 'failed', error: step.error, signed }, at: step.refusedAt ?? 0 }
     }
-    // Money that an earlier order for this step has lost is not followed by more.
-    const signed = states.includes('spent') ? 'spent' : states.at(-1)
-    return { attempt: { status: order.status, error: order.error, signed }, at: order.updatedAt }
+    const { state, settlesFirst } = made.at(-1) ?? {}
+    const signed = isSpent ? 'spent' : state
+    return { attempt: { status: order.status, error: order.error, signed, settlesFirst }, at: order.updatedAt }
   }
 
   /** Places the order for a step, or notes why none is. @returns whether the step has changed */

@@ -39,7 +39,7 @@ export function invalid(
 }
 
 function planStep(
-  { id, agentId, fallback, maxPrice, retries, ...step }: StepDefinition,
+  { id, agentId, fallback, maxPrice, retries, rebuy, ...step }: StepDefinition,
   path: string,
   before: readonly string[],
   ids: ReadonlySet<string>,
@@ -60,7 +60,15 @@ function planStep(
       issues.push({ path: `${path}.fallback[${index}]`, message: 'is asked already' })
     }
   }
-  return { id, agents, input, dependsOn: [...new Set([...named, ...needed])], maxPrice, retries }
+  return {
+    id,
+    agents,
+    input,
+    dependsOn: [...new Set([...named, ...needed])],
+    maxPrice,
+    retries,
+    ...(rebuy && { rebuy }),
+  }
 }
 
 /** What a step without an input is given: whatever it waits for. */

@@ -81,6 +81,9 @@ const failed = (code: string, retryable: boolean, signed?: Attempt['signed']): A
 }
 const chances = (tries: number, retries: number, fallbacksLeft = 0) => ({ tries, retries, fallbacksLeft })
 
+const again = (...of: Parameters<typeof chances>) => ({ ...chances(...of), rebuy: true })
+const saidFailed = failed('EXECUTION_FAILED', false, 'reserved')
+
 describe('D20, D33: what follows an attempt', () => {
   test.each<[string, Attempt, ReturnType<typeof chances>, string]>([
     ['goes on', { status: 'executing', error: undefined, signed: 'reserved' }, chances(1, 3, 3), 'wait'],
@@ -109,6 +112,13 @@ describe('D20, D33: what follows an attempt', () => {
     ['failed by our word only, signed', failed('LISTING_MISMATCH', false, 'reserved'), chances(1, 0, 2), 'fail'],
     ['has cost the money', failed('SELLER_FAILED', false, 'spent'), chances(1, 5, 5), 'fail'],
     ['has cost the money, and may pass', failed('EXECUTION_FAILED', true, 'spent'), chances(1, 5, 5), 'fail'],
+    ['failed, and may be paid for (D45)', { ...saidFailed, settlesFirst: true }, chances(1, 5, 5), 'wait'],
+    ['may settle later (D45)', failed('SETTLEMENT_FAILED', false, 'reserved'), chances(1, 0, 1), 'wait'],
+    ['may be paid for, by its rule (D45)', { ...saidFailed, settlesFirst: true }, again(1, 5, 5), 'fall back'],
+    ['has cost the money, by its rule (D45)', failed('X', false, 'spent'), again(1, 0, 1), 'fall back'],
+    ['has cost the money and may pass, by its rule (D45)', failed('X', true, 'spent'), again(1, 1), 'retry'],
+    ['has cost the money, by its rule, with nobody left (D45)', failed('X', false, 'spent'), again(1, 1), 'fail'],
+    ['may be paid for, by its rule, with nobody left (D33)', failed('X', true, 'reserved'), again(1, 1), 'wait'],
   ])('that %s', (_, attempt, left, kind) => {
     expect(nextMove(attempt, left).kind).toBe(kind)
   })
@@ -130,6 +140,7 @@ describe('D20, D33: what follows an attempt', () => {
         { nil: undefined },
       ),
       signed: fc.constantFrom(undefined, 'reserved', 'spent', 'released'),
+      settlesFirst: fc.boolean(),
     }) as fc.Arbitrary<Attempt>
     const left = fc.record({ tries: fc.integer({ min: 1, max: 5 }), retries: fc.nat(5), fallbacksLeft: fc.nat(2) })
     fc.assert(
@@ -145,6 +156,7 @@ describe('D20, D33: what follows an attempt', () => {
           expect(may.fallbacksLeft).toBeGreaterThan(0)
           expect(was.signed).not.toBe('spent')
           if (was.signed === 'reserved') expect(was.error?.code).toBe('EXECUTION_FAILED')
+          if (was.signed === 'reserved') expect(was.settlesFirst).not.toBe(true)
         }
         if (was.status === 'pending' || was.status === 'executing') expect(kind).toBe('wait')
       }),

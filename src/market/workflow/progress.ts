@@ -49,16 +49,25 @@ export type Attempt = {
   status: OrderStatus
   error: OrderError | undefined
   signed: ReservationState | undefined
+  /** Its seller settles before the agent runs, so a run that failed may be paid for (D45). */
+  settlesFirst?: boolean | undefined
 }
 
 /** How often a step has been tried with the agent at work, and whom it may ask beside. */
-export type Chances = { tries: number; retries: number; fallbacksLeft: number }
+export type Chances = {
+  tries: number
+  retries: number
+  fallbacksLeft: number
+  /** The workflow's rule: what is paid for, or may be, is bought again (D45). */
+  rebuy?: boolean | undefined
+}
 
 export type Move =
   | { kind: 'wait' }
   | { kind: 'complete' }
   | { kind: 'retry'; inMs: number }
-  | { kind: 'fall back' }
+  /** `ifUnspent`: once the chain shows that the seller has not taken the money of which it says that it does not. */
+  | { kind: 'fall back'; ifUnspent?: boolean }
   | { kind: 'fail' }
   | { kind: 'cancel' }
 
@@ -68,19 +77,24 @@ export type Move =
  * A step is bought again only where that cannot make it paid twice:
  * - from the same agent after an error that may pass, and only when nothing signed before can be settled any more: never
  *   signed, or released. Where it still could be, the step waits until that is decided.
- * - from another agent also when its seller itself has said that it failed, and so charges nothing. What was signed counts
- *   against the budget until it is released.
- * - never when the money is gone, with or without a result.
+ * - from another agent also when its seller itself has said that it failed, and so charges nothing, and the chain shows
+ *   nothing else. What was signed counts against the budget until it is released.
+ * - never when the money is gone, with or without a result, and not while its seller may have settled first: that is waited
+ *   for, unless the workflow's rule says `rebuy` (D45).
  */
-export function nextMove(attempt: Attempt, { tries, retries, fallbacksLeft }: Chances): Move {
-  const { status, error, signed } = attempt
+export function nextMove(attempt: Attempt, { tries, retries, fallbacksLeft, rebuy = false }: Chances): Move {
+  const { status, error, signed, settlesFirst = false } = attempt
   if (status === 'completed') return { kind: 'complete' }
   if (status === 'cancelled') return { kind: 'cancel' }
   if (status !== 'failed') return { kind: 'wait' }
-  if (signed === 'spent') return { kind: 'fail' }
+  if (signed === 'spent' && !rebuy) return { kind: 'fail' }
   const mayPass = error?.retryable === true && tries <= retries
   if (mayPass && signed !== 'reserved') return { kind: 'retry', inMs: retryDelayMs(tries) }
-  if (fallbacksLeft > 0 && (signed !== 'reserved' || isSellersWord(error))) return { kind: 'fall back' }
+  if (fallbacksLeft > 0) {
+    if (signed !== 'reserved' || rebuy) return { kind: 'fall back' }
+    const mayBePaid = settlesFirst || error?.code === 'SETTLEMENT_FAILED'
+    if (isSellersWord(error)) return mayBePaid ? { kind: 'wait' } : { kind: 'fall back', ifUnspent: true }
+  }
   return mayPass ? { kind: 'wait' } : { kind: 'fail' }
 }
 

@@ -54,6 +54,7 @@ function briefStep(step: StoredStep, orders: readonly { id: string; stepId: stri
     ...(step.maxPrice !== undefined && { max_price: decimal(step.maxPrice) }),
     retries: step.retries,
     fallback,
+    ...(step.rebuy === true && { rebuy: true }),
     price: decimal(step.price),
     price_atomic: step.price.toString(),
     order_ids: orders.filter(({ stepId }) => stepId === step.id).map(({ id }) => id),

@@ -247,6 +247,52 @@ describe('D20: a fallback seller', () => {
     expect(await settled(on, id)).toMatchObject({ status: 'completed', output: 'from b', steps: [{ agent_id: 'b' }] })
   })
 
+  test('is asked once the chain shows that what was signed is unspent, in a block from after the answer (D45)', async () => {
+    const shown: { state: 'unused' | 'used'; timeMs: number } = { state: 'unused', timeMs: 0 }
+    const looks: number[] = []
+    const chain = {
+      authorizationAt: async () => {
+        looks.push(shown.timeMs)
+        return { use: { state: shown.state }, timeMs: shown.timeMs }
+      },
+    }
+    const on = await bench({ chain: chain as never })
+    await on.create({ steps: [step('a', { fallback: ['b'] })] })
+    await whenOpen(on, 'a')
+    await on.end(on.openFor('a'), { kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved' })
+    await until(() => looks.length === 1)
+    await on.wake()
+    expect(openSteps(on)).toEqual([])
+    Object.assign(shown, { state: 'used', timeMs: on.clock.now() })
+    await on.wake()
+    expect(openSteps(on)).toEqual([])
+    shown.state = 'unused'
+    await on.wake()
+    expect(on.openFor('a').agentId).toBe('b')
+  })
+
+  test.each([{}, { rebuy: true }])(
+    'D45: follows what was settled first by the rule of its step alone: %j',
+    async (rule) => {
+      const on = await bench()
+      const { id } = await on.create({ steps: [step('a', { fallback: ['b'], ...rule })] })
+      await whenOpen(on, 'a')
+      const first = on.openFor('a')
+      await on.end(first, {
+        ...{ kind: 'failed', error: { code: 'EXECUTION_FAILED' }, signed: 'reserved', settlesFirst: true },
+      })
+      await on.wake()
+      expect(openSteps(on)).toEqual('rebuy' in rule ? ['a'] : [])
+      await on.resolve(first.id, 'spent')
+      if ('rebuy' in rule) await on.end(on.openFor('a'), completed)
+      const status = 'rebuy' in rule ? 'completed' : 'failed'
+      const orders = 'rebuy' in rule ? 2 : 1
+      const done = await settled(on, id)
+      expect(done).toMatchObject({ status, spent: 'rebuy' in rule ? '0.02' : '0.01' })
+      expect(done.steps[0]!.order_ids).toHaveLength(orders)
+    },
+  )
+
   test('waits where the budget holds it only once the first is released', async () => {
     const on = await bench()
     const { id } = await on.create({ steps: [step('a', { fallback: ['b'] })], budget: '0.019' })

@@ -3,6 +3,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { within } from '../../lib/within.ts'
+import type { PaymentChain } from '../../payments/chain-verdict.ts'
 import { type Caller, OPERATOR, ownerSeen } from '../../schema/caller.ts'
 import type { Page } from '../../schema/page.ts'
 import type { WorkflowDefinition, WorkflowQuote, WorkflowRecord } from '../../schema/workflow.ts'
@@ -45,6 +46,8 @@ export type WorkflowsDeps = QuoteDeps & {
   newId(): string
   store: WorkflowStore
   purchases: Purchases
+  /** Undefined: no RPC is configured. */
+  chain?: PaymentChain | undefined
   keys: Pick<IdempotencyKeys, 'find'>
   orders: Pick<Orders, 'compose' | 'enqueue' | 'cancel'>
   /** Tells of each order that has ended, and of what was signed for it. */
