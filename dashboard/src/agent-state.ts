@@ -1,8 +1,9 @@
 import type { OwnAgent } from './api/types.ts'
 
 /** The state of an own agent, as a badge and in words. */
-export function stateOf({ paused, listed, notice }: OwnAgent): [badge: string, text: string] {
+export function stateOf({ paused, listed, notice, runnable }: OwnAgent): [badge: string, text: string] {
   if (paused) return ['paused', 'paused']
+  if (!runnable) return ['failed', 'cannot run']
   if (notice !== undefined) return ['failed', 'needs you']
   return listed ? ['ok', 'on sale'] : ['pending', 'about to be listed']
 }

@@ -4,6 +4,7 @@ import './styles/base.css'
 import './styles/parts.css'
 import './styles/pages.css'
 import './styles/money.css'
+import './styles/market.css'
 import { applyTheme } from './theme.ts'
 
 applyTheme()

@@ -3,22 +3,23 @@ import { useWaiting } from './api/approvals.ts'
 import { connection } from './api/connection.ts'
 import { forgetToken, storedToken } from './api/token.ts'
 import { Header } from './parts/header.tsx'
+import { Icon, type Sign } from './parts/icon.tsx'
 import { Link, usePath } from './router.tsx'
 import { chooseTheme, type Theme, useTheme } from './theme.ts'
 
 const rooms = [
-  ['/', 'Overview'],
-  ['/market', 'Market'],
-  ['/agents', 'My agents'],
-  ['/activity', 'Activity'],
-  ['/approvals', 'Approvals'],
-  ['/payments', 'Payments'],
-  ['/workflows', 'Workflows'],
-  ['/sessions', 'Sessions'],
-  ['/network', 'Network'],
-  ['/wallet', 'Wallet'],
-  ['/settings', 'Settings'],
-] as const
+  ['/', 'Overview', 'overview'],
+  ['/market', 'Market', 'market'],
+  ['/agents', 'My agents', 'agents'],
+  ['/activity', 'Activity', 'activity'],
+  ['/approvals', 'Approvals', 'approvals'],
+  ['/payments', 'Payments', 'payments'],
+  ['/workflows', 'Workflows', 'workflows'],
+  ['/sessions', 'Sessions', 'sessions'],
+  ['/network', 'Network', 'network'],
+  ['/wallet', 'Wallet', 'wallet'],
+  ['/settings', 'Settings', 'settings'],
+] as const satisfies readonly (readonly [string, string, Sign])[]
 
 /** Where a page that has no entry of its own belongs. */
 const homes: [RegExp, string][] = [[/^\/(orders|executions)\//, '/activity']]
@@ -54,9 +55,10 @@ export function Shell({ children }: { children: ReactNode }) {
       </header>
       <nav id="rooms" className={open ? 'rooms open' : 'rooms'} aria-label="Pages">
         <ul>
-          {rooms.map(([to, name]) => (
+          {rooms.map(([to, name, sign]) => (
             <li key={to}>
               <Link to={to} aria-current={to === room ? 'page' : undefined}>
+                <Icon sign={sign} />
                 {name}
                 {to === '/approvals' && waiting > 0 && (
                   <span className="count">

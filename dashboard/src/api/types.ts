@@ -42,6 +42,7 @@ export type AgentStats = Stats['agents'][number]
 export type Execution = input<typeof ledger.ExecutionRecord>
 export type OwnAgent = input<typeof own.OwnAgent>
 export type AgentChanges = input<typeof own.UpdateAgent>
+export type AvailableModels = input<typeof own.AvailableModels>
 export type TestResult = input<typeof own.TestResult>
 export type ReceiptRecord = input<typeof receipt.ReceiptRecord>
 

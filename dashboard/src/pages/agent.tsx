@@ -1,11 +1,11 @@
-import { type FormEvent, useState } from 'react'
-import { call, isMissing } from '../api/client.ts'
+import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { Budget, Listing, OrderRecord } from '../api/types.ts'
-import { count, duration, money, networkName, percent, plain, price } from '../format.ts'
-import { Ago, Facts, Id, PageHead, Section } from '../parts/bits.tsx'
-import { Problem, Show } from '../parts/states.tsx'
-import { Link, navigate } from '../router.tsx'
+import type { Listing } from '../api/types.ts'
+import { amount, count, duration, money, networkName, percent } from '../format.ts'
+import { Ago, Facts, Figure, Id, PageHead, Section } from '../parts/bits.tsx'
+import { BuyForm } from '../parts/buy-form.tsx'
+import { Show } from '../parts/states.tsx'
+import { Link } from '../router.tsx'
 
 /** An agent on the market: what it is, who sells it, how it has done, and a form to buy. */
 export function Agent({ id }: { id: string }) {
@@ -35,8 +35,11 @@ export function Agent({ id }: { id: string }) {
               </p>
             </div>
           )}
+          <Record agent={agent} />
           <div className="columns">
-            <Buy agent={agent} />
+            <Section title={agent.price > 0 && !agent.local ? 'Buy' : 'Run'}>
+              <BuyForm agent={agent} />
+            </Section>
             <Seller agent={agent} />
           </div>
         </>
@@ -45,138 +48,61 @@ export function Agent({ id }: { id: string }) {
   )
 }
 
-function Buy({ agent }: { agent: Listing }) {
-  const [task, setTask] = useState('')
-  const [error, setError] = useState<Error>()
-  const [busy, setBusy] = useState(false)
-  const budget = useResource('/budget', (signal) => call<Budget>('/budget', { signal }), { topics: ['order'] })
-  const isPaid = agent.price > 0 && !agent.local
-
-  async function buy(event: FormEvent) {
-    event.preventDefault()
-    setBusy(true)
-    setError(undefined)
-    try {
-      // The price on the screen is the most that will be paid, whatever the listing says by then.
-      const body = { agent_id: agent.id, price: plain(agent.price), task }
-      const order = await call<OrderRecord>('/orders', { method: 'POST', body })
-      navigate(`/orders/${order.id}`)
-    } catch (reason) {
-      setError(reason as Error)
-      setBusy(false)
-    }
-  }
-
+/** What this node has seen of it itself, and what others say on the chain. */
+function Record({ agent: { price, stats, reputation } }: { agent: Listing }) {
+  const calls = stats?.calls ?? 0
   return (
-    <Section title={isPaid ? 'Buy' : 'Run'}>
-      <form onSubmit={buy} className="form">
-        <label>
-          Task
-          <textarea
-            rows={6}
-            required
-            value={task}
-            onChange={(event) => setTask(event.target.value)}
-            placeholder="What is the agent to do? Text to work on goes here too."
-          />
-        </label>
-        <dl className="bill">
-          <div>
-            <dt>Price</dt>
-            <dd>{agent.local ? 'your own agent, free' : price(agent.price)}</dd>
-          </div>
-          {isPaid && <Left budget={budget.data} error={budget.error} />}
-        </dl>
-        {isPaid && budget.data !== undefined && <Warning budget={budget.data} amount={agent.price} />}
-        <button type="submit" className="primary" disabled={busy || task === ''}>
-          {busy ? 'Ordering…' : isPaid ? `Buy for ${money(agent.price)} USDC` : 'Run'}
-        </button>
-        {isPaid && <p className="hint">You pay only if the agent answers: a failed run is not charged.</p>}
-        {error !== undefined && <Problem error={error} />}
-      </form>
-    </Section>
-  )
-}
-
-function Left({ budget, error }: { budget: Budget | undefined; error: Error | undefined }) {
-  if (budget === undefined) {
-    if (error === undefined || isMissing(error)) return null
-    return (
-      <div>
-        <dt>Budget</dt>
-        <dd>not known: {error.message}</dd>
-      </div>
-    )
-  }
-  return (
-    <>
-      <div>
-        <dt>Left today</dt>
-        <dd>{budget.left_today === null ? 'no limit' : `${money(budget.left_today)} ${budget.symbol}`}</dd>
-      </div>
-      {budget.left_month !== null && (
-        <div>
-          <dt>Left this month</dt>
-          <dd>
-            {money(budget.left_month)} {budget.symbol}
-          </dd>
-        </div>
-      )}
-    </>
-  )
-}
-
-function Warning({ budget, amount }: { budget: Budget; amount: number }) {
-  const above = (limit: string | null) => limit !== null && amount > Number(limit)
-  const text = above(budget.per_call)
-    ? `This is above your limit of ${money(budget.per_call)} per call.`
-    : above(budget.left_today)
-      ? 'This is more than is left of today’s budget.'
-      : above(budget.left_month)
-        ? 'This is more than is left of this month’s budget.'
-        : budget.auto_approve_below !== null && amount >= Number(budget.auto_approve_below)
-          ? 'It will wait for your approval before anything is paid.'
-          : undefined
-  if (text === undefined) return null
-  return (
-    <p className="note">
-      {text} <Link to="/wallet">Budget</Link>
-    </p>
+    <dl className="figures">
+      <Figure label="Price of a call" {...(price === 0 ? { value: 'free' } : { value: money(price), unit: 'USDC' })} />
+      <Figure label="Your calls" value={count(calls)} {...(calls === 0 && { note: 'not tried yet' })} />
+      <Figure label="Success" value={calls === 0 ? '–' : percent(stats?.success_rate)} />
+      <Figure
+        label="Median"
+        value={calls === 0 ? '–' : duration(stats?.p50_ms)}
+        {...(calls > 0 && { note: `p95 ${duration(stats?.p95_ms)}` })}
+      />
+      <Figure
+        label="Rating"
+        value={reputation?.count ? String(reputation.score ?? reputation.value) : '–'}
+        note={reputation?.count ? `of 100, by ${count(reputation.count)} buyers` : 'nobody has rated it'}
+      />
+    </dl>
   )
 }
 
 function Seller({ agent }: { agent: Listing }) {
-  const { stats, reputation } = agent
+  const { stats } = agent
+  const name = agent.seller_name
   return (
     <Section title="Seller" aside={<Link to={`/market?seller_id=${agent.seller_id}`}>All its agents</Link>}>
       <Facts
         rows={[
-          ['Seller', <Id key="seller" value={agent.seller_id} what="peer id" />],
+          name !== undefined && [
+            'Calls itself',
+            <span key="name">
+              {name} <span className="hint">A name proves nothing: the peer id says who it is.</span>
+            </span>,
+          ],
+          ['Peer id', <Id key="seller" value={agent.seller_id} what="peer id" />],
           [
             'Online',
             agent.local ? 'this node' : agent.online === undefined ? 'not known' : agent.online ? 'yes' : 'no',
           ],
           agent.latency_ms !== undefined && ['Latency', duration(agent.latency_ms)],
-          stats !== undefined && ['Your calls', stats.calls === 0 ? 'none yet' : count(stats.calls)],
-          stats !== undefined && stats.calls > 0 && ['Answered', percent(stats.success_rate)],
-          stats !== undefined && stats.calls > 0 && ['Half within', duration(stats.p50_ms)],
-          stats !== undefined && stats.calls > 0 && ['95 % within', duration(stats.p95_ms)],
-          stats !== undefined && stats.calls > 0 && ['Paid to it', `${money(stats.settled_volume)} USDC`],
-          agent.token_id !== undefined && ['On-chain identity', agent.token_id],
-          reputation
-            ? [
-                'Reputation',
-                reputation.count === 0
-                  ? 'nobody has rated it'
-                  : `${reputation.score ?? reputation.value} from ${reputation.count} ratings`,
-              ]
-            : undefined,
+          stats !== undefined && stats.calls > 0 && ['Paid so far', amount(stats.settled_volume)],
           agent.first_seen !== undefined && ['Known since', <Ago key="first" iso={agent.first_seen} />],
+        ]}
+      />
+      <h2 className="spaced">Agent</h2>
+      <Facts
+        rows={[
           agent.model !== undefined && ['Runs on', agent.model],
+          agent.timeout_seconds !== undefined && ['Time limit', `${agent.timeout_seconds} s`],
           agent.tags.length > 0 && ['Tags', agent.tags.join(', ')],
           ['Network', networkName(agent.network)],
+          agent.token_id !== undefined && ['On-chain identity', agent.token_id],
           ['Paid to', <Id key="to" value={agent.pay_to} what="address" />],
-          ['Agent', <Id key="id" value={agent.id} />],
+          ['Agent id', <Id key="id" value={agent.id} />],
         ]}
       />
     </Section>

@@ -2,9 +2,11 @@ import { useEffect, useState } from 'react'
 import { isMissing, type Query } from '../api/client.ts'
 import { usePages } from '../api/pages.ts'
 import type { Listing } from '../api/types.ts'
-import { duration, isAmount, percent, price, short } from '../format.ts'
+import { count, duration, isAmount, money, networkName, percent, price, short } from '../format.ts'
 import { PageHead } from '../parts/bits.tsx'
+import { BuyDialog } from '../parts/buy-dialog.tsx'
 import { Field, NO_AMOUNT } from '../parts/field.tsx'
+import { SellerName } from '../parts/seller-name.tsx'
 import { Empty, Loading, Problem, Unavailable } from '../parts/states.tsx'
 import { WindowedList } from '../parts/windowed-list.tsx'
 import { Link, useQuery } from '../router.tsx'
@@ -16,6 +18,7 @@ const byId = ({ id }: Listing) => id
 
 export function Market() {
   const [query, change] = useQuery()
+  const [chosen, setChosen] = useState<Listing>()
   const get = (name: string) => query.get(name) ?? ''
   const price = get('max_price')
   const asked: Query = {
@@ -26,6 +29,8 @@ export function Market() {
     online: get('online'),
     sort: get('sort'),
     seller_id: get('seller_id'),
+    // What a node cannot buy is shown to those who ask for it (D37).
+    network: get('network') || 'own',
     include: 'stats',
     limit: PAGE_ITEMS,
   }
@@ -52,11 +57,13 @@ export function Market() {
             {pages.items.length}
             {pages.more ? ' and more' : ''} {pages.items.length === 1 && !pages.more ? 'agent' : 'agents'}
           </p>
-          <WindowedList label="Agents on the market" pages={pages} id={byId} rowHeight={[76, 116]}>
-            {(listing) => <Row listing={listing} />}
+          <Heads />
+          <WindowedList label="Agents on the market" pages={pages} id={byId} rowHeight={[64, 136]}>
+            {(listing) => <Row listing={listing} onBuy={() => setChosen(listing)} />}
           </WindowedList>
         </>
       )}
+      {chosen !== undefined && <BuyDialog agent={chosen} onClose={() => setChosen(undefined)} />}
     </>
   )
 }
@@ -67,7 +74,7 @@ function Filters({ get, change }: FilterProps) {
   return (
     <search className="filters">
       <Typed label="What should it do?" name="q" get={get} change={change} type="search" className="wide" />
-      <Typed label="Tags" name="tags" get={get} change={change} placeholder="text, contract" />
+      <Typed label="Tags" name="tags" get={get} change={change} placeholder="text" />
       <Typed label="At most, USDC" name="max_price" get={get} change={change} inputMode="decimal" />
       <label>
         Cost
@@ -82,6 +89,13 @@ function Filters({ get, change }: FilterProps) {
         <select value={get('online')} onChange={(event) => change({ online: event.target.value })}>
           <option value="">any</option>
           <option value="true">online</option>
+        </select>
+      </label>
+      <label>
+        Network
+        <select value={get('network')} onChange={(event) => change({ network: event.target.value })}>
+          <option value="">own</option>
+          <option value="any">any</option>
         </select>
       </label>
       <label>
@@ -130,46 +144,93 @@ function Typed({ label, name, get, change, className, ...input }: TypedProps) {
   )
 }
 
-function Row({ listing }: { listing: Listing }) {
-  const { stats, reputation } = listing
+const columns = ['Agent', 'Seller', 'Price, USDC', 'Calls', 'Success', 'Median', 'Rating'] as const
+
+/** Over the columns of wide pages. Each cell says what it is by itself, for those who do not see it. */
+function Heads() {
   return (
-    <Link to={`/market/${listing.id}`} className="row market-row">
-      <span className="row-main">
-        <span className="row-title">
-          {listing.name}
-          {listing.local && <span className="tag">yours</span>}
-          {listing.look_alike_of !== undefined && <span className="tag warn">looks like another</span>}
+    <div className="market-row market-heads" aria-hidden="true">
+      {columns.map((name) => (
+        <span key={name} className={name.split(',')[0]!.toLowerCase()}>
+          {name}
         </span>
-        <span className="row-text">{listing.description}</span>
-        <span className="row-meta">
-          {short(listing.seller_id, 4)}
-          {listing.tags.slice(0, 4).map((tag) => (
+      ))}
+      <span />
+    </div>
+  )
+}
+
+function Row({ listing, onBuy }: { listing: Listing; onBuy(): void }) {
+  const { stats, reputation } = listing
+  const isCalled = stats !== undefined && stats.calls > 0
+  const cost = price(listing.price)
+  return (
+    <div className="row market-row">
+      <span className="agent">
+        <span className="row-title">
+          <Link to={`/market/${listing.id}`} className="cover" aria-label={`${listing.name}, ${cost}`}>
+            {listing.name}
+          </Link>
+          {listing.local && <span className="tag">yours</span>}
+          {!listing.buyable && <span className="tag warn">on {networkName(listing.network)}</span>}
+          {listing.look_alike_of !== undefined && <span className="tag warn">looks like another</span>}
+          {listing.tags.slice(0, 3).map((tag) => (
             <span key={tag} className="tag">
               {tag}
             </span>
           ))}
         </span>
+        <span className="row-text">{listing.description}</span>
       </span>
-      <span className="row-side">
-        <span className="price">{price(listing.price)}</span>
-        <span className="row-meta">
-          {listing.local ? '' : listing.online === true ? 'online' : listing.online === false ? 'offline' : ''}
-          {!listing.local &&
-            listing.online === true &&
-            listing.latency_ms !== undefined &&
-            ` · ${duration(listing.latency_ms)}`}
-        </span>
-        <span className="row-meta">
-          {stats !== undefined && stats.calls > 0 && `${percent(stats.success_rate)} of ${stats.calls} calls`}
-          {reputation?.count ? ` · rated ${reputation.score ?? reputation.value} (${reputation.count})` : ''}
-        </span>
+      <span className="seller">
+        <span className="hidden">Seller </span>
+        {listing.local ? 'this node' : <SellerName of={listing} />}
+        {!listing.local && <span className="row-meta">{presence(listing)}</span>}
       </span>
-    </Link>
+      <span className="price">
+        {listing.price === 0 ? 'free' : money(listing.price)}
+        {listing.price > 0 && <span className="price-unit"> USDC</span>}
+      </span>
+      <Cell name="Calls" text={isCalled ? count(stats.calls) : '–'} />
+      <Cell name="Success" text={isCalled ? percent(stats.success_rate) : '–'} />
+      <Cell name="Median" text={isCalled ? duration(stats.p50_ms) : '–'} />
+      <Cell
+        name="Rating"
+        text={reputation?.count ? `${reputation.score ?? reputation.value} (${reputation.count})` : '–'}
+      />
+      {listing.buyable ? (
+        <button type="button" className="do" onClick={onBuy}>
+          {listing.local ? 'Run' : listing.price === 0 ? 'Try' : 'Buy'}
+          <span className="hidden"> {listing.name}</span>
+        </button>
+      ) : (
+        <button type="button" className="do" disabled title="A node buys on its own network alone">
+          Buy
+        </button>
+      )}
+    </div>
   )
 }
 
+function Cell({ name, text }: { name: (typeof columns)[number]; text: string }) {
+  return (
+    <span className={`cell ${name.toLowerCase()}`}>
+      <span className="cell-name">{name} </span>
+      {text}
+    </span>
+  )
+}
+
+function presence({ online, latency_ms }: Listing): string {
+  if (online === undefined) return 'not met'
+  if (!online) return 'offline'
+  return latency_ms === undefined ? 'online' : `online · ${duration(latency_ms)}`
+}
+
 function Nothing({ isFiltered }: { isFiltered: boolean }) {
-  if (isFiltered) return <Empty title="No agent fits">Use fewer words, or loosen the filters.</Empty>
+  if (isFiltered) {
+    return <Empty title="No agent fits">Use fewer words, loosen the filters, or look on any network.</Empty>
+  }
   return (
     <Empty title="No agent is known yet">
       Agents appear here as this node meets others. See under <Link to="/network">Network</Link> whether it has peers,

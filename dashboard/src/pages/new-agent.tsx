@@ -1,31 +1,49 @@
+import { useRef } from 'react'
 import { call } from '../api/client.ts'
-import type { NewAgent as Definition, Listing } from '../api/types.ts'
-import { AgentForm } from '../parts/agent-form.tsx'
+import type { NewAgent as Definition, Listing, TestResult } from '../api/types.ts'
+import { type AgentFields, AgentForm, fieldsOf } from '../parts/agent-form.tsx'
 import { PageHead } from '../parts/bits.tsx'
 import { say } from '../parts/toasts.tsx'
+import { TryOut } from '../parts/try-out.tsx'
 import { navigate } from '../router.tsx'
 
 export function NewAgent() {
+  const form = useRef<HTMLFormElement>(null)
+
+  /** What is typed is run as it stands. What is missing is shown in the form. */
+  function tryOut(task: string): Promise<TestResult> | undefined {
+    if (form.current === null || !form.current.reportValidity()) return undefined
+    const agent = definitionOf(fieldsOf(form.current))
+    return call<TestResult>('/agents/try', { method: 'POST', body: { agent, task } })
+  }
+
   return (
     <>
       <PageHead title="Add an agent" />
-      <AgentForm
-        agent={undefined}
-        action="Put it on the market"
-        onSave={async ({ name, description, price, model, tags, timeout_seconds }) => {
-          const body: Definition = {
-            name,
-            description,
-            price,
-            ...(model !== undefined && { model }),
-            ...(tags.length > 0 && { tags }),
-            ...(timeout_seconds !== undefined && { timeout_seconds }),
-          }
-          const { id } = await call<Listing>('/agents', { method: 'POST', body })
-          say(`${name} is on the market.`)
-          navigate(`/agents/${id}`)
-        }}
-      />
+      <div className="columns">
+        <AgentForm
+          agent={undefined}
+          action="Put it on the market"
+          form={form}
+          onSave={async (fields) => {
+            const { id } = await call<Listing>('/agents', { method: 'POST', body: definitionOf(fields) })
+            say(`${fields.name} is on the market.`)
+            navigate(`/agents/${id}`)
+          }}
+        />
+        <div className="beside">
+          <TryOut
+            title="Try it before you list it"
+            hint="It runs as the form has it. Nobody sees it, nothing is paid and nothing is kept."
+            run={tryOut}
+          />
+        </div>
+      </div>
     </>
   )
+}
+
+function definitionOf({ name, description, price, tags, ...rest }: AgentFields): Definition {
+  const given = Object.entries(rest).filter(([, value]) => value !== undefined)
+  return { name, description, price, ...(tags.length > 0 && { tags }), ...Object.fromEntries(given) }
 }

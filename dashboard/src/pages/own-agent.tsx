@@ -1,15 +1,15 @@
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { stateOf } from '../agent-state.ts'
 import { call, page } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { AgentChanges, Execution, OwnAgent as Own, Stats, TestResult } from '../api/types.ts'
 import { count, duration, money } from '../format.ts'
-import { AgentForm } from '../parts/agent-form.tsx'
-import { Ago, Badge, Figure, PageHead, Section, Words } from '../parts/bits.tsx'
+import { type AgentFields, AgentForm } from '../parts/agent-form.tsx'
+import { Ago, Badge, Figure, PageHead, Section } from '../parts/bits.tsx'
 import { Confirm } from '../parts/confirm.tsx'
-import { Field } from '../parts/field.tsx'
 import { Empty, Problem, Show } from '../parts/states.tsx'
 import { say } from '../parts/toasts.tsx'
+import { TryOut } from '../parts/try-out.tsx'
 import { Link, navigate } from '../router.tsx'
 
 /** One agent of this node: change it, try it, take it off the market. */
@@ -70,8 +70,8 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
         <Link to={`/market/${agent.id}`}>as buyers see it</Link>
       </p>
       {agent.notice !== undefined && (
-        <div className="state warn">
-          <p className="state-title">It needs you</p>
+        <div className={agent.runnable ? 'state warn' : 'state bad'}>
+          <p className="state-title">{agent.runnable ? 'It needs you' : 'It cannot run, and is not on the market'}</p>
           <p>{agent.notice}</p>
         </div>
       )}
@@ -86,23 +86,30 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
             key={agent.id}
             agent={agent}
             action="Save"
-            onSave={async ({ description, price, model, tags, timeout_seconds }) => {
-              const body: AgentChanges = { description, price, tags }
-              if (timeout_seconds !== agent.timeout_seconds) body.timeout_seconds = timeout_seconds ?? null
-              if (model !== agent.model) body.model = model ?? null
-              await call(path, { method: 'PATCH', body })
+            onSave={async (fields) => {
+              await call(path, { method: 'PATCH', body: changesOf(fields, agent) })
               say('Saved: the market is told.')
               reload()
             }}
           />
         </Section>
         <div>
-          <TestRun path={path} />
+          <TryOut
+            title="Try it"
+            hint="It runs as it is saved. Nothing is paid and nothing is kept."
+            run={(task) => call<TestResult>(`${path}/test`, { method: 'POST', body: { task } })}
+          />
           <Recent id={agent.id} />
         </div>
       </div>
     </>
   )
+}
+
+/** What has been changed; what was emptied goes back to what is usual. */
+function changesOf({ description, price, tags, name: _, ...rest }: AgentFields, agent: Own): AgentChanges {
+  const changed = Object.entries(rest).filter(([name, value]) => value !== agent[name as keyof Own])
+  return { description, price, tags, ...Object.fromEntries(changed.map(([name, value]) => [name, value ?? null])) }
 }
 
 function Revenue({ id }: { id: string }) {
@@ -116,46 +123,8 @@ function Revenue({ id }: { id: string }) {
       <Figure label="Earned in 30 days" value={money(own?.earned ?? '0')} unit="USDC" />
       <Figure label="Calls" value={count(own?.calls ?? 0)} />
       <Figure label="Failed" value={count(own?.failed ?? 0)} />
-      <Figure label="Half within" value={duration(own?.p50_ms)} note={`95 % within ${duration(own?.p95_ms)}`} />
+      <Figure label="Median" value={duration(own?.p50_ms)} note={`p95 ${duration(own?.p95_ms)}`} />
     </dl>
-  )
-}
-
-function TestRun({ path }: { path: string }) {
-  const [result, setResult] = useState<TestResult>()
-  const [error, setError] = useState<Error>()
-  const [busy, setBusy] = useState(false)
-
-  async function run(event: FormEvent<HTMLFormElement>) {
-    event.preventDefault()
-    const task = String(new FormData(event.currentTarget).get('task'))
-    setBusy(true)
-    setResult(undefined)
-    setError(undefined)
-    await call<TestResult>(`${path}/test`, { method: 'POST', body: { task } }).then(setResult, setError)
-    setBusy(false)
-  }
-
-  return (
-    <Section title="Try it">
-      <form className="form" onSubmit={run}>
-        <Field label="Task" hint="Nothing is paid and nothing is kept.">
-          <textarea name="task" rows={3} required />
-        </Field>
-        <button type="submit" disabled={busy}>
-          {busy ? 'At work…' : 'Run'}
-        </button>
-      </form>
-      <div role="status">
-        {result !== undefined && (
-          <>
-            <p className="muted">Answered in {duration(result.duration_ms)}.</p>
-            <Words text={result.output} label="Result of the test run" />
-          </>
-        )}
-      </div>
-      {error !== undefined && <Problem error={error} />}
-    </Section>
   )
 }
 

@@ -64,7 +64,10 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
               Failed
             </th>
             <th scope="col" className="number extra">
-              Half within
+              Median
+            </th>
+            <th scope="col" className="number extra">
+              p95
             </th>
             <th scope="col" className="number">
               Earned, USDC
@@ -83,6 +86,7 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
                 </th>
                 <td>
                   <Badge state={state}>{text}</Badge>
+                  {agent.notice !== undefined && <span className="row-meta block why">{agent.notice}</span>}
                 </td>
                 <td className="number extra">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
                 <td className="number extra">{count(own?.calls ?? 0)}</td>
@@ -90,6 +94,7 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
                   {count(own?.failed ?? 0)}
                 </td>
                 <td className="number extra">{duration(own?.p50_ms)}</td>
+                <td className="number extra">{duration(own?.p95_ms)}</td>
                 <td className="number">{own === undefined ? money('0') : earned(own.earned)}</td>
               </tr>
             )

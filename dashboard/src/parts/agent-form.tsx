@@ -1,10 +1,13 @@
-import { type FormEvent, useState } from 'react'
+import { type FormEvent, type RefObject, useState } from 'react'
 import type { OwnAgent } from '../api/types.ts'
 import { isAmount } from '../format.ts'
+import { AgentKinds, type Kind, kindOf, kinds } from './agent-kinds.tsx'
 import { Field, NO_AMOUNT } from './field.tsx'
+import { ModelField } from './model-field.tsx'
+import { PrivateFields, type PrivateText, privateOf } from './private-fields.tsx'
 import { Problem } from './states.tsx'
 
-export type AgentFields = {
+export type AgentFields = PrivateText & {
   name: string
   description: string
   /** A JSON number: at most 6 decimals, so nothing is lost. */
@@ -14,92 +17,102 @@ export type AgentFields = {
   timeout_seconds: number | undefined
 }
 
-const builtins = ['builtin/summarize', 'builtin/word-count', 'builtin/json-query', 'builtin/echo']
-
 type Props = {
   /** Undefined: a new one. */
   agent: OwnAgent | undefined
   action: string
+  /** For those who read what is typed before it is saved. */
+  form?: RefObject<HTMLFormElement | null>
   onSave(fields: AgentFields): Promise<unknown>
 }
 
-/** What a seller says of an agent. */
-export function AgentForm({ agent, action, onSave }: Props) {
+/** What a form of an agent says. */
+export function fieldsOf(form: HTMLFormElement, agent?: OwnAgent): AgentFields {
+  const data = new FormData(form)
+  const text = (name: string) => String(data.get(name) ?? '').trim()
+  const seconds = text('timeout_seconds')
+  return {
+    name: agent?.name ?? text('name'),
+    description: text('description'),
+    price: Number(text('price')),
+    model: text('model') || undefined,
+    tags: text('tags')
+      .split(',')
+      .map((tag) => tag.trim())
+      .filter((tag) => tag !== ''),
+    timeout_seconds: seconds === '' ? undefined : Number(seconds),
+    ...privateOf(text),
+  }
+}
+
+/** What a seller says of an agent, and what only the seller knows. */
+export function AgentForm({ agent, action, form, onSave }: Props) {
+  const [kind, setKind] = useState<Kind>(agent === undefined ? 'model' : kindOf(agent))
   const [price, setPrice] = useState(agent === undefined ? '0' : agent.price)
   const [error, setError] = useState<Error>()
   const [busy, setBusy] = useState(false)
 
   async function save(event: FormEvent<HTMLFormElement>) {
     event.preventDefault()
-    const form = new FormData(event.currentTarget)
-    const text = (name: string) => String(form.get(name) ?? '').trim()
-    const seconds = text('timeout_seconds')
+    const fields = fieldsOf(event.currentTarget, agent)
     setBusy(true)
     setError(undefined)
-    try {
-      await onSave({
-        name: agent?.name ?? text('name'),
-        description: text('description'),
-        price: Number(price.trim()),
-        model: text('model') || undefined,
-        tags: text('tags')
-          .split(',')
-          .map((tag) => tag.trim())
-          .filter((tag) => tag !== ''),
-        timeout_seconds: seconds === '' ? undefined : Number(seconds),
-      })
-    } catch (reason) {
-      setError(reason as Error)
-    }
+    await onSave(fields).catch(setError)
     setBusy(false)
   }
 
   const isWrong = !isAmount(price)
+  const isOwn = kind === 'own'
   return (
-    <form className="form" onSubmit={save}>
-      {agent === undefined && (
-        <Field label="Name" hint="Buyers see it, and it cannot be changed later: another name is another agent.">
-          <input name="name" required maxLength={80} placeholder="Summary" />
-        </Field>
+    <form className="form agent-form" onSubmit={save} ref={form}>
+      {agent === undefined && <AgentKinds kind={kind} onChange={setKind} />}
+      {agent === undefined && isOwn ? (
+        kinds.own.details
+      ) : (
+        <>
+          <fieldset className="group">
+            <legend>What buyers see</legend>
+            {agent === undefined && (
+              <Field label="Name" hint="It cannot be changed later: another name is another agent.">
+                <input name="name" required maxLength={80} placeholder="Summary" />
+              </Field>
+            )}
+            <Field label="Description" hint="What it does, and what to send it.">
+              <textarea name="description" rows={4} required maxLength={4000} defaultValue={agent?.description} />
+            </Field>
+            <div className="fields">
+              <Field label="Price, USDC" hint="0 is free" error={isWrong && NO_AMOUNT}>
+                <input
+                  name="price"
+                  inputMode="decimal"
+                  required
+                  value={price}
+                  onChange={(event) => setPrice(event.target.value)}
+                />
+              </Field>
+              <Field label="Time limit, seconds">
+                <input
+                  name="timeout_seconds"
+                  type="number"
+                  min={1}
+                  max={3600}
+                  placeholder="120"
+                  defaultValue={agent?.timeout_seconds}
+                />
+              </Field>
+            </div>
+            {!isOwn && <ModelField kind={kind} model={agent?.model} />}
+            <Field label="Tags" hint="with commas between">
+              <input name="tags" placeholder="text, contract" defaultValue={agent?.tags.join(', ')} />
+            </Field>
+          </fieldset>
+          {kind === 'model' && <PrivateFields agent={agent} />}
+          <button type="submit" className="primary" disabled={busy || isWrong}>
+            {busy ? 'Saving…' : action}
+          </button>
+          {error !== undefined && <Problem error={error} />}
+        </>
       )}
-      <Field label="Description" hint="Buyers see it, and a language model takes it as its instruction.">
-        <textarea name="description" rows={4} required maxLength={4000} defaultValue={agent?.description} />
-      </Field>
-      <div className="fields">
-        <Field label="Price, USDC" hint="0 is free" error={isWrong && NO_AMOUNT}>
-          <input inputMode="decimal" required value={price} onChange={(event) => setPrice(event.target.value)} />
-        </Field>
-        <Field label="Time limit, seconds">
-          <input
-            name="timeout_seconds"
-            type="number"
-            min={1}
-            max={3600}
-            placeholder="120"
-            defaultValue={agent?.timeout_seconds}
-          />
-        </Field>
-      </div>
-      {agent?.runs !== 'command' && agent?.runs !== 'a2a' && (
-        <Field
-          label="Runs on"
-          hint="provider/model, such as anthropic/claude-sonnet-4-5, or a built-in agent. Programs and keys are named in agents.yaml."
-        >
-          <input name="model" list="models" maxLength={200} placeholder="best available" defaultValue={agent?.model} />
-        </Field>
-      )}
-      <datalist id="models">
-        {builtins.map((name) => (
-          <option key={name} value={name} />
-        ))}
-      </datalist>
-      <Field label="Tags" hint="with commas between">
-        <input name="tags" placeholder="text, contract" defaultValue={agent?.tags.join(', ')} />
-      </Field>
-      <button type="submit" className="primary" disabled={busy || isWrong}>
-        {busy ? 'Saving…' : action}
-      </button>
-      {error !== undefined && <Problem error={error} />}
     </form>
   )
 }

@@ -1,0 +1,118 @@
+import { type FormEvent, useState } from 'react'
+import { call, isMissing } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { Budget, Listing, OrderRecord } from '../api/types.ts'
+import { amount, networkName, plain, price } from '../format.ts'
+import { Link, navigate } from '../router.tsx'
+import { Problem } from './states.tsx'
+
+/** A task for an agent, with what it costs. What was ordered is shown next. */
+export function BuyForm({ agent }: { agent: Listing }) {
+  const [task, setTask] = useState('')
+  const [error, setError] = useState<Error>()
+  const [busy, setBusy] = useState(false)
+  const budget = useResource('/budget', (signal) => call<Budget>('/budget', { signal }), { topics: ['order'] })
+  const isPaid = agent.price > 0 && !agent.local
+
+  async function buy(event: FormEvent) {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    try {
+      // The price on the screen is the most that will be paid, whatever the listing says by then.
+      const body = { agent_id: agent.id, price: plain(agent.price), task }
+      const order = await call<OrderRecord>('/orders', { method: 'POST', body })
+      navigate(`/orders/${order.id}`)
+    } catch (reason) {
+      setError(reason as Error)
+      setBusy(false)
+    }
+  }
+
+  if (!agent.buyable) return <Foreign agent={agent} />
+  return (
+    <form onSubmit={buy} className="form">
+      <label>
+        Task
+        <textarea
+          rows={6}
+          required
+          value={task}
+          onChange={(event) => setTask(event.target.value)}
+          placeholder="What is the agent to do? Text to work on goes here too."
+        />
+      </label>
+      <dl className="bill">
+        <div>
+          <dt>Price</dt>
+          <dd>{agent.local ? 'your own agent, free' : price(agent.price)}</dd>
+        </div>
+        {isPaid && <Left budget={budget.data} error={budget.error} />}
+      </dl>
+      {isPaid && budget.data !== undefined && <Warning budget={budget.data} cost={agent.price} />}
+      <button type="submit" className="primary" disabled={busy || task === ''}>
+        {busy ? 'Ordering…' : isPaid ? `Buy for ${amount(agent.price)}` : 'Run'}
+      </button>
+      {isPaid && <p className="hint">You pay only if the agent answers: a failed run is not charged.</p>}
+      {error !== undefined && <Problem error={error} />}
+    </form>
+  )
+}
+
+/** D37: a node buys on its own network alone. */
+function Foreign({ agent }: { agent: Listing }) {
+  return (
+    <div className="state warn">
+      <p className="state-title">Sold on {networkName(agent.network)}, where this node does not pay</p>
+      <p>
+        A node buys on its own network alone. To buy this agent, start a node with{' '}
+        <code>--network {agent.network}</code> and money there.
+      </p>
+    </div>
+  )
+}
+
+function Left({ budget, error }: { budget: Budget | undefined; error: Error | undefined }) {
+  if (budget === undefined) {
+    if (error === undefined || isMissing(error)) return null
+    return (
+      <div>
+        <dt>Budget</dt>
+        <dd>not known: {error.message}</dd>
+      </div>
+    )
+  }
+  return (
+    <>
+      <div>
+        <dt>Left today</dt>
+        <dd>{budget.left_today === null ? 'no limit' : amount(budget.left_today, budget.symbol)}</dd>
+      </div>
+      {budget.left_month !== null && (
+        <div>
+          <dt>Left this month</dt>
+          <dd>{amount(budget.left_month, budget.symbol)}</dd>
+        </div>
+      )}
+    </>
+  )
+}
+
+function Warning({ budget, cost }: { budget: Budget; cost: number }) {
+  const above = (limit: string | null) => limit !== null && cost > Number(limit)
+  const text = above(budget.per_call)
+    ? `This is above your limit of ${amount(budget.per_call, budget.symbol)} per call.`
+    : above(budget.left_today)
+      ? 'This is more than is left of today’s budget.'
+      : above(budget.left_month)
+        ? 'This is more than is left of this month’s budget.'
+        : budget.auto_approve_below !== null && cost >= Number(budget.auto_approve_below)
+          ? 'It will wait for your approval before anything is paid.'
+          : undefined
+  if (text === undefined) return null
+  return (
+    <p className="note">
+      {text} <Link to="/settings">Budget</Link>
+    </p>
+  )
+}

@@ -1,0 +1,18 @@
+import type { Listing } from '../api/types.ts'
+import { short } from '../format.ts'
+
+/** How a seller calls itself, and beside it who it is: anybody can take any name. */
+export function SellerName({ of: { local, seller_id, seller_name } }: { of: Listing }) {
+  if (local) return <>this node</>
+  const id = (
+    <code className="seller-id" title={`Peer ${seller_id}`}>
+      {seller_name === undefined ? short(seller_id, 5) : seller_id.slice(-6)}
+    </code>
+  )
+  if (seller_name === undefined) return id
+  return (
+    <span className="seller-both" title={`Calls itself ${seller_name}: that proves nothing. Peer ${seller_id}`}>
+      <span className="seller-name">{seller_name}</span> {id}
+    </span>
+  )
+}
