@@ -112,14 +112,16 @@ export const orderList = command({
     if (context.json) context.printJson(items.map(encoded))
     else if (items.length === 0) context.print('no orders')
     else {
-      const rows = items.map(({ id, status, payment, updated_at, agent_id, agent_name }) => [
+      const rows = items.map(({ id, status, payment, updated_at, agent_id, agent_name, seller_name }) => [
         printableLine(id, 36),
         status,
         paidText(payment),
         age(updated_at, context.parts.clock.now()),
-        agent_name ?? agent_id,
+        printableLine(agent_name ?? agent_id, 32),
+        printableLine(seller_name ?? '', 24),
       ])
-      for (const line of table(['ORDER', 'STATUS', 'USDC', 'AGE', 'AGENT'], rows, context)) context.print(line)
+      for (const line of table(['ORDER', 'STATUS', 'USDC', 'AGE', 'AGENT', 'SELLER'], rows, context))
+        context.print(line)
     }
     tellMore(context, 'stoa order list', next)
     return exitCodes.done
@@ -202,11 +204,12 @@ function summary({ id, status, error, payment, cancel_requested }: OrderRecord):
 
 function show(context: Context, order: OrderRecord): void {
   const { bold } = context.style.stdout
+  const seller = order.seller_id ?? 'not known yet'
   const rows = [
     ['Order', order.id],
     ['Status', order.cancel_requested === true ? `${order.status}, cancel requested` : order.status],
     ['Agent', order.agent_name === undefined ? order.agent_id : `${order.agent_name}, ${order.agent_id}`],
-    ['Seller', order.seller_id ?? 'not known yet'],
+    ['Seller', order.seller_name === undefined ? seller : `${order.seller_name}, ${seller}`],
     ['Price', `at most ${priceText(order.price)}`],
     ['Payment', paymentText(order.payment)],
     ...(order.payment === undefined ? [] : [['Books', bookText(order.payment.book)]]),

@@ -17,16 +17,22 @@ afterEach(async () => {
   for (const buyer of started) for (const service of buyer.services.toReversed()) await service.stop()
 })
 
-test('D42: an order keeps the name of its agent when the seller takes it off the market', async () => {
-  const listings: Listing[] = [listingFixture({ id: localId, local: true, name: 'Summary' })]
+test('D42: an order keeps the names of its agent and its seller when the seller takes it off the market', async () => {
+  const listings: Listing[] = [
+    listingFixture({ id: localId, local: true, name: 'Summary', seller_name: 'Corner shop' }),
+  ]
   const buyer = createFakeMarket(() => listings)
   started.add(buyer)
   for (const service of buyer.services) await service.start()
   const { id } = await buyer.orders.create({ agentId: localId, price: 0n, task: 'x' })
   await buyer.orders.settled(id, { limitMs: 5_000 })
+  const waiting = await buyer.orders.create({ agentId: localId, price: 0n })
   listings.length = 0
-  expect(buyer.orders.get(id)).toMatchObject({ status: 'completed', agent_name: 'Summary' })
-  expect(buyer.orders.list({ limit: 10 }).items).toMatchObject([{ agent_name: 'Summary' }])
+  expect(buyer.orders.get(id)).toMatchObject({ status: 'completed', agent_name: 'Summary', seller_name: 'Corner shop' })
+  expect(buyer.orders.list({ limit: 10 }).items).toMatchObject([
+    { id: waiting.id, agent_name: 'Summary', seller_name: 'Corner shop' },
+    { agent_name: 'Summary', seller_name: 'Corner shop' },
+  ])
 })
 
 test.each([

@@ -106,11 +106,10 @@ export type Buyer = {
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const { clock, logger, database, feed, catalog, replica, openStream } = deps
   const { callerDid, rules } = options
-  const nameOf = (id: string) => catalog.resolve(id)?.name
   const changes = new Changes()
   const changed = (orderId: string) => changes.tell(orderId)
   const stored = createPurchases(database, { hasChain: deps.chain !== undefined })
-  const unstored = withUnstoredEnds(publishedPurchases(meteredPurchases(stored, deps.meters), feed, nameOf), {
+  const unstored = withUnstoredEnds(publishedPurchases(meteredPurchases(stored, deps.meters), feed, catalog.resolve), {
     logger,
     changed,
   })
@@ -185,7 +184,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     logger,
     ...priced,
     hold: approvals.hold,
-    store: publishedOrders(createOrderStore(database), purchases, feed, nameOf),
+    store: publishedOrders(createOrderStore(database), purchases, feed, catalog.resolve),
     purchases,
     onListing: (listener) => replica.onChange(listener),
     run: (order, listing, signal) => runOrder(order, listing, { signal }, running),

@@ -1,20 +1,26 @@
 import { isoTime } from '../lib/clock.ts'
+import type { Listing } from '../schema/listing.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { signedPayment } from './payment-view.ts'
+
+/** What an agent and its seller are called, where they are known. */
+export type NamesOf = (agentId: string) => Pick<Listing, 'name' | 'seller_name'> | undefined
 
 /** An order as the API shows it (D18), with what was signed for it. */
 export function orderRecord(
   order: Order,
   reservation: StoredReservation | undefined,
-  knownName?: string | undefined,
+  known?: ReturnType<NamesOf>,
 ): OrderRecord {
-  const agentName = order.agentName ?? knownName
+  const agentName = order.agentName ?? known?.name
+  const sellerName = order.sellerName ?? known?.seller_name
   return {
     id: order.id,
     agent_id: order.agentId,
     ...(agentName !== undefined && { agent_name: agentName }),
     seller_id: order.sellerId ?? null,
+    ...(sellerName !== undefined && { seller_name: sellerName }),
     price: order.price,
     price_atomic: order.price.toString(),
     status: order.status,

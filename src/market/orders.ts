@@ -261,7 +261,7 @@ export class Orders implements Service {
 
   #recordOf(order: Order): OrderRecord {
     const { purchases, catalog } = this.#deps
-    return orderRecord(order, purchases.reservationOf(order.id), catalog.resolve(order.agentId)?.name)
+    return orderRecord(order, purchases.reservationOf(order.id), catalog.resolve(order.agentId))
   }
 
   #known(id: string, caller = OPERATOR): Order {

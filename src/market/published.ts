@@ -4,7 +4,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { OrderStore } from '../store/orders.ts'
 import type { Payments } from '../store/payments.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
-import { orderRecord } from './order-record.ts'
+import { type NamesOf, orderRecord } from './order-record.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 
 export type NodeFeed = Feed<NodeEvents>
@@ -49,17 +49,17 @@ export function publishedPayments(payments: Payments, feed: NodeFeed, nameOf: Na
   }
 }
 
-export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf: NameOf): Purchases {
-  const tellOrder = (id: string) => tellOf(id, purchases, feed, nameOf)
+export function publishedPurchases(purchases: Purchases, feed: NodeFeed, namesOf: NamesOf): Purchases {
+  const tellOrder = (id: string) => tellOf(id, purchases, feed, namesOf)
   const tellPayment = (orderId: string) =>
     feed.publish('payment', orderId, () => {
       const made = purchases.reservationOf(orderId)
-      return made && madePayment(made, nameOf)
+      return made && madePayment(made, (id) => namesOf(id)?.name)
     })
   return {
     ...purchases,
     async reserve(order, reservation, budget) {
-      const outcome = await purchases.reserve(withName(order, nameOf), reservation, budget)
+      const outcome = await purchases.reserve(withNames(order, namesOf), reservation, budget)
       if (outcome === 'reserved') {
         tellOrder(order.id)
         tellPayment(order.id)
@@ -67,7 +67,7 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf:
       return outcome
     },
     async finish(order, paid) {
-      await purchases.finish(withName(order, nameOf), paid)
+      await purchases.finish(withNames(order, namesOf), paid)
       tellOrder(order.id)
       if (paid !== undefined) tellPayment(order.id)
     },
@@ -107,12 +107,17 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, nameOf:
   }
 }
 
-export function publishedOrders(orders: OrderStore, purchases: Purchases, feed: NodeFeed, nameOf: NameOf): OrderStore {
-  const tell = (id: string) => tellOf(id, purchases, feed, nameOf)
+export function publishedOrders(
+  orders: OrderStore,
+  purchases: Purchases,
+  feed: NodeFeed,
+  namesOf: NamesOf,
+): OrderStore {
+  const tell = (id: string) => tellOf(id, purchases, feed, namesOf)
   return {
     ...orders,
     async place(order, limits, keyed) {
-      const outcome = await orders.place(order, limits, keyed)
+      const outcome = await orders.place(withNames(order, namesOf), limits, keyed)
       if (outcome === 'placed') tell(order.id)
       return outcome
     },
@@ -134,20 +139,22 @@ export function publishedOrders(orders: OrderStore, purchases: Purchases, feed: 
   }
 }
 
-/** An order keeps its agent's name: the seller may take the agent off the market (D42). */
-function withName(order: Order, nameOf: NameOf): Order {
-  const agentName = order.agentName ?? nameOf(order.agentId)
-  return agentName === undefined ? order : { ...order, agentName }
+/** An order keeps what its agent and its seller were called: the seller may take the agent off the market (D42). */
+function withNames(order: Order, namesOf: NamesOf): Order {
+  if (order.agentName !== undefined && order.sellerName !== undefined) return order
+  const { name, seller_name } = namesOf(order.agentId) ?? {}
+  const [agentName, sellerName] = [order.agentName ?? name, order.sellerName ?? seller_name]
+  return { ...order, ...(agentName !== undefined && { agentName }), ...(sellerName !== undefined && { sellerName }) }
 }
 
 function tellOf(
   id: string,
   purchases: Pick<Purchases, 'order' | 'reservationOf'>,
   feed: NodeFeed,
-  nameOf: NameOf,
+  namesOf: NamesOf,
 ): void {
   feed.publish('order', id, () => {
     const order = purchases.order(id)
-    return order && orderRecord(order, purchases.reservationOf(id), nameOf(order.agentId))
+    return order && orderRecord(order, purchases.reservationOf(id), namesOf(order.agentId))
   })
 }

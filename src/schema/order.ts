@@ -79,6 +79,7 @@ export const OrderRecord = z
     agent_id: z.string(),
     agent_name: z.string().optional().meta({ description: 'as it was called when it was ordered' }),
     seller_id: z.string().nullable().meta({ description: 'null until the agent is known' }),
+    seller_name: z.string().optional().meta({ description: 'as the seller called itself when it was ordered' }),
     price: PriceText.meta({ description: 'the most to pay, in USDC as decimal text' }),
     price_atomic: z.string(),
     status: OrderStatus,

@@ -214,4 +214,8 @@ export const migrations: readonly string[] = [
   ) WITHOUT ROWID;
   CREATE INDEX exchanges_failed ON exchanges (id) WHERE error IS NOT NULL;
   `,
+  `
+  -- Orders keep the name that their seller had (D42).
+  ALTER TABLE orders ADD COLUMN seller_name TEXT;
+  `,
 ]

@@ -33,6 +33,8 @@ export type Order = {
   approvalId?: string | undefined
   /** As the agent was called when it was ordered: its seller may take it off the market. */
   agentName?: string | undefined
+  /** As its seller was called then. */
+  sellerName?: string | undefined
 }
 
 export function isFinal(status: OrderStatus): boolean {
@@ -61,6 +63,7 @@ export type OrderRow = {
   token_id: string | null
   approval_id: string | null
   agent_name: string | null
+  seller_name: string | null
 }
 
 /**
@@ -69,11 +72,12 @@ export type OrderRow = {
  */
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
-    started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name, seller_name)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
     output_bytes = excluded.output_bytes, notes = excluded.notes,
     agent_name = coalesce(orders.agent_name, excluded.agent_name),
+    seller_name = coalesce(orders.seller_name, excluded.seller_name),
     error = excluded.error, correlation_id = excluded.correlation_id, updated_at = excluded.updated_at,
     status = CASE WHEN excluded.status = 'failed' AND orders.cancel_requested_at IS NOT NULL THEN 'cancelled'
                   ELSE excluded.status END
@@ -102,6 +106,7 @@ export function putOrder(database: Database, order: Order): void {
       order.outputBytes ?? null,
       order.notes === undefined || order.notes.length === 0 ? null : JSON.stringify(order.notes),
       order.agentName ?? null,
+      order.sellerName ?? null,
     )
 }
 
@@ -111,6 +116,7 @@ export function toOrder(row: OrderRow): Order {
     agentId: row.agent_id,
     sellerId: row.seller_id ?? undefined,
     ...(row.agent_name !== null && { agentName: row.agent_name }),
+    ...(row.seller_name !== null && { sellerName: row.seller_name }),
     price: BigInt(row.price),
     status: row.status,
     task: row.task ?? undefined,

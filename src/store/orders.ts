@@ -58,7 +58,7 @@ const GIVE_TASK = `
   WHERE status = 'pending' AND task IS NULL AND id = ?`
 const ORDERS = {
   ...{ table: 'orders', key: 'no', agentId: 'agent_id', createdAt: 'created_at' },
-  texts: [beginningOf('task'), beginningOf('output'), 'error', 'agent_name', 'agent_id', 'id'],
+  texts: [beginningOf('task'), beginningOf('output'), 'error', 'agent_name', 'seller_name', 'agent_id', 'id'],
 } as const
 const OPEN = `status IN ('pending', 'executing')`
 const FRUITLESS = `status IN ('failed', 'cancelled')`

@@ -90,7 +90,7 @@ function Parts({
 }
 
 function About({ order, listing }: { order: OrderRecord; listing: Listing | undefined }) {
-  const seller = listing?.seller_name
+  const seller = order.seller_name ?? listing?.seller_name
   return (
     <Section title="Order">
       <Facts
