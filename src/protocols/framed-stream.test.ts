@@ -108,7 +108,7 @@ test.each([
 test('D24: a frame that does not arrive in time is an error', async () => {
   const { peer, framed, held } = await pair({ frameTimeoutMs: 5 })
   peer.send(frame('slow', 'data').subarray(0, 8))
-  await expect(framed.read(open)).rejects.toMatchObject({ code: 'FRAME_SLOW' })
+  await expect(framed.read(AbortSignal.timeout(10_000))).rejects.toMatchObject({ code: 'FRAME_SLOW' })
   expect(held()).toBe(0)
 })
 

@@ -570,6 +570,16 @@ describe('T5: one authorization buys one run', () => {
     expect(seller.runs).toHaveLength(1)
   })
 
+  test('when the ledger alone still knows of it: what is not claimed does not run', async () => {
+    const seller = await start()
+    const peer = await seller.connect()
+    const { payment } = await peer.buy()
+    const preemptive = { ...payment, server_nonce: 'preemptive' }
+    seller.deps.payments.authorizationSeen = () => false
+    expect(told(await peer.request({ payment: preemptive }))).toBe('PAYMENT_NONCE_USED')
+    expect(seller.runs).toHaveLength(1)
+  })
+
   test('when it comes under a second challenge', async () => {
     const seller = await start()
     const peer = await seller.connect()
