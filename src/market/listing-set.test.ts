@@ -217,3 +217,11 @@ test('T3 a full set refuses strangers, still takes newer versions of what it hol
   expect(set.merge(entryOf({ seller: 'me', name: 'p', version: START }), START).outcome).toBe('added')
   expect(set.bytes).toBe(350)
 })
+
+test('T19 a set is full by the number of its listings as well, however small they are', () => {
+  const set = new ListingSet({ listingsMax: 2, bytesMax: 10_000 })
+  for (const seller of ['a', 'b']) set.merge(entryOf({ seller, name: 'p', version: START }), START)
+  expect(set.merge(entryOf({ seller: 'c', name: 'p', version: START + 9 }), START).outcome).toBe('full')
+  expect(set.merge(entryOf({ seller: 'a', name: 'p', version: START + 1 }), START).outcome).toBe('replaced')
+  expect(set.size).toBe(2)
+})

@@ -578,6 +578,16 @@ describe('D31 time', () => {
     await until(() => stateOf(payment.id) === 'settled' || clock.advance(100))
     expect(clock.monotonic()).toBeLessThan(60_000)
   })
+
+  test('nor does one that is set back by less than a minute (T16)', async () => {
+    const { deliver, settlement, clock, stateOf, payments } = await setup()
+    settlement.plan.push(unclear)
+    const { payment } = await deliver()
+    await until(() => payments.get(payment.id)?.error)
+    clock.jump(-50_000)
+    await until(() => stateOf(payment.id) === 'settled' || clock.advance(100))
+    expect(clock.monotonic()).toBeLessThan(30_000)
+  })
 })
 
 describe('T13 a reorganization of the chain', () => {
