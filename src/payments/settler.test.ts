@@ -429,6 +429,19 @@ describe('T17: a restart', () => {
   })
 })
 
+test.each([
+  ['has no money', 'invalid_exact_evm_insufficient_balance', true],
+  ['has no funds', 'insufficient_funds', true],
+  ['is asked by a seller that names a wrong token', 'invalid_exact_evm_token_name_mismatch', false],
+  ['is asked by a seller that names a wrong account', 'invalid_exact_evm_recipient_mismatch', false],
+])('D45, T28: a payer that %s is blamed for a refusal, or not: %s, %s', async (_, reason, blamed) => {
+  const { deliver, settlement, payments } = await setup()
+  settlement.usual = { moves: false, answer: { kind: 'refused', reason: `the facilitator refuses: ${reason}` } }
+  const { payment } = await deliver()
+  await until(() => payments.get(payment.id)?.state === 'unsettled')
+  expect(payments.get(payment.id)).toMatchObject({ blamed })
+})
+
 test('T16: after the clock was set back an hour what is owed is still settled', async () => {
   const { deliver, settlement, clock, payments } = await setup()
   settlement.plan.push(unclear)

@@ -5,7 +5,7 @@ import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { assets } from './assets.ts'
 import { authorizationDigest, signDigest } from './authorization.ts'
-import { proveSigner, verifyPayment } from './verify.ts'
+import { coversRun, proveSigner, verifyPayment } from './verify.ts'
 
 const now = Date.UTC(2026, 0, 1, 12, 0, 0, 500)
 const seconds = BigInt(Math.floor(now / 1000))
@@ -109,6 +109,14 @@ describe('D28: the window', () => {
       expect(verifyPayment(envelope, requirements(), now + skew * 1000)).toMatchObject({ error: 'PAYMENT_INVALID' })
     }
   })
+})
+
+test('D51 T22: a window covers a run that may take its time limit, and 30 s in which it is settled', () => {
+  const payment = signed(now).envelope.payload!
+  const left = Number(payment.authorization.validBefore) * 1000 - now
+  expect(coversRun(payment, left - 30_000, now)).toBe(true)
+  expect(coversRun(payment, left - 29_999, now)).toBe(false)
+  expect(coversRun(payment, left - 30_000, now + 1)).toBe(false)
 })
 
 describe('D27: the first check that fails names the error', () => {

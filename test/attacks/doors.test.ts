@@ -38,6 +38,10 @@ describe('4.3 a paid agent of the node', () => {
       const { status, body: problem } = await call(node.url, path, { body, headers })
       expect([status, (problem as Problem).code]).toEqual([403, 'SCOPE_TOO_LOW'])
     }
+    expect(await call(node.url, `/agents/${paidId}/test`, { body: { task: 'x' }, headers })).toMatchObject({
+      status: 403,
+      body: { code: 'SCOPE_TOO_LOW' },
+    })
     const order = { agent_id: paidId, price: '1', task: 'x' }
     const { id } = await ask<{ id: string }>(node.url, '/orders', { body: order, headers })
     expect(await ask(node.url, `/orders/${id}?wait=10`)).toMatchObject({

@@ -94,7 +94,6 @@ export function ownAgentRoutes({ ownAgents, models }: OwnAgentRouteDeps): Operat
     operation({
       ...row,
       id: 'testAgent',
-      scope: 'execute',
       method: 'POST',
       path: '/agents/{id}/test',
       summary: 'Run an own agent once, unpaid and unrecorded',

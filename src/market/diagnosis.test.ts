@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { createConfig } from '../config/config.ts'
+import type { AlarmRecord } from '../schema/alarm.ts'
+import type { NodeStatus } from '../schema/api.ts'
+import type { OwnAgent } from '../schema/own-agent.ts'
+import { diagnose } from './diagnosis.ts'
+
+type Said = { alarms?: Partial<AlarmRecord>[]; agents?: Partial<OwnAgent>[]; bootstrap?: string[] }
+
+/** What a node whose facilitator and RPC are away finds, by its id. */
+async function found({ alarms = [], agents = [], bootstrap = [] }: Said) {
+  const config = createConfig({ dataDir: '/data', facilitatorUrl: 'http://127.0.0.1:1', bootstrap })
+  const { checks } = await diagnose(
+    {
+      config,
+      clock: new HandClock(),
+      fetch: () => Promise.reject(new Error('away')),
+      agents: () => agents as OwnAgent[],
+      status: () => ({ connected_peers: 0, settlement: { pending: 1, failed: 0 } }) as NodeStatus,
+      alarms: { list: () => alarms as AlarmRecord[] },
+    },
+    AbortSignal.timeout(5_000),
+  )
+  return (id: string) => checks.find((check) => check.id === id)
+}
+
+test('T20: work that is not paid, and settlements that are stuck, are told, with where to look and how to end it', async () => {
+  expect((await found({}))('settlement')).toMatchObject({ state: 'ok', text: '1 pending' })
+  for (const kind of ['work_unpaid', 'settlement_stuck'] as const) {
+    const alarms = [{ id: 'a1', kind, title: '2 payments', text: 'The facilitator refuses them.', amount: '0.5' }]
+    expect((await found({ alarms }))('settlement')).toMatchObject({
+      state: 'warn',
+      text: '2 payments, 0.5 USDC. The facilitator refuses them.',
+      fix: expect.stringMatching(/stoa payment list .* stoa alarms dismiss a1/),
+    })
+  }
+})
+
+test('T20: a seller whose facilitator is away is told so, with what to do', async () => {
+  const of = await found({ agents: [{ name: 'Paid', price: 1n, runnable: true }] })
+  expect(of('facilitator')).toMatchObject({ state: 'fail', fix: expect.stringContaining('FACILITATOR_URL') })
+})
+
+test('T20: bootstrap peers of which none is connected are told, and an agent that cannot run', async () => {
+  const notice = 'set OPENAI_API_KEY'
+  const of = await found({
+    bootstrap: ['/ip4/127.0.0.1/tcp/1/p2p/12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp'],
+    agents: [{ name: 'Keyless', price: 1n, runnable: false, notice }],
+  })
+  expect(of('bootstrap')).toMatchObject({ state: 'fail', fix: expect.stringContaining('ports are open') })
+  expect(of('agents')).toMatchObject({ state: 'fail', text: `Keyless: ${notice} (not on the market)` })
+})
