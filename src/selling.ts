@@ -74,7 +74,8 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   const payments = SettledWork.watch(exposure.watched(), () => settledWork.wake())
   const spared = facilitator && sparedFacilitator(facilitator, { clock, logger })
   const chance = () => random(1)[0]! / 256
-  const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance })
+  const isOffered = (id: string) => agents.served(id) !== undefined
+  const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance, isOffered })
   const functions = createFunctionAgents()
   const createRuntimeOf = createRuntimeFactory(
     {

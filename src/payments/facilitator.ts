@@ -55,6 +55,9 @@ const FINAL_REASONS = new Set([
   'insufficient_funds',
 ])
 
+/** What of its refusals is the payer's own fault (D45). */
+export const NO_FUNDS = /insufficient_(balance|funds)/
+
 /**
  * What facilitators answer while their RPC is away. The reference one finds the signature wrong then, as it cannot ask whether the
  * payer has code; this node has recovered the signer itself.

@@ -104,6 +104,12 @@ export function unattempted(payment: Owed): Owed {
   return { ...payment, attempts, unclear: attempts > 0 }
 }
 
+/** Its agent is gone, so that nothing could be done for the money (D39): no attempt is made as long as it does not come back. */
+export function withheld(payment: Owed, now: UnixMs): Owed {
+  const error = 'its agent was removed: it is not settled, and nothing is charged, unless the agent comes back in time'
+  return { ...payment, error, nextAttemptAt: now + AWAY_WAIT_MS }
+}
+
 /** The operator asks for one attempt more. Whether an earlier one has paid after all is asked of the chain first. */
 export function reopened(payment: Unsettled, now: UnixMs): Owed {
   const attempts = Math.min(payment.attempts, SETTLEMENT_ATTEMPTS_MAX - 1)

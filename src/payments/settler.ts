@@ -7,7 +7,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { NewExchange } from '../store/exchanges.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { askChain, askChainAfter, type PaymentChain } from './chain-verdict.ts'
-import type { Facilitator } from './facilitator.ts'
+import { type Facilitator, NO_FUNDS } from './facilitator.ts'
 import { owedOf, validBeforeMs } from './outbox-entry.ts'
 import { OutboxTimer } from './outbox-timer.ts'
 import {
@@ -25,6 +25,7 @@ import {
   unattempted,
   voided,
   waiting,
+  withheld,
 } from './payment.ts'
 import { type Attempted, SettleAttempts } from './settle-attempts.ts'
 import { SettledWatch } from './settled-watch.ts'
@@ -45,12 +46,11 @@ export type SettlerDeps = {
   facilitator: Facilitator | undefined
   /** Undefined: no RPC is configured, the facilitator's word is all there is. */
   chain?: PaymentChain | undefined
+  /** Whether an agent can do what is settled before it runs. Undefined: each can. */
+  isOffered?(agentId: string): boolean
   /** A number in [0, 1) for the jitter of the back-off. */
   chance(): number
 }
-
-/** What of a facilitator's refusals is the payer's own fault (D45). */
-const NO_FUNDS = /insufficient_(balance|funds)/
 
 type Claimed = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
 
@@ -209,6 +209,8 @@ export class Settler implements Service {
       const mayStillSettle = owed.unclear && this.#deps.chain !== undefined
       return this.#save(mayStillSettle ? waiting(owed, at) : refused(owed, owed.error ?? 'not settled in time'))
     }
+    if (payment.task !== undefined && this.#deps.isOffered?.(payment.agentId) === false)
+      return this.#save(withheld(owed, at.now))
     const isFirst = !owed.unclear
     owed = attemptStarted(owed, at.now)
     await this.#save(owed)

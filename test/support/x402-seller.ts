@@ -98,7 +98,15 @@ export class TestSeller {
     const attemptTimeoutMs = options.attemptTimeoutMs ?? 100
     this.#settler = new Settler(
       { firstAttemptWaitMs: 2 * attemptTimeoutMs, attemptTimeoutMs, tickMaxMs: 5 },
-      { clock, logger: silentLogger, payments, facilitator, chain, chance: () => 0.5 },
+      {
+        clock,
+        logger: silentLogger,
+        payments,
+        facilitator,
+        chain,
+        chance: () => 0.5,
+        isOffered: (id) => this.agents.has(id),
+      },
     )
     const note = (...entry: unknown[]) => void this.log.push(entry)
     const slots = new RunSlots(options.slots ?? { concurrentMax: 8, waitingMax: 64 })

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { unclear } from '../../../test/support/fake-settlement.ts'
-import { signed } from '../../../test/support/payments.ts'
+import { agentId, signed } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
 import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
 import { AgentError } from '../../agents/runtime.ts'
@@ -139,5 +139,37 @@ describe('T5: nothing else is taken up', () => {
     expect(again?.message).toMatchObject({ error_code: 2007, retryable: false })
     expect(told(await peer.request({ body: base64('the task') }))).toBe('x402.payment_required')
     expect(seller.runs).toEqual([])
+  })
+})
+
+describe('D39: an agent that is removed after 2007', () => {
+  test('has its payment wait, and settled and run once it is back', async () => {
+    const seller = await start()
+    const { paymentId } = await refused(seller)
+    const agent = seller.agents.get(agentId)!
+    seller.agents.delete(agentId)
+    for (let look = 0; look < 3; look++) {
+      seller.clock.advance(21_000)
+      await until(() => seller.payments.get(paymentId)!.updatedAt === seller.clock.now())
+    }
+    expect(seller.payments.get(paymentId)).toMatchObject({ state: 'owed', error: expect.stringMatching(/removed/) })
+    expect(seller.settlement.attempts).toHaveLength(1)
+    seller.agents.set(agentId, agent)
+    await settles(seller, paymentId)
+    await until(() => seller.exchanges.paidOutput(paymentId))
+    expect(seller.runs).toHaveLength(1)
+  })
+
+  test('never has it settled where it does not come back, and the buyer hears so', async () => {
+    const seller = await start()
+    const { peer, payment, paymentId } = await refused(seller)
+    seller.agents.delete(agentId)
+    await until(() => {
+      seller.clock.advance(10_000)
+      return seller.payments.get(paymentId)?.state === 'unsettled'
+    })
+    expect(seller.settlement.attempts).toHaveLength(1)
+    const answer = await peer.askResult(payment)
+    expect(answer?.message).toMatchObject({ error_code: 2007, retryable: false })
   })
 })
