@@ -9,6 +9,7 @@ import { type AgentQuery, agentSorts } from '../schema/search.ts'
 import { showAgents } from './agent-cards.ts'
 import { type Context, command, commonOptions, flag, option, repeated } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
+import { type MarketSearch, searchText } from './market-search-text.ts'
 import { oneOf } from './market-text.ts'
 import { networkOptions } from './network-options.ts'
 import { poll, withOwnNode } from './own-node.ts'
@@ -89,15 +90,19 @@ export const agentDiscover = command({
     const shownMax = limit ?? (q === '' ? LIMIT_MAX : FOUND_MAX)
     const { config, secrets } = await context.loadConfig(flags)
     const running = await findRunningNode(context, config, secrets)
+    const { signal } = context.io
     const find = (ask: Ask) => collect(ask, query, shownMax)
-    const { items, next } =
+    const { items, next, search } =
       running === undefined
         ? await listen(context, { config, secrets, port: flags.port }, { limitMs: wait * 1000, find })
-        : await find((part) => running.node.searchAgents(part, { signal: context.io.signal }))
+        : await find((part) => running.node.searchAgents(part, { signal })).then(async (page) => ({
+            ...page,
+            search: page.items.length === 0 ? (await running.node.status({ signal })).search : undefined,
+          }))
     if (context.json) context.printJson(items.map((listing) => z.encode(Listing, listing)))
     else {
       showAgents(context, items, {
-        none: noneFound(query, running === undefined && config.p2p.bootstrap.length === 0),
+        none: noneFound(query, search, running === undefined && config.p2p.bootstrap.length === 0),
         hasMore: next !== undefined,
       })
     }
@@ -125,7 +130,7 @@ async function listen(
   context: Context,
   node: { config: Config; secrets: Secrets; port: number | undefined },
   { limitMs, find }: { limitMs: number; find: (ask: Ask) => Promise<Page<Listing>> },
-): Promise<Page<Listing>> {
+): Promise<Page<Listing> & { search: MarketSearch | undefined }> {
   const output = context.json ? undefined : context.io.stderr
   return await withSpinner(output, 'no node runs here: listening for listings with one of our own', () =>
     withOwnNode(context, node, async (own) => {
@@ -138,15 +143,21 @@ async function listen(
         return (count > 0 && performance.now() - quietSince >= QUIET_MS) || undefined
       }
       await poll(isQuiet, { limitMs, signal: context.io.signal })
-      return await find((query) => own.market.page(query))
+      return { ...(await find((query) => own.market.page(query))), search: own.status().search }
     }),
   )
 }
 
 function noneFound(
   { explain: _explain, sort: _sort, include: _include, ...limits }: AgentQuery,
+  search: MarketSearch | undefined,
   alone: boolean,
 ): string {
-  if (alone) return 'no agents found: name a peer with --bootstrap <multiaddr>, or look again in a moment'
+  const nobody = search?.met === 0 ? search : undefined
+  if (alone) {
+    const tried = nobody === undefined ? '' : ` (tried: ${nobody.tried.join(', ')})`
+    return `no agents found: name a peer with --bootstrap <multiaddr>, or listen longer with --wait 60${tried}`
+  }
+  if (nobody !== undefined) return `no agents found: ${searchText(nobody)}`
   return Object.keys(limits).length === 0 ? 'no agents found' : 'no agents found: try fewer words or options'
 }

@@ -9,7 +9,7 @@ import { type Clock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { patientFetch } from '../lib/patient-fetch.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
-import type { ExecutionResult } from '../schema/api.ts'
+import type { ExecutionResult, NodeStatus } from '../schema/api.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Page } from '../schema/page.ts'
@@ -33,6 +33,7 @@ export interface OwnNode {
   readonly apiUrl: string | undefined
   addresses(): string[]
   listings(): Listing[]
+  status(): Pick<NodeStatus, 'search'>
   readonly market: { page(query: AgentQuery): Page<Listing>; find(id: string): Listing | undefined }
   registerAgent(definition: AgentDefinition, options?: { persist: boolean }): Promise<Listing>
   readonly ownAgents: { keep(definition: AgentDefinition): Promise<unknown> }

@@ -3,6 +3,7 @@ import type { NodeStatus } from '../schema/api.ts'
 import { badge } from './badge.ts'
 import { command, commonOptions, flag } from './command.ts'
 import { exitCodes } from './exit-code.ts'
+import { searchText } from './market-search-text.ts'
 import { reachabilityText } from './reachability-text.ts'
 import { requireRunningNode } from './running-node.ts'
 import { shareText } from './start-summary.ts'
@@ -53,14 +54,6 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
     ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
   ]
   return columns(rows.map(([name = '', value = '']) => [bold(name), value]))
-}
-
-/** What is tried where nobody of the market was met, and what to do. */
-function searchText({ tried, fix }: NonNullable<NodeStatus['search']>): string {
-  return printableLine(
-    `nobody found yet; tried: ${tried.join(', ')}${fix === undefined ? '' : `. What to do: ${fix}`}`,
-    600,
-  )
 }
 
 async function nobodyText(

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { AgentQuery } from '../../src/schema/search.ts'
-import { cli, fakeNode, listing, peerId, runningNode, useDataDir } from './harness.ts'
+import { cli, fakeNode, listing, peerId, runningNode, status, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
 const other = '12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st'
@@ -102,6 +102,34 @@ test('what is not found is told with what to try', async () => {
   const { run } = await node(0)
   expect((await run('nothing')).stdout).toBe('no agents found: try fewer words or options\n')
   expect((await run()).stdout).toBe('no agents found\n')
+})
+
+test('D43: where nobody of the market was met, discover says what is tried and what to do', async () => {
+  const tried = ['2 bootstrap peers', 'the local network']
+  const search = { met: 0, tried, fix: 'check that the bootstrap address is right' }
+  const found = { searchAgents: async () => ({ items: [], next: undefined }) }
+  const running = await runningNode(dataDir(), { ...found, status: async () => ({ ...status, search }) })
+  const discover = (parts: object, ...argv: string[]) =>
+    cli(['agent', 'discover', ...argv], { dataDir: dataDir(), parts })
+  expect((await discover(running.parts)).stdout).toBe(
+    'no agents found: nobody found yet; tried: 2 bootstrap peers, the local network. What to do: check that the bootstrap address is right\n',
+  )
+  const met = await runningNode(dataDir(), { ...found, status: async () => ({ ...status, search: { met: 1, tried } }) })
+  expect((await discover(met.parts)).stdout).toBe('no agents found\n')
+})
+
+test('D43: so does a node of the command’s own', async () => {
+  const fix = 'check that the bootstrap address is right'
+  const { parts } = fakeNode({
+    listings: () => [],
+    status: () => ({ search: { met: 0, tried: ['the local network'], fix } }),
+  })
+  const discover = async (...argv: string[]) =>
+    (await cli(['agent', 'discover', '--wait', '1', ...argv], { dataDir: dataDir(), parts })).stdout
+  expect(await discover()).toMatch(
+    /--bootstrap <multiaddr>, or listen longer with --wait 60 \(tried: the local network\)/,
+  )
+  expect(await discover('--bootstrap', '/dnsaddr/boot.example')).toContain(`What to do: ${fix}`)
 })
 
 test('without a running node the query goes to one of its own', async () => {
