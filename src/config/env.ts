@@ -89,7 +89,8 @@ export const Env = z.object({
     fallback: '`0.0.0.0`, and `::` where the machine has IPv6',
   }),
   BOOTSTRAP_PEERS: row(BootstrapList, {
-    description: 'First peers to meet: multiaddrs that end in `/p2p/<peer id>`, with commas.',
+    description:
+      'First peers to meet: multiaddrs that end in `/p2p/<peer id>`, or `/dnsaddr/<name>`, whose TXT records name them; with commas.',
     flag: '--bootstrap',
   }),
   RELAY_PEERS: row(BootstrapList, {

@@ -121,9 +121,12 @@ export const AnnounceList = listOf('a multiaddr such as /ip4/203.0.113.7/tcp/400
   isMultiaddr(text) ? text : undefined,
 )
 
+/** A peer id; a name alone leads to peers by its TXT records. */
+const BOOTSTRAP_END = /\/(?:p2p|ipfs)\/[1-9A-HJ-NP-Za-km-z]{40,64}$|^\/dnsaddr\/[^/]+$/
+
 export const BootstrapList = listOf(
-  'a multiaddr that ends in the peer id, such as /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…',
-  (text) => (isMultiaddr(text) && /\/(?:p2p|ipfs)\/[1-9A-HJ-NP-Za-km-z]{40,64}$/.test(text) ? text : undefined),
+  'a multiaddr that ends in the peer id, such as /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…, or /dnsaddr/<name>',
+  (text) => (isMultiaddr(text) && BOOTSTRAP_END.test(text) ? text : undefined),
 )
 
 /** No `*`: these origins may spend (D16). */

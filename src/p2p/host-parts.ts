@@ -3,9 +3,8 @@ import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
-import { isPublicAddress } from '../lib/public-address.ts'
 import { AddressProof, type ProofTiming } from './address-proof.ts'
-import { keepConnected, type RetryTiming } from './bootstrap.ts'
+import { keepConnected } from './bootstrap.ts'
 import { Connector, type ConnectorTiming } from './connector.ts'
 import { DHT_PROTOCOL, PUBLIC_BOOTSTRAP, PUBLIC_DHT_PROTOCOL } from './dht.ts'
 import { DialBack } from './dial-back.ts'
@@ -19,8 +18,9 @@ import type { InboundLimits } from './inbound-places.ts'
 import { ListedAddresses } from './listed-addresses.ts'
 import type { ListenFailure } from './listening.ts'
 import { createModules, type Node } from './modules.ts'
-import { type PeerAddresses, parseAnnounce, parseBootstrap, parseRelays } from './multiaddrs.ts'
-import { hostIn } from './networks.ts'
+import { namesIn, type PeerAddresses, parseAnnounce, parseBootstrap, parseRelays } from './multiaddrs.ts'
+import { type Dns, NamedPeers, type NamedPeersTiming, systemDns } from './named-peers.ts'
+import { hostIn, isPrivateHost } from './networks.ts'
 import { OwnAddresses } from './own-addresses.ts'
 import { PeerBook } from './peer-book.ts'
 import { PING_PROTOCOL } from './ping.ts'
@@ -58,10 +58,13 @@ export type HostOptions = {
   version: string
   /** Who may come in, where a test wants other limits. */
   inbound?: Partial<InboundLimits>
+  /** What asks name servers, where a test has its own. */
+  dns?: Dns
   timing?: Partial<HostTiming>
 }
 
-export type HostTiming = { retry: RetryTiming } & ConnectorTiming &
+export type HostTiming = NamedPeersTiming &
+  ConnectorTiming &
   DiscoveryTiming &
   RelayTiming &
   ProofTiming &
@@ -73,6 +76,7 @@ export type HostDeps = { identity: Identity; datastore: Datastore; clock: Clock;
 
 const TIMING: HostTiming = {
   retry: { firstMs: 1000, mostMs: 60_000 },
+  askNamesEveryMs: 15 * 60_000,
   staggerMs: 250,
   attemptMs: 6000,
   stalledMs: 5000,
@@ -115,6 +119,8 @@ export type Parts = {
   relayed: Set<string>
   /** Peers that connections are kept with: bootstrap peers and relays the operator named. */
   kept: readonly PeerAddresses[]
+  /** Names that lead to more of them. */
+  named: readonly NamedPeers[]
   /** Those by which the public DHT is joined. */
   publicPeers: readonly PeerAddresses[]
   announce: readonly Multiaddr[]
@@ -122,6 +128,7 @@ export type Parts = {
   port: number
   mdns: boolean
   timing: HostTiming
+  dns: Dns
 }
 
 /** @throws CodedError `BAD_MULTIADDR`, `BAD_LISTEN_HOST` */
@@ -134,6 +141,8 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
       ? { bootstrap: PUBLIC_BOOTSTRAP, privateAddresses: false }
       : options.publicDht || undefined
   const publicPeers = parseBootstrap(publicDht?.bootstrap ?? [], identity.peerId)
+  const named = namesIn([...options.bootstrap, ...(options.relays ?? [])]).map((name) => new NamedPeers(name))
+  const namedRelays = namesIn(options.relays ?? [])
   const announce = parseAnnounce(options.announce, identity.peerId)
   const timing = { ...TIMING, ...options.timing }
   const gossip = new Gossip(deps)
@@ -141,7 +150,8 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const { connectionsPerAddress } = options
   const perAddress = connectionsPerAddress === undefined ? {} : { perAddress: connectionsPerAddress }
   const isTrusted = (peerId: string) => kept.some((peer) => peer.peerId === peerId)
-  const isNeeded = isTrusted
+  const isNamed = (peerId: string) => named.some((one) => one.has(peerId))
+  const isNeeded = (peerId: string) => isTrusted(peerId) || isNamed(peerId)
   let discovery: Discovery | undefined
   const { libp2p, listenFailures, reservations, tcp, reuse } = await createModules(
     { ...options, announce, publicDht, inbound: { ...perAddress, ...options.inbound } },
@@ -153,7 +163,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const book = new PeerBook(libp2p)
   const relayed = new Set<string>([PING_PROTOCOL])
   const mayBeRelayed = (protocol: string) => relayed.has(protocol)
-  const isPrivateMarket = kept.some(({ addresses }) => addresses.some((address) => !isPublicAddress(hostIn(address))))
+  const isPrivateMarket = kept.some(({ addresses }) => addresses.some((address) => isPrivateHost(hostIn(address))))
   const listed = new ListedAddresses({
     mayDialPrivate: options.dialPrivate ?? isPrivateMarket,
     listenHosts: options.listenHosts,
@@ -170,14 +180,17 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   })
   const addresses = new OwnAddresses({ libp2p, logger })
   const dialBack = new DialBack()
-  const visitors = new Visitors({ libp2p, isTrusted })
+  const visitors = new Visitors({ libp2p, isTrusted: isNeeded })
   // What was proved is believed for good only while strangers come in there: proofs can be feigned, visitors not.
   const isPublic = () =>
     options.relay === true ||
     publicAddresses(announce).length > 0 ||
     (publicAddresses(libp2p.getMultiaddrs()).length > 0 && visitors.come())
   const changed = () => addresses.check()
-  const relays = new Relays(timing, { libp2p, logger, book, reservations, configured, isPublic, changed })
+  const isConfigured = (peerId: string) =>
+    configured.some((relay) => relay.peerId === peerId) ||
+    named.some((one) => namedRelays.includes(one.name) && one.has(peerId))
+  const relays = new Relays(timing, { libp2p, logger, book, reservations, isConfigured, isPublic, changed })
   const punch = new HolePunch({ libp2p, logger, book, connector, tcp, reuse })
   let mapping: PortMapping | undefined
   const routerIsAsked = () => mapping?.state().state === 'asking'
@@ -187,7 +200,17 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
     const listening = () => libp2p.services.inside.transportManager.getAddrs()
     mapping = new PortMapping(timing, { logger, listening, mapped: proof.mapped.bind(proof) })
   }
-  const told = { reuse, kept, publicPeers, announce, port: options.port, mdns: options.mdns, timing }
+  const told = {
+    reuse,
+    kept,
+    named,
+    publicPeers,
+    announce,
+    port: options.port,
+    mdns: options.mdns,
+    timing,
+    dns: options.dns ?? systemDns,
+  }
   return {
     libp2p,
     listenFailures,
@@ -223,8 +246,12 @@ export async function runParts(parts: Parts, { logger }: { logger: Logger }, sig
     beat: () => addresses.check(),
     movedAt: () => addresses.movedAt,
   }
+  const keep = (peer: PeerAddresses, until: AbortSignal) =>
+    keepConnected(peer, timing.retry, { libp2p, logger, connected }, until)
+  const naming = { dns: parts.dns, logger, ownPeerId: libp2p.peerId.toString(), keep }
   const ended = await Promise.allSettled([
-    ...parts.kept.map((peer) => keepConnected(peer, timing.retry, { libp2p, logger, connected }, signal)),
+    ...parts.kept.map((peer) => keep(peer, signal)),
+    ...parts.named.map((name) => name.run(timing, naming, signal)),
     ...parts.publicPeers.map((peer) =>
       keepConnected(peer, timing.retry, { libp2p, logger, connected, quiet: true }, signal),
     ),

@@ -150,10 +150,10 @@ class Libp2pHost implements Host {
   }
 
   search(): MarketSearch {
-    const { book, kept, mdns, libp2p } = this.#parts
+    const { book, kept, named, mdns, libp2p } = this.#parts
     return marketSearchOf({
       met: book.countSpeaking(DHT_PROTOCOL),
-      bootstrap: kept.length,
+      bootstrap: kept.length + named.length,
       mdns,
       publicPeers: libp2p.services.publicDht && book.countSpeaking(PUBLIC_DHT_PROTOCOL),
       uptimeMs: performance.now() - this.#startedAt,

@@ -27,6 +27,7 @@ import type { Inside } from './inside.ts'
 import { skipKnownProtocols } from './known-protocols.ts'
 import { type ListenFailure, noteFailures } from './listening.ts'
 import { announceable, isDialable } from './multiaddrs.ts'
+import type { Dns } from './named-peers.ts'
 import { dialFromPort, type PortReuse, tryPortReuse } from './port-reuse.ts'
 import { tellResets } from './quic-resets.ts'
 import { createRelayServer, type RelayServer } from './relay-server.ts'
@@ -68,6 +69,8 @@ export type ModulesOptions = {
   publicDht?: { privateAddresses: boolean } | undefined
   /** Who may come in; the defaults are those of `inbound-places.ts`. */
   inbound?: Partial<InboundLimits>
+  /** What asks name servers, where it is not the machine's own. */
+  dns?: Dns
   version: string
 }
 
@@ -131,6 +134,7 @@ export async function createModules(
       valueBytesMax: PEER_BYTES_MAX,
       pinned,
     }),
+    ...(options.dns !== undefined && { dns: options.dns as Libp2pInit['dns'] & object }),
     peerStore: { maxPeerAge: 30 * DAY_MS, maxAddressAge: 7 * DAY_MS },
     addresses: {
       listen: listenAddresses(options, quic !== undefined),

@@ -1,6 +1,14 @@
 import { multiaddr } from '@multiformats/multiaddr'
 import { expect, test } from 'vitest'
-import { addressesOf, announceable, bestFirst, parseAnnounce, parseBootstrap, parseRelays } from './multiaddrs.ts'
+import {
+  addressesOf,
+  announceable,
+  bestFirst,
+  namesIn,
+  parseAnnounce,
+  parseBootstrap,
+  parseRelays,
+} from './multiaddrs.ts'
 
 const own = '12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN'
 const other = '12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5'
@@ -52,6 +60,13 @@ test('of a bootstrap address over a relay, the relay is met as well; a relay beh
   const twice = `${relay}/p2p-circuit/p2p/${other}/p2p-circuit/p2p/${third}`
   expect(() => parseBootstrap([twice], own)).toThrow(expect.objectContaining({ code: 'BAD_MULTIADDR' }))
   expect(() => parseRelays([address], own)).toThrow(expect.objectContaining({ code: 'BAD_MULTIADDR' }))
+})
+
+test('a name alone is no address of a peer: it is asked whom it leads to', () => {
+  const texts = ['/dnsaddr/boot.example', `/dnsaddr/boot.example/p2p/${other}`, '/dnsaddr/boot.example', '/dnsaddr/b']
+  expect(parseBootstrap(texts, own).map(({ peerId }) => peerId)).toEqual([other])
+  expect(namesIn(texts)).toEqual(['boot.example', 'b'])
+  expect(() => parseBootstrap(['/dnsaddr/boot.example/tcp/4001'], own)).toThrow('/dnsaddr/<name>')
 })
 
 test('announced addresses lose this node’s own peer id', () => {

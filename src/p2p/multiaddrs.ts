@@ -9,12 +9,14 @@ export type PeerAddresses = { peerId: string; addresses: Multiaddr[] }
 const IP_HOSTS = ['ip4', 'ip6']
 const CIRCUIT = 'p2p-circuit'
 const NAMED_HOSTS = ['dns', 'dns4', 'dns6']
-const BOOTSTRAP_FORM = '/ip4/<ip>/tcp/<port>/p2p/<peer id>'
+const BOOTSTRAP_FORM = '/ip4/<ip>/tcp/<port>/p2p/<peer id> or /dnsaddr/<name>'
+/** A name alone: its TXT records name the peers. */
+const NAME_ALONE = /^\/dnsaddr\/([^/]+)$/
 const ANNOUNCE_FORM = '/ip4/<ip>/tcp/<port> or /ip4/<ip>/udp/<port>/quic-v1'
 
 /**
  * The peers to join the network by, their addresses grouped; this node's own are left out, so that all nodes may share
- * one list. Of an address over a relay, the relay is one of them.
+ * one list. Of an address over a relay, the relay is one of them. Names alone are left to `namesIn`.
  *
  * @throws CodedError `BAD_MULTIADDR` naming the first address that cannot be used, and the form expected
  */
@@ -27,6 +29,7 @@ export function parseBootstrap(texts: readonly string[], ownPeerId: string): Pee
   }
   for (const text of texts) {
     const address = parse(text, 'bootstrap', BOOTSTRAP_FORM)
+    if (NAME_ALONE.test(text)) continue
     const peerId = peerIdIn(address)
     const dnsaddr = address.getComponents()[0]?.name === 'dnsaddr'
     if (peerId === undefined || !(dnsaddr || isDialable(address))) throw bad(text, 'bootstrap', BOOTSTRAP_FORM)
@@ -37,6 +40,11 @@ export function parseBootstrap(texts: readonly string[], ownPeerId: string): Pee
     add(peerId, address)
   }
   return Array.from(peers, ([peerId, addresses]) => ({ peerId, addresses }))
+}
+
+/** The names among addresses of peers to join by, each once: `NamedPeers` finds out whom they lead to. */
+export function namesIn(texts: readonly string[]): string[] {
+  return [...new Set(texts.flatMap((text) => NAME_ALONE.exec(text)?.[1] ?? []))]
 }
 
 /** The relays the operator named. @throws CodedError `BAD_MULTIADDR` */

@@ -1,6 +1,6 @@
 import { multiaddr } from '@multiformats/multiaddr'
 import { expect, test } from 'vitest'
-import { hostIn, networkOf, placeIn, siteOf } from './networks.ts'
+import { hostIn, isPrivateHost, networkOf, placeIn, siteOf } from './networks.ts'
 
 test.each([
   ['203.0.113.7', '203.0.113.7', '203.0.0.0/16'],
@@ -12,6 +12,20 @@ test.each([
 ])('D52: %s belongs to the site %s and the network %s', (host, site, network) => {
   expect(siteOf(host)).toBe(site)
   expect(networkOf(host)).toBe(network)
+})
+
+test.each([
+  ['10.0.0.7', true],
+  ['127.0.0.1', true],
+  ['fd00::7', true],
+  ['seed', true],
+  ['seed.local', true],
+  ['seed.internal', true],
+  ['203.0.114.7', false],
+  ['2a00::7', false],
+  ['boot.example.org', false],
+])('D52: that %s is of a local network is %s', (host, isPrivate) => {
+  expect(isPrivateHost(host)).toBe(isPrivate)
 })
 
 test('of an address over a relay the host and the place are those of the relay', () => {

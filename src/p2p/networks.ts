@@ -1,5 +1,6 @@
 import { isIPv4, isIPv6 } from 'node:net'
 import type { Multiaddr } from '@multiformats/multiaddr'
+import { isPublicAddress } from '../lib/public-address.ts'
 
 /** The host that an address leads to first: an IP address or a name; over a relay it is the relay's. */
 export function hostIn(address: Multiaddr): string {
@@ -10,6 +11,12 @@ export function hostIn(address: Multiaddr): string {
 export function placeIn(address: Multiaddr): string {
   const [host, port] = address.getComponents()
   return `${host?.value ?? ''} ${port?.name ?? ''} ${port?.value ?? ''}`
+}
+
+/** Whether a host is one of a local network: a private IP address, or a name that means something there only. */
+export function isPrivateHost(host: string): boolean {
+  if (isIPv4(host) || isIPv6(host)) return !isPublicAddress(host)
+  return !host.includes('.') || /\.(localhost|local|lan|internal|home\.arpa)\.?$/i.test(host)
 }
 
 /** What one party has to itself: an IPv4 address, or the /64 of an IPv6 address, which everybody gets whole. */

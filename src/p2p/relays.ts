@@ -3,7 +3,7 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { DHT_PROTOCOL } from './dht.ts'
 import type { Node } from './modules.ts'
-import { isRelayed, type PeerAddresses } from './multiaddrs.ts'
+import { isRelayed } from './multiaddrs.ts'
 import type { PeerBook } from './peer-book.ts'
 import type { Reservations } from './relay-transport.ts'
 import { backoffMs, pause } from './waiting.ts'
@@ -27,8 +27,8 @@ export type RelaysDeps = {
   logger: Logger
   book: PeerBook
   reservations: Reservations
-  /** Relays the operator named; they go before those that turn up. */
-  configured: readonly PeerAddresses[]
+  /** Whether the operator named the relay; these go before those that turn up. */
+  isConfigured(peerId: string): boolean
   /** Whether this node can be dialled without. */
   isPublic(): boolean
   /** Called when a relay was found, lost or let go. */
@@ -101,13 +101,13 @@ export class Relays {
 
   /** Connected relays, best first: named ones, then those with public addresses. */
   #candidates(): string[] {
-    const { libp2p, book, configured } = this.#deps
+    const { libp2p, book, isConfigured } = this.#deps
     const rank = new Map<string, number>()
     for (const { remotePeer, remoteAddr, direction } of libp2p.getConnections()) {
       const peerId = remotePeer.toString()
       // Who dialled us can reach us; and we would not know where others can dial it.
       if (direction !== 'outbound' || isRelayed(remoteAddr) || !book.speaks(peerId, HOP_PROTOCOL)) continue
-      const named = configured.some((relay) => relay.peerId === peerId)
+      const named = isConfigured(peerId)
       // A relay of the public network would cut off a call after 128 KiB.
       if (!named && !book.speaks(peerId, DHT_PROTOCOL)) continue
       if (this.#held.has(peerId) || (this.#failed.get(peerId)?.againAt ?? 0) > performance.now()) continue

@@ -53,6 +53,25 @@ test('D52: private addresses and names of a listing are not dialed, neither to a
   expect(knocks()).toBe(0)
 })
 
+test('D52: a bootstrap peer with a public name opens no private address of a listing; one with a local name does', async () => {
+  const { ports, knocks } = await victims(1)
+  const { peerId } = await createIdentity()
+  const addrs = [`/ip4/127.0.0.1/tcp/${ports[0]}/p2p/${peerId}`]
+  const { peerId: named } = await createIdentity()
+  for (const name of ['dns4/boot.example/tcp/4001', 'dnsaddr/boot.example']) {
+    const buyer = await start({ listenHosts: ['0.0.0.0'], bootstrap: [`/${name}/p2p/${named}`] })
+    await expect(buyer.openStream({ peerId, addrs }, PING, within(5000))).rejects.toMatchObject({
+      code: 'PEER_UNREACHABLE',
+    })
+  }
+  expect(knocks()).toBe(0)
+  const local = await start({ listenHosts: ['0.0.0.0'], bootstrap: [`/dns4/seed/tcp/4001/p2p/${named}`] })
+  await expect(local.openStream({ peerId, addrs }, PING, within(5000))).rejects.toMatchObject({
+    code: 'PEER_UNREACHABLE',
+  })
+  expect(knocks()).toBeGreaterThan(0)
+})
+
 test('D52: a seller that this node has met there is reached at its private address', async () => {
   const seller = await start({ listenHosts: ['0.0.0.0'] })
   const local = whereIs(seller, 'tcp')
