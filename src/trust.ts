@@ -9,11 +9,13 @@ import type { Measures } from './market/measures.ts'
 import type { NodeFeed } from './market/published.ts'
 import { createReceipts } from './market/receipts.ts'
 import type { ReputationApi, ReputationCalls } from './market/reputation.ts'
+import { createTransfers } from './market/transfers.ts'
 import type { Wallet } from './payments/wallet.ts'
 import type { Listing } from './schema/listing.ts'
 import type { Hex } from './schema/primitives.ts'
 import type { TransactionCalls } from './schema/transaction.ts'
 import type { Database } from './store/database.ts'
+import { heldByAuthorizations } from './store/held.ts'
 import { createReceiptStore } from './store/receipts.ts'
 import type { Transactions } from './store/transactions.ts'
 
@@ -59,6 +61,12 @@ export function createTrust(deps: TrustDeps) {
     return loading
   }
 
+  const transfers = createTransfers({
+    ...{ wallet, logger: deps.logger },
+    lane: async () => ({ sender: (await registries()).transactions, chain: chain! }),
+    held: () => heldByAuthorizations(database, wallet.asset.network, clock.now()),
+  })
+
   let reading = 0
   const transactionCalls: TransactionCalls = {
     async open() {
@@ -100,5 +108,5 @@ export function createTrust(deps: TrustDeps) {
       isRatable: (agentId) => listing(agentId)?.local === false && listing(agentId)?.token_id !== undefined,
     },
   )
-  return { api: { receipts, reputation }, standing, services: rateEvery === undefined ? [] : [feedback] }
+  return { api: { receipts, reputation, transfers }, standing, services: rateEvery === undefined ? [] : [feedback] }
 }

@@ -9,6 +9,7 @@ import { unavailable } from './rpc.ts'
 
 const BALANCE_OF = '0x70a08231'
 const AUTHORIZATION_STATE = '0xe94a0102'
+const TRANSFER_TO = '0xa9059cbb'
 const TRANSFER_WITH_AUTHORIZATION = '0xe3ee160e'
 export const AUTHORIZATION_USED = '0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5'
 export const AUTHORIZATION_CANCELED = '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
@@ -26,6 +27,11 @@ export function encodeBalanceOf(owner: Hex): Hex {
 
 export function encodeAuthorizationState(authorizer: Hex, authorizationNonce: Hex): Hex {
   return `${AUTHORIZATION_STATE}${addressWord(authorizer)}${authorizationNonce.slice(2).toLowerCase()}`
+}
+
+/** `transfer`: of the account that sends it. */
+export function encodeTransfer(to: Hex, value: bigint): Hex {
+  return `${TRANSFER_TO}${addressWord(to)}${value.toString(16).padStart(64, '0')}`
 }
 
 /** `transferWithAuthorization` with the signature as v, r and s: the form that every version of USDC has. */

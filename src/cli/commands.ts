@@ -26,6 +26,7 @@ import { tokenCreate, tokenList, tokenRevoke } from './token.ts'
 import { transactionAbandon, transactionList, transactionReplace } from './transaction.ts'
 import { tuiOf } from './tui.ts'
 import { wallet } from './wallet.ts'
+import { walletSend } from './wallet-send.ts'
 import { webhookAdd, webhookList, webhookRemove, webhookTest } from './webhook.ts'
 import { workflowCancel, workflowCreate, workflowList, workflowRun, workflowShow } from './workflow.ts'
 
@@ -71,6 +72,7 @@ export const commands: readonly Command[] = [
   paymentShow,
   paymentRetry,
   wallet,
+  walletSend,
   transactionList,
   transactionReplace,
   transactionAbandon,

@@ -112,7 +112,9 @@ export function buildProgram(commands: readonly Command[], io: Io, given: Handle
   }
   for (const row of commands) {
     const words = row.name.split(' ')
-    addCommand(dressed(groupOf(words.slice(0, -1)).command(words.at(-1)!), io, handlers), row, handlers)
+    const made = dressed(groupOf(words.slice(0, -1)).command(words.at(-1)!), io, handlers)
+    groupsByName.set(row.name, made)
+    addCommand(made, row, handlers)
   }
   return root
 }
@@ -135,25 +137,29 @@ function addCommand(command: Commander, row: Command, { handle }: Handlers): voi
 
 /** Every command writes to the outputs given, throws where Commander would end the process, and lists whole commands. */
 function dressed(command: Commander, io: Io, { complain, names = [] }: Handlers): Commander {
-  return command
-    .exitOverride()
-    .helpOption('-h, --help', 'show this help')
-    .helpCommand(false)
-    .showSuggestionAfterError(true)
-    .allowExcessArguments(false)
-    .configureHelp({
-      visibleCommands: leavesOf,
-      // Below it the terminal would break the lines, in the middle of words.
-      minWidthToWrap: 20,
-      subcommandTerm: (leaf) => pathOf(leaf).slice(pathOf(command).length + 1),
-    })
-    .configureOutput({
-      writeOut: (text) => io.stdout.write(text),
-      writeErr: (text) => io.stderr.write(text),
-      getOutHelpWidth: () => io.stdout.columns ?? 100,
-      getErrHelpWidth: () => io.stderr.columns ?? 100,
-      outputError: (text) => complain(complaintOf(text, command, names)),
-    })
+  return (
+    command
+      .exitOverride()
+      // A command may have others below it: what stands after their word is theirs.
+      .enablePositionalOptions()
+      .helpOption('-h, --help', 'show this help')
+      .helpCommand(false)
+      .showSuggestionAfterError(true)
+      .allowExcessArguments(false)
+      .configureHelp({
+        visibleCommands: leavesOf,
+        // Below it the terminal would break the lines, in the middle of words.
+        minWidthToWrap: 20,
+        subcommandTerm: (leaf) => pathOf(leaf).slice(pathOf(command).length + 1),
+      })
+      .configureOutput({
+        writeOut: (text) => io.stdout.write(text),
+        writeErr: (text) => io.stderr.write(text),
+        getOutHelpWidth: () => io.stdout.columns ?? 100,
+        getErrHelpWidth: () => io.stderr.columns ?? 100,
+        outputError: (text) => complain(complaintOf(text, command, names)),
+      })
+  )
 }
 
 /** Commander's complaint on one line, with the way to the help page where it suggests nothing itself. */
@@ -171,7 +177,12 @@ function complaintOf(text: string, command: Commander, names: readonly string[])
 }
 
 function leavesOf(command: Commander): Commander[] {
-  return command.commands.flatMap((child) => (child.commands.length === 0 ? [child] : leavesOf(child)))
+  return command.commands.flatMap((child) => [...(isGroup(child) ? [] : [child]), ...leavesOf(child)])
+}
+
+/** It does nothing by itself. */
+function isGroup(command: Commander): boolean {
+  return command.commands.length > 0 && command.options.length === 0
 }
 
 function pathOf(command: Commander): string {

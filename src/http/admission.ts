@@ -96,7 +96,7 @@ export function createAdmission(
     const path = raw.url?.split('?', 1)[0] ?? ''
     const mounted = mountAt(mounts, path) === undefined ? undefined : accessOf(path, method)
     const access: Access = (row && accessTo(row, request.query)) ?? mounted ?? 'private'
-    reply.headers(access === 'private' ? privateHeaders : publicHeaders)
+    reply.headers(access === 'private' || access === 'token' ? privateHeaders : publicHeaders)
     // An absolute target would name a second host beside the one that is checked.
     if (!raw.url?.startsWith('/')) throw new HttpError('INVALID_REQUEST', 'the request target must be a path')
     guard.checkHost(headers)

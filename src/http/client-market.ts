@@ -9,6 +9,7 @@ import type { AgentQuery } from '../schema/search.ts'
 import { SessionRecord, SessionRecords } from '../schema/session.ts'
 import { FeedbackGiven, type GiveFeedback, OnchainIdentity } from '../schema/standing.ts'
 import { MinedTransaction, type WaitingTransaction, WaitingTransactions } from '../schema/transaction.ts'
+import { type SendTransfer, Transfer } from '../schema/transfer.ts'
 import {
   type CreateWorkflowBody,
   WorkflowQuote,
@@ -54,6 +55,8 @@ export type MarketCalls = {
   transactions(options?: Options): Promise<WaitingTransaction[]>
   /** Pays more for one, or gives it up. */
   changeTransaction(hash: string, change: 'replace' | 'abandon', options?: Options): Promise<MinedTransaction>
+  /** Sends money out of the node's wallet, and waits until it is mined. */
+  sendFromWallet(transfer: SendTransfer, options?: Options): Promise<Transfer>
   sessions(agentId: string, query?: PageOptions, options?: Options): Promise<Page<SessionRecord>>
   /** `next` leads to earlier exchanges. */
   session(
@@ -132,6 +135,8 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
         { timeoutMs: CHAIN_TIMEOUT_MS, ...options },
         {},
       ),
+    sendFromWallet: (transfer, options) =>
+      request('/wallet/send', Transfer, { timeoutMs: CHAIN_TIMEOUT_MS, ...options }, transfer),
     receipt: (paymentId, options) => request(at('receipts', paymentId), ReceiptRecord, options),
     sessions: (agentId, query = {}, options) => page(at('sessions', agentId), query, SessionRecords, options),
     async session(agentId, callerId, query = {}, options) {

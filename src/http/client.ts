@@ -27,7 +27,7 @@ const EXECUTION_TIMEOUT_MS = 66 * 60_000
 
 export type CallOptions = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 /** What may spend is sent with a key, so that it is done once (D38). */
-const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows)$/
+const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows|wallet\/send)$/
 type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT']
 export type ExecuteCall = {
   agentId: string

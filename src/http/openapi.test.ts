@@ -1,7 +1,14 @@
 import type { LightMyRequestResponse } from 'fastify'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
-import { fakeDeps, fakeServer, listingFixture, localId, remoteId } from '../../test/support/fake-api.ts'
+import {
+  fakeDeps,
+  fakeServer,
+  listingFixture,
+  localId,
+  loopbackOptions,
+  remoteId,
+} from '../../test/support/fake-api.ts'
 import { fakeLedger } from '../../test/support/fake-ledger.ts'
 import { fakeMarket, heldApproval } from '../../test/support/fake-market.ts'
 import { receiptFixture } from '../../test/support/fake-receipts.ts'
@@ -81,6 +88,8 @@ test('path parameters are those of the path, and required', () => {
   }
 })
 
+const localTo = '0x209693Bc6afc0C5328bA36FaF03C514EF312287C'
+
 /** They say all they need to by their path. */
 const bodiless = [
   'replaceTransaction',
@@ -149,6 +158,10 @@ test('what is sent is what the document says', async () => {
     giveFeedback: { url: `/agents/${remoteId}/feedback`, method: 'POST', payload: { score: 90 } },
     replaceTransaction: { url: `/transactions/0x${'1'.repeat(64)}/replace`, method: 'POST' },
     abandonTransaction: { url: `/transactions/0x${'1'.repeat(64)}/abandon`, method: 'POST' },
+    sendFromWallet: {
+      ...{ url: '/wallet/send', method: 'POST', payload: { to: localTo, amount: '1' } },
+      headers: { authorization: `Bearer ${loopbackOptions.token}` },
+    },
     getReceipt: { url: `/receipts/${receiptFixture.payment_id}` },
     listSessions: { url: `/sessions/${localId}` },
     getSession: { url: `/sessions/${localId}/local?limit=1` },

@@ -84,7 +84,7 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
     ...(row.description !== undefined && { description: row.description }),
     tags: row.tags,
     // `{}`: on the loopback interface nothing is needed. A token has a scope: the least that will do is named.
-    security: row.access === 'health' ? [] : [{}, { token: [row.scope] }],
+    security: row.access === 'health' ? [] : [...(row.access === 'token' ? [] : [{}]), { token: [row.scope] }],
     ...(parameters.length > 0 && { parameters }),
     ...(row.body !== undefined && {
       requestBody: { required: true, content: { 'application/json': describeBody(row.body, row.example, schemas) } },
@@ -133,7 +133,7 @@ function describeErrors(row: Operation, schemas: Record<string, JsonSchema>): Re
     ...always,
     ...(row.access === 'health' ? [] : notHealth),
     ...(row.params === undefined ? [] : (['URI_TOO_LONG'] as const)),
-    ...(row.access === 'private' ? (['ORIGIN_NOT_ALLOWED'] as const) : []),
+    ...(row.access === 'private' || row.access === 'token' ? (['ORIGIN_NOT_ALLOWED'] as const) : []),
     ...(row.body === undefined ? withoutBody(row) : withBody),
   ]
   const byStatus = Object.groupBy(new Set(codes), (code) => String(problems[code].status))

@@ -31,7 +31,7 @@ export const problems = {
   APPROVAL_EXPIRED: { status: 402, title: 'Nobody approved this payment in time' },
   LISTING_MISMATCH: { status: 402, title: 'The seller asks for something else than it listed' },
   SETTLES_FIRST: { status: 402, title: 'The seller settles before its agent runs' },
-  INSUFFICIENT_FUNDS: { status: 402, title: 'The wallet has too little USDC' },
+  INSUFFICIENT_FUNDS: { status: 402, title: 'The wallet holds too little' },
   WALLET_HAS_CODE: { status: 402, title: 'The wallet has code that refuses its payments' },
   HOST_NOT_ALLOWED: { status: 403, title: 'The Host header names no host of this node' },
   ORIGIN_NOT_ALLOWED: { status: 403, title: 'Web pages of this origin may not do this' },

@@ -244,3 +244,12 @@ test('D16 on loopback too, what a proxy brings from elsewhere needs the token: i
   const open = createGuard({ ...options, host: '0.0.0.0', insecureOpen: true })
   expect(open.identify(brought[0]!, 'private', '10.0.0.1', 0)).toEqual(OPERATOR)
 })
+
+test('T11 what no budget bounds needs a token on loopback too', () => {
+  const local = { host: 'localhost:8424' }
+  expect(guard.identify(local, 'private', '127.0.0.1', 0)).toBe(OPERATOR)
+  const refused = expect.objectContaining({ code: 'TOKEN_REQUIRED' })
+  expect(() => guard.identify(local, 'token', '127.0.0.1', 0)).toThrow(refused)
+  expect(guard.identify({ ...local, ...bearer(options.token) }, 'token', '127.0.0.1', 0)).toBe(OPERATOR)
+  expect(() => guard.checkOrigin({ ...local, origin: 'https://evil.example' }, 'token', 'POST')).toThrow()
+})

@@ -11,9 +11,9 @@ import { HttpError } from './problem.ts'
  * Who may use an operation (D16).
  *
  * `public`: reads that web pages of any origin may make. `private`: everything else. `health`: public, and needs no
- * token wherever the API is bound.
+ * token wherever the API is bound. `token`: private, and needs a token even on loopback: what the node's budgets do not bound.
  */
-export type Access = 'public' | 'private' | 'health'
+export type Access = 'public' | 'private' | 'health' | 'token'
 
 export type GuardOptions = {
   /** Where the API listens. Off the loopback interface every request needs the token. */
@@ -134,7 +134,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
     identify(headers, access, remoteAddress, now, httpVersion = '1.1') {
       if (access === 'health') return ANYONE
       const given = tokenIn(headers.authorization)
-      if (given === undefined && isLet(headers, httpVersion)) return OPERATOR
+      if (given === undefined && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
       // `connection: close`: whoever has no token is not to hold the connections that others need.
       if (given === undefined) {
         throw new HttpError('TOKEN_REQUIRED', 'send Authorization: Bearer <token>; the token is in api.token', {
@@ -227,7 +227,7 @@ export function isRead(method: string): boolean {
 }
 
 function isPublicRead(access: Access, method: string): boolean {
-  return access !== 'private' && isRead(method)
+  return (access === 'public' || access === 'health') && isRead(method)
 }
 
 function foreignOrigin(what: string): HttpError {

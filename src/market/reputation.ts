@@ -38,8 +38,8 @@ export interface ReputationApi {
   register(agentId: string, options: { uri?: string | undefined }, signal: AbortSignal): Promise<OnchainIdentity>
   /** Rates an agent of another seller that this node has called. It costs gas. @throws TransactionError, CodedError */
   rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<FeedbackGiven>
-  /** Transactions of this node that were sent and are not mined. */
-  readonly transactions: Pick<Sender, 'open' | 'replace' | 'abandon'>
+  /** The one lane of transactions of this node: those that were sent and are not mined, and others to come. */
+  readonly transactions: Pick<Sender, 'open' | 'send' | 'replace' | 'abandon'>
 }
 
 /** As the API asks it. */

@@ -6,13 +6,11 @@ import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentToken, StoredTransaction, Transactions } from '../store/transactions.ts'
-import { bumped, larger, readFees } from './transaction.ts'
-import { asRevert, ether, readQuantity, refusalOf, TransactionError } from './transaction-error.ts'
+import { type Call, isSame, lower, type Mined } from './call.ts'
+import { ether, readQuantity, refusalOf, TransactionError } from './transaction-error.ts'
+import { askTerms } from './transaction-terms.ts'
 import type { Wallet } from './wallet.ts'
 
-/** More than any call of ours needs; a chain that asks for more has lost its senses, or its RPC lies (T13). */
-const COST_MAX = 10n ** 16n
-const GAS_MAX = 5_000_000n
 const WAIT_MS = 60_000
 const POLL_MS = 1_000
 const FIRST_POLL_MS = 100
@@ -24,10 +22,6 @@ const LOST_LOOKS = 20
 /** Transactions of the account that may wait before ours. More, or fewer than none, is a wrong answer of the RPC. */
 const WAITING_MAX = 16
 const ABANDON = 'abandon '
-
-export type Call = { purpose: string; to: Hex; data: Hex }
-/** A transaction that happened, and what it minted. */
-export type Mined = { hash: Hex; token: AgentToken | undefined }
 
 export type SenderDeps = {
   chain: Pick<Chain, 'network' | 'request'>
@@ -70,11 +64,14 @@ export class Sender {
   }
 
   async #sendNext(make: () => Call, signal: AbortSignal): Promise<Mined> {
-    const call = make()
     const { chain, wallet, transactions, clock } = this.#deps
-    for (const earlier of transactions.open(chain.network, wallet.address)) {
-      const isOurs =
-        earlier.purpose === call.purpose && earlier.to === lower(call.to) && earlier.data === lower(call.data)
+    const call = make()
+    const known = await this.#sentBefore(call, signal)
+    if (known !== undefined) return known
+    const open = transactions.open(chain.network, wallet.address)
+    if (open.length > 0) await call.guard?.()
+    for (const earlier of open) {
+      const isOurs = earlier.purpose === call.purpose && isSame(earlier, call)
       const mined = await this.#follow(earlier, signal).catch((error: unknown) => {
         // That another one came to nothing is for whoever wanted it.
         const isOver = error instanceof TransactionError && error.code !== 'TRANSACTION_PENDING'
@@ -82,9 +79,26 @@ export class Sender {
       })
       if (isOurs && mined !== undefined) return mined
     }
-    const transaction = await this.#prepare(make(), signal)
+    const next = make()
+    await next.guard?.()
+    const transaction = await this.#sign(next, await this.#nextNonce(signal), signal)
     await transactions.add(transaction, clock.now())
     return this.#follow(transaction, signal)
+  }
+
+  /** What came of a call with this key. @throws TransactionError where it did not happen, CodedError IDEMPOTENCY_CONFLICT */
+  async #sentBefore(call: Call, signal: AbortSignal): Promise<Mined | undefined> {
+    const { chain, wallet, transactions } = this.#deps
+    const rows = call.key === undefined ? [] : transactions.withKey(chain.network, wallet.address, call.key)
+    const latest = rows.find(({ state }) => state === 'mined') ?? rows.find(({ state }) => state === 'sent') ?? rows[0]
+    if (latest === undefined) return undefined
+    if (!isSame(latest, call)) {
+      throw new CodedError('IDEMPOTENCY_CONFLICT', 'this idempotency key was sent with another request: use a new one')
+    }
+    if (latest.state === 'mined') return { hash: latest.hash, token: undefined }
+    if (latest.state === 'sent') return this.#follow(latest, signal)
+    const code = latest.state === 'failed' ? 'TRANSACTION_FAILED' : 'TRANSACTION_LOST'
+    throw new TransactionError(code, `transaction ${latest.hash} did not happen: to send again, use a new key`)
   }
 
   /** Transactions that were sent and whose end is not known, the oldest first. */
@@ -99,7 +113,7 @@ export class Sender {
    * @throws TransactionError, ChainError
    */
   replace(hash: Hex, signal: AbortSignal): Promise<Mined> {
-    return this.#instead(hash, ({ purpose, to, data }) => ({ purpose, to, data }), signal)
+    return this.#instead(hash, ({ purpose, to, data, value, key }) => ({ purpose, to, data, value, key }), signal)
   }
 
   /** Has a transaction of nothing take the place of one that does not get mined. @throws TransactionError, ChainError */
@@ -157,50 +171,20 @@ export class Sender {
     throw new CodedError('CHAIN_UNAVAILABLE', `${said}: nothing was sent; try again, or use another RPC`)
   }
 
-  async #prepare(call: Call, signal: AbortSignal): Promise<StoredTransaction> {
-    return this.#sign(call, await this.#nextNonce(signal), signal)
-  }
-
   /** @param stuck the one whose place it takes: nodes want higher fees then */
   async #sign(
-    { purpose, to, data }: Call,
+    { purpose, to, data, value = 0n, key }: Call,
     accountNonce: number,
     signal: AbortSignal,
     stuck?: StoredTransaction,
   ): Promise<StoredTransaction> {
     const { chain, wallet } = this.#deps
     const account = wallet.address
-    const from = { from: account, to, data }
-    const quantity = async (method: string, params: readonly unknown[]) =>
-      readQuantity(await chain.request(method, params, signal))
-    const [balance, block] = await Promise.all([
-      this.#balance(signal),
-      chain.request('eth_getBlockByNumber', ['latest', false], signal),
-    ])
-    if (balance === 0n) throw this.#noGas(0n, undefined)
-    const [estimate, suggestedTip, gasPrice] = await Promise.all([
-      quantity('eth_estimateGas', [from]).catch((error: unknown) => asRevert(error, this.#noGas(balance, undefined))),
-      quantity('eth_maxPriorityFeePerGas', []).catch(() => 1_000_000n),
-      quantity('eth_gasPrice', []).catch(() => 0n),
-    ])
-    const gas = (estimate * 5n) / 4n
-    const before = stuck && readFees(stuck.raw)
-    const tip = larger(suggestedTip, bumped(before?.maxPriorityFeePerGas))
-    // The base fee can double in six blocks. A block that names too low a fee is outvoted by the gas price.
-    const baseFee = readQuantity((block as { baseFeePerGas?: unknown } | null)?.baseFeePerGas)
-    const maxFeePerGas = larger(larger(2n * baseFee + tip, gasPrice), bumped(before?.maxFeePerGas))
-    const cost = gas * maxFeePerGas
-    if (gas > GAS_MAX || cost > COST_MAX) {
-      throw new TransactionError(
-        'TRANSACTION_REVERTED',
-        `the chain asks for up to ${ether(cost)} ETH of gas, the limit is ${ether(COST_MAX)}: nothing was sent`,
-      )
-    }
-    if (balance < cost) throw this.#noGas(balance, cost)
+    const tooPoor = (balance: bigint, cost: bigint | undefined) => this.#tooPoor(balance, cost, value)
+    const terms = await askTerms(chain, { call: { from: account, to, data, value }, stuck, tooPoor }, signal)
     const chainId = Number(chain.network.slice('eip155:'.length))
-    const fees = { maxPriorityFeePerGas: tip, maxFeePerGas }
-    const signed = wallet.signTransaction({ chainId, accountNonce, ...fees, gas, to, data })
-    const call = { to: lower(to), data: lower(data) }
+    const signed = wallet.signTransaction({ chainId, accountNonce, ...terms, to, data, value })
+    const call = { to: lower(to), data: lower(data), value, key }
     return { purpose, network: chain.network, account, accountNonce, ...call, ...signed }
   }
 
@@ -215,7 +199,10 @@ export class Sender {
       const mined = await this.#ended(rival, signal)
       if (mined === undefined) continue
       if (rival.purpose === transaction.purpose) return mined
-      const why = `transaction ${transaction.hash} was abandoned: ${rival.hash} took its place`
+      const isLate = transaction.purpose.startsWith(ABANDON)
+      const why = isLate
+        ? `transaction ${rival.hash} was mined before it could be given up`
+        : `transaction ${transaction.hash} was abandoned: ${rival.hash} took its place`
       throw new TransactionError('TRANSACTION_LOST', why)
     }
     if (this.open().some(({ hash }) => hash === transaction.hash)) return undefined
@@ -256,7 +243,8 @@ export class Sender {
       if (look % 10 === 0) {
         refusal = await chain.request('eth_sendRawTransaction', [raw], signal).then(() => '', refusalOf)
         // Fees beyond gas, such as for the data of a rollup, show only now. It is kept, and sent again once there is ether.
-        if (/insufficient funds/i.test(refusal)) throw this.#noGas(await this.#balance(signal), undefined)
+        if (/insufficient funds/i.test(refusal))
+          throw this.#tooPoor(await this.#balance(signal), undefined, transaction.value)
       }
       const isPast = (await this.#count('latest', signal)) > accountNonce
       // An RPC that shows the receipt late still knows the transaction.
@@ -281,17 +269,15 @@ export class Sender {
     return readQuantity(await chain.request('eth_getBalance', [wallet.address, 'latest'], signal))
   }
 
-  #noGas(balance: bigint, cost: bigint | undefined): TransactionError {
+  #tooPoor(balance: bigint, cost: bigint | undefined, value: bigint): TransactionError {
     const { wallet, chain } = this.#deps
-    const needed = cost === undefined ? 'a little ETH' : `about ${ether(cost)} ETH`
     const has = `the wallet ${wallet.address} has ${ether(balance)} ETH on ${chain.network}`
-    return new TransactionError(
-      'WALLET_NO_GAS',
-      `${has}; writing to the chain needs ${needed} for gas: send it some, nothing was sent`,
-    )
+    const needed = cost === undefined ? 'a little ETH' : `about ${ether(cost)} ETH`
+    if (value === 0n) {
+      const why = `${has}; writing to the chain needs ${needed} for gas: send it some, nothing was sent`
+      return new TransactionError('WALLET_NO_GAS', why)
+    }
+    const why = `${has}; to send ${ether(value)} ETH takes ${needed} for gas beside it: nothing was sent`
+    return new TransactionError('INSUFFICIENT_FUNDS', why)
   }
-}
-
-function lower(hex: Hex): Hex {
-  return hex.toLowerCase() as Hex
 }

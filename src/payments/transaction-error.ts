@@ -6,6 +6,7 @@ const ETHER_DECIMALS = 18
 
 export class TransactionError extends CodedError<
   | 'WALLET_NO_GAS'
+  | 'INSUFFICIENT_FUNDS'
   | 'TRANSACTION_REVERTED'
   | 'TRANSACTION_FAILED'
   | 'TRANSACTION_PENDING'

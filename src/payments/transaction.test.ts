@@ -18,18 +18,28 @@ test('a transaction is encoded, signed and hashed as a library does', async () =
         over: wei,
         gas: wei,
         to: hex(20, 20),
+        value: wei,
         data: hex(0, 400),
         key: hex(31, 31),
       }),
-      async ({ nonce, tip, over, gas, to, data, key }) => {
+      async ({ nonce, tip, over, gas, to, value, data, key }) => {
         const privateKey = `${key}01` as Hex
         const account = privateKeyToAccount(privateKey)
         const fees = { maxPriorityFeePerGas: tip, maxFeePerGas: tip + over }
         const ours = signTransaction(
-          { chainId: 84532, accountNonce: nonce, ...fees, gas, to, data },
+          { chainId: 84532, accountNonce: nonce, ...fees, gas, to, value, data },
           Buffer.from(privateKey.slice(2), 'hex'),
         )
-        const theirs = await account.signTransaction({ type: 'eip1559', chainId: 84532, nonce, ...fees, gas, to, data })
+        const theirs = await account.signTransaction({
+          type: 'eip1559',
+          chainId: 84532,
+          nonce,
+          ...fees,
+          gas,
+          to,
+          value,
+          data,
+        })
         expect(ours).toEqual({ raw: theirs, hash: keccak256(theirs) })
         expect(await recoverTransactionAddress({ serializedTransaction: ours.raw as `0x02${string}` })).toBe(
           account.address,

@@ -2,7 +2,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { signDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
 
-/** An EIP-1559 transaction that moves no ether: a call of a contract. */
+/** An EIP-1559 transaction: a call of a contract, or ether that moves. */
 export type Transaction = {
   chainId: number
   accountNonce: number
@@ -10,6 +10,8 @@ export type Transaction = {
   maxFeePerGas: bigint
   gas: bigint
   to: Hex
+  /** Wei. */
+  value: bigint
   data: Hex
 }
 /** As it is sent, and the hash by which it is found: the same however often it is sent. */
@@ -19,7 +21,7 @@ const TYPE = 0x02
 
 /** Signs a transaction (EIP-1559, EIP-2718). The tests hold it against a library. */
 export function signTransaction(transaction: Transaction, key: Uint8Array): SignedTransaction {
-  const { chainId, accountNonce, maxPriorityFeePerGas, maxFeePerGas, gas, to, data } = transaction
+  const { chainId, accountNonce, maxPriorityFeePerGas, maxFeePerGas, gas, to, value, data } = transaction
   const fields: Item[] = [
     integer(BigInt(chainId)),
     integer(BigInt(accountNonce)),
@@ -27,7 +29,7 @@ export function signTransaction(transaction: Transaction, key: Uint8Array): Sign
     integer(maxFeePerGas),
     integer(gas),
     bytesOf(to),
-    integer(0n),
+    integer(value),
     bytesOf(data),
     [],
   ]

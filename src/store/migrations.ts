@@ -218,4 +218,10 @@ export const migrations: readonly string[] = [
   -- Orders keep the name that their seller had (D42).
   ALTER TABLE orders ADD COLUMN seller_name TEXT;
   `,
+  `
+  -- Wei that a transaction of this node's account moves, and the key of the request that it does.
+  ALTER TABLE chain_transactions ADD COLUMN call_value TEXT NOT NULL DEFAULT '0';
+  ALTER TABLE chain_transactions ADD COLUMN idempotency_key TEXT;
+  CREATE INDEX chain_transactions_by_key ON chain_transactions (idempotency_key) WHERE idempotency_key IS NOT NULL;
+  `,
 ]

@@ -12,10 +12,15 @@ export type StoredTransaction = {
   accountNonce: number
   to: Hex
   data: Hex
+  /** Wei. */
+  value: bigint
   raw: Hex
   hash: Hex
+  /** Of the request that it does (D38). */
+  key: string | undefined
 }
 export type TransactionEnd = 'mined' | 'failed' | 'lost'
+export type EndedTransaction = StoredTransaction & { state: 'sent' | TransactionEnd }
 export type AgentToken = { agentId: string; network: string; tokenId: string }
 
 export interface Transactions {
@@ -23,6 +28,8 @@ export interface Transactions {
   add(transaction: StoredTransaction, now: UnixMs): Promise<void>
   /** Those whose end is not known, the oldest first. */
   open(network: string, account: Hex): StoredTransaction[]
+  /** Those that a request has led to, the newest first: one, and what replaced it. */
+  withKey(network: string, account: Hex, key: string): EndedTransaction[]
   /** The first account nonce after those that are known to be mined. */
   nextNonce(network: string, account: Hex): number
   /** Stores its end, and the token it minted in the same breath. Durable when it resolves. */
@@ -38,8 +45,11 @@ type Row = {
   account_nonce: number
   call_to: Uint8Array
   call_data: Uint8Array
+  call_value: string
   raw: Uint8Array
   hash: Uint8Array
+  idempotency_key: string | null
+  state: EndedTransaction['state']
 }
 
 export function createTransactions(database: Database): Transactions {
@@ -56,13 +66,13 @@ export function createTransactions(database: Database): Transactions {
   }
 
   return {
-    add: ({ purpose, network, account, accountNonce, to, data, raw, hash }, now) =>
+    add: ({ purpose, network, account, accountNonce, to, data, value, raw, hash, key }, now) =>
       database.write(() => {
         database
           .prepare(`
             INSERT INTO chain_transactions
-              (purpose, network, account, account_nonce, call_to, call_data, raw, hash, state, created_at, updated_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'sent', ?, ?)`)
+              (purpose, network, account, account_nonce, call_to, call_data, call_value, raw, hash, idempotency_key, state, created_at, updated_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'sent', ?, ?)`)
           .run(
             purpose,
             network,
@@ -70,8 +80,10 @@ export function createTransactions(database: Database): Transactions {
             accountNonce,
             toBytes(to),
             toBytes(data),
+            value.toString(),
             toBytes(raw),
             toBytes(hash),
+            key ?? null,
             now,
             now,
           )
@@ -82,6 +94,13 @@ export function createTransactions(database: Database): Transactions {
           .prepare(`SELECT * FROM chain_transactions WHERE state = 'sent' AND network = ? AND account = ? ORDER BY no`)
           .all(network, toBytes(account)) as unknown as Row[]
       ).map(toTransaction),
+    withKey: (network, account, key) =>
+      (
+        database
+          .prepare(`
+            SELECT * FROM chain_transactions WHERE idempotency_key = ? AND network = ? AND account = ? ORDER BY no DESC`)
+          .all(key, network, toBytes(account)) as unknown as Row[]
+      ).map((row) => ({ ...toTransaction(row), state: row.state })),
     nextNonce(network, account) {
       const row = database
         .prepare(`
@@ -115,7 +134,9 @@ function toTransaction(row: Row): StoredTransaction {
     accountNonce: row.account_nonce,
     to: toHex(row.call_to),
     data: toHex(row.call_data),
+    value: BigInt(row.call_value),
     raw: toHex(row.raw),
     hash: toHex(row.hash),
+    key: row.idempotency_key ?? undefined,
   }
 }

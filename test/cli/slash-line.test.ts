@@ -52,7 +52,7 @@ test('completes commands, options, their values, and ids that were shown', () =>
   expect(at('/agent execute --agent-id a', ['abc', 'xyz'])).toEqual(['abc'])
   expect(at('/agent execute --')).not.toContain('--port')
   expect(at('/agent discover x --sort p')).toEqual(['price'])
-  expect(at('/wallet ')).toEqual(['address', 'balance'])
+  expect(at('/wallet ')).toEqual(['address', 'balance', 'send'])
 })
 
 test('what a peer says can colour a line at most: every other sequence is taken out (T10)', () => {

@@ -219,7 +219,7 @@ describe('register-onchain', () => {
       .register(agentId, {}, open())
       .catch(() => {})
     const other = seller.wallet.signTransaction({
-      ...{ chainId: 84532, accountNonce: 0, gas: 100_000n, to: buyer.wallet.address, data: '0x' },
+      ...{ chainId: 84532, accountNonce: 0, gas: 100_000n, to: buyer.wallet.address, value: 0n, data: '0x' },
       ...{ maxPriorityFeePerGas: 10n ** 9n, maxFeePerGas: 10n ** 11n },
     })
     await chain.request('eth_sendRawTransaction', [other.raw])

@@ -45,6 +45,8 @@ const refused: Record<string, number> = {
   deny: 404,
   // No gas, no purchase, and no token of that name.
   registerOnchain: 402,
+  // Without a token.
+  sendFromWallet: 401,
   giveFeedback: 409,
   replaceTransaction: 404,
   abandonTransaction: 404,

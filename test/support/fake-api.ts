@@ -168,6 +168,12 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     sessions,
     workflows,
     receipts: fakeReceipts,
+    transfers: {
+      send: async ({ to, amount, asset = 'USDC' }) => ({
+        ...{ tx_hash: hash, network: 'eip155:84532', network_kind: 'test', asset, amount, amount_atomic: '1' },
+        ...{ from: address, to },
+      }),
+    },
     reputation: {
       read: async (tokenId) => ({ ...reputationFixture, token_id: `${tokenId}` }),
       register: async (agent_id, { uri = 'data:,' }) => ({ ...writtenFixture, agent_id, uri }),

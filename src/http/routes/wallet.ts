@@ -1,7 +1,17 @@
 import { WalletBalance } from '../../schema/api.ts'
+import type { Caller } from '../../schema/caller.ts'
+import { SendTransfer, Transfer } from '../../schema/transfer.ts'
 import { type Operation, operation } from '../operation.ts'
 
-export type WalletRouteDeps = { balance(): Promise<WalletBalance> }
+export type WalletRouteDeps = {
+  balance(): Promise<WalletBalance>
+  transfers: {
+    send(
+      transfer: SendTransfer,
+      request: { caller: Caller; idempotencyKey: string | undefined; signal: AbortSignal },
+    ): Promise<Transfer>
+  }
+}
 
 export function walletRoutes(deps: WalletRouteDeps): Operation[] {
   return [
@@ -18,6 +28,39 @@ export function walletRoutes(deps: WalletRouteDeps): Operation[] {
       status: 200,
       errors: ['CHAIN_UNAVAILABLE', 'CHAIN_WRONG', 'WALLET_UNAVAILABLE'],
       handler: () => deps.balance(),
+    }),
+    operation({
+      id: 'sendFromWallet',
+      method: 'POST',
+      path: '/wallet/send',
+      summary: 'Send USDC or ETH out of the wallet',
+      description:
+        'An own transaction, which costs gas: the wallet needs a little ETH. What is signed for and not charged yet stays. No budget ' +
+        'holds it, so it needs a token on loopback too. Answers once it is mined. The same request with the same `Idempotency-Key` is sent once; without a key one that is ' +
+        'like a transaction that waits is refused.',
+      tags: ['wallet'],
+      access: 'token',
+      scope: 'admin',
+      idempotent: true,
+      body: SendTransfer,
+      example: { to: '0x209693Bc6afc0C5328bA36FaF03C514EF312287C', amount: '1.5', asset: 'USDC' },
+      response: Transfer,
+      status: 200,
+      errors: [
+        'NETWORK_MISMATCH',
+        'INSUFFICIENT_FUNDS',
+        'IDEMPOTENCY_CONFLICT',
+        'CHAIN_UNAVAILABLE',
+        'CHAIN_WRONG',
+        'WALLET_NO_GAS',
+        'TRANSACTION_REVERTED',
+        'TRANSACTION_FAILED',
+        'TRANSACTION_PENDING',
+        'TRANSACTION_LOST',
+        'STORE_WRITE_FAILED',
+      ],
+      handler: ({ body, caller, idempotencyKey, signal }) =>
+        deps.transfers.send(body, { caller, idempotencyKey, signal }),
     }),
   ]
 }

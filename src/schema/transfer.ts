@@ -1,0 +1,36 @@
+import * as z from 'zod'
+import { NetworkKind } from './network-kind.ts'
+import { Address, Network } from './primitives.ts'
+
+export const transferAssets = ['USDC', 'ETH'] as const
+const AmountText = z
+  .string({ error: 'is text, such as "1.5"' })
+  .max(60)
+  .meta({ description: 'decimal text: at most 6 decimals of USDC, 18 of ETH' })
+
+/** Money that leaves the wallet of this node. */
+export const SendTransfer = z
+  .strictObject({
+    to: Address.meta({ description: 'whose account; mixed letter case must be its checksum (EIP-55)' }),
+    amount: AmountText,
+    asset: z.enum(transferAssets).optional().meta({ description: 'USDC unless given' }),
+    network: Network.optional().meta({
+      description: 'refused unless the node runs on it: what a person has confirmed',
+    }),
+  })
+  .meta({ id: 'SendTransfer' })
+export type SendTransfer = z.infer<typeof SendTransfer>
+
+export const Transfer = z
+  .object({
+    tx_hash: z.string().meta({ description: 'the transaction that was mined' }),
+    network: Network,
+    network_kind: NetworkKind,
+    asset: z.enum(transferAssets),
+    amount: AmountText,
+    amount_atomic: z.string(),
+    from: Address,
+    to: Address,
+  })
+  .meta({ id: 'Transfer', description: 'Money that has left the wallet of the node.' })
+export type Transfer = z.infer<typeof Transfer>

@@ -1,0 +1,15 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Database } from './database.ts'
+
+/** The chain's clock may lag behind ours: an authorization may be settled so long after its window. */
+const MARGIN_MS = 60_000
+
+const HELD = `
+  SELECT coalesce(sum(amount), 0) AS held FROM authorizations
+  WHERE network = ? AND valid_before_s * 1000 > ? AND (state = 'reserved' OR (state = 'spent' AND confirmed_at IS NULL))`
+
+/** What authorizations that are under way may still take from the wallet, atomic units: signed, and not shown by the chain (D42). */
+export function heldByAuthorizations(database: Database, network: string, now: UnixMs): bigint {
+  const row = database.prepare(HELD).get(network, now - MARGIN_MS) as { held: number }
+  return BigInt(row.held)
+}

@@ -1,0 +1,244 @@
+import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type DevChain, NETWORK, startChain } from '../../devnet/chain.ts'
+import { addresses } from '../../devnet/contracts.ts'
+import { type Chain, createChain } from '../../src/chain/chain.ts'
+import { encodeRegister } from '../../src/chain/erc8004.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
+import { createTransfers } from '../../src/market/transfers.ts'
+import { Sender } from '../../src/payments/sender.ts'
+import { createWallet } from '../../src/payments/wallet.ts'
+import { OPERATOR } from '../../src/schema/caller.ts'
+import type { Hex } from '../../src/schema/primitives.ts'
+import type { SendTransfer } from '../../src/schema/transfer.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { heldByAuthorizations } from '../../src/store/held.ts'
+import { createPurchases } from '../../src/store/purchases.ts'
+import { createTransactions } from '../../src/store/transactions.ts'
+import { agentId, requirements, signed, usdc } from '../support/payments.ts'
+import { until } from '../support/until.ts'
+
+let devChain: DevChain
+let chain: Chain
+beforeAll(async () => {
+  devChain = await startChain()
+  chain = createChain(
+    { network: NETWORK, asset: addresses.usdc, rpcUrl: devChain.rpcUrl, timeoutMs: 5_000 },
+    { logger: silentLogger },
+  )
+})
+afterAll(() => devChain.stop())
+afterEach(() => devChain.setAutomine(true))
+
+/** A node's wallet with 10 USDC and ether. What it sends can be lost on the way. */
+class Purse {
+  readonly wallet = createWallet(generatePrivateKey(), usdc)
+  readonly database = openDatabase({ path: ':memory:' })
+  readonly sent: Hex[] = []
+  intercept: ((method: string) => unknown) | undefined
+  sender = this.started()
+
+  /** As after a start: only what is on disk is known. */
+  started(waitMs = 20_000): Sender {
+    const request: Chain['request'] = async (method, params, signal) => {
+      if (method === 'eth_sendRawTransaction') this.sent.push(params[0] as Hex)
+      await this.intercept?.(method)
+      return chain.request(method, params, signal)
+    }
+    const transactions = createTransactions(this.database)
+    this.sender = new Sender({
+      chain: { network: NETWORK, request },
+      ...{ wallet: this.wallet, transactions, clock: systemClock, tokenIn: () => undefined, waitMs, pollMs: 20 },
+    })
+    return this.sender
+  }
+
+  send(transfer: SendTransfer, idempotencyKey?: string) {
+    const { wallet, database } = this
+    const transfers = createTransfers({
+      ...{ wallet, logger: silentLogger },
+      lane: async () => ({ chain, sender: this.sender }),
+      held: () => heldByAuthorizations(database, NETWORK, systemClock.now()),
+    })
+    const request = { caller: OPERATOR, idempotencyKey, signal: AbortSignal.timeout(20_000) }
+    return transfers.send(transfer, request)
+  }
+
+  /** Signs for a purchase that is under way. */
+  async hold(amount: bigint): Promise<void> {
+    const now = systemClock.now()
+    const asked = requirements({ amount })
+    const { paymentId, envelope } = signed(now, { requirements: asked })
+    const order = {
+      ...{ id: paymentId, agentId, sellerId: 'seller', price: amount, status: 'executing' as const, task: 'task' },
+      ...{ output: undefined, error: undefined, correlationId: paymentId, createdAt: now, updatedAt: now },
+    }
+    const validBeforeSeconds = Number(envelope.payload!.authorization.validBefore)
+    await createPurchases(this.database).reserve(
+      order,
+      {
+        paymentId,
+        orderId: order.id,
+        agentId,
+        ...{ sellerId: 'seller', requirements: asked, envelope, amount, validBeforeSeconds },
+      },
+      { day: '2026-01-01', limits: () => ({}) },
+    )
+  }
+
+  nonce = () => devChain.client.getTransactionCount({ address: this.wallet.address })
+}
+
+const etherOf = (address: Hex) => devChain.client.getBalance({ address })
+const isPending = async (hash: Hex | undefined) =>
+  hash !== undefined && (await chain.request('eth_getTransactionByHash', [hash])) !== null
+let purse: Purse
+let to: Hex
+beforeEach(async () => {
+  purse = new Purse()
+  to = privateKeyToAddress(generatePrivateKey())
+  await Promise.all([devChain.fundGas(purse.wallet.address), devChain.mint(purse.wallet.address, 10_000_000n)])
+})
+
+describe('stoa wallet send', () => {
+  test('moves USDC, and says what went where', async () => {
+    const sent = await purse.send({ to, amount: '1.5' })
+    const { address: from } = purse.wallet
+    const moved = { asset: 'USDC', amount: '1.5', amount_atomic: '1500000', from, to }
+    expect(sent).toMatchObject({ ...moved, network: NETWORK, network_kind: 'test' })
+    expect([await chain.usdcBalance(to), await chain.usdcBalance(from)]).toEqual([1_500_000n, 8_500_000n])
+  })
+
+  test('moves ETH', async () => {
+    await purse.send({ to, amount: '0.001', asset: 'ETH' })
+    expect(await etherOf(to)).toBe(10n ** 15n)
+  })
+
+  test('keeps what is signed for and not charged yet', async () => {
+    await purse.hold(9_000_000n)
+    const refused = purse.send({ to, amount: '1.000001' })
+    await expect(refused).rejects.toMatchObject({
+      code: 'INSUFFICIENT_FUNDS',
+      message: expect.stringMatching(/holds 10 USDC, of which 9 USDC are signed for/),
+    })
+    await purse.send({ to, amount: '1' })
+    expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([1, 1_000_000n])
+  })
+
+  test('two at once do not take what is signed for', async () => {
+    await purse.hold(4_000_000n)
+    const outcomes = await Promise.allSettled([purse.send({ to, amount: '4' }), purse.send({ to, amount: '5' })])
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+    expect(await chain.usdcBalance(to)).toBe(4_000_000n)
+  })
+
+  test.each<[string, Partial<SendTransfer>, string]>([
+    ['to a misspelled account', { to: '0x209693Bc6afc0C5328bA36FaF03C514EF312287c' }, 'INVALID_REQUEST'],
+    ['to nobody', { to: `0x${'00'.repeat(20)}` }, 'INVALID_REQUEST'],
+    ['to the contract of USDC', { to: addresses.usdc }, 'INVALID_REQUEST'],
+    ['nothing', { amount: '0' }, 'INVALID_REQUEST'],
+    ['a seventh decimal', { amount: '0.0000001' }, 'INVALID_REQUEST'],
+    ['more than is there', { amount: '11' }, 'INSUFFICIENT_FUNDS'],
+    ['more ETH than is there', { amount: '1000000', asset: 'ETH' }, 'INSUFFICIENT_FUNDS'],
+    ['on the other network', { network: 'eip155:8453' }, 'NETWORK_MISMATCH'],
+  ])('sends nothing when asked for %s', async (_what, changes, code) => {
+    await expect(purse.send({ to, amount: '1', ...changes })).rejects.toMatchObject({ code })
+    expect([purse.sent, await purse.nonce()]).toEqual([[], 0])
+  })
+
+  test('without ETH it says so', async () => {
+    await devChain.fundGas(purse.wallet.address, 0n)
+    await expect(purse.send({ to, amount: '1' })).rejects.toMatchObject({ code: 'WALLET_NO_GAS' })
+  })
+})
+
+describe('D38: a transfer with a key', () => {
+  test('is sent once, however often it is asked for', async () => {
+    const [first, second] = await Promise.all([1, 2].map(() => purse.send({ to, amount: '6' }, 'key')))
+    const third = await purse.send({ to, amount: '6' }, 'key')
+    expect(new Set([first!.tx_hash, second!.tx_hash, third.tx_hash]).size).toBe(1)
+    expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([1, 6_000_000n])
+    await expect(purse.send({ to, amount: '1' }, 'key')).rejects.toMatchObject({ code: 'IDEMPOTENCY_CONFLICT' })
+    await purse.send({ to, amount: '1' }, 'another')
+    expect(await purse.nonce()).toBe(2)
+  })
+
+  test.each(['eth_sendRawTransaction', 'eth_getTransactionReceipt'])(
+    'whose node died at %s is sent once after its start',
+    async (moment) => {
+      let deaths = 0
+      purse.intercept = (method) => {
+        const isMoment = method === moment && (moment === 'eth_sendRawTransaction' || purse.sent.length > 0)
+        if (isMoment && deaths++ === 0) throw new Error('killed')
+      }
+      await expect(purse.send({ to, amount: '2' }, 'key')).rejects.toThrow('killed')
+      purse.started()
+      await purse.send({ to, amount: '2' }, 'key')
+      expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([1, 2_000_000n])
+    },
+  )
+})
+
+describe('while a transfer waits', () => {
+  async function waiting(transfer: SendTransfer): Promise<Hex> {
+    await devChain.setAutomine(false)
+    purse.started(100)
+    await expect(purse.send(transfer, 'first')).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })
+    const [{ hash, purpose } = {}] = purse.sender.open()
+    expect(purpose).toBe(`send ${transfer.amount} ${transfer.asset} to ${to}`)
+    return hash!
+  }
+
+  test('a like one is refused, with and without a key of its own', async () => {
+    const hash = await waiting({ to, amount: '1', asset: 'USDC' })
+    for (const key of [undefined, 'second']) {
+      await expect(purse.send({ to, amount: '1' }, key)).rejects.toMatchObject({
+        code: 'TRANSACTION_PENDING',
+        message: expect.stringContaining(`${hash} that does the same`),
+      })
+    }
+    expect(purse.sender.open()).toHaveLength(1)
+    await devChain.mine()
+    await purse.send({ to, amount: '1' }, 'first')
+    expect(await chain.usdcBalance(to)).toBe(1_000_000n)
+  })
+
+  test('a replacement moves the same ETH, once', async () => {
+    const hash = await waiting({ to, amount: '0.002', asset: 'ETH' })
+    const replaced = purse.started().replace(hash, AbortSignal.timeout(20_000))
+    await until(() => isPending(purse.sender.open()[1]?.hash))
+    await devChain.mine()
+    const { hash: mined } = await replaced
+    expect(mined).not.toBe(hash)
+    expect([await purse.nonce(), await etherOf(to)]).toEqual([1, 2n * 10n ** 15n])
+    const again = await purse.send({ to, amount: '0.002', asset: 'ETH' }, 'first')
+    expect([again.tx_hash, await purse.nonce()]).toEqual([mined, 1])
+  })
+
+  test('one that was abandoned has moved nothing, and its key sends nothing more', async () => {
+    const hash = await waiting({ to, amount: '0.002', asset: 'ETH' })
+    const abandoned = purse.started().abandon(hash, AbortSignal.timeout(20_000))
+    await until(() => isPending(purse.sender.open()[1]?.hash))
+    await devChain.mine()
+    await abandoned
+    await devChain.setAutomine(true)
+    const again = purse.send({ to, amount: '0.002', asset: 'ETH' }, 'first')
+    await expect(again).rejects.toMatchObject({ code: 'TRANSACTION_LOST' })
+    expect(await etherOf(to)).toBe(0n)
+  })
+
+  test('another call of the account waits its turn: one lane for all', async () => {
+    await devChain.setAutomine(false)
+    const call = { purpose: 'register x', to: addresses.identityRegistry, data: encodeRegister('data:,') }
+    const first = purse.sender.send(() => call, AbortSignal.timeout(20_000))
+    const second = purse.send({ to, amount: '1' })
+    await until(() => isPending(purse.sender.open()[0]?.hash))
+    await devChain.mine()
+    await first
+    await until(() => isPending(purse.sender.open()[0]?.hash))
+    await devChain.mine()
+    await second
+    expect([await purse.nonce(), await chain.usdcBalance(to)]).toEqual([2, 1_000_000n])
+  })
+})
