@@ -60,14 +60,14 @@ export const budget = command({
 function show(context: Context, record: BudgetRecord): void {
   const { bold } = context.style.stdout
   const most = (amount: string | null) => (amount === null ? 'no limit' : `${amount} ${record.symbol}`)
-  const spent = (sum: string, max: string | null, left: string | null) =>
-    max === null ? `${sum}, no limit` : `${sum} of ${max}, ${left} left`
+  const used = (paid: string, held: string, max: string | null, left: string | null) =>
+    `${paid} paid, ${held} held, ${max === null ? 'no limit' : `${left} left of ${max}`}`
   const { auto_approve_below: below } = record
   const rows = [
     ['Per call', most(record.per_call)],
     ['Per seller, a day', most(record.per_seller)],
-    ['Today', spent(record.spent_today, record.per_day, record.left_today)],
-    ['This month', spent(record.spent_month, record.per_month, record.left_month)],
+    ['Today', used(record.paid_today, record.held_today, record.per_day, record.left_today)],
+    ['This month', used(record.paid_month, record.held_month, record.per_month, record.left_month)],
     ['Approval', below === null ? 'never asked for' : `from ${below} ${record.symbol} on`],
     ['Only from', record.allow.length === 0 ? 'anyone' : record.allow.join(', ')],
     ['Never from', record.deny.length === 0 ? 'nobody' : record.deny.join(', ')],

@@ -88,15 +88,16 @@ export const workflowList = command({
     else if (items.length === 0) context.print('no workflows')
     else {
       const now = context.parts.clock.now()
-      const rows = items.map(({ id, status, steps, spent, updated_at, name }) => [
+      const rows = items.map(({ id, status, steps, paid, held, updated_at, name }) => [
         printableLine(id, 36),
         status,
         `${steps.filter((step) => step.status === 'completed').length}/${steps.length}`,
-        spent,
+        paid,
+        held,
         age(updated_at, now),
         printableLine(name ?? ''),
       ])
-      for (const line of table(['WORKFLOW', 'STATUS', 'DONE', 'SPENT', 'AGE', 'NAME'], rows, context))
+      for (const line of table(['WORKFLOW', 'STATUS', 'DONE', 'PAID', 'HELD', 'AGE', 'NAME'], rows, context))
         context.print(line)
     }
     tellMore(context, 'stoa workflow list', next)
@@ -199,12 +200,13 @@ function tellQuote(context: Context, quote: WorkflowQuote): number {
   return exitCodes.done
 }
 
-function summary({ id, status, spent, error }: WorkflowRecord): string {
+function summary({ id, status, error, ...sums }: WorkflowRecord): string {
   const why = error === undefined ? '' : ` at ${error.step_id ?? 'a step'}: ${error.message}`
-  return printableLine(
-    `workflow ${id} ${status === 'failed' ? status : `is ${status}`}${why}; ${spent} USDC spent`,
-    600,
-  )
+  return printableLine(`workflow ${id} ${status === 'failed' ? status : `is ${status}`}${why}; ${sumsText(sums)}`, 600)
+}
+
+function sumsText({ paid, held, not_charged }: Pick<WorkflowRecord, 'paid' | 'held' | 'not_charged'>): string {
+  return `${paid} USDC paid, ${held} held${not_charged === '0' ? '' : `, ${not_charged} not charged`}`
 }
 
 function stepLine({ id, status, error }: WorkflowStep): string {
@@ -213,14 +215,14 @@ function stepLine({ id, status, error }: WorkflowStep): string {
 
 function show(context: Context, workflow: WorkflowRecord): void {
   const { bold } = context.style.stdout
-  const { id, name, status, estimate, spent, budget, created_at, updated_at, steps, error } = workflow
+  const { id, name, status, estimate, budget, created_at, updated_at, steps, error } = workflow
   const rows = [
     ['Workflow', id],
     ...(name === undefined ? [] : [['Name', name]]),
     ['Status', error === undefined ? status : `${status}: ${error.message}`],
     [
       'Cost',
-      `${spent} USDC spent, estimated at ${estimate}, ${budget === undefined ? 'no budget' : `budget ${budget}`}`,
+      `${sumsText(workflow)}, estimated at ${estimate}, ${budget === undefined ? 'no budget' : `budget ${budget}`}`,
     ],
     ['Created', created_at],
     ['Changed', updated_at],

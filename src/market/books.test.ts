@@ -2,12 +2,15 @@ import { afterEach, expect, test } from 'vitest'
 import { listingFixture, localId } from '../../test/support/fake-api.ts'
 import { createFakeMarket } from '../../test/support/fake-market.ts'
 import { claim, exchangeOf, randomHex, requirements, signed } from '../../test/support/payments.ts'
+import { testBudget } from '../../test/support/test-budget.ts'
+import { systemClock } from '../lib/clock.ts'
 import { Book } from '../schema/book.ts'
 import type { Listing } from '../schema/listing.ts'
 import { openDatabase } from '../store/database.ts'
 import { createLedger, type LedgerEntry } from '../store/ledger.ts'
 import { createPayments } from '../store/payments.ts'
 import { createPurchases } from '../store/purchases.ts'
+import { createWorkflowStore } from '../store/workflows.ts'
 import type { Buyer } from './buyer.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 import { madeBook } from './payment-view.ts'
@@ -90,6 +93,31 @@ test('D42: payments are found by their word of the books, each under the one tha
     const found = ledger.payments({ limit: 50, book }).items.map(shown)
     expect(found, book).toEqual(all.filter((word) => word === book))
   }
+})
+
+test('D42: a budget and a workflow say paid for what the chain shows, held for what may be charged, and not charged', async () => {
+  const now = Date.UTC(2026, 0, 1)
+  const day = '2026-01-01'
+  const database = openDatabase({ path: ':memory:' })
+  const purchases = createPurchases(database)
+  const made = Array.from({ length: 4 }, () => reserved(signed(now), now))
+  for (const { order, reservation } of made) {
+    await purchases.reserve({ ...order, workflowId: 'w', stepId: 's' }, reservation, { day, limits: () => ({}) })
+  }
+  const [confirmed, claimed, released] = made.map(({ order }) => order)
+  for (const order of [confirmed!, claimed!]) {
+    await purchases.finish(
+      { ...order, status: 'completed' },
+      { paymentId: order.id, amount: 10_000n, txHash: randomHex() },
+    )
+  }
+  await purchases.confirm(confirmed!.id, randomHex(), now)
+  await purchases.resolve(released!.id, 'released', undefined, now)
+  expect(createWorkflowStore(database).books('w')).toEqual({ paid: 10_000n, held: 20_000n, notCharged: 10_000n })
+  const budget = testBudget({}, { clock: { ...systemClock, now: () => now }, purchases })
+  const sums = { paid_today: '0.01', held_today: '0.02', paid_month: '0.01', held_month: '0.02', spent_today: '0.03' }
+  expect(budget.view()).toMatchObject(sums)
+  expect([purchases.heldOn('2026-01-02'), purchases.heldOn('2026-02')]).toEqual([0n, 0n])
 })
 
 function reserved({ paymentId, envelope }: ReturnType<typeof signed>, at: number) {

@@ -29,7 +29,7 @@ test('two changes at once both hold: no limit is lost to the other', async () =>
   const database = openDatabase({ path: ':memory:' })
   const clock = new HandClock()
   const rules = createRulesStore(database)
-  const budget = testBudget({}, { clock, purchases: { spentOn: () => 0n }, store: rules })
+  const budget = testBudget({}, { clock, purchases: { spentOn: () => 0n, heldOn: () => 0n }, store: rules })
   await Promise.all([budget.change({ deny: ['a-thief'] }), budget.change({ per_day: 2_000_000n })])
   expect(budget.view()).toMatchObject({ deny: ['a-thief'], per_day: '2' })
   expect(rules.load()).toMatchObject({ deny: { is: ['a-thief'] }, perDay: { is: '2' } })

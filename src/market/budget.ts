@@ -17,7 +17,7 @@ export type BudgetDeps = {
   clock: Clock
   asset: Pick<Asset, 'network' | 'address' | 'symbol'>
   store: RulesStore
-  purchases: Pick<Purchases, 'spentOn'>
+  purchases: Pick<Purchases, 'spentOn' | 'heldOn'>
   /** The token while it holds. */
   token(id: string): StoredToken | undefined
   /** The most that an order may cost by the operator's word. */
@@ -81,7 +81,9 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
   const day = () => isoTime(clock.now()).slice(0, 10)
   function view(): BudgetRecord {
     const today = day()
-    const spent = { day: purchases.spentOn(today), month: purchases.spentOn(today.slice(0, 7)) }
+    const month = today.slice(0, 7)
+    const spent = { day: purchases.spentOn(today), month: purchases.spentOn(month) }
+    const held = { day: purchases.heldOn(today), month: purchases.heldOn(month) }
     const left = { day: leftOf(rules.perDay, spent.day), month: leftOf(rules.perMonth, spent.month) }
     return {
       network: asset.network,
@@ -93,6 +95,10 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
       ...amountsOf('per_day', rules.perDay),
       ...amountsOf('per_month', rules.perMonth),
       ...amountsOf('auto_approve_below', rules.autoApproveBelow),
+      ...amountsOf('paid_today', spent.day - held.day),
+      ...amountsOf('paid_month', spent.month - held.month),
+      ...amountsOf('held_today', held.day),
+      ...amountsOf('held_month', held.month),
       ...amountsOf('spent_today', spent.day),
       ...amountsOf('spent_month', spent.month),
       ...amountsOf('left_today', least(left.day, left.month)),
@@ -156,7 +162,7 @@ const limitTexts: Record<LimitName, { what: string; fix: string }> = {
 /** Why an amount is not signed for. */
 export function overBudget(amount: bigint, { over, spent, max }: Over, day: string): MarketError {
   const { what, fix } = limitTexts[over]
-  const used = `${usdc(spent)} of ${usdc(max)} are spent or reserved on ${day} (UTC)`
+  const used = `${usdc(spent)} of ${usdc(max)} are paid or held on ${day} (UTC)`
   return new MarketError('OVER_BUDGET', `${usdc(amount)} do not fit ${what}: ${used}; ${fix}`)
 }
 

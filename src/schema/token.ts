@@ -47,7 +47,7 @@ export const TokenRecord = z
     budget_atomic: nullable,
     per_day: nullable,
     per_day_atomic: nullable,
-    spent: z.string().meta({ description: 'spent or reserved in all' }),
+    spent: z.string().meta({ description: 'paid or held in all' }),
     spent_atomic: z.string(),
     spent_today: z.string(),
     spent_today_atomic: z.string(),

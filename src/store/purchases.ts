@@ -90,6 +90,8 @@ export interface Purchases extends PurchaseLooks {
   over(spent: Spent, amount: bigint, limits: SpendingLimits): Over | undefined
   /** On a UTC day, `2026-11-21`, or in a month, `2026-11`. */
   spentOn(period: string): bigint
+  /** What of it the chain does not show yet: signed, and may still be charged (D42). */
+  heldOn(period: string): bigint
 }
 
 const ORDER_NO = 'SELECT no FROM orders WHERE id = ?'
@@ -124,6 +126,14 @@ const SIGNED = `
 const RESERVED = `${SIGNED} AND a.state = 'reserved'`
 const RELEASED = `${SIGNED} AND a.state = 'released'`
 const UNCONFIRMED = `${SIGNED} AND a.state = 'spent' AND a.confirmed_at IS NULL`
+/** `?1`: the period; `?2`: when nothing of it was made yet. Both parts by the indices of what is open. */
+const HELD = `
+  SELECT CAST(coalesce(sum(amount), 0) AS TEXT) AS held FROM (
+    SELECT day, amount FROM authorizations WHERE state = 'reserved'
+    UNION ALL
+    SELECT day, amount FROM authorizations WHERE state = 'spent' AND confirmed_at IS NULL AND created_at >= ?2)
+  WHERE substr(day, 1, length(?1)) = ?1`
+const DAY_MS = 24 * 60 * 60 * 1000
 type ReservedRow = ReservationRow & { order_no: number; token_id: string | null }
 
 /** @param options `hasChain`: whether this node can ask the chain what became of a payment */
@@ -240,6 +250,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
       }),
     over: sums.over,
     spentOn: sums.in,
+    heldOn: (period) => BigInt((one(HELD, period, Date.parse(period) - DAY_MS) as { held: string }).held),
   }
 }
 

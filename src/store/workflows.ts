@@ -7,6 +7,7 @@ import { bindKey, freeKey, type KeyedRequest } from './idempotency.ts'
 import type { Sought } from './look-back.ts'
 import { type Order, type OrderError, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
+import { type WorkflowBooks, workflowBooks } from './workflow-books.ts'
 
 /** A step as it can be done: every choice is made. */
 export type StepPlan = {
@@ -84,6 +85,7 @@ export interface WorkflowStore {
   /** Every order placed for a workflow, oldest first. */
   orders(id: string): { id: string; stepId: string }[]
   spending(id: string): Spending
+  books(id: string): WorkflowBooks
 }
 
 type WorkflowRow = {
@@ -137,7 +139,6 @@ const SPENDING = `
     coalesce(sum(CASE WHEN a.state = 'reserved' AND o.status NOT IN ('pending', 'executing') THEN a.amount END), 0)
       AS perhaps
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ?`
-
 export function createWorkflowStore(database: Database): WorkflowStore {
   const one = (sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values)
   const read = (row: WorkflowRow): StoredWorkflow => ({
@@ -238,6 +239,7 @@ export function createWorkflowStore(database: Database): WorkflowStore {
       const { sure, perhaps } = one(SPENDING, id) as { sure: number; perhaps: number }
       return { sure: BigInt(sure), perhaps: BigInt(perhaps) }
     },
+    books: (id) => workflowBooks(database, id),
   }
 }
 

@@ -45,6 +45,8 @@ const budget: BudgetRecord = {
   },
   ...{ spent_month: '2', spent_month_atomic: '2000000', left_today: '3', left_today_atomic: '3000000' },
   ...{ left_month: null, left_month_atomic: null },
+  ...{ paid_today: '1.5', paid_today_atomic: '1500000', held_today: '0.5', held_today_atomic: '500000' },
+  ...{ paid_month: '1.5', paid_month_atomic: '1500000', held_month: '0.5', held_month_atomic: '500000' },
 }
 
 test('token create shows the token alone on standard output; list shows what it has spent', async () => {
@@ -107,7 +109,9 @@ test('budget shows the limits, and sends only what is changed', async () => {
     },
   })
   const options = { dataDir: dataDir(), parts }
-  expect((await cli(['budget'], options)).stdout).toMatch(/Today +2 of 5, 3 left[\s\S]*from 0\.5 USDC on/)
+  expect((await cli(['budget'], options)).stdout).toMatch(
+    /Today +1\.5 paid, 0\.5 held, 3 left of 5[\s\S]*from 0\.5 USDC on/,
+  )
   await cli(['budget', '--per-month', 'none', '--auto-approve-below', '0.25', '--deny', 'a,b'], options)
   expect(JSON.parse(JSON.stringify(changes, (_, value) => (typeof value === 'bigint' ? `${value}` : value)))).toEqual([
     { per_month: null, auto_approve_below: '250000', deny: ['a', 'b'] },

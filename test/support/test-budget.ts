@@ -7,7 +7,7 @@ import { usdc } from './payments.ts'
 /** The real budget, with rules of its own and nothing kept. */
 export function testBudget(
   rules: Partial<BudgetRules>,
-  deps: { clock: Clock; purchases: Pick<Purchases, 'spentOn'> } & Partial<BudgetDeps>,
+  deps: { clock: Clock; purchases: Pick<Purchases, 'spentOn' | 'heldOn'> } & Partial<BudgetDeps>,
 ): Budget {
   const configured = budgetRules({ maxPriceAtomic: 1_000_000n, dailyBudgetAtomic: 5_000_000n })
   return createBudget(

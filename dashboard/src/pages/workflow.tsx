@@ -46,7 +46,7 @@ export function Workflow({ id }: { id: string }) {
           </p>
           <dl className="figures">
             <Figure label="Expected" value={money(record.estimate)} unit="USDC" note="as listed when it was made" />
-            <Figure label="Spent" value={money(record.spent)} unit="USDC" note="paid, or signed for" />
+            <Figure label="Paid" value={money(record.paid)} unit="USDC" note={`${money(record.held)} held`} />
             {record.budget !== undefined && <Figure label="At most" value={money(record.budget)} unit="USDC" />}
           </dl>
           <Drawing steps={record.steps} />

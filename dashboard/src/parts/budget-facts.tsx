@@ -9,12 +9,17 @@ export function BudgetFacts({ budget }: { budget: Budget }) {
   return (
     <>
       <dl className="figures">
-        <Figure label="Spent today" value={money(budget.spent_today)} unit={symbol} note={left(budget.left_today)} />
         <Figure
-          label="Spent this month"
-          value={money(budget.spent_month)}
+          label="Paid today"
+          value={money(budget.paid_today)}
           unit={symbol}
-          note={left(budget.left_month)}
+          note={`${money(budget.held_today)} held, ${left(budget.left_today)}`}
+        />
+        <Figure
+          label="Paid this month"
+          value={money(budget.paid_month)}
+          unit={symbol}
+          note={`${money(budget.held_month)} held, ${left(budget.left_month)}`}
         />
       </dl>
       <Facts

@@ -2,21 +2,22 @@ import { isoTime } from '../../lib/clock.ts'
 import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
 import type { WorkflowRecord, WorkflowStep } from '../../schema/workflow.ts'
 import type { Purchases } from '../../store/purchases.ts'
-import type { Spending, StoredStep, StoredWorkflow } from '../../store/workflows.ts'
+import type { WorkflowBooks } from '../../store/workflow-books.ts'
+import type { StoredStep, StoredWorkflow } from '../../store/workflows.ts'
+import { amountsOf } from '../budget-rules.ts'
 import { signedPayment } from '../payment-view.ts'
 
 export type RecordSources = {
   purchases: Pick<Purchases, 'order' | 'reservationOf'>
-  spending: Spending
+  books: WorkflowBooks
   /** Every order placed for the workflow, oldest first. */
   orders: readonly { id: string; stepId: string }[]
 }
 
 /** A workflow as a list shows it: without texts that may be long. */
-export function briefWorkflow(workflow: StoredWorkflow, { spending, orders }: RecordSources): WorkflowRecord {
+export function briefWorkflow(workflow: StoredWorkflow, { books, orders }: RecordSources): WorkflowRecord {
   const { id, name, status, budget, createdAt, updatedAt, steps } = workflow
   const estimate = steps.reduce((total, { price }) => total + price, 0n)
-  const spent = spending.sure + spending.perhaps
   const failed = steps.find((step) => step.status === 'failed' && step.error !== undefined)
   return {
     id,
@@ -26,8 +27,10 @@ export function briefWorkflow(workflow: StoredWorkflow, { spending, orders }: Re
     ...(budget !== undefined && { budget: decimal(budget), budget_atomic: budget.toString() }),
     estimate: decimal(estimate),
     estimate_atomic: estimate.toString(),
-    spent: decimal(spent),
-    spent_atomic: spent.toString(),
+    ...amountsOf('paid', books.paid),
+    ...amountsOf('held', books.held),
+    ...amountsOf('not_charged', books.notCharged),
+    ...amountsOf('spent', books.paid + books.held),
     steps: steps.map((step) => briefStep(step, orders)),
     created_at: isoTime(createdAt),
     updated_at: isoTime(updatedAt),

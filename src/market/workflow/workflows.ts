@@ -247,7 +247,7 @@ export class Workflows implements Service {
 
   #sources(id: string) {
     const { store, purchases } = this.#deps
-    return { purchases, spending: store.spending(id), orders: store.orders(id) }
+    return { purchases, books: store.books(id), orders: store.orders(id) }
   }
 
   #known(id: string, caller = OPERATOR): StoredWorkflow {

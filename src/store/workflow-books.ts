@@ -1,0 +1,19 @@
+import type { Database } from './database.ts'
+
+/** What was signed for a workflow, by the words of the books (D42). */
+export type WorkflowBooks = { paid: bigint; held: bigint; notCharged: bigint }
+
+/** As `madeBook` has it. */
+const BOOKS = `
+  SELECT a.state = 'released' AS released, a.state = 'spent' AND a.confirmed_at IS NOT NULL AS paid,
+    CAST(sum(a.amount) AS TEXT) AS amount
+  FROM orders o JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ? GROUP BY 1, 2`
+
+export function workflowBooks(database: Database, id: string): WorkflowBooks {
+  const books: WorkflowBooks = { paid: 0n, held: 0n, notCharged: 0n }
+  const rows = database.prepare(BOOKS).all(id) as { released: number; paid: number; amount: string }[]
+  for (const { released, paid, amount } of rows) {
+    books[released === 1 ? 'notCharged' : paid === 1 ? 'paid' : 'held'] += BigInt(amount)
+  }
+  return books
+}
