@@ -74,7 +74,8 @@ test('where the router is asked, nothing is guessed before it has answered; what
   await running
 })
 
-type Peer = { host: string; answers: DialedBack; isTrusted?: boolean }
+/** `breaks`: how many of its connections break while it is asked; there is a new one at once. */
+type Peer = { host: string; answers: DialedBack; isTrusted?: boolean; breaks?: number }
 
 /** A node that listens on a public address, and peers that are asked about it. @returns whether it came to be announced */
 async function judged(
@@ -86,6 +87,7 @@ async function judged(
   const connections = peers.map(({ host }, at) => ({
     remotePeer: `peer ${at}`,
     remoteAddr: multiaddr(`/ip4/${host}/tcp/4001`),
+    status: 'open',
   }))
   const libp2p = Object.assign(new EventTarget(), {
     getConnections: () => connections,
@@ -111,9 +113,13 @@ async function judged(
     book: { speaks: () => true } as unknown as PeerBook,
     clock: { now: () => 0 },
     dialBack: {
-      ask: async ({ remotePeer }) => {
+      ask: async (connection) => {
         own.asked += 1
-        return at(remotePeer).answers
+        const { answers, breaks = 0 } = at(connection.remotePeer)
+        if (own.asked > breaks) return answers
+        connections.splice(0, 1, { ...connections[0]!, status: 'open' })
+        connection.status = 'closed'
+        throw new Error('the connection broke')
       },
     },
     isTrusted: (peerId) => at(peerId).isTrusted === true,
@@ -121,7 +127,8 @@ async function judged(
   })
   const ending = new AbortController()
   const running = proof.run({ proofLookMs: 1, proofEveryMs: 60_000 }, ending.signal)
-  await expect.poll(() => own.asked).toBe(Math.min(8, peers.length))
+  const asked = peers.reduce((sum, { breaks = 0 }) => sum + breaks + 1, 0)
+  await expect.poll(() => own.asked).toBe(Math.min(8, asked))
   await new Promise((resolve) => setImmediate(resolve))
   ending.abort()
   await running
@@ -137,6 +144,11 @@ test('D52: an address is announced when peers of three networks have dialed it b
 
 test('one peer that the operator named is enough, as its word is the operator’s own choice', async () => {
   expect((await judged([{ host: '1.1.1.1', answers: 'arrived', isTrusted: true }])).announced).toBe(true)
+})
+
+test('a peer whose connection breaks while it is asked is asked over the next one: a node that has moved has dead ones', async () => {
+  const peer = { host: '1.1.1.1', answers: 'arrived' as const, isTrusted: true, breaks: 2 }
+  expect(await judged([peer])).toEqual({ announced: true, asked: 3 })
 })
 
 test('D52: what was proved is given up when peers of several networks fail to dial it, not by the word of one among others', async () => {

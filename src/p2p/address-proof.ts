@@ -111,6 +111,8 @@ export class AddressProof {
   async #askOne(connection: Connection, text: string, signal: AbortSignal): Promise<DialedBack> {
     const came = await this.#deps.dialBack.ask(connection, multiaddr(text), signal).catch((error: unknown) => {
       this.#deps.logger.debug({ reason: reasonOf(error) }, 'a peer could not be asked to dial back')
+      // A node that has moved asks over connections that are dead: the peer is asked again over the next one.
+      if (connection.status !== 'open') this.#askedAt.delete(keyOf(connection, text))
       return 'refused' as const
     })
     const network = networkOf(hostIn(connection.remoteAddr))
@@ -161,14 +163,15 @@ export class AddressProof {
     return ranked.toSorted((a, b) => a.rank - b.rank).map(({ connection }) => connection)
   }
 
-  #isDue({ remotePeer }: Connection, text: string, everyMs: number): boolean {
-    const at = this.#askedAt.get(`${remotePeer} ${text}`)
+  #isDue(connection: Connection, text: string, everyMs: number): boolean {
+    const at = this.#askedAt.get(keyOf(connection, text))
     return at === undefined || performance.now() >= at + everyMs
   }
 
-  #noteAsked({ remotePeer }: Connection, text: string): void {
-    this.#askedAt.delete(`${remotePeer} ${text}`)
-    this.#askedAt.set(`${remotePeer} ${text}`, performance.now())
+  #noteAsked(connection: Connection, text: string): void {
+    const key = keyOf(connection, text)
+    this.#askedAt.delete(key)
+    this.#askedAt.set(key, performance.now())
     if (this.#askedAt.size > ASKED_KEPT_MAX) this.#askedAt.delete(this.#askedAt.keys().next().value as string)
   }
 
@@ -249,4 +252,9 @@ export class AddressProof {
     const { addressManager } = this.#deps.libp2p.services.inside
     addressManager.removePublicAddressMapping(host, port, externalHost, externalPort, protocol)
   }
+}
+
+/** Of a peer and an address that it is asked about. */
+function keyOf({ remotePeer }: Connection, text: string): string {
+  return `${remotePeer} ${text}`
 }
