@@ -230,7 +230,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const observing = createObserving(config, secrets, {
       ...{ clock, logger, database, feed, replica, meters, payments },
       condition: () => nodeStatus(seen, clock.now() - startedAt),
-      ...{ peers: node.peers, nameOf },
+      ...{ peers: node.peers, nameOf, stats: earnings.stats },
       budget: () => buyer.budget.view(),
       approvals: (state) => buyer.approvals.list(state),
       fetch: fetchUrl,

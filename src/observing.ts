@@ -10,6 +10,7 @@ import { createPost } from './lib/post.ts'
 import { createAlarms } from './market/alarms.ts'
 import { approvalMsOf } from './market/budget-rules.ts'
 import { diagnose } from './market/diagnosis.ts'
+import type { Earnings } from './market/earnings.ts'
 import { nodeFeed } from './market/node-feed.ts'
 import type { NodeFeed } from './market/published.ts'
 import type { Replica } from './market/replica.ts'
@@ -34,6 +35,7 @@ export type ObservingDeps = {
   /** Without the alarms, which are told from it. */
   condition(): NodeStatus
   nameOf(agentId: string): string | undefined
+  stats: Earnings['stats']
   peers(): PeerStatus[]
   meters: Meters
   payments: Pick<Payments, 'oldestOwed'>
@@ -67,7 +69,17 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
     const at = payments.oldestOwed()
     return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
   }
-  const metrics = { meters, status, peers, budget, approvals, oldestOwedSeconds, webhooks: () => webhooks.list() }
+  const books = () => deps.stats({ days: 0 })
+  const metrics = {
+    meters,
+    status,
+    peers,
+    budget,
+    approvals,
+    oldestOwedSeconds,
+    webhooks: () => webhooks.list(),
+    books,
+  }
   return {
     status,
     api: {

@@ -3,6 +3,7 @@ import type { Labels, Meters } from '../lib/meters.ts'
 import { meterNames } from '../market/metered.ts'
 import type { NodeStatus, PeerStatus } from '../schema/api.ts'
 import type { BudgetRecord } from '../schema/budget.ts'
+import type { Stats } from '../schema/ledger.ts'
 import type { Webhook } from '../schema/webhook.ts'
 
 /** What the metrics are read from, when somebody asks. */
@@ -12,19 +13,25 @@ export type MetricSources = {
   peers(): readonly PeerStatus[]
   webhooks(): readonly Webhook[]
   /** USDC as decimal text; null: no limit. */
-  budget(): Pick<BudgetRecord, 'spent_today' | 'spent_month' | 'left_today' | 'left_month'>
+  budget(): Pick<BudgetRecord, BudgetSum>
+  /** Sums by the words of the books. */
+  books(): Promise<Pick<Stats, 'earned' | 'owed' | 'lost' | 'refused' | 'paid' | 'held' | 'not_charged'>>
   approvals(status: 'pending'): readonly unknown[]
   /** Seconds that the oldest owed payment has waited; 0 where none does. */
   oldestOwedSeconds(): number
 }
 
+type BudgetSum = `${'paid' | 'held'}_${'today' | 'month'}` | 'left_today' | 'left_month'
 type Value = { value: number; labels?: Labels; metricName?: string }
 type Family = {
   name: string
   help: string
   type: 'gauge' | 'counter' | 'histogram'
-  read(from: MetricSources): Value[]
+  read(from: MetricSources): Value[] | Promise<Value[]>
 }
+
+/** Without a sum by day. */
+const openBooks = ['owed', 'lost', 'refused', 'held', 'not_charged'] as const
 
 /** Shown as 0 before they first happen: a rate needs a value to begin from. */
 const knownCounts: Record<string, Labels[]> = {
@@ -58,8 +65,10 @@ const families: readonly Family[] = [
   gauge('stoa_outbox_oldest_seconds', 'How long the oldest of them has waited.', ({ oldestOwedSeconds }) =>
     one(oldestOwedSeconds()),
   ),
-  gauge('stoa_unsettled_payments', 'Payments lost: the agent worked, and they will never be settled.', ({ status }) =>
-    one(status().settlement.failed),
+  gauge(
+    'stoa_unsettled_payments',
+    'Payments lost: the agent worked, and they will never be settled. By amount: stoa_payments_usdc.',
+    ({ status }) => one(status().settlement.failed),
   ),
   gauge('stoa_peers', 'Connected peers.', ({ peers }) => {
     const all = peers()
@@ -82,9 +91,18 @@ const families: readonly Family[] = [
       value: name === state ? 1 : 0,
     }))
   }),
-  gauge('stoa_budget_spent_usdc', 'Spent or reserved in this day or month, UTC.', ({ budget }) => {
-    const { spent_today, spent_month } = budget()
-    return byPeriod(spent_today, spent_month)
+  gauge('stoa_payments_usdc', 'What payments come to, by the word of the books for them.', async ({ books }) => {
+    const sums = await books()
+    const open = openBooks.map((book) => ({ labels: { book }, value: Number(sums[book].amount) }))
+    const whole = (['earned', 'paid'] as const).map((book) => ({ labels: { book }, value: Number(sums[book].total) }))
+    return [...whole, ...open]
+  }),
+  gauge('stoa_alarms', 'What wants a person and was not dismissed.', ({ status }) => one(status().alarms ?? 0)),
+  gauge('stoa_budget_usdc', 'Paid, and held, in this day or month, UTC.', ({ budget }) => {
+    const { paid_today, paid_month, held_today, held_month } = budget()
+    const ofBook = (book: string, values: Value[]) =>
+      values.map(({ labels, value }) => ({ labels: { ...labels, book }, value }))
+    return [...ofBook('paid', byPeriod(paid_today, paid_month)), ...ofBook('held', byPeriod(held_today, held_month))]
   }),
   gauge('stoa_budget_left_usdc', 'What the budget still allows; no value where it has no limit.', ({ budget }) => {
     const { left_today, left_month } = budget()
@@ -109,7 +127,7 @@ export function createMetrics(sources: MetricSources): { text(): Promise<string>
   const registry = new Registry()
   // prom-client keeps values of its own; ours are elsewhere, and are read when they are asked for.
   for (const { read, ...family } of families) {
-    const get = async () => ({ ...family, aggregator: 'sum', values: read(sources) })
+    const get = async () => ({ ...family, aggregator: 'sum', values: await read(sources) })
     registry.registerMetric({ name: family.name, get } as unknown as Metric)
   }
   collectDefaultMetrics({ register: registry })

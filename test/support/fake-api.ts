@@ -194,6 +194,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       budget: () => budget.view(),
       approvals: (state) => approvals.list(state),
       oldestOwedSeconds: () => 0,
+      books: () => stats({ days: 0 }),
     },
     alarms: fakeAlarms(),
     ledger,
