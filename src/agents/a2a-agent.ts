@@ -7,9 +7,14 @@ import {
   DefaultAgentCardResolver,
   JsonRpcTransportFactory,
   RestTransportFactory,
+  ServiceParameters,
 } from '@a2a-js/sdk/client'
+import * as z from 'zod'
+import { X402_EXTENSION } from '../a2a/extensions.ts'
+import { keys } from '../a2a/payment-messages.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { guardFetch, ResponseTooLargeError } from './guarded-fetch.ts'
 import { type AgentCall, AgentError, type OnOutput, outputTooLarge } from './runtime.ts'
 
@@ -46,7 +51,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: { fetch: typeof fet
   const logger = deps.logger.child({ agent: options.name })
   const ask = askOnly(new URL(options.url), options.token, guardFetch(deps.fetch, outputBytesMax))
   const contexts = new Map<string, string>()
-  let connecting: Promise<Client> | undefined
+  let connecting: Promise<Connected> | undefined
 
   const connect = () => {
     connecting ??= open(options.url, ask).catch((error: unknown) => {
@@ -60,8 +65,8 @@ export function openA2aAgent(options: A2aAgentOptions, deps: { fetch: typeof fet
     async run({ input, callerId, signal, onOutput }) {
       const contextId = contexts.get(callerId) ?? ''
       try {
-        const client = await connect()
-        const { text, context } = await work(client, { input, contextId, outputBytesMax, signal, onOutput })
+        const connected = await connect()
+        const { text, context } = await work(connected, { input, contextId, outputBytesMax, signal, onOutput })
         remember(contexts, callerId, context)
         return text
       } catch (error) {
@@ -75,6 +80,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: { fetch: typeof fet
   }
 }
 
+type Connected = { client: Client; serviceParameters: ServiceParameters }
 type Given = { text: string; context: string }
 
 /**
@@ -82,7 +88,7 @@ type Given = { text: string; context: string }
  * loses nothing.
  */
 async function work(
-  client: Client,
+  { client, serviceParameters }: Connected,
   task: Pick<AgentCall, 'input' | 'signal'> & {
     contextId: string
     outputBytesMax: number
@@ -94,7 +100,10 @@ async function work(
   try {
     let message: Message | undefined
     try {
-      for await (const { payload } of client.sendMessageStream(request(input, contextId), { signal })) {
+      for await (const { payload } of client.sendMessageStream(request(input, contextId), {
+        signal,
+        serviceParameters,
+      })) {
         if (payload?.$case === 'task') id = payload.value.id
         // Pieces of a result that is still to come; one that is whole is taken when the task has ended.
         if (payload?.$case === 'artifactUpdate' && !payload.value.lastChunk) {
@@ -108,6 +117,11 @@ async function work(
     if (message !== undefined) return given(textOf([message]), message.contextId, bytesMax)
     if (id === undefined) throw new Error('the agent answered with neither a task nor a message')
     const task = await ended(client, id, signal)
+    const price = askedPrice(task)
+    if (price !== undefined) {
+      await cancel(client, id)
+      throw wantsMoney(price)
+    }
     return given(resultOf(task), task.contextId, bytesMax)
   } catch (error) {
     if (signal.aborted && id !== undefined) await cancel(client, id)
@@ -135,11 +149,31 @@ function resultOf(task: Task): string {
     const { message } = task.status ?? {}
     return textOf(task.artifacts) || textOf(message === undefined ? [] : [message])
   }
-  const payment = task.status?.message?.metadata?.['x402.payment.status']
-  if (payment !== undefined)
-    throw new AgentError('AGENT_NOT_RUNNABLE', 'the agent behind this one wants to be paid itself')
   const how = (TaskState[state ?? 0] ?? 'UNKNOWN').replace('TASK_STATE_', '').toLowerCase().replace('_', ' ')
   throw new AgentError('AGENT_FAILED', `the agent behind this one ended its task as ${how}`)
+}
+
+const Asked = z.object({
+  accepts: z.array(z.object({ amount: z.string().regex(/^\d{1,30}$/), network: z.string().max(64) })).min(1),
+})
+
+/** What a task waits for that is to be paid first; undefined: it asks for nothing. */
+function askedPrice({ status }: Task): string | undefined {
+  const metadata = status?.message?.metadata
+  if (status?.state !== TaskState.TASK_STATE_INPUT_REQUIRED || metadata?.[keys.status] !== 'payment-required')
+    return undefined
+  const asked = Asked.safeParse(metadata[keys.required])
+  if (!asked.success) return 'an amount that cannot be read'
+  const { amount, network } = asked.data.accepts[0]!
+  return `${formatAmount(BigInt(amount), PRICE_DECIMALS)} USDC on ${network}`
+}
+
+/** Nothing is signed for it: a purchase goes through the market, where budget and orders are. */
+function wantsMoney(price: string): AgentError {
+  const how = 'an `a2a` agent is not paid by this node: sell one that is free, or buy the other on the market'
+  return new AgentError('AGENT_NOT_RUNNABLE', 'the agent behind this one wants to be paid itself', {
+    cause: new Error(`it asks for ${price}; ${how}`),
+  })
 }
 
 /** The cancelled task is cancelled there too, if the other side takes it in time. */
@@ -148,7 +182,7 @@ async function cancel(client: Client, id: string): Promise<void> {
   await client.cancelTask({ tenant: '', id, metadata: undefined }, { signal }).catch(() => {})
 }
 
-async function open(url: string, ask: typeof fetch): Promise<Client> {
+async function open(url: string, ask: typeof fetch): Promise<Connected> {
   const legacyCompat = { enabled: true }
   const resolver = new DefaultAgentCardResolver({ fetchImpl: ask, legacyCompat })
   const base = `${url.replace(/\/+$/, '')}/`
@@ -170,7 +204,13 @@ async function open(url: string, ask: typeof fetch): Promise<Client> {
     new JsonRpcTransportFactory({ fetchImpl: ask, legacyCompat }),
     new RestTransportFactory({ fetchImpl: ask, legacyCompat }),
   ]
-  return new ClientFactory({ transports }).createFromAgentCard({ ...card, supportedInterfaces })
+  // A paid agent refuses whoever does not know how it asks for payment, and says no price.
+  const isPaid = card.capabilities?.extensions?.some(({ uri }) => uri === X402_EXTENSION) === true
+  const serviceParameters = ServiceParameters.create((parameters) => {
+    if (isPaid) parameters['A2A-Extensions'] = X402_EXTENSION
+  })
+  const client = await new ClientFactory({ transports }).createFromAgentCard({ ...card, supportedInterfaces })
+  return { client, serviceParameters }
 }
 
 /** A `fetch` for one origin, with the token. */

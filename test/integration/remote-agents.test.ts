@@ -193,7 +193,18 @@ test('an agent that wants to be paid itself is nobody to sell', async () => {
   const asking = task('', { status: { state: 'TASK_STATE_INPUT_REQUIRED', message } })
   const url = await agentThat(({ method }) => (method === 'SendMessage' ? { task: asking } : asking))
   expect(await failure(await host(url))).toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
-  expect((await failure(await host(`${remote.url}/a2a/${ids.paid}`))).name).toBe('AgentError')
+})
+
+test('4.6 a paid Stoa agent is asked as its card wants it; it is told what it costs, nothing is signed, and its task is let go', async () => {
+  const url = `${remote.url}/a2a/${ids.paid}`
+  const failed = await failure(await host(url))
+  expect([failed.code, failed.message]).toEqual([
+    'AGENT_NOT_RUNNABLE',
+    'the agent behind this one wants to be paid itself',
+  ])
+  expect(logged.join()).toMatch(/asks for 0\.01 USDC on eip155:84532.*buy the other on the market/)
+  const query = { tenant: '', contextId: '', status: 0, pageToken: '', statusTimestampAfter: undefined }
+  expect((await (await a2aClient(url)).listTasks(query)).tasks.map(stateOf)).toEqual(['CANCELED'])
 })
 
 test('T7 an answer without end is cut off', async () => {
