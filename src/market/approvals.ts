@@ -5,6 +5,7 @@ import { periodic } from '../lib/periodic.ts'
 import type { ApprovalRecord, ApprovalStatus } from '../schema/approval.ts'
 import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { TokenRecord } from '../schema/token.ts'
 import type { ApprovalStore, StoredApproval, Verdict } from '../store/approvals.ts'
 import type { KeyedRequest } from '../store/idempotency.ts'
 import type { Order } from '../store/order-row.ts'
@@ -33,8 +34,8 @@ export type ApprovalsDeps = {
   store: ApprovalStore
   purchases: Pick<Purchases, 'over'>
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day' | 'view'>
-  /** What a token is called. */
-  tokenName(id: string): string | undefined
+  /** A token, whether it still holds or not. */
+  token(id: string): TokenRecord | undefined
   /** Told when an approval has come or changed … */
   published(approval: StoredApproval): void
   /** … and when its order may go on, or has ended. */
@@ -100,24 +101,31 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
   /** What is asked for, by whom, and what the budget then has left. */
   function asked({ task = '', tokenId, workflowId, amount, status }: StoredApproval) {
     const { left_today_atomic: day, left_month_atomic: month } = budget.view()
-    const after = (left: string | null) => {
-      if (left === null) return undefined
-      return BigInt(left) > amount ? BigInt(left) - amount : 0n
+    const token = tokenId === undefined ? undefined : deps.token(tokenId)
+    const inAll = token && leftOf(token.budget_atomic, token.spent_atomic)
+    const today = token && leftOf(token.per_day_atomic, token.spent_today_atomic)
+    const after = (...limits: (bigint | string | null | undefined)[]) => {
+      const known = limits.filter((limit) => limit !== null && limit !== undefined).map(BigInt)
+      const [least] = known.toSorted((a, b) => (a < b ? -1 : 1))
+      if (least === undefined) return undefined
+      return least > amount ? least - amount : 0n
     }
     return {
       task: task.length > TASK_SHOWN_MAX ? `${task.slice(0, TASK_SHOWN_MAX)}…` : task,
       task_length: task.length,
-      requester: tokenId === undefined ? { kind: 'operator' as const } : tokenRequester(tokenId),
+      requester: tokenId === undefined ? { kind: 'operator' as const } : tokenRequester(tokenId, token),
       ...(workflowId !== undefined && { workflow_id: workflowId }),
       ...(status === 'pending' && {
-        budget_after: { ...amountsOf('left_today', after(day)), ...amountsOf('left_month', after(month)) },
+        budget_after: {
+          ...amountsOf('left_today', after(day, today, inAll)),
+          ...amountsOf('left_month', after(month, inAll)),
+        },
       }),
     }
   }
 
-  function tokenRequester(tokenId: string) {
-    const name = deps.tokenName(tokenId)
-    return { kind: 'token' as const, token_id: tokenId, ...(name !== undefined && { token_name: name }) }
+  function tokenRequester(tokenId: string, token: TokenRecord | undefined) {
+    return { kind: 'token' as const, token_id: tokenId, ...(token && { token_name: token.name }) }
   }
 
   function known(id: string, caller = OPERATOR): StoredApproval {
@@ -197,6 +205,11 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
       return view(outcome.approval)
     },
   }
+}
+
+/** Null: there is no limit. */
+function leftOf(max: string | null, spent: string | null): bigint | undefined {
+  return max === null ? undefined : BigInt(max) - BigInt(spent ?? 0)
 }
 
 /** What a caller who waits is told. */

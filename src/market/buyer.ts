@@ -171,7 +171,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     { limitMs: options.approvalMs },
     {
       ...{ clock, logger, newId: randomUUID, store: approvalStore, purchases, budget },
-      tokenName: (id) => tokens.list().find((token) => token.id === id)?.name,
+      token: tokens.record,
       published({ id, orderId }) {
         feed.publish('approval', id, () => approvals.get(id))
         feed.publish('order', orderId, () => orders.get(orderId))

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
-import type { LedgerDirection, LedgerState, PaymentFact } from '../store/ledger.ts'
+import type { ExecutionFact, LedgerDirection, LedgerState, PaymentFact } from '../store/ledger.ts'
 import { createEarnings } from './earnings.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -10,7 +10,7 @@ const now = Date.UTC(2026, 5, 15, 12)
 function setup() {
   const clock = new HandClock(now)
   const rows: Record<LedgerDirection, PaymentFact[]> = { in: [], out: [] }
-  const executions: { no: number; agentId: string; failed: boolean; createdAt: number; durationMs: number }[] = []
+  const executions: ExecutionFact[] = []
   const earnings = createEarnings({
     clock,
     decimals: 6,
@@ -26,7 +26,7 @@ function setup() {
     rows[direction].push(row)
     return row
   }
-  return { clock, rows, executions, add, stats: (days = 30) => earnings.stats({ days }) }
+  return { clock, rows, executions, add, earnings, stats: (days = 30) => earnings.stats({ days }) }
 }
 
 test('D42: the sums are earned, owed, lost and refused, and paid, held and not charged, by UTC day', async () => {
@@ -58,6 +58,29 @@ test('D42: the sums are earned, owed, lost and refused, and paid, held and not c
     { day: '2026-06-15', earned: '1.5', paid: '0.25', bought: 3 },
   ])
   expect(agents).toMatchObject([{ agent_id: 'a', name: 'Agent', earned_atomic: '2000007' }])
+})
+
+test('D48 a token is told of what it asked for alone', async () => {
+  const { add, executions, earnings } = setup()
+  const bought = (owner: string | undefined, amount: bigint) => Object.assign(add('out', 'spent', amount), { owner })
+  bought('ann', 20n)
+  bought('bob', 300n)
+  bought(undefined, 4_000n)
+  add('in', 'settled', 50_000n)
+  for (const owner of ['ann', 'bob', undefined, 'bob']) {
+    executions.push({ no: executions.length + 1, agentId: 'a', failed: false, createdAt: now, durationMs: 1, owner })
+  }
+  const sums = async (owner?: string) => {
+    const { paid, earned, agents, days, hours } = await earnings.stats({ days: 30, owner })
+    const calls = [agents[0]?.calls ?? 0, hours[0]?.executions ?? 0, days[0]?.bought ?? 0]
+    return [paid.total_atomic, earned.total_atomic, ...calls]
+  }
+  for (let look = 0; look < 2; look++) {
+    expect(await sums()).toEqual(['4320', '50000', 4, 4, 3])
+    expect(await sums('ann')).toEqual(['20', '0', 1, 1, 1])
+    expect(await sums('bob')).toEqual(['300', '0', 2, 2, 1])
+    expect(await sums('nobody')).toEqual(['0', '0', 0, 0, 0])
+  }
 })
 
 test('executions are told by hour and by agent, with how long they took', async () => {

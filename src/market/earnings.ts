@@ -29,6 +29,8 @@ class Sums {
   readonly hours = new Map<number, Hour>()
   readonly agents = new Map<string, AgentSums>()
   readonly open = { held: none(), owed: none(), lost: none(), refused: none(), not_charged: none() }
+  /** Of these what tokens asked for, by token (D48). */
+  readonly owned = new Map<string, Sums>()
 
   day(at: UnixMs): Day {
     return getOr(this.days, Math.floor(at / DAY_MS), () => ({
@@ -48,7 +50,8 @@ class Sums {
     return getOr(this.agents, id, () => ({ calls: 0, failed: 0, earned: 0n, durations: [], lastAt: 0 }))
   }
 
-  addPayment(direction: LedgerDirection, fact: PaymentFact): void {
+  addPayment(direction: LedgerDirection, { owner, ...fact }: PaymentFact): void {
+    if (owner !== undefined) getOr(this.owned, owner, () => new Sums()).addPayment(direction, fact)
     const { amount, createdAt, agentId } = fact
     const book = bookOf(direction, fact)
     if (book === 'earned') {
@@ -60,7 +63,9 @@ class Sums {
     if (direction === 'out' && book !== 'not_charged') this.day(createdAt).bought += 1
   }
 
-  addExecution({ agentId, failed, createdAt, durationMs }: ExecutionFact): void {
+  addExecution({ owner, ...fact }: ExecutionFact): void {
+    if (owner !== undefined) getOr(this.owned, owner, () => new Sums()).addExecution(fact)
+    const { agentId, failed, createdAt, durationMs } = fact
     const agent = this.agent(agentId)
     agent.calls += 1
     agent.lastAt = Math.max(agent.lastAt, createdAt)
@@ -71,6 +76,12 @@ class Sums {
       if (failed) counted.failed += 1
     }
     if (failed) agent.failed += 1
+  }
+
+  /** Lets go of hours that are shown no more. */
+  forget(oldestHour: number): void {
+    for (const hour of this.hours.keys()) if (hour < oldestHour) this.hours.delete(hour)
+    for (const sums of this.owned.values()) sums.forget(oldestHour)
   }
 }
 
@@ -84,7 +95,8 @@ export type EarningsDeps = {
 
 /** What a node has earned, spent and done, summed up. */
 export interface Earnings {
-  stats(options: { days: number }): Promise<Stats>
+  /** `owner`: of what this token asked for alone. */
+  stats(options: { days: number; owner?: string | undefined }): Promise<Stats>
 }
 
 /**
@@ -128,17 +140,18 @@ export function createEarnings(deps: EarningsDeps): Earnings {
     await countPayments('in', open)
     await countPayments('out', open)
     await countExecutions()
-    const oldest = Math.floor(clock.now() / HOUR_MS) - HOURS_SHOWN
-    for (const hour of kept.hours.keys()) if (hour < oldest) kept.hours.delete(hour)
+    kept.forget(Math.floor(clock.now() / HOUR_MS) - HOURS_SHOWN)
     return [kept, open]
   }
 
   return {
-    async stats({ days }) {
+    async stats({ days, owner }) {
       // One after the other: two at once would count the same rows twice.
       const parts = counting.then(count)
       counting = parts.catch(() => {})
-      return statsOf(await parts, { days, now: clock.now() }, deps)
+      const all = await parts
+      const shown = owner === undefined ? all : all.map(({ owned }) => owned.get(owner) ?? new Sums())
+      return statsOf(shown, { days, now: clock.now() }, deps)
     },
   }
 }

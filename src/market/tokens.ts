@@ -25,6 +25,8 @@ export interface Tokens {
   /** @throws MarketError TOKENS_TOO_MANY */
   create(wanted: CreateToken): Promise<CreatedToken>
   list(): TokenRecord[]
+  /** One, also when it holds no longer. */
+  record(id: string): TokenRecord | undefined
   /** @throws MarketError UNKNOWN_TOKEN */
   revoke(id: string): Promise<TokenRecord>
   /** Whose token a text is. Undefined: nobody's, or one that holds no longer. */
@@ -69,6 +71,10 @@ export function createTokens({ clock, store, random, spentBy }: TokensDeps): Tok
       return { ...view(token), token: text }
     },
     list: () => store.list().map(view),
+    record(id) {
+      const token = store.get(id)
+      return token && view(token)
+    },
     async revoke(id) {
       await store.revoke(id, clock.now())
       const token = store.get(id)

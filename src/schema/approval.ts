@@ -47,7 +47,10 @@ export const ApprovalRecord = z
         left_month_atomic: z.string().nullable(),
       })
       .optional()
-      .meta({ description: 'of one that is pending: what the budget has left once it is paid; null: no limit' }),
+      .meta({
+        description:
+          'of one that is pending: what the budget, and that of the token that asked, has left once it is paid; null: no limit',
+      }),
     reason: z.string(),
     status: ApprovalStatus,
     created_at: z.string(),

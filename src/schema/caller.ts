@@ -43,3 +43,9 @@ export function a2aCaller(tokenId: string | undefined, contextId: string): strin
 export function isLocalCaller(callerId: string): boolean {
   return callerId === LOCAL_CALLER || callerId.startsWith(`${LOCAL_CALLER}:`)
 }
+
+/** The token of this node's own API that a caller is; undefined: the operator, or a peer. */
+export function ownerOfCaller(callerId: string): string | undefined {
+  if (callerId.startsWith(`${LOCAL_CALLER}:`)) return callerId.slice(LOCAL_CALLER.length + 1)
+  return callerId.startsWith(A2A_CALLER) ? /^([^/]+)\//.exec(callerId.slice(A2A_CALLER.length))?.[1] : undefined
+}

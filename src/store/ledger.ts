@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Book } from '../schema/book.ts'
-import { a2aCaller, localCaller } from '../schema/caller.ts'
+import { a2aCaller, localCaller, ownerOfCaller } from '../schema/caller.ts'
 import { PAGE_LENGTH_MAX } from '../schema/limits.ts'
 import type { Page } from '../schema/page.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -72,8 +72,17 @@ export type PaymentFact = {
   agentId: string
   amount: bigint
   createdAt: UnixMs
+  /** The token that asked for it. */
+  owner?: string | undefined
 }
-export type ExecutionFact = { no: number; agentId: string; failed: boolean; createdAt: UnixMs; durationMs: number }
+export type ExecutionFact = {
+  no: number
+  agentId: string
+  failed: boolean
+  createdAt: UnixMs
+  durationMs: number
+  owner?: string | undefined
+}
 
 /** Reads over both ledgers, the seller's and the buyer's, and over what own agents did. */
 export interface Ledger {
@@ -93,14 +102,16 @@ const NUMBER = { in: 'no', out: 'a.order_no' } as const
 const STATE = { in: 'state', out: 'a.state' } as const
 const ID = { in: 'id', out: 'a.payment_id' } as const
 const FACTS = {
-  in: `SELECT no, state, exchange_id IS NOT NULL AS proven, agent_id, amount, created_at FROM payments
+  in: `SELECT no, state, exchange_id IS NOT NULL AS proven, agent_id, amount, created_at, NULL AS owner FROM payments
     WHERE no > ?1 AND network = coalesce(?3, network) ORDER BY no LIMIT ?2`,
-  out: `SELECT order_no AS no, state, confirmed_at IS NOT NULL AS proven, agent_id, amount, created_at
-    FROM authorizations WHERE order_no > ?1 AND network = coalesce(?3, network) ORDER BY order_no LIMIT ?2`,
+  out: `SELECT a.order_no AS no, a.state, a.confirmed_at IS NOT NULL AS proven, a.agent_id, a.amount, a.created_at,
+      o.token_id AS owner
+    FROM authorizations a JOIN orders o ON o.no = a.order_no
+    WHERE a.order_no > ?1 AND a.network = coalesce(?3, a.network) ORDER BY a.order_no LIMIT ?2`,
 } as const
 const EXECUTIONS = `SELECT e.*, p.id AS payment_id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no`
 const EXECUTION_FACTS = `
-  SELECT id AS no, agent_id, error IS NOT NULL AS failed, created_at, duration_ms FROM exchanges
+  SELECT id AS no, agent_id, caller_id, error IS NOT NULL AS failed, created_at, duration_ms FROM exchanges
   WHERE id > ? ORDER BY id LIMIT ?`
 /** By one token: over this API, or over A2A. */
 const OWNED = '(e.caller_id = ? OR substr(e.caller_id, 1, ?) = ?)'
@@ -110,7 +121,23 @@ const EXCHANGES = {
 } as const
 const NEWEST = Number.MAX_SAFE_INTEGER
 
-type FactRow = { no: number; state: LedgerState; proven: number; agent_id: string; amount: number; created_at: number }
+type FactRow = {
+  no: number
+  state: LedgerState
+  proven: number
+  agent_id: string
+  amount: number
+  created_at: number
+  owner: string | null
+}
+type ExecutionFactRow = {
+  no: number
+  agent_id: string
+  caller_id: string
+  failed: number
+  created_at: number
+  duration_ms: number
+}
 type ExecutionRow = {
   id: number
   agent_id: string
@@ -222,18 +249,16 @@ export function createLedger(
         agentId: row.agent_id,
         amount: BigInt(row.amount),
         createdAt: row.created_at,
+        owner: row.owner ?? undefined,
       })),
     executionFacts: (after, limit) =>
-      all<{ no: number; agent_id: string; failed: number; created_at: number; duration_ms: number }>(
-        EXECUTION_FACTS,
-        after,
-        limit,
-      ).map((row) => ({
+      all<ExecutionFactRow>(EXECUTION_FACTS, after, limit).map((row) => ({
         no: row.no,
         agentId: row.agent_id,
         failed: row.failed === 1,
         createdAt: row.created_at,
         durationMs: row.duration_ms,
+        owner: ownerOfCaller(row.caller_id),
       })),
   }
 }

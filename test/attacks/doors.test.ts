@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ask, call } from '../support/api-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
+import { until } from '../support/until.ts'
 
 let node: TestNode
 let closed: TestNode
@@ -156,6 +157,59 @@ describe('4.2 what a principal made is its own (D48)', () => {
     }
     const operators = await ask<{ session_id: string }>(node.url, '/execute', { body })
     expect(operators.session_id).not.toBe(session_id)
+  })
+
+  test('GET /stats sums up what a token asked for alone', async () => {
+    const headers = await tokenOf('execute')
+    type Stats = { days: { executions: number }[]; agents: { calls: number }[] }
+    const counts = async (more: object = {}) => {
+      const { days, agents } = await ask<Stats>(node.url, '/stats', more)
+      return [days.at(-1)?.executions ?? 0, agents[0]?.calls ?? 0]
+    }
+    const before = await counts()
+    expect(await counts({ headers })).toEqual([0, 0])
+    const body = { agent_id: freeId, input: 'counted' }
+    await ask(node.url, '/execute', { body, headers })
+    expect(await counts({ headers })).toEqual([1, 1])
+    expect((await counts())[0]).toBe(before[0]! + 1)
+    await ask(node.url, '/execute', { body: { ...body, input: 'of the operator' } })
+    expect(await counts({ headers })).toEqual([1, 1])
+  })
+
+  test('GET /events tells a token of its own orders and workflows, and of what is everybody’s', async () => {
+    const [ann, bob] = [await tokenOf('execute'), await tokenOf('execute')]
+    const following = new AbortController()
+    const follow = async (headers: Record<string, string>) => {
+      const answer = await fetch(`${node.url}/events`, { headers, signal: following.signal })
+      const seen = { text: '' }
+      void (async () => {
+        for await (const chunk of answer.body!) seen.text += Buffer.from(chunk).toString()
+      })().catch(() => {})
+      return seen
+    }
+    const [anns, bobs, operators] = await Promise.all([follow(ann), follow(bob), follow({})])
+    const run = (task: string, headers: Record<string, string>) =>
+      ask<{ id: string }>(node.url, '/workflows', { body: { agent_ids: [freeId], input: task }, headers })
+    const { id: annsId } = await run('followed by ann', ann)
+    const { id: bobsId } = await run('followed by bob', bob)
+    await Promise.all([annsId, bobsId].map((id) => ask(node.url, `/workflows/${id}?wait=10`)))
+    const definition = { name: 'for everybody', description: 'd', price: 0, model: 'builtin/echo' }
+    await ask(node.url, '/agents', { body: definition })
+    const all = [anns, bobs, operators]
+    await until(() => all.every(({ text }) => text.includes('for everybody')))
+    following.abort()
+    const told = ({ text }: { text: string }) => [
+      /event: workflow\ndata: [^\n]*followed by ann/.test(text) && text.includes(annsId),
+      /event: order\ndata: [^\n]*followed by ann/.test(text),
+      /event: workflow\ndata: [^\n]*followed by bob/.test(text) && text.includes(bobsId),
+      /event: order\ndata: [^\n]*followed by bob/.test(text),
+    ]
+    expect(all.map(told)).toEqual([
+      [true, true, false, false],
+      [false, false, true, true],
+      [true, true, true, true],
+    ])
+    expect(anns.text).not.toContain(bobsId)
   })
 
   test('over A2A: a task is listed, read, continued and canceled by its own principal', async () => {

@@ -99,6 +99,28 @@ test('approvals are listed without what a terminal would obey, approved and deni
   expect((await cli(['approvals', 'approve'], options)).code).toBe(2)
 })
 
+test('4.11 several approvals are decided at once, those named or all, a hundred in one request', async () => {
+  const asked: [number, string][] = []
+  const pending = Array.from({ length: 150 }, (_, number) => ({ ...approval, id: `ap-${number}` }))
+  const { parts } = await runningNode(dataDir(), {
+    approvals: async () => pending,
+    decideApprovals: async (ids, verdict) => {
+      asked.push([ids.length, verdict])
+      return ids.map((id) => ({ ...approval, id, status: id === 'ap-1' ? 'expired' : verdict }))
+    },
+  })
+  const options = { dataDir: dataDir(), parts }
+  const named = await cli(['approvals', 'approve', 'ap-0,ap-1'], options)
+  expect(named.stdout).toMatch(/approved: .*stoa order show[\s\S]*approval ap-1 is expired: nothing was changed/)
+  const all = await cli(['approvals', 'deny', '--all'], options)
+  expect(all.stdout.match(/^denied: /gm)).toHaveLength(149)
+  expect(asked).toEqual([
+    [2, 'approved'],
+    [100, 'denied'],
+    [50, 'denied'],
+  ])
+})
+
 test('budget shows the limits, and sends only what is changed', async () => {
   const changes: ChangeBudget[] = []
   const { parts } = await runningNode(dataDir(), {

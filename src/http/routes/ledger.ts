@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { Caller } from '../../schema/caller.ts'
+import { type Caller, ownerSeen } from '../../schema/caller.ts'
 import {
   ExecutionQuery,
   ExecutionRecord,
@@ -33,7 +33,7 @@ export type LedgerRouteDeps = {
     ): Page<ExecutionRecord>
     execution(id: string, caller: Caller): ExecutionRecord
   }
-  stats(options: { days: number }): Promise<Stats>
+  stats(options: { days: number; owner?: string | undefined }): Promise<Stats>
 }
 
 const tags = ['ledger']
@@ -93,6 +93,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       method: 'GET',
       path: '/stats',
       summary: 'What this node has earned, spent and done',
+      description: 'For a token of `execute` or `spend`: what it has paid, and had agents of this node do.',
       tags,
       access,
       scope: 'read',
@@ -100,7 +101,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       response: Stats,
       status: 200,
       errors: [],
-      handler: ({ query }) => stats(query),
+      handler: ({ query, caller }) => stats({ ...query, owner: ownerSeen(caller) }),
     }),
     operation({
       id: 'listExecutions',
