@@ -2,21 +2,11 @@ import * as z from 'zod'
 import { assetOf } from '../payments/assets.ts'
 import { SETTLEMENT_MARGIN_SECONDS } from '../payments/verify.ts'
 import type { PeerError } from '../protocols/peer-error.ts'
+import { paymentKeys as keys } from '../schema/a2a.ts'
 import { type PaymentEnvelope, PaymentRequirements, SignedAuthorization, saysSettlesFirst } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/signed-receipt.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
-
-/** What the x402 extension keeps in a message's metadata. */
-export const keys = {
-  status: 'x402.payment.status',
-  required: 'x402.payment.required',
-  payload: 'x402.payment.payload',
-  receipts: 'x402.payment.receipts',
-  error: 'x402.payment.error',
-  /** Not of the extension: the receipt that the seller signs for the result. */
-  signedReceipt: 'stoa.receipt',
-} as const
 
 export type Metadata = Record<string, unknown>
 

@@ -1,8 +1,9 @@
 import { Role, type Task, TaskState } from '@a2a-js/sdk'
+import { paymentKeys as keys } from '../schema/a2a.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
 import type { TaskRecord } from '../store/task-records.ts'
 import { X402_EXTENSION } from './extensions.ts'
-import { keys, paid, paymentFailed } from './payment-messages.ts'
+import { paid, paymentFailed } from './payment-messages.ts'
 import { resultArtifact, statusOf, textPart } from './task-events.ts'
 
 /** An ended task from what the store keeps of it. */

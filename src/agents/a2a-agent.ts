@@ -10,10 +10,9 @@ import {
   ServiceParameters,
 } from '@a2a-js/sdk/client'
 import * as z from 'zod'
-import { X402_EXTENSION } from '../a2a/extensions.ts'
-import { keys } from '../a2a/payment-messages.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { paymentKeys as keys, X402_EXTENSION } from '../schema/a2a.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { guardFetch, ResponseTooLargeError } from './guarded-fetch.ts'
 import { type AgentCall, AgentError, type OnOutput, outputTooLarge } from './runtime.ts'

@@ -1,6 +1,7 @@
 /** Section 4 of the attacks: what comes in by the API, beside an operator who goes on working. */
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { StrictAgentCard } from '../support/agent-card.ts'
 import { ask, call } from '../support/api-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
@@ -249,4 +250,18 @@ test('4.6 the card of the node is what the version of its reader asks for, also 
   expect(JSON.stringify(current)).not.toContain('"type":"http"')
   const older = await ask<object>(closed.url, path)
   expect(older).toMatchObject({ protocolVersion: '0.3.0', securitySchemes: { bearer: { type: 'http' } } })
+})
+
+test('4.6 every card of a node that needs a token is valid for a strict reader of A2A 1.0', async () => {
+  const definition = { description: 'd', model: 'builtin/echo' }
+  const register = (name: string, price: bigint) =>
+    closed.node.registerAgent({ ...definition, name, price }, { persist: false })
+  const ids = [await register('a free one', 0n), await register('a paid one', 10_000n)].map(({ id }) => id)
+  const root = '/.well-known/agent-card.json'
+  for (const path of [root, ...['market', ...ids].map((id) => `/a2a/${id}${root}`)]) {
+    const card = await ask<object>(closed.url, path, { headers: { 'a2a-version': '1.0' } })
+    const read = StrictAgentCard.safeParse(card)
+    expect([path, read.error?.issues]).toEqual([path, undefined])
+    expect(card, path).toMatchObject({ securityRequirements: [{ schemes: { bearer: { list: [] } } }] })
+  }
 })

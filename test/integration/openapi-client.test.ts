@@ -41,6 +41,11 @@ const refused: Record<string, number> = {
   getPayment: 404,
   getReceipt: 404,
   getApproval: 404,
+  decideApprovals: 404,
+  dismissAlarm: 404,
+  // Its example is the address of nobody.
+  importAgent: 422,
+  removeImport: 404,
   approve: 404,
   deny: 404,
   // No gas, no purchase, and no token of that name.
