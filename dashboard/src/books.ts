@@ -8,7 +8,7 @@ export const books: Record<Book, Word> = {
   held: { word: 'held', tone: 'busy', says: 'signed, and may still be charged' },
   paid: { word: 'paid', tone: 'good', says: 'the chain shows it' },
   not_charged: { word: 'not charged', tone: 'plain', says: 'it can never be charged' },
-  earned: { word: 'earned', tone: 'good', says: 'the chain shows it' },
+  earned: { word: 'earned', tone: 'good', says: 'received on the chain' },
   owed: { word: 'owed', tone: 'busy', says: 'the work is done, and settlement is under way' },
   lost: { word: 'lost', tone: 'bad', says: 'the work was done and never paid' },
   refused: { word: 'refused', tone: 'plain', says: 'never paid, and nothing ran' },

@@ -39,6 +39,7 @@ beforeAll(async () => {
   const agents = [
     { name: 'Echo', description: 'Says it again.', price: 10_000n, model: 'builtin/echo' },
     { name: 'Analyst', description: 'Writes reports.', price: 20_000n, command: ['/bin/cat', join(home, 'report.md')] },
+    { name: 'Broken', description: 'Fails.', price: 30_000n, command: ['/bin/false'] },
   ]
   for (const agent of agents) listed[agent.name] = await seller.node.registerAgent(agent, { persist: false })
   buyer = await startTestNode({
@@ -151,4 +152,41 @@ test('T10 an order shows task and result first, the result drawn without HTML, s
   await page.getByRole('button', { name: 'As text' }).click()
   await result.getByText('# Review').waitFor()
   await close()
+})
+
+test('D42 the overview tells a buyer what is paid, held and left, what failed, and what was bought', async () => {
+  const { page, close } = await visit(browser, buyer.url)
+  const failed = await bought('Broken', 'break')
+  expect(failed.status).toBe('failed')
+  await open(page, buyer)
+  const figure = (label: string) => page.locator('.figure', { hasText: label })
+  await figure('Held').getByText('0.03', { exact: true }).waitFor()
+  await figure('Budget left today').getByText('0.04 paid and 0.03 held of 5.00').waitFor()
+  const latest = page.getByRole('list', { name: 'Latest purchases' }).getByRole('listitem')
+  await latest.filter({ hasText: 'Analyst' }).getByText('paid', { exact: true }).waitFor()
+  await latest.filter({ hasText: 'Broken' }).getByText('held', { exact: true }).waitFor()
+  expect(await faultsOf(page)).toEqual([])
+  await figure('Failed in 24 h').getByRole('link', { name: 'See the latest' }).click()
+  await page.getByText('it may still be charged').waitFor()
+  await close()
+})
+
+test('D42 payments are shown by the words of the books, each with what it means', async () => {
+  const { page, close } = await visit(browser, buyer.url)
+  await open(page, buyer, '/payments')
+  const rows = page.getByRole('list', { name: 'Payments, newest first' }).getByRole('listitem')
+  await rows.filter({ hasText: 'Analyst' }).getByText('−0.02 USDC').waitFor()
+  await page.getByRole('button', { name: 'Held', exact: true }).click()
+  await page.getByText('Held: signed, and may still be charged.').waitFor()
+  await rows.filter({ hasText: 'Broken' }).waitFor()
+  await rows.filter({ hasText: 'Analyst' }).waitFor({ state: 'detached' })
+  expect(new URL(page.url()).search).toBe('?book=held')
+  expect(await faultsOf(page)).toEqual([])
+  await close()
+  const other = await visit(browser, seller.url)
+  await open(other.page, seller, '/payments')
+  const sold = other.page.getByRole('list', { name: 'Payments, newest first' }).getByRole('listitem')
+  await sold.filter({ hasText: 'Analyst' }).getByText('+0.02 USDC').waitFor()
+  await sold.filter({ hasText: 'Broken' }).getByText('not charged').waitFor()
+  await other.close()
 })

@@ -91,7 +91,8 @@ test('axe finds no serious fault on any page, in either theme', async () => {
   }
   expect(found).toEqual({})
   await close()
-})
+  // More than forty looks of axe: on a busy machine they take minutes.
+}, 300_000)
 
 test('no page is wider than a narrow screen, and all can be reached by keyboard', async () => {
   const { page, close } = await visit(browser, node.url, { viewport: { width: 380, height: 740 } })

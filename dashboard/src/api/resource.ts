@@ -32,8 +32,8 @@ const LIVE_POLL_MS = 60_000
 /** Many events in a row cause one question, and no more than one a second. */
 const SETTLE_MS = 150
 const BUSY_MS = 1_000
-/** The index that searches follows the listings by a moment. */
-const INDEXED_MS = 1_500
+/** The index that searches follows the listings by a moment, and by more on a busy node: indexing yields to calls. */
+const INDEXED_MS = [1_500, 6_000]
 const KEPT_MAX = 60
 
 const entries = new Map<string, Entry>()
@@ -104,7 +104,7 @@ export function useResource<T>(
     const isOld = entry.users === 0 || performance.now() - entry.askedAt > BUSY_MS
     entry.users++
     let soon: ReturnType<typeof setTimeout> | undefined
-    let later: ReturnType<typeof setTimeout> | undefined
+    const later: (ReturnType<typeof setTimeout> | undefined)[] = []
     if (isOld && entry.running === undefined) reload()
     const unfollow = live.subscribe((changed) => {
       if (!changed.some((topic) => wanted.split(',').includes(topic))) return
@@ -117,10 +117,12 @@ export function useResource<T>(
         Math.max(SETTLE_MS, entry.askedAt + BUSY_MS - performance.now()),
       )
       if (!changed.includes('listing')) return
-      later ??= setTimeout(() => {
-        later = undefined
-        reload()
-      }, INDEXED_MS)
+      for (const [no, afterMs] of INDEXED_MS.entries()) {
+        later[no] ??= setTimeout(() => {
+          later[no] = undefined
+          reload()
+        }, afterMs)
+      }
     })
     let was = connection.state
     const unwatch = connection.subscribe(() => {
@@ -137,7 +139,7 @@ export function useResource<T>(
     return () => {
       entry.users--
       clearTimeout(soon)
-      clearTimeout(later)
+      for (const timer of later) clearTimeout(timer)
       clearInterval(timer)
       unfollow()
       unwatch()

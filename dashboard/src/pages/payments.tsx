@@ -1,20 +1,27 @@
 import { useState } from 'react'
+import { alertOf } from '../alerts.ts'
+import { useAlarms } from '../api/alarms.ts'
 import { call, download, isMissing } from '../api/client.ts'
 import { usePages } from '../api/pages.ts'
 import { useResource } from '../api/resource.ts'
-import type { PaymentRecord, Stats } from '../api/types.ts'
-import { count, money, short } from '../format.ts'
+import type { Book, PaymentRecord, Stats } from '../api/types.ts'
+import { books } from '../books.ts'
+import { amount, short, signed } from '../format.ts'
 import { AgentName } from '../parts/agent-name.tsx'
-import { Ago, Badge, Figure, PageHead, Section } from '../parts/bits.tsx'
+import { AlertList } from '../parts/alert-list.tsx'
+import { Ago, PageHead, Section } from '../parts/bits.tsx'
+import { BookBadge } from '../parts/book-badge.tsx'
+import { BookFigures, sentence } from '../parts/book-figures.tsx'
 import { DaysChart } from '../parts/days-chart.tsx'
-import { Retry } from '../parts/exchange.tsx'
+import { Outbox } from '../parts/outbox.tsx'
 import { Empty, Loading, Problem, Show, Unavailable } from '../parts/states.tsx'
 import { WindowedList } from '../parts/windowed-list.tsx'
 import { Link, useQuery } from '../router.tsx'
 
 const PAGE_ITEMS = 50
 const byId = ({ payment_id, direction }: PaymentRecord) => direction + payment_id
-const states = ['settled', 'claimed', 'pending', 'failed', 'reserved', 'released', 'voided']
+const words: readonly Book[] = ['paid', 'held', 'not_charged', 'earned', 'owed', 'lost', 'refused']
+const isWord = (text: string): text is Book => words.some((word) => word === text)
 
 export function Payments() {
   const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
@@ -25,36 +32,12 @@ export function Payments() {
       <PageHead title="Payments">
         <Export />
       </PageHead>
+      <Alarms />
       <Show of={stats} what="Totals are">
-        {({ earned, paid: spent, owed: pending, lost: unpaid, days }) => (
+        {(known) => (
           <>
-            <dl className="figures">
-              <Figure
-                label="Earned in 30 days"
-                value={money(earned.month)}
-                unit="USDC"
-                note={`${money(earned.total)} in all`}
-              />
-              <Figure
-                label="Spent in 30 days"
-                value={money(spent.month)}
-                unit="USDC"
-                note={`${money(spent.total)} in all`}
-              />
-              <Figure
-                label="To be settled"
-                value={money(pending.amount)}
-                unit="USDC"
-                note={`${count(pending.payments)} in the outbox`}
-              />
-              <Figure
-                label="Not paid"
-                value={money(unpaid.amount)}
-                unit="USDC"
-                note={unpaid.payments === 0 ? 'nothing' : `${count(unpaid.payments)} given up`}
-              />
-            </dl>
-            <DaysChart days={days} />
+            <BookFigures stats={known} />
+            <DaysChart days={known.days} />
             <p className="hint">Days begin at midnight UTC.</p>
           </>
         )}
@@ -62,6 +45,18 @@ export function Payments() {
       <Outbox />
       <List />
     </>
+  )
+}
+
+/** Of money alone: all others stand in the overview. */
+function Alarms() {
+  const alarms = useAlarms()
+  const own = (alarms.data ?? []).filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
+  if (own.length === 0) return null
+  return (
+    <section className="section" aria-label="What needs you">
+      <AlertList alerts={own.map(alertOf)} onDismissed={alarms.reload} />
+    </section>
   )
 }
 
@@ -88,85 +83,32 @@ function Export() {
   )
 }
 
-/** What this node is owed and does not have: shown only while there is any. */
-function Outbox() {
-  const failed = usePages<PaymentRecord>(
-    '/payments',
-    { direction: 'in', state: 'failed', limit: PAGE_ITEMS },
-    { id: byId, topics: ['payment'] },
-  )
-  const pending = usePages<PaymentRecord>(
-    '/payments',
-    { direction: 'in', state: 'pending', limit: PAGE_ITEMS },
-    { id: byId, topics: ['payment'] },
-  )
-  const owed = [...failed.items, ...pending.items]
-  if (owed.length === 0) return null
-  const reload = () => {
-    failed.reload()
-    pending.reload()
-  }
-  return (
-    <Section title="Outbox">
-      <ul className="cards">
-        {owed.map((payment) => (
-          <li key={payment.payment_id} className={payment.state === 'failed' ? 'state bad' : 'state'}>
-            <p className="state-title">
-              {money(payment.amount)} USDC for <AgentName id={payment.agent_id} name={payment.agent_name} />
-            </p>
-            <p className="muted">
-              <Badge state={payment.state} /> · {payment.attempts ?? 0} attempts · <Ago iso={payment.created_at} />
-              {payment.next_attempt_at !== undefined && (
-                <>
-                  {' '}
-                  · next <Ago iso={payment.next_attempt_at} />
-                </>
-              )}
-            </p>
-            {payment.error !== undefined && <p>{payment.error}</p>}
-            <div className="actions">
-              <Retry payment={payment} onDone={reload} />
-              <Link to={`/payments/${payment.payment_id}`}>Details</Link>
-            </div>
-          </li>
-        ))}
-      </ul>
-    </Section>
-  )
-}
-
 function List() {
   const [query, change] = useQuery()
-  const direction = query.get('direction') ?? ''
-  const state = query.get('state') ?? ''
+  const given = query.get('book') ?? ''
+  const book = isWord(given) ? given : undefined
   const pages = usePages<PaymentRecord>(
     '/payments',
-    { direction, state, limit: PAGE_ITEMS },
+    { book, limit: PAGE_ITEMS },
     { id: byId, topics: ['payment', 'order'] },
   )
   return (
     <Section title="All payments">
-      <div className="filters">
-        <label>
-          Direction
-          <select value={direction} onChange={(event) => change({ direction: event.target.value })}>
-            <option value="">in and out</option>
-            <option value="in">in</option>
-            <option value="out">out</option>
-          </select>
-        </label>
-        <label>
-          State
-          <select value={state} onChange={(event) => change({ state: event.target.value })}>
-            <option value="">any</option>
-            {states.map((name) => (
-              <option key={name} value={name}>
-                {name}
-              </option>
-            ))}
-          </select>
-        </label>
-      </div>
+      <fieldset className="choices" aria-label="Which payments">
+        <button type="button" aria-pressed={book === undefined} onClick={() => change({ book: '' })}>
+          All
+        </button>
+        {words.map((word) => (
+          <button type="button" key={word} aria-pressed={book === word} onClick={() => change({ book: word })}>
+            {sentence(books[word].word)}
+          </button>
+        ))}
+      </fieldset>
+      {book !== undefined && (
+        <p className="hint">
+          {sentence(books[book].word)}: {books[book].says}.
+        </p>
+      )}
       {pages.loading ? (
         <Loading />
       ) : pages.items.length > 0 ? (
@@ -179,23 +121,23 @@ function List() {
         <Problem error={pages.error} retry={pages.reload} />
       ) : (
         <Empty title="No payments">
-          {direction + state === '' ? 'Each paid call, sold or bought, appears here.' : 'None is in this state.'}
+          {book === undefined ? 'Each paid call, sold or bought, appears here.' : `None is ${books[book].word}.`}
         </Empty>
       )}
     </Section>
   )
 }
 
+/** Money that moved, or will: what was not charged, lost or refused has no sign. */
+const moving: readonly Book[] = ['paid', 'held', 'earned', 'owed']
+
 function Row({ payment }: { payment: PaymentRecord }) {
-  const isIn = payment.direction === 'in'
-  const isCharged =
-    payment.state === 'settled' ||
-    payment.state === 'claimed' ||
-    payment.state === 'pending' ||
-    payment.state === 'reserved'
+  const { direction, book } = payment
+  const isIn = direction === 'in'
+  const isMoving = moving.includes(book)
   return (
     <Link to={`/payments/${payment.payment_id}`} className="row activity-row">
-      <span className="row-kind muted">{isIn ? 'In' : 'Out'}</span>
+      <span className="row-kind muted">{isIn ? 'Sold' : 'Bought'}</span>
       <span className="row-main">
         <span className="row-title">
           <AgentName id={payment.agent_id} name={payment.agent_name} />
@@ -203,15 +145,15 @@ function Row({ payment }: { payment: PaymentRecord }) {
         <span className="row-meta">
           {isIn ? 'from' : 'to'} {short(payment.peer_id, 5)}
           {payment.tx_hash !== '' && ` · ${short(payment.tx_hash, 6)}`}
+          {payment.state === 'claimed' && ' · claimed by the seller'}
         </span>
       </span>
       <span className="row-side">
-        <span className={isCharged ? 'price' : 'muted'}>
-          {isCharged && (isIn ? '+' : '−')}
-          {money(payment.amount)} USDC
+        <span className={isMoving ? 'price' : 'muted'}>
+          {isMoving ? signed(direction, payment.amount) : amount(payment.amount)}
         </span>
         <span className="row-meta">
-          <Badge state={payment.state} /> · <Ago iso={payment.created_at} />
+          <BookBadge book={book} /> · <Ago iso={payment.created_at} />
         </span>
       </span>
     </Link>

@@ -1,8 +1,9 @@
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
-import type { Budget, NodeStatus, WalletBalance } from '../api/types.ts'
-import { money, networkName } from '../format.ts'
-import { Facts, Id, PageHead, Section } from '../parts/bits.tsx'
+import type { Budget, NodeStatus, Stats, WalletBalance } from '../api/types.ts'
+import { books } from '../books.ts'
+import { ether, money, networkName } from '../format.ts'
+import { Facts, Figure, Id, PageHead, Section } from '../parts/bits.tsx'
 import { BudgetFacts } from '../parts/budget-facts.tsx'
 import { QrCode } from '../parts/qr-code.tsx'
 import { Problem, Show } from '../parts/states.tsx'
@@ -23,7 +24,7 @@ export function Wallet() {
     <>
       <PageHead title="Wallet" />
       <Show of={status} what="The wallet is">
-        {({ wallet_address, network }) => (
+        {({ wallet_address, network, network_kind }) => (
           <div className="wallet">
             <QrCode text={wallet_address} label={`QR code of the address ${wallet_address}`} />
             <div>
@@ -34,24 +35,47 @@ export function Wallet() {
               <Facts
                 rows={[
                   ['Address', <Id key="address" value={wallet_address} ends={0} what="address" />],
-                  ['Network', networkName(network)],
+                  ['Network', `${networkName(network)}, ${network_kind === 'test' ? 'test money' : 'real money'}`],
+                  balance.data?.eth !== undefined && ['For gas', ether(balance.data.eth)],
                   balance.data !== undefined && ['Token', <Id key="asset" value={balance.data.asset} what="address" />],
                 ]}
               />
               <p className="hint">
-                Send USDC on {networkName(network)} here and nowhere else: what is sent on another network is lost to
-                this node. No ether is needed.
+                Send USDC on {networkName(network)} to this address. This node does not see what arrives on another
+                network. ETH is needed only for transactions of your own, such as registering an agent on the chain.
               </p>
               {balance.error !== undefined && balance.data === undefined && <Problem error={balance.error} />}
             </div>
           </div>
         )}
       </Show>
+      <Books />
       <Section title="Budget" aside={<Link to="/settings">Change</Link>}>
         <Show of={budget} what="The budget is">
           {(known) => <BudgetFacts budget={known} />}
         </Show>
       </Section>
     </>
+  )
+}
+
+/** Where the money of the balance came from and went, and what may still leave it. */
+function Books() {
+  const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
+    topics: ['payment', 'order'],
+  })
+  return (
+    <Section title="In 30 days" aside={<Link to="/payments">Payments</Link>}>
+      <Show of={stats} what="Totals are">
+        {({ earned, owed, paid, held }) => (
+          <dl className="figures">
+            <Figure label="Earned" value={money(earned.month)} unit="USDC" note={`${money(earned.total)} in all`} />
+            <Figure label="Owed to you" value={money(owed.amount)} unit="USDC" note={books.owed.says} />
+            <Figure label="Paid" value={money(paid.month)} unit="USDC" note={`${money(paid.total)} in all`} />
+            <Figure label="Held" value={money(held.amount)} unit="USDC" note={books.held.says} />
+          </dl>
+        )}
+      </Show>
+    </Section>
   )
 }

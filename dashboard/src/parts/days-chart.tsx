@@ -21,7 +21,7 @@ export function DaysChart({ days }: { days: Stats['days'] }) {
       ],
     }
   }, [days])
-  const label = `Earned and spent on each of the last ${DAYS} days, in USDC`
+  const label = `Earned and paid on each of the last ${DAYS} days, in USDC`
   return (
     <Drawn label={label}>
       <Chart label={label} times={times} series={series} unit={amount} barSeconds={DAY_SECONDS} beside />
