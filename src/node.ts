@@ -29,8 +29,7 @@ import { createObserving } from './observing.ts'
 import { createHost } from './p2p/host.ts'
 import { loadOrCreateIdentity } from './p2p/identity.ts'
 import { assetOf } from './payments/assets.ts'
-import { createFacilitator } from './payments/facilitator.ts'
-import { facilitatorHeaders } from './payments/facilitator-token.ts'
+import { openFacilitator } from './payments/open-facilitator.ts'
 import { retrySettlement } from './payments/outbox-entry.ts'
 import { createWallet } from './payments/wallet.ts'
 import { loadOrCreateWalletKey } from './payments/wallet-key.ts'
@@ -97,10 +96,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const version = stoaVersion()
     const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger })
     const chain = await openChain(config, asset, logger)
-    const { facilitatorUrl } = config
-    const headersOf = (url: string) => facilitatorHeaders(url, secrets.facilitatorKey, clock)
-    const createOne = (url: string) => createFacilitator({ url, headers: headersOf(url) })
-    const facilitator = ports.facilitator ?? (facilitatorUrl === undefined ? undefined : createOne(facilitatorUrl))
+    const facilitator = ports.facilitator ?? openFacilitator(config, secrets, { clock, logger, chain })
     const measures = createMeasures({ store: createMeasureStore(database), clock, logger })
     const standing = (listing: Listing) => trust.standing(listing)
     const market = createMarket({

@@ -237,6 +237,9 @@ function createContext(base: Pick<Context, 'io' | 'parts' | 'remote' | 'redactor
       redactor.add(loaded.secrets.walletKey)
       redactor.add(loaded.config.rpcUrl)
       for (const key of loaded.hidden) redactor.add(key)
+      for (const header of loaded.config.facilitatorHeaders) {
+        redactor.add(loaded.secrets.env(header.slice(header.indexOf('=') + 1)))
+      }
       return loaded
     },
   }

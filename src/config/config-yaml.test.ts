@@ -25,6 +25,7 @@ p2p:
   connections_per_address: 8
 api: {host: "::1", port: 0, cors_origins: [https://app.example.org], allowed_hosts: node.example.org, insecure_open: false,
   require_token: true}
+facilitator: {headers_env: X-Api-Key=F_KEY, fallbacks: [https://second.example, https://third.example]}
 buyer: {max_price: 0.30, daily_budget: 12.000001, rate_every: 10, monthly_budget: 100, seller_daily_budget: 2, auto_approve_below: 0.1,
   approval_minutes: 5, max_window_seconds: 300, allow_settle_first: false, allow: [a, b], deny: did:peer:0z6Mk}
 seller: {settle_first: true, keep_listed: yes, concurrent_runs: 4, peer_requests_per_second: 50,
@@ -44,6 +45,8 @@ log: {level: warn}
     relay: true,
     upnp: true,
     nodeName: 'Corner shop',
+    facilitatorHeaders: ['X-Api-Key=F_KEY'],
+    facilitatorFallbacks: ['https://second.example', 'https://third.example'],
     publicDht: true,
     connectionsPerAddress: 8,
     dialPrivate: true,

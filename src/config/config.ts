@@ -20,6 +20,10 @@ export type Config = {
   network: Network
   rpcUrl: string | undefined
   facilitatorUrl: string | undefined
+  /** Asked in this order where the first cannot be reached. */
+  facilitatorFallbacks: string[]
+  /** Headers for the first facilitator, each `Name=VARIABLE`. */
+  facilitatorHeaders: string[]
   p2p: {
     port: number
     listenHosts: string[]
@@ -132,6 +136,8 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
     network,
     rpcUrl: settings.rpcUrl ?? rpcUrls[network],
     facilitatorUrl: settings.facilitatorUrl ?? facilitatorUrls[network],
+    facilitatorFallbacks: settings.facilitatorFallbacks ?? [],
+    facilitatorHeaders: settings.facilitatorHeaders ?? [],
     p2p: {
       port: settings.port ?? P2P_PORT,
       listenHosts: settings.listenHosts ?? defaultListenHosts(),

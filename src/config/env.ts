@@ -177,6 +177,11 @@ export const Env = z.object({
   ANTHROPIC_API_KEY: row(ApiKeyText, { description: 'Key for `anthropic/…` models.', secret: true }),
   GOOGLE_API_KEY: row(ApiKeyText, { description: 'Key for `google/…` models.', secret: true }),
   OPENROUTER_API_KEY: row(ApiKeyText, { description: 'Key for `openrouter/…` models.', secret: true }),
+  CDP_API_KEY_ID: row(z.string(), { description: 'Id of the key for the Coinbase CDP facilitator.', secret: true }),
+  CDP_API_KEY_SECRET: row(z.string(), {
+    description: 'Secret of that key, base64 or PEM. Only the CDP facilitator is shown what it signs.',
+    secret: true,
+  }),
   DATABASE_URL: row(z.string(), {
     description: 'Reserved for a database server. This version keeps everything in `stoa.db` and does not read it.',
     secret: true,

@@ -5,13 +5,15 @@ import { ownSecrets } from './secrets.ts'
 import { readSettingsText } from './settings-text.ts'
 import { ApiKeyText } from './values.ts'
 
-/** Variables of the node that keys.env may hold: what reaches a model provider, and nothing that moves money. */
+/** Variables of the node that keys.env may hold: what reaches a model provider or a facilitator, and nothing that moves money. */
 const providerVariables: readonly VariableName[] = [
   'OPENAI_API_KEY',
   'OPENAI_BASE_URL',
   'ANTHROPIC_API_KEY',
   'GOOGLE_API_KEY',
   'OPENROUTER_API_KEY',
+  'CDP_API_KEY_ID',
+  'CDP_API_KEY_SECRET',
 ]
 const KEYS_MAX = 64
 

@@ -9,6 +9,8 @@ export type Settings = {
   network?: Network | undefined
   rpcUrl?: string | undefined
   facilitatorUrl?: string | undefined
+  facilitatorFallbacks?: string[] | undefined
+  facilitatorHeaders?: string[] | undefined
   port?: number | undefined
   listenHosts?: string[] | undefined
   bootstrap?: string[] | undefined

@@ -16,6 +16,8 @@ const rows: readonly Row[] = [
   ['network', ({ network }) => network, { variable: 'NODE_NETWORK' }],
   ['rpc_url', ({ rpcUrl }) => originOf(rpcUrl), { variable: 'ETHEREUM_RPC_URL' }],
   ['facilitator_url', ({ facilitatorUrl }) => originOf(facilitatorUrl), { variable: 'FACILITATOR_URL' }],
+  ['facilitator.headers_env', ({ facilitatorHeaders }) => facilitatorHeaders],
+  ['facilitator.fallbacks', ({ facilitatorFallbacks }) => facilitatorFallbacks.map((url) => originOf(url)!)],
   ['p2p.port', ({ p2p }) => p2p.port, { flag: '--port' }],
   ['p2p.listen_hosts', ({ p2p }) => p2p.listenHosts, { variable: 'NODE_LISTEN_HOST' }],
   ['p2p.bootstrap', ({ p2p }) => p2p.bootstrap, { variable: 'BOOTSTRAP_PEERS' }],

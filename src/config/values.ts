@@ -73,6 +73,17 @@ export const UrlText = fromText('an http:// or https:// URL without user name or
   return url !== undefined && url.username === '' && url.password === '' ? text : undefined
 })
 
+/** Others beside the first, in order. */
+export const UrlList = listOf('http:// or https:// URLs without user name or password', (text) => {
+  const parsed = UrlText.safeParse(text)
+  return parsed.success ? parsed.data : undefined
+})
+
+/** Headers whose values stand in variables: `X-Api-Key=FACILITATOR_KEY`. */
+export const HeaderList = listOf('headers as Name=VARIABLE, such as X-Api-Key=FACILITATOR_KEY', (text) =>
+  /^[A-Za-z][A-Za-z0-9-]{0,63}=[A-Z][A-Z0-9_]{0,63}$/.test(text) ? text : undefined,
+)
+
 /** May hold a user name and password, as RPC providers hand them out. */
 export const RpcUrlText = fromText('an http:// or https:// URL, such as http://127.0.0.1:8545', (text) =>
   parseUrl(text) === undefined ? undefined : text,

@@ -12,7 +12,7 @@ const BLOCK_AGE_MS_MAX = 120_000
 
 /** What these checks look at: the settings of a node, and the world it is in. */
 export type Surroundings = {
-  config: Pick<Config, 'network' | 'rpcUrl' | 'facilitatorUrl'>
+  config: Pick<Config, 'network' | 'rpcUrl' | 'facilitatorUrl'> & Partial<Pick<Config, 'facilitatorFallbacks'>>
   fetch: typeof fetch
   clock: Clock
   /** Whether any agent here has a price. */
@@ -59,17 +59,37 @@ const Supported = z.object({
   kinds: z.array(z.looseObject({ x402Version: z.unknown(), scheme: z.unknown(), network: z.unknown() })).max(1000),
 })
 
-export async function checkFacilitator({ config, fetch, sells }: Surroundings, signal: AbortSignal): Promise<Finding> {
-  const url = config.facilitatorUrl
-  const choose = 'choose another with FACILITATOR_URL (--facilitator-url)'
-  if (url === undefined) {
-    if (sells)
+/** Each facilitator in its order: one that works settles, those that do not are told all the same. */
+export async function checkFacilitator(around: Surroundings, signal: AbortSignal): Promise<Finding> {
+  const { facilitatorUrl, facilitatorFallbacks = [] } = around.config
+  const [first, ...others] = [...(facilitatorUrl === undefined ? [] : [facilitatorUrl]), ...facilitatorFallbacks]
+  if (first === undefined) {
+    if (around.sells)
       return fail('none: what buyers pay is never settled', 'name one with FACILITATOR_URL (--facilitator-url)')
     return skip('none; only selling needs one')
   }
+  if (others.length === 0) return checkOneFacilitator(first, around, signal)
+  const findings = await Promise.all([first, ...others].map((url) => checkOneFacilitator(url, around, signal)))
+  const said = findings.map(({ text }) => text).join('; ')
+  const broken = findings.find(({ state }) => state === 'fail')
+  if (broken === undefined) return ok(said)
+  const fix = broken.fix ?? 'see that it is up'
+  return findings.some(({ state }) => state !== 'fail') ? warn(said, fix) : fail(said, fix)
+}
+
+async function checkOneFacilitator(
+  url: string,
+  { config, fetch }: Surroundings,
+  signal: AbortSignal,
+): Promise<Finding> {
+  const choose = 'choose another with FACILITATOR_URL (--facilitator-url)'
   const host = hostOf(url)
   try {
     const answer = await fetch(`${url.replace(/\/+$/, '')}/supported`, { signal, redirect: 'error' })
+    // Asked without the node's own headers: no key leaves for a look.
+    if (answer.status === 401 || answer.status === 403) {
+      return warn(`${host} wants a key to say what it settles`, 'see that the key for it is set and right')
+    }
     if (!answer.ok) return fail(`${host} answers ${answer.status} to /supported`, choose)
     const { data } = Supported.safeParse(await answer.json())
     if (data === undefined) return fail(`${host} answers, but not as an x402 facilitator does`, choose)
