@@ -16,8 +16,8 @@ export type Progress = {
   working(metadata?: Metadata): void
 }
 export type Outcome =
-  /** Text is the result as it is, an object its JSON. */
-  | { kind: 'completed'; output: string | object; metadata?: Metadata; text?: string }
+  /** Text is the result as it is, an object its JSON. `bytes`: what in it is no text, as it came. */
+  | { kind: 'completed'; output: string | object; bytes?: Buffer; metadata?: Metadata; text?: string }
   | { kind: 'input-required'; text: string; metadata?: Metadata }
   | { kind: 'failed' | 'rejected' | 'canceled'; text: string; metadata?: Metadata }
 
@@ -111,7 +111,8 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       // What was shown of a run that failed is nothing anybody has been given.
       const isShown = shown?.end() === true
       if (outcome.kind === 'completed' || isShown) {
-        const artifact = resultArtifact(outcome.kind === 'completed' ? outcome.output : '')
+        const artifact =
+          outcome.kind === 'completed' ? resultArtifact(outcome.output, outcome.bytes) : resultArtifact('')
         bus.publish(
           AgentEvent.artifactUpdate({ ...ids, artifact, append: false, lastChunk: true, metadata: undefined }),
         )

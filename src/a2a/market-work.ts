@@ -20,8 +20,9 @@ export function marketWork(tools: MarketTools): Work {
       const { caller, signal, messageId } = turn
       // Whoever cancels a task has its order stopped, at its seller too; whoever only leaves may come back for it.
       const by = { caller, signal, cancel: signal, idempotencyKey: `a2a:${messageId}` }
-      const { value } = await tools.call(skill, args, by)
-      return { kind: 'completed', output: value }
+      const { value, foreign } = await tools.call(skill, args, by)
+      const bytes = foreign?.output_base64
+      return { kind: 'completed', output: value, ...(bytes !== undefined && { bytes: Buffer.from(bytes, 'base64') }) }
     } catch (error) {
       if (turn.running.isCanceled) return { kind: 'canceled', text: 'cancelled by the caller' }
       if (error instanceof CodedError) return failed(error.code, error.message)

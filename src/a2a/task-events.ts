@@ -4,12 +4,15 @@ import { isoTime, type UnixMs } from '../lib/clock.ts'
 import type { Metadata } from './payment-messages.ts'
 
 /** The result of an agent, as the one artifact of its task. */
-export function resultArtifact(output: string | object): Artifact {
+export function resultArtifact(output: string | object, bytes?: Buffer): Artifact {
   return {
     artifactId: 'result',
     name: 'result',
     description: '',
-    parts: [typeof output === 'string' ? textPart(output) : dataPart(output)],
+    parts: [
+      typeof output === 'string' ? textPart(output) : dataPart(output),
+      ...(bytes === undefined ? [] : [bytesPart(bytes)]),
+    ],
     metadata: undefined,
     extensions: [],
   }
@@ -38,4 +41,9 @@ export function textPart(text: string): Part {
 
 function dataPart(data: object): Part {
   return { content: { $case: 'data', value: data }, mediaType: 'application/json', filename: '', metadata: undefined }
+}
+
+function bytesPart(bytes: Buffer): Part {
+  const content = { $case: 'raw', value: bytes } as const
+  return { content, mediaType: 'application/octet-stream', filename: 'output', metadata: undefined }
 }

@@ -43,6 +43,8 @@ export type ToolResult = { value: Record<string, unknown>; foreign?: Foreign }
 export type Foreign = {
   /** Name of the field of `value` that holds the text, or whose value holds it as `output`. */
   output: string
+  /** All of an output that is not UTF-8, as base64; `output` then shows as much of it as is text. */
+  output_base64?: string | undefined
   agent_id: string
   seller_id: string | null
   /** Absent where the order of a free result could not be stored. */
@@ -96,21 +98,21 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
         .catch((error: unknown) => heldOf(error, agent_id))
       if ('held' in result) return { value: result.held }
       const { session_id: _, ...shown } = result
-      const { seller_id, order_id, payment } = result
+      const { seller_id, order_id, payment, output, output_base64 } = result
       const paid = payment === null ? '0' : payment.amount
       return {
         value: { status: 'completed', ...shown, notice: OUTPUT_NOTICE },
-        foreign: { output: result.output, agent_id, seller_id, order_id, paid, tx_hash: payment?.tx_hash ?? '' },
+        foreign: { output, output_base64, agent_id, seller_id, order_id, paid, tx_hash: payment?.tx_hash ?? '' },
       }
     },
     get_execution(args, { caller }) {
       const { order_id } = read(GetExecutionInput, args)
       const record = deps.execution(order_id, caller)
-      const { output, agent_id, seller_id, payment } = record
+      const { output, output_base64, agent_id, seller_id, payment } = record
       const from = { agent_id, seller_id, order_id, paid: payment?.amount ?? '0', tx_hash: payment?.tx_hash ?? '' }
       return {
         value: { execution: z.encode(OrderRecord, record), notice: OUTPUT_NOTICE },
-        ...(output !== undefined && { foreign: { output, ...from } }),
+        ...(output !== undefined && { foreign: { output, output_base64, ...from } }),
       }
     },
     list_receipts(args, { caller }) {

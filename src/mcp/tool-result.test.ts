@@ -18,6 +18,22 @@ test('T10 text of another party is fenced by a mark it cannot know, and stands n
   expect(textOf(results[0]!).split('theirs').length).toBe(2)
 })
 
+test('a result that is no text comes as a resource with its bytes, beside as much of it as is text', () => {
+  const output_base64 = Buffer.from([0xff, 0xfe, 0x00, 0x41]).toString('base64')
+  const value = { output: '��A', output_base64, notes: ['the output is not UTF-8'] }
+  const { content, structuredContent } = toolResult({ value, foreign: { ...foreign, output: '��A', output_base64 } })
+  expect(content).toMatchObject([
+    { type: 'text', text: expect.stringContaining('the output is not UTF-8') },
+    {
+      type: 'resource',
+      resource: { uri: 'stoa:orders/o/output', mimeType: 'application/octet-stream', blob: output_base64 },
+    },
+  ])
+  expect(textOf({ content })).not.toContain(output_base64)
+  expect(structuredContent).toEqual(value)
+  expect(toolResult({ value: {}, foreign }).content).toHaveLength(1)
+})
+
 test('a payment that has not settled yet brings no receipt', () => {
   const payment = { network: 'n', payer: 'p', tx_hash: '' }
   expect(toolResult({ value: { payment }, foreign })._meta).not.toHaveProperty('x402/payment-response')

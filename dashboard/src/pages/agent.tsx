@@ -26,6 +26,15 @@ export function Agent({ id }: { id: string }) {
             )}
           </PageHead>
           <p className="lead">{agent.description}</p>
+          {agent.imported !== undefined && (
+            <div className="state warn">
+              <p className="state-title">Imported by hand</p>
+              <p>
+                No listing of its seller vouches for it: name, price and address are those that the operator of this
+                node has given. Its seller calls it {agent.imported.agent_id}.
+              </p>
+            </div>
+          )}
           {agent.look_alike_of !== undefined && (
             <div className="state warn">
               <p className="state-title">Its name may be taken for another’s</p>

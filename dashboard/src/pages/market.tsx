@@ -172,6 +172,7 @@ function Row({ listing, onBuy }: { listing: Listing; onBuy(): void }) {
             {listing.name}
           </Link>
           {listing.local && <span className="tag">yours</span>}
+          {listing.imported !== undefined && <span className="tag warn">imported</span>}
           {!listing.buyable && <span className="tag warn">on {networkName(listing.network)}</span>}
           {listing.look_alike_of !== undefined && <span className="tag warn">looks like another</span>}
           {listing.tags.slice(0, 3).map((tag) => (
