@@ -256,6 +256,25 @@ test('T7 a peer that reconciles without end is cut off, and others are served me
   expect(messages).toBeLessThanOrEqual(128)
 })
 
+test('T31 a peer that asks for sessions without end gets a few at once, and then one in ten seconds', async () => {
+  const network = new FakeNetwork()
+  const [a, asker] = [await startReplica(network), await createIdentity()]
+  const host = network.host(asker.peerId)
+  network.connect(a.host, host)
+  const empty = new MadeUpReplica([])
+  const isServed = async () =>
+    empty.open(await host.openStream(a.identity, SYNC_PROTOCOL)).then(
+      () => true,
+      () => false,
+    )
+  // One that ended a moment ago may still be there.
+  for (let count = 0; count < 12; count++) await until(isServed)
+  for (let count = 0; count < 20; count++) expect(await isServed()).toBe(false)
+  a.clock.advance(10_000)
+  await until(isServed)
+  for (let count = 0; count < 20; count++) expect(await isServed()).toBe(false)
+})
+
 test('T5 what two peers bring at once is taken once', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network)

@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { forgeRecord, listingRecord, ownListing, signJson, signRecord } from '../../test/support/listings.ts'
 import { agentId } from '../agents/agent-id.ts'
+import { openEnvelope, sealEnvelope } from '../p2p/envelope.ts'
 import { createIdentity, type Identity } from '../p2p/identity.ts'
 import { assets } from '../payments/assets.ts'
 import { LISTING_BYTES_MAX, LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
@@ -42,6 +43,8 @@ const refusals: [string, string, () => Promise<Uint8Array>][] = [
   ['T8 an empty envelope', 'MALFORMED', async () => new Uint8Array()],
   ['T8 a payload that is no JSON', 'MALFORMED', async () => signText('{"v":1,')],
   ['T8 a payload nested without end', 'MALFORMED', async () => signText('['.repeat(8000))],
+  ['T8 text that is no UTF-8', 'MALFORMED', async () => signBytes(await broken('no text: x', 0xff))],
+  ['T8 a byte order mark', 'MALFORMED', async () => signText(`\ufeff${JSON.stringify(await plain())}`)],
   ['T8 null', 'MALFORMED', async () => signJson(null, seller)],
   ['T8 a missing field', 'MALFORMED', async () => signJson({ v: 1, id: 'aaaaaaaaaaaaaaaa' }, seller)],
   ['another version of the record', 'MALFORMED', () => sign({ v: 2 as 1 })],
@@ -85,7 +88,19 @@ const refusals: [string, string, () => Promise<Uint8Array>][] = [
   ['T3 a replay after its time', 'EXPIRED', () => sign({}, 'echo', NOW - LISTING_TTL_MS - LISTING_SKEW_MS)],
 ]
 
-const signText = (text: string) => import('../p2p/envelope.ts').then((m) => m.sealEnvelope(Buffer.from(text), seller))
+const signBytes = (bytes: Uint8Array) => sealEnvelope(bytes, seller)
+const signText = (text: string) => signBytes(Buffer.from(text))
+/** What the seller signs of a good listing, as JSON. */
+async function plain(description = 'text') {
+  const { payload } = await openEnvelope(await sign({ description }))
+  return JSON.parse(Buffer.from(payload).toString()) as object
+}
+/** The same with a byte in place of the last character of its description. */
+async function broken(description: string, byte: number): Promise<Uint8Array> {
+  const bytes = Buffer.from(JSON.stringify(await plain(description)))
+  bytes[bytes.indexOf(description) + description.length - 1] = byte
+  return bytes
+}
 
 test.each(refusals)('refuses %s: %s', async (_, error, envelope) => {
   expect(await open(await envelope())).toMatchObject({ ok: false, error })

@@ -27,6 +27,10 @@ const bytes = (hex: string) => Buffer.from(hex.slice(2), 'hex')
 const parse = ({ authorization, signature }: Vectors['authorizations'][number]) =>
   SignedAuthorization.parse({ authorization, signature })
 
+test.each(['constructor', '__proto__', 'toString', ''])('T8, T14: the network %j has no asset', (network) => {
+  expect(assetOf(network)).toBeUndefined()
+})
+
 test.each(vectors.domains)('T14: the domain of $network is that of its USDC', ({ network, ...domain }) => {
   const asset = assetOf(network)!
   expect({ ...domain }).toMatchObject({ name: asset.name, version: asset.version, chainId: asset.chainId })
