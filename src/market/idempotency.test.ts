@@ -24,6 +24,17 @@ test('D38 an execution that is asked for again is answered from the ledger, for 
   expect(await market.execute(request())).toMatchObject({ output: 'run 2' })
 })
 
+test('D38, T25 a key is its principal’s: another’s request with the same key is another request', async () => {
+  let runs = 0
+  const market = await fakeMarket(() => [own], { runOwn: async () => `run ${++runs}` })
+  const ask = (tokenId: string | undefined, input = 'hello') =>
+    market.execute(request({ input, caller: { scope: 'admin', tokenId } }))
+  expect(await ask('a')).toMatchObject({ output: 'run 1' })
+  expect(await ask('b', 'other')).toMatchObject({ output: 'run 2' })
+  expect(await ask(undefined)).toMatchObject({ output: 'run 3' })
+  expect([(await ask('a')).output, (await ask('b', 'other')).output]).toEqual(['run 1', 'run 2'])
+})
+
 test('D38 a failure is answered again as it was, and nothing runs', async () => {
   let runs = 0
   const runOwn = async () => {

@@ -13,13 +13,16 @@ const never = new AbortController().signal
 const everything = { after: 0, limit: 1000, skeleton: '' }
 
 /** A database as it was before there was an index: rows, and nothing beside them. */
-async function stored(count: number) {
+async function stored(count: number, description = 'text') {
   const clock = new HandClock()
   const database = openDatabase({ path: ':memory:' })
   const store = createListingStore(database)
   const identity = await createIdentity()
   for (let n = 0; n < count; n++) {
-    const record = listingRecord(identity.peerId, `agent ${n}`, clock.now(), n === 0 ? { state: 'delisted' } : {})
+    const record = listingRecord(identity.peerId, `agent ${n}`, clock.now(), {
+      description,
+      ...(n === 0 && { state: 'delisted' }),
+    })
     const envelope = await signRecord(record, identity)
     const { search: _, ...row } = rowOf({ record, hash: '00'.repeat(32), bytes: 1 }, envelope, { seenAt: 0 })
     store.putLater(row)
@@ -36,6 +39,19 @@ test('an index that is missing is built from what is stored', async () => {
   await reindexListings(deps, never)
   expect(found()).toBe(229)
   expect(store.index.isWhole()).toBe(true)
+})
+
+test('T32 long listings are indexed a few at a time: each step holds the event loop', async () => {
+  const { store, found, deps } = await stored(100, 'word '.repeat(400))
+  const steps: number[] = []
+  const reindex: typeof store.reindex = (rows) => {
+    steps.push(rows.length)
+    return store.reindex(rows)
+  }
+  await reindexListings({ ...deps, store: { ...store, reindex } }, never)
+  expect(found()).toBe(99)
+  // 64 KiB of listings that have more than 2,000 bytes each, and the one that goes over it is left for the next step.
+  expect(Math.max(...steps)).toBeLessThan(33)
 })
 
 test('T16 an index that was left half done is built anew at the next start', async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
+import { AgentDefinition } from './agent.ts'
 import { Execute, ExecuteAgent, RegisterAgent } from './api.ts'
 import { TASK_BYTES_MAX } from './limits.ts'
 import { CreateOrder } from './order.ts'
@@ -55,6 +56,14 @@ test('T12 takes no field of an agent that names a program or a key of this machi
   for (const extra of [{ command: ['sh'] }, { api_key_env: 'X' }, { output_bytes_max: 1 }, { base_url: 'http://x' }]) {
     expect(issuesOf(RegisterAgent, { ...agent, ...extra })).toEqual([['', 'unrecognized_keys']])
   }
+})
+
+test('T23 the longest result that an agent may have fits one frame as base64, beside its receipt', () => {
+  const agent = { name: 'A', description: 'B', price: 0 }
+  const longest = 4 * 1024 * 1024
+  expect(AgentDefinition.safeParse({ ...agent, output_bytes_max: longest }).success).toBe(true)
+  expect(AgentDefinition.safeParse({ ...agent, output_bytes_max: longest + 1 }).success).toBe(false)
+  expect(8 * 1024 * 1024 - Math.ceil(longest / 3) * 4).toBeGreaterThanOrEqual(1024 * 1024)
 })
 
 test('D24 the longest task fits one frame as base64, beside a payment', () => {
