@@ -1,7 +1,7 @@
 import { type FormEvent, useMemo, useState } from 'react'
 import { call } from '../api/client.ts'
 import type { NewWorkflow as Definition, Listing, WorkflowQuote, WorkflowRecord } from '../api/types.ts'
-import { isAmount, money, price } from '../format.ts'
+import { amount, isAmount, price } from '../format.ts'
 import { AgentPicker } from '../parts/agent-picker.tsx'
 import { PageHead, Section } from '../parts/bits.tsx'
 import { Field, NO_AMOUNT } from '../parts/field.tsx'
@@ -156,7 +156,7 @@ export function NewWorkflow() {
           <div role="status">{quote !== undefined && <Quote quote={quote} />}</div>
           {error !== undefined && <Problem error={error} />}
           <button type="submit" className="primary" disabled={busy || steps.length === 0 || isBudgetWrong}>
-            {quote === undefined ? 'Show the cost' : `Run for ${money(quote.total)} USDC`}
+            {quote === undefined ? 'Show the cost' : `Run for ${amount(quote.total)}`}
           </button>
         </div>
       </form>
@@ -172,12 +172,12 @@ function Quote({ quote }: { quote: WorkflowQuote }) {
           <dt>
             {step.id} by {step.name}
           </dt>
-          <dd>{step.local || Number(step.price) === 0 ? 'free' : `${money(step.price)} USDC`}</dd>
+          <dd>{step.local ? 'free' : price(step.price)}</dd>
         </div>
       ))}
       <div>
         <dt>Together</dt>
-        <dd>{money(quote.total)} USDC</dd>
+        <dd>{amount(quote.total)}</dd>
       </div>
     </dl>
   )

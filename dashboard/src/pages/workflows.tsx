@@ -1,7 +1,7 @@
 import { isMissing } from '../api/client.ts'
 import { usePages } from '../api/pages.ts'
 import type { WorkflowRecord } from '../api/types.ts'
-import { money } from '../format.ts'
+import { amount } from '../format.ts'
 import { Ago, Badge, PageHead } from '../parts/bits.tsx'
 import { Empty, Loading, Problem, Unavailable } from '../parts/states.tsx'
 import { WindowedList } from '../parts/windowed-list.tsx'
@@ -55,7 +55,7 @@ function Row({ workflow: { id, name, status, steps, spent, estimate, created_at 
           <Badge state={status} />
         </span>
         <span className="row-meta">
-          {money(spent)} of {money(estimate)} USDC · <Ago iso={created_at} />
+          {amount(spent)} of {amount(estimate)} · <Ago iso={created_at} />
         </span>
       </span>
     </Link>

@@ -2,7 +2,7 @@ import { type FormEvent, useState } from 'react'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { ApiToken, CreatedToken } from '../api/types.ts'
-import { isAmount, money } from '../format.ts'
+import { amount, isAmount } from '../format.ts'
 import { Ago, Id } from './bits.tsx'
 import { Confirm } from './confirm.tsx'
 import { Empty, Problem, Show } from './states.tsx'
@@ -33,7 +33,7 @@ export function Tokens() {
                     <span>{token.scope}</span>
                     {token.scope === 'spend' && (
                       <span className="muted">
-                        {money(token.spent)} spent of {token.budget === null ? 'no limit' : money(token.budget)} USDC
+                        {amount(token.spent)} spent of {token.budget === null ? 'no limit' : amount(token.budget)}
                       </span>
                     )}
                     <span className="muted">
