@@ -176,6 +176,7 @@ type Started = Awaited<ReturnType<typeof startServer>>
 async function freshFor(path: string, { buyer, paymentId }: Started): Promise<string> {
   const { orders, workflows, tokens } = buyer
   if (path.startsWith('/payments/')) return paymentId
+  if (path.startsWith('/alarms/')) return 'agent_failing-0'
   if (path.startsWith('/orders/')) return (await orders.create({ agentId: localId, price: 0n })).id
   if (path.startsWith('/approvals/')) return heldApproval(buyer, listingFixture())
   if (path.startsWith('/tokens/')) {
