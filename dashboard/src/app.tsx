@@ -1,6 +1,7 @@
 import { Suspense, useEffect, useRef, useSyncExternalStore } from 'react'
 import { connection } from './api/connection.ts'
 import { live } from './api/live.ts'
+import { watchApprovals } from './notices.ts'
 import { Login } from './pages/login.tsx'
 import { Catch } from './parts/catch.tsx'
 import { Loading } from './parts/states.tsx'
@@ -10,6 +11,7 @@ import { routeOf } from './routes.tsx'
 import { Shell } from './shell.tsx'
 
 live.start()
+watchApprovals()
 
 export function App() {
   const state = useSyncExternalStore(connection.subscribe, () => connection.state)

@@ -5,6 +5,7 @@ import './styles/parts.css'
 import './styles/pages.css'
 import './styles/money.css'
 import './styles/market.css'
+import './styles/activity.css'
 import { applyTheme } from './theme.ts'
 
 applyTheme()

@@ -83,6 +83,20 @@ test('D48 a token is told of what it asked for alone', async () => {
   }
 })
 
+test('what was earned and paid in the last two days is told by hour, also while it can still change', async () => {
+  const { add, stats } = setup()
+  add('in', 'settled', 1_500_000n)
+  add('in', 'settled', 500_000n)
+  add('in', 'settled', 7n, 1)
+  add('in', 'settled', 9n, 3)
+  add('out', 'spent', 250_000n)
+  const { hours } = await stats()
+  expect(hours).toMatchObject([
+    { hour: '2026-06-14T12:00:00.000Z', earned_atomic: '7', paid: '0' },
+    { hour: '2026-06-15T12:00:00.000Z', earned: '2', paid: '0.25', paid_atomic: '250000', executions: 0 },
+  ])
+})
+
 test('executions are told by hour and by agent, with how long they took', async () => {
   const { executions, stats } = setup()
   for (let no = 1; no <= 1_200; no++) {

@@ -58,7 +58,19 @@ export const Stats = z
         bought: z.int(),
       }),
     ),
-    hours: z.array(z.object({ hour: z.string(), executions: z.int(), failed: z.int() })),
+    hours: z
+      .array(
+        z.object({
+          hour: z.string(),
+          earned: z.string(),
+          earned_atomic: z.string(),
+          paid: z.string(),
+          paid_atomic: z.string(),
+          executions: z.int(),
+          failed: z.int(),
+        }),
+      )
+      .meta({ description: 'of the last two days' }),
     agents: z.array(
       z.object({
         agent_id: z.string(),

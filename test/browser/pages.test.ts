@@ -43,7 +43,7 @@ async function pages(): Promise<Record<string, string>> {
   const made = await fetch(`${node.url}/workflows`, { method: 'POST', headers, body })
   const workflow = (await made.json()) as { id: string }
   return {
-    '': 'Executions per hour',
+    '': 'Executions',
     '/market': 'does one thing well',
     [`/market/${agent}`]: 'Paid to',
     '/agents': 'on sale',

@@ -1,3 +1,4 @@
+import { daySpan } from '../day-span.ts'
 import type { Pages } from './pages.ts'
 import { usePages } from './pages.ts'
 import type { Execution, OrderRecord, WorkflowRecord } from './types.ts'
@@ -14,20 +15,43 @@ const PAGE_ITEMS = 50
 const TEXT_KEPT = 200
 const byId = ({ id }: { id: string }) => id
 
+/** What of it is looked for. */
+export type Sought = {
+  q?: string | undefined
+  failed?: boolean | undefined
+  agentId?: string | undefined
+  /** `2026-11-22`, where whoever looks lives. */
+  day?: string | undefined
+}
+
 /** Three lists, each newest first and in parts, as one. */
-export function useTimeline(kinds: readonly Kind[]): Pages<Happening> {
-  const query = { limit: PAGE_ITEMS }
-  const executions = usePages<Execution>('/executions', query, {
-    id: byId,
-    topics: ['payment', 'status'],
-    slim: ({ output: _, ...rest }) => ({ ...rest, input: rest.input.slice(0, TEXT_KEPT) }),
-  })
-  const orders = usePages<OrderRecord>('/orders', query, {
-    id: byId,
-    topics: ['order'],
-    slim: ({ output: _, ...rest }) => ({ ...rest, task: rest.task?.slice(0, TEXT_KEPT) ?? null }),
-  })
-  const workflows = usePages<WorkflowRecord>('/workflows', query, { id: byId, topics: ['workflow'] })
+export function useTimeline(kinds: readonly Kind[], sought: Sought = {}): Pages<Happening> {
+  const { q, agentId, failed, day } = sought
+  const query = { q, ...daySpan(day), limit: PAGE_ITEMS }
+  const failedOnly = failed === true ? 'failed' : undefined
+  const executions = usePages<Execution>(
+    '/executions',
+    { ...query, agent_id: agentId, failed: failed === true ? 'true' : undefined },
+    {
+      id: byId,
+      topics: ['payment', 'status'],
+      slim: ({ output: _, ...rest }) => ({ ...rest, input: rest.input.slice(0, TEXT_KEPT) }),
+    },
+  )
+  const orders = usePages<OrderRecord>(
+    '/orders',
+    { ...query, agent_id: agentId, status: failedOnly },
+    {
+      id: byId,
+      topics: ['order'],
+      slim: ({ output: _, ...rest }) => ({ ...rest, task: rest.task?.slice(0, TEXT_KEPT) ?? null }),
+    },
+  )
+  const workflows = usePages<WorkflowRecord>(
+    '/workflows',
+    { ...query, status: failedOnly },
+    { id: byId, topics: ['workflow'] },
+  )
   const sources = [
     { kind: 'execution' as const, pages: executions },
     { kind: 'order' as const, pages: orders },
@@ -36,8 +60,9 @@ export function useTimeline(kinds: readonly Kind[]): Pages<Happening> {
 
   // Beyond the end of what a list has told so far, another list's items may not be the next ones.
   const known = sources
-    .filter(({ pages }) => pages.more)
-    .map(({ pages }) => pages.items.at(-1)?.created_at ?? '')
+    // A search may have looked at much and found nothing yet: what it finds later takes its place then.
+    .filter(({ pages }) => pages.more && pages.items.length > 0)
+    .map(({ pages }) => pages.items.at(-1)!.created_at)
     .sort()
     .at(-1)
   const all = sources
@@ -54,7 +79,10 @@ export function useTimeline(kinds: readonly Kind[]): Pages<Happening> {
     more: sources.some(({ pages }) => pages.more),
     loadMore() {
       // The list that holds the others back.
-      for (const { pages } of sources) if (pages.more && pages.items.at(-1)?.created_at === known) pages.loadMore()
+      for (const { pages } of sources) {
+        const last = pages.items.at(-1)
+        if (pages.more && (last === undefined || last.created_at === known)) pages.loadMore()
+      }
     },
     failed: sources.map(({ pages }) => pages.failed).find((error) => error !== undefined),
     retryMore() {

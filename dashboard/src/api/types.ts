@@ -14,6 +14,7 @@ import type * as payment from '../../../src/schema/payment-record.ts'
 import type * as receipt from '../../../src/schema/receipt.ts'
 import type * as session from '../../../src/schema/session.ts'
 import type * as token from '../../../src/schema/token.ts'
+import type * as webhook from '../../../src/schema/webhook.ts'
 import type * as workflow from '../../../src/schema/workflow.ts'
 import type * as x402 from '../../../src/schema/x402.ts'
 
@@ -51,5 +52,7 @@ export type Setting = Configuration['settings'][number]
 export type Alarm = input<typeof alarm.AlarmRecord>
 export type Approval = input<typeof approval.ApprovalRecord>
 export type Budget = input<typeof budget.BudgetRecord>
+export type Webhook = input<typeof webhook.Webhook>
+export type WebhookTest = input<typeof webhook.WebhookTest>
 export type ApiToken = input<typeof token.TokenRecord>
 export type CreatedToken = input<typeof token.CreatedToken>

@@ -1,47 +1,95 @@
-import { isMissing } from '../api/client.ts'
+import { call, isMissing } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
 import { type Happening, type Kind, useTimeline } from '../api/timeline.ts'
-import { duration, money } from '../format.ts'
-import { AgentName } from '../parts/agent-name.tsx'
-import { Ago, Badge, PageHead } from '../parts/bits.tsx'
+import type { OwnAgent } from '../api/types.ts'
+import { short } from '../format.ts'
+import { ActivityRow, kindNames } from '../parts/activity-row.tsx'
+import { PageHead } from '../parts/bits.tsx'
 import { Empty, Loading, Problem } from '../parts/states.tsx'
+import { type FilterProps, Typed } from '../parts/typed.tsx'
 import { WindowedList } from '../parts/windowed-list.tsx'
 import { Link, useQuery } from '../router.tsx'
 
 const kinds: readonly Kind[] = ['execution', 'order', 'workflow']
-const names: Record<Kind, string> = { execution: 'Sold', order: 'Bought', workflow: 'Workflow' }
+const heads = [
+  ['', 'of'],
+  ['Agent', 'whose'],
+  ['Task', 'task'],
+  ['State', 'end'],
+  ['Took', 'took'],
+  ['Amount', 'amount'],
+  ['When', 'when'],
+] as const
 const keyOf = ({ key }: Happening) => key
 
 /** Everything that was done by this node or for it, newest first. */
 export function Activity() {
   const [query, change] = useQuery()
-  const only = query.get('kind') as Kind | null
-  const shown = only === null ? kinds : kinds.filter((kind) => kind === only)
-  const timeline = useTimeline(shown)
+  const get = (name: string) => query.get(name) ?? ''
+  const agentId = get('agent')
+  // A workflow is of several agents.
+  const possible = agentId === '' ? kinds : kinds.filter((kind) => kind !== 'workflow')
+  const only = possible.find((kind) => kind === get('kind'))
+  const timeline = useTimeline(only === undefined ? possible : [only], {
+    q: get('q'),
+    agentId,
+    failed: get('failed') === 'true',
+    day: get('day'),
+  })
+  const isFiltered = [...query].length > 0
 
   return (
     <>
       <PageHead title="Activity" />
+      <Filters get={get} change={change} items={timeline.items} />
       <fieldset className="choices">
         <legend className="hidden">What to show</legend>
-        {([undefined, ...kinds] as const).map((kind) => (
+        {([undefined, ...possible] as const).map((kind) => (
           <button
             key={kind ?? 'all'}
             type="button"
-            aria-pressed={(only ?? undefined) === kind}
+            aria-pressed={only === kind}
             onClick={() => change({ kind: kind ?? '' })}
           >
-            {kind === undefined ? 'Everything' : kind === 'workflow' ? 'Workflows' : names[kind]}
+            {kind === undefined ? 'Everything' : kind === 'workflow' ? 'Workflows' : kindNames[kind]}
           </button>
         ))}
+        <button
+          type="button"
+          className="apart"
+          aria-pressed={get('failed') === 'true'}
+          onClick={() => change({ failed: get('failed') === 'true' ? '' : 'true' })}
+        >
+          Failed only
+        </button>
       </fieldset>
       {timeline.loading ? (
         <Loading />
-      ) : timeline.items.length > 0 ? (
-        <WindowedList label="Activity, newest first" pages={timeline} id={keyOf} rowHeight={[62, 84]}>
-          {(happening) => <Row happening={happening} />}
-        </WindowedList>
+      ) : timeline.items.length > 0 || (timeline.more && timeline.failed === undefined) ? (
+        <>
+          {timeline.items.length > 0 ? (
+            <div className="activity-line activity-heads" aria-hidden="true">
+              {heads.map(([name, column]) => (
+                <span key={column} className={column}>
+                  {name}
+                </span>
+              ))}
+            </div>
+          ) : (
+            <Loading what="Looking further back" />
+          )}
+          <WindowedList label="Activity, newest first" pages={timeline} id={keyOf} rowHeight={[44, 84]}>
+            {(happening) => <ActivityRow happening={happening} />}
+          </WindowedList>
+        </>
       ) : timeline.error !== undefined && !isMissing(timeline.error) ? (
         <Problem error={timeline.error} retry={timeline.reload} />
+      ) : isFiltered ? (
+        <Empty title="Nothing fits">
+          <button type="button" onClick={() => change({ q: '', agent: '', failed: '', day: '', kind: '' })}>
+            Show everything
+          </button>
+        </Empty>
       ) : (
         <Empty title="Nothing has happened yet">
           <Link to="/market">Buy from an agent</Link>, or <Link to="/agents/new">sell one</Link>: each call appears
@@ -52,68 +100,52 @@ export function Activity() {
   )
 }
 
-function Row({ happening }: { happening: Happening }) {
-  const { to, name, text, state, amount, note } = lookOf(happening)
+function Filters({ get, change, items }: FilterProps & { items: readonly Happening[] }) {
   return (
-    <Link to={to} className="row activity-row">
-      <span className="row-kind muted">{names[happening.kind]}</span>
-      <span className="row-main">
-        <span className="row-title">{name}</span>
-        <span className="row-meta">{text}</span>
-      </span>
-      <span className="row-side">
-        <span>
-          <Badge state={state} />
-          {note !== '' && <span className="muted"> {note}</span>}
-        </span>
-        <span className="row-meta">
-          {amount !== '' && `${amount} · `}
-          <Ago iso={happening.at} />
-        </span>
-      </span>
-    </Link>
+    <search className="filters">
+      <Typed
+        label="Search"
+        name="q"
+        get={get}
+        change={change}
+        type="search"
+        className="wide"
+        placeholder="words, or an id"
+      />
+      <AgentChoice get={get} change={change} items={items} />
+      <label>
+        Day
+        <input type="date" value={get('day')} onChange={(event) => change({ day: event.target.value })} />
+      </label>
+    </search>
   )
 }
 
-/** A task can be megabytes: a row has room for a line. */
-const line = (text: string | null | undefined) => (text ?? '').slice(0, 160).replace(/\s+/g, ' ')
-
-function lookOf(happening: Happening) {
-  switch (happening.kind) {
-    case 'execution': {
-      const { id, agent_id, agent_name, input, error, duration_ms } = happening.record
-      return {
-        to: `/executions/${id}`,
-        name: <AgentName id={agent_id} name={agent_name} />,
-        text: line(error ?? input),
-        state: error === undefined ? 'completed' : 'failed',
-        amount: '',
-        note: duration(duration_ms),
-      }
-    }
-    case 'order': {
-      const { id, agent_id, agent_name, task, error, status, payment } = happening.record
-      return {
-        to: `/orders/${id}`,
-        name: <AgentName id={agent_id} name={agent_name} />,
-        text: line(error?.message ?? task),
-        state: status,
-        // What can never be charged is no price that was paid.
-        amount: payment === undefined || payment.settlement === 'released' ? '' : `${money(payment.amount)} USDC`,
-        note: '',
-      }
-    }
-    case 'workflow': {
-      const { id, name, steps, status, spent } = happening.record
-      const done = steps.filter((step) => step.status === 'completed').length
-      return {
-        to: `/workflows/${id}`,
-        name: name ?? `${steps.length} steps`,
-        text: `${done} of ${steps.length} steps done`,
-        state: status,
-        amount: `${money(spent)} USDC`,
-        note: '',
-      }
+/** Own agents, and those that what is shown names. */
+function AgentChoice({ get, change, items }: FilterProps & { items: readonly Happening[] }) {
+  const own = useResource('/agents/own', (signal) => call<OwnAgent[]>('/agents/own', { signal }), {
+    topics: ['listing'],
+  }).data
+  const names = new Map(own?.map(({ id, name }) => [id, name]))
+  for (const { kind, record } of items) {
+    if (kind !== 'workflow' && !names.has(record.agent_id)) {
+      names.set(record.agent_id, record.agent_name ?? short(record.agent_id))
     }
   }
+  const chosen = get('agent')
+  if (chosen !== '' && !names.has(chosen)) names.set(chosen, short(chosen))
+  const sorted = [...names].sort(([, a], [, b]) => a.localeCompare(b))
+  return (
+    <label>
+      Agent
+      <select value={chosen} onChange={(event) => change({ agent: event.target.value, kind: '' })}>
+        <option value="">any</option>
+        {sorted.map(([id, name]) => (
+          <option key={id} value={id}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
 }

@@ -1,19 +1,17 @@
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { isMissing, type Query } from '../api/client.ts'
 import { usePages } from '../api/pages.ts'
 import type { Listing } from '../api/types.ts'
 import { count, duration, isAmount, money, networkName, percent, price, short } from '../format.ts'
 import { PageHead } from '../parts/bits.tsx'
 import { BuyDialog } from '../parts/buy-dialog.tsx'
-import { Field, NO_AMOUNT } from '../parts/field.tsx'
 import { SellerName } from '../parts/seller-name.tsx'
 import { Empty, Loading, Problem, Unavailable } from '../parts/states.tsx'
+import { type FilterProps, Typed } from '../parts/typed.tsx'
 import { WindowedList } from '../parts/windowed-list.tsx'
 import { Link, useQuery } from '../router.tsx'
 
 const PAGE_ITEMS = 50
-/** After the last key, before the node is asked. */
-const TYPING_MS = 200
 const byId = ({ id }: Listing) => id
 
 export function Market() {
@@ -68,8 +66,6 @@ export function Market() {
   )
 }
 
-type FilterProps = { get(name: string): string; change(changes: Record<string, string>): void }
-
 function Filters({ get, change }: FilterProps) {
   return (
     <search className="filters">
@@ -112,35 +108,6 @@ function Filters({ get, change }: FilterProps) {
         </button>
       )}
     </search>
-  )
-}
-
-type TypedProps = FilterProps & {
-  label: string
-  name: string
-  type?: string
-  className?: string
-  placeholder?: string
-  inputMode?: 'decimal'
-}
-
-/** A field that searches when typing has paused. */
-function Typed({ label, name, get, change, className, ...input }: TypedProps) {
-  const given = get(name)
-  const [text, setText] = useState(given)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: `change` is new each time, and means the same
-  useEffect(() => {
-    if (text === given) return
-    const timer = setTimeout(() => change({ [name]: text.trim() }), TYPING_MS)
-    return () => clearTimeout(timer)
-  }, [text, given, name])
-  const isWrong = name === 'max_price' && text !== '' && !isAmount(text)
-  return (
-    <div className={className}>
-      <Field label={label} error={isWrong && NO_AMOUNT}>
-        <input value={text} onChange={(event) => setText(event.target.value)} {...input} />
-      </Field>
-    </div>
   )
 }
 

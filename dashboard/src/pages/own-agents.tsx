@@ -1,3 +1,4 @@
+import { Fragment } from 'react'
 import { stateOf } from '../agent-state.ts'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
@@ -79,24 +80,32 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
             const [state, text] = stateOf(agent)
             const own = seen.get(agent.id)
             return (
-              <tr key={agent.id}>
-                <th scope="row">
-                  <Link to={`/agents/${agent.id}`}>{agent.name}</Link>
-                  <span className="row-meta block">{agent.runs}</span>
-                </th>
-                <td>
-                  <Badge state={state}>{text}</Badge>
-                  {agent.notice !== undefined && <span className="row-meta block why">{agent.notice}</span>}
-                </td>
-                <td className="number extra">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
-                <td className="number extra">{count(own?.calls ?? 0)}</td>
-                <td className={own !== undefined && own.failed > 0 ? 'number extra bad-text' : 'number extra'}>
-                  {count(own?.failed ?? 0)}
-                </td>
-                <td className="number extra">{duration(own?.p50_ms)}</td>
-                <td className="number extra">{duration(own?.p95_ms)}</td>
-                <td className="number">{own === undefined ? money('0') : earned(own.earned)}</td>
-              </tr>
+              <Fragment key={agent.id}>
+                <tr className={agent.notice === undefined ? undefined : 'explained'}>
+                  <th scope="row">
+                    <Link to={`/agents/${agent.id}`}>{agent.name}</Link>
+                    <span className="row-meta block">{agent.runs}</span>
+                  </th>
+                  <td>
+                    <Badge state={state}>{text}</Badge>
+                  </td>
+                  <td className="number extra">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
+                  <td className="number extra">{count(own?.calls ?? 0)}</td>
+                  <td className={own !== undefined && own.failed > 0 ? 'number extra bad-text' : 'number extra'}>
+                    {count(own?.failed ?? 0)}
+                  </td>
+                  <td className="number extra">{duration(own?.p50_ms)}</td>
+                  <td className="number extra">{duration(own?.p95_ms)}</td>
+                  <td className="number">{own === undefined ? money('0') : earned(own.earned)}</td>
+                </tr>
+                {agent.notice !== undefined && (
+                  <tr>
+                    <td colSpan={8} className={agent.runnable ? 'why' : 'why bad-text'}>
+                      {agent.notice}
+                    </td>
+                  </tr>
+                )}
+              </Fragment>
             )
           })}
         </tbody>

@@ -12,7 +12,7 @@ import { AlertList } from '../parts/alert-list.tsx'
 import { Ago, PageHead, Section } from '../parts/bits.tsx'
 import { BookBadge } from '../parts/book-badge.tsx'
 import { BookFigures, sentence } from '../parts/book-figures.tsx'
-import { DaysChart } from '../parts/days-chart.tsx'
+import { MoneyChart } from '../parts/money-chart.tsx'
 import { Outbox } from '../parts/outbox.tsx'
 import { Empty, Loading, Problem, Show, Unavailable } from '../parts/states.tsx'
 import { WindowedList } from '../parts/windowed-list.tsx'
@@ -37,8 +37,7 @@ export function Payments() {
         {(known) => (
           <>
             <BookFigures stats={known} />
-            <DaysChart days={known.days} />
-            <p className="hint">Days begin at midnight UTC.</p>
+            <MoneyChart stats={known} />
           </>
         )}
       </Show>

@@ -2,7 +2,7 @@ import type { AgentStats, OwnAgent, Stats } from '../api/types.ts'
 import { count, duration, money, moneyColumn, percent, short } from '../format.ts'
 import { Link } from '../router.tsx'
 import { Figure, Section } from './bits.tsx'
-import { HoursChart } from './hours-chart.tsx'
+import { ExecutionsChart } from './executions-chart.tsx'
 import { Empty } from './states.tsx'
 
 /** What this node earns, and with which agents. */
@@ -24,11 +24,7 @@ export function Selling({ stats, own }: { stats: Stats; own: readonly OwnAgent[]
           </>
         )}
       </Section>
-      {agents.length > 0 && (
-        <Section title="Executions per hour" aside={<Link to="/activity">All activity</Link>}>
-          <HoursChart hours={stats.hours} />
-        </Section>
-      )}
+      {agents.length > 0 && <ExecutionsChart stats={stats} aside={<Link to="/activity">All activity</Link>} />}
     </>
   )
 }

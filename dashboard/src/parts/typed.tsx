@@ -1,0 +1,38 @@
+import { useEffect, useState } from 'react'
+import { isAmount } from '../format.ts'
+import { Field, NO_AMOUNT } from './field.tsx'
+
+/** After the last key, before the node is asked. */
+const TYPING_MS = 200
+
+/** How a filter of the address is read and changed. */
+export type FilterProps = { get(name: string): string; change(changes: Record<string, string>): void }
+
+type TypedProps = FilterProps & {
+  label: string
+  name: string
+  type?: string
+  className?: string
+  placeholder?: string
+  inputMode?: 'decimal'
+}
+
+/** A field that searches when typing has paused. */
+export function Typed({ label, name, get, change, className, ...input }: TypedProps) {
+  const given = get(name)
+  const [text, setText] = useState(given)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `change` is new each time, and means the same
+  useEffect(() => {
+    if (text === given) return
+    const timer = setTimeout(() => change({ [name]: text.trim() }), TYPING_MS)
+    return () => clearTimeout(timer)
+  }, [text, given, name])
+  const isWrong = name === 'max_price' && text !== '' && !isAmount(text)
+  return (
+    <div className={className}>
+      <Field label={label} error={isWrong && NO_AMOUNT}>
+        <input value={text} onChange={(event) => setText(event.target.value)} {...input} />
+      </Field>
+    </div>
+  )
+}

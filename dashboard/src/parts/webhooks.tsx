@@ -1,0 +1,143 @@
+import { type FormEvent, useState } from 'react'
+import { call } from '../api/client.ts'
+import { useResource } from '../api/resource.ts'
+import type { Webhook, WebhookTest } from '../api/types.ts'
+import { Ago, Id } from './bits.tsx'
+import { Confirm } from './confirm.tsx'
+import { Field } from './field.tsx'
+import { Problem, Show } from './states.tsx'
+import { say } from './toasts.tsx'
+
+const SECRET_BYTES = 24
+
+/** Addresses that the node tells what happens, whether a browser is open or not. */
+export function Webhooks() {
+  const known = useResource('/webhooks', (signal) => call<Webhook[]>('/webhooks', { signal }), { everyMs: 30_000 })
+  return (
+    <Show of={known} what="Webhooks are">
+      {(list) => (
+        <>
+          <ul className="plain-list" aria-label="Webhooks">
+            {list.map((webhook) => (
+              <Item key={webhook.id} webhook={webhook} reload={known.reload} />
+            ))}
+          </ul>
+          <NewWebhook onMade={known.reload} />
+        </>
+      )}
+    </Show>
+  )
+}
+
+function Item({ webhook, reload }: { webhook: Webhook; reload(): void }) {
+  const path = `/webhooks/${encodeURIComponent(webhook.id)}`
+  const [error, setError] = useState<Error>()
+
+  async function test() {
+    setError(undefined)
+    try {
+      const { delivered, status, error } = await call<WebhookTest>(`${path}/test`, { method: 'POST' })
+      say(delivered ? 'It was told, and has answered.' : `It was not told: ${error ?? `it answered ${status}`}.`)
+      reload()
+    } catch (reason) {
+      setError(reason as Error)
+    }
+  }
+
+  return (
+    <li className="webhook">
+      <span className="webhook-url">
+        <code>{webhook.url}</code>
+        <span className="row-meta block">
+          {webhook.events.join(', ')} · {webhook.delivered} told
+          {webhook.pending > 0 && `, ${webhook.pending} waiting`}
+          {webhook.last_attempt_at !== undefined && (
+            <>
+              {' '}
+              · <Ago iso={webhook.last_attempt_at} />
+            </>
+          )}
+        </span>
+        {webhook.last_error !== undefined && <span className="row-meta block bad-text">{webhook.last_error}</span>}
+        {error !== undefined && <Problem error={error} />}
+      </span>
+      <span className="actions">
+        <button type="button" onClick={test}>
+          Test
+        </button>
+        {webhook.source === 'api' ? (
+          <Confirm
+            action="Remove"
+            title={`Stop telling ${webhook.url}?`}
+            className="quiet"
+            onConfirm={async () => {
+              await call(path, { method: 'DELETE' })
+              reload()
+            }}
+          >
+            <p>What waits to be sent to it is forgotten.</p>
+          </Confirm>
+        ) : (
+          <span className="muted">in config.yaml</span>
+        )}
+      </span>
+    </li>
+  )
+}
+
+function NewWebhook({ onMade }: { onMade(): void }) {
+  const [secret, setSecret] = useState<string>()
+  const [error, setError] = useState<Error>()
+
+  async function add(event: FormEvent<HTMLFormElement>) {
+    event.preventDefault()
+    const form = event.currentTarget
+    const data = new FormData(form)
+    const events = String(data.get('events')).split(',')
+    const made = newSecret()
+    setError(undefined)
+    try {
+      await call('/webhooks', { method: 'POST', body: { url: String(data.get('url')).trim(), events, secret: made } })
+      setSecret(made)
+      form.reset()
+      onMade()
+    } catch (reason) {
+      setError(reason as Error)
+    }
+  }
+
+  return (
+    <details>
+      <summary>Add a webhook</summary>
+      <form className="form" onSubmit={add}>
+        <Field label="Address" hint="https, and on the open internet: others stand in config.yaml.">
+          <input name="url" type="url" required maxLength={2048} placeholder="https://example.org/stoa" />
+        </Field>
+        <Field label="Tells of">
+          <select name="events">
+            <option value="approval.pending">purchases that wait for approval</option>
+            <option value="approval">approvals, asked and decided</option>
+            <option value="approval.pending,order.failed,payment.failed">approvals that wait, and what fails</option>
+            <option value="order,payment,workflow,approval">everything but the market</option>
+          </select>
+        </Field>
+        <button type="submit">Add</button>
+        {error !== undefined && <Problem error={error} />}
+      </form>
+      {secret !== undefined && (
+        <div className="state" role="status">
+          <p className="state-title">Its secret, which is shown once</p>
+          <p>
+            <Id value={secret} ends={0} what="secret" />
+          </p>
+          <p>Whoever receives the messages checks their signatures with it, as Standard Webhooks has it.</p>
+        </div>
+      )}
+    </details>
+  )
+}
+
+function newSecret(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(SECRET_BYTES))
+  return `whsec_${btoa(String.fromCharCode(...bytes))}`
+}

@@ -1,0 +1,150 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Book } from '../schema/book.ts'
+import type { ExecutionFact, LedgerDirection, PaymentFact } from '../store/ledger.ts'
+import type { PaymentState } from '../store/payments.ts'
+import type { ReservationState } from '../store/purchases.ts'
+import { madeBook, receivedBook } from './payment-view.ts'
+
+export const DAY_MS = 24 * 60 * 60 * 1000
+export const HOUR_MS = 60 * 60 * 1000
+/** Latency is told of an agent's latest runs. */
+const DURATIONS_MAX = 200
+
+type Day = { earned: bigint; paid: bigint; executions: number; failed: number; bought: number }
+type Hour = { earned: bigint; paid: bigint; executions: number; failed: number }
+type AgentSums = { calls: number; failed: number; earned: bigint; durations: number[]; lastAt: UnixMs }
+
+/** What has been counted. Days and hours are numbers since 1970, UTC. */
+export class Sums {
+  readonly days = new Map<number, Day>()
+  readonly hours = new Map<number, Hour>()
+  readonly agents = new Map<string, AgentSums>()
+  readonly open = { held: none(), owed: none(), lost: none(), refused: none(), not_charged: none() }
+  /** Of these what tokens asked for, by token (D48). */
+  readonly owned = new Map<string, Sums>()
+
+  day(at: UnixMs): Day {
+    return getOr(this.days, Math.floor(at / DAY_MS), () => ({
+      earned: 0n,
+      paid: 0n,
+      executions: 0,
+      failed: 0,
+      bought: 0,
+    }))
+  }
+
+  hour(at: UnixMs): Hour {
+    return getOr(this.hours, Math.floor(at / HOUR_MS), () => ({ earned: 0n, paid: 0n, executions: 0, failed: 0 }))
+  }
+
+  agent(id: string): AgentSums {
+    return getOr(this.agents, id, () => ({ calls: 0, failed: 0, earned: 0n, durations: [], lastAt: 0 }))
+  }
+
+  addPayment(direction: LedgerDirection, { owner, ...fact }: PaymentFact): void {
+    if (owner !== undefined) getOr(this.owned, owner, () => new Sums()).addPayment(direction, fact)
+    const { amount, createdAt, agentId } = fact
+    const book = bookOf(direction, fact)
+    if (book === 'earned') {
+      for (const counted of [this.day(createdAt), this.hour(createdAt)]) counted.earned += amount
+      this.agent(agentId).earned += amount
+    } else if (book === 'paid') {
+      for (const counted of [this.day(createdAt), this.hour(createdAt)]) counted.paid += amount
+    }
+    // What was voided or is running at the seller is no sum of its own.
+    else if (direction === 'out' || (book !== 'held' && book !== 'not_charged')) addTo(this.open[book], amount)
+    if (direction === 'out' && book !== 'not_charged') this.day(createdAt).bought += 1
+  }
+
+  addExecution({ owner, ...fact }: ExecutionFact): void {
+    if (owner !== undefined) getOr(this.owned, owner, () => new Sums()).addExecution(fact)
+    const { agentId, failed, createdAt, durationMs } = fact
+    const agent = this.agent(agentId)
+    agent.calls += 1
+    agent.lastAt = Math.max(agent.lastAt, createdAt)
+    agent.durations.push(durationMs)
+    if (agent.durations.length > DURATIONS_MAX) agent.durations.shift()
+    for (const counted of [this.day(createdAt), this.hour(createdAt)]) {
+      counted.executions += 1
+      if (failed) counted.failed += 1
+    }
+    if (failed) agent.failed += 1
+  }
+
+  /** Lets go of hours that are shown no more. */
+  forget(oldestHour: number): void {
+    for (const hour of this.hours.keys()) if (hour < oldestHour) this.hours.delete(hour)
+    for (const sums of this.owned.values()) sums.forget(oldestHour)
+  }
+}
+
+export function mergedDay(parts: readonly Sums[], number: number): Day {
+  const merged: Day = { earned: 0n, paid: 0n, executions: 0, failed: 0, bought: 0 }
+  for (const sums of parts) {
+    const day = sums.days.get(number)
+    if (day === undefined) continue
+    merged.earned += day.earned
+    merged.paid += day.paid
+    merged.executions += day.executions
+    merged.failed += day.failed
+    merged.bought += day.bought
+  }
+  return merged
+}
+
+export function mergedHours(parts: readonly Sums[]): [number, Hour][] {
+  const merged = new Map<number, Hour>()
+  for (const [number, hour] of parts.flatMap((sums) => [...sums.hours])) {
+    const sum = getOr(merged, number, () => ({ earned: 0n, paid: 0n, executions: 0, failed: 0 }))
+    sum.earned += hour.earned
+    sum.paid += hour.paid
+    sum.executions += hour.executions
+    sum.failed += hour.failed
+  }
+  return [...merged]
+}
+
+/** The ones that earned most first. */
+export function agentsOf(parts: readonly Sums[]): [string, AgentSums][] {
+  const merged = new Map<string, AgentSums>()
+  for (const [id, sums] of parts.flatMap((part) => [...part.agents])) {
+    const before = merged.get(id)
+    merged.set(
+      id,
+      before === undefined
+        ? sums
+        : {
+            calls: before.calls + sums.calls,
+            failed: before.failed + sums.failed,
+            earned: before.earned + sums.earned,
+            durations: [...before.durations, ...sums.durations],
+            lastAt: Math.max(before.lastAt, sums.lastAt),
+          },
+    )
+  }
+  return [...merged].sort(([, a], [, b]) => (a.earned === b.earned ? b.calls - a.calls : a.earned < b.earned ? 1 : -1))
+}
+
+function none(): { amount: bigint; payments: number } {
+  return { amount: 0n, payments: 0 }
+}
+
+/** The word of the books for a payment (D42). */
+function bookOf(direction: LedgerDirection, { state, proven }: PaymentFact): Book {
+  if (direction === 'in') return receivedBook({ state: state as PaymentState, ran: proven })
+  return madeBook({ state: state as ReservationState, confirmation: proven ? 'chain' : 'awaited' })
+}
+
+function addTo(sum: { amount: bigint; payments: number }, amount: bigint): void {
+  sum.amount += amount
+  sum.payments += 1
+}
+
+function getOr<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  let value = map.get(key)
+  if (value === undefined) {
+    value = make()
+    map.set(key, value)
+  }
+  return value
+}
