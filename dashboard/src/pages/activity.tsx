@@ -15,7 +15,7 @@ const heads = [
   ['', 'of'],
   ['Agent', 'whose'],
   ['Task', 'task'],
-  ['State', 'end'],
+  ['State', 'outcome'],
   ['Took', 'took'],
   ['Amount', 'amount'],
   ['When', 'when'],
