@@ -150,11 +150,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
       ...{ ledger, nameOf, named, look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },
-      retrySettlement: (id) =>
-        retrySettlement(id, {
-          ...{ payments: selling.x402.payments, clock, wake: () => selling.settler.wake() },
-          hasChain: chain !== undefined,
-        }),
+      retrySettlement: (id) => retrySettlement(id, { ...selling.outbox, clock, hasChain: chain !== undefined }),
+      refund: trust.refundsOf(selling.x402).refund,
     })
     const earnings = createEarnings({ clock, ledger, decimals: asset.decimals, nameOf })
     const ownAgents = createOperateAgents({

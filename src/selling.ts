@@ -166,6 +166,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
   })
   return {
+    outbox: { payments, wake: () => settler.wake() },
     ...{ agents, functions, registry, settler, x402, doors: [settledWork, protocols] },
     /** What an agent can run on. */
     async models(signal: AbortSignal) {

@@ -8,6 +8,7 @@ import { knownReputation } from './market/known-reputation.ts'
 import type { Measures } from './market/measures.ts'
 import type { NodeFeed } from './market/published.ts'
 import { createReceipts } from './market/receipts.ts'
+import { createRefunds, type RefundsDeps } from './market/refunds.ts'
 import type { ReputationApi, ReputationCalls } from './market/reputation.ts'
 import { createTransfers } from './market/transfers.ts'
 import type { Wallet } from './payments/wallet.ts'
@@ -61,11 +62,9 @@ export function createTrust(deps: TrustDeps) {
     return loading
   }
 
-  const transfers = createTransfers({
-    ...{ wallet, logger: deps.logger },
-    lane: async () => ({ sender: (await registries()).transactions, chain: chain! }),
-    held: () => heldByAuthorizations(database, wallet.asset.network, clock.now()),
-  })
+  const lane = async () => ({ sender: (await registries()).transactions, chain: chain! })
+  const held = () => heldByAuthorizations(database, wallet.asset.network, clock.now())
+  const transfers = createTransfers({ wallet, logger: deps.logger, lane, held })
 
   let reading = 0
   const transactionCalls: TransactionCalls = {
@@ -108,5 +107,16 @@ export function createTrust(deps: TrustDeps) {
       isRatable: (agentId) => listing(agentId)?.local === false && listing(agentId)?.token_id !== undefined,
     },
   )
-  return { api: { receipts, reputation, transfers }, standing, services: rateEvery === undefined ? [] : [feedback] }
+  const refundsOf = (selling: Pick<RefundsDeps, 'payments' | 'running'>) =>
+    createRefunds({
+      ...{ clock, logger, wallet, transactions, lane, held },
+      payments: selling.payments,
+      running: selling.running,
+    })
+  return {
+    api: { receipts, reputation, transfers },
+    refundsOf,
+    standing,
+    services: rateEvery === undefined ? [] : [feedback],
+  }
 }

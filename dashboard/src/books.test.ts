@@ -3,7 +3,7 @@ import type { Book } from './api/types.ts'
 import { books, meaningOf } from './books.ts'
 
 test('D42 each word of the books has a meaning, and a word for people', () => {
-  const words: Book[] = ['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused']
+  const words: Book[] = ['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused', 'refunded']
   for (const book of words) expect(books[book].says.length).toBeGreaterThan(5)
   expect(books.not_charged.word).toBe('not charged')
 })

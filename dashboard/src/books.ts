@@ -12,6 +12,7 @@ export const books: Record<Book, Word> = {
   owed: { word: 'owed', tone: 'busy', says: 'the work is done, and settlement is under way' },
   lost: { word: 'lost', tone: 'bad', says: 'the work was done and never paid' },
   refused: { word: 'refused', tone: 'plain', says: 'never paid, and nothing ran' },
+  refunded: { word: 'paid back', tone: 'plain', says: 'the seller has paid it back' },
 }
 
 type Stood = Pick<RecordedPayment, 'book' | 'settlement_note'> & { state: RecordedPayment['settlement'] }

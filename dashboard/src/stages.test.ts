@@ -14,6 +14,7 @@ test.each<[string, OrderRecord, string]>([
   ['failed before it was signed', order('failed'), 'Not charged done'],
   ['failed, and its signature is still good', order('failed', 'held'), 'Held now'],
   ['failed, and its signature is void', order('failed', 'not_charged'), 'Not charged done'],
+  ['failed, and was paid back', order('failed', 'refunded'), 'Paid back done'],
   ['failed, and was charged all the same', order('failed', 'paid'), 'Paid done'],
 ])('D42 an order that %s says what it costs: %#', (_, record, last) => {
   expect(text(record).at(-1)).toBe(last)
@@ -24,7 +25,7 @@ test('a free one has no such stage', () => {
 })
 
 test('D42 a payment that the chain does not show is not called received or made', () => {
-  const words: Book[] = ['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused']
+  const words: Book[] = ['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused', 'refunded']
   const named = words.map((book) => `${book}: ${paymentTitle({ book })}`)
   expect(named.filter((title) => /received|made/.test(title))).toEqual([
     'paid: Payment made',

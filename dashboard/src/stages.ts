@@ -19,6 +19,7 @@ export function stagesOf(order: OrderRecord): Stage[] {
   if (payment === undefined && status === 'completed') return stages
   const book = payment?.book
   if (book === 'paid') stages.push({ name: 'Paid', state: 'done' })
+  else if (book === 'refunded') stages.push({ name: 'Paid back', state: 'done' })
   else if (book === 'not_charged' || (payment === undefined && ended))
     stages.push({ name: 'Not charged', state: 'done' })
   // Signed: until its time is over it can be settled, whatever became of the work.
@@ -35,6 +36,7 @@ const titles: Record<Book, string> = {
   owed: 'Payment owed',
   lost: 'Payment lost',
   refused: 'Payment refused',
+  refunded: 'Paid back',
 }
 
 /** Only what the chain shows was received or made (D41, D42). */

@@ -10,6 +10,7 @@ import {
   encodeBalanceOf,
   encodeTransferWithAuthorization,
   findTransfer,
+  hasTransfer,
   readWord,
   type Transfer,
 } from './usdc.ts'
@@ -68,6 +69,8 @@ export interface Chain {
     authorizationNonce: Hex,
     signal?: AbortSignal,
   ): Promise<Transfer | false | undefined>
+  /** Whether a transaction moved exactly so much USDC from one account to another. */
+  hasMoved(txHash: Hex, wanted: { from: Hex; to: Hex; value: bigint }, signal?: AbortSignal): Promise<boolean>
   /** Tries the transfer at the newest block, by a call that changes nothing. */
   simulateTransfer(asset: Hex, signed: SignedAuthorization, signal?: AbortSignal): Promise<Simulation>
   /** The RPC's chain id, right or wrong. */
@@ -188,6 +191,12 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
         const receipt = await receiptOf(txHash, bounded)
         if (receipt === undefined) return undefined
         return receipt.succeeded && findTransfer(receipt.logs, asset, from, nonce)
+      }),
+
+    hasMoved: (txHash, wanted, signal) =>
+      ask(signal, async (bounded) => {
+        const receipt = await receiptOf(txHash, bounded)
+        return receipt?.succeeded === true && hasTransfer(receipt.logs, asset, wanted)
       }),
 
     simulateTransfer: (token, signed, signal) =>

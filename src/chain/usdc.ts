@@ -84,6 +84,19 @@ export function findTransfer(logs: readonly Log[], asset: Hex, from: Hex, author
   return { to: `0x${to.slice(26)}`, value: readWord(transfer.data) }
 }
 
+/** Whether a transfer of exactly so much went from one account to another. */
+export function hasTransfer(logs: readonly Log[], asset: Hex, wanted: { from: Hex; to: Hex; value: bigint }): boolean {
+  const [from, to] = [wanted.from, wanted.to].map((account) => `0x${addressWord(account)}`)
+  return logs.some(
+    ({ address, topics, data }) =>
+      address === asset.toLowerCase() &&
+      topics[0] === TRANSFER &&
+      topics[1] === from &&
+      topics[2] === to &&
+      readWord(data) === wanted.value,
+  )
+}
+
 /** One uint256. @throws ChainError `CHAIN_UNAVAILABLE` for anything else: no contract there, or a broken RPC. */
 export function readWord(result: unknown): bigint {
   if (typeof result !== 'string' || !/^0x[0-9a-fA-F]{64}$/.test(result)) {

@@ -16,6 +16,7 @@ import { logs } from './logs.ts'
 import { mcp } from './mcp.ts'
 import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './order.ts'
 import { agentList, agentPause, agentRemove, agentResume, agentTest, agentUpdate } from './own-agents.ts'
+import { paymentRefund } from './payment-refund.ts'
 import { earnings, paymentList, paymentRetry, paymentShow } from './payments.ts'
 import { receiptsExport, receiptsList, receiptsVerify } from './receipts.ts'
 import { sessionList, sessionShow } from './session.ts'
@@ -71,6 +72,7 @@ export const commands: readonly Command[] = [
   paymentList,
   paymentShow,
   paymentRetry,
+  paymentRefund,
   wallet,
   walletSend,
   transactionList,

@@ -11,7 +11,10 @@ import { fullPaymentId } from './payment-id.ts'
 import { moneyNode } from './remote-node.ts'
 import { columns, printableLine } from './terminal-text.ts'
 
-const PAYMENT = { name: 'id', description: 'the payment, as `stoa payment list` shows it, or the beginning of it' }
+export const PAYMENT = {
+  name: 'id',
+  description: 'the payment, as `stoa payment list` shows it, or the beginning of it',
+}
 const states = PaymentRecord.shape.state.options
 const books = Book.options
 
@@ -120,7 +123,7 @@ export const earnings = command({
   },
 })
 
-function idOf(node: RemoteNode, id: string | undefined, { io: { signal } }: Context): Promise<string> {
+export function idOf(node: RemoteNode, id: string | undefined, { io: { signal } }: Context): Promise<string> {
   if (id === undefined) throw new UsageError('which payment? `stoa payment list` shows them')
   return fullPaymentId(id, () => node.payments({ limit: PAGE_ITEMS_MAX }, { signal }))
 }

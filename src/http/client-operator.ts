@@ -28,10 +28,13 @@ export type OperatorCalls = AccessCalls & {
   ): Promise<Page<PaymentRecord>>
   payment(id: string, options?: Options): Promise<PaymentRecord>
   retryPayment(id: string, options?: Options): Promise<PaymentRecord>
+  /** Pays back, and waits until that is mined. */
+  refundPayment(id: string, options?: Options): Promise<PaymentRecord>
   stats(query?: { days?: number }, options?: Options): Promise<Stats>
   diagnosis(options?: Options): Promise<Diagnosis>
 }
 
+const CHAIN_TIMEOUT_MS = 120_000
 /** The longest an agent may run, and a little. */
 const TEST_TIMEOUT_MS = 3_630_000
 
@@ -59,6 +62,8 @@ export function operatorCalls({ request, linked }: Requests): OperatorCalls {
     },
     payment: (id, options) => request(at('payments', id), PaymentRecord, options),
     retryPayment: (id, options) => request(`${at('payments', id)}/retry`, PaymentRecord, options, {}),
+    refundPayment: (id, options) =>
+      request(`${at('payments', id)}/refund`, PaymentRecord, { timeoutMs: CHAIN_TIMEOUT_MS, ...options }, {}),
     diagnosis: (options) => request('/diagnosis', Diagnosis, options),
     stats: ({ days = 30 } = {}, options) => request(`/stats?days=${days}`, Stats, options),
   }

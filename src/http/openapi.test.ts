@@ -95,6 +95,7 @@ const bodiless = [
   'replaceTransaction',
   'abandonTransaction',
   'retryPayment',
+  'refundPayment',
   'pauseAgent',
   'resumeAgent',
   'testWebhook',
@@ -158,6 +159,10 @@ test('what is sent is what the document says', async () => {
     giveFeedback: { url: `/agents/${remoteId}/feedback`, method: 'POST', payload: { score: 90 } },
     replaceTransaction: { url: `/transactions/0x${'1'.repeat(64)}/replace`, method: 'POST' },
     abandonTransaction: { url: `/transactions/0x${'1'.repeat(64)}/abandon`, method: 'POST' },
+    refundPayment: {
+      ...{ url: `/payments/${paymentId}/refund`, method: 'POST' },
+      headers: { authorization: `Bearer ${loopbackOptions.token}` },
+    },
     sendFromWallet: {
       ...{ url: '/wallet/send', method: 'POST', payload: { to: localTo, amount: '1' } },
       headers: { authorization: `Bearer ${loopbackOptions.token}` },

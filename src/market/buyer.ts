@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
+import type { Chain } from '../chain/chain.ts'
 import { Changes } from '../lib/changes.ts'
 import { type Clock, isoTime } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
@@ -68,7 +69,7 @@ export type BuyerDeps = {
   asset: Asset
   catalog: Pick<Catalog, 'resolve' | 'resourceOf'>
   replica: Pick<Replica, 'onChange'>
-  chain: PaymentChain | undefined
+  chain: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
   funds?: WalletFunds | undefined
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
   /** Whether a stream runs over a relay that a direct connection has made needless. */

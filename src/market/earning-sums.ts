@@ -19,7 +19,7 @@ export class Sums {
   readonly days = new Map<number, Day>()
   readonly hours = new Map<number, Hour>()
   readonly agents = new Map<string, AgentSums>()
-  readonly open = { held: none(), owed: none(), lost: none(), refused: none(), not_charged: none() }
+  readonly open = { held: none(), owed: none(), lost: none(), refused: none(), not_charged: none(), refunded: none() }
   /** Of these what tokens asked for, by token (D48). */
   readonly owned = new Map<string, Sums>()
 
@@ -130,9 +130,9 @@ function none(): { amount: bigint; payments: number } {
 }
 
 /** The word of the books for a payment (D42). */
-function bookOf(direction: LedgerDirection, { state, proven }: PaymentFact): Book {
-  if (direction === 'in') return receivedBook({ state: state as PaymentState, ran: proven })
-  return madeBook({ state: state as ReservationState, confirmation: proven ? 'chain' : 'awaited' })
+function bookOf(direction: LedgerDirection, { state, proven, refundTx }: PaymentFact): Book {
+  if (direction === 'in') return receivedBook({ state: state as PaymentState, ran: proven, refundTx })
+  return madeBook({ state: state as ReservationState, confirmation: proven ? 'chain' : 'awaited', refundTx })
 }
 
 function addTo(sum: { amount: bigint; payments: number }, amount: bigint): void {

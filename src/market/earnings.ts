@@ -14,7 +14,7 @@ const BATCH_ROWS = 500
 
 export type EarningsDeps = {
   clock: Clock
-  ledger: Pick<Ledger, 'paymentFacts' | 'executionFacts'>
+  ledger: Pick<Ledger, 'paymentFacts' | 'executionFacts' | 'refunds'>
   decimals: number
   /** Of an agent that is known. */
   nameOf(agentId: string): string | undefined
@@ -32,7 +32,7 @@ export interface Earnings {
  */
 export function createEarnings(deps: EarningsDeps): Earnings {
   const { ledger, clock } = deps
-  const kept = new Sums()
+  let kept = new Sums()
   const counted = { in: 0, out: 0, executions: 0 }
   let counting: Promise<unknown> = Promise.resolve()
 
@@ -62,7 +62,15 @@ export function createEarnings(deps: EarningsDeps): Earnings {
     }
   }
 
+  let refunds = 0
   async function count(): Promise<Sums[]> {
+    // One that could no longer change has: all are counted anew.
+    const paidBack = ledger.refunds()
+    if (paidBack !== refunds) {
+      kept = new Sums()
+      Object.assign(counted, { in: 0, out: 0, executions: 0 })
+      refunds = paidBack
+    }
     const open = new Sums()
     await countPayments('in', open)
     await countPayments('out', open)
@@ -115,6 +123,7 @@ function statsOf(
     paid: sumOf('paid'),
     held: open('held'),
     not_charged: open('not_charged'),
+    refunded: open('refunded'),
     days: daySums
       .filter(({ number }) => number > today - days)
       .map(({ number, earned, paid, executions, failed, bought }) => ({

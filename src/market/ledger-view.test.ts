@@ -18,6 +18,7 @@ test('D44: retry asks the seller of what is paid as long as it has no result, an
     ledger: createLedger(buyer.database),
     nameOf: () => undefined,
     named: () => [],
+    refund: async () => {},
     retrySettlement: async () => {},
     look: async (id) => void asked.push(id),
     isReceived: () => isReceived,

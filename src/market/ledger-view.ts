@@ -25,6 +25,8 @@ export type LedgerApiDeps = {
   named(text: string): string[]
   /** Tries to settle one that came in. @throws CodedError PAYMENT_FINAL */
   retrySettlement(id: Hex): Promise<void>
+  /** Pays back one that came in. @throws CodedError, TransactionError, ChainError */
+  refund(id: Hex, signal: AbortSignal): Promise<void>
   /** Looks again what became of an order's payment. */
   look(orderId: string): Promise<void>
   /** Whether an order has its result. */
@@ -37,6 +39,8 @@ export interface LedgerApi {
   payment(id: string, caller?: Caller): PaymentRecord
   /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL */
   retry(id: string): Promise<PaymentRecord>
+  /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL, TransactionError, ChainError */
+  refund(id: string, signal: AbortSignal): Promise<PaymentRecord>
   executions(query: Omit<ExecutionsQuery, 'ownerId' | 'agentIds'>, caller?: Caller): Page<ExecutionRecord>
   execution(id: string, caller?: Caller): ExecutionRecord
 }
@@ -64,6 +68,7 @@ export function createLedgerApi({
   nameOf,
   named,
   retrySettlement,
+  refund,
   look,
   isReceived,
   ownerOf,
@@ -101,6 +106,10 @@ export function createLedgerApi({
       if (entry.direction === 'in') await retrySettlement(id as Hex)
       else if (mayBeAskedFor(entry.made)) await look(entry.made.orderId)
       else throw new CodedError('PAYMENT_FINAL', 'what became of this payment is known: see its state')
+      return record(payment(id))
+    },
+    async refund(id, signal) {
+      await refund(id as Hex, signal)
       return record(payment(id))
     },
     executions(query, caller = OPERATOR) {

@@ -3,7 +3,7 @@ import type { SignedAuthorization } from '../schema/payment.ts'
 import type { PaymentRecord } from '../schema/payment-record.ts'
 import type { PaymentState, StoredPayment } from '../store/payments.ts'
 import type { StoredReservation } from '../store/purchases.ts'
-import { factsOf, madeBook, noteOf, paymentView, receivedBook, signedPayment } from './payment-view.ts'
+import { factsOf, madeBook, noteOf, paymentView, receivedBook, refundOf, signedPayment } from './payment-view.ts'
 
 /** States of the seller's ledger, as the API names them. */
 const receivedStates = {
@@ -30,6 +30,7 @@ export function receivedPayment(
     peer_id: peerId,
     correlation_id: payment.correlationId,
     book: receivedBook(payment),
+    ...refundOf(payment),
     state: receivedStates[payment.state],
     attempts,
     ...(payment.state === 'owed' && nextAttemptAt !== undefined && { next_attempt_at: isoTime(nextAttemptAt) }),
@@ -53,6 +54,7 @@ export function madePayment(made: StoredReservation, nameOf: (agentId: string) =
     order_id: made.orderId,
     state: signedPayment(made).settlement,
     book: madeBook(made),
+    ...refundOf(made),
     ...noteOf(made),
     challenge_nonce: made.envelope.server_nonce === 'preemptive' ? null : made.envelope.server_nonce,
     max_timeout_seconds: made.requirements.maxTimeoutSeconds,

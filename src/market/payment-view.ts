@@ -44,17 +44,39 @@ export function signedPayment(reservation: StoredReservation): RecordedPayment {
   const settlement = state === 'spent' ? boughtSettlement(reservation) : state
   const book = madeBook(reservation)
   const first = reservation.settlesFirst === true && { settles_first: true }
-  return { ...paymentView(factsOf(reservation, txHash)), book, settlement, ...first, ...noteOf(reservation) }
+  return {
+    ...paymentView(factsOf(reservation, txHash)),
+    book,
+    settlement,
+    ...first,
+    ...refundOf(reservation),
+    ...noteOf(reservation),
+  }
+}
+
+export function refundOf({ refundTx }: { refundTx?: Hex | undefined }): { refund_tx_hash?: Hex } {
+  return refundTx === undefined ? {} : { refund_tx_hash: refundTx }
 }
 
 /** What a payment of this node is in the books (D42): only the chain makes it paid. */
-export function madeBook({ state, confirmation }: Pick<StoredReservation, 'state' | 'confirmation'>): Book {
+export function madeBook(made: Pick<StoredReservation, 'state' | 'confirmation' | 'refundTx'>): Book {
+  const { state, confirmation, refundTx } = made
+  if (refundTx !== undefined) return 'refunded'
   if (state === 'released') return 'not_charged'
   return confirmation === 'chain' ? 'paid' : 'held'
 }
 
 /** What a payment to this node is in the books. `ran`: whether the agent did its work. */
-export function receivedBook({ state, ran }: { state: PaymentState; ran: boolean }): Book {
+export function receivedBook({
+  state,
+  ran,
+  refundTx,
+}: {
+  state: PaymentState
+  ran: boolean
+  refundTx?: Hex | undefined
+}): Book {
+  if (refundTx !== undefined) return 'refunded'
   if (state === 'unsettled') return ran ? 'lost' : 'refused'
   return ({ authorized: 'held', owed: 'owed', settled: 'earned', voided: 'not_charged' } as const)[state]
 }

@@ -1,3 +1,4 @@
+import type { Chain } from '../chain/chain.ts'
 import { type Clock, monotonicOf } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -11,6 +12,7 @@ import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
 import { confirmOnChain } from './confirm-on-chain.ts'
 import { MarketError, NodeStopping } from './market-error.ts'
 import { onStream } from './on-stream.ts'
+import { notePaidBack } from './paid-back.ts'
 import { formOf, isLastWord, notesOf, readResponse } from './purchase.ts'
 import { paidFor } from './received-receipt.ts'
 import { lookAgain, lookAgainWhereDue } from './second-look.ts'
@@ -48,7 +50,7 @@ export type RecoveryDeps = {
   resourceOf?(agentId: string): string
   /** The one network of this node. What was signed on another waits until the node is back there (D37). */
   network: string
-  chain?: PaymentChain | undefined
+  chain?: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
 }
 
 /**
@@ -203,6 +205,8 @@ export class Recovery implements Service {
       this.#deps.changed(order.id)
       return true
     } catch (error) {
+      const { refundTx } = error as PeerError
+      if (refundTx !== undefined && (await notePaidBack(reservation, refundTx, this.#deps))) return true
       // What is paid for is asked for again, whatever the seller says of it now.
       const mayFail = order.status === 'executing' && reservation.state === 'reserved'
       if (mayFail && error instanceof PeerError && isFinal(error)) {

@@ -1,4 +1,5 @@
 import { CodedError } from '../lib/errors.ts'
+import { Hash32, type Hex } from '../schema/primitives.ts'
 import { type X402ErrorName, x402Errors } from '../schema/x402.ts'
 
 /** A failure that either side puts on the wire, in both peer protocols: a row of the error table and a reason. */
@@ -8,6 +9,8 @@ export class PeerError extends CodedError<X402ErrorName> {
   /** Came under a name that is not in the table. */
   readonly isForeign: boolean
   correlationId: string | undefined
+  /** The transaction in which the seller has paid back what was settled, as it says. */
+  refundTx: Hex | undefined
 
   constructor(
     code: X402ErrorName,
@@ -26,9 +29,16 @@ export class PeerError extends CodedError<X402ErrorName> {
 }
 
 /** A peer's error as it arrives: names we do not know count as EXECUTION_FAILED, its own `retryable` is believed. */
-export function peerErrorFrom(wire: { name: string; message: string; retryable: boolean }): PeerError {
+export function peerErrorFrom(wire: {
+  name: string
+  message: string
+  retryable: boolean
+  refundTx?: unknown
+}): PeerError {
   const known = Object.hasOwn(x402Errors, wire.name)
   const code = known ? (wire.name as X402ErrorName) : 'EXECUTION_FAILED'
   const message = known ? wire.message : `${wire.name}: ${wire.message}`
-  return new PeerError(code, message, { retryable: wire.retryable, isForeign: !known })
+  const error = new PeerError(code, message, { retryable: wire.retryable, isForeign: !known })
+  error.refundTx = Hash32.safeParse(wire.refundTx).data as Hex | undefined
+  return error
 }

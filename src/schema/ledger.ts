@@ -46,6 +46,7 @@ export const Stats = z
     paid: Sum.meta({ description: 'shown by the chain, by the day on which it was signed' }),
     held: Open.meta({ description: 'signed, and may still be charged' }),
     not_charged: Open.meta({ description: 'signed, and can never be charged' }),
+    refunded: Open.meta({ description: 'paid back by its seller, whichever side this node was' }),
     days: z.array(
       z.object({
         day: z.string(),

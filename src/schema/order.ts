@@ -58,6 +58,7 @@ export type CallError = z.infer<typeof CallError>
 /** A payment as a ledger shows it: beyond what an execution answers, also what has not, or will not, become of it. */
 export const RecordedPayment = ExecutionPayment.extend({
   book: Book,
+  refund_tx_hash: z.string().optional().meta({ description: 'the transaction in which the seller paid it back' }),
   settles_first: z
     .boolean()
     .optional()

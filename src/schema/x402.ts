@@ -55,6 +55,8 @@ export const X402Error = z.object({
   error_name: z.string().max(64),
   message: z.string().max(4096),
   retryable: z.boolean(),
+  /** An extension: the transaction in which the seller has paid back what was settled. */
+  refund_tx: z.unknown().optional(),
 })
 
 /** Every message of the protocol, by frame type. */

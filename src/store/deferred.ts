@@ -19,7 +19,7 @@ export interface Deferred {
   unrun(limit: number, since?: UnixMs): Hex[]
 }
 
-const UNRUN = `state = 'settled' AND task IS NOT NULL AND exchange_id IS NULL`
+const UNRUN = `state = 'settled' AND refund_tx IS NULL AND task IS NOT NULL AND exchange_id IS NULL`
 
 export function createDeferred(database: Database): Deferred {
   const ids = (sql: string, ...values: (string | number)[]) =>
@@ -40,7 +40,7 @@ export function createDeferred(database: Database): Deferred {
     find: ({ peerId, agentId, task }) =>
       ids(
         `SELECT id FROM payments WHERE deferred = 1 AND peer_id = ? AND agent_id = ? AND task = ?
-           AND state IN ('owed', 'settled') ORDER BY no LIMIT 1`,
+           AND state IN ('owed', 'settled') AND refund_tx IS NULL ORDER BY no LIMIT 1`,
         peerId,
         agentId,
         task,

@@ -10,6 +10,7 @@ import { toBytes, toHex } from './hex.ts'
 import { beginningOf, isSearch, lookBack, type Sought } from './look-back.ts'
 import { type PaymentRow, toPayment } from './payment-row.ts'
 import type { PaymentState, StoredPayment } from './payments.ts'
+import { countRefunds } from './refund-count.ts'
 import {
   RESERVATIONS,
   type ReservationRow,
@@ -69,6 +70,8 @@ export type PaymentFact = {
   state: LedgerState
   /** Of one that came in: whether the agent did its work. Of one that went out: whether the chain shows it. */
   proven: boolean
+  /** The transaction in which it was paid back. */
+  refundTx?: Hex | undefined
   agentId: string
   amount: bigint
   createdAt: UnixMs
@@ -95,6 +98,8 @@ export interface Ledger {
   /** The oldest `limit` rows beyond number `after`. */
   paymentFacts(direction: LedgerDirection, after: number, limit: number): PaymentFact[]
   executionFacts(after: number, limit: number): ExecutionFact[]
+  /** How many payments were paid back. */
+  refunds(): number
 }
 
 const SELECT = { in: 'SELECT * FROM payments', out: RESERVATIONS } as const
@@ -102,9 +107,9 @@ const NUMBER = { in: 'no', out: 'a.order_no' } as const
 const STATE = { in: 'state', out: 'a.state' } as const
 const ID = { in: 'id', out: 'a.payment_id' } as const
 const FACTS = {
-  in: `SELECT no, state, exchange_id IS NOT NULL AS proven, agent_id, amount, created_at, NULL AS owner FROM payments
-    WHERE no > ?1 AND network = coalesce(?3, network) ORDER BY no LIMIT ?2`,
-  out: `SELECT a.order_no AS no, a.state, a.confirmed_at IS NOT NULL AS proven, a.agent_id, a.amount, a.created_at,
+  in: `SELECT no, state, exchange_id IS NOT NULL AS proven, refund_tx, agent_id, amount, created_at, NULL AS owner
+    FROM payments WHERE no > ?1 AND network = coalesce(?3, network) ORDER BY no LIMIT ?2`,
+  out: `SELECT a.order_no AS no, a.state, a.confirmed_at IS NOT NULL AS proven, a.refund_tx, a.agent_id, a.amount, a.created_at,
       o.token_id AS owner
     FROM authorizations a JOIN orders o ON o.no = a.order_no
     WHERE a.order_no > ?1 AND a.network = coalesce(?3, a.network) ORDER BY a.order_no LIMIT ?2`,
@@ -125,18 +130,15 @@ type FactRow = {
   no: number
   state: LedgerState
   proven: number
+  refund_tx: Uint8Array | null
   agent_id: string
   amount: number
   created_at: number
   owner: string | null
 }
-type ExecutionFactRow = {
+type ExecutionFactRow = Pick<ExecutionRow, 'agent_id' | 'caller_id' | 'created_at' | 'duration_ms'> & {
   no: number
-  agent_id: string
-  caller_id: string
   failed: number
-  created_at: number
-  duration_ms: number
 }
 type ExecutionRow = {
   id: number
@@ -246,11 +248,13 @@ export function createLedger(
         no: row.no,
         state: row.state,
         proven: row.proven === 1,
+        ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
         agentId: row.agent_id,
         amount: BigInt(row.amount),
         createdAt: row.created_at,
         owner: row.owner ?? undefined,
       })),
+    refunds: () => countRefunds(database),
     executionFacts: (after, limit) =>
       all<ExecutionFactRow>(EXECUTION_FACTS, after, limit).map((row) => ({
         no: row.no,

@@ -224,4 +224,11 @@ export const migrations: readonly string[] = [
   ALTER TABLE chain_transactions ADD COLUMN idempotency_key TEXT;
   CREATE INDEX chain_transactions_by_key ON chain_transactions (idempotency_key) WHERE idempotency_key IS NOT NULL;
   `,
+  `
+  -- The transaction in which a seller paid back: of what came in, and, once the chain shows it, of what went out.
+  ALTER TABLE payments ADD COLUMN refund_tx BLOB;
+  CREATE INDEX payments_refunded ON payments (no) WHERE refund_tx IS NOT NULL;
+  ALTER TABLE authorizations ADD COLUMN refund_tx BLOB;
+  CREATE UNIQUE INDEX authorizations_by_refund ON authorizations (refund_tx) WHERE refund_tx IS NOT NULL;
+  `,
 ]

@@ -33,6 +33,8 @@ export type StoredPayment = Claim & {
   blamed: boolean
   txHash: Hex | undefined
   error: string | undefined
+  /** The transaction in which it was paid back. */
+  refundTx?: Hex | undefined
   /** What was signed with the result; undefined before there is one. */
   receipt: SignedReceipt | undefined
   /** Whether the agent did its work. */
@@ -57,6 +59,7 @@ export type PaymentRow = {
   blamed: number | null
   tx_hash: Uint8Array | null
   error: string | null
+  refund_tx: Uint8Array | null
   receipt: Uint8Array | null
   created_at: number
   updated_at: number
@@ -79,6 +82,7 @@ export function toPayment(row: PaymentRow): StoredPayment {
     blamed: row.blamed === 1,
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     error: row.error ?? undefined,
+    ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
     receipt: row.receipt === null ? undefined : unpackReceipt(row.receipt, toHex(row.id), row),
     createdAt: row.created_at,
     updatedAt: row.updated_at,

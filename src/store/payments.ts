@@ -42,6 +42,8 @@ export interface Payments extends SettledLooks<StoredPayment> {
   reopen(progress: PaymentProgress, now: UnixMs): Promise<boolean>
   /** Makes an owed payment due. */
   hastenOne(id: Hex, now: UnixMs): Promise<boolean>
+  /** Notes that a settled payment was paid back. Durable when it resolves. */
+  paidBack(id: Hex, txHash: Hex, now: UnixMs): Promise<void>
   get(id: Hex): StoredPayment | undefined
   /** Whether a payment has consumed this challenge, in this life of the node or an earlier one. */
   challengeConsumed(challengeNonce: Hex): boolean
@@ -80,6 +82,8 @@ const UPDATE = `
   WHERE id = ? AND state IN ('authorized', 'owed')`
 
 const FORGET_TASK = `UPDATE payments SET task = '' WHERE id = ? AND state = 'unsettled' AND task IS NOT NULL`
+
+const PAY_BACK = `UPDATE payments SET refund_tx = ?, updated_at = ? WHERE id = ? AND refund_tx IS NULL`
 
 /** As the index of payments under way wants it said. */
 const OWED = `state IN ('authorized', 'owed') AND state = 'owed'`
@@ -174,6 +178,10 @@ export function createPayments(database: Database): Payments {
             .prepare(`UPDATE payments SET next_attempt_at = ?, updated_at = ? WHERE id = ? AND state = 'owed'`)
             .run(now, now, toBytes(id)).changes === 1,
       ),
+    paidBack: (id, txHash, now) =>
+      database.write(() => {
+        database.prepare(PAY_BACK).run(toBytes(txHash), now, toBytes(id))
+      }),
     get: (id) => rows('SELECT * FROM payments WHERE id = ?', toBytes(id))[0],
     challengeConsumed,
     authorizationSeen: (network, asset, from, nonce) =>

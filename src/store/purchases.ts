@@ -71,6 +71,10 @@ export interface Purchases extends PurchaseLooks {
    * @returns the order it was for; undefined where nothing was to be changed
    */
   giveBack(paymentId: Hex, now: UnixMs): Promise<string | undefined>
+  /**
+   * Notes that the chain shows a transfer back. False: it is noted already, or that transaction paid another one back.
+   */
+  paidBack(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<boolean>
   order(id: string): Order | undefined
   reservationOf(orderId: string): StoredReservation | undefined
   /** Reservations on a network whose outcome is unknown, oldest window first. */
@@ -121,6 +125,9 @@ const CONFIRM = `
   UPDATE authorizations SET tx_hash = ?1, confirmed_at = ?2, updated_at = ?2, look_at = ${nextLook('?2')}
   WHERE payment_id = ?3 AND state = 'spent' AND confirmed_at IS NULL
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
+const PAY_BACK = `
+  UPDATE OR IGNORE authorizations SET refund_tx = ?, updated_at = ?, unreceived = NULL
+  WHERE payment_id = ? AND state = 'spent' AND refund_tx IS NULL`
 const SIGNED = `
   SELECT o.id AS order_id, o.agent_name, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
 const RESERVED = `${SIGNED} AND a.state = 'reserved'`
@@ -212,6 +219,8 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
     giveBack: (paymentId, now) =>
       database.write(() => end(one(UNCONFIRMED, toBytes(paymentId)), 'released', undefined, now)),
     ...purchaseLooks(database, toStored, sums),
+    paidBack: (paymentId, txHash, now) =>
+      database.write(() => database.prepare(PAY_BACK).run(toBytes(txHash), now, toBytes(paymentId)).changes === 1),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toStored),
     reserved: (limit, network) =>

@@ -26,6 +26,8 @@ export type StoredReservation = Reservation & {
   /** As the seller says, unless `confirmation` is `chain`. */
   txHash: Hex | undefined
   confirmation: Confirmation
+  /** The transaction in which its seller paid it back, as the chain shows. */
+  refundTx?: Hex | undefined
   createdAt: UnixMs
   updatedAt: UnixMs
 }
@@ -45,6 +47,7 @@ export type ReservationRow = {
   tx_hash: Uint8Array | null
   confirmed_at: number | null
   settles_first: number | null
+  refund_tx: Uint8Array | null
   created_at: number
   updated_at: number
 } & AuthorizationRow
@@ -76,6 +79,7 @@ export function toReservation(row: ReservationRow, hasChain: boolean): StoredRes
     ...(row.settles_first === 1 && { settlesFirst: true }),
     txHash: row.tx_hash === null ? undefined : toHex(row.tx_hash),
     confirmation: row.confirmed_at !== null ? 'chain' : hasChain ? 'awaited' : 'unavailable',
+    ...(row.refund_tx !== null && { refundTx: toHex(row.refund_tx) }),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }

@@ -30,6 +30,8 @@ export interface Transactions {
   open(network: string, account: Hex): StoredTransaction[]
   /** Those that a request has led to, the newest first: one, and what replaced it. */
   withKey(network: string, account: Hex, key: string): EndedTransaction[]
+  /** Those with a purpose whose end is known. */
+  ended(network: string, account: Hex, purpose: string): { hash: Hex; state: TransactionEnd }[]
   /** The first account nonce after those that are known to be mined. */
   nextNonce(network: string, account: Hex): number
   /** Stores its end, and the token it minted in the same breath. Durable when it resolves. */
@@ -101,6 +103,14 @@ export function createTransactions(database: Database): Transactions {
             SELECT * FROM chain_transactions WHERE idempotency_key = ? AND network = ? AND account = ? ORDER BY no DESC`)
           .all(key, network, toBytes(account)) as unknown as Row[]
       ).map((row) => ({ ...toTransaction(row), state: row.state })),
+    ended: (network, account, purpose) =>
+      (
+        database
+          .prepare(`
+            SELECT hash, state FROM chain_transactions
+            WHERE purpose = ? AND state <> 'sent' AND network = ? AND account = ? ORDER BY no`)
+          .all(purpose, network, toBytes(account)) as { hash: Uint8Array; state: TransactionEnd }[]
+      ).map(({ hash, state }) => ({ hash: toHex(hash), state })),
     nextNonce(network, account) {
       const row = database
         .prepare(`

@@ -52,6 +52,7 @@ const refused: Record<string, number> = {
   registerOnchain: 402,
   // Without a token.
   sendFromWallet: 401,
+  refundPayment: 401,
   giveFeedback: 409,
   replaceTransaction: 404,
   abandonTransaction: 404,

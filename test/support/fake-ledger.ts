@@ -27,6 +27,7 @@ export function fakeLedger() {
     ledger: createLedgerApi({
       ownerOf: () => undefined,
       ...{ ledger, nameOf, named: () => [], look: async () => {}, isReceived: () => false },
+      refund: async () => {},
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
     }),
     stats: createEarnings({ clock, ledger, decimals: 6, nameOf }).stats,

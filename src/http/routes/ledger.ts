@@ -19,6 +19,7 @@ export type LedgerRouteDeps = {
     payments(query: PaymentQuery, caller: Caller): Page<PaymentRecord>
     payment(id: string, caller: Caller): PaymentRecord
     retry(id: string): Promise<PaymentRecord>
+    refund(id: string, signal: AbortSignal): Promise<PaymentRecord>
     executions(
       query: {
         agentId?: string | undefined
@@ -87,6 +88,37 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       status: 200,
       errors: ['UNKNOWN_PAYMENT', 'PAYMENT_FINAL', 'NETWORK_MISMATCH', 'STORE_WRITE_FAILED'],
       handler: ({ params }) => ledger.retry(params.id),
+    }),
+    operation({
+      id: 'refundPayment',
+      method: 'POST',
+      repeatable: true,
+      path: '/payments/{id}/refund',
+      summary: 'Pay back what this node was paid',
+      description:
+        'An own transaction, which costs gas: the wallet needs a little ETH. Answers once it is mined. A payment is paid back once, ' +
+        'however often this is asked for, and nothing runs for it afterwards. It needs a token on loopback too.',
+      tags,
+      access: 'token',
+      scope: 'admin',
+      params: PaymentParams,
+      response: PaymentRecord,
+      status: 200,
+      errors: [
+        'UNKNOWN_PAYMENT',
+        'PAYMENT_FINAL',
+        'NETWORK_MISMATCH',
+        'INSUFFICIENT_FUNDS',
+        'CHAIN_UNAVAILABLE',
+        'CHAIN_WRONG',
+        'WALLET_NO_GAS',
+        'TRANSACTION_REVERTED',
+        'TRANSACTION_FAILED',
+        'TRANSACTION_PENDING',
+        'TRANSACTION_LOST',
+        'STORE_WRITE_FAILED',
+      ],
+      handler: ({ params, signal }) => ledger.refund(params.id, signal),
     }),
     operation({
       id: 'getStats',

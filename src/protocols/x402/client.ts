@@ -217,8 +217,8 @@ async function nextAnswer(
     if (answer === undefined) throw new StreamEnded()
     const { message } = answer
     if (answer.type === 'x402.error' && isFor(message.correlation_id, correlationId)) {
-      const { error_name, message: reason, retryable } = answer.message
-      const error = peerErrorFrom({ name: error_name, message: reason, retryable })
+      const { error_name, message: reason, retryable, refund_tx } = answer.message
+      const error = peerErrorFrom({ name: error_name, message: reason, retryable, refundTx: refund_tx })
       error.correlationId = correlationId
       throw error
     }

@@ -70,6 +70,7 @@ export function writeError(
       error_name: error.code,
       message: error.message.slice(0, 1000),
       retryable: error.retryable,
+      ...(error.refundTx !== undefined && { refund_tx: error.refundTx }),
     },
     signal,
   )

@@ -70,6 +70,11 @@ export async function deliveredBy(
   if (payment.state === 'authorized') {
     throw new PeerError('EXECUTION_FAILED', 'the seller could not store the result; nobody is charged')
   }
+  if (payment.refundTx !== undefined) {
+    const error = new PeerError('EXECUTION_FAILED', `the seller has paid this payment back, in ${payment.refundTx}`)
+    error.refundTx = payment.refundTx
+    throw error
+  }
   const { task } = payment
   if (task === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the result is no longer kept')
   if (payment.state === 'unsettled') {

@@ -1,0 +1,52 @@
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
+import { type Context, command, commonOptions, flag } from './command.ts'
+import { exitCodes, UsageError } from './exit-code.ts'
+import { recordLines } from './market-text.ts'
+import { idOf, PAYMENT } from './payments.ts'
+import { moneyNode } from './remote-node.ts'
+import { withSpinner } from './spinner.ts'
+import { printableLine } from './terminal-text.ts'
+
+export const paymentRefund = command({
+  name: 'payment refund',
+  summary: 'Pay back what the running node was paid, such as for a run that failed',
+  details:
+    'By a transaction of the wallet, which costs gas: it needs a little ETH. A payment is paid back once, however often this is ' +
+    'called. Nothing runs for it afterwards.',
+  examples: ['stoa payment refund 0x…', 'stoa payment refund 0x… --yes'],
+  options: { yes: flag('--yes', 'do not ask'), ...commonOptions },
+  argument: PAYMENT,
+  async run(context, { yes, ...flags }, id) {
+    const { io } = context
+    const node = await moneyNode(context, flags)
+    const whole = await idOf(node, id, context)
+    const payment = await node.payment(whole, { signal: io.signal })
+    if (payment.refund_tx_hash === undefined && yes !== true) {
+      const what = `${payment.amount} USDC on ${payment.network} to ${payment.payer}, for ${payment.agent_name ?? payment.agent_id}`
+      if (!(await confirmed(context, printableLine(`Pay back ${what}? Nobody can undo it. (yes/no)`, 400)))) {
+        context.tell('nothing was sent')
+        return exitCodes.interrupted
+      }
+    }
+    const shown = io.stderr.isTty && !context.json ? io.stderr : undefined
+    const work = node.refundPayment(whole, { signal: io.signal })
+    const refunded = await withSpinner(shown, 'waiting for the chain', () => work)
+    if (context.json) context.printJson(refunded)
+    else for (const line of recordLines(refunded)) context.print(line)
+    return exitCodes.done
+  },
+})
+
+async function confirmed({ io, json, tell }: Context, question: string): Promise<boolean> {
+  if (!io.stdin.isTty || json)
+    throw new UsageError('nobody can be asked here: add --yes to pay back without a question')
+  tell(question)
+  const lines = createInterface({ input: Readable.from(io.stdin), signal: io.signal })
+  try {
+    for await (const line of lines) return /^y(es)?$/i.test(line.trim())
+    return false
+  } finally {
+    lines.close()
+  }
+}

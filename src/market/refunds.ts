@@ -1,0 +1,112 @@
+import { parseReceipt } from '../chain/answers.ts'
+import type { Chain } from '../chain/chain.ts'
+import { encodeTransfer } from '../chain/usdc.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { sameAddress } from '../payments/assets.ts'
+import type { Sender } from '../payments/sender.ts'
+import { TransactionError } from '../payments/transaction-error.ts'
+import type { Wallet } from '../payments/wallet.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Payments, StoredPayment } from '../store/payments.ts'
+import type { Transactions } from '../store/transactions.ts'
+
+export type RefundsDeps = {
+  clock: Clock
+  logger: Logger
+  payments: Pick<Payments, 'get' | 'paidBack'>
+  wallet: Pick<Wallet, 'address' | 'asset'>
+  transactions: Pick<Transactions, 'ended'>
+  /** The chain, and the one lane of this account. @throws CodedError CHAIN_UNAVAILABLE */
+  lane(): Promise<{ chain: Pick<Chain, 'request' | 'usdcBalance'>; sender: Pick<Sender, 'send'> }>
+  /** What signed authorizations may still take, atomic units. */
+  held(): bigint
+  /** What works on payments: whoever asks for a result waits for it. */
+  running: Map<Hex, Promise<unknown>>
+}
+
+/** Money that this node was paid and sends back to whoever paid it (D45): by a transaction of its own, once for each payment. */
+export type Refunds = {
+  /** Does nothing for one that was paid back before. @throws CodedError, TransactionError, ChainError */
+  refund(id: Hex, signal: AbortSignal): Promise<void>
+}
+
+export function createRefunds(deps: RefundsDeps): Refunds {
+  const { clock, logger, payments, wallet, transactions, lane, held, running } = deps
+
+  function check(id: Hex): StoredPayment {
+    const payment = payments.get(id)
+    if (payment === undefined) {
+      throw new CodedError(
+        'UNKNOWN_PAYMENT',
+        'no payment with this id came in: only what this node was paid is paid back',
+      )
+    }
+    const { network, payTo } = payment.requirements
+    if (network !== wallet.asset.network) {
+      throw new CodedError(
+        'NETWORK_MISMATCH',
+        `it was paid on ${network}, and this node runs on ${wallet.asset.network}`,
+      )
+    }
+    if (payment.state !== 'settled') {
+      throw new CodedError('PAYMENT_FINAL', 'only what is settled can be paid back: see the state of this payment')
+    }
+    if (!sameAddress(payTo, wallet.address)) {
+      throw new CodedError('PAYMENT_FINAL', `it was paid to ${payTo}, and the wallet of this node is ${wallet.address}`)
+    }
+    return payment
+  }
+
+  async function send({ id, signed, requirements }: StoredPayment, signal: AbortSignal): Promise<Hex> {
+    const { chain, sender } = await lane()
+    const purpose = `refund ${id}`
+    const { network } = wallet.asset
+    const ended = transactions.ended(network, wallet.address, purpose)
+    // One that was called lost, by an RPC that lagged, may have been mined: it is asked for before another one is signed.
+    for (const { hash, state } of ended) {
+      if (state === 'mined') return hash
+      const receipt = parseReceipt(await chain.request('eth_getTransactionReceipt', [hash], signal))
+      if (receipt?.succeeded === true) return hash
+    }
+    const guard = async () => {
+      const free = (await chain.usdcBalance(wallet.address, signal)) - held()
+      if (free >= requirements.amount) return
+      const why = `the wallet ${wallet.address} holds too little USDC that is not signed for`
+      throw new TransactionError('INSUFFICIENT_FUNDS', `${why}: send it some, or wait; nothing was sent`)
+    }
+    const call = {
+      guard,
+      purpose,
+      // What was sent before it was recorded, as in a crash, is taken further and not sent anew.
+      key: `${purpose} ${ended.length}`,
+      to: wallet.asset.address as Hex,
+      data: encodeTransfer(signed.authorization.from, requirements.amount),
+    }
+    return (await sender.send(() => call, signal)).hash
+  }
+
+  async function payBack(payment: StoredPayment, signal: AbortSignal): Promise<void> {
+    const hash = await send(payment, signal)
+    await payments.paidBack(payment.id, hash, clock.now())
+    const ids = { payment_id: payment.id, correlation_id: payment.correlationId, tx_hash: hash }
+    logger.info(ids, 'a payment was paid back')
+  }
+
+  return {
+    async refund(id, signal) {
+      // Its result is not asked for, and nothing runs for it, while it is paid back.
+      for (let work = running.get(id); work !== undefined; work = running.get(id)) await work.catch(() => {})
+      const payment = check(id)
+      if (payment.refundTx !== undefined) return
+      const work = payBack(payment, signal)
+      running.set(id, work)
+      try {
+        await work
+      } finally {
+        if (running.get(id) === work) running.delete(id)
+      }
+    },
+  }
+}
