@@ -32,7 +32,7 @@ export type AuthorizationUse =
 
 /**
  * What USDC says to a transfer that is tried and not sent: it covers balance, nonce, signature, a payer with code, blacklist
- * and pause. `untimely`: the newest block lies outside the authorization's window, and USDC looks at that first.
+ * and pause. `untimely`: the newest block comes before the authorization's window, and USDC looks at that first.
  */
 export type Simulation = { kind: 'accepted' } | { kind: 'refused'; reason: string } | { kind: 'untimely' }
 
@@ -91,8 +91,8 @@ export type ChainOptions = {
 }
 export type ChainDeps = { logger: Logger; fetch?: typeof fetch }
 
-/** As USDC words it. Its message holds nothing else: it is cut to 200 characters. */
-const UNTIMELY = /not yet valid|is expired/i
+/** As USDC words it. Its message holds nothing else: it is cut to 200 characters. What is expired by the time of the chain stays so. */
+const UNTIMELY = /not yet valid/i
 
 /** Opens nothing: the first call does. */
 export function createChain(options: ChainOptions, deps: ChainDeps): Chain {

@@ -250,7 +250,7 @@ async function refusalOf(
   if (simulated.kind === 'refused') return `the chain refuses this transfer: ${simulated.reason}; nothing was charged`
   let held = balance
   if (simulated.kind === 'untimely') {
-    // The newest block lies outside the window, so the chain cannot try the transfer. It still knows nonce and balance.
+    // The newest block comes before the window, so the chain cannot try the transfer. It still knows nonce and balance.
     const use = await chain.authorizationUse(asset, from, nonce, signal)
     if (use.state !== 'unused') return 'the chain shows this authorization as spent or canceled'
     held ??= await balanceOf()

@@ -79,6 +79,14 @@ async function send(seller: TestSeller, payment: ReturnType<typeof sign>): Promi
 
 const buy = (seller: TestSeller, wallet: Wallet) => send(seller, sign(seller, wallet))
 
+test('T6 T16 a window that is over by the time of the chain buys nothing from a seller whose clock is slow', async () => {
+  const slow = await start({ clock: new HandClock(systemClock.now() - 3_600_000) })
+  const seller = await start()
+  expect(await buy(slow, await payer(1_000_000n))).toBe('PAYMENT_INVALID')
+  expect([slow.runs.length, slow.exposure.total]).toEqual([0, 0n])
+  expect(await buy(seller, honest)).toBe('re: task')
+})
+
 describe('T6 a payer with code (EIP-7702)', () => {
   test('whose code refuses its signature gets no run; nothing is claimed and an honest buyer is served', async () => {
     const seller = await start()
