@@ -131,9 +131,9 @@ function textOf(body: string): string {
   }
 }
 
-/** What a buyer may read of a failed run: an AgentError is written for buyers, anything else is ours alone. */
+/** What a buyer may read of a failed run: AgentError and PeerError are written for buyers, anything else is ours alone. */
 export function buyerReason(failure: unknown): string {
-  return failure instanceof AgentError ? failure.message : 'the agent failed'
+  return failure instanceof AgentError || failure instanceof PeerError ? failure.message : 'the agent failed'
 }
 
 /** What an agent throws becomes EXECUTION_FAILED. */

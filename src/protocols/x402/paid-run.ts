@@ -120,7 +120,8 @@ async function runThenSettle(
 ): Promise<Delivered> {
   const outcome = await inTurn(place, async () => {
     if (coversRun(claim.signed, agent.timeoutMs, deps.clock.now())) return runAgent(agent, claim, input, caller, deps)
-    // Its turn came late: what its window no longer covers is settled first (D51).
+    // Its turn came late: what its window no longer covers is settled first (D51), if its buyer allows that.
+    if (caller.refusesSettleFirst === true) return runAgent({ ...agent, run: tooLate }, claim, input, caller, deps)
     await deps.deferred.keepTask(claim.id, input)
     const txHash = await settledFirst(claim, deps)
     return { delivered: await runSettled(agent, { ...claim, txHash }, input, caller, deps) }
@@ -137,6 +138,12 @@ async function runThenSettle(
   const receipt = issueReceipt(claim, input, output, deps)
   const txHash = await deps.settler.deliver(claim, { ...outcome.exchange, output, receipt })
   return { output, txHash, receipt }
+}
+
+/** In place of a run that could not be settled after it, for a buyer that allows nothing to be settled before (D45). */
+async function tooLate(): Promise<never> {
+  const reason = 'its turn came too late to settle its payment after the run, and its buyer allows no settling first'
+  throw new PeerError('EXECUTION_FAILED', `${reason}: nothing was charged`, { retryable: true })
 }
 
 async function settleThenRun(

@@ -73,6 +73,30 @@ test('D45 a payment whose buyer does not allow it is refused instead of settled 
   expect(told(await peer.request(asked))).toBe('re: task')
 })
 
+test('D51 D45 a payment whose turn comes late is voided, and not settled first, where its buyer does not allow that', async () => {
+  const seller = await start({ slots: { concurrentMax: 1, waitingMax: 8 } })
+  const { promise: done, resolve: end } = Promise.withResolvers<string>()
+  seller.work = () => done
+  const before = buy(seller)
+  await until(() => seller.runs.length === 1)
+  const peer = await seller.connect('peer-2')
+  const { envelope, paymentId } = signed(seller.clock.now(), { wallet: testWallet(2) })
+  const late = peer.request({ payment: envelope, body: base64('late'), allow_settle_first: false })
+  await until(() => seller.payments.get(paymentId))
+  seller.clock.advance(100_000)
+  seller.work = undefined
+  end('first')
+  expect(await before).toBe('first')
+  expect((await late)?.message).toMatchObject({
+    error_name: 'EXECUTION_FAILED',
+    retryable: true,
+    message: expect.stringContaining('nothing was charged'),
+  })
+  expect(seller.payments.get(paymentId)).toMatchObject({ state: 'voided', error: expect.stringContaining('too late') })
+  expect(seller.settlement.attempts).not.toContain(envelope.payload!.authorization.nonce)
+  expect(seller.runs).toHaveLength(1)
+})
+
 test('D51 D45 a window that does not cover the run is refused to a buyer that allows no settling first', async () => {
   const seller = await start()
   const { envelope } = signed(seller.clock.now(), { requirements: requirements({ maxTimeoutSeconds: 60 }) })
