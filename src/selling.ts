@@ -147,7 +147,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     newNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
     challenges: new Challenges(),
     payments,
-    deferred: createDeferred(deps.database),
+    deferred: SettledWork.watchDeferred(createDeferred(deps.database), () => settledWork.wake()),
     settler,
     running: new Map(),
     settleFirst: config.seller.settleFirst,

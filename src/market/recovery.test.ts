@@ -66,6 +66,22 @@ describe('after a restart, while the payment can be settled', () => {
     await until(() => asked > before)
   })
 
+  test('a ledger that cannot be read once does not end the asking', async () => {
+    const { buyer, now } = await interrupted(async (stream) => stream.respond(await stream.next()))
+    const { reserved } = buyer.purchases
+    let failures = 0
+    buyer.purchases.reserved = (...asked) => {
+      if (failures++ === 0) throw new Error('disk I/O error')
+      return reserved(...asked)
+    }
+    await buyer.recovery.start()
+    await until(() => failures === 1)
+    await until(() => {
+      buyer.recovery.soon()
+      return now().order.status === 'completed'
+    })
+  })
+
   test('the seller is asked for the result with the same payment, and nothing is signed', async () => {
     const txHash = randomHex()
     const { buyer, seller, reservation, order, now } = await interrupted(async (stream) =>

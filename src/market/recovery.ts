@@ -100,12 +100,19 @@ export class Recovery implements Service {
     this.#timer = setTimeout(() => {
       this.#isSoon = false
       this.#isSweeping = true
-      this.#turn = this.#sweep().then((waitMs) => {
-        this.#isSweeping = false
-        this.#schedule(this.#isSoon ? SOON_MS : waitMs)
-      })
+      this.#turn = this.#sweep()
+        .catch((error: unknown) => this.#readLater(error))
+        .then((waitMs) => {
+          this.#isSweeping = false
+          this.#schedule(this.#isSoon ? SOON_MS : waitMs)
+        })
     }, inMs)
     this.#timer.unref()
+  }
+
+  #readLater(error: unknown): number {
+    this.#deps.logger.error({ err: error }, 'open purchases could not be read; they are read again')
+    return INTERVAL_MIN_MS
   }
 
   /** Looks after every purchase that is due. @returns how long until the next one is */

@@ -126,7 +126,7 @@ export class TestSeller {
       inSlot: (caller, work) => slots.run(caller, work).catch(asOverloaded),
       challenges,
       payments,
-      deferred: createDeferred(this.database),
+      deferred: SettledWork.watchDeferred(createDeferred(this.database), () => this.#settledWork.wake()),
       exchanges,
       settler: this.#settler,
       limits: this.limits,

@@ -1,5 +1,6 @@
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import type { Deferred } from '../../store/deferred.ts'
 import type { Payments } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PaidRunDeps, X402ServerDeps } from './exchange.ts'
@@ -43,6 +44,17 @@ export class SettledWork implements Service {
     }
   }
 
+  /** What was answered 2007: it may have settled while that was being stored. */
+  static watchDeferred(deferred: Deferred, told: () => void): Deferred {
+    return {
+      ...deferred,
+      defer: async (id) => {
+        await deferred.defer(id)
+        told()
+      },
+    }
+  }
+
   async start(): Promise<void> {
     const { deferred, clock } = this.#deps
     // Their buyers were told nothing any more.
@@ -61,12 +73,18 @@ export class SettledWork implements Service {
     if (this.#stopping.signal.aborted) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
-      this.#turn = this.#turn.then(() => this.#run(this.#deps.deferred.unrun(AT_ONCE_MAX + this.#failed.size)))
+      this.#turn = this.#turn.then(() => this.#run()).catch((error: unknown) => this.#readLater(error))
     }, inMs)
     this.#timer.unref()
   }
 
-  async #run(ids: Hex[]): Promise<void> {
+  #readLater(error: unknown): void {
+    this.#deps.logger.error({ err: error }, 'what is settled and has not run could not be read; it is read again')
+    this.wake(BUSY_WAIT_MS)
+  }
+
+  async #run(): Promise<void> {
+    const ids = this.#deps.deferred.unrun(AT_ONCE_MAX + this.#failed.size)
     const due = ids.filter((id) => !this.#failed.has(id)).slice(0, AT_ONCE_MAX)
     const busy = await Promise.all(due.map((id) => this.#runOne(id)))
     if (due.length > 0) this.wake(busy.some(Boolean) ? BUSY_WAIT_MS : 0)

@@ -92,6 +92,34 @@ describe('D39: what settles after 2007', () => {
     expect([first.runs.length, second.runs.length]).toEqual([0, 1])
   })
 
+  test('in the moment in which its buyer is told 2007 is run as well', async () => {
+    const seller = await start()
+    seller.settlement.plan.push(unclear)
+    const { defer } = seller.deps.deferred
+    seller.deps.deferred.defer = async (id) => {
+      await until(() => seller.payments.get(id)?.error)
+      await settles(seller, id)
+      await new Promise((resolve) => setImmediate(resolve))
+      await defer(id)
+    }
+    const { paymentId } = await (await seller.connect()).buy('the task')
+    await until(() => seller.exchanges.paidOutput(paymentId))
+  })
+
+  test('is run though the ledger could not be read once', async () => {
+    const seller = await start()
+    const { unrun } = seller.deps.deferred
+    let failures = 0
+    seller.deps.deferred.unrun = (...asked) => {
+      if (failures++ === 0) throw new Error('disk I/O error')
+      return unrun(...asked)
+    }
+    const { paymentId } = await refused(seller)
+    await settles(seller, paymentId)
+    await until(() => seller.exchanges.paidOutput(paymentId), { timeoutMs: 20_000 })
+    expect(failures).toBeGreaterThan(1)
+  })
+
   test('and fails is run again when its buyer asks', async () => {
     const seller = await start()
     seller.work = () => Promise.reject(new AgentError('AGENT_FAILED', 'out of order'))
