@@ -39,6 +39,13 @@ test('a clock that is set back neither earns nor blocks', () => {
   expect(limits.has('a', 1, 6_000)).toBe(true)
 })
 
+test('T16 whoever had spent all as the clock was set back earns again from then on', () => {
+  const limits = buckets()
+  limits.drain('a', 3_600_000)
+  expect(limits.take('a', 1, 0)).toBe(false)
+  expect(limits.take('a', 1, 1_000)).toBe(true)
+})
+
 test('keys are bounded: the longest unused is forgotten', () => {
   const limits = buckets()
   for (const key of ['a', 'b', 'c']) limits.drain(key, 0)

@@ -47,8 +47,9 @@ export class TokenBuckets {
     const { burst, perSecond } = this.#options
     const bucket = this.#buckets.get(key)
     if (bucket === undefined) return burst
-    // A clock that was set back earns nothing, and must not cost anything either.
-    const earned = (Math.max(0, now - bucket.at) / 1000) * perSecond
+    // A clock that was set back earns nothing, and must not cost anything either: from here on it earns again.
+    if (now < bucket.at) bucket.at = now
+    const earned = ((now - bucket.at) / 1000) * perSecond
     return Math.min(burst, bucket.tokens + earned)
   }
 

@@ -3,8 +3,11 @@ import { listingFixture, localId } from '../../test/support/fake-api.ts'
 import { createFakeMarket } from '../../test/support/fake-market.ts'
 import { until } from '../../test/support/until.ts'
 import { AgentError } from '../agents/runtime.ts'
+import { silentLogger } from '../lib/logger.ts'
 import { type Database, openDatabase } from '../store/database.ts'
+import { createPurchases } from '../store/purchases.ts'
 import type { Buyer } from './buyer.ts'
+import { withUnstoredEnds } from './unstored-ends.ts'
 
 /** SQLite calls a database full that may not grow, as on a full disk. What is long fits in no page that it has. */
 const long = 'x'.repeat(500_000)
@@ -66,4 +69,22 @@ describe('when the disk is full as an order ends', () => {
     const stored = await until(() => buyer.orders.list({ limit: 1 }).items[0])
     expect(stored).toMatchObject({ status: 'completed', correlation_id: result.correlation_id })
   })
+})
+
+test('T23 a result that could not be stored is not lost to a failure that is told of its order before there was a retry', async () => {
+  const real = createPurchases(database)
+  const { purchases } = withUnstoredEnds(real, { logger: silentLogger, changed: () => {} })
+  const order = {
+    ...{ id: 'o-1', agentId: localId, sellerId: undefined, price: 1n, task: 'x', output: undefined, error: undefined },
+    ...{ correlationId: undefined, createdAt: 1, updatedAt: 1, status: 'executing' as const },
+  }
+  await purchases.finish(order)
+  fill()
+  await expect(purchases.finish({ ...order, status: 'completed', output: long })).rejects.toMatchObject({
+    name: 'StoreError',
+  })
+  free()
+  const error = { code: 'SELLER_FAILED', message: 'the seller knows nothing of it', retryable: false }
+  await purchases.finish({ ...order, status: 'failed', error })
+  expect(purchases.order('o-1')).toMatchObject({ status: 'completed', output: long, error: undefined })
 })

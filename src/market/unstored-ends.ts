@@ -31,8 +31,6 @@ export function withUnstoredEnds(
 
   function keep(end: End): void {
     const { id } = end.order
-    // What brought a result is not followed by a failure.
-    if (ends.get(id)?.order.status === 'completed' && end.order.status !== 'completed') return
     drop(id)
     ends.set(id, end)
     length += lengthOf(end)
@@ -40,6 +38,9 @@ export function withUnstoredEnds(
   }
 
   async function finish(order: Order, paid?: Paid): Promise<void> {
+    const kept = ends.get(order.id)
+    // What brought a result is not followed by a failure: it is stored in its place.
+    if (kept?.order.status === 'completed' && order.status !== 'completed') return finish(kept.order, kept.paid)
     try {
       await purchases.finish(order, paid)
     } catch (error) {

@@ -66,6 +66,16 @@ describe('INSUFFICIENT_FUNDS', () => {
     expect(asked()).toBe(2)
   })
 
+  test('T16 a wall clock that is set back makes no old balance a fresh one', async () => {
+    let balance = 1_000_000n
+    const { funds, clock } = fundsOf(async () => balance)
+    await funds.check(10_000n, signal)
+    balance = 0n
+    clock.advance(15_000)
+    clock.jump(-3_600_000)
+    await expect(funds.check(10_000n, signal)).rejects.toMatchObject({ code: 'INSUFFICIENT_FUNDS' })
+  })
+
   test('an RPC that fails stops no purchase', async () => {
     const { funds } = fundsOf(() => Promise.reject(new Error('down')))
     await funds.check(10_000n, signal)

@@ -1,5 +1,5 @@
 import type { Chain } from '../chain/chain.ts'
-import type { Clock, UnixMs } from '../lib/clock.ts'
+import { type Clock, monotonicOf } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import { networkKind, networkText } from '../schema/network-kind.ts'
@@ -31,7 +31,8 @@ export function createWalletFunds(deps: {
 }): WalletFunds {
   const { clock, logger, chain } = deps
   const { address, asset } = deps.wallet
-  let known: { left: bigint; at: UnixMs } = { left: 0n, at: Number.NEGATIVE_INFINITY }
+  /** `at`: by the monotonic clock. */
+  let known = { left: 0n, at: Number.NEGATIVE_INFINITY }
 
   async function read(signal: AbortSignal): Promise<bigint | undefined> {
     try {
@@ -45,7 +46,7 @@ export function createWalletFunds(deps: {
 
   return {
     async check(amount, signal) {
-      const isFresh = clock.now() - known.at < FRESH_MS
+      const isFresh = monotonicOf(clock) - known.at < FRESH_MS
       if (isFresh && known.left >= amount) {
         known.left -= amount
         return
@@ -53,7 +54,7 @@ export function createWalletFunds(deps: {
       const balance = await read(signal)
       if (balance === undefined) return
       if (balance >= amount) {
-        known = { left: balance - amount, at: clock.now() }
+        known = { left: balance - amount, at: monotonicOf(clock) }
         return
       }
       const holds = `the wallet ${address} holds ${usdc(balance)} on ${networkText(asset.network)}`
