@@ -101,18 +101,16 @@ export class Recovery implements Service {
       this.#isSoon = false
       this.#isSweeping = true
       this.#turn = this.#sweep()
-        .catch((error: unknown) => this.#readLater(error))
+        .catch((err: unknown) => {
+          this.#deps.logger.error({ err }, 'open purchases could not be read; they are read again')
+          return INTERVAL_MIN_MS
+        })
         .then((waitMs) => {
           this.#isSweeping = false
           this.#schedule(this.#isSoon ? SOON_MS : waitMs)
         })
     }, inMs)
     this.#timer.unref()
-  }
-
-  #readLater(error: unknown): number {
-    this.#deps.logger.error({ err: error }, 'open purchases could not be read; they are read again')
-    return INTERVAL_MIN_MS
   }
 
   /** Looks after every purchase that is due. @returns how long until the next one is */
@@ -174,9 +172,8 @@ export class Recovery implements Service {
       return
     const isFirst = reservation.settlesFirst === true && (order?.status === 'failed' || order?.status === 'cancelled')
     // Settled first, whatever came of the run: that is known long before the window ends (D45).
-    if (state === 'reserved' && !isOver && isFirst) return this.#askChain(order, reservation)
+    if (state === 'reserved' && (isOver || isFirst)) return this.#askChain(order, reservation)
     if (!isOver) return
-    if (state === 'reserved') return this.#askChain(order, reservation)
     const isKept = now <= validBeforeSeconds * 1000 + RESULT_KEPT_MS
     if (state === 'spent' && !isReceived && !isKept) await this.#giveUp(order, reservation)
   }
