@@ -143,6 +143,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ...{ database, catalog, measures, chain, wallet, transactions, clock, feed, logger },
       rateEvery: config.buyer.rateEvery,
       relist: (agentId) => agents.relist(agentId),
+      imageOf: (agentId) => registry.get(agentId)?.definition.image,
+      publicUrl: config.publicUrl,
     })
 
     // What it has earned and done.

@@ -22,6 +22,8 @@ test('D36: any web page may ask for reputation, and none keeps the chain busy fo
     measures: createMeasures({ store: createMeasureStore(database), clock, logger: silentLogger }),
     catalog: { resolve: () => undefined },
     relist: async () => {},
+    imageOf: () => undefined,
+    publicUrl: undefined,
     feed: new Feed({ life: 'a' }),
     logger: silentLogger,
     rateEvery: undefined,

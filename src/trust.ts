@@ -29,6 +29,9 @@ export type TrustDeps = {
   transactions: Transactions
   clock: Clock
   relist(agentId: string): Promise<void>
+  /** For the registration file of own agents on the chain. */
+  imageOf(agentId: string): string | undefined
+  publicUrl: string | undefined
   feed: NodeFeed
   logger: Logger
   /** Rate agents on the chain after so many paid orders; undefined: only when asked. */
@@ -42,7 +45,7 @@ const READS_MAX = 8
 
 /** All by which a buyer tells sellers apart: what they signed for, what was measured of them, what the chain says of them. */
 export function createTrust(deps: TrustDeps) {
-  const { database, catalog, measures, chain, wallet, transactions, clock, relist } = deps
+  const { database, catalog, measures, chain, wallet, transactions, clock, relist, imageOf, publicUrl } = deps
   const listing = (agentId: string) => catalog.resolve(agentId)
   const receipts = createReceipts({
     store: createReceiptStore(database),
@@ -57,7 +60,7 @@ export function createTrust(deps: TrustDeps) {
     }
     const calls = (agentId: string) => measures.stats(agentId).calls
     loading ??= import('./market/reputation.ts').then(({ createReputation }) =>
-      createReputation({ chain, wallet, transactions, clock, listing, relist, calls }),
+      createReputation({ chain, wallet, transactions, clock, listing, relist, calls, imageOf, publicUrl }),
     )
     return loading
   }

@@ -10,6 +10,7 @@ export type Argument = bigint | { word: Hex } | { address: Hex } | { text: strin
 
 const WORD_DIGITS = 64
 const TWO_256 = 1n << 256n
+const NO_TEXT = 'the RPC answered something that is not text'
 
 /** Selector, then a head of one word for each argument, then the tails of those whose length varies. */
 export function encodeCall(selector: Hex, args: readonly Argument[]): Hex {
@@ -77,6 +78,20 @@ export function readAddresses(result: unknown, max: number): Hex[] {
     throw unavailable('the RPC answered something that is not a list of addresses')
   }
   return items.slice(0, Math.min(Number(length), max)).map(readAddress)
+}
+
+/** The one text of an answer. @throws ChainError for a text that is not all there, or is not UTF-8 */
+export function readText(result: unknown): string {
+  const [offset, length, ...words] = readWords(result, 2)
+  if (offset !== 32n || length === undefined || length > BigInt(words.length * 32)) throw unavailable(NO_TEXT)
+  const digits = words.map((word) => word.toString(16).padStart(WORD_DIGITS, '0')).join('')
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(
+      Buffer.from(digits.slice(0, Number(length) * 2), 'hex'),
+    )
+  } catch {
+    throw unavailable(NO_TEXT)
+  }
 }
 
 /** A signed integer out of its word. */

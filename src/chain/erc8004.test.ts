@@ -1,11 +1,12 @@
 import { encodeAbiParameters, encodeFunctionData, parseAbi, toEventSelector } from 'viem'
 import { expect, test } from 'vitest'
 import type { Hex } from '../schema/primitives.ts'
-import { encodeCall, readAddresses, readInt, readWords } from './abi.ts'
+import { encodeCall, readAddresses, readInt, readText, readWords } from './abi.ts'
 import {
   createErc8004,
   encodeGiveFeedback,
   encodeRegister,
+  encodeSetAgentUri,
   REGISTERED,
   registeredToken,
   registries,
@@ -16,6 +17,8 @@ const OWNER = '0x08c86B491A37C2FFC25072a17c7A97EF2D0357dd'
 const RATER = '0x209693Bc6afc0C5328bA36FaF03C514EF312287C'
 const abi = parseAbi([
   'function register(string agentURI) returns (uint256)',
+  'function setAgentURI(uint256 agentId, string newURI)',
+  'function tokenURI(uint256) view returns (string)',
   'function ownerOf(uint256) view returns (address)',
   'function getAgentWallet(uint256) view returns (address)',
   'function getClients(uint256) view returns (address[])',
@@ -27,6 +30,25 @@ test.each(['', 'https://a.example/agent.json', 'ä'.repeat(16), `data:,${'x'.rep
   'registering %j is encoded as an ABI library does',
   (uri) => expect(encodeRegister(uri)).toBe(encodeFunctionData({ abi, functionName: 'register', args: [uri] })),
 )
+
+test.each(['', 'https://a.example/agent.json', 'ä'.repeat(40)])(
+  'a registration file at %j is set as an ABI library encodes it, and read as it decodes it',
+  async (uri) => {
+    const args = [7n, uri] as const
+    expect(encodeSetAgentUri(7n, uri)).toBe(encodeFunctionData({ abi, functionName: 'setAgentURI', args }))
+    const { erc8004 } = chainOf({ '0xc87b56dd': encodeAbiParameters([{ type: 'string' }], [uri]) })
+    expect(await erc8004.uri(7n)).toBe(uri)
+  },
+)
+
+test('there is no registration file without a token, and none in what is not text', async () => {
+  const none = chainOf({ '0xc87b56dd': new RpcRefusal('execution reverted', true) })
+  expect(await none.erc8004.uri(7n)).toBeUndefined()
+  const word = (value: bigint) => value.toString(16).padStart(64, '0')
+  for (const words of [[32n, 33n, 0n], [64n, 0n], [32n, 1n, 0xffn << 248n], [32n]]) {
+    expect(() => readText(`0x${words.map(word).join('')}`)).toThrow('the RPC')
+  }
+})
 
 test.each([95n, -7n, 0n])('feedback of %d is encoded as an ABI library does', (value) => {
   const feedback = { tokenId: 2n ** 200n, value, decimals: 2, tag1: 'stoa', tag2: '', endpoint: 'libp2p:/x402' }

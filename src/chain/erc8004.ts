@@ -1,5 +1,5 @@
 import type { Hex, Network } from '../schema/primitives.ts'
-import { type Argument, encodeCall, readAddress, readAddresses, readInt, readWords } from './abi.ts'
+import { type Argument, encodeCall, readAddress, readAddresses, readInt, readText, readWords } from './abi.ts'
 import type { Chain } from './chain.ts'
 import { RpcRefusal, unavailable } from './rpc.ts'
 import type { Log } from './usdc.ts'
@@ -21,6 +21,8 @@ export const registries: Record<Network, Registries> = {
 
 const selectors = {
   register: '0xf2c298be',
+  setAgentUri: '0x0af28bd3',
+  tokenUri: '0xc87b56dd',
   ownerOf: '0x6352211e',
   agentWallet: '0x00339509',
   clients: '0x42dd519c',
@@ -48,6 +50,8 @@ export interface Erc8004 {
   readonly registries: Registries
   /** The account that holds a token, and the one the agent is paid on; undefined where there is no such token. */
   holders(tokenId: bigint, signal?: AbortSignal): Promise<{ owner: Hex; wallet: Hex } | undefined>
+  /** Where the registration file of a token is; undefined where there is no such token. */
+  uri(tokenId: bigint, signal?: AbortSignal): Promise<string | undefined>
   /** What those who have rated a token say of it. */
   summary(tokenId: bigint, signal?: AbortSignal): Promise<Summary>
 }
@@ -56,20 +60,27 @@ export function createErc8004(chain: Pick<Chain, 'network' | 'request'>): Erc800
   const { identity, reputation } = registries[chain.network]
   const read = (to: Hex, selector: Hex, args: readonly Argument[], signal?: AbortSignal) =>
     chain.request('eth_call', [{ to, data: encodeCall(selector, args) }, 'latest'], signal)
+  /** Reads of a token; undefined where there is none, the one reason for which a registry reverts. */
+  const readToken = async (selector: Hex, tokenId: bigint, signal?: AbortSignal) => {
+    try {
+      return await read(identity, selector, [tokenId], signal)
+    } catch (error) {
+      if (error instanceof RpcRefusal && error.isRevert) return undefined
+      throw error
+    }
+  }
 
   return {
     registries: { identity, reputation },
     async holders(tokenId, signal) {
-      let owner: unknown
-      try {
-        owner = await read(identity, selectors.ownerOf, [tokenId], signal)
-      } catch (error) {
-        // The one reason for which a registry refuses to name an owner.
-        if (error instanceof RpcRefusal && error.isRevert) return undefined
-        throw error
-      }
+      const owner = await readToken(selectors.ownerOf, tokenId, signal)
+      if (owner === undefined) return undefined
       const wallet = await read(identity, selectors.agentWallet, [tokenId], signal)
       return { owner: readAddress(readWords(owner, 1)[0]!), wallet: readAddress(readWords(wallet, 1)[0]!) }
+    },
+    async uri(tokenId, signal) {
+      const answer = await readToken(selectors.tokenUri, tokenId, signal)
+      return answer === undefined ? undefined : readText(answer)
     },
     async summary(tokenId, signal) {
       const raters = readAddresses(await read(reputation, selectors.clients, [tokenId], signal), RATERS_MAX)
@@ -90,6 +101,11 @@ export function createErc8004(chain: Pick<Chain, 'network' | 'request'>): Erc800
 /** Mints an identity whose registration file is at `uri`. */
 export function encodeRegister(uri: string): Hex {
   return encodeCall(selectors.register, [{ text: uri }])
+}
+
+/** Says that the registration file of a token is at `uri` now. */
+export function encodeSetAgentUri(tokenId: bigint, uri: string): Hex {
+  return encodeCall(selectors.setAgentUri, [tokenId, { text: uri }])
 }
 
 export function encodeGiveFeedback({ tokenId, value, decimals, tag1, tag2, endpoint }: Feedback): Hex {

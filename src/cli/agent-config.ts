@@ -31,6 +31,13 @@ export const agentOptions = {
   ),
 } as const
 
+/** For agents that stay. */
+export const imageOption = option(
+  '--image <url>',
+  'https URL of a picture, for its registration file on the chain (stoa agent register-onchain)',
+  Text,
+)
+
 export const agentConfigAdd = command({
   name: 'agent config add',
   local: true,
@@ -53,6 +60,7 @@ export const agentConfigAdd = command({
       z.array(Text),
     ),
     tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(Text)),
+    image: imageOption,
     runTimeout: option('--run-timeout <seconds>', 'the longest a task may take (default: 120)', countText(3600)),
     apiKeyEnv: option(
       '--api-key-env <NAME>',

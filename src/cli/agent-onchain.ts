@@ -20,7 +20,7 @@ export const agentRegisterOnchain = command({
   name: 'agent register-onchain',
   summary: 'Give an agent of the running node an identity on the chain (ERC-8004)',
   details:
-    'Mints a token for it, which its listing and its responses then name, so that buyers can rate it. Writing to the chain costs gas: the wallet needs a little ETH on the network. Asked again after an interruption it goes on with the same transaction.',
+    'Mints a token for it, which its listing and its responses then name, so that buyers can rate it; a second transaction puts the token into its registration file. Asked again it updates the file where that differs, such as after a new description, image or public_url. Writing to the chain costs gas: the wallet needs a little ETH on the network. After an interruption it goes on with the same transaction.',
   examples: [
     'stoa agent register-onchain --agent-id abc…',
     'stoa agent register-onchain --agent-id abc… --uri https://example.com/agent.json',
@@ -40,7 +40,12 @@ export const agentRegisterOnchain = command({
     const agent = await agentIdOf(node, given, context.io)
     const made = await waiting(context, node.registerOnchain(agent, { uri }, { signal: context.io.signal }))
     if (context.json) context.printJson(made)
-    else context.print(`token ${made.token_id} of ${made.registry} on ${made.network}, minted in ${made.tx_hash}`)
+    else {
+      const token = `token ${made.token_id} of ${made.registry} on ${made.network}`
+      context.print(`${token}, ${made.minted ? 'minted' : 'its registration file updated'} in ${made.tx_hash}`)
+      if (made.update_tx_hash !== undefined) context.print(`its registration file names it, by ${made.update_tx_hash}`)
+      if (made.notice !== undefined) context.tell(context.style.stderr.yellow(made.notice))
+    }
     return exitCodes.done
   },
 })

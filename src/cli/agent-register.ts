@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { UsdcText } from '../config/values.ts'
 import { type AgentDefinition, privateFields } from '../schema/agent.ts'
 import { Listing } from '../schema/listing.ts'
-import { agentOptions, readDefinition } from './agent-config.ts'
+import { agentOptions, imageOption, readDefinition } from './agent-config.ts'
 import { command, commonOptions, option, repeated } from './command.ts'
 import { exitCodes } from './exit-code.ts'
 import { modelOptions, readModelOptions } from './model-options.ts'
@@ -24,10 +24,11 @@ export const agentRegister = command({
     price: option('-p, --price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
     ...modelOptions,
     tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(z.string())),
+    image: imageOption,
     ...commonOptions,
   },
   async run(context, { tag, ...flags }) {
-    const { name, description, price, model, tags, ...rest } = readDefinition({
+    const { name, description, price, model, tags, image, ...rest } = readDefinition({
       ...flags,
       ...readModelOptions(flags),
       ...(tag !== undefined && { tags: tag }),
@@ -39,6 +40,7 @@ export const agentRegister = command({
       price,
       ...(model !== undefined && { model }),
       ...(tags !== undefined && { tags }),
+      ...(image !== undefined && { image }),
       ...privateOf(rest),
     }
     const listing = await node.registerAgent(definition, { signal: context.io.signal })

@@ -37,6 +37,7 @@ agents:
     price: 0.05
     model: openai/gpt-5.4-mini
     tags: [text, 2024, true]
+    image: https://pictures.example/a.png
     timeout_seconds: 30
     output_bytes_max: 1024
     api_key_env: MY_OPENAI_KEY
@@ -55,6 +56,7 @@ agents:
       price: 50000n,
       model: 'openai/gpt-5.4-mini',
       tags: ['text', '2024', 'true'],
+      image: 'https://pictures.example/a.png',
       timeout_seconds: 30,
       output_bytes_max: 1024,
       api_key_env: 'MY_OPENAI_KEY',
@@ -120,6 +122,15 @@ test('a key written into the file is refused and not repeated (D11, T21)', () =>
   expect(refusal(field)).toContain('agents.yaml:3: agents[0]: "api_key" is not known: keys never stand in this file')
   for (const text of [pasted, field]) expect(refusal(text)).not.toContain('sk-live')
 })
+
+test.each(['http://a.example/a.png', 'data:image/png;base64,aa', 'https://me:pw@a.example/a.png', 'a.png'])(
+  'the picture of an agent is an https URL without credentials, not %s',
+  (image) => {
+    const text = refusal(`${withPrice('0')}    image: ${image}\n`)
+    expect(text).toContain('agents.yaml:5: agents[0]: image')
+    expect(text).not.toContain('pw')
+  },
+)
 
 test('every problem of the file is told at once, each with its line', () => {
   const text = `agents:

@@ -42,6 +42,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   max_output_tokens: { kind: 'integer', expected: 'a whole number from 1 to 1000000' },
   reasoning: { kind: 'text', expected: 'one of none, minimal, low, medium, high, xhigh and max' },
   tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
+  image: { kind: 'text', expected: 'the https URL of a picture, without a name or a password', isUnshown: true },
   timeout_seconds: { kind: 'integer', expected: 'a whole number from 1 to 3600' },
   output_bytes_max: { kind: 'integer', expected: 'a whole number from 1 to 4194304' },
   streaming: { kind: 'text', expected: 'one of owed_once_shown, off and after_settlement' },

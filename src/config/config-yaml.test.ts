@@ -7,6 +7,7 @@ test('every key is read', () => {
   const settings = parse(`
 # what a node may be told in its data directory
 name: Corner shop
+public_url: https://node.example.org/stoa/
 network: eip155:8453
 rpc_url: https://rpc.example.org/v2/key
 facilitator_url: https://pay.example.org
@@ -45,6 +46,7 @@ log: {level: warn}
     relay: true,
     upnp: true,
     nodeName: 'Corner shop',
+    publicUrl: 'https://node.example.org/stoa',
     facilitatorHeaders: ['X-Api-Key=F_KEY'],
     facilitatorFallbacks: ['https://second.example', 'https://third.example'],
     publicDht: true,

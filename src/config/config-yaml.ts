@@ -17,6 +17,7 @@ import {
   OriginList,
   PartyList,
   PortText,
+  PublicUrlText,
   RpcUrlText,
   SwitchText,
   UrlList,
@@ -27,6 +28,7 @@ import {
 /** config.yaml by its keys: the setting each one is, and how its text is read. */
 const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   name: { setting: 'nodeName', schema: NodeNameText },
+  public_url: { setting: 'publicUrl', schema: PublicUrlText },
   network: { setting: 'network', schema: NetworkText },
   rpc_url: { setting: 'rpcUrl', schema: RpcUrlText },
   facilitator_url: { setting: 'facilitatorUrl', schema: UrlText },

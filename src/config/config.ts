@@ -17,6 +17,8 @@ export type Config = {
   dataDir: string
   /** How this node calls itself. */
   nodeName: string | undefined
+  /** Where its HTTP side is reached from elsewhere; no slash at the end. */
+  publicUrl: string | undefined
   network: Network
   rpcUrl: string | undefined
   facilitatorUrl: string | undefined
@@ -133,6 +135,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
   return {
     dataDir: settings.dataDir,
     nodeName: settings.nodeName,
+    publicUrl: settings.publicUrl,
     network,
     rpcUrl: settings.rpcUrl ?? rpcUrls[network],
     facilitatorUrl: settings.facilitatorUrl ?? facilitatorUrls[network],
@@ -191,6 +194,7 @@ export function createConfig(settings: Settings & { dataDir: string }): Config {
 function settingsOf(env: Env): Settings {
   return {
     nodeName: env.NODE_NAME,
+    publicUrl: env.NODE_PUBLIC_URL,
     network: env.NODE_NETWORK,
     rpcUrl: env.ETHEREUM_RPC_URL,
     facilitatorUrl: env.FACILITATOR_URL,

@@ -13,6 +13,7 @@ import {
   PathText,
   PortText,
   PrivateKeyText,
+  PublicUrlText,
   RpcUrlText,
   SwitchText,
   TokenText,
@@ -46,6 +47,11 @@ export const Env = z.object({
       'How this node calls itself, in its listings and on its dashboard. Anybody can take any name: buyers tell sellers apart by their peer ids.',
     fallback: 'none',
     flag: '--node-name',
+  }),
+  NODE_PUBLIC_URL: row(PublicUrlText, {
+    description:
+      'Where the HTTP side of this node is reached from elsewhere, such as `https://node.example`: the registration files of its agents on the chain name their A2A and MCP services there. It opens nothing: see `api.allowed_hosts`.',
+    fallback: 'none: they name libp2p addresses only',
   }),
   NODE_NETWORK: row(NetworkText, {
     description:

@@ -6,6 +6,7 @@ import type { logLevels } from './values.ts'
 export type Settings = {
   dataDir?: string | undefined
   nodeName?: string | undefined
+  publicUrl?: string | undefined
   network?: Network | undefined
   rpcUrl?: string | undefined
   facilitatorUrl?: string | undefined

@@ -13,6 +13,7 @@ const budget = { operation: 'PUT /budget' }
 /** Every key of config.yaml that has one value, in its order. */
 const rows: readonly Row[] = [
   ['name', ({ nodeName }) => nodeName ?? null, { variable: 'NODE_NAME' }],
+  ['public_url', ({ publicUrl }) => publicUrl ?? null, { variable: 'NODE_PUBLIC_URL' }],
   ['network', ({ network }) => network, { variable: 'NODE_NETWORK' }],
   ['rpc_url', ({ rpcUrl }) => originOf(rpcUrl), { variable: 'ETHEREUM_RPC_URL' }],
   ['facilitator_url', ({ facilitatorUrl }) => originOf(facilitatorUrl), { variable: 'FACILITATOR_URL' }],

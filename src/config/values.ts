@@ -73,6 +73,16 @@ export const UrlText = fromText('an http:// or https:// URL without user name or
   return url !== undefined && url.username === '' && url.password === '' ? text : undefined
 })
 
+/** Paths are put behind it. */
+export const PublicUrlText = fromText(
+  'an http:// or https:// URL without user name, password, ? or #, such as https://node.example',
+  (text) => {
+    const url = parseUrl(text)
+    const isPlain = url !== undefined && url.username === '' && url.password === '' && !/[?#]/.test(text)
+    return isPlain ? url.href.replace(/\/+$/, '') : undefined
+  },
+)
+
 /** Others beside the first, in order. */
 export const UrlList = listOf('http:// or https:// URLs without user name or password', (text) => {
   const parsed = UrlText.safeParse(text)

@@ -117,7 +117,8 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
       request(
         `${at('agents', agentId)}/register-onchain`,
         OnchainIdentity,
-        { timeoutMs: CHAIN_TIMEOUT_MS, ...options },
+        // The mint, and its registration file.
+        { timeoutMs: 2 * CHAIN_TIMEOUT_MS, ...options },
         file,
       ),
     giveFeedback: (agentId, feedback, options) =>

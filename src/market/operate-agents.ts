@@ -107,6 +107,7 @@ function ownAgent({ id, definition, model, notice, lacks, timeoutMs }: HostedAge
     runs: model,
     ...privateOf(definition),
     tags: definition.tags ?? [],
+    ...(definition.image !== undefined && { image: definition.image }),
     timeout_seconds: Math.round(timeoutMs / 1000),
     paused: definition.paused === true,
     listed,

@@ -1,5 +1,5 @@
 import type { Chain } from '../chain/chain.ts'
-import { createErc8004, encodeGiveFeedback, encodeRegister, registeredToken } from '../chain/erc8004.ts'
+import { createErc8004, encodeGiveFeedback, registeredToken } from '../chain/erc8004.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { sameAddress } from '../payments/assets.ts'
@@ -8,24 +8,17 @@ import type { Wallet } from '../payments/wallet.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { FeedbackGiven, GiveFeedback, OnchainIdentity, Reputation } from '../schema/standing.ts'
 import type { TransactionCalls } from '../schema/transaction.ts'
-import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { Transactions } from '../store/transactions.ts'
+import { createRegistration, REGISTER, type RegistrationDeps } from './registration.ts'
 
-const REGISTER = 'register '
-const REGISTRATION = 'https://eips.ethereum.org/EIPS/eip-8004#registration-v1'
-
-export type ReputationDeps = {
+export type ReputationDeps = Pick<RegistrationDeps, 'relist' | 'imageOf' | 'publicUrl' | 'waits'> & {
   chain: Pick<Chain, 'network' | 'request'>
   wallet: Pick<Wallet, 'address' | 'signTransaction'>
   transactions: Transactions
   clock: Clock
   listing(agentId: string): Listing | undefined
-  /** Puts an own agent on the market again, with the token it now has. */
-  relist(agentId: string): Promise<void>
   /** How often this node has called an agent. */
   calls(agentId: string): number
-  /** How long one call waits for its transaction, and how often it looks. */
-  waits?: { waitMs?: number; pollMs?: number }
 }
 
 /** ERC-8004: what the chain says of agents, and what this node says of them there. Each method throws ChainError too. */
@@ -34,7 +27,7 @@ export interface ReputationApi {
   read(tokenId: bigint, signal?: AbortSignal): Promise<Reputation>
   /** What is said of a listing's token, if that is its seller's: anybody can name anybody's token. */
   ofListing(listing: Listing, signal?: AbortSignal): Promise<Reputation | undefined>
-  /** Mints the identity of an own agent. It costs gas. @throws TransactionError, CodedError */
+  /** Mints the identity of an own agent, or updates its file. It costs gas. @throws TransactionError, CodedError */
   register(agentId: string, options: { uri?: string | undefined }, signal: AbortSignal): Promise<OnchainIdentity>
   /** Rates an agent of another seller that this node has called. It costs gas. @throws TransactionError, CodedError */
   rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<FeedbackGiven>
@@ -61,6 +54,7 @@ export function createReputation(deps: ReputationDeps): ReputationApi {
       return { agentId: purpose.slice(REGISTER.length), network, tokenId: token.toString() }
     },
   })
+  const registration = createRegistration({ ...deps, erc8004, network, sender })
 
   async function summary(tokenId: bigint, signal?: AbortSignal): Promise<Reputation> {
     const { count, value, decimals } = await erc8004.summary(tokenId, signal)
@@ -95,23 +89,7 @@ export function createReputation(deps: ReputationDeps): ReputationApi {
     async register(agentId, { uri }, signal) {
       const listing = listed(agentId)
       if (!listing.local) throw new CodedError('NOT_YOUR_AGENT', 'only the node that hosts an agent registers it')
-      const file = uri ?? registrationUri(listing)
-      const call = { purpose: `${REGISTER}${agentId}`, to: identity, data: encodeRegister(file) }
-      const make = () => {
-        const known = transactions.tokenOf(agentId, network)
-        if (known === undefined) return call
-        throw new CodedError('ALREADY_REGISTERED', `this agent has token ${known} of ${identity} on ${network}`)
-      }
-      const { hash, token } = await sender.send(make, signal)
-      if (token === undefined) {
-        throw new CodedError(
-          'TRANSACTION_FAILED',
-          `transaction ${hash} was mined, but the registry minted no token in it`,
-        )
-      }
-      // It has its token, whatever becomes of this listing: the next one names it.
-      await deps.relist(agentId).catch(() => {})
-      return { agent_id: agentId, token_id: token.tokenId, network, registry: identity, uri: file, tx_hash: hash }
+      return registration(listing, uri, signal)
     },
     async rate(agentId, { score, tag1 = '', tag2 = '' }, signal) {
       const listing = listed(agentId)
@@ -139,23 +117,4 @@ function tokenOf({ token_id }: Listing): bigint | undefined {
   return token_id !== undefined && /^(0|[1-9][0-9]{0,77})$/.test(token_id) && BigInt(token_id) < 2n ** 256n
     ? BigInt(token_id)
     : undefined
-}
-
-/** The registration file itself, kept on the chain: it needs no server that lasts as long. */
-function registrationUri({ id, name, description, seller_id, seller_did }: Listing): string {
-  const file = {
-    type: REGISTRATION,
-    name,
-    description,
-    image: '',
-    services: [
-      { name: 'DID', endpoint: seller_did, version: 'v1' },
-      { name: 'x402-libp2p', endpoint: `/p2p/${seller_id}${X402_PROTOCOL}#${id}`, version: '1.0.0' },
-    ],
-    x402Support: true,
-    active: true,
-    registrations: [],
-    supportedTrust: ['reputation'],
-  }
-  return `data:application/json;base64,${Buffer.from(JSON.stringify(file)).toString('base64')}`
 }

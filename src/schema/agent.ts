@@ -64,6 +64,14 @@ const HttpUrl = z
   .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), 'is not an http(s) URL')
   .refine((text) => !/^https?:\/\/[^/?#]*@/.test(text), 'holds a name or a password: keys never stand in this file')
 
+/** A picture that anybody may load. */
+export const AgentImage = z
+  .string()
+  .max(2048)
+  .refine((text) => /^https:\/\/[^\s\\]+$/i.test(text) && URL.canParse(text), 'is not an https URL')
+  .refine((text) => !/^https:\/\/[^/?#]*@/i.test(text), 'holds a name or a password')
+  .meta({ description: 'https URL of a picture, for the registration file on the chain' })
+
 /** A server of tools for a model: a program of this machine, or a URL. The operator's own (T12). */
 export const ToolServer = z
   .strictObject({
@@ -106,6 +114,7 @@ export const AgentDefinition = z
     /** A file with the instructions instead; a path that is not absolute begins at the data directory. */
     instructions_file: z.string().min(1).max(4096).optional(),
     tags: AgentTags.optional(),
+    image: AgentImage.optional(),
     timeout_seconds: z.int().min(1).max(3600).optional(),
     output_bytes_max: z
       .int()

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { privateFields } from './agent.ts'
+import { AgentImage, privateFields } from './agent.ts'
 import { PriceText } from './amount.ts'
 import { RegisterAgent, Task } from './api.ts'
 
@@ -15,6 +15,7 @@ export const OwnAgent = z
     runs: z.string().meta({ description: 'what it runs on, as the listing says' }),
     ...privateFields,
     tags: z.array(z.string()),
+    image: AgentImage.optional(),
     timeout_seconds: z.int(),
     paused: z.boolean().meta({ description: 'kept, and not on the market' }),
     listed: z.boolean(),
@@ -28,7 +29,7 @@ export const OwnAgent = z
 export type OwnAgent = z.infer<typeof OwnAgent>
 export const OwnAgents = z.array(OwnAgent)
 
-const { description, price, model, tags, timeout_seconds } = RegisterAgent.shape
+const { description, price, model, tags, image, timeout_seconds } = RegisterAgent.shape
 const { instructions, temperature, max_output_tokens, reasoning } = privateFields
 
 /** What of an agent can be changed over HTTP. Its name is its identity: another name is another agent. */
@@ -42,6 +43,7 @@ export const UpdateAgent = z
     max_output_tokens: max_output_tokens.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
     reasoning: reasoning.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
     tags,
+    image: image.unwrap().nullable().optional().meta({ description: 'null: none' }),
     timeout_seconds: timeout_seconds.unwrap().nullable().optional().meta({ description: 'null: the usual limit' }),
   })
   .meta({ id: 'UpdateAgent', description: 'Fields that are left out stay as they are.' })

@@ -61,7 +61,15 @@ export const OnchainIdentity = z
     network: z.string(),
     registry: z.string().meta({ description: 'address of the identity registry' }),
     uri: z.string().meta({ description: 'where the registration file is' }),
-    tx_hash: z.string(),
+    minted: z.boolean().meta({ description: 'false: it had its token already, and its registration file was updated' }),
+    tx_hash: z
+      .string()
+      .meta({ description: 'the transaction that minted the token, or else the one that updated the file' }),
+    update_tx_hash: z
+      .string()
+      .optional()
+      .meta({ description: 'after the mint: the transaction that put the token into the registration file' }),
+    notice: z.string().optional().meta({ description: 'what the registration file lacks, and what to do' }),
   })
   .meta({ id: 'OnchainIdentity', description: 'An agent that has an identity on the chain.' })
 export type OnchainIdentity = z.infer<typeof OnchainIdentity>

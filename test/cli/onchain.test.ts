@@ -9,7 +9,7 @@ test('agent register-onchain says which token was minted, and how much ETH it la
   const asked: unknown[] = []
   const registerOnchain = async (...args: unknown[]) => {
     asked.push(args.slice(0, 2))
-    return { ...shared, uri: 'data:,' }
+    return { ...shared, uri: 'data:,', minted: true }
   }
   const { parts } = await runningNode(dataDir(), { registerOnchain })
   const options = { dataDir: dataDir(), parts }
@@ -23,6 +23,21 @@ test('agent register-onchain says which token was minted, and how much ETH it la
   })
   const refused = await cli(['agent', 'register-onchain', '--agent-id', 'abc'], { ...options, parts: poor.parts })
   expect(refused).toMatchObject({ code: 4, stderr: expect.stringContaining('has 0 ETH') })
+})
+
+test('agent register-onchain says when the file names the token, when it was updated alone, and what it lacks', async () => {
+  const run = async (made: object) => {
+    const registerOnchain = async () => ({ ...shared, uri: 'data:,', minted: true, ...made })
+    const { parts } = await runningNode(dataDir(), { registerOnchain })
+    return cli(['agent', 'register-onchain', '--agent-id', 'abc'], { dataDir: dataDir(), parts })
+  }
+  const twice = await run({ update_tx_hash: '0x34' })
+  expect(twice.stdout).toBe(
+    'token 0 of 0x8004 on eip155:84532, minted in 0x12\nits registration file names it, by 0x34\n',
+  )
+  const updated = await run({ minted: false, notice: 'set public_url' })
+  expect(updated.stdout).toBe('token 0 of 0x8004 on eip155:84532, its registration file updated in 0x12\n')
+  expect(updated.stderr).toContain('set public_url')
 })
 
 test('agent feedback rates, within 0 and 100', async () => {

@@ -64,6 +64,8 @@ class Party {
       listing: (id) => this.listings.get(id),
       relist: async (id) => void this.relisted.push(id),
       calls: () => this.calls,
+      imageOf: () => undefined,
+      publicUrl: undefined,
       waits: { pollMs: 20 },
       ...changes,
     })
@@ -71,6 +73,11 @@ class Party {
 
   nonce = () => devChain.client.getTransactionCount({ address: this.wallet.address })
 }
+
+/** Somewhere else, where the node does not write it: then there is nothing to update after the mint. */
+const kept = { uri: 'https://a.example/agent.json' }
+const fileAt = async (tokenId: string) => (await createErc8004(chain).uri(BigInt(tokenId)))!
+const read = (uri: string) => JSON.parse(Buffer.from(uri.split(',')[1]!, 'base64').toString())
 
 let seller: Party
 let buyer: Party
@@ -89,29 +96,74 @@ describe('register-onchain', () => {
       owner: seller.wallet.address.toLowerCase(),
       wallet: seller.wallet.address.toLowerCase(),
     })
-    const uri = await devChain.client.readContract({
-      address: addresses.identityRegistry,
-      abi: [
-        {
-          type: 'function',
-          name: 'tokenURI',
-          stateMutability: 'view',
-          inputs: [{ type: 'uint256' }],
-          outputs: [{ type: 'string' }],
-        },
-      ],
-      functionName: 'tokenURI',
-      args: [BigInt(made.token_id)],
-    })
+    const uri = await fileAt(made.token_id)
     expect(uri).toBe(made.uri)
-    const file = JSON.parse(Buffer.from(made.uri.split(',')[1]!, 'base64').toString())
-    expect(file).toMatchObject({ name: 'Summary', x402Support: true, active: true })
+    const registrations = [
+      { agentId: Number(made.token_id), agentRegistry: `${NETWORK}:${addresses.identityRegistry}` },
+    ]
+    expect(read(uri)).toMatchObject({ name: 'Summary', x402Support: true, active: true, registrations })
+    expect(made).toMatchObject({ minted: true, update_tx_hash: expect.stringMatching(/^0x/) })
+    expect(made.notice).toMatch(/names no A2A and no MCP service: set public_url/)
     expect(seller.transactions.tokenOf(agentId, NETWORK)).toBe(made.token_id)
     expect(seller.relisted).toEqual([agentId])
     await expect(seller.reputation().register(agentId, {}, open())).rejects.toMatchObject({
       code: 'ALREADY_REGISTERED',
     })
-    expect(await seller.nonce()).toBe(1)
+    // The mint, and the token's id into the file.
+    expect(await seller.nonce()).toBe(2)
+  })
+
+  test('asked again it updates a file that is no longer true, by one transaction', async () => {
+    await seller.reputation().register(agentId, {}, open())
+    const facts = { publicUrl: 'https://node.example', imageOf: () => 'https://node.example/a.png' }
+    const again = await seller.reputation(facts).register(agentId, {}, open())
+    expect(again).toMatchObject({ minted: false, token_id: seller.transactions.tokenOf(agentId, NETWORK) })
+    expect(again.notice).toBeUndefined()
+    const file = read(await fileAt(again.token_id))
+    expect(file).toMatchObject({ image: 'https://node.example/a.png', registrations: [{}] })
+    expect(file.services.map(({ name }: { name: string }) => name)).toEqual(['A2A', 'MCP', 'DID', 'x402-libp2p'])
+    expect(await seller.nonce()).toBe(3)
+    const same = seller.reputation(facts).register(agentId, {}, open())
+    await expect(same).rejects.toMatchObject({ code: 'ALREADY_REGISTERED' })
+    expect(await seller.nonce()).toBe(3)
+  })
+
+  test('a file that is kept elsewhere is named by the mint alone, and replaced only by one that is named', async () => {
+    const made = await seller.reputation().register(agentId, kept, open())
+    expect([await fileAt(made.token_id), await seller.nonce()]).toEqual([kept.uri, 1])
+    await expect(seller.reputation().register(agentId, {}, open())).rejects.toMatchObject({
+      code: 'ALREADY_REGISTERED',
+      message: expect.stringContaining(kept.uri),
+    })
+    const moved = await seller.reputation().register(agentId, { uri: 'ipfs://b' }, open())
+    expect([moved.minted, await fileAt(made.token_id), await seller.nonce()]).toEqual([false, 'ipfs://b', 2])
+  })
+
+  test('a node that died between the mint and its file finishes the file, and mints no second token', async () => {
+    const wallet = seller.wallet.address
+    seller.intercept = async (method) => {
+      if (method === 'eth_sendRawTransaction' && seller.sent.length === 2) throw new Error('killed')
+    }
+    await expect(seller.reputation().register(agentId, {}, open())).rejects.toThrow('killed')
+    seller.intercept = undefined
+    const made = await seller.reputation().register(agentId, {}, open())
+    expect(read(await fileAt(made.token_id)).registrations).toMatchObject([{ agentId: Number(made.token_id) }])
+    expect([made.minted, new Set(seller.sent).size, await seller.nonce()]).toEqual([false, 2, 2])
+    expect((await createErc8004(chain).holders(BigInt(made.token_id)))?.owner).toBe(wallet.toLowerCase())
+  })
+
+  test('without ETH for the file it says that the token is minted; with it the file is finished', async () => {
+    seller.intercept = async (method) => {
+      if (method === 'eth_call') await devChain.fundGas(seller.wallet.address, 1n)
+    }
+    await expect(seller.reputation().register(agentId, {}, open())).rejects.toMatchObject({
+      code: 'WALLET_NO_GAS',
+      message: expect.stringMatching(/token \d+ is minted in 0x.*does not name it yet: .*then ask again/),
+    })
+    seller.intercept = undefined
+    await devChain.fundGas(seller.wallet.address)
+    expect(await seller.reputation().register(agentId, {}, open())).toMatchObject({ minted: false })
+    expect(await seller.nonce()).toBe(2)
   })
 
   test('without ETH it says so, with the address, and sends nothing', async () => {
@@ -137,14 +189,15 @@ describe('register-onchain', () => {
     await expect(poor).rejects.toMatchObject({ code: 'WALLET_NO_GAS' })
     await devChain.fundGas(seller.wallet.address)
     await seller.reputation().register(agentId, {}, open())
-    expect([await seller.nonce(), new Set(seller.sent).size]).toEqual([1, 1])
+    // The mint, sent twice, and its file.
+    expect([await seller.nonce(), new Set(seller.sent).size]).toEqual([2, 2])
   })
 
   test('two at once, and as many after, mint one token', async () => {
     const node = seller.reputation()
     const outcomes = await Promise.allSettled([1, 2, 3].map(() => node.register(agentId, {}, open())))
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected'])
-    expect(await seller.nonce()).toBe(1)
+    expect(await seller.nonce()).toBe(2)
   })
 
   test.each(['before it left', 'after it had left'])(
@@ -161,12 +214,12 @@ describe('register-onchain', () => {
       }
       await expect(seller.reputation().register(agentId, {}, open())).rejects.toThrow('killed')
       const made = await seller.reputation().register(agentId, {}, open())
-      expect(new Set(seller.sent).size).toBe(1)
-      expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([1, made.token_id])
+      expect(new Set(seller.sent).size).toBe(2)
+      expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([2, made.token_id])
     },
   )
 
-  test('asked again with another file, it goes on with the first and mints no second token', async () => {
+  test('asked again with another file, it goes on with the mint of the first, mints no second token and names the other', async () => {
     let deaths = 0
     seller.intercept = async (method) => {
       if (method === 'eth_sendRawTransaction' && deaths++ === 0) throw new Error('killed')
@@ -175,9 +228,9 @@ describe('register-onchain', () => {
       .reputation()
       .register(agentId, {}, open())
       .catch(() => {})
-    const again = seller.reputation().register(agentId, { uri: 'https://a.example/agent.json' }, open())
-    await expect(again).rejects.toMatchObject({ code: 'ALREADY_REGISTERED' })
-    expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([1, expect.any(String)])
+    const again = await seller.reputation().register(agentId, kept, open())
+    expect(again).toMatchObject({ minted: false, token_id: seller.transactions.tokenOf(agentId, NETWORK) })
+    expect([await fileAt(again.token_id), await seller.nonce()]).toEqual([kept.uri, 2])
   })
 
   test('the token of a transaction whose node died is not lost to the next one of another agent', async () => {
@@ -198,9 +251,9 @@ describe('register-onchain', () => {
   test('a transaction that is not mined in time is waited for by the next call', async () => {
     await devChain.setAutomine(false)
     try {
-      const first = seller.reputation({ waits: { waitMs: 200, pollMs: 20 } }).register(agentId, {}, open())
+      const first = seller.reputation({ waits: { waitMs: 200, pollMs: 20 } }).register(agentId, kept, open())
       await expect(first).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })
-      const second = seller.reputation().register(agentId, {}, open())
+      const second = seller.reputation().register(agentId, kept, open())
       await devChain.mine()
       expect((await second).token_id).toMatch(/^\d+$/)
       expect([await seller.nonce(), new Set(seller.sent).size]).toEqual([1, 1])
@@ -216,15 +269,17 @@ describe('register-onchain', () => {
     }
     await seller
       .reputation()
-      .register(agentId, {}, open())
+      .register(agentId, kept, open())
       .catch(() => {})
     const other = seller.wallet.signTransaction({
       ...{ chainId: 84532, accountNonce: 0, gas: 100_000n, to: buyer.wallet.address, value: 0n, data: '0x' },
       ...{ maxPriorityFeePerGas: 10n ** 9n, maxFeePerGas: 10n ** 11n },
     })
     await chain.request('eth_sendRawTransaction', [other.raw])
-    await expect(seller.reputation().register(agentId, {}, open())).rejects.toMatchObject({ code: 'TRANSACTION_LOST' })
-    await seller.reputation().register(agentId, {}, open())
+    await expect(seller.reputation().register(agentId, kept, open())).rejects.toMatchObject({
+      code: 'TRANSACTION_LOST',
+    })
+    await seller.reputation().register(agentId, kept, open())
     expect(await seller.nonce()).toBe(2)
   })
 })
@@ -300,7 +355,7 @@ describe('a transaction that does not go on (T13)', () => {
   /** Sent, and not mined. */
   async function stuck(): Promise<Hex> {
     await devChain.setAutomine(false)
-    const first = seller.reputation({ waits: { waitMs: 100, pollMs: 20 } }).register(agentId, {}, open())
+    const first = seller.reputation({ waits: { waitMs: 100, pollMs: 20 } }).register(agentId, kept, open())
     await expect(first).rejects.toMatchObject({
       code: 'TRANSACTION_PENDING',
       message: expect.stringMatching(/stoa transaction replace 0x[0-9a-f]{64} pays more, stoa transaction abandon/),
@@ -321,7 +376,7 @@ describe('a transaction that does not go on (T13)', () => {
         },
       },
     })
-    await node.register(agentId, {}, open())
+    await node.register(agentId, kept, open())
     expect([new Set(seller.sent).size, await seller.nonce()]).toEqual([1, 1])
   })
 
@@ -345,7 +400,7 @@ describe('a transaction that does not go on (T13)', () => {
     await abandoned
     expect([node.transactions.open(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([[], undefined])
     await devChain.setAutomine(true)
-    await node.register(agentId, {}, open())
+    await node.register(agentId, kept, open())
     expect(await seller.nonce()).toBe(2)
   })
 
@@ -361,7 +416,7 @@ describe('a transaction that does not go on (T13)', () => {
         },
       },
     })
-    await expect(node.register(agentId, {}, open())).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })
+    await expect(node.register(agentId, kept, open())).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })
     const [{ hash, accountNonce } = {}] = node.transactions.open()
     expect(accountNonce).toBe(1)
     await seller.reputation().transactions.replace(hash!, open())
@@ -382,7 +437,7 @@ describe('a transaction that does not go on (T13)', () => {
         },
       },
     })
-    await expect(node.register(agentId, {}, open())).rejects.toMatchObject({ code: 'CHAIN_UNAVAILABLE' })
+    await expect(node.register(agentId, kept, open())).rejects.toMatchObject({ code: 'CHAIN_UNAVAILABLE' })
     expect([seller.sent, node.transactions.open()]).toEqual([[], []])
   })
 
@@ -396,7 +451,7 @@ describe('a transaction that does not go on (T13)', () => {
         },
       },
     })
-    await node.register(agentId, {}, open())
+    await node.register(agentId, kept, open())
     expect(await seller.nonce()).toBe(1)
   })
 

@@ -176,7 +176,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
     },
     reputation: {
       read: async (tokenId) => ({ ...reputationFixture, token_id: `${tokenId}` }),
-      register: async (agent_id, { uri = 'data:,' }) => ({ ...writtenFixture, agent_id, uri }),
+      register: async (agent_id, { uri = 'data:,' }) => ({ ...writtenFixture, agent_id, uri, minted: true }),
       rate: async (agent_id, { score }) => ({ ...writtenFixture, agent_id, score }),
       transactions: {
         open: async () => [],

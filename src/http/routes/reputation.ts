@@ -55,7 +55,7 @@ export function reputationRoutes({ reputation }: ReputationRouteDeps): Operation
       path: '/agents/{id}/register-onchain',
       summary: 'Give an own agent an identity on the chain',
       description:
-        'Mints an ERC-8004 token for it, which its listing and its responses then name. Costs gas: the wallet needs a little ETH.',
+        'Mints an ERC-8004 token for it, which its listing and its responses then name, and puts the token into its registration file by a second transaction. Of an agent that has its token, the file is updated where it differs; otherwise ALREADY_REGISTERED. Costs gas: the wallet needs a little ETH.',
       body: RegisterOnchain,
       example: {},
       response: OnchainIdentity,

@@ -1,0 +1,139 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { type Erc8004, encodeRegister, encodeSetAgentUri } from '../chain/erc8004.ts'
+import { CodedError } from '../lib/errors.ts'
+import { createLane } from '../lib/lane.ts'
+import type { Sender } from '../payments/sender.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { OnchainIdentity } from '../schema/standing.ts'
+import type { Transactions } from '../store/transactions.ts'
+import { registrationUri } from './registration-file.ts'
+
+/** What the transactions are for, before the id of the agent. */
+export const REGISTER = 'register '
+const UPDATE = 'registration-file '
+
+/** An RPC of several machines shows a new token some blocks late. */
+const LOOKS_MAX = 10
+const LOOK_MS = 1_000
+const NO_PUBLIC_URL =
+  'the registration file names no A2A and no MCP service: set public_url (NODE_PUBLIC_URL) to where this node’s HTTP side is reached, and ask again'
+
+export type RegistrationDeps = {
+  erc8004: Erc8004
+  network: string
+  sender: Pick<Sender, 'open' | 'send'>
+  transactions: Pick<Transactions, 'tokenOf'>
+  /** Puts an own agent on the market again, with the token it now has. */
+  relist(agentId: string): Promise<void>
+  /** The picture of an own agent. */
+  imageOf(agentId: string): string | undefined
+  /** Where the HTTP side of this node is reached from elsewhere. */
+  publicUrl: string | undefined
+  /** How long one call waits for its transaction, and how often it looks. */
+  waits?: { waitMs?: number; pollMs?: number }
+}
+
+/**
+ * Gives an own agent its identity. The token is known only once it is minted, so a second transaction puts it into the file.
+ *
+ * Asked again it takes up what is missing: the mint, the file, or a file that is no longer true.
+ */
+export function createRegistration(deps: RegistrationDeps) {
+  const { erc8004, network, sender, transactions } = deps
+  const { identity } = erc8004.registries
+  const tokenOf = (agentId: string) => transactions.tokenOf(agentId, network)
+  const fileOf = (listing: Listing, tokenId: string | undefined) =>
+    registrationUri({ listing, identity, tokenId, publicUrl: deps.publicUrl, image: deps.imageOf(listing.id) })
+
+  function already(agentId: string, why = 'and its registration file says what it should'): CodedError {
+    const has = `this agent has token ${tokenOf(agentId)} of ${identity} on ${network}`
+    return new CodedError('ALREADY_REGISTERED', `${has}, ${why}`)
+  }
+
+  /** @returns the transaction; undefined where an earlier one, with another file, has minted the token */
+  async function mint(agentId: string, uri: string, signal: AbortSignal): Promise<string | undefined> {
+    const call = { purpose: `${REGISTER}${agentId}`, to: identity, data: encodeRegister(uri) }
+    let isMinted = false
+    const make = () => {
+      isMinted = tokenOf(agentId) !== undefined
+      if (isMinted) throw already(agentId)
+      return call
+    }
+    const mined = await sender.send(make, signal).catch((error: unknown) => {
+      if (!isMinted) throw error
+    })
+    if (mined === undefined) return undefined
+    if (mined.token !== undefined) return mined.hash
+    const why = `transaction ${mined.hash} was mined, but the registry minted no token in it`
+    throw new CodedError('TRANSACTION_FAILED', why)
+  }
+
+  async function presentUri(tokenId: bigint, signal: AbortSignal): Promise<string | undefined> {
+    for (let look = 1; ; look++) {
+      const uri = await erc8004.uri(tokenId, signal)
+      if (uri !== undefined || look === LOOKS_MAX) return uri
+      await wait(deps.waits?.pollMs ?? LOOK_MS, undefined, { signal })
+    }
+  }
+
+  /** @returns the transaction. @throws CodedError ALREADY_REGISTERED where there is nothing to change */
+  async function update(agentId: string, uri: string, signal: AbortSignal): Promise<string> {
+    const tokenId = BigInt(tokenOf(agentId)!)
+    const purpose = `${UPDATE}${agentId}`
+    const guard = async () => {
+      // One under way is waited for first.
+      if (sender.open().some((one) => one.purpose === purpose)) return
+      if ((await presentUri(tokenId, signal)) === uri) throw already(agentId)
+    }
+    await guard()
+    const call = { purpose, to: identity, data: encodeSetAgentUri(tokenId, uri), guard }
+    return (await sender.send(() => call, signal)).hash
+  }
+
+  function identityOf(agentId: string, uri: string, isOwnFile: boolean) {
+    return {
+      ...{ agent_id: agentId, token_id: tokenOf(agentId)!, network, registry: identity, uri },
+      ...(isOwnFile && deps.publicUrl === undefined && { notice: NO_PUBLIC_URL }),
+    }
+  }
+
+  /** Of an agent that has its token. A file that somebody keeps elsewhere is replaced only by one that is named. */
+  async function updated(listing: Listing, given: string | undefined, signal: AbortSignal): Promise<OnchainIdentity> {
+    const tokenId = tokenOf(listing.id)!
+    // The node may have died between the mint and this.
+    if (listing.token_id !== tokenId) await deps.relist(listing.id).catch(() => {})
+    const present = given === undefined ? await presentUri(BigInt(tokenId), signal) : undefined
+    if (present !== undefined && present !== '' && !present.startsWith('data:')) {
+      throw already(
+        listing.id,
+        `and its registration file is at ${present}: change it there, or name another with --uri`,
+      )
+    }
+    const uri = given ?? fileOf(listing, tokenId)
+    const tx_hash = await update(listing.id, uri, signal)
+    return { ...identityOf(listing.id, uri, given === undefined), minted: false, tx_hash }
+  }
+
+  async function register(listing: Listing, given: string | undefined, signal: AbortSignal): Promise<OnchainIdentity> {
+    const { id } = listing
+    if (tokenOf(id) !== undefined) return updated(listing, given, signal)
+    const tx_hash = await mint(id, given ?? fileOf(listing, undefined), signal)
+    if (tx_hash === undefined) return updated(listing, given, signal)
+    // It has its token, whatever becomes of this listing: the next one names it.
+    await deps.relist(id).catch(() => {})
+    const uri = given ?? fileOf(listing, tokenOf(id))
+    const made = { ...identityOf(id, uri, given === undefined), minted: true, tx_hash }
+    if (given !== undefined) return made
+    const update_tx_hash = await update(id, uri, signal).catch((error: unknown) => {
+      if (!(error instanceof CodedError)) throw error
+      const why = `token ${made.token_id} is minted in ${tx_hash}, but its registration file does not name it yet`
+      throw new CodedError(error.code, `${why}: ${error.message}; then ask again, to finish it`, { cause: error })
+    })
+    return { ...made, update_tx_hash }
+  }
+
+  // Two at once would both find the same missing.
+  const inTurn = createLane()
+  return (listing: Listing, given: string | undefined, signal: AbortSignal) =>
+    inTurn(() => register(listing, given, signal))
+}
