@@ -10,6 +10,7 @@ import {
   encodeTransferWithAuthorization,
   endsAuthorization,
   findTransfer,
+  hasTransfer,
   type Log,
   readWord,
 } from './usdc.ts'
@@ -102,5 +103,18 @@ describe('findTransfer', () => {
     const canceled: Log = { ...used(3), topics: [AUTHORIZATION_CANCELED, word(PAYER), NONCE.toLowerCase() as Hex] }
     expect(endsAuthorization(canceled, USDC, PAYER, NONCE)).toBe(true)
     expect(findTransfer([canceled, transfer(4, 10n)], USDC, PAYER, NONCE)).toBe(false)
+  })
+})
+
+describe('a refund', () => {
+  const wanted = { from: PAYER, to: SELLER, value: 10_000n } as const
+
+  it('is a transfer of the account itself', () => {
+    expect(hasTransfer([transfer(0, 10_000n)], USDC, wanted)).toBe(true)
+    expect(hasTransfer([transfer(0, 9_999n)], USDC, wanted)).toBe(false)
+  })
+
+  it('T26 is none that pays for something else: by an authorization of that account', () => {
+    expect(hasTransfer([used(0), transfer(1, 10_000n)], USDC, wanted)).toBe(false)
   })
 })

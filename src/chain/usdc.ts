@@ -84,9 +84,13 @@ export function findTransfer(logs: readonly Log[], asset: Hex, from: Hex, author
   return { to: `0x${to.slice(26)}`, value: readWord(transfer.data) }
 }
 
-/** Whether a transfer of exactly so much went from one account to another. */
+/**
+ * Whether a transfer of exactly so much went from one account to another, by the account itself: what an authorization of it
+ * moves in the same transaction is paid for something else.
+ */
 export function hasTransfer(logs: readonly Log[], asset: Hex, wanted: { from: Hex; to: Hex; value: bigint }): boolean {
   const [from, to] = [wanted.from, wanted.to].map((account) => `0x${addressWord(account)}`)
+  if (logs.some(({ topics }) => topics[0] === AUTHORIZATION_USED && topics[1] === from)) return false
   return logs.some(
     ({ address, topics, data }) =>
       address === asset.toLowerCase() &&

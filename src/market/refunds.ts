@@ -10,7 +10,7 @@ import { TransactionError } from '../payments/transaction-error.ts'
 import type { Wallet } from '../payments/wallet.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Payments, StoredPayment } from '../store/payments.ts'
-import type { Transactions } from '../store/transactions.ts'
+import { refundPurpose, type Transactions } from '../store/transactions.ts'
 
 export type RefundsDeps = {
   clock: Clock
@@ -61,7 +61,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
 
   async function send({ id, signed, requirements }: StoredPayment, signal: AbortSignal): Promise<Hex> {
     const { chain, sender } = await lane()
-    const purpose = `refund ${id}`
+    const purpose = refundPurpose(id)
     const { network } = wallet.asset
     const ended = transactions.ended(network, wallet.address, purpose)
     // One that was called lost, by an RPC that lagged, may have been mined: it is asked for before another one is signed.

@@ -19,7 +19,9 @@ export interface Deferred {
   unrun(limit: number, since?: UnixMs): Hex[]
 }
 
-const UNRUN = `state = 'settled' AND refund_tx IS NULL AND task IS NOT NULL AND exchange_id IS NULL`
+const UNRUN = `
+  state = 'settled' AND refund_tx IS NULL AND task IS NOT NULL AND exchange_id IS NULL
+  AND NOT EXISTS (SELECT 1 FROM chain_transactions t WHERE t.purpose = 'refund 0x' || lower(hex(payments.id)) AND t.state IN ('sent', 'mined'))`
 
 export function createDeferred(database: Database): Deferred {
   const ids = (sql: string, ...values: (string | number)[]) =>

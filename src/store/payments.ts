@@ -9,6 +9,7 @@ import { type StoredLosses, storedLosses } from './losses.ts'
 import { type Claim, type PaymentRow, type PaymentState, type StoredPayment, toPayment } from './payment-row.ts'
 import { packReceipt } from './receipt-row.ts'
 import { type SettledLooks, settledLooks } from './settled-looks.ts'
+import { refundPurpose } from './transactions.ts'
 
 export type { Claim, PaymentState, StoredPayment } from './payment-row.ts'
 
@@ -44,6 +45,8 @@ export interface Payments extends SettledLooks<StoredPayment> {
   hastenOne(id: Hex, now: UnixMs): Promise<boolean>
   /** Notes that a settled payment was paid back. Durable when it resolves. */
   paidBack(id: Hex, txHash: Hex, now: UnixMs): Promise<void>
+  /** Whether a transaction was signed that pays it back, and may have been mined. */
+  isBeingPaidBack(id: Hex): boolean
   get(id: Hex): StoredPayment | undefined
   /** Whether a payment has consumed this challenge, in this life of the node or an earlier one. */
   challengeConsumed(challengeNonce: Hex): boolean
@@ -84,6 +87,8 @@ const UPDATE = `
 const FORGET_TASK = `UPDATE payments SET task = '' WHERE id = ? AND state = 'unsettled' AND task IS NOT NULL`
 
 const PAY_BACK = `UPDATE payments SET refund_tx = ?, updated_at = ? WHERE id = ? AND refund_tx IS NULL`
+
+const PAYING_BACK = `SELECT 1 FROM chain_transactions WHERE purpose = ? AND state IN ('sent', 'mined')`
 
 /** As the index of payments under way wants it said. */
 const OWED = `state IN ('authorized', 'owed') AND state = 'owed'`
@@ -182,6 +187,7 @@ export function createPayments(database: Database): Payments {
       database.write(() => {
         database.prepare(PAY_BACK).run(toBytes(txHash), now, toBytes(id))
       }),
+    isBeingPaidBack: (id) => database.prepare(PAYING_BACK).get(refundPurpose(id)) !== undefined,
     get: (id) => rows('SELECT * FROM payments WHERE id = ?', toBytes(id))[0],
     challengeConsumed,
     authorizationSeen: (network, asset, from, nonce) =>

@@ -23,6 +23,11 @@ export type TransactionEnd = 'mined' | 'failed' | 'lost'
 export type EndedTransaction = StoredTransaction & { state: 'sent' | TransactionEnd }
 export type AgentToken = { agentId: string; network: string; tokenId: string }
 
+/** What a transaction is for that pays a payment back. */
+export function refundPurpose(paymentId: Hex): string {
+  return `refund ${paymentId}`
+}
+
 export interface Transactions {
   /** Stores one that is about to be sent. Durable when it resolves. */
   add(transaction: StoredTransaction, now: UnixMs): Promise<void>

@@ -84,6 +84,10 @@ export async function deliveredBy(
   if (payment.state !== 'settled') {
     throw new PeerError('SETTLEMENT_FAILED', 'the payment is not settled yet; ask for the result later')
   }
+  // Sent and not seen mined yet: whoever had the result as well would have the work for nothing (T6).
+  if (deps.payments.isBeingPaidBack(payment.id)) {
+    throw new PeerError('SETTLEMENT_FAILED', 'the seller is paying this payment back; ask again later')
+  }
   const agent = deps.findAgent(payment.agentId)
   if (agent === undefined)
     throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')

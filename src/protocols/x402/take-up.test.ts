@@ -2,11 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { unclear } from '../../../test/support/fake-settlement.ts'
-import { agentId, signed } from '../../../test/support/payments.ts'
+import { agentId, payTo, randomHex, signed, usdc } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
 import { base64, TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import type { Hex } from '../../schema/primitives.ts'
+import { createTransactions } from '../../store/transactions.ts'
 
 const sellers: TestSeller[] = []
 async function start(options: TestSellerOptions = {}): Promise<TestSeller> {
@@ -131,6 +132,30 @@ describe('D39: what settles after 2007', () => {
     expect(told(await peer.paidRequest(payment, { correlation_id, body }))).toBe('re: the task')
     expect(seller.settlement.attempts).toHaveLength(2)
   })
+})
+
+test('T6 D45 nothing runs for a payment as long as a transaction may pay it back, after a restart neither', async () => {
+  const seller = await start()
+  seller.work = () => Promise.reject(new AgentError('AGENT_FAILED', 'out of order'))
+  const { peer, payment, paymentId, correlation_id, body } = await refused(seller)
+  await settles(seller, paymentId)
+  await until(() => seller.runs.length === 1)
+  const transactions = createTransactions(seller.database)
+  const hash = randomHex()
+  const call = { to: usdc.address, data: '0x', value: 0n, key: undefined } as const
+  const account = { network: usdc.network, account: payTo, accountNonce: 0 }
+  await transactions.add({ purpose: `refund ${paymentId}`, ...call, ...account, raw: '0x02', hash }, 1)
+  seller.work = undefined
+  const ask = () => peer.paidRequest(payment, { correlation_id, body })
+  expect(told(await ask())).toBe('SETTLEMENT_FAILED')
+  expect(told(await peer.askResult(payment))).toBe('SETTLEMENT_FAILED')
+  expect(seller.deps.deferred.unrun(10)).toEqual([])
+  await transactions.end(hash, 'mined', 2)
+  expect(told(await ask())).toBe('SETTLEMENT_FAILED')
+  expect(seller.deps.deferred.unrun(10, 0)).toEqual([])
+  await transactions.end(hash, 'lost', 3)
+  expect(told(await ask())).toBe('re: the task')
+  expect(seller.runs).toHaveLength(2)
 })
 
 describe('T5: nothing else is taken up', () => {
