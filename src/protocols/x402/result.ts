@@ -76,7 +76,8 @@ export async function deliveredBy(
     throw error
   }
   const { task } = payment
-  if (task === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the result is no longer kept')
+  // What has run is not run again for the same money, however long its buyer waits to ask (T5).
+  if (task === undefined || payment.ran) throw new PeerError('UNKNOWN_RESOURCE', 'the result is no longer kept')
   if (payment.state === 'unsettled') {
     const reason = `the payment could not be settled (${payment.error ?? 'no reason known'}), so nothing ran`
     throw new PeerError('SETTLEMENT_FAILED', reason, { retryable: false })

@@ -158,6 +158,23 @@ test('T6 D45 nothing runs for a payment as long as a transaction may pay it back
   expect(seller.runs).toHaveLength(2)
 })
 
+test('T5 T6 what was settled first and has run is not run again once its result is no longer kept', async () => {
+  const seller = await start()
+  const peer = await seller.connect()
+  const { payment, paymentId, correlation_id, answer } = await peer.buy('the task')
+  expect(answer?.type).toBe('x402.response')
+  await until(() => seller.payments.get(paymentId)?.state === 'settled')
+  seller.clock.advance(31 * 24 * 60 * 60 * 1000)
+  await seller.exchanges.purge(seller.clock.now())
+  expect(seller.exchanges.paidOutput(paymentId)).toBeUndefined()
+  const body = base64('the task')
+  for (let time = 0; time < 2; time++) {
+    expect(told(await peer.askResult(payment))).toBe('UNKNOWN_RESOURCE')
+    expect(told(await peer.paidRequest(payment, { correlation_id, body }))).toBe('PAYMENT_NONCE_USED')
+  }
+  expect(seller.runs).toHaveLength(1)
+})
+
 describe('T5: nothing else is taken up', () => {
   test('a replay of what was answered stays 2004, settled first or not', async () => {
     for (const settleFirst of [true, false]) {

@@ -23,7 +23,7 @@ export async function takeUp(
   // The task is forgotten of one that is given up; any other is paid for as it was sent first.
   const { input, exchange } = readTask(sent.body, stored.agentId, asked)
   if (stored.task !== '' && stored.task !== input) return false
-  const isWith = deps.running.has(id) || deps.exchanges.paidOutput(id) !== undefined
+  const isWith = deps.running.has(id) || stored.ran
   if (isWith && !deps.deferred.was(id)) return false
   await answerBought(stored, exchange, deps)
   return true
