@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemParts } from '../../src/cli/parts.ts'
 import { cli } from '../cli/harness.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { until } from '../support/until.ts'
 
 let one: TestNode
 let two: TestNode
@@ -18,6 +19,8 @@ beforeAll(async () => {
     other: (await two.registerAgent({ name: 'Echo', ...free }, { persist: false })).id,
   }
   await discover(one, two.peerId, 'Echo')
+  // Listings of others are indexed a moment after they are known.
+  await until(async () => (await fetch(`${one.apiUrl}/agents/Echo`)).status === 409)
 })
 afterAll(stopTestNodes)
 

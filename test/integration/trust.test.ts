@@ -86,7 +86,7 @@ test('the buyer’s own measurements show in its listings', async () => {
   // What was paid counts once the chain shows it (D41).
   const { stats } = await until(async () => {
     const shown = await ask<Shown>(buyer.url, `/agents/${agentId}?include=stats`)
-    return shown.stats.settled_volume !== '0' && shown
+    return shown.stats.settled_volume === '0' ? undefined : shown
   })
   expect(stats).toMatchObject({ calls: 1, success_rate: 1, settled_volume: '0.01', p50_ms: expect.any(Number) })
   const [listed] = await ask<Shown[]>(buyer.url, '/agents?include=stats')
