@@ -170,7 +170,15 @@ test('a purchase that waits is told by the browser, once that was switched on', 
   expect(await notice.getAttribute('aria-checked')).toBe('false')
   await notice.click()
   await until(async () => (await notice.getAttribute('aria-checked')) === 'true')
-  await page.clock.runFor(16_000)
+  // What waited before the page first asked is not told: the order must come after the page has asked.
+  let answers = 0
+  page.on('response', (response) => {
+    if (response.url().includes('/approvals')) answers++
+  })
+  await until(async () => {
+    await page.clock.runFor(16_000)
+    return answers >= 6
+  })
   const listed = (await (await fetch(`${node.url}/agents?free=false`)).json()) as { id: string; local: boolean }[]
   const agent_id = listed.find(({ local }) => !local)!.id
   const body = JSON.stringify({ agent_id, price: '0.01', task: 'not for other eyes' })
