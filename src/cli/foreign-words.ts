@@ -14,6 +14,16 @@ const foreign: Readonly<Record<string, string>> = {
   dashboard: 'stoa start, which says where the dashboard is',
 }
 const WORDS_MAX = 3
+/** Flags of that node for what is done otherwise here. */
+const foreignFlags: Readonly<Record<string, string>> = {
+  '--announce-interval': 'listings are announced by themselves',
+  '--provider': 'the provider stands before the model, as in --model openai/gpt-5',
+  '--api-key': 'keys come from files: stoa init --provider google --model-key-file <path>',
+  '--openai-api-key': 'keys come from files: stoa init --provider openai --model-key-file <path>',
+  '--openai-base-url': 'stoa init --provider openai-compatible --model-url <url>',
+  '--on-chain': 'stoa agent register-onchain mints an identity, and reputation is shown where there is one',
+  '--id': 'the id stands without a flag',
+}
 
 /** What to type instead of words that only the original node knows; undefined for ours, and for any other. */
 export function ourWordsFor(argv: readonly string[], ours: ReadonlySet<string>): string | undefined {
@@ -25,4 +35,11 @@ export function ourWordsFor(argv: readonly string[], ours: ReadonlySet<string>):
     if (Object.hasOwn(foreign, name)) return `there is no "stoa ${name}": it is ${foreign[name]}`
   }
   return undefined
+}
+
+/** What to do instead of a flag that only the original node knows; undefined for any other. */
+export function ourFlagFor(flag: string): string | undefined {
+  // What stands behind it may be a key.
+  const name = flag.split('=')[0]!
+  return Object.hasOwn(foreignFlags, name) ? `unknown option '${name}': ${foreignFlags[name]}` : undefined
 }

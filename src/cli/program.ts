@@ -7,7 +7,7 @@ import { UrlText } from '../config/values.ts'
 import { stoaVersion } from '../lib/version.ts'
 import type { Command, Context, Option, RemoteAddress } from './command.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
-import { ourWordsFor } from './foreign-words.ts'
+import { ourFlagFor, ourWordsFor } from './foreign-words.ts'
 import { groupSummaries } from './group-summaries.ts'
 import type { Io } from './io.ts'
 import type { Parts } from './parts.ts'
@@ -168,6 +168,9 @@ function complaintOf(text: string, command: Commander, names: readonly string[])
     .trim()
     .replace(/^error: /, '')
     .replace(/\s*\n\s*/g, ' ')
+  const [, flag = ''] = /^unknown option '([^']*)'/.exec(line) ?? []
+  const ours = ourFlagFor(flag)
+  if (ours !== undefined) return ours
   const [, typed] = /^unknown command '([^']*)'/.exec(line) ?? []
   const known = names.filter((name) => typed !== undefined && name.split(' ').includes(typed)).slice(0, 4)
   if (known.length > 0) {

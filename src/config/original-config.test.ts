@@ -46,6 +46,22 @@ test('agents, keys and settings of the original node become ours', async () => {
   expect(notes).toEqual([expect.stringContaining('weather-bot')])
 })
 
+test.each([
+  ['model: gpt-4o-mini, openai_api_key: k', 'openai/gpt-4o-mini'],
+  ['model: gpt-4o-mini', 'openai/gpt-4o-mini'],
+  ['model: m, openai_base_url: "http://127.0.0.1:1/v1"', 'openai-compatible/m'],
+  ['model: meta/m, provider: openai, openai_base_url: "http://127.0.0.1:1/v1"', 'openai-compatible/meta/m'],
+  ['model: m, api_key: g, openai_api_key: k, openai_base_url: "http://127.0.0.1:1/v1"', 'google/m'],
+  ['model: m, provider: google, openai_api_key: k', 'google/m'],
+  ['model: m, provider: OpenAI, api_key: g', 'openai/m'],
+  ['model: gemini-2.5-flash', 'google/gemini-2.5-flash'],
+  ['api_key: g', undefined],
+])('an agent with %s runs on %s, as it did there', async (fields, model) => {
+  await write('agents.yaml', `agents: [{name: a, price: 0, ${fields}}]`)
+  const { agents } = await readOriginalConfig(directory)
+  expect(agents[0]!.model).toBe(model)
+})
+
 test('one of the two files may be named by itself', async () => {
   await write('mine.yaml', 'agents: [{name: a, price: 0}]')
   expect((await readOriginalConfig(join(directory, 'mine.yaml'))).agents).toMatchObject([

@@ -97,20 +97,30 @@ function takeAgents({ agents }: z.infer<typeof AgentsFile>, file: string, found:
   }
 }
 
-/** Its models have no provider before them: those of `openai`, or with a URL of their own, are OpenAI's kind. */
-function modelOf({ model, provider, openai_base_url }: z.infer<typeof Profile>): string | undefined {
-  if (!model || model.includes('/')) return model || undefined
-  if (openai_base_url) return `openai-compatible/${model}`
-  return provider === 'openai' ? `openai/${model}` : `google/${model}`
+/** Whose models an agent runs on; where it does not say, its keys do, Google's first. */
+function isGoogles({ provider, api_key, openai_api_key, openai_base_url, model }: z.infer<typeof Profile>): boolean {
+  const named = provider?.trim().toLowerCase()
+  if (named) return named !== 'openai'
+  if (api_key) return true
+  return !(openai_api_key || openai_base_url || model?.startsWith('gpt-'))
+}
+
+/** Its models have no provider before them; those with a URL of their own are of OpenAI's kind. */
+function modelOf(profile: z.infer<typeof Profile>): string | undefined {
+  const { model, openai_base_url } = profile
+  if (!model) return undefined
+  if (openai_base_url && !isGoogles(profile)) return `openai-compatible/${model}`
+  if (model.includes('/')) return model
+  return isGoogles(profile) ? `google/${model}` : `openai/${model}`
 }
 
 /** Stores the key of an agent. @returns the variable that it needs where that is not its provider's own */
 function keyOf(profile: z.infer<typeof Profile>, model: string | undefined, found: OriginalConfig): string | undefined {
   const keys = found.keys as Record<string, string>
-  const isGoogle = profile.provider !== 'openai' && !profile.openai_base_url
+  const isGoogle = isGoogles(profile)
   const key = (isGoogle ? profile.api_key : profile.openai_api_key) || undefined
   const variable = isGoogle ? 'GOOGLE_API_KEY' : 'OPENAI_API_KEY'
-  const url = profile.openai_base_url
+  const url = isGoogle ? undefined : profile.openai_base_url
   if (url && (keys.OPENAI_BASE_URL ?? url) !== url) {
     found.notes.push(`${profile.name}: one OPENAI_BASE_URL serves all agents here; ${url} was left out`)
   } else if (url) keys.OPENAI_BASE_URL = url

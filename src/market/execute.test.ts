@@ -108,6 +108,16 @@ test('a task that grows beyond a frame on its way to a free agent is too large, 
   })
 })
 
+test('a task that grows beyond a frame for a seller of the original node is too large, and nothing is signed', async () => {
+  const buyer = scripted(async (stream) => stream.challenge(await stream.next(), { challenge_nonce: 'ab'.repeat(32) }))
+  await expect(buyer.execute({ input: '\u0001'.repeat(3_000_000) })).rejects.toMatchObject({
+    name: 'MarketError',
+    code: 'INPUT_TOO_LARGE',
+    message: expect.stringContaining('nothing was paid'),
+  })
+  expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
+})
+
 describe('T2: nothing is signed when the seller asks for', () => {
   const lies: [string, object, string][] = [
     ['more than it listed', { amount: '10001' }, 'LISTING_MISMATCH'],

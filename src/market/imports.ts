@@ -16,6 +16,7 @@ import type { ImportStore } from '../store/imports.ts'
 import { MarketError } from './market-error.ts'
 
 const IMPORTS_MAX = 1_000
+const ED25519_PEER = '12D3KooW'
 /** An imported listing does not expire: this node's operator answers for it. */
 const NEVER = '9999-12-31T23:59:59.000Z'
 
@@ -58,8 +59,9 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
   }
 
   return {
-    async add({ peer, agent_id, price, name, description, pay_to }, asset, ask) {
+    async add({ peer, agent_id: named, price, name, description, pay_to }, asset, ask) {
       const seller = sellerOf(peer)
+      const agent_id = idAtSeller(named, seller)
       if (seller.peerId === sellerId) {
         throw new MarketError('IMPORT_REFUSED', 'that is this node itself: its own agents are listed already')
       }
@@ -141,11 +143,25 @@ function fits(listing: Listing, { max_price, free, protocol, seller_id, network 
   return seller_id === undefined || seller_id === listing.seller_id
 }
 
+/**
+ * The original node lists agents as `<its peer id>/<id>` too, and knows them by the rest alone: asked for the whole, it
+ * takes the money and finds no agent.
+ */
+function idAtSeller(named: string, { peerId }: StreamPeer): string {
+  const prefix = `${peerId}/`
+  return named.startsWith(prefix) && named !== prefix ? named.slice(prefix.length) : named
+}
+
 /** @throws MarketError */
 function sellerOf(peer: string): StreamPeer {
   const seller = peerAt(peer)
-  if (seller !== undefined) return seller
-  throw new MarketError('IMPORT_REFUSED', 'peer is not a multiaddr that ends in /p2p/<peer id>, nor a peer id')
+  if (seller === undefined)
+    throw new MarketError('IMPORT_REFUSED', 'peer is not a multiaddr that ends in /p2p/<peer id>, nor a peer id')
+  if (seller.peerId.startsWith(ED25519_PEER)) return seller
+  throw new MarketError(
+    'IMPORT_REFUSED',
+    `peer ${seller.peerId} has no Ed25519 key (12D3KooW…), as every seller here has`,
+  )
 }
 
 /** How what the seller asks for differs from what the operator named; undefined where it does not. */

@@ -6,6 +6,7 @@ import { callMarketplace } from '../protocols/marketplace.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
 import { callX402, type Reopen, SellerSilent } from '../protocols/x402/client.ts'
+import { TaskTooLong } from '../protocols/x402/wrapped-body.ts'
 import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
 import { localCaller } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
@@ -252,6 +253,8 @@ function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: 
   }
   if (isCoded(error, 'StoreError')) return error
   if (inDoubt) return resultPending(order, error)
+  if (error instanceof TaskTooLong)
+    return new MarketError('INPUT_TOO_LARGE', `${error.message}; nothing was paid`, options)
   if (deadline.passed || error instanceof SellerSilent)
     return new MarketError('DEADLINE', 'the seller did not answer in time; nothing was paid', options)
   if (deadline.signal.aborted) {

@@ -54,6 +54,16 @@ describe('D45: a seller that settles before its agent runs', () => {
     expect(buyer.ledger().map(({ reservation }) => reservation)).toEqual([undefined])
   })
 
+  test('is one of the original node, which does not say so: its nonce has no 0x', async () => {
+    const seller = new ScriptedSeller(async (stream) =>
+      stream.challenge(await stream.next(), { challenge_nonce: 'ab'.repeat(32) }),
+    )
+    const buyer = new TestBuyer({ open: seller.open })
+    buyer.deps.allowSettleFirst = false
+    await expect(buyer.execute()).rejects.toMatchObject({ code: 'SETTLES_FIRST' })
+    expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
+  })
+
   test('is told by a payment that it would be one, since the window is too short for its agent (D51)', async () => {
     const buyer = new TestBuyer({ open: asking({ maxTimeoutSeconds: 720 }, false).open })
     Object.assign(buyer.deps, { allowSettleFirst: false, maxWindowSeconds: 300 })

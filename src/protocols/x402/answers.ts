@@ -104,6 +104,10 @@ function textOf(body: unknown): string | undefined {
   }
 }
 
+/**
+ * A nonce without 0x is that of the original node. It settles before its agent runs, and does not say so: this node is
+ * told as any other seller tells it (D45).
+ */
 function challengeOf(frame: Frame): SellerAnswer {
   const json = parseJson(frame.data) as { challenge_nonce?: unknown } | null
   const nonce = json?.challenge_nonce
@@ -111,7 +115,10 @@ function challengeOf(frame: Frame): SellerAnswer {
   const { type, message } = parseMessage(
     isBare ? { ...frame, data: Buffer.from(JSON.stringify({ ...json, challenge_nonce: `0x${nonce}` })) } : frame,
   ) as Extract<AnyX402Message, { type: 'x402.payment_required' }>
-  return { type, message, challengeText: isBare ? nonce : message.challenge_nonce }
+  if (!isBare) return { type, message, challengeText: message.challenge_nonce }
+  const { payment_requirements: asked } = message
+  const extra = { ...(asked.extra as object | null | undefined), settles_first: true }
+  return { type, message: { ...message, payment_requirements: { ...asked, extra } }, challengeText: nonce }
 }
 
 /** An error that names no exchange is about bytes that could not be read. */

@@ -342,6 +342,16 @@ describe('a seller of the original node', () => {
     expect(JSON.parse(bodyReceived(seller, -1))).toEqual({ resource: agentId, input: 'task' })
   })
 
+  test('is sent nothing to sign for where the task fits into no message once it is wrapped', async () => {
+    const seller = new ScriptedSeller(async (stream) => {
+      await stream.challenge(await stream.next(), { challenge_nonce: bare })
+    })
+    const { run, call, signatures } = client(seller)
+    call.task = '"'.repeat(4 * 1024 * 1024)
+    await expect(run()).rejects.toThrow(/too long for one message/)
+    expect(signatures).toEqual([])
+  })
+
   test('is asked for a result with the whole task: it takes any payment for a new one', async () => {
     const seller = new ScriptedSeller(async (stream) => stream.respond(await stream.next(), outputOf('again')))
     const { call, stream } = client(seller)

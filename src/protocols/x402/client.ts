@@ -7,7 +7,7 @@ import type { FramedStream } from '../framed-stream.ts'
 import { PeerError, peerErrorFrom } from '../peer-error.ts'
 import { type ReceivedResponse, readAnswer, type SellerAnswer, UnreadableAnswer } from './answers.ts'
 import { VERSION, writeMessage } from './messages.ts'
-import { asksForWrapped, unwrapOutput, wrapTask } from './wrapped-body.ts'
+import { asksForWrapped, fitsWrapped, TaskTooLong, unwrapOutput, wrapTask } from './wrapped-body.ts'
 
 /** What a buyer asks of a seller. `task` is text; on the wire it is the base64 of its UTF-8. */
 export type Call = {
@@ -63,6 +63,7 @@ export async function callX402(
 ): Promise<ReceivedResponse> {
   const form = call.form ?? { wrapped: false }
   call = { ...call, form }
+  if (form.wrapped && !fitsWrapped(call)) throw new TaskTooLong()
   let current = stream
   const open = async () => {
     if (!current.writable || current.ended) current = await deps.reopen()
@@ -77,12 +78,14 @@ export async function callX402(
     const { challengeText } = asked
     // A nonce without 0x: the original node, whose bodies are wrapped.
     if (challengeText !== challenge_nonce) form.wrapped = true
+    // Nothing is signed for a task that can then not be sent.
+    if (form.wrapped && !fitsWrapped(call)) throw new TaskTooLong()
     const payment = await deps.pay(payment_requirements, challenge_nonce as Hex, seller_did)
     try {
       return await sendPayment(open, call, payment, challengeText, signal)
     } catch (error) {
       if (!(error instanceof PeerError)) throw error
-      if (asksForWrapped(error) && !form.wrapped) {
+      if (asksForWrapped(error) && !form.wrapped && fitsWrapped(call)) {
         // Nothing was charged. That seller has used up its challenge, and takes the same authorization without one.
         form.wrapped = true
         return callX402Preemptively(await open(), call, payment, signal)

@@ -12,6 +12,7 @@ import type { Receipt, SignedReceipt } from '../../schema/signed-receipt.ts'
 import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
 import type { Payments } from '../../store/payments.ts'
+import { DATA_BYTES_MAX } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
@@ -109,6 +110,11 @@ export type PaidRunDeps = Pick<
   | 'exposure'
 >
 
+/** What else stands in a message, its receipt above all. */
+const BESIDE_BODY_BYTES = 64 * 1024
+/** A body of so many bytes fits into a message, as base64. */
+const RESPONSE_BODY_BYTES_MAX = ((DATA_BYTES_MAX - BESIDE_BODY_BYTES) / 4) * 3
+
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** The task is text: base64 of UTF-8, plain or wrapped; a wrapped one is answered wrapped. */
@@ -118,9 +124,16 @@ export function readTask(body: string, resource: string, exchange: Exchange): { 
   return { input: unwrapped ?? text, exchange: { ...exchange, isWrapped: unwrapped !== undefined } }
 }
 
-/** The body of a response. */
+/**
+ * The body of a response.
+ *
+ * JSON writes some characters as up to six: a result that is too long for a frame when it is wrapped goes as it is, which
+ * the original node takes as well. What is paid for must not be lost to its wrapper.
+ */
 export function outputBody(output: string, { isWrapped }: Pick<Exchange, 'isWrapped'>): string {
-  return Buffer.from(isWrapped === true ? wrapOutput(output) : output).toString('base64')
+  const wrapped = isWrapped === true ? Buffer.from(wrapOutput(output)) : undefined
+  const fits = wrapped !== undefined && wrapped.length <= RESPONSE_BODY_BYTES_MAX
+  return (fits ? wrapped : Buffer.from(output)).toString('base64')
 }
 
 function textOf(body: string): string {

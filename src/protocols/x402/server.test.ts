@@ -699,6 +699,18 @@ describe('a buyer that wraps its task, as the original node does,', () => {
     expect(told(free)).toBe('{"output":"re: another"}')
   })
 
+  test('has a result as it is that fits into no message once it is wrapped: it is paid for', async () => {
+    const seller = await start()
+    const longest = '"'.repeat(4 * 1024 * 1024)
+    seller.work = async () => longest
+    const peer = await seller.connect()
+    const body = wrapped(agentId, 'the task')
+    const { payment, correlation_id } = await peer.challenged({ body })
+    expect(told(await peer.paidRequest(payment, { correlation_id, body })) === longest).toBe(true)
+    const free = await peer.request({ resource: 'free', body: wrapped('free', 'another') })
+    expect(told(free) === longest).toBe(true)
+  })
+
   test.each([
     ['names another agent', { resource: 'elsewhere', input: 'x' }],
     ['has more fields', { resource: 'free', input: 'x', more: 1 }],

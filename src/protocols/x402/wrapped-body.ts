@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { PeerError } from '../peer-error.ts'
 
 /**
@@ -11,6 +12,19 @@ const WrappedOutput = z.strictObject({ output: z.string() })
 
 export function wrapTask(resource: string, input: string): string {
   return JSON.stringify({ resource, input })
+}
+
+/** Whether the task fits into a message when it is wrapped: JSON writes some characters as up to six. */
+export function fitsWrapped({ resource, task }: { resource: string; task: string }): boolean {
+  return Buffer.byteLength(wrapTask(resource, task)) <= TASK_BYTES_MAX
+}
+
+/** In the form that its seller wants, the task fits into no message. */
+export class TaskTooLong extends Error {
+  override name = 'TaskTooLong'
+  constructor() {
+    super('the task is too long for one message once it is written as JSON')
+  }
 }
 
 /** The task of a wrapped body; undefined for any other text, also JSON that asks for another agent. */
