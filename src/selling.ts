@@ -139,6 +139,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   }
   const x402 = {
     ...serving,
+    exchanges: exposure.watchedExchanges(exchanges),
     asset,
     // One key: whoever is paid signs for what was paid for.
     payTo: wallet.address,

@@ -4,6 +4,8 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { parsePrice } from '../schema/amount.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { Exchanges } from '../store/exchanges.ts'
+import { isWorkDone } from '../store/payment-row.ts'
 import type { Claim, PaymentProgress, Payments, StoredPayment } from '../store/payments.ts'
 import { DISTRUST_MS, LOSERS_MAX, LOSS_SLOT_MS, type Loss, Losses } from './losses.ts'
 
@@ -159,12 +161,26 @@ export class Exposure {
       takeBack: async (progress, now) => {
         const payment = payments.get(progress.id)
         if (!(await payments.takeBack(progress, now))) return false
-        const isWorkDone = payment !== undefined && payment.task === undefined
-        if (isWorkDone) {
-          const { signed, requirements } = payment
-          this.#count(payment.id, signed.authorization.from.toLowerCase(), requirements.amount)
-        }
+        if (payment !== undefined && isWorkDone(payment)) this.#countOwed(payment)
         return true
+      },
+    }
+  }
+
+  /** The exchanges. A settlement may be taken back while its work runs: from its end on that work is out on promises. */
+  watchedExchanges<Kept extends Pick<Exchanges, 'record'>>(exchanges: Kept): Kept {
+    const { payments } = this.#deps
+    return {
+      ...exchanges,
+      record: async (exchange) => {
+        const { paymentId: id } = exchange
+        const before = id && payments.get(id)
+        await exchanges.record(exchange)
+        if (id === undefined || before === undefined || isWorkDone(before)) return
+        const payment = payments.get(id)
+        if (payment?.state === 'owed' && !this.#open.has(id)) this.#countOwed(payment)
+        const lost = lossOf(payment)
+        if (lost !== undefined) this.#losses.add(lost)
       },
     }
   }
@@ -192,6 +208,10 @@ export class Exposure {
     this.#payers.delete(peerId)
     this.#payers.set(peerId, payer)
     if (this.#payers.size > PEERS_MAX) this.#payers.delete(this.#payers.keys().next().value!)
+  }
+
+  #countOwed({ id, signed, requirements }: StoredPayment): void {
+    this.#count(id, signed.authorization.from.toLowerCase(), requirements.amount)
   }
 
   #count(id: Hex, payer: string, amount: bigint): void {
@@ -226,9 +246,9 @@ export class Exposure {
   }
 }
 
-/** Work that was done and is given up; what was to be settled first never ran. */
+/** Work that was done and is given up. */
 function lossOf(payment: StoredPayment | undefined): Loss | undefined {
-  if (payment?.state !== 'unsettled' || payment.task !== undefined) return undefined
+  if (payment?.state !== 'unsettled' || !isWorkDone(payment)) return undefined
   const { signed, requirements, updatedAt: at, blamed } = payment
   return { payer: signed.authorization.from, amount: requirements.amount, at, blamed }
 }

@@ -5,6 +5,7 @@ import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/within.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { NewExchange } from '../store/exchanges.ts'
+import { isWorkDone } from '../store/payment-row.ts'
 import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { askChain, askChainAfter, type PaymentChain } from './chain-verdict.ts'
 import { type Facilitator, NO_FUNDS } from './facilitator.ts'
@@ -209,7 +210,7 @@ export class Settler implements Service {
       const mayStillSettle = owed.unclear && this.#deps.chain !== undefined
       return this.#save(mayStillSettle ? waiting(owed, at) : refused(owed, owed.error ?? 'not settled in time'))
     }
-    if (payment.task !== undefined && this.#deps.isOffered?.(payment.agentId) === false)
+    if (!isWorkDone(payment) && this.#deps.isOffered?.(payment.agentId) === false)
       return this.#save(withheld(owed, at.now))
     const isFirst = !owed.unclear
     owed = attemptStarted(owed, at.now)

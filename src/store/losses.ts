@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
+import { WORK_DONE } from './payment-row.ts'
 
 /** Work that was never paid for: what it comes to by slots of time, and by whose fault. */
 export type StoredLosses = {
@@ -11,7 +12,7 @@ export type StoredLosses = {
 /** What is given up was accepted so much earlier, at most. */
 const LOSING_MAX_MS = 3 * 24 * 60 * 60 * 1000
 
-const LOST = `state = 'unsettled' AND created_at >= ? AND updated_at >= ? AND task IS NULL`
+const LOST = `state = 'unsettled' AND created_at >= ? AND updated_at >= ? AND ${WORK_DONE}`
 const BY_TIME = `
   SELECT (updated_at / ?) * ? AS at, CAST(sum(amount) AS TEXT) AS amount FROM payments WHERE ${LOST} GROUP BY 1`
 const BY_PAYER = `

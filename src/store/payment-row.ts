@@ -43,6 +43,17 @@ export type StoredPayment = Claim & {
   updatedAt: UnixMs
 }
 
+/**
+ * Of payments that are owed or given up: those whose work was done. What is settled first has a task from the start, and an
+ * exchange once it has run.
+ */
+export const WORK_DONE = '(task IS NULL OR exchange_id IS NOT NULL)'
+
+/** The same of a payment that was read. */
+export function isWorkDone({ task, ran }: Pick<StoredPayment, 'task' | 'ran'>): boolean {
+  return task === undefined || ran
+}
+
 export type PaymentRow = {
   no: number
   exchange_id: number | null

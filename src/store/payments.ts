@@ -6,7 +6,14 @@ import type { Database } from './database.ts'
 import { type NewExchange, recordExchange } from './exchanges.ts'
 import { toBytes } from './hex.ts'
 import { type StoredLosses, storedLosses } from './losses.ts'
-import { type Claim, type PaymentRow, type PaymentState, type StoredPayment, toPayment } from './payment-row.ts'
+import {
+  type Claim,
+  type PaymentRow,
+  type PaymentState,
+  type StoredPayment,
+  toPayment,
+  WORK_DONE,
+} from './payment-row.ts'
 import { packReceipt } from './receipt-row.ts'
 import { type SettledLooks, settledLooks } from './settled-looks.ts'
 import { refundPurpose } from './transactions.ts'
@@ -86,7 +93,8 @@ const UPDATE = `
 
 const FORGET_TASK = `UPDATE payments SET task = '' WHERE id = ? AND state = 'unsettled' AND task IS NOT NULL`
 
-const PAY_BACK = `UPDATE payments SET refund_tx = ?, updated_at = ? WHERE id = ? AND refund_tx IS NULL`
+/** It was final: the chain is not asked about it again. */
+const PAY_BACK = `UPDATE payments SET refund_tx = ?, look_at = NULL, updated_at = ? WHERE id = ? AND refund_tx IS NULL`
 
 const PAYING_BACK = `SELECT 1 FROM chain_transactions WHERE purpose = ? AND state IN ('sent', 'mined')`
 
@@ -167,7 +175,7 @@ export function createPayments(database: Database): Payments {
           database
             .prepare(`
               UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = ?, updated_at = ?
-              WHERE id = ? AND state = 'unsettled' AND task IS NULL`)
+              WHERE id = ? AND state = 'unsettled' AND ${WORK_DONE}`)
             .run(
               progress.attempts ?? 0,
               progress.nextAttemptAt ?? now,
@@ -221,7 +229,7 @@ export function createPayments(database: Database): Payments {
       return (row as { at: number | null }).at ?? undefined
     },
     open: () =>
-      rows(`SELECT * FROM payments WHERE ${OWED} AND task IS NULL`).map(({ id, peerId, signed, requirements }) => ({
+      rows(`SELECT * FROM payments WHERE ${OWED} AND ${WORK_DONE}`).map(({ id, peerId, signed, requirements }) => ({
         id,
         peerId,
         payer: signed.authorization.from,

@@ -127,7 +127,7 @@ export class TestSeller {
       challenges,
       payments,
       deferred: SettledWork.watchDeferred(createDeferred(this.database), () => this.#settledWork.wake()),
-      exchanges,
+      exchanges: this.exposure.watchedExchanges(exchanges),
       settler: this.#settler,
       limits: this.limits,
       running,
