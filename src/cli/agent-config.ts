@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { addAgentToFile, readAgentsFile, removeAgentFromFile } from '../config/agents-yaml.ts'
 import { countText, UsdcText } from '../config/values.ts'
-import { AgentDefinition, ownRuns } from '../schema/agent.ts'
+import { AgentDefinition, ownRuns, streamingModes } from '../schema/agent.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { dataFile, openDataDir } from '../store/data-dir.ts'
 import { isAlive } from '../store/lock.ts'
@@ -38,6 +38,12 @@ export const imageOption = option(
   Text,
 )
 
+export const streamingOption = option(
+  '--streaming <mode>',
+  `how a paid agent shows what it says while it works: ${streamingModes.join(', ')}`,
+  z.enum(streamingModes, `one of ${streamingModes.join(', ')}`),
+)
+
 export const agentConfigAdd = command({
   name: 'agent config add',
   local: true,
@@ -61,6 +67,7 @@ export const agentConfigAdd = command({
     ),
     tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(Text)),
     image: imageOption,
+    streaming: streamingOption,
     runTimeout: option('--run-timeout <seconds>', 'the longest a task may take (default: 120)', countText(3600)),
     apiKeyEnv: option(
       '--api-key-env <NAME>',

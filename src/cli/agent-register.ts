@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { UsdcText } from '../config/values.ts'
 import { type AgentDefinition, privateFields } from '../schema/agent.ts'
 import { Listing } from '../schema/listing.ts'
-import { agentOptions, imageOption, readDefinition } from './agent-config.ts'
+import { agentOptions, imageOption, readDefinition, streamingOption } from './agent-config.ts'
 import { command, commonOptions, option, repeated } from './command.ts'
 import { exitCodes } from './exit-code.ts'
 import { modelOptions, readModelOptions } from './model-options.ts'
@@ -25,10 +25,11 @@ export const agentRegister = command({
     ...modelOptions,
     tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(z.string())),
     image: imageOption,
+    streaming: streamingOption,
     ...commonOptions,
   },
   async run(context, { tag, ...flags }) {
-    const { name, description, price, model, tags, image, ...rest } = readDefinition({
+    const { name, description, price, model, tags, image, streaming, ...rest } = readDefinition({
       ...flags,
       ...readModelOptions(flags),
       ...(tag !== undefined && { tags: tag }),
@@ -41,6 +42,7 @@ export const agentRegister = command({
       ...(model !== undefined && { model }),
       ...(tags !== undefined && { tags }),
       ...(image !== undefined && { image }),
+      ...(streaming !== undefined && { streaming }),
       ...privateOf(rest),
     }
     const listing = await node.registerAgent(definition, { signal: context.io.signal })

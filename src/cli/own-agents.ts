@@ -3,6 +3,7 @@ import type { Settings } from '../config/settings.ts'
 import { UsdcText } from '../config/values.ts'
 import { CodedError } from '../lib/errors.ts'
 import { type OwnAgent, OwnAgent as OwnAgentSchema } from '../schema/own-agent.ts'
+import { streamingOption } from './agent-config.ts'
 import { type Command, type Context, command, commonOptions, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { table, writeOutput } from './market-text.ts'
@@ -59,23 +60,23 @@ export const agentUpdate = command({
     price: option('--price <usdc>', 'USDC for one task', UsdcText),
     description: option('--description <text>', 'what it does', z.string()),
     model: option('--model <model>', 'what it runs on', z.string()),
+    streaming: streamingOption,
     ...modelOptions,
     ...commonOptions,
   },
   argument: AGENT,
-  async run(context, { price, description, model, ...flags }, given) {
-    const told = readModelOptions(flags)
-    const isEmpty = Object.keys(told).length === 0
-    if (isEmpty && price === undefined && description === undefined && model === undefined) {
-      throw new UsageError('nothing to change: give --price, --description, --instructions or --model')
-    }
-    const { node, agent } = await find(context, flags, given)
+  async run(context, { price, description, model, streaming, ...flags }, given) {
     const change = {
-      price,
-      ...told,
+      ...readModelOptions(flags),
+      ...(price !== undefined && { price }),
       ...(description !== undefined && { description }),
       ...(model !== undefined && { model }),
+      ...(streaming !== undefined && { streaming }),
     }
+    if (Object.keys(change).length === 0) {
+      throw new UsageError('nothing to change: give --price, --description, --instructions, --model or --streaming')
+    }
+    const { node, agent } = await find(context, flags, given)
     return tell(context, await node.updateAgent(agent.id, change, { signal: context.io.signal }), 'changed')
   },
 })

@@ -109,6 +109,7 @@ function ownAgent({ id, definition, model, notice, lacks, timeoutMs }: HostedAge
     tags: definition.tags ?? [],
     ...(definition.image !== undefined && { image: definition.image }),
     timeout_seconds: Math.round(timeoutMs / 1000),
+    ...(definition.streaming !== undefined && { streaming: definition.streaming }),
     paused: definition.paused === true,
     listed,
     runnable: lacks === undefined,

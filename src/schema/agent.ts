@@ -31,6 +31,10 @@ export const AgentTags = z
  */
 export const streamingModes = ['owed_once_shown', 'off', 'after_settlement'] as const
 export type StreamingMode = (typeof streamingModes)[number]
+export const Streaming = z.enum(streamingModes).meta({
+  description:
+    'of a paid agent: `owed_once_shown`: a run that a limit ends is paid for once something of it was shown; `off`: nothing is shown before the result; `after_settlement`: a streamed run is settled first',
+})
 
 /** The longest private instruction of a model, in characters. */
 export const INSTRUCTIONS_LENGTH_MAX = 64_000
@@ -122,7 +126,7 @@ export const AgentDefinition = z
       .max(4 * 1024 * 1024)
       .optional(),
     /** What a buyer is shown of a run before its result, and what that makes it owe. */
-    streaming: z.enum(streamingModes).optional(),
+    streaming: Streaming.optional(),
     /** Kept, and not on the market. */
     paused: z.boolean().optional(),
     /** Name of the environment variable that holds the key of this agent's model, or of its `http` or `a2a`. Never the key itself. */

@@ -15,7 +15,7 @@ export const Listings = z.array(Listing)
 export const AgentRef = z.string().min(1).max(256).meta({ description: 'agent identifier, lower-case base32' })
 export const AgentParams = z.strictObject({ id: AgentRef })
 
-const { name, description, price, model, tags, image, timeout_seconds } = AgentDefinition.shape
+const { name, description, price, model, tags, image, timeout_seconds, streaming } = AgentDefinition.shape
 
 /**
  * The body of POST /agents (D12): what a definition may hold over HTTP.
@@ -23,7 +23,7 @@ const { name, description, price, model, tags, image, timeout_seconds } = AgentD
  * What names a program or a key of this machine stays in agents.yaml (T12), see `operatorFields`.
  */
 export const RegisterAgent = z
-  .strictObject({ name, description, price, model, ...privateFields, tags, image, timeout_seconds })
+  .strictObject({ name, description, price, model, ...privateFields, tags, image, timeout_seconds, streaming })
   .meta({ id: 'RegisterAgent', description: 'An agent to host, persist and list.' })
 export type RegisterAgent = z.infer<typeof RegisterAgent>
 

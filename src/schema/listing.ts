@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentDescription, AgentName, AgentTags, streamingModes, wellFormed } from './agent.ts'
+import { AgentDescription, AgentName, AgentTags, Streaming, streamingModes, wellFormed } from './agent.ts'
 import { Price } from './amount.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 import { AgentStats, Reputation } from './standing.ts'
@@ -86,10 +86,7 @@ export const Listing = z
     addrs: z.array(z.string()),
     token_id: z.string().optional(),
     timeout_seconds: z.int().optional().meta({ description: 'the time limit of one run' }),
-    streaming: z.enum(streamingModes).optional().meta({
-      description:
-        'of a paid agent: `owed_once_shown`: a run that a limit ends is paid for once something of it was shown; `off`: nothing is shown before the result; `after_settlement`: a streamed run is settled first',
-    }),
+    streaming: Streaming.optional(),
     version: z.int(),
     updated_at: z.iso.datetime(),
     expires_at: z.iso.datetime(),

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentImage, privateFields } from './agent.ts'
+import { AgentImage, privateFields, Streaming } from './agent.ts'
 import { PriceText } from './amount.ts'
 import { RegisterAgent, Task } from './api.ts'
 
@@ -17,6 +17,7 @@ export const OwnAgent = z
     tags: z.array(z.string()),
     image: AgentImage.optional(),
     timeout_seconds: z.int(),
+    streaming: Streaming.optional(),
     paused: z.boolean().meta({ description: 'kept, and not on the market' }),
     listed: z.boolean(),
     runnable: z.boolean().meta({ description: 'false: it cannot run, is not on the market, and `notice` says why' }),
@@ -45,6 +46,7 @@ export const UpdateAgent = z
     tags,
     image: image.unwrap().nullable().optional().meta({ description: 'null: none' }),
     timeout_seconds: timeout_seconds.unwrap().nullable().optional().meta({ description: 'null: the usual limit' }),
+    streaming: Streaming.nullable().optional().meta({ description: 'null: `owed_once_shown`' }),
   })
   .meta({ id: 'UpdateAgent', description: 'Fields that are left out stay as they are.' })
 export type UpdateAgent = z.infer<typeof UpdateAgent>

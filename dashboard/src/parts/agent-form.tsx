@@ -15,7 +15,14 @@ export type AgentFields = PrivateText & {
   model: string | undefined
   tags: string[]
   timeout_seconds: number | undefined
+  streaming: OwnAgent['streaming']
 }
+
+const streamingModes: readonly [NonNullable<OwnAgent['streaming']>, string][] = [
+  ['owed_once_shown', 'while it works; what was shown is owed for'],
+  ['off', 'with the result only'],
+  ['after_settlement', 'while it works, once it is paid for'],
+]
 
 type Props = {
   /** Undefined: a new one. */
@@ -41,6 +48,7 @@ export function fieldsOf(form: HTMLFormElement, agent?: OwnAgent): AgentFields {
       .map((tag) => tag.trim())
       .filter((tag) => tag !== ''),
     timeout_seconds: seconds === '' ? undefined : Number(seconds),
+    streaming: streamingModes.find(([mode]) => mode === text('streaming'))?.[0],
     ...privateOf(text),
   }
 }
@@ -101,6 +109,16 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
                 />
               </Field>
             </div>
+            <Field label="Answer shown" hint="of a paid agent, to a buyer that looks on">
+              <select name="streaming" defaultValue={agent?.streaming ?? ''}>
+                <option value="">as usual: {streamingModes[0]![1]}</option>
+                {streamingModes.map(([mode, text]) => (
+                  <option key={mode} value={mode}>
+                    {text}
+                  </option>
+                ))}
+              </select>
+            </Field>
             {!isOwn && <ModelField kind={kind} model={agent?.model} />}
             <Field label="Tags" hint="with commas between">
               <input name="tags" placeholder="text, contract" defaultValue={agent?.tags.join(', ')} />
