@@ -164,7 +164,7 @@ test('what is sent is what the document says', async () => {
       headers: { authorization: `Bearer ${loopbackOptions.token}` },
     },
     sendFromWallet: {
-      ...{ url: '/wallet/send', method: 'POST', payload: { to: localTo, amount: '1' } },
+      ...{ url: '/wallet/send', method: 'POST', payload: { to: localTo, amount: '1', network: 'eip155:84532' } },
       headers: { authorization: `Bearer ${loopbackOptions.token}` },
     },
     getReceipt: { url: `/receipts/${receiptFixture.payment_id}` },

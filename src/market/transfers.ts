@@ -41,7 +41,7 @@ export function createTransfers({ wallet, logger, lane, held }: TransfersDeps): 
   const { network } = usdc
 
   function read({ to, amount, asset = 'USDC', network: confirmed }: SendTransfer): Known {
-    if (confirmed !== undefined && confirmed !== network) {
+    if (confirmed !== network) {
       const why = `this node runs on ${networkText(network)}, not on ${networkText(confirmed)}`
       throw new CodedError('NETWORK_MISMATCH', `${why}: nothing was sent`)
     }

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { NetworkKind } from './network-kind.ts'
-import { Address, Network } from './primitives.ts'
+import { Address, Network, networks } from './primitives.ts'
 
 export const transferAssets = ['USDC', 'ETH'] as const
 const AmountText = z
@@ -14,9 +14,14 @@ export const SendTransfer = z
     to: Address.meta({ description: 'whose account; mixed letter case must be its checksum (EIP-55)' }),
     amount: AmountText,
     asset: z.enum(transferAssets).optional().meta({ description: 'USDC unless given' }),
-    network: Network.optional().meta({
-      description: 'refused unless the node runs on it: what a person has confirmed',
-    }),
+    network: z
+      .enum(networks, {
+        error: `is to be the network on which it is sent, such as "${networks[0]}": \`network\` of GET /wallet/balance`,
+      })
+      .meta({
+        description:
+          'CAIP-2 id of the network that is meant: refused with 409 `NETWORK_MISMATCH` unless the node runs on it',
+      }),
   })
   .meta({ id: 'SendTransfer' })
 export type SendTransfer = z.infer<typeof SendTransfer>

@@ -31,6 +31,9 @@ beforeAll(async () => {
 afterAll(() => devChain.stop())
 afterEach(() => devChain.setAutomine(true))
 
+/** On the network of the test unless told otherwise. */
+type Sent = Omit<SendTransfer, 'network'> & Partial<SendTransfer>
+
 /** A node's wallet with 10 USDC and ether. What it sends can be lost on the way. */
 class Purse {
   readonly wallet = createWallet(generatePrivateKey(), usdc)
@@ -54,7 +57,7 @@ class Purse {
     return this.sender
   }
 
-  send(transfer: SendTransfer, idempotencyKey?: string) {
+  send(transfer: Sent, idempotencyKey?: string) {
     const { wallet, database } = this
     const transfers = createTransfers({
       ...{ wallet, logger: silentLogger },
@@ -62,7 +65,7 @@ class Purse {
       held: () => heldByAuthorizations(database, NETWORK, systemClock.now()),
     })
     const request = { caller: OPERATOR, idempotencyKey, signal: AbortSignal.timeout(20_000) }
-    return transfers.send(transfer, request)
+    return transfers.send({ network: NETWORK, ...transfer }, request)
   }
 
   /** Signs for a purchase that is under way. */
@@ -181,7 +184,7 @@ describe('D38: a transfer with a key', () => {
 })
 
 describe('while a transfer waits', () => {
-  async function waiting(transfer: SendTransfer): Promise<Hex> {
+  async function waiting(transfer: Sent): Promise<Hex> {
     await devChain.setAutomine(false)
     purse.started(100)
     await expect(purse.send(transfer, 'first')).rejects.toMatchObject({ code: 'TRANSACTION_PENDING' })

@@ -37,13 +37,18 @@ export function walletRoutes(deps: WalletRouteDeps): Operation[] {
       description:
         'An own transaction, which costs gas: the wallet needs a little ETH. What is signed for and not charged yet stays. No budget ' +
         'holds it, so it needs a token on loopback too. Answers once it is mined. The same request with the same `Idempotency-Key` is sent once; without a key one that is ' +
-        'like a transaction that waits is refused.',
+        'like a transaction that waits is refused. `network` is the one that is meant: a node that was started anew on another refuses.',
       tags: ['wallet'],
       access: 'token',
       scope: 'admin',
       idempotent: true,
       body: SendTransfer,
-      example: { to: '0x209693Bc6afc0C5328bA36FaF03C514EF312287C', amount: '1.5', asset: 'USDC' },
+      example: {
+        to: '0x209693Bc6afc0C5328bA36FaF03C514EF312287C',
+        amount: '1.5',
+        asset: 'USDC',
+        network: 'eip155:84532',
+      },
       response: Transfer,
       status: 200,
       errors: [
