@@ -49,6 +49,8 @@ import { removeNodeFile, writeNodeFile } from './store/node-file.ts'
 import { openLedger } from './store/open-ledger.ts'
 import { createPayments } from './store/payments.ts'
 import { PeerDatastore } from './store/peer-datastore.ts'
+import { createRunTime } from './store/run-time.ts'
+import { createSentMessageStore } from './store/sent-messages.ts'
 import { createTaskRecords } from './store/task-records.ts'
 import { createTransactions } from './store/transactions.ts'
 import { createTrust } from './trust.ts'
@@ -91,6 +93,8 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const payments = publishedPayments(metered, feed, (id) => catalog.resolve(id)?.name)
     const exchanges = meteredExchanges(createExchanges(database), meters)
     const datastore = new PeerDatastore({}, { database, logger })
+    const runTime = createRunTime(database, clock)
+    const messages = createSentMessageStore(database, runTime)
 
     // Whom it reaches.
     const version = stoaVersion()
@@ -129,7 +133,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         allowSettleFirst: config.buyer.allowSettleFirst,
       },
       {
-        ...{ clock, logger, database, feed, meters, wallet, asset, catalog, replica, chain, random },
+        ...{ clock, logger, database, runTime, feed, meters, wallet, asset, catalog, replica, chain, random },
         funds: chain && createWalletChecks({ clock, logger, wallet, chain }),
         openStream: (...args) => host.openStream(...args),
         superseded: (stream) => host.superseded(stream),
@@ -236,6 +240,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       {
         ...selling.x402,
         records: createTaskRecords(database),
+        ...{ messages, runTime },
         buyer,
         catalog,
         search: market.search,
@@ -284,7 +289,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         measures.service,
         ...observing.services,
         ...trust.services,
-        ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, agents }),
+        ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents }),
         ...buyer.services,
       ]),
       together('doors', [...selling.doors, standards.service, ...(api === undefined ? [] : [api])]),

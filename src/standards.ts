@@ -8,10 +8,14 @@ import type { Receipts } from './market/receipts.ts'
 import type { Search } from './market/search.ts'
 import { mcpMount } from './mcp/mount.ts'
 import type { WalletBalance } from './schema/api.ts'
+import type { RunTime } from './store/run-time.ts'
+import type { SentMessageStore } from './store/sent-messages.ts'
 import type { TaskRecords } from './store/task-records.ts'
 
 export type StandardsDeps = AgentWorkDeps & {
   records: TaskRecords
+  messages: SentMessageStore
+  runTime: RunTime
   buyer: Pick<Buyer, 'execute' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
   catalog: Pick<Catalog, 'local' | 'resolve'>
   search: Pick<Search, 'page' | 'find'>

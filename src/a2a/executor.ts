@@ -5,6 +5,7 @@ import type { OnOutput } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Caller } from '../schema/caller.ts'
+import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { Metadata } from './payment-messages.ts'
 import { SHOW_KEY, showOutput } from './shown-output.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
@@ -45,10 +46,19 @@ export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 const RUNNING_BYTES_MAX = 256 * 1024 * 1024
 /** Under this the handler of a request leaves the URL the caller used. */
 export const URL_KEY = 'stoa.url'
-/** Under this it leaves who is told the id of the message's task. */
+/** Under this it leaves who is told the id of the message's task, before that runs. */
 export const BEGUN_KEY = 'stoa.begun'
+type Begin = (task: TaskIds) => Promise<void>
 
-export type ExecutorDeps = { clock: Clock; logger: Logger; tasks: A2aTasks; work: Work; extensions: string[] }
+export type ExecutorDeps = {
+  clock: Clock
+  logger: Logger
+  tasks: A2aTasks
+  work: Work
+  extensions: string[]
+  /** Keeps how tasks end that leave no exchange. Undefined: the ledger tells it. */
+  messages?: Pick<SentMessageStore, 'end'> | undefined
+}
 
 const states = {
   completed: TaskState.TASK_STATE_COMPLETED,
@@ -88,11 +98,12 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
     const isFull = tasks.runningBytes + running.bytes > RUNNING_BYTES_MAX
     const shown = context.state.get(SHOW_KEY) === true ? showOutput(ids, bus) : undefined
     tasks.start(taskId, running)
-    const begun = context.state.get(BEGUN_KEY) as ((taskId: string) => void) | undefined
-    begun?.(taskId)
+    const begun = context.state.get(BEGUN_KEY) as Begin | undefined
     try {
       bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
       if (isFull) return say(states.rejected, { text: 'too much work at once; try again later' })
+      // On disk before it runs: the same message that comes after a crash runs nothing again.
+      await begun?.(ids)
       const turn: Turn = {
         ids,
         messageId: userMessage.messageId,
@@ -118,6 +129,14 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         )
       }
       const { text, metadata } = outcome
+      // Of what has failed there may be no exchange that tells of it. What the end of the node has cut off may run again.
+      const isCutOff = running.controller.signal.aborted && !running.isCanceled
+      if ((outcome.kind === 'failed' || outcome.kind === 'canceled') && !isCutOff) {
+        const ended = { state: outcome.kind, text: outcome.text, at: clock.now() }
+        await deps.messages?.end(taskId, ended).catch((error: unknown) => {
+          logger.warn({ err: error, correlation_id: taskId }, 'how an A2A task ended could not be stored')
+        })
+      }
       say(states[outcome.kind], { ...(text !== undefined && { text }), ...(metadata !== undefined && { metadata }) })
     } catch (error) {
       logger.error({ err: error, correlation_id: taskId }, 'an A2A task failed inside the node')

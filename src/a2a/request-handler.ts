@@ -48,15 +48,22 @@ export function createRequestHandler(
   async function begin({ message, metadata }: SendMessageRequest, context: ServerCallContext) {
     const { messageId, ...asked } = message!
     const name = { agentId, owner: callerIn(context).tokenId, messageId, asked: [asked, metadata] }
-    for (;;) {
-      const sending = sent.send(name)
+    for (let lost: string | undefined; ; ) {
+      const sending = sent.send(name, lost)
       if (sending.kind === 'first') {
         context.state.set(BEGUN_KEY, sending.begun)
         return sending
       }
       const taskId = await sending.task
-      if (taskId !== undefined) return taskId
+      if (taskId === undefined) continue
+      if (!sending.isStored || (await isKept(taskId, context))) return taskId
+      lost = taskId
     }
+  }
+
+  /** Whether there is something to answer of a task: its run was not cut off by the end of the process. */
+  async function isKept(id: string, context: ServerCallContext): Promise<boolean> {
+    return tasks.running(id) !== undefined || (await tasks.of(agentId).load(id, context)) !== undefined
   }
 
   async function again(id: string, { configuration }: SendMessageRequest, context: ServerCallContext): Promise<Task> {

@@ -1,6 +1,7 @@
 import { Role, type Task, TaskState } from '@a2a-js/sdk'
 import { paymentKeys as keys } from '../schema/a2a.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
+import type { EndedTask } from '../store/sent-messages.ts'
 import type { TaskRecord } from '../store/task-records.ts'
 import { X402_EXTENSION } from './extensions.ts'
 import { paid, paymentFailed } from './payment-messages.ts'
@@ -39,6 +40,14 @@ export function restoreTask(record: TaskRecord | undefined): Task | undefined {
     ],
     metadata: undefined,
   }
+}
+
+/** A task that failed or was canceled, and of which the store keeps nothing else. */
+export function restoreEnded(taskId: string, { contextId, state, text, at }: EndedTask): Task {
+  const ids = { taskId, contextId }
+  const ended = { failed: TaskState.TASK_STATE_FAILED, canceled: TaskState.TASK_STATE_CANCELED }[state]
+  const status = statusOf(ended, ids, at, { text })
+  return { id: taskId, contextId, status, artifacts: [], history: [], metadata: undefined }
 }
 
 /** The task with the transaction that has come since its result was delivered. */

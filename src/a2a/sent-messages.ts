@@ -1,62 +1,92 @@
 import { createHash } from 'node:crypto'
 import { RequestMalformedError } from '@a2a-js/sdk/errors'
-import type { Clock, UnixMs } from '../lib/clock.ts'
+import type { RunTime } from '../store/run-time.ts'
+import { MESSAGE_LIFE_MS, type SentMessageStore } from '../store/sent-messages.ts'
 
-/** A message id names the same request for this long (D38). */
-const LIFE_MS = 24 * 60 * 60 * 1000
+/** Messages that are known without a look at the store; beyond it the oldest go. */
 const SENT_MAX = 20_000
 
 /** A message: whose, to which agent, its id, and all that makes it this request. */
 export type SentMessage = { agentId: string; owner: string | undefined; messageId: string; asked: unknown }
-type Sent = { hash: string; at: UnixMs; task: Promise<string | undefined> }
+type Sent = { hash: Buffer; at: number; task: Promise<string | undefined> }
+type Begun = { taskId: string; contextId: string }
 
-/** What a message has become. `first`: nothing yet; `before`: the task it made, once that is known. */
+/**
+ * What a message has become. `first`: nothing yet; `before`: the task it made, once that is known. `isStored`: an earlier process
+ * has begun it, or it is long ago.
+ */
 export type Sending =
-  | { kind: 'first'; begun(taskId: string): void; over(): void }
-  | { kind: 'again'; task: Promise<string | undefined> }
+  | { kind: 'first'; begun(task: Begun): Promise<void>; over(): void }
+  | { kind: 'again'; task: Promise<string | undefined>; isStored: boolean }
 
 /**
  * Messages by their ids, so that one that is sent again makes no second task and no second run (D38).
  *
- * In memory, as tasks are: what may spend is bound to its key in the ledger beside, and outlives the process.
+ * One whose task has begun is in the store before the task runs. It ages by the time that the node has run.
  */
 export class SentMessages {
   readonly #sent = new Map<string, Sent>()
-  readonly #clock: Clock
+  readonly #store: Pick<SentMessageStore, 'find' | 'put'>
+  readonly #runTime: Pick<RunTime, 'now'>
 
-  constructor(deps: { clock: Clock }) {
-    this.#clock = deps.clock
+  constructor(deps: { messages: Pick<SentMessageStore, 'find' | 'put'>; runTime: Pick<RunTime, 'now'> }) {
+    this.#store = deps.messages
+    this.#runTime = deps.runTime
   }
 
-  /** @throws RequestMalformedError for an id that was sent with another message */
-  send({ agentId, owner, messageId, asked }: SentMessage): Sending {
-    const name = JSON.stringify([owner ?? null, agentId, messageId])
-    const hash = createHash('sha256').update(JSON.stringify(asked)).digest('base64')
-    const now = this.#clock.now()
-    const known = this.#sent.get(name)
-    if (known !== undefined && now - known.at < LIFE_MS) {
-      if (known.hash === hash) return { kind: 'again', task: known.task }
-      const why = 'this messageId was sent with another message in the last 24 hours'
-      throw new RequestMalformedError(`IDEMPOTENCY_CONFLICT: ${why}: give each message an id of its own`)
+  /**
+   * @param lost a stored task of which nothing is left: it is done as if the message came for the first time
+   * @throws RequestMalformedError for an id that was sent with another message
+   */
+  send({ agentId, owner, messageId, asked }: SentMessage, lost?: string): Sending {
+    const key = JSON.stringify([owner ?? null, agentId, messageId])
+    const name = { tokenId: owner, agentId, messageId }
+    const hash = createHash('sha256').update(JSON.stringify(asked)).digest()
+    const now = this.#runTime.now()
+    const here = this.#sent.get(key)
+    if (here !== undefined && now - here.at < MESSAGE_LIFE_MS) {
+      checkSame(here.hash, hash)
+      return { kind: 'again', task: here.task, isStored: false }
+    }
+    const stored = this.#store.find(name)
+    if (stored !== undefined && stored.taskId !== lost) {
+      checkSame(stored.hash, hash)
+      return { kind: 'again', task: Promise.resolve(stored.taskId), isStored: true }
     }
     const { promise: task, resolve } = Promise.withResolvers<string | undefined>()
     const sent = { hash, at: now, task }
-    this.#sent.delete(name)
-    this.#sent.set(name, sent)
+    this.#sent.delete(key)
+    this.#sent.set(key, sent)
     if (this.#sent.size > SENT_MAX) this.#sent.delete(this.#sent.keys().next().value!)
     let isBegun = false
+    const forget = () => {
+      if (this.#sent.get(key) === sent) this.#sent.delete(key)
+    }
     return {
       kind: 'first',
-      begun(taskId) {
+      begun: async ({ taskId, contextId }) => {
         isBegun = true
         resolve(taskId)
+        try {
+          await this.#store.put(name, { hash, taskId, contextId })
+        } catch (error) {
+          // It does not run, and may be sent again.
+          forget()
+          throw error
+        }
       },
       // Refused before there was a task: the same message may be sent again.
       over: () => {
         if (isBegun) return
-        if (this.#sent.get(name) === sent) this.#sent.delete(name)
+        forget()
         resolve(undefined)
       },
     }
   }
+}
+
+function checkSame(known: Uint8Array, hash: Uint8Array): void {
+  if (Buffer.compare(known, hash) === 0) return
+  const why = 'this messageId was sent with another message in the last 24 hours'
+  throw new RequestMalformedError(`IDEMPOTENCY_CONFLICT: ${why}: give each message an id of its own`)
 }

@@ -4,6 +4,8 @@ import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/within.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { RunTime } from '../store/run-time.ts'
+import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { answerAgent, type ServedAgent } from './agent-door.ts'
 import { type AgentWorkDeps, agentWork } from './agent-work.ts'
@@ -18,6 +20,9 @@ export type A2aServerDeps = AgentWorkDeps & {
   clock: Clock
   logger: Logger
   records: TaskRecords
+  messages: SentMessageStore
+  /** How long this node has run: the age of messages. */
+  runTime: Pick<RunTime, 'now'>
   /** Listings of this node's own agents. */
   ownListing(id: string): Listing | undefined
   /** What the node as an agent does. */
@@ -47,7 +52,9 @@ export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aS
   function serve(id: string, cardAt: (url: string) => AgentCard, work: Work, changedAt: number | string): ServedAgent {
     const card = cardAt('')
     const extensions = card.capabilities.extensions?.map(({ uri }) => uri) ?? []
-    const executor = createExecutor({ clock: deps.clock, logger, tasks, work, extensions })
+    // What the market was asked for stands in the ledger, by its key.
+    const messages = id === MARKET_ID ? undefined : deps.messages
+    const executor = createExecutor({ clock: deps.clock, logger, tasks, work, extensions, messages })
     const handler = createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor, sent })
     return { cardAt, handler, changedAt: new Date(changedAt) }
   }

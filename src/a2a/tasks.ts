@@ -9,8 +9,9 @@ import {
 } from '@a2a-js/sdk/server'
 import { Changes } from '../lib/changes.ts'
 import { type Caller, isCallerSeen, ownerSeen } from '../schema/caller.ts'
+import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
-import { restoreTask, withReceipt } from './restored-task.ts'
+import { restoreEnded, restoreTask, withReceipt } from './restored-task.ts'
 
 const TASKS_MAX = 2_000
 /** Of tasks that do not run. Those that run are bounded by the places to run. */
@@ -37,6 +38,7 @@ export type Running = { controller: AbortController; canCancel: boolean; isCance
  */
 export class A2aTasks implements ExecutionEventBusManager {
   readonly #records: TaskRecords
+  readonly #messages: Pick<SentMessageStore, 'ended'> | undefined
   readonly #entries = new Map<string, Entry>()
   readonly #buses = new Map<string, ExecutionEventBus>()
   readonly #running = new Map<string, Running>()
@@ -45,8 +47,9 @@ export class A2aTasks implements ExecutionEventBusManager {
   readonly #changes = new Changes()
   #bytes = 0
 
-  constructor(deps: { records: TaskRecords }) {
+  constructor(deps: { records: TaskRecords; messages?: Pick<SentMessageStore, 'ended'> }) {
     this.#records = deps.records
+    this.#messages = deps.messages
   }
 
   /** The tasks of one agent, as the SDK wants them: each belongs to its principal (D48). Tenants are not known here. */
@@ -146,7 +149,9 @@ export class A2aTasks implements ExecutionEventBusManager {
     const seen = ownerSeen(caller)
     if (entry === undefined) {
       const record = this.#records.find(agentId, id)
-      return record !== undefined && isCallerSeen(record.callerId, seen) ? restoreTask(record) : undefined
+      if (record !== undefined) return isCallerSeen(record.callerId, seen) ? restoreTask(record) : undefined
+      const ended = this.#messages?.ended(agentId, id)
+      return ended !== undefined && (seen === undefined || ended.tokenId === seen) ? restoreEnded(id, ended) : undefined
     }
     if (entry.agentId !== agentId || (seen !== undefined && entry.owner !== seen)) return undefined
     const task = structuredClone(entry.task)

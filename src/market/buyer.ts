@@ -21,6 +21,7 @@ import type { Database } from '../store/database.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
 import { createOrderStore } from '../store/orders.ts'
 import { createPurchases } from '../store/purchases.ts'
+import type { RunTime } from '../store/run-time.ts'
 import { createSessionStore } from '../store/sessions.ts'
 import { spending } from '../store/spending.ts'
 import { createTokenStore } from '../store/tokens.ts'
@@ -63,6 +64,7 @@ export type BuyerDeps = {
   clock: Clock
   logger: Logger
   database: Database
+  runTime: RunTime
   feed: NodeFeed
   meters: Meters
   wallet: Wallet
@@ -123,7 +125,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     spentBy: (id, now) => ({ total: sums.byToken(id), today: sums.byToken(id, isoTime(now).slice(0, 10)) }),
   })
   const approvalStore = createApprovalStore(database)
-  const keys = createIdempotencyKeys(database)
+  const keys = createIdempotencyKeys(database, deps.runTime)
   const budget = createBudget(rules, {
     clock,
     asset: deps.asset,

@@ -34,7 +34,7 @@ export type ExecuteRequest = {
 export type ExecuteDeps = AgainDeps &
   RunOrderDeps & {
     catalog: { resolve(id: string): Listing | undefined }
-    keys: Pick<IdempotencyKeys, 'find'>
+    keys: Pick<IdempotencyKeys, 'find' | 'now'>
     /** Stores an order together with the key of its request. @throws MarketError ORDERS_TOO_MANY */
     place(order: RunnableOrder, request: KeyedRequest): Promise<void>
     newId(): string
@@ -55,7 +55,7 @@ const NEVER = new AbortController().signal
  */
 export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promise<ExecutionResult> {
   const { agentId, input, maxPriceAtomic, caller = OPERATOR, signal } = request
-  const keyed = keyedRequest(request.idempotencyKey, caller, ['execute', agentId, input, maxPriceAtomic])
+  const keyed = keyedRequest(request.idempotencyKey, caller, ['execute', agentId, input, maxPriceAtomic], deps.keys)
   return once(
     keyed,
     deps,

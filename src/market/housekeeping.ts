@@ -4,6 +4,7 @@ import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
 import type { Exchanges } from '../store/exchanges.ts'
 import type { IdempotencyKeys } from '../store/idempotency.ts'
+import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { OwnAgents } from './own-agents.ts'
 
 const MINUTE_MS = 60 * 1000
@@ -15,17 +16,17 @@ export function housekeeping(deps: {
   logger: Logger
   exchanges: Pick<Exchanges, 'purge' | 'trim'>
   keys: Pick<IdempotencyKeys, 'purge'>
+  messages: Pick<SentMessageStore, 'purge'>
   agents: Pick<OwnAgents, 'delistUnknown'>
 }): Service[] {
-  const { clock, logger, exchanges, keys, agents } = deps
+  const { clock, logger, exchanges, keys, messages, agents } = deps
   const onError = (error: unknown) => logger.warn({ err: error }, 'housekeeping failed')
   return [
     periodic(
       { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
       {
         work: async () => {
-          const now = clock.now()
-          await Promise.all([exchanges.purge(now), keys.purge(now), agents.delistUnknown()])
+          await Promise.all([exchanges.purge(clock.now()), keys.purge(), messages.purge(), agents.delistUnknown()])
         },
         onError,
       },

@@ -115,3 +115,37 @@ test('4.5 a token may have 1,000 orders open, and the others go on', async () =>
   expect(await order('modest')).toMatchObject({ status: 'pending' })
   expect(await order(undefined)).toMatchObject({ status: 'pending' })
 })
+
+const DAY_MS = 24 * 60 * 60 * 1000
+
+test('D38 T16 a clock that is set forward drops no key early, one that is set back keeps none for longer', async () => {
+  const clock = new HandClock()
+  let runs = 0
+  const market = await fakeMarket(() => [own], { clock, runOwn: async () => `run ${++runs}` })
+  const first = await market.execute(request())
+  clock.jump(30 * DAY_MS)
+  await market.keys.purge()
+  expect(await market.execute(request())).toEqual(first)
+  clock.jump(-60 * DAY_MS)
+  expect(await market.execute(request())).toEqual(first)
+  clock.advance(DAY_MS)
+  expect(await market.execute(request())).toMatchObject({ output: 'run 2' })
+  await market.keys.purge()
+  expect(await market.execute(request())).toMatchObject({ output: 'run 2' })
+})
+
+test('D38 T16 a clock that is set while the node is down drops no key: what counts is how long it has run', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const start = async (clock: HandClock) => fakeMarket(() => [own], { clock, database, runOwn: async () => 'again' })
+  const clock = new HandClock()
+  const first = await fakeMarket(() => [own], { clock, database, runOwn: async () => 'first' })
+  expect(await first.execute(request())).toMatchObject({ output: 'first' })
+  clock.advance(DAY_MS / 2)
+  await first.keys.purge()
+  const later = new HandClock(clock.now() + 30 * DAY_MS)
+  const second = await start(later)
+  await second.keys.purge()
+  expect(await second.execute(request())).toMatchObject({ output: 'first' })
+  later.advance(DAY_MS / 2)
+  expect(await second.execute(request())).toMatchObject({ output: 'again' })
+})

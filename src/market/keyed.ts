@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import type { Clock } from '../lib/clock.ts'
 import type { Caller } from '../schema/caller.ts'
 import { type IdempotencyKeys, type KeyedRequest, KeyTaken, type KeyTarget } from '../store/idempotency.ts'
 
@@ -8,10 +7,11 @@ export function keyedRequest(
   key: string | undefined,
   { tokenId }: Caller,
   asked: readonly unknown[],
+  keys: Pick<IdempotencyKeys, 'now'>,
 ): KeyedRequest | undefined {
   if (key === undefined) return undefined
   const text = JSON.stringify(asked, (_name, value: unknown) => (typeof value === 'bigint' ? `${value}` : value))
-  return { tokenId, key, hash: createHash('sha256').update(text).digest() }
+  return { tokenId, key, hash: createHash('sha256').update(text).digest(), at: keys.now() }
 }
 
 /**
@@ -22,11 +22,11 @@ export function keyedRequest(
  */
 export async function once<T>(
   request: KeyedRequest | undefined,
-  { keys, clock }: { keys: Pick<IdempotencyKeys, 'find'>; clock: Clock },
+  { keys }: { keys: Pick<IdempotencyKeys, 'find'> },
   first: () => Promise<T>,
   again: (target: KeyTarget) => T | Promise<T>,
 ): Promise<T> {
-  const known = request && keys.find(request, clock.now())
+  const known = request && keys.find(request)
   if (known !== undefined) return again(known)
   try {
     return await first()

@@ -29,7 +29,7 @@ export type OrdersDeps = {
   newCorrelationId(): string
   store: OrderStore
   purchases: Purchases
-  keys: Pick<IdempotencyKeys, 'find'>
+  keys: Pick<IdempotencyKeys, 'find' | 'now'>
   catalog: { resolve(id: string): Listing | undefined }
   /** Tells of each version of a listing that comes to be known. */
   onListing(listener: (record: Pick<ListingRecord, 'id' | 'state'>) => void): () => void

@@ -66,7 +66,7 @@ export class Orders implements Service {
   /** An agent that is not known yet is waited for. @throws MarketError INPUT_TOO_LARGE, NETWORK_MISMATCH, ORDERS_TOO_MANY; CodedError IDEMPOTENCY_CONFLICT */
   async create({ agentId, price, task, caller = OPERATOR, idempotencyKey }: NewOrder): Promise<OrderRecord> {
     if (task !== undefined) checkTask(task)
-    const request = keyedRequest(idempotencyKey, caller, ['order', agentId, price, task])
+    const request = keyedRequest(idempotencyKey, caller, ['order', agentId, price, task], this.#deps.keys)
     const create = async () => {
       const listing = this.#deps.catalog.resolve(agentId)
       if (listing !== undefined) checkBuyable(listing)
@@ -94,9 +94,9 @@ export class Orders implements Service {
    */
   async execute(id: string, task: string, caller = OPERATOR, idempotencyKey?: string): Promise<OrderRecord> {
     checkTask(task)
-    const { store, clock } = this.#deps
+    const { store, clock, keys } = this.#deps
     mayChange(caller, this.#known(id, caller).tokenId, 'order')
-    const request = keyedRequest(idempotencyKey, caller, ['execute order', id, task])
+    const request = keyedRequest(idempotencyKey, caller, ['execute order', id, task], keys)
     const execute = async () => {
       const keyed: Keyed | undefined = request && { request, kind: 'order' }
       const given = { tokenId: caller.tokenId, now: clock.now(), keyed }

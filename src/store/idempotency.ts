@@ -1,12 +1,13 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Database } from './database.ts'
+import { noteRunTime, type RunTime } from './run-time.ts'
 
-/** A key names the same request for this long (D38). */
+/** A key names the same request for this long (D38), by the time that the node has run: no clock that is set drops it early. */
 const KEY_LIFE_MS = 24 * 60 * 60 * 1000
 
-/** A request that must be done once: who asks, the key it was sent with, and SHA-256 of what it asks for. */
-export type KeyedRequest = { tokenId: string | undefined; key: string; hash: Uint8Array }
+/** A request that must be done once: who asks, the key it was sent with, SHA-256 of what it asks for, and when, by the run time. */
+export type KeyedRequest = { tokenId: string | undefined; key: string; hash: Uint8Array; at: number }
 /** What came of a request. `execute`: an order that its caller waits for; `order`: one in the background. */
 export type KeyTarget = { kind: 'execute' | 'order' | 'workflow'; id: string }
 
@@ -24,9 +25,11 @@ export class KeyTaken extends Error {
 /** Requests by their idempotency keys. */
 export interface IdempotencyKeys {
   /** What a request has made before. @throws CodedError IDEMPOTENCY_CONFLICT when the key was sent with another request */
-  find(request: KeyedRequest, now: UnixMs): KeyTarget | undefined
+  find(request: KeyedRequest): KeyTarget | undefined
+  /** How long the node has run: the age of keys. */
+  now(): number
   /** Removes keys that are older than a day. */
-  purge(now: UnixMs): Promise<void>
+  purge(): Promise<void>
 }
 
 type Row = { hash: Uint8Array; kind: KeyTarget['kind']; target: string }
@@ -41,16 +44,18 @@ const GIVEN_UP = `
     AND NOT EXISTS (SELECT 1 FROM authorizations a WHERE a.order_no = o.no))`
 const FIND = `
   SELECT k.hash, k.kind, k.target FROM idempotency_keys k
-  WHERE k.key = ? AND k.token_id = ? AND k.created_at > ? AND NOT (k.kind = 'execute' AND ${GIVEN_UP})`
+  WHERE k.key = ? AND k.token_id = ? AND k.run_ms > ? AND NOT (k.kind = 'execute' AND ${GIVEN_UP})`
 const PUT = `
-  INSERT OR REPLACE INTO idempotency_keys (key, token_id, hash, kind, target, created_at) VALUES (?, ?, ?, ?, ?, ?)`
+  INSERT OR REPLACE INTO idempotency_keys (key, token_id, hash, kind, target, created_at, run_ms) VALUES (?, ?, ?, ?, ?, ?, ?)`
 
-export function createIdempotencyKeys(database: Database): IdempotencyKeys {
+export function createIdempotencyKeys(database: Database, runTime: RunTime): IdempotencyKeys {
   return {
-    find: (request, now) => find(database, request, now),
-    purge: async (now) => {
+    find: (request) => find(database, request),
+    now: runTime.now,
+    async purge() {
+      await runTime.save()
       await database.write(() =>
-        database.prepare('DELETE FROM idempotency_keys WHERE created_at <= ?').run(now - KEY_LIFE_MS),
+        database.prepare('DELETE FROM idempotency_keys WHERE run_ms <= ?').run(runTime.now() - KEY_LIFE_MS),
       )
     },
   }
@@ -63,10 +68,11 @@ export function createIdempotencyKeys(database: Database): IdempotencyKeys {
  * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
  */
 export function bindKey(database: Database, request: KeyedRequest, target: KeyTarget, now: UnixMs): void {
-  const known = find(database, request, now)
+  const known = find(database, request)
   if (known !== undefined) throw new KeyTaken(known)
-  const { key, tokenId = '', hash } = request
-  database.prepare(PUT).run(key, tokenId, hash, target.kind, target.id, now)
+  const { key, tokenId = '', hash, at } = request
+  database.prepare(PUT).run(key, tokenId, hash, target.kind, target.id, now, at)
+  noteRunTime(database, at)
 }
 
 /** Lets a key go whose request was refused in the same transaction. */
@@ -89,8 +95,8 @@ export function endUnattended(database: Database, now: UnixMs): void {
     .run(JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true }), now)
 }
 
-function find(database: Database, { key, tokenId = '', hash }: KeyedRequest, now: UnixMs): KeyTarget | undefined {
-  const row = database.prepare(FIND).get(key, tokenId, now - KEY_LIFE_MS) as Row | undefined
+function find(database: Database, { key, tokenId = '', hash, at }: KeyedRequest): KeyTarget | undefined {
+  const row = database.prepare(FIND).get(key, tokenId, at - KEY_LIFE_MS) as Row | undefined
   if (row === undefined) return undefined
   if (Buffer.compare(row.hash, hash) === 0) return { kind: row.kind, id: row.target }
   throw new CodedError(

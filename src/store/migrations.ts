@@ -231,4 +231,26 @@ export const migrations: readonly string[] = [
   ALTER TABLE authorizations ADD COLUMN refund_tx BLOB;
   CREATE UNIQUE INDEX authorizations_by_refund ON authorizations (refund_tx) WHERE refund_tx IS NOT NULL;
   `,
+  `
+  -- How long the node has run, in all its processes, in ms: keys and messages age by it, since clocks are set. Those from before begin
+  -- their day anew.
+  CREATE TABLE run_time (ms INTEGER NOT NULL);
+  INSERT INTO run_time VALUES (0);
+  ALTER TABLE idempotency_keys ADD COLUMN run_ms INTEGER NOT NULL DEFAULT 0;
+  -- A2A messages whose tasks have begun. token_id '': the operator. ended: how, as JSON, where no exchange tells it.
+  CREATE TABLE sent_messages (
+    no INTEGER PRIMARY KEY,
+    token_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    task_id TEXT NOT NULL,
+    context_id TEXT NOT NULL,
+    ended TEXT,
+    run_ms INTEGER NOT NULL,
+    UNIQUE (token_id, agent_id, message_id)
+  );
+  CREATE INDEX sent_messages_by_task ON sent_messages (task_id);
+  CREATE INDEX sent_messages_by_token ON sent_messages (token_id, no);
+  `,
 ]

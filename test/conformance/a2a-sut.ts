@@ -18,6 +18,9 @@ import { A2aTasks } from '../../src/a2a/tasks.ts'
 import { createApi } from '../../src/http/app.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { openDatabase } from '../../src/store/database.ts'
+import { createRunTime } from '../../src/store/run-time.ts'
+import { createSentMessageStore } from '../../src/store/sent-messages.ts'
 import { fakeDeps, listingFixture, loopbackOptions } from '../support/fake-api.ts'
 
 const PORT = Number(process.argv[2] ?? 0)
@@ -107,7 +110,9 @@ const listing = listingFixture({ price: 0n, local: true })
 const cardAt = (url: string) =>
   agentCard(listing, url, { version: '1.0.0', did: listing.seller_did, needsToken: false })
 const tasks = new A2aTasks({ records: { find: () => undefined } })
-const sent = new SentMessages({ clock: systemClock })
+const database = openDatabase({ path: ':memory:' })
+const runTime = createRunTime(database, systemClock)
+const sent = new SentMessages({ messages: createSentMessageStore(database, runTime), runTime })
 const handler = createRequestHandler(listing.id, AgentCard.fromJSON(cardAt('')), { tasks, executor, sent })
 const agent = { handler, cardAt, changedAt: new Date() }
 const deps = { logger: silentLogger }

@@ -7,6 +7,7 @@ import { budgetRules } from '../../src/market/budget-rules.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../../src/market/buyer.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { openDatabase } from '../../src/store/database.ts'
+import { createRunTime } from '../../src/store/run-time.ts'
 import { testWallet, usdc } from './payments.ts'
 
 type Options = Partial<BuyerDeps> & { maxPrice?: bigint; rules?: Partial<Parameters<typeof budgetRules>[0]> }
@@ -24,6 +25,7 @@ export async function fakeMarket(listings: () => readonly Listing[], options: Op
 /** The same, to be started by whoever made it. */
 export function createFakeMarket(listings: () => readonly Listing[], options: Options = {}): Buyer {
   const { maxPrice = 1_000_000n, rules, ...deps } = options
+  const { clock = systemClock, database = openDatabase({ path: ':memory:' }) } = deps
   return createBuyer(
     {
       callerDid: 'did:peer:me',
@@ -31,9 +33,10 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       approvalMs: 60_000,
     },
     {
-      clock: systemClock,
+      clock,
       logger: silentLogger,
-      database: openDatabase({ path: ':memory:' }),
+      database,
+      runTime: createRunTime(database, clock),
       feed: new Feed({ life: 'test' }),
       meters: new Meters(),
       wallet: testWallet(),

@@ -15,6 +15,7 @@ import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { createPurchases, type Order, type Purchases, type StoredReservation } from '../../src/store/purchases.ts'
+import { createRunTime } from '../../src/store/run-time.ts'
 import { listingFixture } from './fake-api.ts'
 import { HandClock } from './hand-clock.ts'
 import { agentId, payTo, testWallet, usdc } from './payments.ts'
@@ -72,7 +73,7 @@ export class TestBuyer {
       budget: testBudget({ perCall: undefined, perDay: options.dailyBudget ?? 1_000_000n }, { clock, purchases }),
       funds: options.funds,
       hold: async () => undefined,
-      keys: createIdempotencyKeys(this.database),
+      keys: createIdempotencyKeys(this.database, createRunTime(this.database, this.clock)),
       place: async (order, request) => {
         await orders.place(order, { all: 1_000, perToken: 1_000 }, { request, kind: 'execute' })
       },

@@ -10,6 +10,7 @@ import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createIdempotencyKeys } from '../../src/store/idempotency.ts'
 import { createOrderStore } from '../../src/store/orders.ts'
 import { createPurchases, type Order, type OrderError, type Reservation } from '../../src/store/purchases.ts'
+import { createRunTime } from '../../src/store/run-time.ts'
 import { createWorkflowStore } from '../../src/store/workflows.ts'
 import { listingFixture } from './fake-api.ts'
 import { HandClock } from './hand-clock.ts'
@@ -58,7 +59,7 @@ export class WorkflowBench {
       newId: randomUUID,
       store,
       purchases,
-      keys: createIdempotencyKeys(this.database),
+      keys: createIdempotencyKeys(this.database, createRunTime(this.database, this.clock)),
       chain: options.chain,
       orders: {
         compose: ({ agentId, price, task }, step) => {

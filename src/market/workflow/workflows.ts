@@ -48,7 +48,7 @@ export type WorkflowsDeps = QuoteDeps & {
   purchases: Purchases
   /** Undefined: no RPC is configured. */
   chain?: PaymentChain | undefined
-  keys: Pick<IdempotencyKeys, 'find'>
+  keys: Pick<IdempotencyKeys, 'find' | 'now'>
   orders: Pick<Orders, 'compose' | 'enqueue' | 'cancel'>
   /** Tells of each order that has ended, and of what was signed for it. */
   orderChanges: Changes
@@ -118,7 +118,7 @@ export class Workflows implements Service {
     caller: Caller = OPERATOR,
     idempotencyKey?: string,
   ): Promise<WorkflowRecord> {
-    const request = keyedRequest(idempotencyKey, caller, ['workflow', definition])
+    const request = keyedRequest(idempotencyKey, caller, ['workflow', definition], this.#deps.keys)
     const create = () => this.#create(definition, caller, request)
     return once(request, this.#deps, create, ({ id }) => this.get(id))
   }

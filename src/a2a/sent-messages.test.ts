@@ -1,0 +1,68 @@
+/** D38: a message that is sent again makes no second task, whatever becomes of the process and its clock. */
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { openDatabase } from '../store/database.ts'
+import { createRunTime } from '../store/run-time.ts'
+import { createSentMessageStore } from '../store/sent-messages.ts'
+import { type Sending, type SentMessage, SentMessages } from './sent-messages.ts'
+
+const HOUR_MS = 60 * 60 * 1000
+const message: SentMessage = { agentId: 'a', owner: undefined, messageId: 'm', asked: 'task' }
+const first = (sending: Sending) => {
+  if (sending.kind !== 'first') throw new Error('it was sent before')
+  return sending
+}
+const taskOf = (sending: Sending) => (sending.kind === 'again' ? sending.task : undefined)
+
+function setup(clock = new HandClock(), database = openDatabase({ path: ':memory:' })) {
+  const runTime = createRunTime(database, clock)
+  const store = createSentMessageStore(database, runTime)
+  const sent = new SentMessages({ messages: store, runTime })
+  /** As after the end of the process. */
+  const restarted = (later: HandClock) => setup(later, database)
+  return { clock, database, runTime, store, sent, restarted }
+}
+
+test('D38 T17 a message that has begun is known after a restart, to its principal alone, and what is lost of it runs anew', async () => {
+  const { sent, restarted } = setup()
+  await first(sent.send(message)).begun({ taskId: 't', contextId: 'c' })
+  const after = restarted(new HandClock()).sent
+  expect(after.send(message)).toMatchObject({ kind: 'again', isStored: true })
+  expect(await taskOf(after.send(message))).toBe('t')
+  expect(() => after.send({ ...message, asked: 'another' })).toThrow(/IDEMPOTENCY_CONFLICT/)
+  expect(after.send({ ...message, owner: 'token' })).toMatchObject({ kind: 'first' })
+  // Nothing is left of its task: of all who ask, one has it done anew.
+  const anew = first(after.send(message, 't'))
+  const waiting = after.send(message, 't')
+  await anew.begun({ taskId: 'u', contextId: 'c' })
+  expect(await taskOf(waiting)).toBe('u')
+  expect(await taskOf(restarted(new HandClock()).sent.send(message))).toBe('u')
+})
+
+test('D38 T16 what the store cannot take does not begin, and may be sent again', async () => {
+  const { sent, store, runTime } = setup()
+  const put = () => Promise.reject(new Error('the disk is full'))
+  const full = new SentMessages({ messages: { ...store, put }, runTime })
+  await expect(first(full.send(message)).begun({ taskId: 't', contextId: 'c' })).rejects.toThrow('full')
+  expect(full.send(message)).toMatchObject({ kind: 'first' })
+  expect(sent.send(message)).toMatchObject({ kind: 'first' })
+})
+
+test('D38 T16 an id lives 24 hours of the time that the node has run: a clock that is set drops none and keeps none', async () => {
+  const { sent, store, runTime, clock, restarted } = setup()
+  await first(sent.send(message)).begun({ taskId: 't', contextId: 'c' })
+  clock.advance(HOUR_MS)
+  clock.jump(72 * HOUR_MS)
+  await store.purge()
+  expect(sent.send(message)).toMatchObject({ kind: 'again' })
+  await runTime.save()
+  const later = new HandClock(clock.now() + 72 * HOUR_MS)
+  const after = restarted(later)
+  later.advance(22 * HOUR_MS)
+  await after.store.purge()
+  expect(after.sent.send(message)).toMatchObject({ kind: 'again' })
+  later.jump(-720 * HOUR_MS)
+  later.advance(HOUR_MS)
+  await after.store.purge()
+  expect(after.sent.send(message)).toMatchObject({ kind: 'first' })
+})

@@ -1,0 +1,74 @@
+import type { UnixMs } from '../lib/clock.ts'
+import type { Database } from './database.ts'
+import { noteRunTime, type RunTime } from './run-time.ts'
+
+/** Whose message, to which agent, and its id. */
+export type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
+export type StoredMessage = { hash: Uint8Array; taskId: string }
+/** How a task ended of which no exchange tells. */
+export type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }
+export type EndedTask = TaskEnd & { tokenId: string | undefined; contextId: string }
+
+/** A2A messages whose tasks have begun, for as long as their ids name them (D38). */
+export interface SentMessageStore {
+  find(name: MessageName): StoredMessage | undefined
+  /** Durable when it resolves: before the task runs. */
+  put(name: MessageName, message: StoredMessage & { contextId: string }): Promise<void>
+  /** Notes how a task ended that leaves no exchange. */
+  end(taskId: string, ended: TaskEnd): Promise<void>
+  ended(agentId: string, taskId: string): EndedTask | undefined
+  /** Removes those whose time is over. */
+  purge(): Promise<void>
+}
+
+/** An id names the same message for this long (D38), by the time that the node has run. */
+export const MESSAGE_LIFE_MS = 24 * 60 * 60 * 1000
+/** Messages of one principal; beyond it the oldest go. Some 300 bytes each, so that nobody fills the disk (T19). */
+const MESSAGES_MAX = 100_000
+/** Between two looks at how many there are. */
+const LOOK_EVERY = 1_000
+
+const FIND = `
+  SELECT hash, task_id AS taskId FROM sent_messages
+  WHERE token_id = ? AND agent_id = ? AND message_id = ? AND run_ms > ?`
+const PUT = `
+  INSERT OR REPLACE INTO sent_messages (token_id, agent_id, message_id, hash, task_id, context_id, run_ms)
+  VALUES (?, ?, ?, ?, ?, ?, ?)`
+const TRIM = `
+  DELETE FROM sent_messages WHERE token_id = ?1 AND no <=
+    (SELECT no FROM sent_messages WHERE token_id = ?1 ORDER BY no DESC LIMIT 1 OFFSET ${MESSAGES_MAX})`
+const ENDED = `
+  SELECT token_id AS tokenId, context_id AS contextId, ended FROM sent_messages
+  WHERE task_id = ? AND agent_id = ? AND ended IS NOT NULL ORDER BY no DESC LIMIT 1`
+
+export function createSentMessageStore(database: Database, runTime: RunTime): SentMessageStore {
+  let puts = 0
+  return {
+    find: ({ tokenId = '', agentId, messageId }) =>
+      database.prepare(FIND).get(tokenId, agentId, messageId, runTime.now() - MESSAGE_LIFE_MS) as
+        | StoredMessage
+        | undefined,
+    put: ({ tokenId = '', agentId, messageId }, { hash, taskId, contextId }) =>
+      database.write(() => {
+        const now = runTime.now()
+        database.prepare(PUT).run(tokenId, agentId, messageId, hash, taskId, contextId, now)
+        noteRunTime(database, now)
+        if (++puts % LOOK_EVERY === 0) database.prepare(TRIM).run(tokenId)
+      }),
+    end: (taskId, ended) =>
+      database.write(() => {
+        database.prepare('UPDATE sent_messages SET ended = ? WHERE task_id = ?').run(JSON.stringify(ended), taskId)
+      }),
+    ended(agentId, taskId) {
+      type Row = { tokenId: string; contextId: string; ended: string }
+      const row = database.prepare(ENDED).get(taskId, agentId) as Row | undefined
+      if (row === undefined) return undefined
+      const tokenId = row.tokenId === '' ? undefined : row.tokenId
+      return { ...(JSON.parse(row.ended) as TaskEnd), tokenId, contextId: row.contextId }
+    },
+    purge: () =>
+      database.write(() => {
+        database.prepare('DELETE FROM sent_messages WHERE run_ms <= ?').run(runTime.now() - MESSAGE_LIFE_MS)
+      }),
+  }
+}
