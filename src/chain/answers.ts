@@ -30,10 +30,19 @@ const RawLog = z.object({
 })
 const Logs = z.array(RawLog).max(LOGS_MAX)
 
-const Receipt = z.object({ status: Quantity, transactionHash: Hash, logs: Logs }).nullable()
+const Receipt = z
+  .object({
+    status: Quantity,
+    transactionHash: Hash,
+    logs: Logs,
+    blockNumber: Quantity.nullish(),
+    transactionIndex: Quantity.nullish(),
+  })
+  .nullable()
 const Block = z.object({ timestamp: Quantity, number: Quantity })
 
-export type Receipt = { succeeded: boolean; transactionHash: Hex; logs: Log[] }
+/** `place`: the number of its block and its place there, where the RPC says so. */
+export type Receipt = { succeeded: boolean; transactionHash: Hex; logs: Log[]; place?: readonly [number, number] }
 
 export function parseQuantity(result: unknown): number {
   return read(Quantity, result, 'a number')
@@ -48,7 +57,17 @@ export function parseLogs(result: unknown): Log[] {
 export function parseReceipt(result: unknown): Receipt | undefined {
   const receipt = read(Receipt, result, 'a receipt')
   if (receipt === null) return undefined
-  return { succeeded: receipt.status === 1, transactionHash: receipt.transactionHash, logs: receipt.logs }
+  const { status, transactionHash, logs, blockNumber, transactionIndex } = receipt
+  const isPlaced = typeof blockNumber === 'number' && typeof transactionIndex === 'number'
+  return { succeeded: status === 1, transactionHash, logs, ...(isPlaced && { place: [blockNumber, transactionIndex] }) }
+}
+
+/** Whether a transaction was mined after another one; false where the RPC does not say where they are. */
+export function isMinedAfter(later: Receipt, earlier: Receipt): boolean {
+  if (later.place === undefined || earlier.place === undefined) return false
+  const [block, index] = later.place
+  const [earlierBlock, earlierIndex] = earlier.place
+  return block > earlierBlock || (block === earlierBlock && index > earlierIndex)
 }
 
 /** A block's number, and its own time in Unix seconds. */

@@ -1,7 +1,7 @@
 import type { Logger } from '../lib/logger.ts'
 import type { SignedAuthorization } from '../schema/payment.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
-import { parseBlock, parseQuantity, parseReceipt } from './answers.ts'
+import { isMinedAfter, parseBlock, parseQuantity, parseReceipt } from './answers.ts'
 import { createLogWindow, findAuthorizationLog } from './authorization-log.ts'
 import { ChainError, createRpc, RpcRefusal, unavailable } from './rpc.ts'
 import {
@@ -69,8 +69,12 @@ export interface Chain {
     authorizationNonce: Hex,
     signal?: AbortSignal,
   ): Promise<Transfer | false | undefined>
-  /** Whether a transaction moved exactly so much USDC from one account to another. */
-  hasMoved(txHash: Hex, wanted: { from: Hex; to: Hex; value: bigint }, signal?: AbortSignal): Promise<boolean>
+  /** Whether a transaction moved exactly so much USDC from one account to another, and was mined after the transaction `after`. */
+  hasMoved(
+    txHash: Hex,
+    wanted: { from: Hex; to: Hex; value: bigint; after: Hex },
+    signal?: AbortSignal,
+  ): Promise<boolean>
   /** Tries the transfer at the newest block, by a call that changes nothing. */
   simulateTransfer(asset: Hex, signed: SignedAuthorization, signal?: AbortSignal): Promise<Simulation>
   /** The RPC's chain id, right or wrong. */
@@ -195,8 +199,9 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
 
     hasMoved: (txHash, wanted, signal) =>
       ask(signal, async (bounded) => {
-        const receipt = await receiptOf(txHash, bounded)
-        return receipt?.succeeded === true && hasTransfer(receipt.logs, asset, wanted)
+        const [receipt, earlier] = await Promise.all([receiptOf(txHash, bounded), receiptOf(wanted.after, bounded)])
+        if (receipt?.succeeded !== true || earlier === undefined || !isMinedAfter(receipt, earlier)) return false
+        return hasTransfer(receipt.logs, asset, wanted)
       }),
 
     simulateTransfer: (token, signed, signal) =>

@@ -13,7 +13,7 @@ export const paymentRefund = command({
   summary: 'Pay back what the running node was paid, such as for a run that failed',
   details:
     'By a transaction of the wallet, which costs gas: it needs a little ETH. A payment is paid back once, however often this is ' +
-    'called. Nothing runs for it afterwards.',
+    'called, and not before the chain can no longer take its settlement back: a minute after its window. Nothing runs for it afterwards.',
   examples: ['stoa payment refund 0x…', 'stoa payment refund 0x… --yes'],
   options: { yes: flag('--yes', 'do not ask'), ...commonOptions },
   argument: PAYMENT,

@@ -67,6 +67,7 @@ export const problems = {
   ORDER_NOT_WAITING: { status: 409, title: 'The order has its task already' },
   ORDERS_TOO_MANY: { status: 409, title: 'As many orders are open as can be' },
   PAYMENT_FINAL: { status: 409, title: 'The payment has ended' },
+  SETTLEMENT_NOT_FINAL: { status: 409, title: 'The chain can still take the settlement back' },
   APPROVAL_FINAL: { status: 409, title: 'The approval was decided, or has expired' },
   APPROVALS_TOO_MANY: { status: 409, title: 'As many approvals are pending as can be' },
   TOKENS_TOO_MANY: { status: 409, title: 'There are as many tokens as can be' },

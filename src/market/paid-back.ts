@@ -1,6 +1,7 @@
 import type { Chain } from '../chain/chain.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import { askChain, type PaymentChain } from '../payments/chain-verdict.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Purchases, StoredReservation } from '../store/purchases.ts'
 
@@ -8,22 +9,26 @@ export type PaidBackDeps = {
   clock: Clock
   logger: Logger
   purchases: Purchases
-  chain?: Partial<Pick<Chain, 'hasMoved'>> | undefined
+  chain?: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
   changed(orderId: string): void
 }
 
 /**
- * Notes that a seller has paid back, once the chain shows that its transaction moved the very amount from the account that was
- * paid to the one that paid (D45). A transaction counts for one purchase.
+ * Notes that a seller has paid back (D45), once the chain shows that its transaction moved the very amount from the account that was
+ * paid to the one that paid, and came after the payment's settlement. An older transfer was made for something else. A transaction
+ * counts for one purchase.
  *
  * @returns whether the order is over by that
  */
 export async function notePaidBack(reservation: StoredReservation, txHash: Hex, deps: PaidBackDeps): Promise<boolean> {
   const { clock, logger, purchases, chain, changed } = deps
-  const { orderId, paymentId, amount: value } = reservation
-  const { from: payer, to: payee } = reservation.envelope.payload!.authorization
-  const hasMoved = await chain?.hasMoved?.(txHash, { from: payee as Hex, to: payer as Hex, value }).catch(() => false)
-  if (hasMoved !== true || !(await purchases.paidBack(paymentId, txHash, clock.now()))) return false
+  const { orderId, paymentId } = reservation
+  if (
+    chain === undefined ||
+    !(await isPaidBack(reservation, txHash, chain)) ||
+    !(await purchases.paidBack(paymentId, txHash, clock.now()))
+  )
+    return false
   const order = purchases.order(orderId)
   logger.info({ order_id: orderId, correlation_id: order?.correlationId, tx_hash: txHash }, 'a seller has paid back')
   if (order?.status === 'executing') {
@@ -32,4 +37,18 @@ export async function notePaidBack(reservation: StoredReservation, txHash: Hex, 
   }
   changed(orderId)
   return true
+}
+
+/** Never throws: false as long as the chain does not show both transfers. */
+async function isPaidBack(
+  { requirements, envelope, amount: value, txHash: named }: StoredReservation,
+  txHash: Hex,
+  chain: NonNullable<PaidBackDeps['chain']>,
+): Promise<boolean> {
+  const { authorization } = envelope.payload!
+  const verdict = await askChain(chain, requirements.asset, authorization, named)
+  if (verdict.kind !== 'paid') return false
+  const wanted = { from: authorization.to as Hex, to: authorization.from as Hex, value, after: verdict.txHash }
+  const moved = chain.hasMoved?.(txHash, wanted).catch(() => false)
+  return (await moved) === true
 }

@@ -1,5 +1,6 @@
 /** D45: a payment is paid back once, also after a crash, and a buyer believes the chain alone. */
 import { expect, test } from 'vitest'
+import { FakeSettlement } from '../../test/support/fake-settlement.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { claim, exchangeOf, payTo, randomHex, usdc } from '../../test/support/payments.ts'
 import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
@@ -17,7 +18,9 @@ async function seller(ended: { hash: Hex; state: TransactionEnd }[] = [], option
   const payments = createPayments(openDatabase({ path: ':memory:' }))
   const payment = claim(clock.now())
   await payments.claim(payment, clock.now())
+  const settlement = new FakeSettlement()
   const settle = async () => {
+    settlement.pay(payment.signed.authorization)
     await payments.deliver({ id: payment.id, state: 'owed' }, exchangeOf(payment, clock.now()), clock.now())
     await payments.save({ id: payment.id, state: 'settled', txHash: randomHex() }, clock.now())
   }
@@ -32,7 +35,7 @@ async function seller(ended: { hash: Hex; state: TransactionEnd }[] = [], option
     wallet: { address: payTo, asset: usdc },
     transactions: { ended: () => ended },
     lane: async () => ({
-      chain: { request, usdcBalance: async () => 10_000n } as never,
+      chain: { ...settlement.chain, request, usdcBalance: async () => 10_000n } as never,
       sender: {
         async send(make) {
           const call = make()
@@ -45,7 +48,7 @@ async function seller(ended: { hash: Hex; state: TransactionEnd }[] = [], option
     held: () => options.held ?? 0n,
   })
   const refund = () => refunds.refund(payment.id, AbortSignal.timeout(5_000))
-  return { refund, refunds, settle, payments, payment, sent, running, mined, ended }
+  return { refund, refunds, settle, settlement, payments, payment, sent, running, mined, ended }
 }
 
 test('D45 a payment is paid back once, however often that is asked for, also at once', async () => {
@@ -87,7 +90,37 @@ test('D45 what is not settled, not known or signed for is not paid back', async 
   expect([open.sent, poor.sent, poor.payments.get(poor.payment.id)?.refundTx]).toEqual([[], [], undefined])
 })
 
+test('D45 T13 what the chain can still take back is not paid back before the depth at which it stays', async () => {
+  const { refund, settle, settlement, payment, payments, sent } = await seller()
+  await settle()
+  const finalMs = Number(payment.signed.authorization.validBefore) * 1000 + 60_000
+  for (const blockTimeMs of [0, finalMs - 1_000]) {
+    settlement.blockTimeMs = blockTimeMs
+    const message = expect.stringContaining(new Date(finalMs).toISOString())
+    await expect(refund()).rejects.toMatchObject({ code: 'SETTLEMENT_NOT_FINAL', message })
+  }
+  expect([sent, payments.get(payment.id)?.refundTx]).toEqual([[], undefined])
+  settlement.blockTimeMs = finalMs
+  await refund()
+  expect(sent).toHaveLength(1)
+})
+
+test('D45 D41 what the facilitator alone calls settled is not paid back', async () => {
+  const { refund, settle, settlement, payment, sent } = await seller()
+  await settle()
+  const { from, nonce, to } = payment.signed.authorization
+  settlement.chainIsDown = true
+  await expect(refund()).rejects.toMatchObject({ code: 'CHAIN_UNAVAILABLE' })
+  settlement.chainIsDown = false
+  settlement.setUse(from, nonce, { state: 'unused' })
+  await expect(refund()).rejects.toMatchObject({ code: 'PAYMENT_FINAL' })
+  settlement.setUse(from, nonce, { state: 'used', txHash: randomHex(), transfer: { to, value: 1n } })
+  await expect(refund()).rejects.toMatchObject({ code: 'PAYMENT_FINAL' })
+  expect(sent).toEqual([])
+})
+
 test('D45 a buyer books as paid back what the chain shows, and one transaction for one purchase', async () => {
+  const settlement = new FakeSettlement()
   const buyer = new TestBuyer({
     open: new ScriptedSeller(async (stream) => {
       for (let asked = await stream.next(); asked !== undefined; asked = await stream.next()) {
@@ -100,11 +133,29 @@ test('D45 a buyer books as paid back what the chain shows, and one transaction f
   await buyer.execute()
   const [first, second] = buyer.ledger().map(({ reservation }) => reservation!)
   const txHash = randomHex()
+  const settled: Hex[] = []
   const note = (reservation = first!, moved = true) =>
     notePaidBack(reservation, txHash, {
       ...{ clock: buyer.clock, logger: silentLogger, purchases: buyer.purchases, changed: () => {} },
-      chain: { hasMoved: async (_hash, { to, value }) => moved && to === first!.envelope.payer && value === 10_000n },
+      chain: {
+        ...settlement.chain,
+        hasMoved: async (_hash, { to, value, after }) =>
+          moved && to === first!.envelope.payer && value === 10_000n && settled.includes(after),
+      },
     })
+  // What was never charged cannot be paid back.
+  expect(await note()).toBe(false)
+  for (const { envelope } of [first!, second!]) settled.push(settlement.pay(envelope.payload!.authorization))
   expect([await note(first, false), await note(), await note(second)]).toEqual([false, true, false])
   expect(buyer.ledger().map(({ reservation }) => reservation?.refundTx)).toEqual([txHash, undefined])
+})
+
+test('D45 what was paid back is not owed again, whatever an RPC that lags says of its settlement', async () => {
+  const { refund, settle, payments, payment } = await seller()
+  await settle()
+  await payments.lookAgain(payment.id, 1)
+  await refund()
+  expect(payments.nextLookAt()).toBeUndefined()
+  expect(await payments.takeBack({ id: payment.id }, 2)).toBe(false)
+  expect(payments.get(payment.id)).toMatchObject({ state: 'settled', refundTx: expect.any(String) })
 })

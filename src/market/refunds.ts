@@ -1,10 +1,11 @@
 import { parseReceipt } from '../chain/answers.ts'
 import type { Chain } from '../chain/chain.ts'
 import { encodeTransfer } from '../chain/usdc.ts'
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, isoTime } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { sameAddress } from '../payments/assets.ts'
+import { askChainFinally, type PaymentChain } from '../payments/chain-verdict.ts'
 import type { Sender } from '../payments/sender.ts'
 import { TransactionError } from '../payments/transaction-error.ts'
 import type { Wallet } from '../payments/wallet.ts'
@@ -19,7 +20,7 @@ export type RefundsDeps = {
   wallet: Pick<Wallet, 'address' | 'asset'>
   transactions: Pick<Transactions, 'ended'>
   /** The chain, and the one lane of this account. @throws CodedError CHAIN_UNAVAILABLE */
-  lane(): Promise<{ chain: Pick<Chain, 'request' | 'usdcBalance'>; sender: Pick<Sender, 'send'> }>
+  lane(): Promise<{ chain: PaymentChain & Pick<Chain, 'request' | 'usdcBalance'>; sender: Pick<Sender, 'send'> }>
   /** What signed authorizations may still take, atomic units. */
   held(): bigint
   /** What works on payments: whoever asks for a result waits for it. */
@@ -59,7 +60,8 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     return payment
   }
 
-  async function send({ id, signed, requirements }: StoredPayment, signal: AbortSignal): Promise<Hex> {
+  async function send(payment: StoredPayment, signal: AbortSignal): Promise<Hex> {
+    const { id, signed, requirements } = payment
     const { chain, sender } = await lane()
     const purpose = refundPurpose(id)
     const { network } = wallet.asset
@@ -71,6 +73,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
       if (receipt?.succeeded === true) return hash
     }
     const guard = async () => {
+      await checkFinal(payment, chain)
       const free = (await chain.usdcBalance(wallet.address, signal)) - held()
       if (free >= requirements.amount) return
       const why = `the wallet ${wallet.address} holds too little USDC that is not signed for`
@@ -85,6 +88,26 @@ export function createRefunds(deps: RefundsDeps): Refunds {
       data: encodeTransfer(signed.authorization.from, requirements.amount),
     }
     return (await sender.send(() => call, signal)).hash
+  }
+
+  /** What a reorganization can still take back is not paid back: its payer would have the money twice. */
+  async function checkFinal({ signed, requirements, txHash }: StoredPayment, chain: PaymentChain): Promise<void> {
+    const verdict = await askChainFinally(chain, requirements.asset, signed.authorization, txHash)
+    if (verdict.kind === 'paid') return
+    if (verdict.kind === 'early') {
+      const why = 'the chain can still take back the settlement of this payment'
+      const advice = `pay it back after ${isoTime(verdict.untilMs)}, by the time of the chain; nothing was sent`
+      throw new CodedError('SETTLEMENT_NOT_FINAL', `${why}: ${advice}`)
+    }
+    if (verdict.kind === 'unknown') {
+      const why = `the chain does not say whether this payment was settled (${verdict.reason})`
+      throw new CodedError('CHAIN_UNAVAILABLE', `${why}: try again, or use another RPC; nothing was sent`)
+    }
+    const why = verdict.kind === 'never' ? verdict.reason : 'its authorization is unused'
+    throw new CodedError(
+      'PAYMENT_FINAL',
+      `the chain does not show that this payment was settled: ${why}; nothing was sent`,
+    )
   }
 
   async function payBack(payment: StoredPayment, signal: AbortSignal): Promise<void> {

@@ -24,6 +24,8 @@ export type ChainVerdict =
 
 /** A block that lies past a window by less may still be replaced. */
 const FINAL_MARGIN_MS = 30_000
+/** A transfer that the chain shows so long after its window stays. */
+export const SETTLED_FINAL_MS = 60_000
 /** An answer to a buyer waits for settlement, and settlement for this look. */
 const SPENT_LOOK_TIMEOUT_MS = 2_000
 
@@ -46,6 +48,29 @@ export async function askChainAfter(
     const isOver = timeMs > Number(authorization.validBefore) * 1000 + FINAL_MARGIN_MS
     if (verdict.kind !== 'unpaid' || isOver) return verdict
     return { kind: 'unknown', reason: 'by the time of the chain it can still be settled' }
+  } catch (error) {
+    return { kind: 'unknown', reason: reasonOf(error) }
+  }
+}
+
+/**
+ * Asks the chain whether a payment was made for good. Never throws.
+ *
+ * `paid` is said of a block alone that lies past the window by the depth at which a transfer stays: what lies less deep may be taken
+ * back by a reorganization. By the time of the chain: our clock may be wrong.
+ */
+export async function askChainFinally(
+  chain: PaymentChain,
+  asset: Hex,
+  authorization: Authorization,
+  named: Hex | undefined,
+): Promise<ChainVerdict | { kind: 'early'; untilMs: UnixMs }> {
+  try {
+    const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
+    const { use, timeMs } = await chain.authorizationAt(contract, from, authorization.nonce)
+    const verdict = await verdictOf(use, chain, authorization, named)
+    const untilMs = Number(authorization.validBefore) * 1000 + SETTLED_FINAL_MS
+    return verdict.kind === 'paid' && timeMs < untilMs ? { kind: 'early', untilMs } : verdict
   } catch (error) {
     return { kind: 'unknown', reason: reasonOf(error) }
   }

@@ -1,15 +1,13 @@
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Payments, StoredPayment } from '../store/payments.ts'
-import { askChain, askChainAfter, type ChainVerdict, type PaymentChain } from './chain-verdict.ts'
+import { askChain, askChainAfter, type ChainVerdict, type PaymentChain, SETTLED_FINAL_MS } from './chain-verdict.ts'
 import { validBeforeMs } from './outbox-entry.ts'
 import { OutboxTimer } from './outbox-timer.ts'
 import { SETTLEMENT_ATTEMPTS_MAX, type Settled } from './payment.ts'
 
 /** The look within the window leaves so much of it for another attempt. */
 const BEFORE_END_MS = 45_000
-/** The last look: a transfer that the chain shows that long after the window stays. */
-const AFTER_END_MS = 60_000
 /** A settlement is not looked up again sooner. */
 const SETTLED_MIN_MS = 10_000
 const UNKNOWN_WAIT_MS = 15_000
@@ -80,8 +78,8 @@ export class SettledWatch {
     const now = clock.now()
     if (verdict.kind === 'unpaid' || verdict.kind === 'never') return this.#takeBack(payment, verdict)
     if (verdict.kind === 'paid') {
-      const isFinal = isOver && now >= endMs + AFTER_END_MS
-      return payments.lookAgain(payment.id, isFinal ? undefined : endMs + AFTER_END_MS, verdict.txHash)
+      const isFinal = isOver && now >= endMs + SETTLED_FINAL_MS
+      return payments.lookAgain(payment.id, isFinal ? undefined : endMs + SETTLED_FINAL_MS, verdict.txHash)
     }
     await payments.lookAgain(payment.id, now > endMs + LIMIT_MS ? undefined : now + UNKNOWN_WAIT_MS)
   }
@@ -103,5 +101,5 @@ export class SettledWatch {
 /** Once before the window ends where there is time for it, else at a depth after its end. */
 function firstLookAt(endMs: UnixMs, now: UnixMs): UnixMs {
   const beforeEnd = endMs - BEFORE_END_MS
-  return beforeEnd > now + SETTLED_MIN_MS ? beforeEnd : endMs + AFTER_END_MS
+  return beforeEnd > now + SETTLED_MIN_MS ? beforeEnd : endMs + SETTLED_FINAL_MS
 }

@@ -23,7 +23,7 @@ const LOOK_AGAIN = `UPDATE payments SET look_at = ?, tx_hash = coalesce(?, tx_ha
 const TAKE_BACK = `
   UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = 1, tx_hash = NULL, error = ?, look_at = NULL,
     updated_at = ?
-  WHERE id = ? AND state = 'settled'`
+  WHERE id = ? AND state = 'settled' AND refund_tx IS NULL`
 
 export function settledLooks<Row, Payment>(
   database: Database,

@@ -1,7 +1,7 @@
 import { encodeFunctionData, type Hex, parseAbi } from 'viem'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type DevChain, NETWORK, startChain } from '../../devnet/chain.ts'
+import { type DevChain, NETWORK, startChain, usdcAbi } from '../../devnet/chain.ts'
 import { addresses } from '../../devnet/contracts.ts'
 import { type Chain, createChain } from '../../src/chain/chain.ts'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -112,6 +112,23 @@ describe('createChain', () => {
     expect(await chain.transferOf(txHash.toUpperCase().replace('0X', '0x') as Hex, payer, other.nonce)).toMatchObject({
       value: 1n,
     })
+  })
+
+  it('T26 takes for a refund what was mined after the settlement alone, not an older transfer of the same amount', async () => {
+    const [bank] = await devChain.client.getAddresses()
+    const value = 7_770n
+    await devChain.mint(bank!, 2n * value)
+    const payBack = () => {
+      const data = encodeFunctionData({ abi: usdcAbi, functionName: 'transfer', args: [payer, value] })
+      return devChain.submit({ to: USDC, data })
+    }
+    const older = await payBack()
+    const after = await settle(await sign(value, randomHash(), bank!))
+    const refund = await payBack()
+    const wanted = { from: bank!, to: payer, value, after }
+    const found = await Promise.all([older, after, refund].map((txHash) => chain.hasMoved(txHash, wanted)))
+    expect(found).toEqual([false, false, true])
+    expect(await chain.hasMoved(refund, { ...wanted, after: randomHash() })).toBe(false)
   })
 
   it('does not take a reverted transaction for a payment', async () => {

@@ -97,7 +97,8 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       summary: 'Pay back what this node was paid',
       description:
         'An own transaction, which costs gas: the wallet needs a little ETH. Answers once it is mined. A payment is paid back once, ' +
-        'however often this is asked for, and nothing runs for it afterwards. It needs a token on loopback too.',
+        'however often this is asked for, and nothing runs for it afterwards. What the chain can still take back is not paid back: ' +
+        'until a minute after the window of the authorization, 409 `SETTLEMENT_NOT_FINAL` says when. It needs a token on loopback too.',
       tags,
       access: 'token',
       scope: 'admin',
@@ -107,6 +108,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       errors: [
         'UNKNOWN_PAYMENT',
         'PAYMENT_FINAL',
+        'SETTLEMENT_NOT_FINAL',
         'NETWORK_MISMATCH',
         'INSUFFICIENT_FUNDS',
         'CHAIN_UNAVAILABLE',
