@@ -206,6 +206,10 @@ export class Sender {
       throw new TransactionError('TRANSACTION_LOST', why)
     }
     if (this.open().some(({ hash }) => hash === transaction.hash)) return undefined
+    // Whoever sent the replacement has seen it mined first.
+    const instead = this.#deps.transactions.minedInstead(transaction)
+    const mined = instead && (await this.#ended(instead, signal))
+    if (mined !== undefined) return mined
     throw new TransactionError('TRANSACTION_LOST', `transaction ${transaction.hash} was replaced: look what came of it`)
   }
 

@@ -37,6 +37,8 @@ export interface Transactions {
   withKey(network: string, account: Hex, key: string): EndedTransaction[]
   /** Those with a purpose whose end is known. */
   ended(network: string, account: Hex, purpose: string): { hash: Hex; state: TransactionEnd }[]
+  /** The one for the same purpose that was mined with the account nonce of this one: what took its place. */
+  minedInstead(transaction: StoredTransaction): StoredTransaction | undefined
   /** The first account nonce after those that are known to be mined. */
   nextNonce(network: string, account: Hex): number
   /** Stores its end, and the token it minted in the same breath. Durable when it resolves. */
@@ -116,6 +118,14 @@ export function createTransactions(database: Database): Transactions {
             WHERE purpose = ? AND state <> 'sent' AND network = ? AND account = ? ORDER BY no`)
           .all(purpose, network, toBytes(account)) as { hash: Uint8Array; state: TransactionEnd }[]
       ).map(({ hash, state }) => ({ hash: toHex(hash), state })),
+    minedInstead({ network, account, accountNonce, purpose }) {
+      const row = database
+        .prepare(`
+          SELECT * FROM chain_transactions
+          WHERE state = 'mined' AND purpose = ? AND account_nonce = ? AND network = ? AND account = ?`)
+        .get(purpose, accountNonce, network, toBytes(account)) as Row | undefined
+      return row && toTransaction(row)
+    },
     nextNonce(network, account) {
       const row = database
         .prepare(`

@@ -391,6 +391,29 @@ describe('a transaction that does not go on (T13)', () => {
     expect([await seller.nonce(), seller.transactions.tokenOf(agentId, NETWORK)]).toEqual([1, expect.any(String)])
   })
 
+  test('is replaced while its caller waits: the caller is told of the one that was mined', async () => {
+    await devChain.setAutomine(false)
+    const gate = Promise.withResolvers<void>()
+    let [isShut, isWaiting] = [false, false]
+    const request: Chain['request'] = async (method, params, signal) => {
+      if (isShut && method === 'eth_getTransactionReceipt') {
+        isWaiting = true
+        await gate.promise
+      }
+      return chain.request(method, params, signal)
+    }
+    const registered = seller.reputation({ chain: { network: NETWORK, request } }).register(agentId, kept, open())
+    const { hash } = await until(() => seller.transactions.open(NETWORK, seller.wallet.address)[0])
+    isShut = true
+    await until(() => isWaiting)
+    const replaced = seller.reputation().transactions.replace(hash, open())
+    await until(() => seller.sent.length > 0)
+    await devChain.mine()
+    const instead = await replaced
+    gate.resolve()
+    expect(await registered).toMatchObject({ minted: true, tx_hash: instead.hash, token_id: expect.any(String) })
+  })
+
   test('is abandoned: nothing happens in its place, and the account goes on', async () => {
     const hash = await stuck()
     const node = seller.reputation()
