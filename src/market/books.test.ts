@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { listingFixture, localId } from '../../test/support/fake-api.ts'
 import { createFakeMarket } from '../../test/support/fake-market.ts'
+import { HandClock } from '../../test/support/hand-clock.ts'
 import { claim, exchangeOf, randomHex, requirements, signed } from '../../test/support/payments.ts'
 import { testBudget } from '../../test/support/test-budget.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -12,6 +13,7 @@ import { createPayments } from '../store/payments.ts'
 import { createPurchases } from '../store/purchases.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
 import type { Buyer } from './buyer.ts'
+import { createEarnings } from './earnings.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 import { madeBook } from './payment-view.ts'
 
@@ -130,3 +132,47 @@ function reserved({ paymentId, envelope }: ReturnType<typeof signed>, at: number
   const money = { requirements: asked, envelope, amount: asked.amount, validBeforeSeconds: until }
   return { order, reservation: { paymentId, orderId: paymentId, ...shared, ...money } }
 }
+
+test('D42: the sums follow what becomes of payments that counted as final', async () => {
+  const at = Date.UTC(2026, 0, 1)
+  const clock = new HandClock(at + 3 * 24 * 60 * 60 * 1000)
+  const now = clock.now()
+  const database = openDatabase({ path: ':memory:' })
+  const [payments, purchases] = [createPayments(database), createPurchases(database)]
+  const earnings = () => createEarnings({ clock, ledger: createLedger(database), decimals: 6, nameOf: () => undefined })
+  const kept = earnings()
+  const look = async () => expect(await kept.stats({ days: 30 })).toEqual(await earnings().stats({ days: 30 }))
+
+  const [lost, earned] = [claim(at), claim(at)]
+  for (const one of [lost, earned]) {
+    await payments.claim(one, at)
+    await payments.deliver({ id: one.id, state: 'owed' }, exchangeOf(one, at), at)
+  }
+  await payments.save({ id: lost.id, state: 'unsettled', error: 'no funds' }, at)
+  await payments.save({ id: earned.id, state: 'settled', txHash: randomHex() }, at)
+  const made = Array.from({ length: 3 }, () => reserved(signed(at), at))
+  for (const { order, reservation } of made) {
+    await purchases.reserve(order, reservation, { day: '2026-01-01', limits: () => ({}) })
+  }
+  const [charged, confirmed, late] = made.map(({ order }) => order)
+  for (const { id } of [charged!, late!]) await purchases.resolve(id, 'released', undefined, at)
+  const done = (order: (typeof made)[number]['order']) =>
+    purchases.finish({ ...order, status: 'completed' }, { paymentId: order.id, amount: 10_000n, txHash: randomHex() })
+  await done(confirmed!)
+  await purchases.confirm(confirmed!.id, randomHex(), at)
+
+  const error = { code: 'EXECUTION_FAILED', message: 'it was charged after all', retryable: false }
+  // The newest first: behind one that is open, all are counted anew.
+  const changes = [
+    () => payments.takeBack({ id: earned.id }, now),
+    () => payments.reopen({ id: lost.id, state: 'owed' }, now),
+    () => done(late!),
+    () => purchases.unconfirm(confirmed!.id, now),
+    () => purchases.takeBack({ paymentId: charged!.id, txHash: randomHex(), error }, now),
+  ]
+  await look()
+  for (const change of changes) {
+    await change()
+    await look()
+  }
+})

@@ -17,7 +17,7 @@ function setup() {
     nameOf: (id) => (id === 'a' ? 'Agent' : undefined),
     ledger: {
       paymentFacts: (direction, after, limit) => rows[direction].filter(({ no }) => no > after).slice(0, limit),
-      refunds: () => 0,
+      revisions: () => 0,
       executionFacts: (after, limit) => executions.filter(({ no }) => no > after).slice(0, limit),
     },
   })

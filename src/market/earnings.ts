@@ -14,7 +14,7 @@ const BATCH_ROWS = 500
 
 export type EarningsDeps = {
   clock: Clock
-  ledger: Pick<Ledger, 'paymentFacts' | 'executionFacts' | 'refunds'>
+  ledger: Pick<Ledger, 'paymentFacts' | 'executionFacts' | 'revisions'>
   decimals: number
   /** Of an agent that is known. */
   nameOf(agentId: string): string | undefined
@@ -27,8 +27,8 @@ export interface Earnings {
 }
 
 /**
- * Sums over the ledgers. What can no longer change is counted once and kept; from the first payment on that still can, all
- * are counted anew at each question. Nothing is written for it: a paid call costs what it did.
+ * Sums over the ledgers. What counts as final is counted once and kept, until the ledger tells that some of it changed after
+ * all; from the first payment on that is not final, all are counted anew at each question. Nothing is written for it.
  */
 export function createEarnings(deps: EarningsDeps): Earnings {
   const { ledger, clock } = deps
@@ -62,14 +62,13 @@ export function createEarnings(deps: EarningsDeps): Earnings {
     }
   }
 
-  let refunds = 0
+  let revisions = 0
   async function count(): Promise<Sums[]> {
-    // One that could no longer change has: all are counted anew.
-    const paidBack = ledger.refunds()
-    if (paidBack !== refunds) {
+    const revised = ledger.revisions()
+    if (revised !== revisions) {
       kept = new Sums()
       Object.assign(counted, { in: 0, out: 0, executions: 0 })
-      refunds = paidBack
+      revisions = revised
     }
     const open = new Sums()
     await countPayments('in', open)
@@ -160,7 +159,7 @@ function statsOf(
 }
 
 /**
- * Whether a payment can no longer change in what is counted of it. One that failed may be tried again while its window is
+ * Whether a payment hardly changes any more in what is counted of it. One that failed may be tried again while its window is
  * open; the chain may take back what it has just shown, and has yet to show what is spent.
  */
 function isFinal({ state, proven, createdAt }: PaymentFact, now: UnixMs): boolean {

@@ -10,7 +10,6 @@ import { toBytes, toHex } from './hex.ts'
 import { beginningOf, isSearch, lookBack, type Sought } from './look-back.ts'
 import { type PaymentRow, toPayment } from './payment-row.ts'
 import type { PaymentState, StoredPayment } from './payments.ts'
-import { countRefunds } from './refund-count.ts'
 import {
   RESERVATIONS,
   type ReservationRow,
@@ -18,6 +17,7 @@ import {
   type StoredReservation,
   toReservation,
 } from './reservation-row.ts'
+import { revisionsOf } from './revisions.ts'
 
 export type LedgerDirection = 'in' | 'out'
 export type LedgerState = PaymentState | ReservationState
@@ -98,8 +98,8 @@ export interface Ledger {
   /** The oldest `limit` rows beyond number `after`. */
   paymentFacts(direction: LedgerDirection, after: number, limit: number): PaymentFact[]
   executionFacts(after: number, limit: number): ExecutionFact[]
-  /** How many payments were paid back. */
-  refunds(): number
+  /** Rises whenever a payment has changed that counted as final. */
+  revisions(): number
 }
 
 const SELECT = { in: 'SELECT * FROM payments', out: RESERVATIONS } as const
@@ -254,7 +254,7 @@ export function createLedger(
         createdAt: row.created_at,
         owner: row.owner ?? undefined,
       })),
-    refunds: () => countRefunds(database),
+    revisions: () => revisionsOf(database),
     executionFacts: (after, limit) =>
       all<ExecutionFactRow>(EXECUTION_FACTS, after, limit).map((row) => ({
         no: row.no,

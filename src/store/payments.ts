@@ -15,6 +15,7 @@ import {
   WORK_DONE,
 } from './payment-row.ts'
 import { packReceipt } from './receipt-row.ts'
+import { noteRevision } from './revisions.ts'
 import { type SettledLooks, settledLooks } from './settled-looks.ts'
 import { refundPurpose } from './transactions.ts'
 
@@ -90,6 +91,10 @@ const UPDATE = `
   UPDATE payments SET state = ?, attempts = coalesce(?, attempts), next_attempt_at = ?, unclear = ?, tx_hash = ?,
     error = ?, receipt = coalesce(?, receipt), exchange_id = coalesce(exchange_id, ?), look_at = ?, blamed = ?, updated_at = ?
   WHERE id = ? AND state IN ('authorized', 'owed')`
+
+const REOPEN = `
+  UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = ?, updated_at = ?
+  WHERE id = ? AND state = 'unsettled' AND ${WORK_DONE}`
 
 const FORGET_TASK = `UPDATE payments SET task = '' WHERE id = ? AND state = 'unsettled' AND task IS NOT NULL`
 
@@ -170,20 +175,11 @@ export function createPayments(database: Database): Payments {
         write(progress, now)
       }),
     reopen: (progress, now) =>
-      database.write(
-        () =>
-          database
-            .prepare(`
-              UPDATE payments SET state = 'owed', attempts = ?, next_attempt_at = ?, unclear = ?, updated_at = ?
-              WHERE id = ? AND state = 'unsettled' AND ${WORK_DONE}`)
-            .run(
-              progress.attempts ?? 0,
-              progress.nextAttemptAt ?? now,
-              progress.unclear === false ? 0 : 1,
-              now,
-              toBytes(progress.id),
-            ).changes === 1,
-      ),
+      database.write(() => {
+        noteRevision(database)
+        const { id, attempts = 0, nextAttemptAt = now, unclear = true } = progress
+        return database.prepare(REOPEN).run(attempts, nextAttemptAt, unclear ? 1 : 0, now, toBytes(id)).changes === 1
+      }),
     hastenOne: (id, now) =>
       database.write(
         () =>

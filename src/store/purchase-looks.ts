@@ -4,6 +4,7 @@ import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
 import type { OrderError } from './order-row.ts'
 import { RESERVATIONS, type ReservationRow, type StoredReservation } from './reservation-row.ts'
+import { noteRevision } from './revisions.ts'
 import type { spending } from './spending.ts'
 
 /** What the chain has said of purchases and is asked once more: a node of the RPC may lag, and a chain may take back what it showed. */
@@ -63,6 +64,7 @@ export function purchaseLooks(
         type Row = ReservationRow & { token_id: string | null }
         const row = database.prepare(RELEASED).get(toBytes(paymentId)) as Row | undefined
         if (row === undefined) return undefined
+        noteRevision(database)
         database.prepare(TAKE_BACK).run(toBytes(txHash), now, row.order_no)
         database.prepare(TELL_ORDER).run(JSON.stringify(error), now, row.order_no)
         const { day, seller_id: sellerId, token_id, amount } = row
@@ -71,6 +73,7 @@ export function purchaseLooks(
       }),
     unconfirm: (paymentId, now) =>
       database.write(() => {
+        noteRevision(database)
         const row = database.prepare(UNCONFIRM).get(now, toBytes(paymentId)) as { id: string } | undefined
         return row?.id
       }),

@@ -15,6 +15,7 @@ import {
   type StoredReservation,
   toReservation,
 } from './reservation-row.ts'
+import { noteRevision } from './revisions.ts'
 import { type Over, type SpendingLimits, type Spent, spending } from './spending.ts'
 
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
@@ -200,6 +201,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
         // The result of what was given back has come after all: it counts again, so that it can be given back once more.
         const row = one(RELEASED, toBytes(paid.paymentId)) as ReservedRow | undefined
         if (row === undefined) return
+        noteRevision(database)
         database.prepare(TAKE_BACK).run(row.order_no)
         sums.add(spentBy(row), BigInt(row.amount))
         spend()

@@ -2,6 +2,7 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
+import { noteRevision } from './revisions.ts'
 
 /** What follows from a settlement that was taken back. */
 type OwedAgain = { id: Hex; attempts?: number; nextAttemptAt?: UnixMs; error?: string | undefined }
@@ -39,6 +40,7 @@ export function settledLooks<Row, Payment>(
       }),
     takeBack: (owed, now) =>
       database.write(() => {
+        noteRevision(database)
         const { id, attempts = 0, nextAttemptAt = now, error = null } = owed
         return database.prepare(TAKE_BACK).run(attempts, nextAttemptAt, error, now, toBytes(id)).changes === 1
       }),
