@@ -359,6 +359,22 @@ describe('a seller that says nothing', () => {
     expect([seller.opened, buyer.ledger()[0]?.reservation]).toEqual([1, undefined])
   })
 
+  test('but shows a word of work first does not hold its caller for longer than a run', async () => {
+    const { buyer } = scripted(async (stream) => {
+      const asked = await stream.next()
+      await stream.send('x402.output', {
+        ...{ version: '1.0', text: 'soon …' },
+        correlation_id: asked?.message.correlation_id,
+      })
+      await stream.next()
+    })
+    Object.assign(buyer.deps, { firstAnswerMs: 5_000, shownWorkMs: 20 })
+    const shown: string[] = []
+    const onProgress = (progress: { type: string; data: unknown }) => void shown.push(progress.type)
+    await expect(buyer.execute({ onProgress })).rejects.toMatchObject({ code: 'DEADLINE' })
+    expect([shown.includes('output'), buyer.ledger()[0]?.reservation]).toEqual([true, undefined])
+  })
+
   test('after payment is waited for until the window has ended; then the order is in doubt', async () => {
     const { buyer } = scripted(async (stream) => {
       await stream.challenge(await stream.next())

@@ -18,6 +18,7 @@ import {
   type Pay,
   type Reopen,
   SellerSilent,
+  SHOWN_WORK_MS,
 } from '../protocols/x402/client.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Paid, Reservation } from '../store/purchases.ts'
@@ -38,8 +39,9 @@ export type PurchaseDeps = SigningDeps & {
   logger: Logger
   streams: StreamPool
   callerDid: string
-  /** How long a seller may take to name its price. */
+  /** How long a seller may take to name its price; and where it shows work before that. */
   firstAnswerMs?: number
+  shownWorkMs?: number
 }
 
 /** What a response holds: text, whatever bytes it is, and the bytes where they are no text. */
@@ -188,8 +190,9 @@ async function firstCall(
   deps: PurchaseDeps,
   signal: AbortSignal,
 ) {
-  const { streams, firstAnswerMs = FIRST_ANSWER_MS } = deps
-  const run = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen, firstAnswerMs }, signal)
+  const { streams, firstAnswerMs = FIRST_ANSWER_MS, shownWorkMs = SHOWN_WORK_MS } = deps
+  const limits = { firstAnswerMs, shownWorkMs }
+  const run = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen, ...limits }, signal)
   try {
     return await onStream(seller, streams, signal, run)
   } catch (error) {

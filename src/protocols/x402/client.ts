@@ -45,6 +45,8 @@ export type Reopen = () => Promise<FramedStream>
 const CHALLENGES_MAX = 3
 /** A seller names its price within this: nothing runs before it is paid. */
 export const FIRST_ANSWER_MS = 30_000
+/** A seller that shows work before it asks for payment, as of a task that was paid for before (D39), answers within this. */
+export const SHOWN_WORK_MS = 15 * 60_000
 /** Characters of output, the smallest piece counting for more than it is: several times the longest result. */
 const OUTPUT_MAX = 16 * 1024 * 1024
 const OUTPUT_FRAME_COST = 16
@@ -58,7 +60,7 @@ const OUTPUT_FRAME_COST = 16
 export async function callX402(
   stream: FramedStream,
   call: Call,
-  deps: { pay: Pay; reopen: Reopen; firstAnswerMs?: number | undefined },
+  deps: { pay: Pay; reopen: Reopen } & AnswerLimits,
   signal: AbortSignal,
 ): Promise<ReceivedResponse> {
   const form = call.form ?? { wrapped: false }
@@ -70,9 +72,9 @@ export async function callX402(
     return current
   }
   for (let challenges = 1; ; challenges++) {
-    const first = firstAnswerWithin(deps.firstAnswerMs, signal)
+    const first = firstAnswerWithin(deps, signal)
     await writeMessage(await open(), 'x402.request', requestOf(call, 'execute', null), first.signal).catch(first.failed)
-    const asked = await nextAnswer(current, call, first.signal, first.clear).catch(first.failed).finally(first.clear)
+    const asked = await nextAnswer(current, call, first.signal, first.begun).catch(first.failed).finally(first.clear)
     if (asked.type === 'x402.response') return unwrapped(asked.message, call)
     const { payment_requirements, challenge_nonce, seller_did } = asked.message
     const { challengeText } = asked
@@ -96,15 +98,29 @@ export async function callX402(
   }
 }
 
-/** Ends a wait for the first answer, until `clear` says that it has come. A free agent may take as long as it needs. */
-function firstAnswerWithin(limitMs: number | undefined, signal: AbortSignal) {
-  if (limitMs === undefined) return { signal, clear: () => {}, failed: rethrow }
+/** Undefined: a free agent may take as long as it needs. */
+type AnswerLimits = { firstAnswerMs?: number | undefined; shownWorkMs?: number | undefined }
+
+/**
+ * Ends a wait for the first answer, until `clear` says that it has come. Output alone is no answer: it gives the seller the
+ * time of a run, once.
+ */
+function firstAnswerWithin({ firstAnswerMs, shownWorkMs = firstAnswerMs }: AnswerLimits, signal: AbortSignal) {
+  if (firstAnswerMs === undefined) return { signal, begun: () => {}, clear: () => {}, failed: rethrow }
   const silent = new AbortController()
-  const timer = setTimeout(() => silent.abort(new SellerSilent(limitMs)), limitMs)
+  const limit = (ms: number) => setTimeout(() => silent.abort(new SellerSilent(ms)), ms)
+  let timer = limit(firstAnswerMs)
+  let isBegun = false
+  const begun = () => {
+    if (isBegun) return
+    isBegun = true
+    clearTimeout(timer)
+    timer = limit(shownWorkMs ?? firstAnswerMs)
+  }
   const failed = (error: unknown): never => {
     throw silent.signal.aborted && !signal.aborted ? silent.signal.reason : error
   }
-  return { signal: AbortSignal.any([signal, silent.signal]), clear: () => clearTimeout(timer), failed }
+  return { signal: AbortSignal.any([signal, silent.signal]), begun, clear: () => clearTimeout(timer), failed }
 }
 
 function rethrow(error: unknown): never {
