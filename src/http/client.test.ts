@@ -112,6 +112,23 @@ test('T23 says that an execution may have happened when the connection breaks', 
   })
 })
 
+test('D38 what may spend and is sent again keeps its key, also where the key is given as undefined', async () => {
+  const keys: unknown[] = []
+  const reset = Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' })
+  const fetch = (_url: unknown, { headers }: RequestInit) => {
+    keys.push((headers as Record<string, string>)['idempotency-key'])
+    return Promise.reject(new TypeError('fetch failed', { cause: reset }))
+  }
+  const client = createApiClient({ baseUrl }, { fetch: fetch as typeof globalThis.fetch })
+  const call = { idempotencyKey: undefined }
+  const lost = { code: 'API_CONNECTION_LOST' }
+  await expect(client.execute({ agentId: remoteId, input: 'go' }, call)).rejects.toMatchObject(lost)
+  await expect(client.createOrder({ agentId: remoteId, price: 1n }, call)).rejects.toMatchObject(lost)
+  const [first, , third] = keys
+  expect(keys).toEqual([first, first, third, third])
+  expect(keys).toEqual(Array(4).fill(expect.any(String)))
+})
+
 test('waits no longer than it is told, and throws the reason of an abort', async () => {
   const never: typeof fetch = (_input, init) => {
     const { promise, reject } = Promise.withResolvers<Response>()

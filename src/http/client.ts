@@ -74,7 +74,8 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
   /** A request with a key is sent once more when its connection was lost: it is done once all the same. */
   async function send(path: string, call: CallOptions = {}, body?: object, method?: string) {
     if (body === undefined || !SPENDING.test(path)) return sendOnce(path, call, body, method)
-    const keyed = { idempotencyKey: randomUUID(), ...call }
+    // A key that is given as undefined is none: without one the second request would buy again.
+    const keyed = { ...call, idempotencyKey: call.idempotencyKey ?? randomUUID() }
     return sendOnce(path, keyed, body, method).catch((error: unknown) => {
       if ((error as { code?: unknown }).code !== 'API_CONNECTION_LOST') throw error
       return sendOnce(path, keyed, body, method)
@@ -158,7 +159,8 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     execute({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID() }, call) {
       const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
       const body: ExecuteBody = { agent_id: agentId, input, max_price }
-      return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, idempotencyKey, ...call }, body)
+      const keyed = { ...call, idempotencyKey: call?.idempotencyKey ?? idempotencyKey }
+      return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...keyed }, body)
     },
     status: (call) => request('/status', NodeStatus, call),
     peers: (call) => request('/peers', PeerStatuses, call),
