@@ -27,9 +27,10 @@ export function findByReference(reference: string, deps: ReferenceDeps): Listing
   if (text === '' || WHOLE_ID.test(text)) return undefined
   const named = called(text, deps)
   if (named.length > 0) return onlyOne(text, named)
-  for (let slash = text.indexOf('/'); slash > 0; slash = text.indexOf('/', slash + 1)) {
+  // No seller's id holds a slash: what comes after the first belongs to the name.
+  const slash = text.indexOf('/')
+  if (slash >= SELLER_BEGINNING_MIN) {
     const seller = text.slice(0, slash)
-    if (seller.length < SELLER_BEGINNING_MIN) continue
     const isSeller = ({ seller_id, seller_did }: Listing) => seller_id.startsWith(seller) || seller_did === seller
     const theirs = called(text.slice(slash + 1), deps).filter(isSeller)
     if (theirs.length > 0) return onlyOne(text, theirs)

@@ -60,8 +60,7 @@ export function lookBack(database: Database, book: Book, sought: Sought, before:
       `SELECT ${key} AS no, ${createdAt} AS at FROM ${table} WHERE ${key} < ? ORDER BY ${key} DESC LIMIT 1 OFFSET ?`,
     )
     .get(before, ROWS_MAX - 1) as { no: number; at: number } | undefined
-  if (last === undefined || (since !== undefined && last.at < since - ORDER_SLACK_MS)) {
-    return { terms, values, floor: undefined }
-  }
-  return { terms: [...terms, `${key} >= ?`], values: [...values, last.no], floor: last.no }
+  if (last === undefined) return { terms, values, floor: undefined }
+  const isPast = since !== undefined && last.at < since - ORDER_SLACK_MS
+  return { terms: [...terms, `${key} >= ?`], values: [...values, last.no], floor: isPast ? undefined : last.no }
 }
