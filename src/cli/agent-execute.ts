@@ -133,9 +133,8 @@ function tellCost(context: Context, { payment, duration_ms, order_id }: Executio
   const kind = payment === null ? '' : `${badge(payment.network, style.stderr)}  `
   const paid =
     payment === null ? 'free' : `paid ${payment.amount} USDC to ${payment.pay_to}, ${settlementText(payment)}`
-  context.tell(
-    kind + style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s · order ${order_id}`, 400)),
-  )
+  const order = order_id === undefined ? '' : ` · order ${order_id}`
+  context.tell(kind + style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s${order}`, 400)))
 }
 
 function notFound(agentId: string, { p2p }: Config): CliError {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { listingFixture, localId } from '../../test/support/fake-api.ts'
 import { createFakeMarket } from '../../test/support/fake-market.ts'
 import { until } from '../../test/support/until.ts'
@@ -71,13 +71,14 @@ describe('when the disk is full as an order ends', () => {
   })
 })
 
+const order = {
+  ...{ id: 'o-1', agentId: localId, sellerId: undefined, price: 1n, task: 'x', output: undefined, error: undefined },
+  ...{ correlationId: undefined, createdAt: 1, updatedAt: 1, status: 'executing' as const },
+}
+
 test('T23 a result that could not be stored is not lost to a failure that is told of its order before there was a retry', async () => {
   const real = createPurchases(database)
   const { purchases } = withUnstoredEnds(real, { logger: silentLogger, changed: () => {} })
-  const order = {
-    ...{ id: 'o-1', agentId: localId, sellerId: undefined, price: 1n, task: 'x', output: undefined, error: undefined },
-    ...{ correlationId: undefined, createdAt: 1, updatedAt: 1, status: 'executing' as const },
-  }
   await purchases.finish(order)
   fill()
   await expect(purchases.finish({ ...order, status: 'completed', output: long })).rejects.toMatchObject({
@@ -87,4 +88,24 @@ test('T23 a result that could not be stored is not lost to a failure that is tol
   const error = { code: 'SELLER_FAILED', message: 'the seller knows nothing of it', retryable: false }
   await purchases.finish({ ...order, status: 'failed', error })
   expect(purchases.order('o-1')).toMatchObject({ status: 'completed', output: long, error: undefined })
+})
+
+test('an end that the store will never take is not said to be stored', async () => {
+  vi.useFakeTimers()
+  try {
+    const full = Object.assign(new Error('disk full'), { name: 'StoreError' })
+    const errors = [full, new Error('no such column')]
+    const said: string[] = []
+    const logger = { ...silentLogger, info: () => void said.push('info'), error: () => void said.push('error') }
+    const failing = { ...createPurchases(database), finish: () => Promise.reject(errors.shift()) }
+    const changed = () => void said.push('changed')
+    const { purchases, service } = withUnstoredEnds(failing, { logger, changed })
+    await expect(purchases.finish(order)).rejects.toBe(full)
+    await service.start()
+    await vi.advanceTimersByTimeAsync(2_000)
+    await service.stop()
+    expect(said).toEqual(['error'])
+  } finally {
+    vi.useRealTimers()
+  }
 })

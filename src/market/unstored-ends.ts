@@ -58,6 +58,8 @@ export function withUnstoredEnds(
         // While the store takes nothing it need not be asked for each of them.
         if (isOfStore(error)) throw error
         logger.error({ order_id: id, err: error }, 'the end of an order cannot be stored')
+        if (ends.get(id)?.order === order) drop(id)
+        continue
       }
       if (ends.get(id)?.order === order) drop(id)
       logger.info({ order_id: id, status: order.status }, 'the end of an order could be stored after all')

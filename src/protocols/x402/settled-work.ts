@@ -84,6 +84,8 @@ export class SettledWork implements Service {
   }
 
   async #run(): Promise<void> {
+    // So many failures want a person: until then buyers have theirs run by asking.
+    if (this.#failed.size >= FAILED_MAX) return
     const ids = this.#deps.deferred.unrun(AT_ONCE_MAX + this.#failed.size)
     const due = ids.filter((id) => !this.#failed.has(id)).slice(0, AT_ONCE_MAX)
     const busy = await Promise.all(due.map((id) => this.#runOne(id)))
@@ -108,7 +110,7 @@ export class SettledWork implements Service {
         { ...ids, err: error },
         'a payment is settled and its work failed: it is run again when its buyer asks',
       )
-      if (this.#failed.size < FAILED_MAX) this.#failed.add(id)
+      this.#failed.add(id)
       return false
     }
   }
