@@ -106,6 +106,23 @@ test('whoever spends is known by his token, through each door that spends', asyn
   expect(seen).toEqual(Array(5).fill({ scope: 'spend', tokenId: 'a spend token' }))
 })
 
+test('D48 alarms and transactions of the wallet are the node’s: a token that makes its own sees none', async () => {
+  const waiting = { tx_hash: '0x1', purpose: 'send 5 USDC', network: 'eip155:84532', account_nonce: 1 }
+  const { reputation } = deps
+  const open = async () => [{ ...waiting, account: '0x2', to: '0x3' }]
+  const server = fakeServer({
+    tokens,
+    reputation: { ...reputation, transactions: { ...reputation.transactions, open } },
+  })
+  const shown = async (url: string, scope: string) => {
+    const answer = await server.app.inject({ url, headers: { authorization: `Bearer ${scope}` } })
+    return answer.json<unknown[]>().length
+  }
+  for (const url of ['/alarms', '/transactions']) {
+    expect(await Promise.all(scopes.map((scope) => shown(url, scope)))).toEqual([1, 0, 0, 1])
+  }
+})
+
 test('whoever has a token calls off only what was ordered with it; the operator, everything', async () => {
   const post = (url: string, scope: string, payload: object, method: 'POST' | 'DELETE' = 'POST') =>
     app.inject({ method, url, headers: { authorization: `Bearer ${scope}` }, ...(method === 'POST' && { payload }) })

@@ -1,4 +1,5 @@
 import { AlarmParams, AlarmQuery, AlarmRecord, AlarmRecords, DismissAlarm } from '../../schema/alarm.ts'
+import { ownerSeen } from '../../schema/caller.ts'
 import { type Operation, operation } from '../operation.ts'
 
 export type AlarmRouteDeps = {
@@ -19,12 +20,13 @@ export function alarmRoutes({ alarms }: AlarmRouteDeps): Operation[] {
       path: '/alarms',
       summary: 'What wants a person, grouped, the most urgent first',
       description:
-        'Work that was never paid, settlement that fails, agents that cannot run or fail often, and a node that nobody reaches.',
+        'Work that was never paid, settlement that fails, agents that cannot run or fail often, and a node that nobody reaches. ' +
+        'A token of `execute` or `spend` sees none: they are of the node and of all that use it.',
       scope: 'read',
       query: AlarmQuery,
       response: AlarmRecords,
       errors: [],
-      handler: ({ query }) => alarms.list(query),
+      handler: ({ query, caller }) => (ownerSeen(caller) === undefined ? alarms.list(query) : []),
     }),
     operation({
       ...row,

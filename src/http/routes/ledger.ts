@@ -13,6 +13,7 @@ import {
 import { type Page, soughtOf } from '../../schema/page.ts'
 import { PaymentRecord } from '../../schema/payment-record.ts'
 import { type Operation, operation, paged } from '../operation.ts'
+import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
 export type LedgerRouteDeps = {
   ledger: {
@@ -111,14 +112,7 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
         'SETTLEMENT_NOT_FINAL',
         'NETWORK_MISMATCH',
         'INSUFFICIENT_FUNDS',
-        'CHAIN_UNAVAILABLE',
-        'CHAIN_WRONG',
-        'WALLET_NO_GAS',
-        'TRANSACTION_REVERTED',
-        'TRANSACTION_FAILED',
-        'TRANSACTION_PENDING',
-        'TRANSACTION_LOST',
-        'STORE_WRITE_FAILED',
+        ...TRANSACTION_ERRORS,
       ],
       handler: ({ params, signal }) => ledger.refund(params.id, signal),
     }),

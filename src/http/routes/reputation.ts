@@ -8,6 +8,7 @@ import {
   Reputation,
 } from '../../schema/standing.ts'
 import { type Operation, operation } from '../operation.ts'
+import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
 export type ReputationRouteDeps = {
   reputation: {
@@ -18,16 +19,7 @@ export type ReputationRouteDeps = {
 }
 
 const chain = ['CHAIN_UNAVAILABLE', 'CHAIN_WRONG', 'UNKNOWN_IDENTITY'] as const
-const writing = [
-  ...chain,
-  'UNKNOWN_AGENT',
-  'WALLET_NO_GAS',
-  'TRANSACTION_REVERTED',
-  'TRANSACTION_FAILED',
-  'TRANSACTION_PENDING',
-  'TRANSACTION_LOST',
-  'STORE_WRITE_FAILED',
-] as const
+const writing = ['UNKNOWN_IDENTITY', 'UNKNOWN_AGENT', ...TRANSACTION_ERRORS] as const
 const row = { tags: ['reputation'], access: 'private', scope: 'admin', method: 'POST', params: AgentParams } as const
 
 /** ERC-8004 on the node's network (D21). */

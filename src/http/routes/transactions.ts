@@ -1,3 +1,4 @@
+import { ownerSeen } from '../../schema/caller.ts'
 import {
   MinedTransaction,
   type TransactionCalls,
@@ -5,20 +6,11 @@ import {
   WaitingTransactions,
 } from '../../schema/transaction.ts'
 import { type Operation, operation } from '../operation.ts'
+import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
 export type TransactionRouteDeps = { reputation: { transactions: TransactionCalls } }
 
-const errors = [
-  'CHAIN_UNAVAILABLE',
-  'CHAIN_WRONG',
-  'TRANSACTION_UNKNOWN',
-  'WALLET_NO_GAS',
-  'TRANSACTION_REVERTED',
-  'TRANSACTION_FAILED',
-  'TRANSACTION_PENDING',
-  'TRANSACTION_LOST',
-  'STORE_WRITE_FAILED',
-] as const
+const errors = ['TRANSACTION_UNKNOWN', ...TRANSACTION_ERRORS] as const
 const row = { tags: ['wallet'], access: 'private', status: 200 } as const
 const change = {
   ...row,
@@ -38,10 +30,11 @@ export function transactionRoutes({ reputation: { transactions } }: TransactionR
       scope: 'read',
       summary: 'Transactions of the node that are not mined yet',
       description:
-        'Registrations and ratings on the chain. Payments settle through the facilitator and are not among them.',
+        'Registrations and ratings on the chain, refunds, and what was sent out of the wallet. Payments settle through the ' +
+        'facilitator and are not among them. A token of `execute` or `spend` sees none.',
       response: WaitingTransactions,
       errors: ['CHAIN_UNAVAILABLE'],
-      handler: () => transactions.open(),
+      handler: ({ caller }) => (ownerSeen(caller) === undefined ? transactions.open() : []),
     }),
     operation({
       ...change,

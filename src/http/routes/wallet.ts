@@ -2,6 +2,7 @@ import { WalletBalance } from '../../schema/api.ts'
 import type { Caller } from '../../schema/caller.ts'
 import { SendTransfer, Transfer } from '../../schema/transfer.ts'
 import { type Operation, operation } from '../operation.ts'
+import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
 export type WalletRouteDeps = {
   balance(): Promise<WalletBalance>
@@ -51,19 +52,7 @@ export function walletRoutes(deps: WalletRouteDeps): Operation[] {
       },
       response: Transfer,
       status: 200,
-      errors: [
-        'NETWORK_MISMATCH',
-        'INSUFFICIENT_FUNDS',
-        'IDEMPOTENCY_CONFLICT',
-        'CHAIN_UNAVAILABLE',
-        'CHAIN_WRONG',
-        'WALLET_NO_GAS',
-        'TRANSACTION_REVERTED',
-        'TRANSACTION_FAILED',
-        'TRANSACTION_PENDING',
-        'TRANSACTION_LOST',
-        'STORE_WRITE_FAILED',
-      ],
+      errors: ['NETWORK_MISMATCH', 'INSUFFICIENT_FUNDS', 'IDEMPOTENCY_CONFLICT', ...TRANSACTION_ERRORS],
       handler: ({ body, caller, idempotencyKey, signal }) =>
         deps.transfers.send(body, { caller, idempotencyKey, signal }),
     }),

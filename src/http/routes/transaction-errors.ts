@@ -1,0 +1,11 @@
+/** What a transaction of the node's own account may end with. */
+export const TRANSACTION_ERRORS = [
+  'CHAIN_UNAVAILABLE',
+  'CHAIN_WRONG',
+  'WALLET_NO_GAS',
+  'TRANSACTION_REVERTED',
+  'TRANSACTION_FAILED',
+  'TRANSACTION_PENDING',
+  'TRANSACTION_LOST',
+  'STORE_WRITE_FAILED',
+] as const
