@@ -33,7 +33,9 @@ export async function askTerms(
   if (balance <= value) throw tooPoor(balance, undefined)
   const [estimate, suggestedTip, gasPrice] = await Promise.all([
     // Many nodes take the pending block by default: there the one whose place it takes has happened already.
-    quantity('eth_estimateGas', [asked, 'latest']).catch((error: unknown) => asRevert(error, tooPoor(balance, undefined))),
+    quantity('eth_estimateGas', [asked, 'latest']).catch((error: unknown) =>
+      asRevert(error, tooPoor(balance, undefined)),
+    ),
     quantity('eth_maxPriorityFeePerGas', []).catch(() => 1_000_000n),
     quantity('eth_gasPrice', []).catch(() => 0n),
   ])
