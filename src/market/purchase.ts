@@ -14,12 +14,10 @@ import {
   type Call,
   callX402,
   callX402Preemptively,
-  FIRST_ANSWER_MS,
   type Pay,
   type Reopen,
-  SellerSilent,
-  SHOWN_WORK_MS,
 } from '../protocols/x402/client.ts'
+import { FIRST_ANSWER_MS, SellerSilent, SHOWN_WORK_MS } from '../protocols/x402/first-answer.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Paid, Reservation } from '../store/purchases.ts'
 import { Deadline } from './deadline.ts'

@@ -6,6 +6,7 @@ import { FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError, peerErrorFrom } from '../peer-error.ts'
 import { type ReceivedResponse, readAnswer, type SellerAnswer, UnreadableAnswer } from './answers.ts'
+import { type AnswerLimits, firstAnswerWithin } from './first-answer.ts'
 import { VERSION, writeMessage } from './messages.ts'
 import { asksForWrapped, fitsWrapped, TaskTooLong, unwrapOutput, wrapTask } from './wrapped-body.ts'
 
@@ -43,10 +44,6 @@ export type Pay = (
 export type Reopen = () => Promise<FramedStream>
 
 const CHALLENGES_MAX = 3
-/** A seller names its price within this: nothing runs before it is paid. */
-export const FIRST_ANSWER_MS = 30_000
-/** A seller that shows work before it asks for payment, as of a task that was paid for before (D39), answers within this. */
-export const SHOWN_WORK_MS = 15 * 60_000
 /** Characters of output, the smallest piece counting for more than it is: several times the longest result. */
 const OUTPUT_MAX = 16 * 1024 * 1024
 const OUTPUT_FRAME_COST = 16
@@ -96,35 +93,6 @@ export async function callX402(
       if (error.code !== 'PAYMENT_NONCE_EXPIRED' || challenges >= CHALLENGES_MAX) throw error
     }
   }
-}
-
-/** Undefined: a free agent may take as long as it needs. */
-type AnswerLimits = { firstAnswerMs?: number | undefined; shownWorkMs?: number | undefined }
-
-/**
- * Ends a wait for the first answer, until `clear` says that it has come. Output alone is no answer: it gives the seller the
- * time of a run, once.
- */
-function firstAnswerWithin({ firstAnswerMs, shownWorkMs = firstAnswerMs }: AnswerLimits, signal: AbortSignal) {
-  if (firstAnswerMs === undefined) return { signal, begun: () => {}, clear: () => {}, failed: rethrow }
-  const silent = new AbortController()
-  const limit = (ms: number) => setTimeout(() => silent.abort(new SellerSilent(ms)), ms)
-  let timer = limit(firstAnswerMs)
-  let isBegun = false
-  const begun = () => {
-    if (isBegun) return
-    isBegun = true
-    clearTimeout(timer)
-    timer = limit(shownWorkMs ?? firstAnswerMs)
-  }
-  const failed = (error: unknown): never => {
-    throw silent.signal.aborted && !signal.aborted ? silent.signal.reason : error
-  }
-  return { signal: AbortSignal.any([signal, silent.signal]), begun, clear: () => clearTimeout(timer), failed }
-}
-
-function rethrow(error: unknown): never {
-  throw error
 }
 
 /**
@@ -262,14 +230,6 @@ async function nextResponse(stream: FramedStream, call: Call, signal: AbortSigna
 
 function unwrapped(response: ReceivedResponse, { form }: Pick<Call, 'form'>): ReceivedResponse {
   return form?.wrapped ? { ...response, body: unwrapOutput(response.body) } : response
-}
-
-/** The seller took the request and has not answered it. Nothing is signed yet, or it is in doubt. */
-export class SellerSilent extends Error {
-  override name = 'SellerSilent'
-  constructor(limitMs: number) {
-    super(`the seller did not answer within ${limitMs / 1000} s`)
-  }
 }
 
 /** The seller says more than any result may hold. What was paid for is there to be asked for (T7, T10). */
