@@ -3,6 +3,7 @@ import {
   defineChain,
   encodeAbiParameters,
   encodeFunctionData,
+  getAbiItem,
   type Hash,
   type Hex,
   http,
@@ -45,6 +46,12 @@ export const usdcAbi = parseAbi([
   'event AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce)',
   'event Transfer(address indexed from, address indexed to, uint256 value)',
 ])
+
+/** What USDC says of each payment. */
+export const usdcEvents = {
+  transfer: getAbiItem({ abi: usdcAbi, name: 'Transfer' }),
+  authorizationUsed: getAbiItem({ abi: usdcAbi, name: 'AuthorizationUsed' }),
+} as const
 
 /** What USDC's signatures are made under on this chain. */
 export const usdcDomain = { name: 'USDC', version: '2', chainId: CHAIN_ID, verifyingContract: addresses.usdc } as const

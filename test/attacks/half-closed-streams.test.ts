@@ -1,5 +1,4 @@
 /** T7: a client that sends its request and the end of its side in one write, as Go clients do. */
-import { randomUUID } from 'node:crypto'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import type { StreamMuxer } from '@libp2p/interface'
 import { noise } from '@libp2p/noise'
@@ -7,12 +6,11 @@ import { tcp } from '@libp2p/tcp'
 import { yamux } from '@libp2p/yamux'
 import { multiaddr } from '@multiformats/multiaddr'
 import { createLibp2p, type Libp2p } from 'libp2p'
-import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { encodeTextFrame } from '../../src/protocols/frame.ts'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import { X402_PROTOCOL } from '../../src/schema/x402.ts'
-import { startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { marketplaceRequest, negotiation, startEchoSeller, x402Request } from '../support/bare-requests.ts'
+import { stopTestNodes, type TestNode } from '../support/loopback-node.ts'
 
 /** More than the streams that a peer may have at a time (D36). */
 const CALLS = 300
@@ -23,9 +21,7 @@ let path: Server
 let agentId: string
 
 beforeAll(async () => {
-  seller = await startTestNode({ key: generatePrivateKey() })
-  const agent = { name: 'echo', description: 'says it again', price: 0n, model: 'builtin/echo' }
-  agentId = (await seller.registerAgent(agent, { persist: false })).id
+  ;({ seller, agentId } = await startEchoSeller())
   client = await createLibp2p({
     transports: [tcp()],
     connectionEncrypters: [noise()],
@@ -60,11 +56,6 @@ async function joiningPath(port: number): Promise<Server> {
   return server
 }
 
-/** A line of the protocol negotiation. */
-function line(text: string): Uint8Array {
-  return Buffer.concat([Buffer.from([text.length + 1]), Buffer.from(`${text}\n`)])
-}
-
 /** Sends a request and the end in one go, without waiting for the seller to agree to the protocol. Reads to the end. */
 async function callToTheEnd(protocol: string, frame: Uint8Array): Promise<Uint8Array> {
   const [connection] = client.getConnections() as unknown as { muxer: StreamMuxer }[]
@@ -78,11 +69,10 @@ async function callToTheEnd(protocol: string, frame: Uint8Array): Promise<Uint8A
     'message',
     ({ data }) => void chunks.push(data instanceof Uint8Array ? data : data.subarray()),
   )
-  stream.send(Buffer.concat([line('/multistream/1.0.0'), line(protocol), frame]))
+  stream.send(Buffer.concat([negotiation(protocol), frame]))
   await stream.close({ signal: AbortSignal.timeout(10_000) })
   await within(10_000, ended)
-  const said = Buffer.concat([line('/multistream/1.0.0'), line(protocol)])
-  return Buffer.concat(chunks).subarray(said.length)
+  return Buffer.concat(chunks).subarray(negotiation(protocol).length)
 }
 
 /** Makes all calls, ten at a time. */
@@ -101,7 +91,7 @@ function within(limitMs: number, ended: Promise<void>): Promise<void> {
 
 test('T7, D23: the free protocol ends its side after the answer, for more calls than a peer has streams', async () => {
   await inBatches(async (call) => {
-    const request = encodeTextFrame('execute', JSON.stringify({ agent_id: agentId, input: `hello ${call}` }))
+    const request = marketplaceRequest(agentId, `hello ${call}`)
     const answer = Buffer.from(await callToTheEnd(MARKETPLACE_PROTOCOL, request))
     expect(JSON.parse(answer.subarray(4).toString())).toMatchObject({ output: `hello ${call}` })
   })
@@ -109,16 +99,7 @@ test('T7, D23: the free protocol ends its side after the answer, for more calls 
 
 test('T7, D23: so does the payment protocol, and no stream stays open', async () => {
   await inBatches(async () => {
-    const message = {
-      version: '1.0',
-      correlation_id: randomUUID(),
-      resource: agentId,
-      method: 'execute',
-      payment: null,
-      body: Buffer.from('hello').toString('base64'),
-      caller_did: 'did:peer:0zX',
-    }
-    const answer = await callToTheEnd(X402_PROTOCOL, encodeTextFrame('x402.request', JSON.stringify(message)))
+    const answer = await callToTheEnd(X402_PROTOCOL, x402Request(agentId, 'hello'))
     expect(Buffer.from(answer).toString()).toContain('x402.response')
   })
 })

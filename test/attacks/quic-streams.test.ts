@@ -1,15 +1,13 @@
 /** T7: a client over QUIC that ends both of its sides once it has its answer, as Go clients do with `Close`. */
-import { randomUUID } from 'node:crypto'
 import { quic } from '@chainsafe/libp2p-quic'
 import type { Transport } from '@libp2p/interface'
 import { multiaddr } from '@multiformats/multiaddr'
 import { createLibp2p, type Libp2p } from 'libp2p'
-import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { encodeTextFrame } from '../../src/protocols/frame.ts'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import { X402_PROTOCOL } from '../../src/schema/x402.ts'
-import { startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { marketplaceRequest, negotiation, startEchoSeller, x402Request } from '../support/bare-requests.ts'
+import { stopTestNodes, type TestNode } from '../support/loopback-node.ts'
 
 /** More than the streams that the QUIC module grants a peer at a time. */
 const CALLS = 600
@@ -30,9 +28,7 @@ let agentId: string
 const streams: NativeStream[] = []
 
 beforeAll(async () => {
-  seller = await startTestNode({ key: generatePrivateKey() })
-  const agent = { name: 'echo', description: 'says it again', price: 0n, model: 'builtin/echo' }
-  agentId = (await seller.registerAgent(agent, { persist: false })).id
+  ;({ seller, agentId } = await startEchoSeller())
   client = await createLibp2p({ transports: [(components) => tapped(quic()(components))] })
   await client.dial(multiaddr(seller.addresses().find((address) => address.includes('/quic-v1'))!))
 })
@@ -55,16 +51,11 @@ function tapped(transport: Transport): Transport {
   return transport
 }
 
-/** A line of the protocol negotiation. */
-function line(text: string): Uint8Array {
-  return Buffer.concat([Buffer.from([text.length + 1]), Buffer.from(`${text}\n`)])
-}
-
 /** Asks, reads until the answer is there, then says at once that it wants no more and that it has said all. */
 async function callAndClose(protocol: string, frame: Uint8Array, last: string): Promise<void> {
   const stream = await connection.outboundStream()
   streams.push(stream)
-  await stream.write(Buffer.concat([line('/multistream/1.0.0'), line(protocol), frame]))
+  await stream.write(Buffer.concat([negotiation(protocol), frame]))
   let answer = ''
   while (!answer.includes(last)) {
     const chunk = await stream.read(4096)
@@ -86,24 +77,13 @@ async function callOften(call: (index: number) => Promise<void>): Promise<void> 
 
 test('T7, D23: the free protocol gives back the streams of a QUIC client that closes both sides', async () => {
   await callOften((call) => {
-    const request = encodeTextFrame('execute', JSON.stringify({ agent_id: agentId, input: `hello ${call}.` }))
-    return callAndClose(MARKETPLACE_PROTOCOL, request, `hello ${call}.`)
+    return callAndClose(MARKETPLACE_PROTOCOL, marketplaceRequest(agentId, `hello ${call}.`), `hello ${call}.`)
   })
 })
 
 test('T7, D23: so does the payment protocol', async () => {
   await callOften(() => {
-    const message = {
-      version: '1.0',
-      correlation_id: randomUUID(),
-      resource: agentId,
-      method: 'execute',
-      payment: null,
-      body: Buffer.from('hello').toString('base64'),
-      caller_did: 'did:peer:0zX',
-    }
-    const request = encodeTextFrame('x402.request', JSON.stringify(message))
-    return callAndClose(X402_PROTOCOL, request, Buffer.from('hello').toString('base64'))
+    return callAndClose(X402_PROTOCOL, x402Request(agentId, 'hello'), Buffer.from('hello').toString('base64'))
   })
   expect(streams).toHaveLength(2 * CALLS)
 })

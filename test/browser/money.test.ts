@@ -1,16 +1,15 @@
 /** What the dashboard says of money: the header, approvals, orders and payments, on a real chain. */
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AxeBuilder } from '@axe-core/playwright'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { ApprovalRecord } from '../../src/schema/approval.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { OrderRecord } from '../../src/schema/order.ts'
 import { launchBrowser, visit } from '../support/browser.ts'
-import { testDir } from '../support/loopback-node.ts'
-import { startTestNode, type TestNode } from '../support/test-node.ts'
+import type { TestNode } from '../support/test-node.ts'
+import { startTradingPair, type TradingPair } from '../support/trading-pair.ts'
 import { until } from '../support/until.ts'
 
 const REPORT = `# Review
@@ -25,35 +24,31 @@ The **market** grew: see [the report](https://reports.example/q3) and [bank.exam
 `
 
 let browser: Browser
-let devnet: Devnet
+let pair: TradingPair
 let seller: TestNode
 let buyer: TestNode
-let home: string
-const listed: Record<string, Listing> = {}
+let listed: Record<string, Listing>
 
 beforeAll(async () => {
-  home = await testDir()
-  ;[browser, devnet] = await Promise.all([launchBrowser(), startDevnet()])
-  seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
-  await writeFile(join(home, 'report.md'), REPORT)
-  const agents = [
-    { name: 'Echo', description: 'Says it again.', price: 10_000n, model: 'builtin/echo' },
-    { name: 'Analyst', description: 'Writes reports.', price: 20_000n, command: ['/bin/cat', join(home, 'report.md')] },
-    { name: 'Broken', description: 'Fails.', price: 30_000n, command: ['/bin/false'] },
-  ]
-  for (const agent of agents) listed[agent.name] = await seller.node.registerAgent(agent, { persist: false })
-  buyer = await startTestNode({
-    devnet,
-    walletKey: devnet.wallets.buyer.privateKey,
-    bootstrap: [seller.node.addresses()[0]!],
-  })
-  await until(() => buyer.node.listings().length === agents.length, { timeoutMs: 30_000 })
+  const sold = async (home: string) => {
+    await writeFile(join(home, 'report.md'), REPORT)
+    return [
+      { name: 'Echo', description: 'Says it again.', price: 10_000n, model: 'builtin/echo' },
+      {
+        name: 'Analyst',
+        description: 'Writes reports.',
+        price: 20_000n,
+        command: ['/bin/cat', join(home, 'report.md')],
+      },
+      { name: 'Broken', description: 'Fails.', price: 30_000n, command: ['/bin/false'] },
+    ]
+  }
+  ;[browser, pair] = await Promise.all([launchBrowser(), startTradingPair(sold)])
+  ;({ seller, buyer, listed } = pair)
 })
 afterAll(async () => {
   await browser?.close()
-  await Promise.all([buyer?.stop(), seller?.stop()])
-  await devnet?.stop()
-  await rm(home, { recursive: true, force: true })
+  await pair?.stop()
 })
 
 const open = (page: Page, node: TestNode, path = '') => page.goto(`${node.url}/dashboard${path}`)

@@ -1,48 +1,37 @@
 /** Buying and selling in the dashboard, on a real chain, between two nodes. */
-import { rm } from 'node:fs/promises'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
+import type { Devnet } from '../../devnet/devnet.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { WorkflowRecord } from '../../src/schema/workflow.ts'
 import { launchBrowser, visit } from '../support/browser.ts'
 import { testDir } from '../support/loopback-node.ts'
 import { begun, gone, hasEnded, slowProgram } from '../support/slow-agent.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
+import { startTradingPair, type TradingPair } from '../support/trading-pair.ts'
 import { until } from '../support/until.ts'
 
 const MARKUP = '<img src="x" onerror="document.title=\'owned\'"> <script>document.title = "owned"</script>'
 
 let browser: Browser
+let pair: TradingPair
 let devnet: Devnet
 let seller: TestNode
 let buyer: TestNode
 let home: string
-const listed: Record<string, Listing> = {}
+let listed: Record<string, Listing>
 
 beforeAll(async () => {
-  home = await testDir()
-  ;[browser, devnet] = await Promise.all([launchBrowser(), startDevnet()])
-  seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
-  const agents = [
+  const sold = (dir: string) => [
     { name: 'Echo', description: `Says it again. ${MARKUP}`, price: 10_000n, model: 'builtin/echo' },
-    { name: 'Slow', description: 'Takes its time.', price: 20_000n, command: slowProgram(home, 60_000) },
+    { name: 'Slow', description: 'Takes its time.', price: 20_000n, command: slowProgram(dir, 60_000) },
   ]
-  for (const agent of agents) {
-    listed[agent.name] = await seller.node.registerAgent(agent, { persist: false })
-  }
-  buyer = await startTestNode({
-    devnet,
-    walletKey: devnet.wallets.buyer.privateKey,
-    bootstrap: [seller.node.addresses()[0]!],
-  })
-  await until(() => buyer.node.listings().length === agents.length, { timeoutMs: 30_000 })
+  ;[browser, pair] = await Promise.all([launchBrowser(), startTradingPair(sold)])
+  ;({ devnet, home, seller, buyer, listed } = pair)
 })
 afterAll(async () => {
   await browser?.close()
-  await Promise.all([buyer?.stop(), seller?.stop()])
-  await devnet?.stop()
-  await rm(home, { recursive: true, force: true })
+  await pair?.stop()
 })
 
 const open = (page: Page, node: TestNode, path = '') => page.goto(`${node.url}/dashboard${path}`)

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { usdcEvents } from '../../devnet/chain.ts'
 import type { World } from './world.ts'
 
 /** A purchase as its buyer's book has it. */
@@ -98,29 +99,11 @@ function hex(bytes: Uint8Array): string {
   return `0x${Buffer.from(bytes).toString('hex')}`
 }
 
-const transfer = {
-  type: 'event',
-  name: 'Transfer',
-  inputs: [
-    { type: 'address', name: 'from', indexed: true },
-    { type: 'address', name: 'to', indexed: true },
-    { type: 'uint256', name: 'value' },
-  ],
-} as const
-const authorizationUsed = {
-  type: 'event',
-  name: 'AuthorizationUsed',
-  inputs: [
-    { type: 'address', name: 'authorizer', indexed: true },
-    { type: 'bytes32', name: 'nonce', indexed: true },
-  ],
-} as const
-
 /** What the chain shows of authorizations that were used: the judge. */
 export async function readCharges({ devnet }: World): Promise<Charge[]> {
   const { client } = devnet.chain
-  const used = await client.getLogs({ event: authorizationUsed, fromBlock: 0n })
-  const moved = await client.getLogs({ event: transfer, fromBlock: 0n })
+  const used = await client.getLogs({ event: usdcEvents.authorizationUsed, fromBlock: 0n })
+  const moved = await client.getLogs({ event: usdcEvents.transfer, fromBlock: 0n })
   return used.map(({ args, transactionHash }) => {
     const match = moved.find((log) => log.transactionHash === transactionHash && log.args.from === args.authorizer)
     return {

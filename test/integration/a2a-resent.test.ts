@@ -1,43 +1,28 @@
 /** D38 over A2A: a message that is sent again makes no second task, no second run and no second purchase. */
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
+import { readdir } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { a2aClient, asTask, bindings, resultOf, send, stateOf } from '../support/a2a-client.ts'
-import { ask, discovered } from '../support/api-calls.ts'
+import { ask } from '../support/api-calls.ts'
 import { begun, slowProgram } from '../support/slow-agent.ts'
-import { startTestNode, type TestNode } from '../support/test-node.ts'
+import type { TestNode } from '../support/test-node.ts'
+import { startTradingPair, type TradingPair } from '../support/trading-pair.ts'
 
 const PRICE = 10_000n
-let devnet: Devnet
+let pair: TradingPair
 let home: string
-let seller: TestNode
 let buyer: TestNode
 let agentId: string
 let slowId: string
 
 beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'stoa-a2a-resent-'))
-  devnet = await startDevnet()
-  seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
-  const echo = { name: 'echo', description: 'd', price: PRICE, model: 'builtin/echo' }
-  agentId = (await seller.node.registerAgent(echo, { persist: false })).id
-  const key = generatePrivateKey()
-  await devnet.fund(privateKeyToAddress(key), 1_000_000n)
-  buyer = await startTestNode({ devnet, walletKey: key, bootstrap: [seller.node.addresses()[0]!] })
+  pair = await startTradingPair(() => [{ name: 'echo', description: 'd', price: PRICE, model: 'builtin/echo' }])
+  ;({ home, buyer } = pair)
+  agentId = pair.listed.echo!.id
   const slow = { name: 'slow', description: 'd', price: 0n, command: slowProgram(home, 800) }
   slowId = (await buyer.node.registerAgent(slow, { persist: false })).id
-  await discovered(buyer.url, agentId)
 })
-afterAll(async () => {
-  await buyer?.stop()
-  await seller?.stop()
-  await devnet?.stop()
-  await rm(home, { recursive: true, force: true })
-})
+afterAll(() => pair?.stop())
 
 const urlOf = (id: string) => `${buyer.url}/a2a/${id}`
 const runs = async (task: string) => (await readdir(home)).filter((name) => name === `ended ${task}`).length

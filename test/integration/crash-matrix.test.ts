@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { usdcEvents } from '../../devnet/chain.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { openDatabase } from '../../src/store/database.ts'
@@ -275,28 +276,12 @@ function ledgerOf(dir: string): {
   }
 }
 
-const transfer = {
-  type: 'event',
-  name: 'Transfer',
-  inputs: [
-    { type: 'address', name: 'from', indexed: true },
-    { type: 'address', name: 'to', indexed: true },
-    { type: 'uint256', name: 'value' },
-  ],
-} as const
-const authorizationUsed = {
-  type: 'event',
-  name: 'AuthorizationUsed',
-  inputs: [
-    { type: 'address', name: 'authorizer', indexed: true },
-    { type: 'bytes32', name: 'nonce', indexed: true },
-  ],
-} as const
-
 async function authorizationsUsedBy(authorizer: Hex): Promise<number> {
-  return (await devnet.chain.client.getLogs({ event: authorizationUsed, args: { authorizer }, fromBlock: 0n })).length
+  return (
+    await devnet.chain.client.getLogs({ event: usdcEvents.authorizationUsed, args: { authorizer }, fromBlock: 0n })
+  ).length
 }
 
 async function authorizationsUsedTo(to: Hex): Promise<number> {
-  return (await devnet.chain.client.getLogs({ event: transfer, args: { to }, fromBlock: 0n })).length
+  return (await devnet.chain.client.getLogs({ event: usdcEvents.transfer, args: { to }, fromBlock: 0n })).length
 }

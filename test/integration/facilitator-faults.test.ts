@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { usdcEvents } from '../../devnet/chain.ts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { createChain } from '../../src/chain/chain.ts'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -116,14 +117,7 @@ async function transactionOf({ signed }: StoredPayment): Promise<Hex | undefined
   const { from, nonce } = signed.authorization
   const logs = await devnet.chain.client.getLogs({
     address: usdc.address,
-    event: {
-      type: 'event',
-      name: 'AuthorizationUsed',
-      inputs: [
-        { type: 'address', name: 'authorizer', indexed: true },
-        { type: 'bytes32', name: 'nonce', indexed: true },
-      ],
-    },
+    event: usdcEvents.authorizationUsed,
     args: { authorizer: from as Hex, nonce: nonce as Hex },
     fromBlock: 0n,
   })

@@ -1,47 +1,31 @@
 /** D38 between whole nodes on the real chain: a request that is sent again buys nothing again. */
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
-import { ask, call, discovered } from '../support/api-calls.ts'
+import { ask, call } from '../support/api-calls.ts'
 import { begun, hasEnded, slowProgram } from '../support/slow-agent.ts'
-import { startTestNode, type TestNode } from '../support/test-node.ts'
+import type { TestNode } from '../support/test-node.ts'
+import { startTradingPair, type TradingPair } from '../support/trading-pair.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 10_000n
 type Order = { id: string; status: string; output?: string; payment?: { payment_id: string } }
 type Result = { order_id: string; output: string; payment: { payment_id: string } }
 
-let devnet: Devnet
+let pair: TradingPair
 let home: string
-let seller: TestNode
 let buyer: TestNode
 let agentId: string
 let slowId: string
 
 beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'stoa-keys-'))
-  devnet = await startDevnet()
-  seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
-  const listed = { description: 'd', price: PRICE }
-  const register = (name: string, run: object) =>
-    seller.node.registerAgent({ ...listed, name, ...run }, { persist: false })
-  agentId = (await register('echo', { model: 'builtin/echo' })).id
-  slowId = (await register('slow', { command: slowProgram(home, 1_500) })).id
-  const key = generatePrivateKey()
-  await devnet.fund(privateKeyToAddress(key), 1_000_000n)
-  buyer = await startTestNode({ devnet, walletKey: key, bootstrap: [seller.node.addresses()[0]!] })
-  await Promise.all([agentId, slowId].map((id) => discovered(buyer.url, id)))
+  pair = await startTradingPair((dir) => [
+    { name: 'echo', description: 'd', price: PRICE, model: 'builtin/echo' },
+    { name: 'slow', description: 'd', price: PRICE, command: slowProgram(dir, 1_500) },
+  ])
+  ;({ home, buyer } = pair)
+  ;[agentId, slowId] = [pair.listed.echo!.id, pair.listed.slow!.id]
 })
-afterAll(async () => {
-  await buyer?.stop()
-  await seller?.stop()
-  await devnet?.stop()
-  await rm(home, { recursive: true, force: true })
-})
+afterAll(() => pair?.stop())
 
 const keyed = (key: string) => ({ 'idempotency-key': key })
 const payments = async () => (await ask<unknown[]>(buyer.url, '/payments?limit=100')).length

@@ -1,63 +1,45 @@
 /** D38 over MCP: a call that is sent again buys nothing again, and one that is canceled spends nothing it has not spent. */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
+import type { Client } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
 import { serveMcpStdio } from '../../src/mcp/stdio.ts'
-import { ask, discovered } from '../support/api-calls.ts'
+import { ask } from '../support/api-calls.ts'
+import { type Answer, type Era, McpClients } from '../support/mcp-clients.ts'
 import { begun, gone, hasEnded, slowProgram } from '../support/slow-agent.ts'
-import { startTestNode, type TestNode } from '../support/test-node.ts'
+import type { TestNode } from '../support/test-node.ts'
+import { startTradingPair, type TradingPair } from '../support/trading-pair.ts'
 import { until } from '../support/until.ts'
 
 const PRICE = 10_000n
 type Order = { id: string; status: string; output?: string; task: string; payment?: { amount: string } }
-type Answer = { isError?: boolean; structuredContent?: Record<string, unknown>; content: { text: string }[] }
 
-let devnet: Devnet
+let pair: TradingPair
 let home: string
-let seller: TestNode
 let buyer: TestNode
 let agentId: string
 let slowId: string
 let ownSlowId: string
-const clients: Client[] = []
+const clients = new McpClients()
 
 beforeAll(async () => {
-  home = await mkdtemp(join(tmpdir(), 'stoa-mcp-once-'))
-  devnet = await startDevnet()
-  seller = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
-  const agent = (name: string, run: object) => ({ name, description: 'd', price: PRICE, ...run })
-  const register = async (node: TestNode, name: string, run: object) =>
-    (await node.node.registerAgent(agent(name, run), { persist: false })).id
-  agentId = await register(seller, 'echo', { model: 'builtin/echo' })
-  slowId = await register(seller, 'slow', { command: slowProgram(home, 1_500) })
-  const key = generatePrivateKey()
-  await devnet.fund(privateKeyToAddress(key), 1_000_000n)
-  buyer = await startTestNode({ devnet, walletKey: key, bootstrap: [seller.node.addresses()[0]!] })
-  ownSlowId = await register(buyer, 'own', { command: slowProgram(home, 60_000) })
-  await Promise.all([agentId, slowId].map((id) => discovered(buyer.url, id)))
+  const paid = { description: 'd', price: PRICE }
+  pair = await startTradingPair((dir) => [
+    { ...paid, name: 'echo', model: 'builtin/echo' },
+    { ...paid, name: 'slow', command: slowProgram(dir, 1_500) },
+  ])
+  ;({ home, buyer } = pair)
+  ;[agentId, slowId] = [pair.listed.echo!.id, pair.listed.slow!.id]
+  const own = { ...paid, name: 'own', command: slowProgram(home, 60_000) }
+  ownSlowId = (await buyer.node.registerAgent(own, { persist: false })).id
 })
 afterAll(async () => {
-  await Promise.all(clients.map((client) => client.close()))
-  await buyer?.stop()
-  await seller?.stop()
-  await devnet?.stop()
-  await rm(home, { recursive: true, force: true })
+  await clients.close()
+  await pair?.stop()
 })
 
-type Era = 'auto' | 'legacy'
-async function connect(era: Era): Promise<Client> {
-  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } })
-  clients.push(client)
-  await client.connect(new StreamableHTTPClientTransport(new URL(`${buyer.url}/mcp`)))
-  return client
-}
+const connect = (era: Era) => clients.overHttp(buyer.url, era)
 const execute = (client: Client, args: object, signal?: AbortSignal) =>
   client.callTool(
     { name: 'execute_agent', arguments: { max_price: '0.01', ...args } },

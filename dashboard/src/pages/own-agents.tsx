@@ -3,7 +3,8 @@ import { stateOf } from '../agent-state.ts'
 import { call } from '../api/client.ts'
 import { useResource } from '../api/resource.ts'
 import type { OwnAgent, Stats } from '../api/types.ts'
-import { count, duration, money, moneyColumn } from '../format.ts'
+import { moneyColumn } from '../format.ts'
+import { SumCells, SumHeads } from '../parts/agent-sums.tsx'
 import { Badge, PageHead } from '../parts/bits.tsx'
 import { Empty, Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
@@ -58,27 +59,12 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
             <th scope="col" className="number extra">
               Price, USDC
             </th>
-            <th scope="col" className="number extra">
-              Calls
-            </th>
-            <th scope="col" className="number extra">
-              Failed
-            </th>
-            <th scope="col" className="number extra">
-              Median
-            </th>
-            <th scope="col" className="number extra">
-              p95
-            </th>
-            <th scope="col" className="number">
-              Earned, USDC
-            </th>
+            <SumHeads extra="extra" />
           </tr>
         </thead>
         <tbody>
           {agents.map((agent) => {
             const [state, text] = stateOf(agent)
-            const own = seen.get(agent.id)
             return (
               <Fragment key={agent.id}>
                 <tr className={agent.notice === undefined ? undefined : 'explained'}>
@@ -90,13 +76,7 @@ function Table({ agents, stats }: { agents: readonly OwnAgent[]; stats: Stats | 
                     <Badge state={state}>{text}</Badge>
                   </td>
                   <td className="number extra">{Number(agent.price) === 0 ? 'free' : price(agent.price)}</td>
-                  <td className="number extra">{count(own?.calls ?? 0)}</td>
-                  <td className={own !== undefined && own.failed > 0 ? 'number extra bad-text' : 'number extra'}>
-                    {count(own?.failed ?? 0)}
-                  </td>
-                  <td className="number extra">{duration(own?.p50_ms)}</td>
-                  <td className="number extra">{duration(own?.p95_ms)}</td>
-                  <td className="number">{own === undefined ? money('0') : earned(own.earned)}</td>
+                  <SumCells of={seen.get(agent.id)} extra="extra" earned={earned} />
                 </tr>
                 {agent.notice !== undefined && (
                   <tr>

@@ -4,6 +4,7 @@ import { isAmount } from '../format.ts'
 import { AgentKinds, type Kind, kindOf, kinds } from './agent-kinds.tsx'
 import { Field, NO_AMOUNT } from './field.tsx'
 import { ModelField } from './model-field.tsx'
+import { NumberField } from './number-field.tsx'
 import { PrivateFields, type PrivateText, privateOf } from './private-fields.tsx'
 import { Problem } from './states.tsx'
 
@@ -98,16 +99,14 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
                   onChange={(event) => setPrice(event.target.value)}
                 />
               </Field>
-              <Field label="Time limit, seconds">
-                <input
-                  name="timeout_seconds"
-                  type="number"
-                  min={1}
-                  max={3600}
-                  placeholder="120"
-                  defaultValue={agent?.timeout_seconds}
-                />
-              </Field>
+              <NumberField
+                label="Time limit, seconds"
+                name="timeout_seconds"
+                min={1}
+                max={3600}
+                placeholder="120"
+                value={agent?.timeout_seconds}
+              />
             </div>
             <Field label="Answer shown" hint="of a paid agent, to a buyer that looks on">
               <select name="streaming" defaultValue={agent?.streaming ?? ''}>

@@ -1,5 +1,6 @@
 import type { OwnAgent } from '../api/types.ts'
 import { Field } from './field.tsx'
+import { NumberField } from './number-field.tsx'
 
 /** What only the seller knows: undefined where nothing is given. */
 export type PrivateText = {
@@ -9,6 +10,7 @@ export type PrivateText = {
   reasoning: NonNullable<OwnAgent['reasoning']> | undefined
 }
 
+const MODELS_OWN = 'the model’s own'
 const efforts: readonly PrivateText['reasoning'][] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
 export function privateOf(text: (name: string) => string): PrivateText {
@@ -38,30 +40,28 @@ export function PrivateFields({ agent }: { agent: OwnAgent | undefined }) {
         />
       </Field>
       <div className="fields">
-        <Field label="Temperature" hint="0 to 2">
-          <input
-            name="temperature"
-            type="number"
-            min={0}
-            max={2}
-            step="any"
-            placeholder="the model’s own"
-            defaultValue={agent?.temperature}
-          />
-        </Field>
-        <Field label="Longest answer" hint="in tokens">
-          <input
-            name="max_output_tokens"
-            type="number"
-            min={1}
-            max={1_000_000}
-            placeholder="the model’s own"
-            defaultValue={agent?.max_output_tokens}
-          />
-        </Field>
+        <NumberField
+          label="Temperature"
+          hint="0 to 2"
+          name="temperature"
+          min={0}
+          max={2}
+          step="any"
+          placeholder={MODELS_OWN}
+          value={agent?.temperature}
+        />
+        <NumberField
+          label="Longest answer"
+          hint="in tokens"
+          name="max_output_tokens"
+          min={1}
+          max={1_000_000}
+          placeholder={MODELS_OWN}
+          value={agent?.max_output_tokens}
+        />
         <Field label="Reasoning" hint="how much it thinks first">
           <select name="reasoning" defaultValue={agent?.reasoning ?? ''}>
-            <option value="">the model’s own</option>
+            <option value="">{MODELS_OWN}</option>
             {efforts.map((effort) => (
               <option key={effort}>{effort}</option>
             ))}

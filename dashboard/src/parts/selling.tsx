@@ -1,6 +1,7 @@
 import type { AgentStats, OwnAgent, Stats } from '../api/types.ts'
-import { count, duration, money, moneyColumn, percent, short } from '../format.ts'
+import { count, money, moneyColumn, percent, short } from '../format.ts'
 import { Link } from '../router.tsx'
+import { SumCells, SumHeads } from './agent-sums.tsx'
 import { Figure, Section } from './bits.tsx'
 import { ExecutionsChart } from './executions-chart.tsx'
 import { Empty } from './states.tsx'
@@ -70,21 +71,7 @@ function Agents({ agents }: { agents: readonly AgentStats[] }) {
         <thead>
           <tr>
             <th scope="col">Agent</th>
-            <th scope="col" className="number">
-              Calls
-            </th>
-            <th scope="col" className="number">
-              Failed
-            </th>
-            <th scope="col" className="number">
-              Earned, USDC
-            </th>
-            <th scope="col" className="number extra">
-              Median
-            </th>
-            <th scope="col" className="number extra">
-              p95
-            </th>
+            <SumHeads />
           </tr>
         </thead>
         <tbody>
@@ -93,11 +80,7 @@ function Agents({ agents }: { agents: readonly AgentStats[] }) {
               <th scope="row">
                 <Link to={`/agents/${agent.agent_id}`}>{agent.name ?? short(agent.agent_id)}</Link>
               </th>
-              <td className="number">{count(agent.calls)}</td>
-              <td className={agent.failed > 0 ? 'number bad-text' : 'number'}>{count(agent.failed)}</td>
-              <td className="number">{earned(agent.earned)}</td>
-              <td className="number extra">{duration(agent.p50_ms)}</td>
-              <td className="number extra">{duration(agent.p95_ms)}</td>
+              <SumCells of={agent} earned={earned} />
             </tr>
           ))}
         </tbody>
