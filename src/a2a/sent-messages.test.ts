@@ -66,3 +66,18 @@ test('D38 T16 an id lives 24 hours of the time that the node has run: a clock th
   await after.store.purge()
   expect(after.sent.send(message)).toMatchObject({ kind: 'first' })
 })
+
+test('T19 T25 a principal fills the disk with no more ids than it may have, and pushes out nobody else’s', async () => {
+  const { database, runTime } = setup()
+  const store = createSentMessageStore(database, runTime, { messagesMax: 10, lookEvery: 5 })
+  const put = (tokenId: string, messageId: string) =>
+    store.put({ tokenId, agentId: 'a', messageId }, { hash: Buffer.alloc(32), taskId: messageId, contextId: 'c' })
+  const isKnown = (tokenId: string, messageId: string) => store.find({ tokenId, agentId: 'a', messageId }) !== undefined
+  await put('modest', 'm')
+  for (let no = 1; no <= 100; no++) await put('greedy', `${no}`)
+  const { n } = database.prepare('SELECT count(*) AS n FROM sent_messages').get() as { n: number }
+  expect(n).toBeLessThanOrEqual(1 + 10 + 5)
+  expect([isKnown('modest', 'm'), isKnown('greedy', '100'), isKnown('greedy', '1')]).toEqual([true, true, false])
+  await store.end('100', { state: 'failed', text: 'x'.repeat(100_000), at: 0 })
+  expect(store.ended('a', '100')?.text).toHaveLength(2_000)
+})

@@ -65,6 +65,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   SETTLES_FIRST: exitCodes.refused,
   IMPORT_REFUSED: exitCodes.refused,
   INSUFFICIENT_FUNDS: exitCodes.refused,
+  SETTLEMENT_NOT_FINAL: exitCodes.refused,
   WALLET_HAS_CODE: exitCodes.refused,
   SCOPE_TOO_LOW: exitCodes.refused,
   SELLER_NOT_ALLOWED: exitCodes.refused,

@@ -6,9 +6,13 @@ const MARGIN_MS = 60_000
 
 const HELD = `
   SELECT coalesce(sum(amount), 0) AS held FROM authorizations
-  WHERE network = ? AND valid_before_s * 1000 > ? AND (state = 'reserved' OR (state = 'spent' AND confirmed_at IS NULL))`
+  WHERE network = ? AND (state = 'reserved' OR (state = 'spent' AND confirmed_at IS NULL AND valid_before_s * 1000 > ?))`
 
-/** What authorizations that are under way may still take from the wallet, atomic units: signed, and not shown by the chain (D42). */
+/**
+ * What authorizations that are under way may still take from the wallet, atomic units: signed, and not shown by the chain (D42).
+ *
+ * One of which nobody knows yet what became counts whatever our clock says of its window: the chain says when it is over (T16).
+ */
 export function heldByAuthorizations(database: Database, network: string, now: UnixMs): bigint {
   const row = database.prepare(HELD).get(network, now - MARGIN_MS) as { held: number }
   return BigInt(row.held)

@@ -25,6 +25,8 @@ export interface SentMessageStore {
 export const MESSAGE_LIFE_MS = 24 * 60 * 60 * 1000
 /** Messages of one principal; beyond it the oldest go. Some 300 bytes each, so that nobody fills the disk (T19). */
 const MESSAGES_MAX = 100_000
+/** Of what a task said at its end, in characters. */
+const TEXT_LENGTH_MAX = 2_000
 /** Between two looks at how many there are. */
 const LOOK_EVERY = 1_000
 
@@ -36,12 +38,16 @@ const PUT = `
   VALUES (?, ?, ?, ?, ?, ?, ?)`
 const TRIM = `
   DELETE FROM sent_messages WHERE token_id = ?1 AND no <=
-    (SELECT no FROM sent_messages WHERE token_id = ?1 ORDER BY no DESC LIMIT 1 OFFSET ${MESSAGES_MAX})`
+    (SELECT no FROM sent_messages WHERE token_id = ?1 ORDER BY no DESC LIMIT 1 OFFSET ?2)`
 const ENDED = `
   SELECT token_id AS tokenId, context_id AS contextId, ended FROM sent_messages
   WHERE task_id = ? AND agent_id = ? AND ended IS NOT NULL ORDER BY no DESC LIMIT 1`
 
-export function createSentMessageStore(database: Database, runTime: RunTime): SentMessageStore {
+export function createSentMessageStore(
+  database: Database,
+  runTime: RunTime,
+  { messagesMax = MESSAGES_MAX, lookEvery = LOOK_EVERY } = {},
+): SentMessageStore {
   let puts = 0
   return {
     find: ({ tokenId = '', agentId, messageId }) =>
@@ -53,11 +59,12 @@ export function createSentMessageStore(database: Database, runTime: RunTime): Se
         const now = runTime.now()
         database.prepare(PUT).run(tokenId, agentId, messageId, hash, taskId, contextId, now)
         noteRunTime(database, now)
-        if (++puts % LOOK_EVERY === 0) database.prepare(TRIM).run(tokenId)
+        if (++puts % lookEvery === 0) database.prepare(TRIM).run(tokenId, messagesMax)
       }),
-    end: (taskId, ended) =>
+    end: (taskId, { text, ...ended }) =>
       database.write(() => {
-        database.prepare('UPDATE sent_messages SET ended = ? WHERE task_id = ?').run(JSON.stringify(ended), taskId)
+        const kept = JSON.stringify({ ...ended, text: text.slice(0, TEXT_LENGTH_MAX) })
+        database.prepare('UPDATE sent_messages SET ended = ? WHERE task_id = ?').run(kept, taskId)
       }),
     ended(agentId, taskId) {
       type Row = { tokenId: string; contextId: string; ended: string }

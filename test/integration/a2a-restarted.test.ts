@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { a2aClient, asTask, resultOf, send, stateOf } from '../support/a2a-client.ts'
 import { ask } from '../support/api-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
+import { until } from '../support/until.ts'
 
 let home: string
 const walletKey = generatePrivateKey()
@@ -18,20 +19,22 @@ beforeAll(async () => {
 afterEach(() => Promise.all(nodes.splice(0).map((node) => node.stop())))
 afterAll(() => rm(home, { recursive: true, force: true }))
 
-/** Notes each of its runs, and ends with this exit code. */
-async function start(name: string, exitCode: number) {
+/** Notes each of its runs, and ends with this exit code. `hangs`: its first run does not end by itself. */
+async function start(name: string, exitCode: number, { hangs = false } = {}) {
   const file = join(home, `${name} runs`)
   const program = `
     const { appendFileSync, readFileSync } = require('node:fs')
     const task = readFileSync(0, 'utf8')
     appendFileSync(${JSON.stringify(file)}, task + '\\n')
+    const isFirst = readFileSync(${JSON.stringify(file)}, 'utf8') === task + '\\n'
+    if (${hangs} && isFirst) setTimeout(() => {}, 60_000)
     process.stdout.write('re: ' + task)
     process.exitCode = ${exitCode}`
   const node = await startTestNode({ walletKey, dataDir: join(home, name) })
   nodes.push(node)
   const agent = { name, description: 'd', price: 0n, command: [process.execPath, '-e', program] }
   const { id } = await node.node.registerAgent(agent, { persist: false })
-  const runs = async () => (await readFile(file, 'utf8')).split('\n').length - 1
+  const runs = async () => (await readFile(file, 'utf8').catch(() => '')).split('\n').length - 1
   const stop = () => nodes.splice(nodes.indexOf(node), 1)[0]!.stop()
   return { url: node.url, agentUrl: `${node.url}/a2a/${id}`, runs, stop }
 }
@@ -77,3 +80,16 @@ test('D38 D48 after a restart too an id is its principal’s alone', async () =>
   const theirs = asTask(await anns.sendMessage(message))
   expect([theirs.id === mine.id, await runs()]).toEqual([false, 2])
 })
+
+test('D38 what the end of the node has cut off runs again for the same message: nothing came of it', async () => {
+  const before = await start('cut off', 0, { hangs: true })
+  const message = send('go on', { messageId: randomUUID() })
+  const left = (await a2aClient(before.agentUrl)).sendMessage(message).catch(() => undefined)
+  await until(async () => (await before.runs()) === 1)
+  await before.stop()
+  await left
+
+  const { agentUrl, runs } = await start('cut off', 0, { hangs: true })
+  const done = asTask(await (await a2aClient(agentUrl)).sendMessage(message))
+  expect([stateOf(done), resultOf(done), await runs()]).toEqual(['COMPLETED', 're: go on', 2])
+}, 30_000)

@@ -96,8 +96,8 @@ test('T6 T13 work that ends after its payment was given up is a loss', async () 
 test('D39 T13 work that was done is settled again although its agent was removed meanwhile', async () => {
   const { seller, settlement, id, bought, reorganize } = await setup()
   expect(await bought()).toBe('re: task')
-  await reorganize()
   seller.agents.clear()
+  await reorganize()
   settlement.usual = { moves: true, answer: 'the transaction' }
   await until(() => seller.payments.get(id)?.state === 'settled' || seller.clock.advance(1_000))
 })
