@@ -12,6 +12,7 @@ import { completionOf } from './completion.ts'
 import { doctor } from './doctor.ts'
 import { events } from './events.ts'
 import { init } from './init.ts'
+import { ledgerAdopt } from './ledger-adopt.ts'
 import { logs } from './logs.ts'
 import { mcp } from './mcp.ts'
 import { orderCancel, orderCreate, orderExecute, orderList, orderShow } from './order.ts'
@@ -88,6 +89,7 @@ export const commands: readonly Command[] = [
   status,
   alarmsList,
   alarmsDismiss,
+  ledgerAdopt,
   peers,
   logs,
   events,

@@ -1,7 +1,6 @@
-import { createInterface } from 'node:readline'
-import { Readable } from 'node:stream'
-import { type Context, command, commonOptions, flag } from './command.ts'
-import { exitCodes, UsageError } from './exit-code.ts'
+import { command, commonOptions, flag } from './command.ts'
+import { confirmed } from './confirm.ts'
+import { exitCodes } from './exit-code.ts'
 import { recordLines } from './market-text.ts'
 import { idOf, PAYMENT } from './payments.ts'
 import { moneyNode } from './remote-node.ts'
@@ -24,7 +23,8 @@ export const paymentRefund = command({
     const payment = await node.payment(whole, { signal: io.signal })
     if (payment.refund_tx_hash === undefined && yes !== true) {
       const what = `${payment.amount} USDC on ${payment.network} to ${payment.payer}, for ${payment.agent_name ?? payment.agent_id}`
-      if (!(await confirmed(context, printableLine(`Pay back ${what}? Nobody can undo it. (yes/no)`, 400)))) {
+      const question = printableLine(`Pay back ${what}? Nobody can undo it. (yes/no)`, 400)
+      if (!(await confirmed(context, question, 'to pay back'))) {
         context.tell('nothing was sent')
         return exitCodes.interrupted
       }
@@ -37,16 +37,3 @@ export const paymentRefund = command({
     return exitCodes.done
   },
 })
-
-async function confirmed({ io, json, tell }: Context, question: string): Promise<boolean> {
-  if (!io.stdin.isTty || json)
-    throw new UsageError('nobody can be asked here: add --yes to pay back without a question')
-  tell(question)
-  const lines = createInterface({ input: Readable.from(io.stdin), signal: io.signal })
-  try {
-    for await (const line of lines) return /^y(es)?$/i.test(line.trim())
-    return false
-  } finally {
-    lines.close()
-  }
-}

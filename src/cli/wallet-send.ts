@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { createInterface } from 'node:readline'
-import { Readable } from 'node:stream'
 import * as z from 'zod'
 import type { WalletBalance } from '../schema/api.ts'
 import { IdempotencyKey } from '../schema/idempotency.ts'
@@ -9,6 +7,7 @@ import { Address, type Hex } from '../schema/primitives.ts'
 import { type SendTransfer, transferAssets } from '../schema/transfer.ts'
 import { badge } from './badge.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
+import { confirmed } from './confirm.ts'
 import { exitCodes, UsageError } from './exit-code.ts'
 import { remoteNode } from './remote-node.ts'
 import { withSpinner } from './spinner.ts'
@@ -49,7 +48,8 @@ export const walletSend = command({
     const node = await remoteNode(context, flags)
     const balance = await node.balance({ signal })
     if (yes !== true) {
-      if (!(await confirmed(context, balance, { to, amount, asset }))) {
+      if (!context.json && context.io.stdin.isTty) tellWhat(context, balance, { to, amount, asset })
+      if (!(await confirmed(context, 'Nobody can take it back. Send it? (yes/no)', 'to send'))) {
         context.tell('nothing was sent')
         return exitCodes.interrupted
       }
@@ -73,18 +73,4 @@ function tellWhat({ tell, style }: Context, { network, ...held }: WalletBalance,
   tell(`send  ${amount} ${asset}`)
   tell(`from  ${held.address}, which holds ${holds}`)
   tell(`to    ${to}`)
-}
-
-async function confirmed(context: Context, balance: WalletBalance, what: What): Promise<boolean> {
-  const { io, json, tell } = context
-  if (!io.stdin.isTty || json) throw new UsageError('nobody can be asked here: add --yes to send without a question')
-  tellWhat(context, balance, what)
-  tell('Nobody can take it back. Send it? (yes/no)')
-  const lines = createInterface({ input: Readable.from(io.stdin), signal: io.signal })
-  try {
-    for await (const line of lines) return /^y(es)?$/i.test(line.trim())
-    return false
-  } finally {
-    lines.close()
-  }
 }

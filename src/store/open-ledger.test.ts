@@ -1,4 +1,4 @@
-import { closeSync, copyFileSync, openSync, statSync, truncateSync, writeSync } from 'node:fs'
+import { closeSync, copyFileSync, openSync, renameSync, statSync, truncateSync, writeSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ const put = (database: Database, count: number) =>
 const count = (database: Database) =>
   (database.prepare(`SELECT count(*) AS n FROM kv WHERE key LIKE 'key %'`).get() as { n: number }).n
 
-/** The files as they are on disk while the database is open: as a kill leaves them. */
+/** The files as they are on disk while the database is open: as a kill leaves them. Opened once those here are away. */
 async function copyTo(target: string): Promise<void> {
   await mkdir(target)
   for (const name of ['stoa.db', 'stoa.db-wal', 'stoa.db-shm', 'ledger.json'])
@@ -57,6 +57,7 @@ describe('T33: a ledger', () => {
       const again = await open(dataDir)
       expect(count(again)).toBe(10)
       await again.close()
+      await rm(join(dataDir, 'stoa.db'))
     }
     expect(warned).toEqual([])
   })
@@ -69,7 +70,7 @@ describe('T33: a ledger', () => {
       async () => {
         await mkdir(join(dir, 'other'))
         await (await open(join(dir, 'other'))).close()
-        copyFileSync(join(dir, 'other', 'stoa.db'), path)
+        renameSync(join(dir, 'other', 'stoa.db'), path)
       },
     ],
   ])('that is %s is not accepted in silence; the operator may go on without it', async (_what, lose) => {
@@ -109,6 +110,7 @@ describe('T33: a ledger', () => {
     // As a backup is put back: see docs/operations.md.
     await rm(`${log.slice(0, -4)}-shm`)
     copyFileSync(path, join(killed, 'stoa.db'))
+    await rm(path)
     const restored = await open(killed)
     expect(count(restored)).toBe(50)
     await restored.close()

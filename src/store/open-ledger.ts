@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import * as z from 'zod'
+import { isoTime } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { dataFile } from './data-dir.ts'
 import { type Database, openDatabase, type StoreError } from './database.ts'
+import { copiedError, homeOf, readHome, readMet, settleIn, whereaboutsOf } from './ledger-home.ts'
 import { readSecretFile, writeSecretFile } from './secret-file.ts'
 import { checkSoundness } from './soundness.ts'
 import { lostFrames } from './wal-loss.ts'
@@ -15,12 +17,23 @@ type Mark = z.infer<typeof Mark>
 
 const ID_KEY = 'ledger_id'
 
+export type LedgerOptions = {
+  logger: Logger
+  /** The operator has said that no other copy of the ledger is in use. */
+  adopt?: boolean
+  /** The file that names the machine, where it is not the system's. */
+  machineId?: string
+}
+
 /**
- * Opens a node's database, its ledger, for this process alone, and sees that it is the one that was there before, and whole.
+ * Opens a node's database, its ledger, for this process alone, and sees that it is the one that was there before, whole,
+ * and no copy.
  *
- * @throws CodedError 'LEDGER_LOST' where it is missing, empty, another one, or has lost what was written last; StoreError
+ * @throws CodedError 'LEDGER_LOST' where it is missing, empty, another one, or has lost what was written last;
+ * 'LEDGER_COPIED' where it is a copy of one that may be in use; StoreError
  */
-export async function openLedger(dataDir: string, { logger }: { logger: Logger }): Promise<Database> {
+export async function openLedger(dataDir: string, options: LedgerOptions): Promise<Database> {
+  const { logger } = options
   const path = dataFile(dataDir, 'database')
   const mark = await readMark(dataDir)
   const isThere = await hasBytes(path)
@@ -43,6 +56,7 @@ export async function openLedger(dataDir: string, { logger }: { logger: Logger }
     const whole = await checkSoundness(database, path)
     const damage = database.damage()
     if (damage !== undefined) throw damage
+    await checkHome(database, dataDir, id, options)
     if (!whole) logger.info({ path }, 'the ledger is large: it is still being checked')
     await writeMark(dataDir, { ledger: id, closed: false })
     return closing(database, () => writeMark(dataDir, { ledger: id, closed: true }))
@@ -50,6 +64,21 @@ export async function openLedger(dataDir: string, { logger }: { logger: Logger }
     await database.close()
     throw error
   }
+}
+
+/** @throws CodedError LEDGER_COPIED */
+async function checkHome(database: Database, dataDir: string, id: string, options: LedgerOptions): Promise<void> {
+  const last = readHome(database)
+  const here = await homeOf(dataDir, options.machineId)
+  const where = await whereaboutsOf(id, last, here)
+  if (where === 'copy') throw copiedError(dataDir, { where, last: last! })
+  if (options.adopt !== true) {
+    const met = readMet(database)
+    if (met !== undefined) throw copiedError(dataDir, { met: isoTime(met) })
+    if (where === 'elsewhere') throw copiedError(dataDir, { where, last: last! })
+  }
+  if (where === 'moved') options.logger.info({ from: last!.path, to: here.path }, 'the data directory was moved')
+  await settleIn(database, here)
 }
 
 function closing(database: Database, closed: () => Promise<void>): Database {

@@ -1,0 +1,22 @@
+import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
+import type { Context } from './command.ts'
+import { UsageError } from './exit-code.ts'
+
+/**
+ * Asks a question that is answered with yes or no.
+ *
+ * @param deed what `--yes` does without asking, as in "to send"
+ * @throws UsageError where nobody can be asked
+ */
+export async function confirmed({ io, json, tell }: Context, question: string, deed: string): Promise<boolean> {
+  if (!io.stdin.isTty || json) throw new UsageError(`nobody can be asked here: add --yes ${deed} without a question`)
+  tell(question)
+  const lines = createInterface({ input: Readable.from(io.stdin), signal: io.signal })
+  try {
+    for await (const line of lines) return /^y(es)?$/i.test(line.trim())
+    return false
+  } finally {
+    lines.close()
+  }
+}

@@ -1,0 +1,131 @@
+import { createHash } from 'node:crypto'
+import { readFile, realpath, stat } from 'node:fs/promises'
+import * as z from 'zod'
+import type { UnixMs } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import { dataFile } from './data-dir.ts'
+import type { Database } from './database.ts'
+import { readSecretFile } from './secret-file.ts'
+
+/** Where a ledger was used last. It stands in the ledger itself, so that a copy carries it along. */
+const Home = z.object({
+  /** Of the data directory. */
+  path: z.string().max(4096),
+  /** The inode of the database: a copy has another one. */
+  file: z.string().max(40),
+  /** A digest of the machine's id; absent where the system has none, as in most containers. */
+  machine: z.string().max(64).optional(),
+})
+export type Home = z.infer<typeof Home>
+
+const HOME_KEY = 'ledger_home'
+const MET_KEY = 'ledger_met_at'
+const PUT = 'INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)'
+const MACHINE_ID = '/etc/machine-id'
+
+/** What a ledger that was opened is, as far as its home tells. */
+export type Whereabouts = 'new' | 'home' | 'moved' | 'copy' | 'elsewhere'
+
+/** Where the ledger of a data directory is now. `machineId`: the file that names the machine. */
+export async function homeOf(dataDir: string, machineId = MACHINE_ID): Promise<Home> {
+  const [path, { ino }, id] = await Promise.all([
+    realpath(dataDir),
+    stat(dataFile(dataDir, 'database'), { bigint: true }),
+    readFile(machineId, 'utf8').catch(() => ''),
+  ])
+  // The id itself is to be kept to the machine (machine-id(5)).
+  const machine = /^[0-9a-f]{32}$/.test(id.trim())
+    ? createHash('sha256').update(`stoa ledger ${id.trim()}`).digest('hex')
+    : undefined
+  return { path, file: String(ino), ...(machine !== undefined && { machine }) }
+}
+
+export function readHome(database: Database): Home | undefined {
+  try {
+    return Home.safeParse(JSON.parse(read(database, HOME_KEY) ?? '')).data
+  } catch {
+    return undefined
+  }
+}
+
+/** When this node met another one with its identity and ledger, unless its operator has gone on since. */
+export function readMet(database: Database): UnixMs | undefined {
+  const at = Number(read(database, MET_KEY))
+  return Number.isSafeInteger(at) && at > 0 ? at : undefined
+}
+
+export async function writeMet(database: Database, at: UnixMs): Promise<void> {
+  await database.write(() => database.prepare(PUT).run(MET_KEY, String(at)))
+}
+
+/** Takes the ledger as at home here, and used by nobody else. */
+export async function settleIn(database: Database, home: Home): Promise<void> {
+  const text = JSON.stringify(home)
+  if (read(database, HOME_KEY) === text && readMet(database) === undefined) return
+  await database.write(() => {
+    database.prepare(PUT).run(HOME_KEY, text)
+    database.prepare('DELETE FROM kv WHERE key = ?').run(MET_KEY)
+  })
+}
+
+/**
+ * Whether a ledger is where it was used last, was moved, or is a copy of one.
+ *
+ * Moved is what is no longer at its old place. The same path on another machine may be a disk or a volume that was taken
+ * there, which keeps the inode; without the inode it is a copy. Where the machine has no id only paths are compared.
+ */
+export async function whereaboutsOf(ledgerId: string, last: Home | undefined, here: Home): Promise<Whereabouts> {
+  if (last === undefined) return 'new'
+  const isSameMachine = last.machine === undefined || here.machine === undefined || last.machine === here.machine
+  if (last.path === here.path) return isSameMachine || last.file === here.file ? 'home' : 'elsewhere'
+  if (!isSameMachine) return 'elsewhere'
+  return (await holds(last.path, ledgerId, here.path)) ? 'copy' : 'moved'
+}
+
+/** Whether a data directory still holds the ledger, in a file of its own. Read without opening the database there. */
+async function holds(path: string, ledgerId: string, here: string): Promise<boolean> {
+  try {
+    const mark = JSON.parse((await readSecretFile(dataFile(path, 'ledger'))) ?? '{}') as { ledger?: unknown }
+    if (mark.ledger !== ledgerId) return false
+    const file = (dir: string) => stat(dataFile(dir, 'database'), { bigint: true })
+    const [there, own] = await Promise.all([file(path), file(here)])
+    // The same directory may be seen under two paths.
+    return there.size > 0n && (there.ino !== own.ino || there.dev !== own.dev)
+  } catch {
+    return false
+  }
+}
+
+/** What the operator risks who goes on with a copy. */
+export const COPY_RISK =
+  'What was bought and sold with the other copy is in no book here: budgets do not count it, its results cannot be fetched, ' +
+  'and what it has signed may still be charged'
+
+/** @param met when another node with this identity was met */
+export function copiedError(
+  dataDir: string,
+  found: { where: 'copy' | 'elsewhere'; last: Home } | { met: string },
+): CodedError<'LEDGER_COPIED'> {
+  const adopt = `stop the other one for good and run: stoa ledger adopt --data-dir ${dataDir}`
+  const two = 'Two nodes with one identity and one wallet pay twice and sell twice'
+  if ('met' in found) {
+    const what = `another node with the identity of ${dataDir} was met at ${found.met}`
+    return new CodedError('LEDGER_COPIED', `${what}. ${two}. To go on with this one, ${adopt}. ${COPY_RISK}`)
+  }
+  const { path } = found.last
+  if (found.where === 'elsewhere') {
+    const what = `the ledger in ${dataDir} was last used on another machine (there in ${path}), so it may be a copy of one that is in use`
+    return new CodedError('LEDGER_COPIED', `${what}. ${two}. To go on with this one, ${adopt}. ${COPY_RISK}`)
+  }
+  const there = dataFile(path, 'database')
+  const go = `To go on with this one, stop the other one for good and put its ledger away: mv ${there} ${there}.old`
+  return new CodedError(
+    'LEDGER_COPIED',
+    `the ledger in ${dataDir} is a copy of the one in ${path}, which is still there. ${two}. Start the node on ${path}. ${go}. ${COPY_RISK}`,
+  )
+}
+
+function read(database: Database, key: string): string | undefined {
+  const row = database.prepare('SELECT value FROM kv WHERE key = ?').get(key) as { value: string } | undefined
+  return row?.value
+}
