@@ -24,6 +24,7 @@ import { meteredExchanges, meteredPayments } from './market/metered.ts'
 import { nodeStatus, peerStatus, walletBalance } from './market/node-views.ts'
 import { createOperateAgents } from './market/operate-agents.ts'
 import { type NodeFeed, publishedPayments } from './market/published.ts'
+import { createTrading } from './market/trading.ts'
 import { createWalletChecks } from './market/wallet-code.ts'
 import { createObserving } from './observing.ts'
 import { createHost } from './p2p/host.ts'
@@ -92,6 +93,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const metered = meteredPayments(createPayments(database), meters)
     const payments = publishedPayments(metered, feed, (id) => catalog.resolve(id)?.name)
     const exchanges = meteredExchanges(createExchanges(database), meters)
+    const trading = createTrading({ database, dataDir: config.dataDir, clock, logger })
     const datastore = new PeerDatastore({}, { database, logger })
     const runTime = createRunTime(database, clock)
     const messages = createSentMessageStore(database, runTime)
@@ -112,6 +114,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       measures,
       standing,
       network: config.network,
+      copied: trading.copied,
     })
     const { replica, catalog } = market
 
@@ -119,7 +122,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const transactions = createTransactions(database)
     const selling = createSelling(config, secrets, {
       tokenOf: (agentId) => transactions.tokenOf(agentId, config.network),
-      ...{ identity, wallet, asset, database, payments, exchanges, market, host, facilitator, chain },
+      ...{ identity, wallet, asset, database, trading, payments, exchanges, market, host, facilitator, chain },
       ...{ clock, logger, fetch: fetchUrl, random },
     })
     const { agents, registry, models, named } = selling
@@ -133,7 +136,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         allowSettleFirst: config.buyer.allowSettleFirst,
       },
       {
-        ...{ clock, logger, database, runTime, feed, meters, wallet, asset, catalog, replica, chain, random },
+        ...{ clock, logger, database, runTime, trading, feed, meters, wallet, asset, catalog, replica, chain, random },
         funds: chain && createWalletChecks({ clock, logger, wallet, chain }),
         openStream: (...args) => host.openStream(...args),
         superseded: (stream) => host.superseded(stream),
@@ -171,6 +174,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       registry,
       catalog,
       payments,
+      trading,
       version,
       ...{ network: config.network, walletAddress: wallet.address, name: config.nodeName },
     }

@@ -11,6 +11,7 @@ import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
 import type { Market } from './market/market.ts'
 import { createOwnAgents } from './market/own-agents.ts'
+import type { Trading } from './market/trading.ts'
 import type { Host } from './p2p/host.ts'
 import { didOfPeer, type Identity } from './p2p/identity.ts'
 import type { Asset } from './payments/assets.ts'
@@ -44,6 +45,7 @@ export type SellingDeps = {
   wallet: Wallet
   asset: Asset
   database: Database
+  trading: Pick<Trading, 'isStopped'>
   payments: Payments
   exchanges: Exchanges
   market: Pick<Market, 'replica'>
@@ -118,8 +120,8 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     logger,
     didOf: didOfPeer,
     findAgent(id: string) {
-      // What would be written of a sale could be lost.
-      if (deps.database.damage() !== undefined) {
+      // What would be written of a sale could be lost, or stand in one of two ledgers.
+      if (deps.trading.isStopped()) {
         throw new PeerError(
           'OVERLOADED',
           'this seller has stopped selling until its ledger is mended; nobody was charged',
@@ -131,6 +133,8 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       }
       return agent
     },
+    // What was paid for is handed over, whatever has come of selling since.
+    tokenOf: (id: string) => agents.served(id)?.tokenId,
     admit: <T>(caller: string, work: (place: Place) => Promise<T>) =>
       slots.admit(queueOf(caller), work).catch(asOverloaded),
     inSlot: <T>(caller: string, work: () => Promise<T>) => slots.run(queueOf(caller), work).catch(asOverloaded),

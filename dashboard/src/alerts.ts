@@ -64,6 +64,8 @@ export function alertOf(alarm: Alarm): Alert {
       return { ...about, to: ofAgent, action: 'See the agent' }
     case 'agent_failing':
       return { ...about, to: ofAgent, action: 'Test it' }
+    case 'trading_stopped':
+      return { ...about, to: '/settings', action: 'See the node' }
     default:
       return { ...about, to: '/network', action: 'See the network' }
   }

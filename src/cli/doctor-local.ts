@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
+import { checkOpenFiles, openFilesMax } from '../lib/open-files.ts'
 import { readWalletKey } from '../payments/wallet-key.ts'
 import { dataFile, inspectDataDir, secretFiles } from '../store/data-dir.ts'
 import { modeOf } from '../store/secret-file.ts'
@@ -17,6 +18,15 @@ const nodeVersion: Check = {
     const [majorMin, minorMin] = NODE_VERSION_MIN
     if (major > majorMin || (major === majorMin && minor >= minorMin)) return ok(process.version)
     return fail(`${process.version} is too old`, `install Node.js ${NODE_VERSION_MIN.join('.')} or later`)
+  },
+}
+
+const openFiles: Check = {
+  id: 'open_files',
+  title: 'Open files',
+  async run() {
+    // Of this shell: a running node says what it has itself.
+    return checkOpenFiles(openFilesMax())
   },
 }
 
@@ -103,4 +113,4 @@ const agents: Check = {
 }
 
 /** Checks that look at this machine's files only. */
-export const localChecks: readonly Check[] = [nodeVersion, dataDir, keyFiles, identity, walletKey, agents]
+export const localChecks: readonly Check[] = [nodeVersion, openFiles, dataDir, keyFiles, identity, walletKey, agents]

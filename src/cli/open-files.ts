@@ -1,7 +1,5 @@
-import { OPEN_FILES_MIN, OPEN_FILES_WANTED, openFilesMax } from '../lib/open-files.ts'
+import { OPEN_FILES_MIN, OPEN_FILES_WANTED, openFilesMax, RAISE_OPEN_FILES } from '../lib/open-files.ts'
 import { CliError } from './exit-code.ts'
-
-const RAISE = `raise it with \`ulimit -n ${OPEN_FILES_WANTED}\`, LimitNOFILE= of systemd, or --ulimit of the container`
 
 /**
  * Whether this process may have as many files and connections open as a node needs.
@@ -12,6 +10,7 @@ const RAISE = `raise it with \`ulimit -n ${OPEN_FILES_WANTED}\`, LimitNOFILE= of
 export function checkOpenFiles(most = openFilesMax()): string[] {
   if (most === undefined || most >= OPEN_FILES_WANTED) return []
   const may = `this process may have ${most} files and connections open`
-  if (most < OPEN_FILES_MIN) throw new CliError('FAILED', `${may}, and a node needs ${OPEN_FILES_WANTED}: ${RAISE}`)
-  return [`${may}, and a busy node needs ${OPEN_FILES_WANTED}: it holds fewer connections; ${RAISE}`]
+  if (most < OPEN_FILES_MIN)
+    throw new CliError('FAILED', `${may}, and a node needs ${OPEN_FILES_WANTED}: ${RAISE_OPEN_FILES}`)
+  return [`${may}, and a busy node needs ${OPEN_FILES_WANTED}: it holds fewer connections; ${RAISE_OPEN_FILES}`]
 }

@@ -38,7 +38,7 @@ export const status = command({
 const CLEAR = '\u001b[H\u001b[J'
 
 function statusLines(state: NodeStatus, url: string, style: Style): string[] {
-  const { bold, yellow } = style
+  const { bold, red, yellow } = style
   const { alarms = 0, settlement } = state
   const rows = [
     ['Peer id', state.peer_id],
@@ -49,11 +49,21 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
     ...(state.search === undefined || state.search.met > 0 ? [] : [['Market', yellow(searchText(state.search))]]),
     ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
     ['Wallet', `${state.wallet_address} on ${state.network}  ${badge(state.network, style)}`],
+    ...(state.trading?.state === 'stopped'
+      ? [['Trading', red(`stopped: ${state.trading.reason}. To mend it, ${state.trading.fix}`)]]
+      : []),
+    ...openFilesRow(state, yellow),
     ['Settlement', `${settlement.pending} pending`],
     ...(alarms === 0 ? [] : [['Alarms', yellow(`${alarms}: stoa alarms list`)]]),
     ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
   ]
   return columns(rows.map(([name = '', value = '']) => [bold(name), value]))
+}
+
+/** Only where it is too low. */
+function openFilesRow({ open_files: files }: NodeStatus, warned: (text: string) => string): string[][] {
+  if (files?.max === undefined || files.max >= files.wanted) return []
+  return [['Open files', warned(`${files.max} at most, ${files.wanted} are needed: stoa doctor`)]]
 }
 
 async function nobodyText(

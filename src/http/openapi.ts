@@ -43,7 +43,14 @@ Agents of other markets reach the same node as A2A servers under \`/a2a/{id}\` (
 const KeyHeader = z.strictObject({ 'Idempotency-Key': IdempotencyKey.optional() })
 
 /** What any operation may answer, and what one with a body may. */
-const always: readonly ProblemCode[] = ['INVALID_REQUEST', 'HOST_NOT_ALLOWED', 'INTERNAL', 'STOPPING', 'STORE_DAMAGED']
+const always: readonly ProblemCode[] = [
+  'INVALID_REQUEST',
+  'HOST_NOT_ALLOWED',
+  'INTERNAL',
+  'STOPPING',
+  'STORE_DAMAGED',
+  'LEDGER_COPIED',
+]
 const notHealth: readonly ProblemCode[] = ['TOKEN_REQUIRED', 'TOKEN_WRONG', 'SCOPE_TOO_LOW', 'TOO_MANY_ATTEMPTS']
 const withBody: readonly ProblemCode[] = ['MALFORMED_JSON', 'BODY_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE']
 

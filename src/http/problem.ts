@@ -101,6 +101,7 @@ export const problems = {
   TRANSACTION_PENDING: { status: 503, title: 'The transaction is sent and not mined yet', retryable: true },
   CHAIN_WRONG: { status: 503, title: 'The RPC endpoint serves another chain' },
   WALLET_UNAVAILABLE: { status: 503, title: 'The wallet cannot be used' },
+  LEDGER_COPIED: { status: 503, title: 'Another node uses the identity of this one', retryable: false },
   STORE_DAMAGED: { status: 503, title: 'The ledger of the node is damaged', retryable: false },
   STORE_WRITE_FAILED: { status: 503, title: 'The node cannot write its data', retryable: true },
   STOPPING: { status: 503, title: 'The node is stopping', retryable: true },

@@ -112,3 +112,18 @@ test('D42: an alarm that holds or does not comes back with another reason, and a
 test('an alarm that is not there cannot be dismissed', async () => {
   await expect(bench().alarms.dismiss('work_unpaid-0')).rejects.toMatchObject({ code: 'UNKNOWN_ALARM' })
 })
+
+test('T33: that trading has stopped is the first alarm, with why and what to do', () => {
+  const { alarms } = bench(undefined, {
+    status: () => ({
+      connected_peers: 0,
+      agents: { local: 1, known: 1 },
+      reachability: { state: 'public', addresses: [], relays: [] },
+      trading: { state: 'stopped', code: 'LEDGER_COPIED', reason: 'another node was met', fix: 'stop both nodes' },
+    }),
+  })
+  expect(alarms.list().map(({ kind, severity, text }) => [kind, severity, text])).toEqual([
+    ['trading_stopped', 'bad', 'Another node was met. Stop both nodes.'],
+    ['no_peers', 'warn', expect.any(String)],
+  ])
+})

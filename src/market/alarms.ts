@@ -15,7 +15,7 @@ export type AlarmsDeps = {
   logger: Logger
   store: AlarmStore
   agents(): OwnAgent[]
-  status(): Pick<NodeStatus, 'reachability' | 'connected_peers' | 'agents' | 'search'>
+  status(): Pick<NodeStatus, 'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading'>
   nameOf(agentId: string): string | undefined
 }
 
@@ -35,7 +35,7 @@ const REASON_LENGTH = 160
 const COUNT_KEPT_MS = 5_000
 const LOOK_MS = 60_000
 /** Those that hold or do not: once one no longer holds, its dismissal is forgotten, so that the next time is new. */
-const states: readonly AlarmKind[] = ['settlement_stuck', 'agent_broken', 'unreachable', 'no_peers']
+const states: readonly AlarmKind[] = ['trading_stopped', 'settlement_stuck', 'agent_broken', 'unreachable', 'no_peers']
 
 type Found = Omit<AlarmRecord, 'dismissed_at'>
 
@@ -46,6 +46,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
   function list({ dismissed: withDismissed = false } = {}): AlarmRecord[] {
     const dismissals = store.dismissals()
     const found = [
+      ...stoppedTrading(deps.status()),
       ...unpaidWork(store, dismissals),
       ...stuckPayments(store),
       ...brokenAgents(deps.agents()),
@@ -187,6 +188,19 @@ function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: Readon
       mark: String(fresh?.newest ?? dismissals.get(idOf(agentId))?.mark ?? late.newest),
     }
   })
+}
+
+function stoppedTrading({ trading }: ReturnType<AlarmsDeps['status']>): Found[] {
+  if (trading?.state !== 'stopped') return []
+  const title = 'This node has stopped trading'
+  const text = `${upper(trading.reason ?? 'Its ledger cannot be trusted')}. ${upper(trading.fix ?? 'See the log')}.`
+  return [
+    { ...{ id: 'trading_stopped', kind: 'trading_stopped', severity: 'bad', title, text, count: 1 }, mark: 'now' },
+  ]
+}
+
+function upper(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
 function unreached({

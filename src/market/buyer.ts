@@ -42,6 +42,7 @@ import type { Replica } from './replica.ts'
 import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { createTokens, type Tokens } from './tokens.ts'
+import type { Trading } from './trading.ts'
 import { withUnstoredEnds } from './unstored-ends.ts'
 import type { WalletFunds } from './wallet-funds.ts'
 import { Workflows } from './workflow/workflows.ts'
@@ -65,6 +66,7 @@ export type BuyerDeps = {
   logger: Logger
   database: Database
   runTime: RunTime
+  trading: Pick<Trading, 'check'>
   feed: NodeFeed
   meters: Meters
   wallet: Wallet
@@ -164,6 +166,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     openStream,
     budget,
     funds: deps.funds,
+    checkTrading: deps.trading.check,
     maxWindowSeconds: options.maxWindowSeconds,
     allowSettleFirst: options.allowSettleFirst,
   }

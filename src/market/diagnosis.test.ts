@@ -6,10 +6,15 @@ import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import { diagnose } from './diagnosis.ts'
 
-type Said = { alarms?: Partial<AlarmRecord>[]; agents?: Partial<OwnAgent>[]; bootstrap?: string[] }
+type Said = {
+  alarms?: Partial<AlarmRecord>[]
+  agents?: Partial<OwnAgent>[]
+  bootstrap?: string[]
+  status?: Partial<NodeStatus>
+}
 
 /** What a node whose facilitator and RPC are away finds, by its id. */
-async function found({ alarms = [], agents = [], bootstrap = [] }: Said) {
+async function found({ alarms = [], agents = [], bootstrap = [], status = {} }: Said) {
   const config = createConfig({ dataDir: '/data', facilitatorUrl: 'http://127.0.0.1:1', bootstrap })
   const { checks } = await diagnose(
     {
@@ -17,7 +22,7 @@ async function found({ alarms = [], agents = [], bootstrap = [] }: Said) {
       clock: new HandClock(),
       fetch: () => Promise.reject(new Error('away')),
       agents: () => agents as OwnAgent[],
-      status: () => ({ connected_peers: 0, settlement: { pending: 1, failed: 0 } }) as NodeStatus,
+      status: () => ({ connected_peers: 0, settlement: { pending: 1, failed: 0 }, ...status }) as NodeStatus,
       alarms: { list: () => alarms as AlarmRecord[] },
     },
     AbortSignal.timeout(5_000),
@@ -51,3 +56,28 @@ test('T20: bootstrap peers of which none is connected are told, and an agent tha
   expect(of('bootstrap')).toMatchObject({ state: 'fail', fix: expect.stringContaining('ports are open') })
   expect(of('agents')).toMatchObject({ state: 'fail', text: `Keyless: ${notice} (not on the market)` })
 })
+
+test('T33: a node that has stopped trading says so, with what to do', async () => {
+  expect((await found({}))('ledger')).toMatchObject({ state: 'ok' })
+  const trading = { state: 'stopped' as const, code: 'LEDGER_COPIED' as const, reason: 'met', fix: 'stop both' }
+  expect((await found({ status: { trading } }))('ledger')).toMatchObject({
+    state: 'fail',
+    text: 'nothing is bought or sold: met',
+    fix: 'stop both',
+  })
+})
+
+test.each([
+  [undefined, 'skip', /does not say/],
+  [1024, 'ok', /^1024 files/],
+  [300, 'warn', /^300 .* needs 1024: it takes fewer connections/],
+  [40, 'fail', /^40 .* needs 1024/],
+])(
+  'T20: a limit of %s open files is told as %s, with how to raise it in a shell and under systemd',
+  async (max, state, text) => {
+    const open_files = { ...(max !== undefined && { max }), wanted: 1024 }
+    const check = (await found({ status: { open_files } }))('open_files')
+    expect(check).toMatchObject({ state, text: expect.stringMatching(text) })
+    if (state === 'warn' || state === 'fail') expect(check?.fix).toMatch(/`ulimit -n 1024`.*LimitNOFILE=1024/)
+  },
+)

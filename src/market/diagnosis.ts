@@ -1,6 +1,7 @@
 import type { Config } from '../config/config.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type Finding, fail, findWithin, ok, skip, warn } from '../lib/finding.ts'
+import { checkOpenFiles } from '../lib/open-files.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { Diagnosis } from '../schema/diagnosis.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
@@ -24,6 +25,8 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
   const agents = deps.agents()
   const around: Surroundings = { config, clock, fetch, sells: agents.some(({ price }) => price > 0n) }
   const table: [id: string, title: string, look: (signal: AbortSignal) => Promise<Finding | Finding[]>][] = [
+    ['ledger', 'Ledger', async () => ofLedger(deps)],
+    ['open_files', 'Open files', async () => checkOpenFiles(deps.status().open_files?.max)],
     ['agents', 'Agents', async () => ofAgents(agents)],
     ['bootstrap', 'Bootstrap peers', async () => ofPeers(deps)],
     ['rpc', 'Chain RPC', (stop) => checkRpc(around, stop)],
@@ -39,6 +42,12 @@ export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promis
     }),
   )
   return { checks: found.flat() }
+}
+
+function ofLedger({ status }: DiagnosisDeps): Finding {
+  const { trading } = status()
+  if (trading?.state !== 'stopped') return ok('sound, and no other node is known to use it')
+  return fail(`nothing is bought or sold: ${trading.reason ?? 'see the log'}`, trading.fix ?? 'see the log')
 }
 
 function ofAgents(agents: readonly OwnAgent[]): Finding | Finding[] {

@@ -37,6 +37,7 @@ export type MarketErrorCode =
   | 'SELLER_FAILED'
   | 'RESULT_PENDING'
   | 'DEADLINE'
+  | 'LEDGER_COPIED'
 
 type Issue = { path: string; message: string }
 type Options = ErrorOptions & {

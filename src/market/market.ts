@@ -39,12 +39,14 @@ export function createMarket(deps: {
   /** The one network that this node pays on (D37). */
   network: Network
   standing: NonNullable<SearchDeps['standing']>
+  /** Told once: another node signs listings with the key of this one. */
+  copied(agentName: string): void
 }): Market {
   const { host, identity, database, clock, logger, measures, network } = deps
   const sellerId = identity.peerId
   const store = createListingStore(database)
   const isCalled = (agentId: string) => measures.share(agentId) !== undefined
-  const replica = createReplica({}, { host, identity, store, clock, logger, isCalled })
+  const replica = createReplica({}, { host, identity, store, clock, logger, isCalled, copied: deps.copied })
   const imports = createImports({ clock, store: createImportStore(database), network, sellerId })
   const catalog = createCatalog({ replica, sellerId, network, imports })
   const addressesOf = (id: string) => replica.get(id)?.addrs

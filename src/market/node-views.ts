@@ -2,6 +2,7 @@ import type { Registry } from '../agents/registry.ts'
 import type { Chain } from '../chain/chain.ts'
 import { etherOf } from '../chain/ether.ts'
 import { CodedError } from '../lib/errors.ts'
+import { OPEN_FILES_WANTED, openFilesMax } from '../lib/open-files.ts'
 import type { Host, PeerView } from '../p2p/host.ts'
 import type { Asset } from '../payments/assets.ts'
 import { formatAmount } from '../schema/amount.ts'
@@ -10,6 +11,7 @@ import { networkKind } from '../schema/network-kind.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
 import type { Payments } from '../store/payments.ts'
 import type { Catalog } from './catalog.ts'
+import type { Trading } from './trading.ts'
 
 /** A connected peer as the API shows it (D21). */
 export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersion }: PeerView): PeerStatus {
@@ -29,6 +31,7 @@ export function nodeStatus(
     registry: Pick<Registry, 'list'>
     catalog: Pick<Catalog, 'count'>
     payments: Pick<Payments, 'counts'>
+    trading: Pick<Trading, 'state'>
     network: Network
     walletAddress: Hex
     version: string
@@ -36,7 +39,7 @@ export function nodeStatus(
   },
   uptimeMs: number,
 ): NodeStatus {
-  const { host, registry, catalog, payments, network, walletAddress, version, name } = deps
+  const { host, registry, catalog, payments, trading, network, walletAddress, version, name } = deps
   const { owed, unsettled } = payments.counts()
   return {
     ...(name !== undefined && { name }),
@@ -52,7 +55,14 @@ export function nodeStatus(
     reachability: host.reachability(),
     search: host.search(),
     settlement: { pending: owed, failed: unsettled },
+    trading: trading.state(),
+    open_files: openFiles(),
   }
+}
+
+function openFiles(): NodeStatus['open_files'] {
+  const max = openFilesMax()
+  return { ...(max !== undefined && { max }), wanted: OPEN_FILES_WANTED }
 }
 
 /** The USDC is what is asked for: ETH that takes longer is left out. */

@@ -25,6 +25,15 @@ export type OwnListingsDeps = {
   lastVersion: number
   /** Stores durably, then merges and gossips. Throws where it could not be stored. */
   commit(entry: ReadEntry, envelope: Uint8Array): Promise<void>
+  /** Told once: another node signs listings with our key, now. */
+  copied?(agentName: string): void
+}
+
+type Hosted = {
+  own: OwnListing
+  refreshAt: UnixMs
+  /** A later version under our key came from a peer, and has been answered by a later one of ours. */
+  overtaken?: 'heard' | 'answered'
 }
 
 /** As many and as long as the schema of a listing allows. */
@@ -39,8 +48,9 @@ const ADDRESS_LENGTH_MAX = 512
  */
 export class OwnListings {
   readonly #deps: OwnListingsDeps
-  readonly #hosted = new Map<string, { own: OwnListing; refreshAt: UnixMs }>()
+  readonly #hosted = new Map<string, Hosted>()
   #lastVersion: number
+  #isCopied = false
   #lane: Promise<unknown> = Promise.resolve()
 
   constructor(deps: OwnListingsDeps) {
@@ -51,6 +61,7 @@ export class OwnListings {
   /** @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or what storing throws; then nothing was published. */
   publish(own: OwnListing): Promise<ListingRecord> {
     return this.#inTurn(async () => {
+      if (this.#isCopied) throw new CodedError('LEDGER_COPIED', 'another node lists agents under the key of this one')
       await this.#makeRoomFor(own.id)
       return this.#sign(own)
     })
@@ -59,19 +70,15 @@ export class OwnListings {
   /** Signs a tombstone. Nothing to do where the listing is not ours or not on the market. */
   delist(id: string): Promise<void> {
     return this.#inTurn(async () => {
-      const { record, identity, clock } = this.#deps
-      const held = record(id)
-      this.#hosted.delete(id)
-      if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
-      // What a tombstone need not say is left out: it is carried as long as a listing.
-      const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, seller_name: _sellerName, ...rest } = held
-      await this.#commit({ ...rest, state: 'delisted', description: 'delisted', tags: [], addrs: [], ...this.#times() })
+      // What stands there by then may be the other node's, which goes on.
+      if (!this.#isCopied) await this.#bury(id)
     })
   }
 
   /** Signs again what is due, and what names other addresses than the node now has. */
   refreshDue(): Promise<void> {
     return this.#inTurn(async () => {
+      if (this.#isCopied) return
       for (const [id, { own, refreshAt }] of this.#hosted) {
         if (this.#deps.clock.now() < refreshAt && !this.#hasMoved(id)) continue
         try {
@@ -84,17 +91,26 @@ export class OwnListings {
   }
 
   /**
-   * Takes note of a listing under our signature that came from a peer: an earlier life of this node (a lost database, a
-   * restored backup) or a second node with our key. Versions go on above it, and what we host is said again.
+   * Takes note of a listing under our signature that came from a peer and is later than ours: of an earlier life of this
+   * node (a lost database, a restored backup), or of a second node with our key. Versions go on above it, and what we host is
+   * said again. An earlier life is silent then. Where the answer is overtaken as well, a second node lives (T33): both leave
+   * the market. Only the holder of the key can bring that about: the signature was checked, and what is older is no news.
    */
   heard(record: ListingRecord): void {
     this.#lastVersion = Math.max(this.#lastVersion, record.version)
     const hosted = this.#hosted.get(record.id)
-    if (hosted === undefined) return
+    if (hosted === undefined || this.#isCopied) return
+    if (hosted.overtaken === 'answered') {
+      this.#isCopied = true
+      this.#leaveMarket()
+      this.#deps.copied?.(record.name)
+      return
+    }
     this.#deps.logger.warn(
       { agent: record.name },
       'a peer holds a later listing of ours: does another node use our key?',
     )
+    hosted.overtaken = 'heard'
     hosted.refreshAt = this.#deps.clock.now()
   }
 
@@ -111,8 +127,32 @@ export class OwnListings {
     await this.#commit(record)
     // One that a peer brought in the meantime may stand instead: then at once again.
     const stands = this.#deps.set.get(own.id)?.record.version === times.version
-    this.#hosted.set(own.id, { own, refreshAt: stands ? this.#refreshAt(times.version) : times.version })
+    const overtaken = this.#hosted.get(own.id)?.overtaken
+    this.#hosted.set(own.id, {
+      own,
+      refreshAt: stands ? this.#refreshAt(times.version) : times.version,
+      ...(overtaken !== undefined && { overtaken: stands ? 'answered' : overtaken }),
+    })
     return record
+  }
+
+  async #bury(id: string): Promise<void> {
+    const { record, identity, clock } = this.#deps
+    const held = record(id)
+    this.#hosted.delete(id)
+    if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
+    // What a tombstone need not say is left out: it is carried as long as a listing.
+    const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, seller_name: _sellerName, ...rest } = held
+    await this.#commit({ ...rest, state: 'delisted', description: 'delisted', tags: [], addrs: [], ...this.#times() })
+  }
+
+  /** The last that is said: nobody is to buy here, and the other node is told by it as well. */
+  #leaveMarket(): void {
+    for (const id of this.#hosted.keys()) {
+      this.#inTurn(() => this.#bury(id)).catch((error: unknown) => {
+        this.#deps.logger.warn({ agent_id: id, err: error }, 'a listing could not be taken off the market')
+      })
+    }
   }
 
   async #commit(record: ListingRecord): Promise<void> {

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
-import { FakeNetwork } from '../../test/support/fake-network.ts'
+import { type FakeHost, FakeNetwork } from '../../test/support/fake-network.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
-import { listingRecord, ownListing, signRecord } from '../../test/support/listings.ts'
+import { forgeRecord, listingRecord, ownListing, signRecord } from '../../test/support/listings.ts'
 import { namesIn, rowsOf, startReplica, stopReplicas } from '../../test/support/replica-peer.ts'
 import { until } from '../../test/support/until.ts'
 import { agentId } from '../agents/agent-id.ts'
@@ -221,11 +221,66 @@ test('versions under our key that a peer still holds are overtaken', async () =>
 
   // The database is lost, the key is not; and the clock is behind.
   old.clock.advance(-1000)
-  const fresh = await startReplica(network, { identity: old.identity, clock: old.clock })
+  const copied: string[] = []
+  const fresh = await startReplica(network, { identity: old.identity, clock: old.clock }, {}, copied)
   const { id } = await fresh.replica.publish(ownListing(old.identity.peerId, 'echo', { description: 'after it' }))
   network.connect(fresh.host, b.host)
   await until(() => b.replica.get(id)?.description === 'after it')
   expect(fresh.log).toContainEqual(expect.stringMatching(/does another node use our key/))
+  // An earlier life is silent from then on.
+  expect(copied).toEqual([])
+})
+
+test('T33 of two nodes that list under one key each finds the other, says so once and leaves the market', async () => {
+  // A fake network knows one host of each key.
+  const [here, there] = [new FakeNetwork(), new FakeNetwork()]
+  const copied = { first: [] as string[], second: [] as string[] }
+  const first = await startReplica(here, {}, {}, copied.first)
+  const second = await startReplica(there, { identity: first.identity }, {}, copied.second)
+  const buyer = await startReplica(here)
+  const join = (host: FakeHost, ...others: FakeHost[]) => {
+    host.publish = async (_topic, data) => {
+      for (const other of others) void other.deliver(data, 'neighbor')
+      return others.length
+    }
+  }
+  join(first.host, second.host, buyer.host)
+  join(second.host, first.host, buyer.host)
+
+  const { id } = await first.replica.publish(ownListing(first.identity.peerId, 'echo'))
+  await until(() => namesIn(second).length === 1)
+  await second.replica.publish(ownListing(first.identity.peerId, 'echo'))
+  await until(() => copied.first.length > 0 && copied.second.length > 0)
+  await until(() => namesIn(buyer).length === 0)
+  await expect(first.replica.publish(ownListing(first.identity.peerId, 'echo'))).rejects.toMatchObject({
+    code: 'LEDGER_COPIED',
+  })
+  // What another node with the key says later is left as it is.
+  const later = listingRecord(first.identity.peerId, 'echo', first.clock.now() + 1000)
+  await first.host.deliver(encodeBatch([await signRecord(later, first.identity)]), 'neighbor')
+  await first.replica.delist(id)
+  expect(first.replica.get(id)?.version).toBe(later.version)
+  expect(copied).toEqual({ first: ['echo'], second: ['echo'] })
+})
+
+test('T33 what others replay or make up under our key convicts nobody', async () => {
+  const network = new FakeNetwork()
+  const copied: string[] = []
+  const a = await startReplica(network, {}, {}, copied)
+  const mallory = await createIdentity()
+  const versions = [1, 2, 3, 4].map((n) => a.clock.now() - 1000 + n)
+  const old = versions.map((version) => listingRecord(a.identity.peerId, 'echo', version))
+  const { id } = await a.replica.publish(ownListing(a.identity.peerId, 'echo'))
+  const mine = a.replica.get(id)!
+  for (const record of old) await a.host.deliver(encodeBatch([await signRecord(record, a.identity)]), 'mallory')
+  for (let n = 1; n < 5; n++) {
+    const later = listingRecord(a.identity.peerId, 'echo', mine.version + n)
+    await a.host.deliver(encodeBatch([await signRecord(later, mallory)]), `mallory ${n}`)
+    await a.host.deliver(encodeBatch([await forgeRecord(later, a.identity)]), `mallory ${n}`)
+  }
+  expect(a.replica.get(id)).toEqual(mine)
+  expect(copied).toEqual([])
+  expect(a.log.filter((line) => line.includes('does another node use our key'))).toEqual([])
 })
 
 test('a seller of 64 agents can list no more, but what it delists makes room without harm', async () => {

@@ -59,7 +59,7 @@ export type ReplicaOptions = {
   tickMs?: number
   /** How long others' listings may wait to be written together. */
   writeMs?: number
-  /** How long to wait for the last of a burst of address changes. */
+  /** How long to wait for the last of a burst of address changes, or of own listings that peers bring. */
   addressesMs?: number
   gossip?: ListingGossipOptions
   catchUp?: CatchUpOptions
@@ -74,6 +74,8 @@ export type ReplicaDeps = {
   logger: Logger
   /** Whether this node has called an agent: no flood pushes its listing out. */
   isCalled?(agentId: string): boolean
+  /** Told once: another node signs listings with the key of this one. */
+  copied?(agentName: string): void
 }
 
 const LISTINGS_MAX = 250_000
@@ -120,10 +122,13 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       await book.keepOwn(entry, envelope)
       gossip.announce(entry.record.id, envelope)
     },
+    copied: (agentName) => deps.copied?.(agentName),
   })
 
   const noteOwn = ({ record }: ReadEntry) => {
-    if (record.seller_id === ownSellerId) own.heard(record)
+    if (record.seller_id !== ownSellerId) return
+    own.heard(record)
+    refreshSoon()
   }
   const gossip = new ListingGossip(options.gossip ?? {}, {
     host,
@@ -155,7 +160,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     logger,
   })
 
-  const timers: { tick?: NodeJS.Timeout; moved?: NodeJS.Timeout } = {}
+  const timers: { tick?: NodeJS.Timeout; refresh?: NodeJS.Timeout } = {}
   let leave: (() => void)[] = []
   let running = false
 
@@ -170,9 +175,9 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     gossip.noteConnected()
   }
 
-  function moved(): void {
-    clearTimeout(timers.moved)
-    timers.moved = setTimeout(() => void own.refreshDue(), addressesMs).unref()
+  function refreshSoon(): void {
+    clearTimeout(timers.refresh)
+    if (running) timers.refresh = setTimeout(() => void own.refreshDue(), addressesMs).unref()
   }
 
   return {
@@ -184,7 +189,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       host.subscribe(LISTINGS_TOPIC, async (message, fromPeerId) =>
         running ? gossip.receive(message, fromPeerId) : 'ignore',
       )
-      leave = [host.onPeerConnect(met), host.onAddressesChange(moved)]
+      leave = [host.onPeerConnect(met), host.onAddressesChange(refreshSoon)]
       catchUp.start()
       await tick()
     },
@@ -193,7 +198,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       running = false
       for (const end of leave.splice(0)) end()
       clearTimeout(timers.tick)
-      clearTimeout(timers.moved)
+      clearTimeout(timers.refresh)
       exchange.stop()
       await catchUp.stop()
       await own.settle()

@@ -133,6 +133,7 @@ async function perform(
       throw error
     })
   }
+  deps.checkTrading?.()
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
   return purchase(
     order,

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { requirements } from '../../test/support/payments.ts'
 import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
+import { MarketError } from './market-error.ts'
 import { signedPayment } from './payment-view.ts'
 
 /** How long a payment is valid that was signed for a seller that asks for `asked` seconds. */
@@ -30,6 +31,26 @@ describe('D51: the window that a buyer signs', () => {
   ])('%s', async (_what, asked, options, expected) => {
     expect(await windowOf(asked, options)).toBe(expected)
   })
+})
+
+test('T33: a node that has stopped trading signs nothing, and asks no seller', async () => {
+  const seller = new ScriptedSeller(async (stream) => {
+    await stream.challenge(await stream.next())
+  })
+  const buyer = new TestBuyer({ open: seller.open })
+  let asked = 0
+  buyer.deps.checkTrading = () => {
+    if (asked++ === 0) return
+    throw new MarketError('LEDGER_COPIED', 'another node uses the identity of this one; nothing is bought or sold')
+  }
+  // Between the first look and the signature the other node was met.
+  await expect(buyer.execute()).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
+  await expect(buyer.execute()).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
+  expect(buyer.ledger().map(({ order, reservation }) => [order.status, reservation])).toEqual([
+    ['failed', undefined],
+    ['failed', undefined],
+  ])
+  expect(seller.received).toHaveLength(1)
 })
 
 describe('D45: a seller that settles before its agent runs', () => {

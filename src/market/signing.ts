@@ -38,6 +38,8 @@ export type SigningDeps = {
   allowSettleFirst?: boolean | undefined
   /** Undefined: no RPC is configured, so the balance is not known. */
   funds?: WalletFunds | undefined
+  /** Whether this node may buy at all. @throws MarketError LEDGER_COPIED, StoreError */
+  checkTrading?(): void
   /** Told right before the signature: from there on the purchase is taken to its end. */
   onSigning?(): void
 }
@@ -68,6 +70,7 @@ export class Signing {
     await funds?.check(requirements.amount, signal)
     // What was called off meanwhile is not signed for.
     signal.throwIfAborted()
+    this.#deps.checkTrading?.()
     onSigning?.()
     const now = clock.now()
     const nonces = { serverNonce: challengeNonce, authorizationNonce: challengeNonce }

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { Switch } from './search.ts'
 
 export const alarmKinds = [
+  'trading_stopped',
   'work_unpaid',
   'settlement_stuck',
   'agent_broken',
@@ -11,7 +12,7 @@ export const alarmKinds = [
 ] as const
 const AlarmKind = z.enum(alarmKinds).meta({
   description:
-    '`work_unpaid`: payments that are lost, one alarm for each reason; `settlement_stuck`: payments owed whose attempts fail; ' +
+    '`trading_stopped`: nothing is bought or sold, as another node uses this identity; `work_unpaid`: payments that are lost, one alarm for each reason; `settlement_stuck`: payments owed whose attempts fail; ' +
     '`agent_broken`: an agent that cannot run; `agent_failing`: one that fails often; `unreachable`: nobody can dial this ' +
     'node; `no_peers`: it is connected to nobody',
 })

@@ -187,6 +187,22 @@ export const NodeStatus = z
     settlement: z
       .object({ pending: count, failed: count })
       .meta({ description: 'payments owed to this node that are not settled yet, and those that never will be' }),
+    trading: z
+      .object({
+        state: z.enum(['open', 'stopped']),
+        code: z.enum(['STORE_DAMAGED', 'LEDGER_COPIED']).optional(),
+        reason: z.string().optional(),
+        fix: z.string().optional(),
+      })
+      .optional()
+      .meta({ description: '`stopped`: nothing is bought or sold, as the ledger was found damaged or copied' }),
+    open_files: z
+      .object({
+        max: count.optional().meta({ description: 'the limit (`ulimit -n`); absent where the system does not say' }),
+        wanted: count.meta({ description: 'what a busy node needs' }),
+      })
+      .optional()
+      .meta({ description: 'files and connections that the node may have open' }),
     alarms: count.optional().meta({ description: 'what wants a person and was not dismissed: `GET /alarms`' }),
   })
   .meta({ id: 'NodeStatus' })

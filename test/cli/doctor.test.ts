@@ -52,6 +52,7 @@ test('a sound set-up passes, and every check says what it looked at', async () =
   expect(Object.fromEntries(rows.map(({ id, state }) => [id, state]))).toEqual({
     node: 'skip',
     node_version: 'ok',
+    open_files: 'ok',
     data_dir: 'ok',
     key_files: 'ok',
     identity: 'ok',

@@ -1,12 +1,17 @@
 /** T33: what becomes of a node whose ledger is used by another, or damaged, while it runs. */
 import { closeSync, openSync, statSync, writeSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { cp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, expect, test } from 'vitest'
-import { discover, startTestNode, stopTestNodes, testDir } from '../support/loopback-node.ts'
+import { LISTINGS_TOPIC } from '../../src/market/listing-gossip.ts'
+import { createIdentity, loadOrCreateIdentity } from '../../src/p2p/identity.ts'
+import { encodeBatch } from '../../src/protocols/listing-batch.ts'
+import { listingRecord, signRecord } from '../support/listings.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode, testDir } from '../support/loopback-node.ts'
 import { killNodeProcesses, type NodeProcess, startNodeProcess } from '../support/node-process.ts'
+import { startTestHost } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
 
 afterAll(async () => {
@@ -60,6 +65,63 @@ test('a node whose ledger turns out to be damaged buys and sells nothing any mor
     message: expect.stringContaining('stopped selling'),
   })
   node.child.kill('SIGKILL')
+})
+
+test('T33 a node that meets another one with its identity on the market stops trading, says so, and stays shut', async () => {
+  const key = generatePrivateKey()
+  const at = (node: TestNode) => [node.addresses().find((address) => address.startsWith('/ip4/127.0.0.1/tcp/'))!]
+  const other = await startTestNode({ key: generatePrivateKey() })
+  const agent = { name: 'echo', description: 'repeats', price: 10_000n, model: 'builtin/echo' }
+  const node = await startTestNode({ key, bootstrap: at(other) })
+  await node.registerAgent(agent, { persist: false })
+  const listed = await discover(other, node.peerId, 'echo')
+
+  // What the other one lists comes by way of any neighbor.
+  const identity = await loadOrCreateIdentity(join(node.dataDir, 'identity.key'))
+  const neighbor = await startTestHost({ identity: await createIdentity() })
+  neighbor.subscribe(LISTINGS_TOPIC, async () => 'ignore')
+  const where = { peerId: node.peerId, addrs: node.addresses() }
+  await neighbor.openStream(where, '/ipfs/ping/1.0.0', AbortSignal.timeout(10_000))
+  const versionHere = () => node.listings().find(({ id }) => id === listed.id)?.version ?? 0
+  const list = async () => {
+    const version = versionHere() + 1
+    const record = listingRecord(node.peerId, 'echo', version, { price_atomic: 10_000n })
+    const batch = encodeBatch([await signRecord(record, identity)])
+    await until(async () => (await neighbor.publish(LISTINGS_TOPIC, batch)) > 0, { timeoutMs: 20_000, everyMs: 200 })
+    return version
+  }
+  const first = await list()
+  await until(() => versionHere() > first, { timeoutMs: 20_000 })
+  // That may have been an earlier life of this node, which is silent by now.
+  expect(node.status().trading).toEqual({ state: 'open' })
+  await list()
+  await until(() => node.status().trading?.state === 'stopped', { timeoutMs: 20_000 })
+  expect(node.status()).toMatchObject({
+    trading: {
+      code: 'LEDGER_COPIED',
+      reason: expect.stringContaining('it listed echo with the same key'),
+      fix: expect.stringContaining('stoa ledger adopt'),
+    },
+  })
+  await until(() => node.status().alarms === 1)
+  await neighbor.stop()
+  await until(() => !other.listings().some(({ id }) => id === listed.id), { timeoutMs: 20_000 })
+
+  const { id: agentId } = await other.registerAgent({ ...agent, name: 'other' }, { persist: false })
+  await discover(node, other.peerId, 'other')
+  const bought = node.execute({ agentId, input: 'x', signal: AbortSignal.timeout(20_000) })
+  await expect(bought).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
+  await node.stop()
+  await expect(startTestNode({ key, dataDir: node.dataDir })).rejects.toMatchObject({ code: 'LEDGER_COPIED' })
+})
+
+test('T33 a node does not start on a copy of a directory that is still there, and says what to do', async () => {
+  const dir = await testDir()
+  await (await start(dir)).stop()
+  const copy = join(await testDir(), 'copy')
+  await cp(dir, copy, { recursive: true })
+  await expect(start(copy)).rejects.toThrow(/is a copy of the one in .*, which is still there.* mv .*stoa\.db/s)
+  await (await start(dir)).stop()
 })
 
 /** As a disk does that loses pages: all but the first. Another connection's write has the node read them anew. */

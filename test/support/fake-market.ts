@@ -37,6 +37,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       logger: silentLogger,
       database,
       runTime: createRunTime(database, clock),
+      trading: { check: () => {} },
       feed: new Feed({ life: 'test' }),
       meters: new Meters(),
       wallet: testWallet(),

@@ -32,6 +32,8 @@ export async function startReplica(
   network: FakeNetwork,
   earlier: Partial<Pick<ReplicaPeer, 'identity' | 'database' | 'clock'>> = {},
   options: ReplicaOptions = {},
+  /** What it was told of: another node lists this agent under its key. */
+  copied: string[] = [],
 ): Promise<ReplicaPeer> {
   const identity = earlier.identity ?? (await createIdentity())
   const database = earlier.database ?? openDatabase({ path: ':memory:' })
@@ -39,7 +41,8 @@ export async function startReplica(
   const host = network.host(identity.peerId)
   const log: string[] = []
   const logger = { ...silentLogger, warn: (_: object, message: string) => void log.push(message) }
-  const deps = { host, identity, store: createListingStore(database), clock, logger }
+  const store = createListingStore(database)
+  const deps = { host, identity, store, clock, logger, copied: (name: string) => void copied.push(name) }
   const gossip = { ...quick.gossip, ...options.gossip }
   const catchUp = { ...quick.catchUp, ...options.catchUp }
   const replica = createReplica({ ...quick, ...options, gossip, catchUp }, deps)

@@ -122,6 +122,7 @@ export class TestSeller {
       newNonce: () => randomHex(),
       newCorrelationId: randomUUID,
       findAgent: (id) => this.agents.get(id),
+      tokenOf: (id) => this.agents.get(id)?.tokenId,
       admit: (caller, work) => slots.admit(caller, work).catch(asOverloaded),
       inSlot: (caller, work) => slots.run(caller, work).catch(asOverloaded),
       challenges,

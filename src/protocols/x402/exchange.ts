@@ -41,7 +41,10 @@ export type X402ServerDeps = {
   didOf(peerId: string): string
   /** 32 random bytes. */
   newNonce(): Hex
+  /** @throws PeerError OVERLOADED where nothing is sold now */
   findAgent(id: string): ServedAgent | undefined
+  /** The agent's token on the chain, where it has one. */
+  tokenOf(id: string): string | undefined
   /** Lets work of a caller in that has a run to wait for. @throws PeerError OVERLOADED at once when too many are in */
   admit<T>(caller: string, work: (place: Place) => Promise<T>): Promise<T>
   /** Lets a run in and runs it in its turn. @throws PeerError OVERLOADED */

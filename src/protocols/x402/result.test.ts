@@ -4,6 +4,7 @@ import { signed, testWallet } from '../../../test/support/payments.ts'
 import { until } from '../../../test/support/until.ts'
 import { TestSeller, type TestSellerOptions, told } from '../../../test/support/x402-seller.ts'
 import { AgentError } from '../../agents/runtime.ts'
+import { PeerError } from '../peer-error.ts'
 
 const sellers: TestSeller[] = []
 afterEach(async () => {
@@ -35,6 +36,17 @@ describe('D32: a paid result', () => {
       })
     }
     expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
+  })
+
+  test('is handed over by a seller that has stopped selling, too (T33)', async () => {
+    const seller = await start()
+    const { answer, payment } = await (await seller.connect()).buy()
+    seller.deps.findAgent = () => {
+      throw new PeerError('OVERLOADED', 'this seller has stopped selling')
+    }
+    const peer = await seller.connect()
+    expect((await peer.askResult(payment))?.message).toMatchObject({ body: answer?.message.body })
+    expect(told(await peer.request())).toBe('OVERLOADED')
   })
 
   test('names the transaction that the response before it named, also before that is on disk', async () => {

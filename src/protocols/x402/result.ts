@@ -41,7 +41,7 @@ export async function answerResult(
 /** Answers with what a payment has bought. @throws PeerError as long as there is no result */
 export async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const delivered = await deliveredBy(stored, exchange, deps)
-  await respond(deps.findAgent(stored.agentId)?.tokenId ?? '', { id: stored.id, ...delivered }, exchange, deps)
+  await respond(deps.tokenOf(stored.agentId) ?? '', { id: stored.id, ...delivered }, exchange, deps)
   if (stored.task !== undefined) await deps.deferred.taken(stored.id)
 }
 
