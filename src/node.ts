@@ -170,12 +170,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     // How it is asked.
     let startedAt = clock.now()
     const seen = {
-      host,
-      registry,
-      catalog,
-      payments,
-      trading,
-      version,
+      ...{ host, registry, catalog, payments, trading, version },
       ...{ network: config.network, walletAddress: wallet.address, name: config.nodeName },
     }
     const node: StoaNode = {
