@@ -106,7 +106,7 @@ export async function callMarketplace(
   if (length > DATA_BYTES_MAX)
     throw new PeerError('INVALID_MESSAGE', `the seller announces an answer of ${length} bytes`)
   const answered = parseAnswer(await reader.read(length, signal))
-  if ('error' in answered) throw peerErrorFrom(answered.error)
+  if ('error' in answered) throw peerErrorFrom({ ...answered.error, number: answered.error.code })
   return answered.output
 }
 

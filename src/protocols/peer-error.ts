@@ -28,17 +28,25 @@ export class PeerError extends CodedError<X402ErrorName> {
   }
 }
 
-/** A peer's error as it arrives: names we do not know count as EXECUTION_FAILED, its own `retryable` is believed. */
+/**
+ * A peer's error as it arrives. The number says which one it is, the name only where the number is not in the table; what neither
+ * names counts as EXECUTION_FAILED. Its own `retryable` is believed.
+ */
 export function peerErrorFrom(wire: {
+  number: number
   name: string
   message: string
   retryable: boolean
   refundTx?: unknown
 }): PeerError {
-  const known = Object.hasOwn(x402Errors, wire.name)
-  const code = known ? (wire.name as X402ErrorName) : 'EXECUTION_FAILED'
-  const message = known ? wire.message : `${wire.name}: ${wire.message}`
-  const error = new PeerError(code, message, { retryable: wire.retryable, isForeign: !known })
+  const known = nameOf(wire.number) ?? (Object.hasOwn(x402Errors, wire.name) ? (wire.name as X402ErrorName) : undefined)
+  const message = known === undefined ? `${wire.name}: ${wire.message}` : wire.message
+  const isForeign = known === undefined
+  const error = new PeerError(known ?? 'EXECUTION_FAILED', message, { retryable: wire.retryable, isForeign })
   error.refundTx = Hash32.safeParse(wire.refundTx).data as Hex | undefined
   return error
+}
+
+function nameOf(number: number): X402ErrorName | undefined {
+  return (Object.keys(x402Errors) as X402ErrorName[]).find((name) => x402Errors[name].code === number)
 }

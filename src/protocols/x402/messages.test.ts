@@ -123,14 +123,22 @@ test('a broken frame reads as INVALID_MESSAGE, an ended stream as no message', a
 
 describe('an error from the wire', () => {
   test('keeps its name, its reason and its own word on retrying', () => {
-    const error = peerErrorFrom({ name: 'SETTLEMENT_FAILED', message: 'never', retryable: false })
+    const error = peerErrorFrom({ number: 2007, name: 'SETTLEMENT_FAILED', message: 'never', retryable: false })
     expect(error).toMatchObject({ code: 'SETTLEMENT_FAILED', errorCode: 2007, message: 'never', retryable: false })
   })
   test.each(['TEAPOT', '__proto__', 'toString', ''])('of the unknown name %j counts as EXECUTION_FAILED', (name) => {
-    expect(peerErrorFrom({ name, message: 'why', retryable: true })).toMatchObject({
+    expect(peerErrorFrom({ number: 4711, name, message: 'why', retryable: true })).toMatchObject({
       code: 'EXECUTION_FAILED',
       message: `${name}: why`,
       retryable: true,
     })
+  })
+  test.each(['nonce expired', 'PAYMENT_INVALID', ''])('is the one of its number under any name: %j', (name) => {
+    const error = peerErrorFrom({ number: 2003, name, message: 'why', retryable: true })
+    expect(error).toMatchObject({ code: 'PAYMENT_NONCE_EXPIRED', message: 'why', isForeign: false })
+  })
+  test('is the one of its name under a number of another table', () => {
+    const error = peerErrorFrom({ number: -32_000, name: 'OVERLOADED', message: 'why', retryable: true })
+    expect(error).toMatchObject({ code: 'OVERLOADED', message: 'why', isForeign: false })
   })
 })
