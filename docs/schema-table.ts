@@ -18,7 +18,10 @@ export function typeText(schema: Schema, link: (name: string) => string): string
   if (schema.enum !== undefined) return (schema.enum as unknown[]).map((value) => `\`${value}\``).join(', ')
   const several = (schema.anyOf ?? schema.oneOf) as Schema[] | undefined
   if (several !== undefined) return [...new Set(several.map((one) => typeText(one, link)))].join(' or ')
-  if (schema.type === 'array') return `list of ${typeText((schema.items as Schema | undefined) ?? {}, link)}`
+  if (schema.type === 'array') {
+    const most = schema.maxItems === undefined ? '' : `at most ${schema.maxItems}: `
+    return `list of ${most}${typeText((schema.items as Schema | undefined) ?? {}, link)}`
+  }
   if (schema.type === 'object' && schema.properties !== undefined) {
     const names = Object.keys(schema.properties as object).map((name) => `\`${name}\``)
     return `object: ${names.join(', ')}`

@@ -8,7 +8,7 @@ export const PaymentRequirements = z
     amount: AtomicAmount,
     asset: Address,
     payTo: Address,
-    maxTimeoutSeconds: z.int().positive().max(86_400),
+    maxTimeoutSeconds: z.int().min(1).max(86_400),
     // Read on its own: other sellers put other things here.
     extra: z.unknown().optional().meta({
       description: 'an extension: `{"settles_first": true}` of a seller that settles before its agent runs',
@@ -44,7 +44,7 @@ export const PaymentEnvelope = z
     network: z.string().max(64),
     server_nonce: z.union([Hash32, z.literal('preemptive')]),
     payer: Address,
-    payload: SignedAuthorization.optional(),
+    payload: SignedAuthorization.optional().meta({ description: 'without it, it is no payment: 2001' }),
   })
   .meta({ id: 'PaymentEnvelope', description: 'A signed payment.' })
 export type PaymentEnvelope = z.infer<typeof PaymentEnvelope>

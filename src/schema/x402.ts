@@ -7,23 +7,30 @@ export const X402_PROTOCOL = '/x402/libp2p/1.0.0'
 const header = { version: z.literal('1.0'), correlation_id: z.uuidv4() }
 const did = z.string().max(256)
 
+// Whatever else they are has no meaning, and loses no request.
+const Stream = z
+  .unknown()
+  .optional()
+  .meta({ description: 'an extension: `true` asks for `x402.output` before the response' })
+const AllowSettleFirst = z.unknown().optional().meta({
+  description: 'an extension: `false` has a seller refuse the payment rather than settle it before its agent runs',
+})
+
 export const X402Request = z.object({
   ...header,
-  resource: z.string().min(1).max(256),
+  resource: z.string().min(1).max(256).meta({ description: 'the agent’s id' }),
   /** `result` asks again for what a payment has bought (D32). */
   method: z.enum(['execute', 'result']),
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
   body: z.base64(),
   caller_did: did,
-  /** An extension: `true` asks for `x402.output` before the response. Whatever else it is has no meaning. */
-  stream: z.unknown().optional(),
-  /** An extension: `false` has a seller refuse the payment that would settle it before its agent runs (D45). */
-  allow_settle_first: z.unknown().optional(),
+  stream: Stream,
+  allow_settle_first: AllowSettleFirst,
 })
 export const X402PaymentRequired = z.object({
   ...header,
   challenge_nonce: Hash32,
-  challenge_expires_at: z.int(),
+  challenge_expires_at: z.int().meta({ description: 'Unix seconds' }),
   payment_requirements: PaymentRequirements,
   message: z.string().max(4096),
   seller_did: did,
@@ -33,19 +40,20 @@ export const X402PaidRequest = z.object({
   payment: PaymentEnvelope,
   body: z.base64(),
   caller_did: did,
-  stream: z.unknown().optional(),
-  allow_settle_first: z.unknown().optional(),
+  stream: Stream,
+  allow_settle_first: AllowSettleFirst,
 })
 /** An extension: what the agent says while it works. Only the response counts. */
 export const X402Output = z.object({ ...header, text: z.string().max(64 * 1024) })
 export const X402Response = z.object({
   ...header,
   payment_id: Hash32,
-  /** Empty while settlement is pending. */
-  tx_hash: z.union([Hash32, z.literal('')]),
+  tx_hash: z
+    .union([Hash32, z.literal('')])
+    .meta({ description: '32 bytes as 0x-prefixed hex; empty while settlement is pending' }),
   body: z.base64(),
   seller_did: did,
-  seller_token_id: z.string().max(80),
+  seller_token_id: z.string().max(80).meta({ description: 'number of the ERC-8004 token; empty without one' }),
   // Read on its own: a result must not be lost to a receipt that cannot be read.
   receipt: z.unknown().optional().meta({ description: 'what the seller signs for the result: see Receipt' }),
 })
@@ -55,8 +63,9 @@ export const X402Error = z.object({
   error_name: z.string().max(64),
   message: z.string().max(4096),
   retryable: z.boolean(),
-  /** An extension: the transaction in which the seller has paid back what was settled. */
-  refund_tx: z.unknown().optional(),
+  refund_tx: z.unknown().optional().meta({
+    description: 'an extension: the transaction in which the seller has paid back what was settled',
+  }),
 })
 
 /** Every message of the protocol, by frame type. */
