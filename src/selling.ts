@@ -155,6 +155,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     deferred: SettledWork.watchDeferred(createDeferred(deps.database), () => settledWork.wake()),
     settler,
     running: new Map(),
+    wrappedRuns: new Map(),
     settleFirst: config.seller.settleFirst,
     exposure,
   }

@@ -131,7 +131,10 @@ async function apply(
     wallet,
     keys: Object.keys(choices.keys),
     agents: (await readAgentsFile(agentsPath)).length,
-    notices: [...(original?.notes ?? []), ...notices.map(({ text }) => text)],
+    notices: [
+      ...(original?.notes ?? []),
+      ...notices.map(({ definition, text }) => (added.length > 1 ? `${definition.name}: ${text}` : text)),
+    ],
   }
 }
 

@@ -20,6 +20,7 @@ export const workflowOptions = {
     'an agent of a chain, each given the output of the one before',
     z.array(z.string()),
   ),
+  chain: option('--chain <ids>', 'the same as --agent-id, with commas', z.string()),
   ...taskOptions,
   name: option('--name <name>', 'what to call it', z.string()),
   budget: option('--budget <usdc>', 'the most the whole workflow may cost', UsdcText),
@@ -28,6 +29,7 @@ export const workflowOptions = {
 type Given = {
   file?: string | undefined
   agentId?: string[] | undefined
+  chain?: string | undefined
   task?: string | undefined
   input?: string | undefined
   name?: string | undefined
@@ -36,7 +38,8 @@ type Given = {
 
 /** The body that the flags describe. Those given beside a file go before what stands in it. */
 export async function readWorkflow(context: Context, given: Given): Promise<CreateWorkflowBody> {
-  const { file, agentId, task, input, name, budget } = given
+  const { file, chain, task, input, name, budget } = given
+  const agentId = given.agentId ?? chain?.split(',').flatMap((id) => id.trim() || [])
   if (file === undefined && agentId === undefined) {
     throw new UsageError('no workflow: describe it in a --file, or name a chain of agents with --agent-id')
   }

@@ -4,6 +4,7 @@ import { foldText } from '../lib/fold.ts'
 import { didOfPeer } from '../p2p/did.ts'
 import { peerAt } from '../p2p/multiaddrs.ts'
 import { sameAddress } from '../payments/assets.ts'
+import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer } from '../protocols/stream-pool.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { type ImportAgent, ImportedListing } from '../schema/import.ts'
@@ -70,7 +71,7 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
       }
       const payTo = pay_to ?? (price === 0n ? `0x${'0'.repeat(40)}` : await payToOf(seller, agent_id, price))
       async function payToOf(from: StreamPeer, resource: string, listed: bigint): Promise<Hex> {
-        const asked = await ask(from, resource)
+        const asked = await ask(from, resource).catch(asNotPaid)
         const other = differs(asked, { network, asset, amount: listed })
         if (other !== undefined) throw new MarketError('LISTING_MISMATCH', `${other}: nothing was imported`)
         return asked.payTo as Hex
@@ -162,6 +163,13 @@ function sellerOf(peer: string): StreamPeer {
     'IMPORT_REFUSED',
     `peer ${seller.peerId} has no Ed25519 key (12D3KooW…), as every seller here has`,
   )
+}
+
+/** A seller that runs the agent, with no task, when it is asked for its price takes it for a free one; or knows no such agent. */
+function asNotPaid(error: unknown): never {
+  if (!(error instanceof PeerError) || !['EXECUTION_FAILED', 'INVALID_MESSAGE'].includes(error.code)) throw error
+  const why = `the seller did not ask to be paid (${error.message}): check the id; a free agent has the price 0`
+  throw new MarketError('LISTING_MISMATCH', `${why}; nothing was imported`, { cause: error })
 }
 
 /** How what the seller asks for differs from what the operator named; undefined where it does not. */

@@ -227,10 +227,14 @@ function paymentOf({ reservation, txHash }: Purchased, made: StoredReservation |
 
 /** Records how an order failed, unless that is not known yet, and says it to the caller in the market's own words. */
 async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, deadline: Deadline): Promise<unknown> {
-  const signed = deps.purchases.reservationOf(order.id) !== undefined
+  const reservation = deps.purchases.reservationOf(order.id)
+  const signed = reservation !== undefined
   const { aborted, reason } = deadline.signal
   const inDoubt = signed && !(error instanceof PeerError) && (aborted || !(error instanceof MarketError))
   const told = tell(error, order, inDoubt, deadline)
+  if (reservation?.settlesFirst === true && told instanceof PeerError && told.code === 'EXECUTION_FAILED') {
+    told.message += `; its seller settles first: whether this was paid for, the chain says (stoa order show ${order.id})`
+  }
   deps.logger.debug({ ...idsOf(order), err: error, in_doubt: inDoubt }, 'an order failed')
   // A signed purchase in doubt stays open: the recovery asks the seller until it knows. One that was not signed for when
   // the node stopped is taken up again.
@@ -251,6 +255,7 @@ function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: 
   const options = { cause: error, correlationId: order.correlationId, orderId: order.id }
   if (error instanceof PeerError) {
     error.correlationId = order.correlationId
+    error.orderId = order.id
     return error
   }
   if (isCoded(error, 'StoreError')) return error

@@ -9,6 +9,8 @@ export class PeerError extends CodedError<X402ErrorName> {
   /** Came under a name that is not in the table. */
   readonly isForeign: boolean
   correlationId: string | undefined
+  /** Of the buyer that was told so. */
+  orderId: string | undefined
   /** The transaction in which the seller has paid back what was settled, as it says. */
   refundTx: Hex | undefined
 

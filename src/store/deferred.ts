@@ -3,12 +3,19 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
 
-/** Payments that were to be settled first and were answered 2007, until their buyers have what they bought (D39). */
+/**
+ * Payments whose buyers are to be given what they bought when they ask anew, until they have it: those that were to be
+ * settled first and were answered 2007 (D39), and those of buyers that had gone before the result was there (D32).
+ */
 export interface Deferred {
   /** Makes a claimed payment one that is settled before its agent runs: a crash must not lose what is paid for. */
   keepTask(id: Hex, task: string): Promise<void>
   /** Durable when it resolves: before the buyer hears of it. */
   defer(id: Hex): Promise<void>
+  /** Its buyer had gone when the result was there, and cannot ask for it as others can. */
+  unheard(id: Hex): Promise<void>
+  /** The oldest such payment of this peer for this very task. */
+  findUnheard(asked: { peerId: string; agentId: string; task: string }): Hex | undefined
   /** Its buyer was given the result. */
   taken(id: Hex): Promise<void>
   /** Whether its buyer was told 2007 at any time. */
@@ -36,7 +43,17 @@ export function createDeferred(database: Database): Deferred {
         database.prepare(`UPDATE payments SET task = ? WHERE id = ? AND state = 'authorized'`).run(task, toBytes(id))
       }),
     defer: mark(1, 'deferred IS NULL'),
-    taken: mark(2, 'deferred = 1'),
+    unheard: mark(3, 'deferred IS NULL'),
+    findUnheard: ({ peerId, agentId, task }) =>
+      ids(
+        `SELECT p.id FROM payments p JOIN exchanges e ON e.id = p.exchange_id AND e.payment_no = p.no
+         WHERE p.deferred = 3 AND p.peer_id = ? AND p.agent_id = ? AND e.input = ?
+           AND p.state IN ('owed', 'settled') AND p.refund_tx IS NULL ORDER BY p.no LIMIT 1`,
+        peerId,
+        agentId,
+        task,
+      )[0],
+    taken: mark(2, 'deferred IN (1, 3)'),
     was: (id) =>
       database.prepare('SELECT 1 FROM payments WHERE id = ? AND deferred IS NOT NULL').get(toBytes(id)) !== undefined,
     find: ({ peerId, agentId, task }) =>

@@ -253,4 +253,8 @@ export const migrations: readonly string[] = [
   CREATE INDEX sent_messages_by_task ON sent_messages (task_id);
   CREATE INDEX sent_messages_by_token ON sent_messages (token_id, no);
   `,
+  `
+  -- Results whose buyers had gone before they were there, and cannot ask for them as others can (D32).
+  CREATE INDEX payments_unheard ON payments (peer_id, agent_id) WHERE deferred = 3;
+  `,
 ]

@@ -43,3 +43,19 @@ test.each([
   expect(await keysOf(...argv, '--idempotency-key', 'mine')).toEqual(['mine'])
   expect(await keysOf(...argv)).toEqual([undefined])
 })
+
+test.each([[['--agent-id', 'a', '--agent-id', 'b']], [['--chain', 'a, b,']]])(
+  'a workflow is a chain of the agents of %s',
+  async (flags) => {
+    const bodies: unknown[] = []
+    const { parts } = await runningNode(dataDir(), {
+      createWorkflow: async (body: unknown) => {
+        bodies.push(body)
+        return workflow as never
+      },
+      workflow: async () => workflow as never,
+    })
+    await cli(['workflow', 'create', ...flags, '--input', 'x'], { dataDir: dataDir(), parts })
+    expect(bodies).toEqual([{ agent_ids: ['a', 'b'], input: 'x' }])
+  },
+)

@@ -42,6 +42,16 @@ test('--import takes over agents, keys and settings of the original node, and as
   expect(await agents).toMatch(/name: weather[\s\S]*price: 0\.001[\s\S]*model: google\/gemini-2\.5-flash/)
   expect(await agents).not.toContain('g-secret-1')
   expect(await config).toMatch(/rpc_url: https:\/\/rpc\.example\/v1[\s\S]*p2p:\s+port: 4002/)
+  // Its example file: two agents, and no key in it.
+  const example = join(dataDir(), 'example.yaml')
+  const two = ['weather-bot', 'code-helper'].map(
+    (name) => `{name: ${name}, description: d, price: 0.001, model: gemini-2.5-flash}`,
+  )
+  await writeFile(example, `agents: [${two.join(', ')}]`)
+  const named = JSON.parse(
+    (await cli(['init', '--json', '--import', example, '--data-dir', join(dataDir(), 'other')])).stdout,
+  )
+  expect(named.notices.map((notice: string) => notice.split(':')[0])).toEqual(['weather-bot', 'code-helper'])
   const nothing = await cli(['init', '--import', join(theirs, 'no')], { dataDir: dataDir() })
   expect(nothing).toMatchObject({ code: 2, stderr: expect.stringContaining('neither agents.yaml nor config.yaml') })
 })

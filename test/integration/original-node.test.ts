@@ -67,13 +67,13 @@ async function originalSeller() {
       'x402.error',
       { ...header, error_code, error_name, message: why, retryable: error_code === 2003 || error_code === 2007 },
     ]
-    const run = (input: unknown, rest: Json): [string, Json] => {
+    const run = (seller_did: unknown, input: unknown, tx_hash: string): [string, Json] => {
       tasks.push(String(input))
       if (input === 'FAIL') return refuse(3000, 'EXECUTION_FAILED', 'failed to run agent: adk run failed')
       const output = body({ output: `done: ${input}` })
-      return ['x402.response', { ...header, payment_id: '', body: output, seller_did: message.resource, ...rest }]
+      return ['x402.response', { ...header, payment_id: '', tx_hash, body: output, seller_did }]
     }
-    if (type === 'x402.request' && message.resource === FREE) return run(read(message).input, { tx_hash: '' })
+    if (type === 'x402.request' && message.resource === FREE) return run(FREE, read(message).input, '')
     const payment = message.payment as Payment | null
     if (type === 'x402.request' && payment === null) {
       const expires = Math.floor(Date.now() / 1000) + 300
@@ -107,7 +107,7 @@ async function originalSeller() {
     used.add(authorization.nonce)
     const tx_hash = await settle(payment!.payload)
     if (resource !== PAID) return refuse(3000, 'EXECUTION_FAILED', `agent not found: ${resource}`)
-    return run(input, { tx_hash })
+    return run(PAID, input, tx_hash)
   }
 
   await host.handle(X402_PROTOCOL, (raw) => {
@@ -156,7 +156,7 @@ test('a paid agent of the original node is imported at its price and bought; its
   expect(bought).toMatchObject({ output: 'done: the task', payment: { amount: '0.05' } })
   expect([seller.tasks, (bought.notes as string[]).join()]).toEqual([
     ['the task'],
-    expect.stringContaining('payment_id'),
+    'payment_id is empty; seller_token_id is missing',
   ])
   const order = await ask<Json>(buyer.url, `/orders/${bought.order_id}`)
   expect(order).toMatchObject({ status: 'completed', agent_id: listing.id, output: 'done: the task' })
@@ -181,7 +181,10 @@ test('D41 D45: what failed after the original node had settled it is paid in the
   const buyer = await buyerOf()
   const { id } = await ask<Json>(buyer.url, '/imports', { body: { peer: seller.peer, agent_id: PAID, price: '0.05' } })
   const failed = await call(buyer.url, `/agents/${id}/execute`, { body: { task: 'FAIL' } })
-  expect(failed).toMatchObject({ status: 502, body: { code: 'EXECUTION_FAILED' } })
+  expect(failed).toMatchObject({
+    status: 502,
+    body: { code: 'EXECUTION_FAILED', detail: expect.stringContaining('settles first'), order_id: expect.any(String) },
+  })
   const [order] = await ask<Json[]>(buyer.url, '/orders')
   // Long before its window has ended: the chain is asked at once about a seller that settles first.
   await until(async () => (await bookOf(buyer.url, order!.id)) === 'paid', { timeoutMs: 10_000 })
@@ -206,6 +209,11 @@ test('an import is refused where its seller asks for something else, and forgott
   expect(await add({ price: '0.04' })).toMatchObject({ status: 402, body: { code: 'LISTING_MISMATCH' } })
   for (const peer of ['nobody', 'QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N'])
     expect(await add({ peer, price: '0.05' })).toMatchObject({ status: 422, body: { code: 'IMPORT_REFUSED' } })
+  // Asked for its price, this seller runs a free agent.
+  expect(await add({ agent_id: FREE, price: '0.05' })).toMatchObject({
+    status: 402,
+    body: { code: 'LISTING_MISMATCH', detail: expect.stringContaining('a free agent has the price 0') },
+  })
   const { id } = (await add({ price: '0.05' })).body as { id: string }
   expect(await ask<Json[]>(buyer.url, '/imports')).toHaveLength(1)
   await ask(buyer.url, `/imports/${id}`, { method: 'DELETE' })

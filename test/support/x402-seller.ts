@@ -132,6 +132,7 @@ export class TestSeller {
       settler: this.#settler,
       limits: this.limits,
       running,
+      wrappedRuns: new Map(),
       settleFirst: options.settleFirst ?? false,
       exposure: this.exposure,
     }

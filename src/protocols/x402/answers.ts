@@ -4,7 +4,7 @@ import { X402Response } from '../../schema/x402.ts'
 import type { Frame } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
-import { type AnyX402Message, describe, NO_CORRELATION_ID, parseJson, parseMessage, readFrame } from './messages.ts'
+import { type AnyX402Message, NO_CORRELATION_ID, parseJson, parseMessage, readFrame } from './messages.ts'
 
 /** A response as the buyer takes it: what is missing is empty, and what was odd is said. `body` is base64 again. */
 export type ReceivedResponse = Omit<z.infer<typeof X402Response>, 'payment_id' | 'tx_hash'> & {
@@ -76,8 +76,20 @@ function responseOf(json: unknown): ReceivedResponse | undefined {
     seller_did: shape.seller_did.safeParse(fields.seller_did).data ?? '',
     seller_token_id: shape.seller_token_id.safeParse(fields.seller_token_id).data ?? '',
     receipt,
-    oddities: [describe(strict.error), ...decoded.oddities].map((oddity) => oddity.slice(0, ODDITY_LENGTH_MAX)),
+    oddities: [oddFields(strict.error, named.data), ...decoded.oddities].map((oddity) =>
+      oddity.slice(0, ODDITY_LENGTH_MAX),
+    ),
   }
+}
+
+/** Says of each field that a strict reader would refuse what is wrong with it. */
+function oddFields({ issues }: z.ZodError, fields: Readonly<Record<string, unknown>>): string {
+  const names = new Set(issues.map(({ path }) => String(path[0])))
+  const said = Array.from(names, (name) => {
+    const value = Object.hasOwn(fields, name) ? (fields[name] ?? undefined) : undefined
+    return `${name} ${value === undefined ? 'is missing' : value === '' ? 'is empty' : 'is not as the protocol says'}`
+  })
+  return said.join('; ')
 }
 
 /** Base64 in whichever alphabet, else the text itself. */

@@ -58,6 +58,8 @@ export type X402ServerDeps = {
   limits: PeerLimits
   /** What runs now, by payment id: whoever asks for its result waits for it. */
   running: Map<Hex, Promise<unknown>>
+  /** What runs now for buyers that wrap their task, by buyer, agent and task. */
+  wrappedRuns: Map<string, WrappedRun>
   settleFirst: boolean
   /** What is out on promises already decides who settles first. */
   exposure: Pick<Exposure, 'enter' | 'leave' | 'isBlocked' | 'settlesFirst'>
@@ -92,6 +94,9 @@ export type Exchange = Caller & {
   /** The buyer wraps its task, as the original node does, and reads a wrapped answer. */
   isWrapped?: boolean
 }
+
+/** A paid run for a buyer that wraps its task, and the stream on which that buyer waits for it. */
+export type WrappedRun = { id: Hex; stream: FramedStream }
 
 /** What a paid run needs, whichever door the payment came through. */
 export type PaidRunDeps = Pick<

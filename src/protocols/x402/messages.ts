@@ -102,7 +102,7 @@ function correlationIdOf(json: unknown): string | undefined {
 }
 
 /** What is wrong with a message, in one line. */
-export function describe(error: z.ZodError): string {
+function describe(error: z.ZodError): string {
   const shown = error.issues.slice(0, ISSUES_SHOWN_MAX)
   return shown.map((issue) => `${issue.path.join('.') || 'message'}: ${issue.message}`).join('; ')
 }

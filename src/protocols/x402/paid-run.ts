@@ -22,6 +22,7 @@ import {
   type X402ServerDeps,
 } from './exchange.ts'
 import { type Delivered, respond } from './respond.ts'
+import { type OnClaimed, runWrapped } from './wrapped-run.ts'
 
 export type PaidTask = { payment: PaymentEnvelope; body: string; challenge: Challenge | undefined }
 
@@ -33,7 +34,8 @@ export async function payAndRun(
   deps: X402ServerDeps,
 ): Promise<void> {
   const { input, exchange } = readTask(body, agent.id, asked)
-  const paid = await runPaid(agent, { payment, input, challenge }, exchange, deps)
+  const run = (onClaimed: OnClaimed) => runPaid(agent, { payment, input, challenge, onClaimed }, exchange, deps)
+  const paid = await runWrapped({ agentId: agent.id, input }, exchange, deps, run)
   await respond(agent.tokenId, paid, exchange, deps)
   faultPoint('seller:answered')
 }

@@ -42,7 +42,7 @@ export async function answerResult(
 export async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const delivered = await deliveredBy(stored, exchange, deps)
   await respond(deps.tokenOf(stored.agentId) ?? '', { id: stored.id, ...delivered }, exchange, deps)
-  if (stored.task !== undefined) await deps.deferred.taken(stored.id)
+  if (stored.task !== undefined || deps.deferred.was(stored.id)) await deps.deferred.taken(stored.id)
 }
 
 /** What a payment has bought; one that was settled before its agent ran, and never finished, is run now. @throws PeerError */

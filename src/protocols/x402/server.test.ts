@@ -711,6 +711,49 @@ describe('a buyer that wraps its task, as the original node does,', () => {
     expect(told(free) === longest).toBe(true)
   })
 
+  test('that has gone before its result is there has it when it asks anew, and is not charged again (D32)', async () => {
+    const seller = await start()
+    const gate = Promise.withResolvers<string>()
+    seller.work = () => gate.promise
+    const body = wrapped(agentId, 'slow')
+    await paidAndGone(seller, body)
+    const again = await seller.connect()
+    const other = await (await seller.connect()).request({ body: wrapped(agentId, 'another') })
+    const stranger = await (await seller.connect('stranger')).request({ body })
+    expect([told(other), told(stranger)]).toEqual(['x402.payment_required', 'x402.payment_required'])
+    const asked = again.request({ body })
+    gate.resolve('at last')
+    expect(told(await asked)).toBe('{"output":"at last"}')
+    expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
+    expect(told(await again.request({ body }))).toBe('x402.payment_required')
+  })
+
+  test('that asks anew when all is over has it too, once (D32)', async () => {
+    const seller = await start()
+    const gate = Promise.withResolvers<string>()
+    seller.work = () => gate.promise
+    const body = wrapped(agentId, 'slow')
+    await paidAndGone(seller, body)
+    gate.resolve('at last')
+    const sought = { peerId: 'buyer', agentId, task: 'slow' }
+    await until(() => seller.deps.deferred.findUnheard(sought))
+    expect(told(await (await seller.connect('stranger')).request({ body }))).toBe('x402.payment_required')
+    const again = await seller.connect()
+    expect(told(await again.request({ body }))).toBe('{"output":"at last"}')
+    expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([1, 1])
+    await until(() => seller.deps.deferred.findUnheard(sought) === undefined)
+    expect(told(await again.request({ body }))).toBe('x402.payment_required')
+  })
+
+  /** Pays, and ends its side while the agent runs: the original node does so after half a minute. */
+  async function paidAndGone(seller: TestSeller, body: string): Promise<void> {
+    const peer = await seller.connect()
+    const { payment, correlation_id } = await peer.challenged({ body })
+    await peer.send('x402.paid_request', peer.message({ payment, correlation_id, body }))
+    await until(() => seller.runs.length === 1)
+    await peer.stream.close()
+  }
+
   test.each([
     ['names another agent', { resource: 'elsewhere', input: 'x' }],
     ['has more fields', { resource: 'free', input: 'x', more: 1 }],

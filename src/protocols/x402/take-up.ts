@@ -2,6 +2,7 @@ import { proveSigner } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import { type Exchange, readTask, type ServedAgent, type X402ServerDeps } from './exchange.ts'
 import { answerBought } from './result.ts'
+import { unheardOf } from './wrapped-run.ts'
 
 /**
  * Takes up a payment that was answered 2007, when its buyer sends it again (D39): it gets the result of that very payment, or
@@ -31,7 +32,7 @@ export async function takeUp(
 
 /**
  * The same for a buyer that asks anew: to be challenged again for what it has signed for, and what may yet be settled, would have
- * it pay twice.
+ * it pay twice. So would one that had gone before its result was there, and knows no `method: "result"`.
  */
 export async function takeUpTask(
   agent: ServedAgent,
@@ -42,7 +43,8 @@ export async function takeUpTask(
   // An empty task asks for the price.
   if (body === '') return false
   const { input: task, exchange } = readTask(body, agent.id, asked)
-  const id = deps.deferred.find({ peerId: asked.peerId, agentId: agent.id, task })
+  const sought = { peerId: asked.peerId, agentId: agent.id, task }
+  const id = deps.deferred.find(sought) ?? (exchange.isWrapped ? unheardOf(sought, exchange.stream, deps) : undefined)
   if (id === undefined) return false
   await answerBought(deps.payments.get(id)!, exchange, deps)
   return true

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto'
+import type { Hex } from '../../schema/primitives.ts'
+import type { FramedStream } from '../framed-stream.ts'
+import type { Exchange, WrappedRun, X402ServerDeps } from './exchange.ts'
+
+type Deps = Pick<X402ServerDeps, 'wrappedRuns' | 'deferred' | 'logger'>
+export type OnClaimed = (payment: { id: Hex }) => void
+
+/**
+ * Runs a paid task, and keeps in mind for whom, where its buyer wraps it as the original node does.
+ *
+ * That buyer waits for half a minute, then ends its side, and knows no way to ask for what it has paid for. When it asks
+ * anew, with the same task, it is given that result and not charged again.
+ */
+export async function runWrapped<T extends { id: Hex }>(
+  { agentId, input }: { agentId: string; input: string },
+  { isWrapped, peerId, stream, correlationId }: Exchange,
+  { wrappedRuns, deferred, logger }: Deps,
+  run: (onClaimed: OnClaimed) => Promise<T>,
+): Promise<T> {
+  if (isWrapped !== true) return run(() => {})
+  const key = keyOf({ peerId, agentId, task: input })
+  let begun: WrappedRun | undefined
+  try {
+    const paid = await run(({ id }) => {
+      begun = { id, stream }
+      wrappedRuns.set(key, begun)
+    })
+    if ((begun?.stream ?? stream).ended) {
+      await deferred.unheard(paid.id).catch((err: unknown) => {
+        const ids = { payment_id: paid.id, correlation_id: correlationId }
+        logger.error({ ...ids, err }, 'could not note that a buyer has gone: it cannot ask for its result')
+      })
+    }
+    return paid
+  } finally {
+    if (wrappedRuns.get(key) === begun) wrappedRuns.delete(key)
+  }
+}
+
+/** The payment of this peer for this very task whose result it was not there to hear; from now on it waits on `stream`. */
+export function unheardOf(
+  sought: { peerId: string; agentId: string; task: string },
+  stream: FramedStream,
+  { wrappedRuns, deferred }: Pick<Deps, 'wrappedRuns' | 'deferred'>,
+): Hex | undefined {
+  const run = wrappedRuns.get(keyOf(sought))
+  if (run?.stream.ended !== true) return deferred.findUnheard(sought)
+  run.stream = stream
+  return run.id
+}
+
+function keyOf({ peerId, agentId, task }: { peerId: string; agentId: string; task: string }): string {
+  return createHash('sha256').update(`${peerId}\n${agentId}\n${task}`).digest('base64')
+}
