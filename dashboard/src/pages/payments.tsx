@@ -20,7 +20,7 @@ import { Link, useQuery } from '../router.tsx'
 
 const PAGE_ITEMS = 50
 const byId = ({ payment_id, direction }: PaymentRecord) => direction + payment_id
-const words: readonly Book[] = ['paid', 'held', 'not_charged', 'earned', 'owed', 'lost', 'refused']
+const words: readonly Book[] = ['paid', 'held', 'not_charged', 'earned', 'owed', 'lost', 'refused', 'refunded']
 const isWord = (text: string): text is Book => words.some((word) => word === text)
 
 export function Payments() {

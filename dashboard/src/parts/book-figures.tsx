@@ -25,6 +25,7 @@ export function BookFigures({ stats }: { stats: Stats }) {
     <>
       {(hasBought || !hasSold) && <Row title="Bought" sums={bought} />}
       {(hasSold || !hasBought) && <Row title="Sold" sums={sold} />}
+      {stats.refunded.payments > 0 && <Row title="Paid back" sums={[open('refunded')]} />}
     </>
   )
 }

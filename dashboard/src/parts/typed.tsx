@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { isAmount } from '../format.ts'
 import { Field, NO_AMOUNT } from './field.tsx'
 
@@ -21,10 +21,23 @@ type TypedProps = FilterProps & {
 export function Typed({ label, name, get, change, className, ...input }: TypedProps) {
   const given = get(name)
   const [text, setText] = useState(given)
+  const seen = useRef(given)
+  const asked = useRef(given)
   // biome-ignore lint/correctness/useExhaustiveDependencies: `change` is new each time, and means the same
   useEffect(() => {
+    const isOthers = given !== seen.current && given !== asked.current
+    seen.current = given
+    // The filter was taken away, or another page of the history is shown: what was typed is over.
+    if (isOthers) {
+      asked.current = given
+      setText(given)
+      return
+    }
     if (text === given) return
-    const timer = setTimeout(() => change({ [name]: text.trim() }), TYPING_MS)
+    const timer = setTimeout(() => {
+      asked.current = text.trim()
+      change({ [name]: asked.current })
+    }, TYPING_MS)
     return () => clearTimeout(timer)
   }, [text, given, name])
   const isWrong = name === 'max_price' && text !== '' && !isAmount(text)
