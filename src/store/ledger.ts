@@ -209,7 +209,8 @@ export function createLedger(
       )[0],
     executions({ agentId, ownerId, failed, limit, cursor, ...sought }) {
       const before = cursor === undefined ? NEWEST : Number(cursor)
-      const isSought = failed !== undefined || isSearch(sought)
+      // Nothing is indexed by whom an agent worked for.
+      const isSought = failed !== undefined || ownerId !== undefined || isSearch(sought)
       const found = isSought
         ? lookBack(database, EXCHANGES, sought, before)
         : { terms: [], values: [], floor: undefined }

@@ -61,6 +61,9 @@ test('T19: one page of a search looks at so many rows, and the next one goes on 
   expect(first.items).toEqual([])
   expect(first.next).toBeDefined()
   expect(found({ text: 'needle' })).toEqual({ inputs: ['needle 6000', 'needle 1'], pages: 3 })
+  // As nothing is indexed by whom an agent worked for, so it is for a token that looks for its own.
+  await database.write(() => database.prepare("UPDATE exchanges SET caller_id = 'local:t' WHERE id = 6000").run())
+  expect(found({ ownerId: 't' })).toEqual({ inputs: ['needle 6000'], pages: 3 })
   // Where all that is older began before the time in question, nobody looks further, whatever stands there.
   await database.write(() =>
     database.prepare('UPDATE exchanges SET created_at = ? WHERE id = 1').run(start + 11_500 * 60_000),

@@ -137,8 +137,8 @@ export function ledgerRoutes({ ledger, stats }: LedgerRouteDeps): Operation[] {
       path: '/executions',
       summary: "What this node's agents did for callers, newest first",
       description:
-        'Kept for 30 days. A page ends early when its texts are long; one of a search (`q`, `failed`, `since`, `until`) may be ' +
-        'empty and yet lead to a next one.',
+        'Kept for 30 days. A page ends early when its texts are long; one of a search (`q`, `failed`, `since`, `until`), or for a ' +
+        'token of `execute` or `spend`, may be empty and yet lead to a next one.',
       tags,
       access,
       scope: 'read',
