@@ -5,13 +5,11 @@ import { MarketError } from './market-error.ts'
 const WHOLE_ID = /^[a-z2-7]{26,64}$/
 const ID_BEGINNING = /^[a-z2-7]{6,25}$/
 const SELLER_BEGINNING_MIN = 8
-/** Listings of one name that are looked at. */
-const NAMED_MAX = 100
 const SHOWN_MAX = 5
 
 export type ReferenceDeps = {
-  /** Listings that may be called so, the best first. */
-  named(name: string, max: number): readonly Listing[]
+  /** Listings that may be called so, the longest-known first. */
+  named(name: string): readonly Listing[]
   /** Ids on the market that begin so. */
   idsBeginning(beginning: string, max: number): readonly string[]
   resolve(id: string): Listing | undefined
@@ -46,7 +44,7 @@ export function findByReference(reference: string, deps: ReferenceDeps): Listing
 /** Letter case counts only where it decides. */
 function called(name: string, { named }: ReferenceDeps): Listing[] {
   const folded = (text: string) => text.normalize('NFC').toLowerCase()
-  const found = named(name, NAMED_MAX).filter((listing) => folded(listing.name) === folded(name))
+  const found = named(name).filter((listing) => folded(listing.name) === folded(name))
   const exact = found.filter((listing) => listing.name.normalize('NFC') === name.normalize('NFC'))
   return exact.length === 1 ? exact : found
 }

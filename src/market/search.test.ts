@@ -238,3 +238,14 @@ test('find shows one listing with what is known of it', async () => {
   })
   expect(market.search.find('nope')).toBeUndefined()
 })
+
+test('D33 a crowd of names with the same words hides no seller of the name, also one that does not answer now', async () => {
+  const market = searchedMarket()
+  await market.list(ann, ['Summary'])
+  await market.list(eve, ['Summary', ...Array.from({ length: 120 }, (_, no) => `Summary ${no}`)])
+  market.presences.set(ann, { online: false }).set(eve, { online: true })
+  expect(() => market.search.find('Summary')).toThrow(expect.objectContaining({ code: 'AMBIGUOUS_AGENT' }))
+  for (const seller of [ann, eve]) {
+    expect(market.search.find(`${seller}/Summary`)).toMatchObject({ seller_id: seller, name: 'Summary' })
+  }
+})

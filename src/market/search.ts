@@ -227,8 +227,16 @@ export function createSearch(deps: SearchDeps): Search {
     return { items: [...imported, ...items], next }
   }
 
+  /** Those whose names look like this one, the longest-known first: what else there is outranks none of them. */
+  function bearing(name: string): Listing[] {
+    const skeleton = skeletonOf(name)
+    const block = search.block({ marks: [{ kind: 'name', skeleton }] }, { after: 0, limit: BLOCK_MAX, skeleton })
+    const now = clock.now()
+    return block.flatMap(({ id, expiresAt }) => (expiresAt > now ? (catalog.resolve(id) ?? []) : []))
+  }
+
   const references: ReferenceDeps = {
-    named: (q, limit) => withImported({ q: q.slice(0, QUERY_LENGTH_MAX), limit, network: 'any' }).items,
+    named: (name) => [...(deps.imported?.({ q: name.slice(0, QUERY_LENGTH_MAX) }, 'all') ?? []), ...bearing(name)],
     idsBeginning: (beginning, max) => deps.idsBeginning?.(beginning, max) ?? [],
     resolve: (id) => catalog.resolve(id),
   }
