@@ -26,6 +26,7 @@ import { asOverloaded } from './protocols/overloaded.ts'
 import { PeerError } from './protocols/peer-error.ts'
 import { PeerLimits } from './protocols/peer-limits.ts'
 import { createProtocolServer } from './protocols/serve.ts'
+import { Reruns } from './protocols/x402/reruns.ts'
 import { serveX402 } from './protocols/x402/server.ts'
 import { SettledWork } from './protocols/x402/settled-work.ts'
 import { A2A_CALLER } from './schema/caller.ts'
@@ -154,6 +155,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     payments,
     deferred: SettledWork.watchDeferred(createDeferred(deps.database), () => settledWork.wake()),
     settler,
+    reruns: new Reruns({ clock }),
     running: new Map(),
     wrappedRuns: new Map(),
     settleFirst: config.seller.settleFirst,

@@ -123,7 +123,7 @@ async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask)
   for (let tries = 0; tries < SETTLED_RUNS_MAX; ) {
     if (!(error instanceof PeerError)) throw error
     if (error.code === 'EXECUTION_FAILED') tries++
-    else if (error.code !== 'SETTLEMENT_FAILED' || !error.retryable) throw error
+    else if (!mayPass(error)) throw error
     await wait(SETTLEMENT_LOOK_MS, undefined, { signal: turn.signal })
     try {
       return await deliveredBy(ask.payments.get(paymentId)!, callerOf(turn), ask)
@@ -132,6 +132,11 @@ async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask)
     }
   }
   throw new Error(`payment ${paymentId} is settled, and the agent gave no result in ${SETTLED_RUNS_MAX} runs`)
+}
+
+/** Not settled yet, or no place to run just now: it is paid for, and is not asked for again. */
+function mayPass({ code, retryable }: PeerError): boolean {
+  return code === 'OVERLOADED' || (code === 'SETTLEMENT_FAILED' && retryable)
 }
 
 function asked(text: string, turn: Turn, { requirements, description }: Ask): Outcome {

@@ -15,6 +15,7 @@ import { PeerLimits, type PeerLimitsOptions } from '../../src/protocols/peer-lim
 import { createProtocolServer } from '../../src/protocols/serve.ts'
 import type { ServedAgent, X402ServerDeps } from '../../src/protocols/x402/exchange.ts'
 import { type AnyX402Message, readMessage } from '../../src/protocols/x402/messages.ts'
+import { Reruns } from '../../src/protocols/x402/reruns.ts'
 import { serveX402 } from '../../src/protocols/x402/server.ts'
 import { SettledWork } from '../../src/protocols/x402/settled-work.ts'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
@@ -131,6 +132,7 @@ export class TestSeller {
       exchanges: this.exposure.watchedExchanges(exchanges),
       settler: this.#settler,
       limits: this.limits,
+      reruns: new Reruns({ clock }),
       running,
       wrappedRuns: new Map(),
       settleFirst: options.settleFirst ?? false,

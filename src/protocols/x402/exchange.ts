@@ -16,6 +16,7 @@ import { DATA_BYTES_MAX } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
+import type { Reruns } from './reruns.ts'
 import { unwrapTask, wrapOutput } from './wrapped-body.ts'
 
 /** An agent of this node as the protocols see it. */
@@ -56,6 +57,8 @@ export type X402ServerDeps = {
   exchanges: Exchanges
   settler: Settler
   limits: PeerLimits
+  /** Paces runs that failed although they were paid for. */
+  reruns: Pick<Reruns, 'waitMs' | 'failed' | 'done'>
   /** What runs now, by payment id: whoever asks for its result waits for it. */
   running: Map<Hex, Promise<unknown>>
   /** What runs now for buyers that wrap their task, by buyer, agent and task. */
@@ -113,6 +116,7 @@ export type PaidRunDeps = Pick<
   | 'deferred'
   | 'exchanges'
   | 'settler'
+  | 'reruns'
   | 'running'
   | 'settleFirst'
   | 'exposure'

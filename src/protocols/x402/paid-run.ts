@@ -2,12 +2,10 @@ import type { Place } from '../../agents/run-slots.ts'
 import { AgentError } from '../../agents/runtime.ts'
 import { faultPoint } from '../../lib/fault-point.ts'
 import type { Challenge } from '../../payments/challenges.ts'
-import { receiptOf } from '../../payments/receipt.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
 import { coversRun, type VerifiedPayment, verifyPayment } from '../../payments/verify.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { SignedReceipt } from '../../schema/signed-receipt.ts'
 import type { NewExchange } from '../../store/exchanges.ts'
 import type { Claim, StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
@@ -21,6 +19,7 @@ import {
   type ServedAgent,
   type X402ServerDeps,
 } from './exchange.ts'
+import { issueReceipt } from './issue-receipt.ts'
 import { type Delivered, respond } from './respond.ts'
 import { type OnClaimed, runWrapped } from './wrapped-run.ts'
 
@@ -190,31 +189,15 @@ export async function runSettled(
   deps: PaidRunDeps,
 ): Promise<Delivered> {
   const outcome = await runAgent(agent, payment, input, caller, deps)
-  if ('failure' in outcome) return asExecutionFailed(outcome.failure)
+  if ('failure' in outcome) {
+    deps.reruns.failed(payment.id)
+    return asExecutionFailed(outcome.failure)
+  }
+  deps.reruns.done(payment.id)
   const { output } = outcome
   const receipt = issueReceipt(payment, input, output, deps)
   await deps.exchanges.record({ ...outcome.exchange, output, receipt })
   return { output, txHash: payment.txHash, receipt }
-}
-
-/** Signs for what was delivered: before settlement, so without a transaction, unless it was settled first. */
-function issueReceipt(
-  payment: Pick<Claim, 'id' | 'agentId' | 'correlationId' | 'signed' | 'requirements'> & { txHash?: Hex | undefined },
-  task: string,
-  result: string,
-  deps: PaidRunDeps,
-): SignedReceipt | undefined {
-  const { id: paymentId, agentId, txHash } = payment
-  const { network } = payment.requirements
-  const { from: payer } = payment.signed.authorization
-  try {
-    const delivery = { network, agentId, payer, paymentId, task, result, txHash }
-    return deps.signReceipt(receiptOf(delivery, deps.clock.now()))
-  } catch (error) {
-    const ids = { payment_id: paymentId, correlation_id: payment.correlationId }
-    deps.logger.error({ ...ids, err: error }, 'could not sign a receipt; the result goes without it')
-    return undefined
-  }
 }
 
 type Outcome = { exchange: NewExchange } & ({ output: string } | { failure: unknown })

@@ -89,6 +89,11 @@ export async function deliveredBy(
   if (deps.payments.isBeingPaidBack(payment.id)) {
     throw new PeerError('SETTLEMENT_FAILED', 'the seller is paying this payment back; ask again later')
   }
+  const waitMs = deps.reruns.waitMs(payment.id)
+  if (waitMs > 0) {
+    const reason = `the runs of this payment have failed; it may run again in ${Math.ceil(waitMs / 1000)} s`
+    throw new PeerError('OVERLOADED', `${reason}: ask for the result then`)
+  }
   const agent = deps.findAgent(payment.agentId)
   if (agent === undefined)
     throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')

@@ -1,0 +1,35 @@
+import { afterEach, expect, test } from 'vitest'
+import { agentId, requirements, signed } from '../../test/support/payments.ts'
+import { TestSeller } from '../../test/support/x402-seller.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import { paymentKeys as keys } from '../schema/a2a.ts'
+import { OPERATOR } from '../schema/caller.ts'
+import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
+import { agentWork } from './agent-work.ts'
+import type { Turn } from './executor.ts'
+
+let seller: TestSeller
+afterEach(() => seller.stop())
+
+test('D39 what is settled and finds no place to run waits for one: its payer is never asked to pay again', async () => {
+  seller = await new TestSeller({ settleFirst: true }).start()
+  seller.work = async () => {
+    seller.work = undefined
+    throw new Error('broken once')
+  }
+  let full = 1
+  const inSlot: typeof seller.deps.inSlot = (caller, work) =>
+    full-- > 0 ? Promise.reject(new PeerError('OVERLOADED', 'all places are taken')) : seller.deps.inSlot(caller, work)
+  const { envelope } = signed(seller.clock.now())
+  const payload = SignedAuthorization.encode(envelope.payload!)
+  const accepted = PaymentRequirements.encode(requirements())
+  const turn: Turn = {
+    ids: { taskId: 'task', contextId: 'context' },
+    ...{ messageId: 'm', input: 'work', url: '', caller: OPERATOR, signal: AbortSignal.timeout(20_000) },
+    metadata: { [keys.status]: 'payment-submitted', [keys.payload]: { x402Version: 2, accepted, payload } },
+    running: { controller: new AbortController(), canCancel: true, isCanceled: false, bytes: 0 },
+  }
+  const outcome = await agentWork(agentId, 'd', { ...seller.deps, inSlot })(turn, { working: () => {} })
+  expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
+  expect([full, seller.settlement.attempts.length]).toEqual([-1, 1])
+}, 20_000)

@@ -1,0 +1,42 @@
+import { type Clock, monotonicOf } from '../../lib/clock.ts'
+import type { Hex } from '../../schema/primitives.ts'
+
+/** Runs of one payment that may fail before the next one has to wait. */
+const FREE_FAILURES = 5
+const FIRST_PAUSE_MS = 5_000
+const PAUSE_MAX_MS = 10 * 60 * 1000
+/** Payments whose failed runs are counted. A newer one takes the place of the one that failed longest ago. */
+const PAYMENTS_MAX = 10_000
+
+/**
+ * Paces runs that failed although they were paid for. They are done again when somebody asks (D45), and not as often as somebody
+ * asks: a task that always fails would have the agent work without end for one payment (T7).
+ */
+export class Reruns {
+  readonly #clock: Clock
+  /** `from`: when the next one may run, by the monotonic clock. */
+  readonly #failed = new Map<Hex, { count: number; from: number }>()
+
+  constructor(deps: { clock: Clock }) {
+    this.#clock = deps.clock
+  }
+
+  /** How long until a payment may run again; 0: now. */
+  waitMs(id: Hex): number {
+    const failed = this.#failed.get(id)
+    return failed === undefined ? 0 : Math.max(0, failed.from - monotonicOf(this.#clock))
+  }
+
+  failed(id: Hex): void {
+    const count = (this.#failed.get(id)?.count ?? 0) + 1
+    const pauses = count - FREE_FAILURES
+    const pauseMs = pauses < 0 ? 0 : Math.min(FIRST_PAUSE_MS * 2 ** pauses, PAUSE_MAX_MS)
+    this.#failed.delete(id)
+    this.#failed.set(id, { count, from: monotonicOf(this.#clock) + pauseMs })
+    if (this.#failed.size > PAYMENTS_MAX) this.#failed.delete(this.#failed.keys().next().value!)
+  }
+
+  done(id: Hex): void {
+    this.#failed.delete(id)
+  }
+}
