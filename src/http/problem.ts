@@ -90,7 +90,7 @@ export const problems = {
   PEER_UNREACHABLE: { status: 502, title: 'The seller cannot be reached', retryable: true },
   PROTOCOL_UNSUPPORTED: { status: 502, title: 'The seller does not speak the protocol it lists' },
   SELLER_FAILED: { status: 502, title: 'The seller failed' },
-  RESULT_PENDING: { status: 502, title: 'Paid, and the result has not arrived yet' },
+  RESULT_PENDING: { status: 502, title: 'The result has not arrived yet' },
   AGENT_FAILED: { status: 502, title: 'The agent failed' },
   AGENT_OUTPUT_TOO_LARGE: { status: 502, title: 'The agent wrote more than it may' },
   AGENT_NOT_RUNNABLE: { status: 503, title: 'The agent has nothing to run on' },
