@@ -123,14 +123,14 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const selling = createSelling(config, secrets, {
       tokenOf: (agentId) => transactions.tokenOf(agentId, config.network),
       ...{ identity, wallet, asset, database, trading, payments, exchanges, market, host, facilitator, chain },
-      ...{ clock, logger, fetch: fetchUrl, random },
+      ...{ clock, logger, fetch: fetchUrl, random, agentPurchases: () => buyer.agentPurchases },
     })
     const { agents, registry, models, named } = selling
 
     // What it buys.
     const buyer = createBuyer(
       {
-        callerDid: identity.did,
+        ...{ callerDid: identity.did, sellerId: identity.peerId },
         ...{ rules: budgetRules(config.buyer), approvalMs: approvalMsOf(config.buyer) },
         maxWindowSeconds: config.buyer.maxWindowSeconds,
         allowSettleFirst: config.buyer.allowSettleFirst,

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { AgentPurchases } from './agents/agent-purchase.ts'
 import { createRuntimeFactory } from './agents/create-runtime.ts'
 import { createFunctionAgents } from './agents/function-agent.ts'
 import { createRegistry } from './agents/registry.ts'
@@ -58,6 +59,7 @@ export type SellingDeps = {
   fetch: typeof fetch
   random(length: number): Uint8Array
   tokenOf(agentId: string): string | undefined
+  agentPurchases(): AgentPurchases
 }
 
 /** All of a node that sells: its agents, the doors they are asked through, and what collects what they earned. */
@@ -87,7 +89,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       dataDir: config.dataDir,
       loadModules: true,
     },
-    { fetch: deps.fetch, logger },
+    { fetch: deps.fetch, logger, agentPurchases: deps.agentPurchases },
   )
   const registry = createRegistry(
     { sellerId: identity.peerId, agentsMax: AGENTS_MAX },

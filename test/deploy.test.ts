@@ -101,7 +101,7 @@ test('compose.yaml names stages, variables, flags and volumes that exist', () =>
   expect(Object.keys(compose.services)).toEqual(expect.arrayContaining(['seller', 'buyer', 'devnet']))
   expect(compose.services.seller?.environment).toHaveProperty('SELLER_PRIVATE_KEY')
   expect(compose.services.buyer?.environment).toHaveProperty('BUYER_PRIVATE_KEY')
-  const flags = Object.values(start.options).map((option) => /--[a-z-]+/.exec(option.flags)![0])
+  const flags = Object.values(start.options).map((option) => /--[a-z0-9-]+/.exec(option.flags)![0])
   for (const [name, service] of Object.entries(compose.services)) {
     expect(
       dockerfile.map((stage) => stage.name),

@@ -207,8 +207,8 @@ test('every command and flag that the pages name exists', () => {
         .sort((a, b) => b.name.length - a.name.length)[0]
       const isGroup = commands.some(({ name }) => name.startsWith(plain.slice('stoa '.length).trim()))
       expect(row !== undefined || isGroup || plain.includes('--help'), `${page}: ${words}`).toBe(true)
-      const flags = Object.values(row?.options ?? {}).map(({ flags }) => /--[a-z-]+/.exec(flags)![0])
-      for (const [, flag] of plain.matchAll(/\s(--[a-z-]+)/g)) {
+      const flags = Object.values(row?.options ?? {}).map(({ flags }) => /--[a-z0-9-]+/.exec(flags)![0])
+      for (const [, flag] of plain.matchAll(/\s(--[a-z0-9-]+)/g)) {
         if (row !== undefined && flag !== '--help') expect(flags, `${page}: ${words}`).toContain(flag)
       }
     }

@@ -6,9 +6,11 @@ import { runFree } from '../protocols/x402/free-run.ts'
 import { runPaid } from '../protocols/x402/paid-run.ts'
 import type { Delivered } from '../protocols/x402/respond.ts'
 import { deliveredBy } from '../protocols/x402/result.ts'
+import { HOPS_KEY } from '../schema/a2a.ts'
 import { a2aCaller } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import { readHops } from '../schema/x402.ts'
 import type { Outcome, Progress, Turn, Work } from './executor.ts'
 import {
   errorCodeOf,
@@ -156,8 +158,15 @@ function busyOr(kind: 'failed', error: PeerError): 'failed' | 'rejected' {
  * Callers of A2A prove no identity. A conversation is known by its id where nobody can guess that; whoever made one up
  * himself has no memory with the agent, as he may have made up another's (T9).
  */
-function callerOf({ ids: { taskId, contextId }, caller: { tokenId }, signal, onOutput }: Turn) {
+function callerOf({ ids: { taskId, contextId }, caller: { tokenId }, signal, onOutput, running, metadata }: Turn) {
   const isUnguessable = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(contextId)
   const caller = a2aCaller(tokenId, isUnguessable ? contextId : taskId)
-  return { peerId: caller, callerDid: caller, correlationId: taskId, signal, ...(onOutput && { onOutput }) }
+  const onCommitted = () => {
+    running.canCancel = false
+  }
+  return {
+    ...{ peerId: caller, callerDid: caller, correlationId: taskId, signal, onCommitted },
+    hops: readHops(metadata?.[HOPS_KEY]),
+    ...(onOutput && { onOutput }),
+  }
 }

@@ -1,20 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk'
-import {
-  type Client,
-  ClientFactory,
-  DefaultAgentCardResolver,
-  JsonRpcTransportFactory,
-  RestTransportFactory,
-  ServiceParameters,
-} from '@a2a-js/sdk/client'
+import type { Client } from '@a2a-js/sdk/client'
 import * as z from 'zod'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
-import { paymentKeys as keys, X402_EXTENSION } from '../schema/a2a.ts'
+import { HOPS_KEY, paymentKeys as keys, STOA_EXTENSION } from '../schema/a2a.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
-import { guardFetch, ResponseTooLargeError } from './guarded-fetch.ts'
+import { type Connected, connect } from './a2a-connection.ts'
+import { type AgentPurchases, HOPS_MAX } from './agent-purchase.ts'
+import { ResponseTooLargeError } from './guarded-fetch.ts'
 import { type AgentCall, AgentError, type OnOutput, outputTooLarge } from './runtime.ts'
 
 export type A2aAgentOptions = {
@@ -23,6 +18,8 @@ export type A2aAgentOptions = {
   url: string
   token: string | undefined
   outputBytesMax: number
+  /** The most that one run may pay, atomic units; undefined: nothing is paid. */
+  maxPrice: bigint | undefined
 }
 
 /** Between two looks at a task that its agent does in the background. */
@@ -32,6 +29,12 @@ const CANCEL_TIMEOUT_MS = 2_000
 /** Callers whose conversation with the agent is remembered. */
 const CONTEXTS_MAX = 1_000
 const REASON_LENGTH_MAX = 300
+
+export type A2aAgentDeps = {
+  fetch: typeof fetch
+  logger: Logger
+  agentPurchases?: (() => AgentPurchases) | undefined
+}
 
 /** An agent elsewhere, ready for tasks. */
 export interface A2aAgent {
@@ -45,41 +48,65 @@ export interface A2aAgent {
  * The token goes to the address the operator wrote and nowhere else: what a card or a redirect names beyond that is not
  * asked (T12). Each caller has a conversation of its own there (T9).
  */
-export function openA2aAgent(options: A2aAgentOptions, deps: { fetch: typeof fetch; logger: Logger }): A2aAgent {
+export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aAgent {
   const { outputBytesMax } = options
   const logger = deps.logger.child({ agent: options.name })
-  const ask = askOnly(new URL(options.url), options.token, guardFetch(deps.fetch, outputBytesMax))
   const contexts = new Map<string, string>()
   let connecting: Promise<Connected> | undefined
 
-  const connect = () => {
-    connecting ??= open(options.url, ask).catch((error: unknown) => {
+  const connected = () => {
+    connecting ??= connect(options, deps.fetch).catch((error: unknown) => {
       connecting = undefined
       throw error
     })
     return connecting
   }
 
+  async function run(call: AgentCall): Promise<string> {
+    const { input, callerId, signal, onOutput, origin } = call
+    const hops = origin?.hops ?? 0
+    if (hops >= HOPS_MAX) throw tooManyHops(hops)
+    // Whatever has become of the other side: what was bought for this run is here.
+    const before = await deps.agentPurchases?.().resume(options.name, call)
+    if (before !== undefined) return before
+    const remote = await connected()
+    if (remote.paid !== undefined) return buy(remote.paid, call, options, deps)
+    const contextId = contexts.get(callerId) ?? ''
+    const task = { input, contextId, hops: hops + 1, outputBytesMax, signal, onOutput }
+    const { text, context } = await work(remote, task)
+    remember(contexts, callerId, context)
+    return text
+  }
+
   return {
-    async run({ input, callerId, signal, onOutput }) {
-      const contextId = contexts.get(callerId) ?? ''
-      try {
-        const connected = await connect()
-        const { text, context } = await work(connected, { input, contextId, outputBytesMax, signal, onOutput })
-        remember(contexts, callerId, context)
-        return text
-      } catch (error) {
+    run: (call) =>
+      run(call).catch((error: unknown) => {
         // Whatever went wrong may lie in what we remember of the other side.
-        contexts.delete(callerId)
+        contexts.delete(call.callerId)
         connecting = undefined
-        if (signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+        if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was cancelled')
         throw explain(error, outputBytesMax, logger)
-      }
-    },
+      }),
   }
 }
 
-type Connected = { client: Client; serviceParameters: ServiceParameters }
+/** A paid one is bought on the market: there are its signed listing, the budget and the orders. */
+function buy(
+  paid: NonNullable<Connected['paid']>,
+  call: AgentCall,
+  { name, maxPrice }: A2aAgentOptions,
+  { agentPurchases }: A2aAgentDeps,
+): Promise<string> {
+  if (maxPrice === undefined) {
+    const message = 'the agent behind this one is paid: its seller must set `max_price`'
+    const fix = 'write max_price, the most that one run may pay in USDC, into the entry of this agent (agents.yaml)'
+    throw new AgentError('AGENT_NOT_RUNNABLE', message, { cause: new Error(fix) })
+  }
+  if (paid.named === undefined) throw wantsMoney(`its card has no ${STOA_EXTENSION}, which names its listing`)
+  if (agentPurchases === undefined) throw wantsMoney('nothing is bought here')
+  return agentPurchases().buy({ name, named: paid.named, maxPrice, call })
+}
+
 type Given = { text: string; context: string }
 
 /**
@@ -88,18 +115,19 @@ type Given = { text: string; context: string }
  */
 async function work(
   { client, serviceParameters }: Connected,
-  task: Pick<AgentCall, 'input' | 'signal'> & {
+  asked: Pick<AgentCall, 'input' | 'signal'> & {
     contextId: string
+    hops: number
     outputBytesMax: number
     onOutput: OnOutput | undefined
   },
 ): Promise<Given> {
-  const { input, contextId, outputBytesMax: bytesMax, signal, onOutput } = task
+  const { outputBytesMax: bytesMax, signal, onOutput } = asked
   let id: string | undefined
   try {
     let message: Message | undefined
     try {
-      for await (const { payload } of client.sendMessageStream(request(input, contextId), {
+      for await (const { payload } of client.sendMessageStream(request(asked), {
         signal,
         serviceParameters,
       })) {
@@ -119,7 +147,7 @@ async function work(
     const price = askedPrice(task)
     if (price !== undefined) {
       await cancel(client, id)
-      throw wantsMoney(price)
+      throw wantsMoney(`it asks for ${price}, which its card does not say`)
     }
     return given(resultOf(task), task.contextId, bytesMax)
   } catch (error) {
@@ -167,11 +195,19 @@ function askedPrice({ status }: Task): string | undefined {
   return `${formatAmount(BigInt(amount), PRICE_DECIMALS)} USDC on ${network}`
 }
 
-/** Nothing is signed for it: a purchase goes through the market, where budget and orders are. */
-function wantsMoney(price: string): AgentError {
-  const how = 'an `a2a` agent is not paid by this node: sell one that is free, or buy the other on the market'
+/** Nothing is signed for what a task asks: a purchase goes through the market, where the signed listing is. */
+function wantsMoney(reason: string): AgentError {
+  const how =
+    'nothing was signed: an `a2a` agent pays only an agent of the market whose card says so; name such a one, or a free one'
   return new AgentError('AGENT_NOT_RUNNABLE', 'the agent behind this one wants to be paid itself', {
-    cause: new Error(`it asks for ${price}; ${how}`),
+    cause: new Error(`${reason}; ${how}`),
+  })
+}
+
+function tooManyHops(hops: number): AgentError {
+  const reason = `${hops} agents ask one another before this one, the limit is ${HOPS_MAX}: is there a loop?`
+  return new AgentError('AGENT_NOT_RUNNABLE', 'too many agents ask one another for this task', {
+    cause: new Error(reason),
   })
 }
 
@@ -181,49 +217,7 @@ async function cancel(client: Client, id: string): Promise<void> {
   await client.cancelTask({ tenant: '', id, metadata: undefined }, { signal }).catch(() => {})
 }
 
-async function open(url: string, ask: typeof fetch): Promise<Connected> {
-  const legacyCompat = { enabled: true }
-  const resolver = new DefaultAgentCardResolver({ fetchImpl: ask, legacyCompat })
-  const base = `${url.replace(/\/+$/, '')}/`
-  const card = url.endsWith('.json')
-    ? await resolver.resolve(url, '')
-    : await resolver
-        .resolve(base, '.well-known/agent-card.json')
-        .catch((first: unknown) => resolver.resolve(base, '.well-known/agent.json').catch(() => Promise.reject(first)))
-  const { origin } = new URL(url)
-  const supportedInterfaces = card.supportedInterfaces.filter((one) => URL.parse(one.url)?.origin === origin)
-  if (supportedInterfaces.length === 0) {
-    const named = card.supportedInterfaces.map((one) => URL.parse(one.url)?.origin ?? 'no URL')
-    const said = `the card at ${origin} leads to ${[...new Set(named)].join(', ')}: write that address into agents.yaml`
-    throw new AgentError('AGENT_NOT_RUNNABLE', 'the agent behind this one cannot be reached', {
-      cause: new Error(said),
-    })
-  }
-  const transports = [
-    new JsonRpcTransportFactory({ fetchImpl: ask, legacyCompat }),
-    new RestTransportFactory({ fetchImpl: ask, legacyCompat }),
-  ]
-  // A paid agent refuses whoever does not know how it asks for payment, and says no price.
-  const isPaid = card.capabilities?.extensions?.some(({ uri }) => uri === X402_EXTENSION) === true
-  const serviceParameters = ServiceParameters.create((parameters) => {
-    if (isPaid) parameters['A2A-Extensions'] = X402_EXTENSION
-  })
-  const client = await new ClientFactory({ transports }).createFromAgentCard({ ...card, supportedInterfaces })
-  return { client, serviceParameters }
-}
-
-/** A `fetch` for one origin, with the token. */
-function askOnly({ origin }: URL, token: string | undefined, guarded: typeof fetch): typeof fetch {
-  return (input, init) => {
-    const url = new URL(input instanceof Request ? input.url : input)
-    if (url.origin !== origin) throw new Error(`${url.origin} is not asked: the agent is at ${origin}`)
-    const headers = new Headers(init?.headers)
-    if (token !== undefined) headers.set('authorization', `Bearer ${token}`)
-    return guarded(url, { ...init, headers })
-  }
-}
-
-function request(input: string, contextId: string) {
+function request({ input, contextId, hops }: { input: string; contextId: string; hops: number }) {
   const part = {
     content: { $case: 'text' as const, value: input },
     mediaType: 'text/plain',
@@ -236,7 +230,7 @@ function request(input: string, contextId: string) {
     taskId: '',
     role: Role.ROLE_USER,
     parts: [part],
-    metadata: undefined,
+    metadata: { [HOPS_KEY]: hops },
     extensions: [],
     referenceTaskIds: [],
   }

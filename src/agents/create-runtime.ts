@@ -2,7 +2,9 @@ import { resolve } from 'node:path'
 import type { ProviderKeys } from '../config/secrets.ts'
 import type { Logger } from '../lib/logger.ts'
 import { type AgentDefinition, modelFields } from '../schema/agent.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { A2aAgent } from './a2a-agent.ts'
+import type { AgentPurchases } from './agent-purchase.ts'
 import { builtinRuntime } from './builtin/builtins.ts'
 import { commandRuntime } from './command.ts'
 import { httpRuntime } from './http-agent.ts'
@@ -34,7 +36,12 @@ export type RuntimeFactoryOptions = {
   /** Modules are loaded when they are registered, so that one that cannot be is known before it meets a buyer. */
   loadModules?: boolean
 }
-export type RuntimeFactoryDeps = { fetch: typeof fetch; logger: Logger }
+export type RuntimeFactoryDeps = {
+  fetch: typeof fetch
+  logger: Logger
+  /** Buys what an `a2a` agent needs; without it none is bought. */
+  agentPurchases?: (() => AgentPurchases) | undefined
+}
 
 /**
  * Makes what an agent's definition asks for (D10).
@@ -121,9 +128,12 @@ function a2aRuntime(
 ): AgentRuntime {
   const token = tokenOf('api_key_env', definition.api_key_env, options)
   if (token instanceof AgentError) return notRunnable('a2a', token, 'key')
-  const agent = { name: definition.name, url, token, outputBytesMax: outputBytesMaxOf(definition) }
+  const { name, max_price: maxPrice } = definition
+  const agent = { name, url, token, outputBytesMax: outputBytesMaxOf(definition), maxPrice }
+  const notice = lossOf(definition)
   let loaded: Promise<A2aAgent> | undefined
   return {
+    ...(notice !== undefined && { notice }),
     // Not the address: where a seller's agent lives is the seller's business.
     model: 'a2a',
     async run(call) {
@@ -131,6 +141,13 @@ function a2aRuntime(
       return (await loaded).run(call)
     },
   }
+}
+
+/** What one run may cost more than it earns. */
+function lossOf({ price, max_price: maxPrice = 0n }: AgentDefinition): string | undefined {
+  if (price >= maxPrice) return undefined
+  const [earns, costs] = [price, maxPrice].map((amount) => formatAmount(amount, PRICE_DECIMALS))
+  return `it may sell at a loss: a run earns ${earns} USDC and may pay ${costs} for the agent behind it. Raise price, or lower max_price.`
 }
 
 /** A token for a server of the operator's choice, from the variable its entry names. @returns an AgentError: it is missing */

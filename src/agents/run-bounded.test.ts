@@ -164,3 +164,37 @@ test('a listener is left on no signal', async () => {
   )
   expect(removed.mock.calls.map((args) => args[1])).toEqual(added.mock.calls.map((args) => args[1]))
 })
+
+test('a cancel counts until the runtime says that its work costs money, and no longer', async () => {
+  const cancel = new AbortController()
+  let committed = 0
+  const committing = runtime(async ({ signal, onCommitted }) => {
+    onCommitted?.()
+    cancel.abort()
+    return signal.aborted ? 'stopped' : 'kept'
+  })
+  const told = { ...call(cancel.signal), onCommitted: () => committed++ }
+  expect([await runBounded(committing, limits, told), committed]).toEqual(['kept', 1])
+})
+
+test('a run that was canceled or is out of time is not committed any more', async () => {
+  const cancel = new AbortController()
+  let committed = 0
+  const late = runtime(async ({ onCommitted }) => {
+    cancel.abort()
+    onCommitted?.()
+    return 'late'
+  })
+  const told = { ...call(cancel.signal), onCommitted: () => committed++ }
+  expect([(await failure(runBounded(late, limits, told))).code, committed]).toEqual(['AGENT_CANCELLED', 0])
+})
+
+test('a run that costs money still ends at its time limit', async () => {
+  const endless = runtime(({ signal, onCommitted }) => {
+    onCommitted?.()
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))))
+  })
+  const failed = failure(runBounded(endless, limits, call()))
+  await vi.advanceTimersByTimeAsync(limits.timeoutMs)
+  expect((await failed).code).toBe('AGENT_TIMEOUT')
+})

@@ -16,13 +16,18 @@ export type RunLimits = { timeoutMs: number; outputBytesMax: number }
  * Runs one task and holds it to its limits, whatever the runtime does.
  *
  * A timeout or a cancel aborts the runtime, waits for it to stop (at most {@link STOP_GRACE_MS}), and wins over a result
- * that comes too late. Errors the runtime cannot explain are hidden behind a plain message and kept as `cause`.
+ * that comes too late. A cancel counts until the runtime says that its work costs money. Errors the runtime cannot explain are hidden behind a plain message and kept as `cause`.
  *
  * @throws AgentError
  */
 export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call: AgentCall): Promise<string> {
   if (call.signal.aborted) throw cancelled()
   const controller = new AbortController()
+  const commit = () => {
+    if (ending !== undefined) return
+    call.signal.removeEventListener('abort', onCancel)
+    call.onCommitted?.()
+  }
   const { promise: stopped, reject: giveUp } = Promise.withResolvers<never>()
   let ending: AgentError | undefined
   let grace: NodeJS.Timeout | undefined
@@ -36,7 +41,7 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
   const timer = setTimeout(() => stop(timedOut(limits.timeoutMs)), limits.timeoutMs)
   call.signal.addEventListener('abort', onCancel, { once: true })
   try {
-    const running = (async () => runtime.run(underSignal(call, controller.signal, limits.outputBytesMax)))()
+    const running = (async () => runtime.run(underSignal(call, controller.signal, commit, limits.outputBytesMax)))()
     const output = await Promise.race([running, stopped])
     if (ending !== undefined) throw ending
     return checkOutput(output, limits.outputBytesMax)
@@ -50,8 +55,8 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
 }
 
 /** The history stays unread until the agent asks for it, which most never do: it may cost a look into the store. */
-function underSignal(call: AgentCall, signal: AbortSignal, outputBytesMax: number): AgentCall {
-  const { input, callerId, onOutput } = call
+function underSignal(call: AgentCall, signal: AbortSignal, onCommitted: () => void, outputBytesMax: number): AgentCall {
+  const { input, callerId, onOutput, origin } = call
   return {
     input,
     callerId,
@@ -59,6 +64,8 @@ function underSignal(call: AgentCall, signal: AbortSignal, outputBytesMax: numbe
       return call.history
     },
     signal,
+    onCommitted,
+    ...(origin && { origin }),
     ...(onOutput && { onOutput: bounded(onOutput, outputBytesMax, signal) }),
   }
 }

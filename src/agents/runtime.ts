@@ -10,6 +10,16 @@ export type Exchange = { input: string; output: string }
 /** Told what an agent says while it works, piece by piece. Only the result counts: what came before it may differ. */
 export type OnOutput = (text: string) => void
 
+/** Which run a call is: what it costs its seller is bought once, however often the run is begun (D38). */
+export type RunOrigin = {
+  /** The same for each attempt at this run of this caller, also after a crash. */
+  id: string
+  /** Its caller pays for it. */
+  isPaid: boolean
+  /** How many agents have bought for one another before. */
+  hops: number
+}
+
 /** One task. `history` holds exchanges of this very caller only, oldest first (D19, T9). */
 export type AgentCall = {
   input: string
@@ -18,6 +28,10 @@ export type AgentCall = {
   signal: AbortSignal
   /** Where somebody looks on. A runtime that has nothing to show before its result leaves it alone. */
   onOutput?: OnOutput
+  /** Without it the run is one of its own: a test. */
+  origin?: RunOrigin
+  /** A runtime says this right before its work costs money: from there on the caller cannot take the task back. */
+  onCommitted?: () => void
 }
 
 /** What keeps an agent from running: a key, or something of its definition that is not there. */

@@ -31,6 +31,12 @@ export const agentOptions = {
   ),
 } as const
 
+export const maxPriceOption = option(
+  '--max-price <usdc>',
+  'of an agent with --a2a: the most that one run pays the agent behind it',
+  UsdcText,
+)
+
 /** For agents that stay. */
 export const imageOption = option(
   '--image <url>',
@@ -54,6 +60,7 @@ export const agentConfigAdd = command({
     'stoa agent config add --name Translator --description "Translate the task into French." --price 0.01 --model openai/gpt-5-mini',
     'stoa agent config add --name Poet --description "Writes poems." --price 0.05 --instructions-file poet.md --temperature 1.2',
     'stoa agent config add --name Echo --description "Says it again." --price 0 --model builtin/echo',
+    'stoa agent config add --name Front --description "Translates into French." --price 0.05 --a2a https://agents.example/a2a/abc --max-price 0.03',
     'stoa agent config add --name Linter --description "Lints Python." --price 0.002 --command python3 --command lint.py',
   ],
   options: {
@@ -65,6 +72,8 @@ export const agentConfigAdd = command({
       'a program instead of a model, one word of it each time; task on its standard input',
       z.array(Text),
     ),
+    a2a: option('--a2a <url>', 'an agent elsewhere that speaks A2A instead: its URL, or that of its card', Text),
+    maxPrice: maxPriceOption,
     tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(Text)),
     image: imageOption,
     streaming: streamingOption,
@@ -76,12 +85,13 @@ export const agentConfigAdd = command({
     ),
     ...commonOptions,
   },
-  async run(context, { command: argv, tag, runTimeout, apiKeyEnv, ...flags }) {
+  async run(context, { command: argv, tag, maxPrice, runTimeout, apiKeyEnv, ...flags }) {
     const definition = readDefinition({
       ...flags,
       ...readModelOptions(flags),
       ...(argv !== undefined && { command: await placedWords(argv) }),
       ...(tag !== undefined && { tags: tag }),
+      ...(maxPrice !== undefined && { max_price: priceNumber(maxPrice) }),
       ...(runTimeout !== undefined && { timeout_seconds: runTimeout }),
       ...(apiKeyEnv !== undefined && { api_key_env: apiKeyEnv }),
     })
@@ -175,7 +185,7 @@ export function readDefinition(given: {
     throw new UsageError(`--${missing} is missing: an agent needs --name, --description and --price (0 for a free one)`)
   }
   const fields = Object.fromEntries(Object.keys(AgentDefinition.shape).map((field) => [field, given[field]]))
-  const price = Number(formatAmount(given.price!, PRICE_DECIMALS))
+  const price = priceNumber(given.price!)
   const parsed = AgentDefinition.safeParse(JSON.parse(JSON.stringify({ ...fields, price })))
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
@@ -184,6 +194,10 @@ export function readDefinition(given: {
     .replace('timeout_seconds', 'run-timeout')
     .replaceAll('_', '-')
   throw new UsageError(`--${flag}: ${issue?.message ?? 'is not valid'}`)
+}
+
+function priceNumber(price: bigint): number {
+  return Number(formatAmount(price, PRICE_DECIMALS))
 }
 
 async function runsOn(dataDir: string): Promise<boolean> {

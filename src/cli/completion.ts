@@ -74,7 +74,7 @@ export function valuesOf({ flags, schema }: Option): readonly string[] | 'files'
 /** How the scripts write a place: /agent/execute. */
 const atOf = (path: readonly string[]) => path.map((word) => `/${word}`).join('')
 const placesBelow = (places: readonly Place[]) => places.map(({ path }) => atOf(path)).filter((at) => at !== '')
-const longOf = ({ flags }: Option) => /--[a-z-]+/.exec(flags)![0]
+const longOf = ({ flags }: Option) => /--[a-z0-9-]+/.exec(flags)![0]
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 const inOne = (text: string) => text.replace(/\s+/g, ' ')
 

@@ -202,6 +202,10 @@ function summary({ id, status, error, payment, cancel_requested }: OrderRecord):
   return printableLine(`order ${id} ${status === 'failed' ? status : `is ${status}`}${open}${why}${paid}`, 600)
 }
 
+function boughtForText({ agent_name, agent_id }: NonNullable<OrderRecord['bought_for']>): string {
+  return `your agent ${agent_name}, ${agent_id}`
+}
+
 function show(context: Context, order: OrderRecord): void {
   const { bold } = context.style.stdout
   const seller = order.seller_id ?? 'not known yet'
@@ -214,6 +218,7 @@ function show(context: Context, order: OrderRecord): void {
     ['Payment', paymentText(order.payment)],
     ...(order.payment === undefined ? [] : [['Books', bookText(order.payment.book)]]),
     ...(order.workflow_id === undefined ? [] : [['Workflow', `${order.workflow_id}, step ${order.step_id}`]]),
+    ...(order.bought_for === undefined ? [] : [['Bought for', boughtForText(order.bought_for)]]),
     ['Created', order.created_at],
     ['Changed', order.updated_at],
     ['Task', order.task ?? 'none yet'],

@@ -3,7 +3,7 @@ import type { Settings } from '../config/settings.ts'
 import { UsdcText } from '../config/values.ts'
 import { CodedError } from '../lib/errors.ts'
 import { type OwnAgent, OwnAgent as OwnAgentSchema } from '../schema/own-agent.ts'
-import { streamingOption } from './agent-config.ts'
+import { maxPriceOption, streamingOption } from './agent-config.ts'
 import { type Command, type Context, command, commonOptions, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
 import { table, writeOutput } from './market-text.ts'
@@ -58,6 +58,7 @@ export const agentUpdate = command({
   examples: ['stoa agent update Translator --price 0.02', 'stoa agent update Translator --model openai/gpt-5-mini'],
   options: {
     price: option('--price <usdc>', 'USDC for one task', UsdcText),
+    maxPrice: maxPriceOption,
     description: option('--description <text>', 'what it does', z.string()),
     model: option('--model <model>', 'what it runs on', z.string()),
     streaming: streamingOption,
@@ -65,16 +66,18 @@ export const agentUpdate = command({
     ...commonOptions,
   },
   argument: AGENT,
-  async run(context, { price, description, model, streaming, ...flags }, given) {
+  async run(context, { price, maxPrice, description, model, streaming, ...flags }, given) {
     const change = {
       ...readModelOptions(flags),
       ...(price !== undefined && { price }),
+      ...(maxPrice !== undefined && { max_price: maxPrice }),
       ...(description !== undefined && { description }),
       ...(model !== undefined && { model }),
       ...(streaming !== undefined && { streaming }),
     }
     if (Object.keys(change).length === 0) {
-      throw new UsageError('nothing to change: give --price, --description, --instructions, --model or --streaming')
+      const fields = '--price, --max-price, --description, --instructions, --model or --streaming'
+      throw new UsageError(`nothing to change: give ${fields}`)
     }
     const { node, agent } = await find(context, flags, given)
     return tell(context, await node.updateAgent(agent.id, change, { signal: context.io.signal }), 'changed')

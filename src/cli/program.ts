@@ -202,7 +202,7 @@ function commanderOption({ flags, description, many }: Option): CommanderOption 
 function readValues(command: Command, given: Record<string, unknown>): Record<string, unknown> {
   const values: Record<string, unknown> = {}
   for (const [name, { flags, schema }] of Object.entries(command.options)) {
-    const flag = /--[a-z-]+/.exec(flags)![0]
+    const flag = /--[a-z0-9-]+/.exec(flags)![0]
     const value = given[attributeOf(flag)]
     // `--no-x` is true until it is given; only what was given is a setting.
     if (value === undefined || (flag.startsWith('--no-') && value === true)) continue
@@ -225,7 +225,7 @@ function readArgument({ argument, name }: Command, given: string | undefined): s
 
 /** Commander's name for a flag: `--api-host` is apiHost, `--no-mdns` is mdns. */
 function attributeOf(flag: string): string {
-  return flag.replace(/^--(no-)?/, '').replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase())
+  return flag.replace(/^--(no-)?/, '').replace(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }
 
 function createContext(base: Pick<Context, 'io' | 'parts' | 'remote' | 'redactor' | 'json' | 'style'>): Context {

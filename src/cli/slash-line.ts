@@ -83,7 +83,7 @@ function nextWords(earlier: readonly string[], last: string, places: readonly Pl
   while (depth > 0 && placeOf(path.slice(0, depth)) === undefined) depth--
   const place = placeOf(path.slice(0, depth))
   if (place === undefined || depth === 0) return earlier[0] === 'help' ? firstWords(places) : []
-  const before = place.options.find(({ flags }) => flags.match(/--[a-z-]+/)?.[0] === earlier.at(-1))
+  const before = place.options.find(({ flags }) => flags.match(/--[a-z0-9-]+/)?.[0] === earlier.at(-1))
   if (before !== undefined) {
     const values = valuesOf(before)
     if (typeof values !== 'string') return [...values]
@@ -99,7 +99,7 @@ function nextWords(earlier: readonly string[], last: string, places: readonly Pl
 }
 
 function longFlags({ options }: Place): string[] {
-  return options.flatMap(({ flags }) => flags.match(/--[a-z-]+/)?.[0] ?? [])
+  return options.flatMap(({ flags }) => flags.match(/--[a-z0-9-]+/)?.[0] ?? [])
 }
 
 const isAgentId = (id: string) => !id.includes('-')

@@ -31,6 +31,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
     expected: 'the http(s) URL of an A2A agent or of its card, such as https://agents.example/a',
     isUnshown: true,
   },
+  max_price: { kind: 'price', expected: 'USDC above 0 and up to 1000000 with at most 6 decimals, such as 0.05' },
   mcp: {
     kind: 'servers',
     expected:
@@ -62,7 +63,8 @@ export type AgentEntry = Partial<Record<keyof AgentDefinition, unknown>>
 export function entryOf(definition: AgentDefinition): AgentEntry {
   const entry: AgentEntry = {}
   for (const name of fieldNames) {
-    const value = name === 'price' ? Number(formatAmount(definition.price, PRICE_DECIMALS)) : definition[name]
+    const given = definition[name]
+    const value = typeof given === 'bigint' ? Number(formatAmount(given, PRICE_DECIMALS)) : given
     if (value !== undefined) entry[name] = value
   }
   return entry

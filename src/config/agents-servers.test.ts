@@ -19,6 +19,14 @@ test('an agent may be one that speaks A2A elsewhere', () => {
   })
 })
 
+test('4.6 such an agent may have a most to pay, and rewriting the file keeps it', () => {
+  const document = parse('    a2a: https://agents.example/a\n    max_price: 0.000001\n')
+  expect(document.agents[0]).toMatchObject({ max_price: 1n })
+  document.put({ ...document.agents[0]!, max_price: 30_000n })
+  expect(document.text()).toContain('max_price: 0.03')
+  expect(parseAgentsDocument(document.text(), 'x').agents[0]).toMatchObject({ max_price: 30_000n })
+})
+
 const servers = `    model: gpt-5
     mcp:
       - command: [npx, -y, server] # files
@@ -43,6 +51,8 @@ test.each([
   ['    a2a: ftp://x\n', /:5: .*a2a: is not an http\(s\) URL/],
   ['    a2a: https://me:hunter2@x/\n', /:5: .*a2a: holds a name or a password/],
   ['    a2a: https://x/\n    model: gpt-5\n', /give one of model, command, http, module and a2a/],
+  ['    max_price: 0.03\n', /:5: .*max_price: goes with a2a/],
+  ['    a2a: https://x/\n    max_price: free\n', /:6: .*max_price: "free" is not valid: expected USDC above 0/],
   ['    http: https://x/\n    module: ./a.ts\n', /give one of model, command, http, module and a2a/],
   ['    module: ./a.ts\n    mcp: [{command: [x]}]\n', /only a language model uses tools/],
   ['    command: [x]\n    mcp: [{command: [y]}]\n', /only a language model uses tools/],

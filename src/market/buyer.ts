@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
+import { agentId } from '../agents/agent-id.ts'
+import type { AgentPurchases } from '../agents/agent-purchase.ts'
 import type { Chain } from '../chain/chain.ts'
 import { Changes } from '../lib/changes.ts'
 import { type Clock, isoTime } from '../lib/clock.ts'
@@ -26,11 +28,13 @@ import { createSessionStore } from '../store/sessions.ts'
 import { spending } from '../store/spending.ts'
 import { createTokenStore } from '../store/tokens.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
+import { createAgentPurchases } from './agent-purchases.ts'
 import { type Approvals, createApprovals } from './approvals.ts'
 import { type Budget, createBudget } from './budget.ts'
 import { type BudgetRules, createRulesStore } from './budget-rules.ts'
 import type { Catalog } from './catalog.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
+import { executeAgain } from './execute-again.ts'
 import { NodeStopping } from './market-error.ts'
 import { type Measures, measuredPurchases } from './measures.ts'
 import { meteredPurchases } from './metered.ts'
@@ -52,6 +56,8 @@ const EXECUTIONS_END_MS = 1_000
 
 export type BuyerOptions = {
   callerDid: string
+  /** Whose own agents buy. */
+  sellerId: string
   rules: BudgetRules
   /** How long the operator has to approve a purchase. */
   approvalMs: number
@@ -86,6 +92,7 @@ export type BuyerDeps = {
 /** All of a node that has agents work: at once, in the background, and after a crash. */
 export type Buyer = {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
+  agentPurchases: AgentPurchases
   /** What one task of an agent costs now. Pays nothing. */
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
   /** Looks again what became of an order's payment. */
@@ -206,6 +213,14 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     approval: approvalStore.get,
     look: (orderId) => recovery.look(orderId),
   }
+  const agentPurchases = createAgentPurchases({
+    ...{ clock, catalog, purchases, changes },
+    ownId: (name) => agentId(options.sellerId, name),
+    execute: (request) => execute(request, executing),
+    again: (orderId, waiting) => executeAgain(orderId, waiting, executing),
+    look: (orderId) => recovery.look(orderId),
+    cancel: (orderId) => orders.cancel(orderId),
+  })
   const sessions = createSessions({
     store: createSessionStore(database),
     purchases,
@@ -241,6 +256,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
 
   return {
     execute: (request) => execute(request, executing),
+    agentPurchases,
     quote: (agentId, signal) => quote(agentId, { ...shared, ...ids, catalog, budget, ...options }, signal),
     look: (orderId) => recovery.look(orderId),
     ownerOf: (orderId) => purchases.order(orderId)?.tokenId,

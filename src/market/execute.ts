@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { type Caller, OPERATOR } from '../schema/caller.ts'
@@ -5,6 +6,7 @@ import type { OnProgress } from '../schema/execution.ts'
 import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { IdempotencyKeys, KeyedRequest } from '../store/idempotency.ts'
+import type { BoughtFor } from '../store/order-row.ts'
 import { type Approvals, approvalRequired } from './approvals.ts'
 import { checkBuyable } from './buyable.ts'
 import { type AgainDeps, executeAgain } from './execute-again.ts'
@@ -27,6 +29,12 @@ export type ExecuteRequest = {
   signal: AbortSignal
   /** Aborts when the caller cancels, which stops the seller too. */
   cancel?: AbortSignal
+  /** The run of an own agent that it is bought for. */
+  boughtFor?: BoughtFor | undefined
+  /** How many agents have bought for one another, this call included. */
+  hops?: number
+  /** Told right before something is signed. */
+  onSigning?: (() => void) | undefined
   /** Told how far it has come, and what the agent says while it works. */
   onProgress?: OnProgress
 }
@@ -83,18 +91,34 @@ async function executeFirst(
   }
   checkTask(request.input)
   const price = permittedPrice(listing, request.maxPriceAtomic, deps.maxPrice())
-  const order = newOrder(listing, request.input, price, caller, deps)
+  const { boughtFor } = request
+  const order = { ...newOrder(listing, request.input, price, caller, deps), ...(boughtFor && { boughtFor }) }
   const held = await deps.hold(order, listing, keyed)
   if (held !== undefined) throw approvalRequired(held)
   const watch = request.onProgress && watchOf(order, request.onProgress)
-  const flight = new Flight(order, async (attendance) => {
-    if (keyed !== undefined) await deps.place(order, keyed)
-    return runOrder(order, listing, { signal: request.cancel ?? NEVER, attendance, watch }, deps)
-  })
+  const flight = new Flight(
+    order,
+    async (attendance) => {
+      if (keyed !== undefined) await deps.place(order, keyed)
+      const call = { signal: request.cancel ?? NEVER, attendance, watch, hops: request.hops, runId: runIdOf(keyed) }
+      return runOrder(order, listing, call, deps)
+    },
+    request.onSigning,
+  )
   deps.flights.set(order.id, flight)
   const end = () => void deps.flights.delete(order.id)
   flight.result.then(end, end)
   return flight.attend(request.signal)
+}
+
+/** An execution that is asked for again with its key is the same run, though the order of the first may have ended. */
+function runIdOf(keyed: KeyedRequest | undefined): string | undefined {
+  if (keyed === undefined) return undefined
+  const { tokenId = '', key, hash } = keyed
+  return createHash('sha256')
+    .update(JSON.stringify([tokenId, key]))
+    .update(hash)
+    .digest('hex')
 }
 
 function givenUp(before: ExecutionResult | 'given up'): ExecutionResult {

@@ -18,12 +18,17 @@ export class Flight {
   /** How it ends, whoever waits. */
   readonly result: Promise<ExecutionResult>
 
-  constructor(order: { id: string; correlationId: string }, run: (call: Attendance) => Promise<ExecutionResult>) {
+  constructor(
+    order: { id: string; correlationId: string },
+    run: (call: Attendance) => Promise<ExecutionResult>,
+    onSigning?: () => void,
+  ) {
     this.#order = order
     this.result = run({
       left: this.#left.signal,
       onSigning: () => {
         this.#isSigned = true
+        onSigning?.()
       },
     })
   }

@@ -103,6 +103,7 @@ function ownAgent({ id, definition, model, notice, lacks, timeoutMs }: HostedAge
     description: definition.description,
     price: definition.price,
     price_atomic: definition.price.toString(),
+    ...(definition.max_price !== undefined && { max_price: definition.max_price }),
     ...(definition.model !== undefined && { model: definition.model }),
     runs: model,
     ...privateOf(definition),

@@ -32,6 +32,9 @@ export function orderRecord(
     ...(order.approvalId !== undefined && { approval_id: order.approvalId }),
     ...(order.workflowId !== undefined && { workflow_id: order.workflowId }),
     ...(order.stepId !== undefined && { step_id: order.stepId }),
+    ...(order.boughtFor !== undefined && {
+      bought_for: { agent_id: order.boughtFor.agentId, agent_name: order.boughtFor.agentName },
+    }),
     ...(order.cancelRequested === true && { cancel_requested: true }),
     created_at: isoTime(order.createdAt),
     updated_at: isoTime(order.updatedAt),

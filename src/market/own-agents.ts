@@ -1,7 +1,7 @@
 import { agentId } from '../agents/agent-id.ts'
 import type { HostedAgent, Registry } from '../agents/registry.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
-import { AgentError, type OnOutput } from '../agents/runtime.ts'
+import { type AgentCall, AgentError, type OnOutput, type RunOrigin } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Asset } from '../payments/assets.ts'
 import type { ServedAgent } from '../protocols/x402/exchange.ts'
@@ -41,6 +41,10 @@ export type OwnCall = {
   callerId: string
   signal: AbortSignal
   onOutput?: OnOutput
+  /** Which run it is; its correlation id says so unless it is given. */
+  origin?: RunOrigin
+  /** Told when the run has begun to cost money. */
+  onCommitted?: () => void
 }
 
 /** The agents of this node: registered, listed, and run for peers and for the node's own API. */
@@ -75,10 +79,7 @@ const DEFAULT_STREAMING = 'owed_once_shown'
 export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   const { registry, replica, exchanges, clock } = deps
 
-  function runFor(
-    agent: HostedAgent,
-    call: { input: string; callerId: string; signal: AbortSignal; onOutput?: OnOutput },
-  ): Promise<string> {
+  function runFor(agent: HostedAgent, call: Omit<AgentCall, 'history'>): Promise<string> {
     return agent.run({
       ...call,
       // Read only by agents that look back: most never do.
@@ -155,13 +156,14 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
       }
     },
     relist: (id) => offer(hosted(id)),
-    async run(id, { input, correlationId, callerId, signal, onOutput }) {
+    async run(id, { correlationId, ...call }) {
       const agent = hosted(id)
       const createdAt = clock.now()
       const output = await deps.slots.run(undefined, () =>
-        runFor(agent, { input, callerId, signal, ...(onOutput && { onOutput }) }),
+        runFor(agent, { origin: { id: correlationId, isPaid: false, hops: 0 }, ...call }),
       )
       const durationMs = clock.now() - createdAt
+      const { input, callerId } = call
       await exchanges.record({ agentId: id, callerId, correlationId, input, output, createdAt, durationMs })
       return output
     },

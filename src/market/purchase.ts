@@ -87,7 +87,7 @@ async function buy(
   watch: Watch | undefined,
 ): Promise<Purchased> {
   const { signal } = deadline
-  const { agentId, resource = agentId } = terms
+  const { agentId, resource = agentId, hops } = terms
   const call: Call = {
     correlationId: order.correlationId ?? order.id,
     resource,
@@ -95,6 +95,7 @@ async function buy(
     callerDid: deps.callerDid,
     form: formOf(resource),
     ...(deps.allowSettleFirst === false && { refusesSettleFirst: true }),
+    ...(hops !== undefined && { hops }),
   }
   const signing = new Signing(order, terms, deps)
   const pay: Pay = async (requirements, challengeNonce, sellerDid = '') => {

@@ -52,6 +52,10 @@ export type OrderCall = {
   /** Of callers who wait: when they leave, that counts until something is signed. */
   attendance?: Attendance
   watch?: Watch | undefined
+  /** How many agents have bought for one another, this call included. */
+  hops?: number | undefined
+  /** Which run of an own agent it is, where another order may take it up; its own unless given. */
+  runId?: string | undefined
 }
 
 /**
@@ -64,9 +68,10 @@ export type OrderCall = {
 export async function runOrder(
   order: RunnableOrder,
   listing: Listing,
-  { signal, attendance, watch }: OrderCall,
+  call: OrderCall,
   deps: RunOrderDeps,
 ): Promise<ExecutionResult> {
+  const { signal, attendance, watch } = call
   const deadline = new Deadline(signal, EXECUTION_MS_MAX)
   deps.active.set(order.id, (reason) => deadline.abort(reason))
   const { left } = attendance ?? {}
@@ -79,7 +84,7 @@ export async function runOrder(
   }
   watch?.status('ordered')
   try {
-    const bought = await perform(order, listing, { ...deps, onSigning }, deadline.signal, watch)
+    const bought = await perform(order, listing, { ...deps, onSigning }, { ...call, signal: deadline.signal })
     const { output, outputBytes, notes } = bought
     const ended = { output, outputBytes, notes, updatedAt: deps.clock.now() }
     const completed = { ...order, status: 'completed' as const, ...ended }
@@ -108,9 +113,8 @@ export async function runOrder(
 async function perform(
   order: RunnableOrder,
   listing: Listing,
-  deps: RunOrderDeps,
-  signal: AbortSignal,
-  watch: Watch | undefined,
+  deps: RunOrderDeps & { onSigning(): void },
+  { signal, watch, hops, runId = order.id }: OrderCall,
 ): Promise<Purchased> {
   const { task: input, correlationId } = order
   const callerId = localCaller(order.tokenId)
@@ -118,7 +122,8 @@ async function perform(
   if (listing.local || listing.price === 0n) watch?.status('running')
   if (listing.local) {
     refuseUnpaid(order, listing, deps)
-    return unpaid(await deps.runOwn(listing.id, call))
+    const origin = { id: runId, isPaid: false, hops: hops ?? 0 }
+    return unpaid(await deps.runOwn(listing.id, { ...call, origin, onCommitted: deps.onSigning }))
   }
   const resource = listing.imported?.agent_id ?? listing.id
   const seller = { peerId: listing.seller_id, addrs: listing.addrs }
@@ -137,7 +142,7 @@ async function perform(
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
   return purchase(
     order,
-    { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds },
+    { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds, hops },
     order.task,
     deps,
     signal,

@@ -25,6 +25,8 @@ export type Terms = {
   listed: { amount: bigint; network: string; asset: string; payTo: string }
   /** The agent's time limit, where its listing says it. */
   timeoutSeconds?: number | undefined
+  /** How many agents have bought for one another, this call included. */
+  hops?: number | undefined
 }
 
 export type SigningDeps = {

@@ -96,6 +96,11 @@ export const modelFields = ['instructions', 'instructions_file', ...modelParamet
 /** What may do the work instead of a model. */
 export const ownRuns = ['command', 'http', 'module', 'a2a'] as const
 
+/** The most that one run may pay for the agent behind `a2a`. */
+export const MaxPrice = Price.refine((price) => price > 0n, 'is more than 0, or left out').meta({
+  description: 'with `a2a`: the most that one run pays the agent behind this one, in USDC',
+})
+
 /** What a seller writes to register an agent: the body of POST /agents and an entry of agents.yaml. */
 export const AgentDefinition = z
   .strictObject({
@@ -112,6 +117,8 @@ export const AgentDefinition = z
     module: z.string().min(1).max(4096).optional(),
     /** An agent elsewhere that speaks A2A: the URL of the agent, or of its card. */
     a2a: HttpUrl.optional(),
+    /** The most that one run may pay the agent behind `a2a`. Without it a paid one is not bought. */
+    max_price: MaxPrice.optional(),
     /** MCP servers whose tools a language model may use. */
     mcp: z.array(ToolServer).min(1).max(8).optional(),
     ...privateFields,
@@ -149,6 +156,10 @@ export const AgentDefinition = z
   .refine((agent) => agent.mcp === undefined || !ownRuns.some((name) => agent[name] !== undefined), {
     path: ['mcp'],
     message: 'only a language model uses tools: give no command, http, module or a2a',
+  })
+  .refine((agent) => agent.max_price === undefined || agent.a2a !== undefined, {
+    path: ['max_price'],
+    message: 'goes with a2a: only an agent elsewhere is paid for its work',
   })
   .refine((agent) => agent.instructions === undefined || agent.instructions_file === undefined, {
     path: ['instructions_file'],

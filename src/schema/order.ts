@@ -96,6 +96,10 @@ export const OrderRecord = z
     approval_id: z.string().optional().meta({ description: 'the approval it waits for, or waited for' }),
     workflow_id: z.string().optional().meta({ description: 'the workflow that placed it' }),
     step_id: z.string().optional(),
+    bought_for: z
+      .object({ agent_id: z.string(), agent_name: z.string() })
+      .optional()
+      .meta({ description: 'the agent of this node that bought it for its own work' }),
     cancel_requested: z.boolean().optional().meta({
       description: 'was cancelled while it ran; until it is known whether it was paid for it stays `executing`',
     }),

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { AgentImage, privateFields, Streaming } from './agent.ts'
+import { AgentImage, MaxPrice, privateFields, Streaming } from './agent.ts'
 import { PriceText } from './amount.ts'
 import { RegisterAgent, Task } from './api.ts'
 
@@ -11,6 +11,9 @@ export const OwnAgent = z
     description: z.string(),
     price: PriceText,
     price_atomic: z.string(),
+    max_price: PriceText.optional().meta({
+      description: 'the most that one run pays the agent elsewhere that does the work, in USDC',
+    }),
     model: z.string().optional().meta({ description: 'as it was asked for; absent: the best that is available' }),
     runs: z.string().meta({ description: 'what it runs on, as the listing says' }),
     ...privateFields,
@@ -38,6 +41,9 @@ export const UpdateAgent = z
   .strictObject({
     description: description.optional(),
     price: price.optional(),
+    max_price: MaxPrice.nullable().optional().meta({
+      description: 'the most that one run pays the agent behind `a2a`, in USDC; null: nothing is paid',
+    }),
     model: model.unwrap().nullable().optional().meta({ description: 'null: the best that is available' }),
     instructions: instructions.unwrap().nullable().optional().meta({ description: 'null: the description' }),
     temperature: temperature.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
@@ -56,9 +62,10 @@ export const TestAgent = z.strictObject({ task: Task }).meta({ id: 'TestAgent' }
 export const TryAgent = z
   .strictObject({ agent: RegisterAgent, task: Task })
   .meta({ id: 'TryAgent', description: 'An agent as it would be registered, and a task for it.' })
-export const TestResult = z
-  .object({ output: z.string(), duration_ms: z.int() })
-  .meta({ id: 'TestResult', description: 'What the agent answered. Nothing was paid and nothing is kept.' })
+export const TestResult = z.object({ output: z.string(), duration_ms: z.int() }).meta({
+  id: 'TestResult',
+  description: 'What the agent answered. Nothing is kept but what an agent with `max_price` bought for it.',
+})
 export type TestResult = z.infer<typeof TestResult>
 
 /** What language models the servers have that this node can ask. */

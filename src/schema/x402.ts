@@ -12,6 +12,9 @@ const Stream = z
   .unknown()
   .optional()
   .meta({ description: 'an extension: `true` asks for `x402.output` before the response' })
+const Hops = z.unknown().optional().meta({
+  description: 'an extension: how many agents have bought for one another, this call included',
+})
 const AllowSettleFirst = z.unknown().optional().meta({
   description: 'an extension: `false` has a seller refuse the payment rather than settle it before its agent runs',
 })
@@ -26,6 +29,7 @@ export const X402Request = z.object({
   caller_did: did,
   stream: Stream,
   allow_settle_first: AllowSettleFirst,
+  hops: Hops,
 })
 export const X402PaymentRequired = z.object({
   ...header,
@@ -42,6 +46,7 @@ export const X402PaidRequest = z.object({
   caller_did: did,
   stream: Stream,
   allow_settle_first: AllowSettleFirst,
+  hops: Hops,
 })
 /** An extension: what the agent says while it works. Only the response counts. */
 export const X402Output = z.object({ ...header, text: z.string().max(64 * 1024) })
@@ -67,6 +72,11 @@ export const X402Error = z.object({
     description: 'an extension: the transaction in which the seller has paid back what was settled',
   }),
 })
+
+/** How many agents have bought for one another, as a message says it; 0 for what is no count. */
+export function readHops(said: unknown): number {
+  return Number.isSafeInteger(said) && (said as number) > 0 ? (said as number) : 0
+}
 
 /** Every message of the protocol, by frame type. */
 export const x402Messages = {

@@ -73,7 +73,7 @@ const SELECT = `
   SELECT a.*, o.task, o.token_id, o.workflow_id FROM approvals a LEFT JOIN orders o ON o.id = a.order_id`
 const STANDING = `
   ${SELECT} WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending'
-    AND (o.id = ? OR (? AND o.task = ? AND o.token_id IS ? AND o.workflow_id IS NULL))`
+    AND (o.id = ? OR (? AND o.task = ? AND o.token_id IS ? AND o.workflow_id IS NULL AND o.for_run IS NULL))`
 const OPEN = `
   SELECT count(*) AS n, count(*) FILTER (WHERE o.token_id = ?) AS own
   FROM approvals a LEFT JOIN orders o ON o.id = a.order_id WHERE a.status = 'pending'`
@@ -100,7 +100,8 @@ export function createApprovalStore(database: Database): ApprovalStore {
     ask: (asked, approval, limits, request) =>
       database.write(() => {
         const { agentId, amount } = approval
-        const isNew = order(asked.id) === undefined
+        // A run's order ends with the run: nobody else waits for it.
+        const isNew = order(asked.id) === undefined && asked.boughtFor === undefined
         const same = [asked.id, isNew ? 1 : 0, asked.task ?? null, asked.tokenId ?? null]
         const [standing] = rows(STANDING, agentId, Number(amount), ...same)
         const bind = (id: string) => {

@@ -95,6 +95,19 @@ export function endUnattended(database: Database, now: UnixMs): void {
     .run(JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true }), now)
 }
 
+/**
+ * Ends unsigned orders of runs of own agents, which had waited for an approval: the runs have ended with the process. For use
+ * inside a transaction.
+ */
+export function endOrdersOfRuns(database: Database, now: UnixMs): void {
+  const message = 'the run that ordered it ended with the node; nothing was paid'
+  database
+    .prepare(`
+      UPDATE orders SET status = 'failed', error = ?, updated_at = ?
+      WHERE status IN ('pending', 'executing') AND for_run IS NOT NULL AND no NOT IN (SELECT order_no FROM authorizations)`)
+    .run(JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true }), now)
+}
+
 function find(database: Database, { key, tokenId = '', hash, at }: KeyedRequest): KeyTarget | undefined {
   const row = database.prepare(FIND).get(key, tokenId, at - KEY_LIFE_MS) as Row | undefined
   if (row === undefined) return undefined

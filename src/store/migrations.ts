@@ -257,4 +257,12 @@ export const migrations: readonly string[] = [
   -- Results whose buyers had gone before they were there, and cannot ask for them as others can (D32).
   CREATE INDEX payments_unheard ON payments (peer_id, agent_id) WHERE deferred = 3;
   `,
+  `
+  -- The agent of this node whose run an order was bought for, as it was called, and the run, in which it is bought once (D38).
+  ALTER TABLE orders ADD COLUMN for_agent TEXT;
+  ALTER TABLE orders ADD COLUMN for_agent_name TEXT;
+  ALTER TABLE orders ADD COLUMN for_run TEXT;
+  CREATE INDEX orders_by_run ON orders (for_run) WHERE for_run IS NOT NULL;
+  CREATE INDEX orders_fruitless_by_run ON orders (for_agent, created_at) WHERE for_agent IS NOT NULL AND status <> 'completed';
+  `,
 ]

@@ -35,7 +35,12 @@ export type Order = {
   agentName?: string | undefined
   /** As its seller was called then. */
   sellerName?: string | undefined
+  /** The agent of this node whose run it was bought for. */
+  boughtFor?: BoughtFor | undefined
 }
+
+/** For which run an agent of this node has bought. `run` is the same for each attempt at it. */
+export type BoughtFor = { agentId: string; agentName: string; run: string }
 
 export function isFinal(status: OrderStatus): boolean {
   return status !== 'pending' && status !== 'executing'
@@ -64,6 +69,9 @@ export type OrderRow = {
   approval_id: string | null
   agent_name: string | null
   seller_name: string | null
+  for_agent: string | null
+  for_agent_name: string | null
+  for_run: string | null
 }
 
 /**
@@ -72,8 +80,9 @@ export type OrderRow = {
  */
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
-    started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name, seller_name)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name, seller_name,
+    for_agent, for_agent_name, for_run)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
     output_bytes = excluded.output_bytes, notes = excluded.notes,
     agent_name = coalesce(orders.agent_name, excluded.agent_name),
@@ -107,6 +116,9 @@ export function putOrder(database: Database, order: Order): void {
       order.notes === undefined || order.notes.length === 0 ? null : JSON.stringify(order.notes),
       order.agentName ?? null,
       order.sellerName ?? null,
+      order.boughtFor?.agentId ?? null,
+      order.boughtFor?.agentName ?? null,
+      order.boughtFor?.run ?? null,
     )
 }
 
@@ -133,5 +145,8 @@ export function toOrder(row: OrderRow): Order {
     cancelRequested: row.cancel_requested_at !== null || undefined,
     tokenId: row.token_id ?? undefined,
     approvalId: row.approval_id ?? undefined,
+    ...(row.for_run !== null && {
+      boughtFor: { agentId: row.for_agent!, agentName: row.for_agent_name!, run: row.for_run },
+    }),
   }
 }

@@ -4,7 +4,7 @@ import type { SignedReceipt } from '../schema/signed-receipt.ts'
 import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
 import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
-import { endUnattended } from './idempotency.ts'
+import { endOrdersOfRuns, endUnattended } from './idempotency.ts'
 import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import { nextLook, type PurchaseLooks, purchaseLooks } from './purchase-looks.ts'
 import { packReceipt } from './receipt-row.ts'
@@ -77,6 +77,10 @@ export interface Purchases extends PurchaseLooks {
    */
   paidBack(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<boolean>
   order(id: string): Order | undefined
+  /** What was last ordered for a run of an own agent. */
+  orderOfRun(run: string): Order | undefined
+  /** How many orders for runs of an own agent were signed for since then and have no result: under way, in doubt, or charged. */
+  fruitlessFor(agentId: string, since: UnixMs): number
   reservationOf(orderId: string): StoredReservation | undefined
   /** Reservations on a network whose outcome is unknown, oldest window first. */
   reserved(limit: number, network: string): StoredReservation[]
@@ -105,6 +109,10 @@ const INSERT_AUTHORIZATION = `
     (order_no, payment_id, agent_id, seller_id, state, challenge_nonce, ${AUTHORIZATION_COLUMNS}, day,
      settles_first, created_at, updated_at)
   VALUES ((${ORDER_NO}), ?, ?, ?, 'reserved', ?, ${AUTHORIZATION_PLACES}, ?, ?, ?, ?)`
+const FRUITLESS_FOR = `
+  SELECT count(*) AS n FROM orders o JOIN authorizations a ON a.order_no = o.no
+  WHERE o.for_agent IS NOT NULL AND o.for_agent = ? AND o.created_at >= ? AND o.status <> 'completed'
+    AND (a.state = 'spent' OR (a.state = 'reserved' AND o.status = 'executing')) AND a.refund_tx IS NULL`
 const SIGNED_FOR = `
   SELECT o.status, o.cancel_requested_at, a.payment_id
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.id = ?`
@@ -224,6 +232,12 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
     paidBack: (paymentId, txHash, now) =>
       database.write(() => database.prepare(PAY_BACK).run(toBytes(txHash), now, toBytes(paymentId)).changes === 1),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
+    orderOfRun: (run) =>
+      mapRow(
+        one('SELECT * FROM orders WHERE for_run IS NOT NULL AND for_run = ? ORDER BY no DESC LIMIT 1', run),
+        toOrder,
+      ),
+    fruitlessFor: (agentId, since) => (one(FRUITLESS_FOR, agentId, since) as { n: number }).n,
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toStored),
     reserved: (limit, network) =>
       all(
@@ -252,6 +266,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
     reopenUnsigned: (now) =>
       database.write(() => {
         endUnattended(database, now)
+        endOrdersOfRuns(database, now)
         database
           .prepare(`
             UPDATE orders SET status = iif(cancel_requested_at IS NULL, 'pending', 'cancelled'), updated_at = ?

@@ -51,6 +51,16 @@ test('agent config add keeps the full path of a file it is given, since the node
   expect(JSON.parse(stdout)[0].command).toEqual(['python3', '-c', full, 'tr', full, 'none.py'])
 })
 
+test('4.6 agent config add names an agent elsewhere and what it may cost, and warns where that is more than it earns', async () => {
+  const elsewhere = [...add, '--a2a', 'https://agents.example/a2a/x', '--max-price']
+  const loss = await cli([...elsewhere, '0.2'], { dataDir: dataDir() })
+  expect(loss).toMatchObject({ code: 0, stderr: expect.stringMatching(/at a loss.*earns 0\.1 USDC.*pay 0\.2/) })
+  const fits = await cli([...elsewhere, '0.1'], { dataDir: dataDir() })
+  expect(fits.stderr).toBe('it takes effect at the next stoa start\n')
+  const { stdout } = await cli(['agent', 'config', 'list', '--json'], { dataDir: dataDir() })
+  expect(JSON.parse(stdout)[0]).toMatchObject({ a2a: 'https://agents.example/a2a/x', max_price: 0.1 })
+})
+
 test('with a node running the operator is told that it must be started again', async () => {
   await runningNode(dataDir())
   const run = await cli(add, { dataDir: dataDir() })
@@ -62,6 +72,7 @@ test.each([
   [['--api-key-env', 'sk-12345'], '--api-key-env: api_key_env is the NAME of an environment variable'],
   [['--run-timeout', '3601'], '--run-timeout: "3601" is not valid: expected a whole number from 1 to 3600'],
   [['--model', 'builtin/echo', '--command', 'cat'], '--command: give either model or command, not both'],
+  [['--max-price', '0.1'], '--max-price: goes with a2a'],
   [['--tag', ''], '--tag: '],
   [['--model', 'builtin/none'], '--model: there is no builtin/none: choose one of builtin/'],
 ])('agent config add refuses %j, and writes nothing', async (flags, message) => {

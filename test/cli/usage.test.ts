@@ -98,7 +98,7 @@ describe.each(commands.map(({ name }) => name))('stoa %s --help', (name) => {
     expect(stdout).toContain('Examples:')
     expect(stdout).toContain('--data-dir <path>')
     expect(stdout).toContain('--json')
-    const known = [...stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map((match) => match[1])
+    const known = [...stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z0-9-]+)/gm)].map((match) => match[1])
     expect(row.examples.length).toBeGreaterThan(0)
     for (const example of row.examples) {
       expect(example).toMatch(new RegExp(`^stoa ${name}\\b`))
@@ -106,7 +106,7 @@ describe.each(commands.map(({ name }) => name))('stoa %s --help', (name) => {
         ...example
           .replace(/"[^"]*"/g, '')
           .split('|')[0]!
-          .matchAll(/ (--[a-z-]+)/g),
+          .matchAll(/ (--[a-z0-9-]+)/g),
       ].map((match) => match[1])
       for (const flag of flags) expect(known).toContain(flag)
     }

@@ -8,6 +8,7 @@ import { createRuntimeFactory } from '../../src/agents/create-runtime.ts'
 import { createRegistry } from '../../src/agents/registry.ts'
 import type { AgentError } from '../../src/agents/runtime.ts'
 import type { Logger } from '../../src/lib/logger.ts'
+import { X402_EXTENSION } from '../../src/schema/a2a.ts'
 import { AgentDefinition } from '../../src/schema/agent.ts'
 import { a2aClient, stateOf } from '../support/a2a-client.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
@@ -195,16 +196,70 @@ test('an agent that wants to be paid itself is nobody to sell', async () => {
   expect(await failure(await host(url))).toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
 })
 
-test('4.6 a paid Stoa agent is asked as its card wants it; it is told what it costs, nothing is signed, and its task is let go', async () => {
+test('4.6 a paid Stoa agent is not asked without max_price, and its seller is told which field to set', async () => {
   const url = `${remote.url}/a2a/${ids.paid}`
   const failed = await failure(await host(url))
   expect([failed.code, failed.message]).toEqual([
     'AGENT_NOT_RUNNABLE',
-    'the agent behind this one wants to be paid itself',
+    'the agent behind this one is paid: its seller must set `max_price`',
   ])
-  expect(logged.join()).toMatch(/asks for 0\.01 USDC on eip155:84532.*buy the other on the market/)
+  expect(logged.join()).toMatch(/write max_price.*agents\.yaml/)
   const query = { tenant: '', contextId: '', status: 0, pageToken: '', statusTimestampAfter: undefined }
-  expect((await (await a2aClient(url)).listTasks(query)).tasks.map(stateOf)).toEqual(['CANCELED'])
+  expect((await (await a2aClient(url)).listTasks(query)).tasks).toEqual([])
+})
+
+test('an agent that demands payment and names no listing is not bought, and the log says why', async () => {
+  const extensions = [{ uri: X402_EXTENSION, required: true }]
+  const url = await serve((_, response, __, own) =>
+    sendJson(response, { ...card(`${own}/`), capabilities: { extensions } }),
+  )
+  const failed = await failure(await host(url, { max_price: 1 }))
+  expect(failed).toMatchObject({ code: 'AGENT_NOT_RUNNABLE', message: expect.stringContaining('paid itself') })
+  expect(logged.join()).toMatch(/urn:stoa:a2a:agent:v1.*nothing was signed/)
+})
+
+test('T7 a server that asks for payment without end is asked once', async () => {
+  const asked: string[] = []
+  const metadata = {
+    'x402.payment.status': 'payment-required',
+    'x402.payment.required': { accepts: [{ amount: '10000', network: 'eip155:84532' }] },
+  }
+  const message = { messageId: 'm', role: 'ROLE_AGENT', parts: [], metadata }
+  const asking = task('', { status: { state: 'TASK_STATE_INPUT_REQUIRED', message } })
+  const url = await agentThat(({ method }) => {
+    asked.push(method)
+    return method === 'SendMessage' ? { task: asking } : asking
+  })
+  expect((await failure(await host(url, { max_price: 1 }))).code).toBe('AGENT_NOT_RUNNABLE')
+  expect(logged.join()).toMatch(/asks for 0\.01 USDC on eip155:84532.*nothing was signed/)
+  expect(asked.filter((method) => method === 'SendMessage')).toHaveLength(1)
+})
+
+test('agents that ask one another end at a number of hops: a loop of free ones too', async () => {
+  const hops: unknown[] = []
+  const url = await agentThat(({ params }) => {
+    hops.push((params as { message: { metadata?: Record<string, unknown> } }).message.metadata?.['stoa.hops'])
+    return { message: { messageId: 'm', role: 'ROLE_AGENT', contextId: 'c', parts: [{ text: 'ok' }] } }
+  })
+  const agent = await host(url)
+  const asked = (count: number) => ({ ...call(), origin: { id: 'x', isPaid: false, hops: count } })
+  expect(await agent.run(asked(3))).toBe('ok')
+  await expect(agent.run(asked(4))).rejects.toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
+  expect(hops).toEqual([4])
+})
+
+test('an agent that may pay more than it earns is kept, and its seller is warned', async () => {
+  const agent = await host(remote.url, { price: 0.01, max_price: 0.02 })
+  expect([agent.notice, agent.lacks]).toEqual([expect.stringMatching(/at a loss.*0\.01 USDC.*0\.02/), undefined])
+  expect((await host(remote.url, { price: 0.02, max_price: 0.02 })).notice).toBeUndefined()
+})
+
+test.each([
+  ['a model', { model: 'builtin/echo', max_price: 1 }],
+  ['nothing', { a2a: 'https://a.example', max_price: 0 }],
+])('max_price with %s is refused', (_, fields) => {
+  const parsed = AgentDefinition.safeParse({ name: 'a', description: 'd', price: 1, ...fields })
+  expect(parsed.error?.issues[0]?.path).toEqual(['max_price'])
 })
 
 test('T7 an answer without end is cut off', async () => {

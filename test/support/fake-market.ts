@@ -29,6 +29,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
   return createBuyer(
     {
       callerDid: 'did:peer:me',
+      sellerId: '12D3KooWMe',
       rules: budgetRules({ dailyBudgetAtomic: 5_000_000n, maxPriceAtomic: maxPrice, ...rules }),
       approvalMs: 60_000,
     },

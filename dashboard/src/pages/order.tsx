@@ -116,6 +116,12 @@ function About({ order, listing }: { order: OrderRecord; listing: Listing | unde
               {order.step_id ?? 'show it'}
             </Link>,
           ],
+          order.bought_for !== undefined && [
+            'Bought for',
+            <Link key="bought-for" to={`/agents/${order.bought_for.agent_id}`}>
+              {order.bought_for.agent_name}
+            </Link>,
+          ],
           order.correlation_id !== undefined && ['Exchange', <Id key="exchange" value={order.correlation_id} />],
           ['Order', <Id key="id" value={order.id} />],
         ]}

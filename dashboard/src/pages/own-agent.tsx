@@ -96,7 +96,11 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
         <div>
           <TryOut
             title="Try it"
-            hint="It runs as it is saved. Nothing is paid and nothing is kept."
+            hint={
+              agent.max_price === undefined
+                ? 'It runs as it is saved. Nothing is paid and nothing is kept.'
+                : `It runs as it is saved, and may pay ${agent.max_price} USDC for the agent behind it.`
+            }
             run={(task) => call<TestResult>(`${path}/test`, { method: 'POST', body: { task } })}
           />
           <Recent id={agent.id} />

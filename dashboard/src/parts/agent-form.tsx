@@ -13,6 +13,7 @@ export type AgentFields = PrivateText & {
   description: string
   /** A JSON number: at most 6 decimals, so nothing is lost. */
   price: number
+  max_price: number | undefined
   model: string | undefined
   tags: string[]
   timeout_seconds: number | undefined
@@ -43,6 +44,7 @@ export function fieldsOf(form: HTMLFormElement, agent?: OwnAgent): AgentFields {
     name: agent?.name ?? text('name'),
     description: text('description'),
     price: Number(text('price')),
+    max_price: text('max_price') === '' ? undefined : Number(text('max_price')),
     model: text('model') || undefined,
     tags: text('tags')
       .split(',')
@@ -99,6 +101,16 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
                   onChange={(event) => setPrice(event.target.value)}
                 />
               </Field>
+              {agent?.runs === 'a2a' && (
+                <Field label="Pays at most, USDC" hint="for one run of the agent behind it; empty: nothing">
+                  <input
+                    name="max_price"
+                    inputMode="decimal"
+                    pattern="[0-9]+([.][0-9]{1,6})?"
+                    defaultValue={agent.max_price}
+                  />
+                </Field>
+              )}
               <NumberField
                 label="Time limit, seconds"
                 name="timeout_seconds"

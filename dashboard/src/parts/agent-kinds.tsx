@@ -22,7 +22,8 @@ export const kinds: Readonly<Record<Kind, { name: string; text: string; details?
   --command python3 --command agent.py`}</pre>
         <p>
           Or write it into <code>agents.yaml</code> in the data directory, with <code>command</code>, <code>http</code>,{' '}
-          <code>module</code> or <code>a2a</code>. It appears under My agents when the node starts again.
+          <code>module</code> or <code>a2a</code>; with <code>max_price</code> an agent elsewhere may be a paid one. It
+          appears under My agents when the node starts again.
         </p>
       </div>
     ),

@@ -20,6 +20,8 @@ export type Call = {
   form?: BodyForm
   /** Has the seller refuse the payment rather than settle it before its agent runs: an extension of the protocol (D45). */
   refusesSettleFirst?: boolean
+  /** How many agents have bought for one another, this call included: an extension of the protocol. */
+  hops?: number
   /** Told what the agent says while it works, by a seller that can. Asking for it is an extension of the protocol. */
   onOutput?(text: string): void
 }
@@ -169,6 +171,7 @@ function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnv
     caller_did: call.callerDid,
     ...(call.onOutput && { stream: true }),
     ...(call.refusesSettleFirst === true && { allow_settle_first: false }),
+    ...(call.hops !== undefined && { hops: call.hops }),
   } as const
 }
 
@@ -182,6 +185,7 @@ function paidRequestOf(call: Call, payment: PaymentEnvelope, challengeText: stri
     caller_did: call.callerDid,
     ...(call.onOutput && { stream: true }),
     ...(call.refusesSettleFirst === true && { allow_settle_first: false }),
+    ...(call.hops !== undefined && { hops: call.hops }),
   } as const
 }
 

@@ -1,5 +1,5 @@
 import type { Place } from '../../agents/run-slots.ts'
-import { AgentError, type OnOutput } from '../../agents/runtime.ts'
+import { type AgentCall, AgentError, type OnOutput } from '../../agents/runtime.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Asset } from '../../payments/assets.ts'
@@ -28,7 +28,7 @@ export type ServedAgent = {
   tokenId: string
   /** Of its runs that are paid for; nothing: what was shown is owed for. */
   streaming?: StreamingMode
-  run(call: { input: string; callerId: string; signal: AbortSignal; onOutput?: OnOutput }): Promise<string>
+  run(call: Omit<AgentCall, 'history'>): Promise<string>
 }
 
 export type X402ServerDeps = {
@@ -87,8 +87,18 @@ export type Caller = {
   signal: AbortSignal
   /** Told what the agent says while it works, where the caller wants to see it. */
   onOutput?: OnOutput
+  /** How many agents have bought for one another before this call, as its sender says. */
+  hops?: number
+  /** Told when the run has cost its seller money: the caller cannot take its request back any more. */
+  onCommitted?(): void
   /** The buyer wants nothing settled before the agent runs (D45). */
   refusesSettleFirst?: boolean
+}
+
+/** A run of an agent for a caller. `run`: the payment that buys it, or its exchange. */
+export function runCall(caller: Omit<Caller, 'peerId'>, input: string, run: { id: string; isPaid: boolean }) {
+  const { callerDid: callerId, signal, onCommitted, hops = 0 } = caller
+  return { input, callerId, signal, origin: { ...run, hops }, ...(onCommitted && { onCommitted }) }
 }
 
 /** One exchange on a stream. */

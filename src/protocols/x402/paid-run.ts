@@ -16,6 +16,7 @@ import {
   type Exchange,
   type PaidRunDeps,
   readTask,
+  runCall,
   type ServedAgent,
   type X402ServerDeps,
 } from './exchange.ts'
@@ -210,10 +211,9 @@ async function runAgent(
   deps: PaidRunDeps,
 ): Promise<Outcome> {
   const started = deps.clock.now()
-  const callerId = caller.callerDid
   const record = (): NewExchange => ({
     agentId: agent.id,
-    callerId,
+    callerId: caller.callerDid,
     correlationId: payment.correlationId,
     input,
     paymentId: payment.id,
@@ -221,14 +221,14 @@ async function runAgent(
     durationMs: deps.clock.now() - started,
   })
   let shown = ''
-  const { signal, onOutput } = caller
   const show = (text: string) => {
     shown += text
-    onOutput?.(text)
+    caller.onOutput?.(text)
   }
-  const isShown = onOutput !== undefined && agent.streaming !== 'off'
+  const isShown = caller.onOutput !== undefined && agent.streaming !== 'off'
   try {
-    const output = await agent.run({ input, callerId, signal, ...(isShown && { onOutput: show }) })
+    const call = runCall(caller, input, { id: payment.id, isPaid: true })
+    const output = await agent.run({ ...call, ...(isShown && { onOutput: show }) })
     deps.logger.debug({ payment_id: payment.id, correlation_id: payment.correlationId }, 'a paid run is done')
     return { output, exchange: record() }
   } catch (failure) {

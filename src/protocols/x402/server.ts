@@ -2,7 +2,7 @@ import { faultPoint } from '../../lib/fault-point.ts'
 import { requirementsOf } from '../../payments/requirements.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { X402ErrorName, X402Message } from '../../schema/x402.ts'
+import { readHops, type X402ErrorName, type X402Message } from '../../schema/x402.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import {
@@ -46,7 +46,8 @@ export async function serveX402(
     for (;;) {
       const message = await readMessage(stream, signal)
       if (message === undefined) break
-      const exchange = { stream, peerId, callerDid, correlationId: message.message.correlation_id, signal }
+      const { correlation_id: correlationId } = message.message
+      const exchange = { stream, peerId, callerDid, correlationId, signal, hops: hopsOf(message) }
       const answered = answer(message, exchange, deps, stopping).finally(() => underWay.delete(answered))
       underWay.add(answered)
       if (underWay.size >= EXCHANGES_PER_STREAM_MAX) await Promise.race(underWay)
@@ -92,6 +93,10 @@ async function answer(
   } finally {
     shown?.end()
   }
+}
+
+function hopsOf({ message }: AnyX402Message): number {
+  return 'hops' in message ? readHops(message.hops) : 0
 }
 
 function isPaid({ type, message }: AnyX402Message): boolean {
