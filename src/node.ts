@@ -10,6 +10,7 @@ import { Feed } from './lib/feed.ts'
 import { ServiceStack, together } from './lib/lifecycle.ts'
 import { silentLogger } from './lib/logger.ts'
 import { Meters } from './lib/meters.ts'
+import { Pace } from './lib/pace.ts'
 import { patientFetch } from './lib/patient-fetch.ts'
 import { stoaVersion } from './lib/version.ts'
 import { approvalMsOf, budgetRules } from './market/budget-rules.ts'
@@ -100,19 +101,14 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // Whom it reaches.
     const version = stoaVersion()
-    const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger })
+    const pace = new Pace()
+    const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger, pace })
     const chain = await openChain(config, asset, logger)
     const facilitator = ports.facilitator ?? openFacilitator(config, secrets, { clock, logger, chain })
     const measures = createMeasures({ store: createMeasureStore(database), clock, logger })
     const standing = (listing: Listing) => trust.standing(listing)
     const market = createMarket({
-      host,
-      identity,
-      database,
-      clock,
-      logger,
-      measures,
-      standing,
+      ...{ host, identity, database, clock, logger, pace, measures, standing },
       network: config.network,
       copied: trading.copied,
     })
@@ -123,7 +119,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const selling = createSelling(config, secrets, {
       tokenOf: (agentId) => transactions.tokenOf(agentId, config.network),
       ...{ identity, wallet, asset, database, trading, payments, exchanges, market, host, facilitator, chain },
-      ...{ clock, logger, fetch: fetchUrl, random, agentPurchases: () => buyer.agentPurchases },
+      ...{ clock, logger, pace, fetch: fetchUrl, random, agentPurchases: () => buyer.agentPurchases },
     })
     const { agents, registry, models, named } = selling
 
@@ -214,7 +210,10 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ownAgents,
       ledger: ledgerApi,
       stats: earnings.stats,
-      execute: buyer.execute,
+      execute(request) {
+        pace.noteCall()
+        return buyer.execute(request)
+      },
       orders: buyer.orders,
       sessions: buyer.sessions,
       workflows: buyer.workflows,

@@ -10,6 +10,7 @@ import type { Config } from './config/config.ts'
 import type { Secrets } from './config/secrets.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Logger } from './lib/logger.ts'
+import type { Pace } from './lib/pace.ts'
 import type { Market } from './market/market.ts'
 import { createOwnAgents } from './market/own-agents.ts'
 import type { Trading } from './market/trading.ts'
@@ -56,6 +57,8 @@ export type SellingDeps = {
   chain: Chain | undefined
   clock: Clock
   logger: Logger
+  /** Told of each call. */
+  pace: Pick<Pace, 'noteCall'>
   fetch: typeof fetch
   random(length: number): Uint8Array
   tokenOf(agentId: string): string | undefined
@@ -117,7 +120,8 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   })
   /** After a crash our listings stand while the agents behind them are registered, one by one; what stays behind is delisted. */
   const isStarting = (id: string) => registry.get(id) === undefined && replica.get(id)?.seller_id === identity.peerId
-  const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock })
+  const noteCall = () => deps.pace.noteCall()
+  const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock, noteCall })
   const serving = {
     clock,
     logger,

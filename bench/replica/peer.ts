@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Stream } from '@libp2p/interface'
 import { systemClock } from '../../src/lib/clock.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
+import { Pace } from '../../src/lib/pace.ts'
 import { indexWaiting } from '../../src/market/reindex.ts'
 import { createReplica, type ReplicaHost } from '../../src/market/replica.ts'
 import { searchUpkeep } from '../../src/market/search-upkeep.ts'
@@ -31,7 +32,8 @@ export type Met = { ms: number; loopP50Ms: number; loopP99Ms: number; loopMaxMs:
 servePart(async ({ path = '', search = 'no', roundMs = '1000000' }) => {
   const identity = await createIdentity()
   const database = openDatabase({ path })
-  const store = createListingStore(database)
+  const pace = new Pace()
+  const store = createListingStore(database, pace)
   const host = await startTestHost({ identity })
   const sessions: Session[] = []
   const deaf: ReplicaHost = {
@@ -44,10 +46,10 @@ servePart(async ({ path = '', search = 'no', roundMs = '1000000' }) => {
       return stream
     },
   }
-  const deps = { host: deaf, identity, store, clock: systemClock, logger: silentLogger }
+  const deps = { host: deaf, identity, store, clock: systemClock, logger: silentLogger, pace }
   const replica = createReplica({ catchUp: { roundMs: Number(roundMs) } }, deps)
   await replica.start()
-  const upkeep = searchUpkeep({ ...deps, lookAlikes: createLookAlikes(database) })
+  const upkeep = searchUpkeep({ ...deps, lookAlikes: createLookAlikes(database, pace) })
   if (search === 'yes') await upkeep.start()
 
   async function meet({ address, peerId, count }: Question & { kind: 'meet' }): Promise<Met> {

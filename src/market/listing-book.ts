@@ -1,11 +1,13 @@
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Pace } from '../lib/pace.ts'
+import type { SignatureCheck } from '../p2p/signature.ts'
 import type { SignaturePool } from '../p2p/signature-pool.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingStore } from '../store/listings.ts'
 import { indexOf, keyOf } from './entry-keys.ts'
-import { ListingRoom } from './listing-room.ts'
+import { ListingRoom, siteOf, type Teller } from './listing-room.ts'
 import { rowOf } from './listing-row.ts'
 import { headOf, isShown, type ListingEntry, ListingSet } from './listing-set.ts'
 import { ListingWriter } from './listing-writer.ts'
@@ -39,8 +41,8 @@ export type ListingBookDeps = {
   signatures: SignatureChecks
   clock: Clock
   logger: Logger
-  /** Where a peer connects from (`siteOf`), as far as it is known. */
-  siteOf?(peerId: string): string | undefined
+  /** What others make this node look at is done at this pace. */
+  pace: Pace
   /** Whether this node has called the agent: then its listing is never pushed out. */
   isCalled?(agentId: string): boolean
 }
@@ -49,11 +51,9 @@ export type SignatureChecks = Pick<SignaturePool, 'check'>
 
 export type ListingListener = (record: ListingRecord, wasShown: boolean) => void
 
-export type LearnOptions = {
+export type LearnOptions = Teller & {
   /** May refuse a listing before its signature is checked. */
   wanted?: (entry: ReadEntry) => boolean
-  /** The peer that brings it. */
-  from?: string
   /** It need not be found by searches at once. */
   indexLater?: boolean
 }
@@ -81,7 +81,6 @@ export class ListingBook {
     this.#room = new ListingRoom(options, {
       set: this.#set,
       logger: deps.logger,
-      siteOf: (peerId) => deps.siteOf?.(peerId),
       isPinned: ({ record }) => record.seller_id === options.ownSellerId || deps.isCalled?.(record.id) === true,
     })
     this.#records = new StoredRecords(deps.store)
@@ -121,10 +120,12 @@ export class ListingBook {
 
   /** Opens an envelope from anywhere and, where it is news, keeps it. */
   async learn(envelope: Uint8Array, options: LearnOptions = {}): Promise<OpenedListing> {
-    const opened = await openListing(envelope, this.#judging(options))
+    const inTurn = <T>(work: () => T) => this.#deps.pace.run(siteOf(options), work)
+    const isGenuine = async (check: SignatureCheck) => (await this.#deps.signatures.check([check]))[0]!
+    const opened = await openListing(envelope, this.#judging(options), { run: inTurn, isGenuine })
     if (!opened.ok) return opened
     // While the signature was checked the same, or a later one, may have come.
-    if (this.#keep(opened.entry, envelope, options)) return opened
+    if (await inTurn(() => this.#keep(opened.entry, envelope, options))) return opened
     return { ok: false, error: 'UNWANTED', reason: 'it has been overtaken' }
   }
 
@@ -139,25 +140,22 @@ export class ListingBook {
     options: LearnOptions,
     each: (entry: ReadEntry, envelope: Uint8Array) => void,
   ): Promise<{ news: number; hostile?: ListingRefusal }> {
-    const result: { news: number; hostile?: ListingRefusal } = { news: 0 }
-    const judged = envelopes.flatMap((envelope) => {
-      const one = judgeListing(envelope, this.#judging(options))
-      if (one.ok) return { ...one, envelope }
-      if (isHostile(one.error)) result.hostile ??= one
-      return []
-    })
-    if (result.hostile !== undefined) return result
-    const genuine = await this.#deps.signatures.check(judged.map(({ check }) => check()))
+    let news = 0
+    const inTurn = <T>(work: () => T) => this.#deps.pace.run(siteOf(options), work)
+    const judged: { entry: ReadEntry; envelope: Uint8Array; check: SignatureCheck }[] = []
+    for (const envelope of envelopes) {
+      const one = await inTurn(() => judgeListing(envelope, this.#judging(options)))
+      if (one.ok) judged.push({ entry: one.entry, envelope, check: one.check() })
+      else if (isHostile(one.error)) return { news, hostile: one }
+    }
+    const genuine = await this.#deps.signatures.check(judged.map(({ check }) => check))
     for (const [index, { entry, envelope }] of judged.entries()) {
-      if (genuine[index] !== true) {
-        result.hostile = forged(entry)
-        break
-      }
-      if (!this.#keep(entry, envelope, options)) continue
-      result.news++
+      if (genuine[index] !== true) return { news, hostile: forged(entry) }
+      if (!(await inTurn(() => this.#keep(entry, envelope, options)))) continue
+      news++
       each(entry, envelope)
     }
-    return result
+    return { news }
   }
 
   /** Keeps a listing of our own: on disk before anybody sees it. @throws what the store throws */
@@ -203,26 +201,27 @@ export class ListingBook {
     return () => this.#listeners.delete(listener)
   }
 
-  #judging({ wanted, from }: LearnOptions): JudgeOptions {
+  #judging(options: LearnOptions): JudgeOptions {
     const now = this.#deps.clock.now()
     return {
       now,
-      wanted: (entry) => this.#isWelcome(entry, from, now) && (wanted?.(entry) ?? true),
+      wanted: (entry) => this.#isWelcome(entry, options, now) && (options.wanted?.(entry) ?? true),
     }
   }
 
   /** Whether it is news, and its teller has room for it. */
-  #isWelcome(entry: ReadEntry, from: string | undefined, now: UnixMs): boolean {
+  #isWelcome(entry: ReadEntry, teller: Teller, now: UnixMs): boolean {
     const { outcome } = this.#set.judge(entry, now)
     if (outcome !== 'full' && !isNews(outcome)) return false
     const held = this.#set.get(entry.record.id)
-    const told = this.#room.toldBy(entry, held, from)
+    const told = this.#room.toldBy(entry, held, teller)
     return this.#room.fits(told, held) && this.#room.hasPlace(told, now)
   }
 
-  #keep(entry: ReadEntry, envelope: Uint8Array, { from, indexLater = false }: LearnOptions): boolean {
+  #keep(entry: ReadEntry, envelope: Uint8Array, options: LearnOptions): boolean {
     // Others of the same peer's may have been kept while the signature was checked.
-    if (!this.#isWelcome(entry, from, this.#deps.clock.now()) || !this.#merge(entry, from)) return false
+    if (!this.#isWelcome(entry, options, this.#deps.clock.now()) || !this.#merge(entry, options)) return false
+    const { indexLater = false } = options
     this.#deps.store.putLater(rowOf(entry, new Uint8Array(envelope), { seenAt: this.#seenAt(), indexLater }))
     this.#writer.writeSoon()
     return true
@@ -233,10 +232,10 @@ export class ListingBook {
     return now < this.#openedAt + CATCH_UP_MS ? this.#openedAt : now
   }
 
-  #merge(read: ReadEntry, from?: string): boolean {
+  #merge(read: ReadEntry, teller: Teller = {}): boolean {
     const { record } = read
     const held = this.#set.get(record.id)
-    const entry = this.#room.toldBy({ ...read, record: headOf(record) }, held, from)
+    const entry = this.#room.toldBy({ ...read, record: headOf(record) }, held, teller)
     const now = this.#deps.clock.now()
     for (const left of this.#room.makePlace(entry, now)) this.#forget(left)
     const { outcome, evicted } = this.#set.merge(entry, now)

@@ -24,7 +24,7 @@ export type ListingExchangeOptions = {
 }
 
 export type ListingExchangeDeps = {
-  host: Pick<Host, 'openStream'>
+  host: Pick<Host, 'openStream'> & Partial<Pick<Host, 'siteOf'>>
   clock: Clock
   logger: Logger
   book: Pick<ListingBook, 'write' | 'view' | 'envelopes' | 'learnAll'>
@@ -143,7 +143,8 @@ export class ListingExchange {
 
   #side(peerId: string, { takes }: { takes: boolean }): ListingSync {
     const { listingsMax, bytesMax } = this.#options
-    return new ListingSync({ peerId, listingsMax, bytesMax, takes }, this.#deps)
+    const site = this.#deps.host.siteOf?.(peerId)
+    return new ListingSync({ peerId, site, listingsMax, bytesMax, takes }, this.#deps)
   }
 
   /** @throws the error, where it is not the peer's fault */

@@ -3,11 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Pace } from '../lib/pace.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 import type { Host, Verdict } from '../p2p/host.ts'
-import { checkSignature } from '../p2p/signature.ts'
+import type { SignatureCheck } from '../p2p/signature.ts'
+import type { SignaturePool } from '../p2p/signature-pool.ts'
 import { decodeBatch, encodeBatch, splitBatches } from '../protocols/listing-batch.ts'
 import { LISTING_BYTES_MAX } from '../schema/listing.ts'
+import type { Teller } from './listing-room.ts'
 import type { ListingEntry } from './listing-set.ts'
 import { isHostile, type OpenedListing, readListing } from './signed-listing.ts'
 
@@ -30,15 +33,21 @@ export type ListingGossipOptions = {
   /** What one seller may say, whoever hands it over: all its listings a few times over, then one every other second. */
   sellerBurst?: number
   sellerPerSecond?: number
+  /** What all neighbours at one address may hand us: identities cost nothing (T29). */
+  siteBurst?: number
+  sitePerSecond?: number
   keysMax?: number
 }
 
 export type ListingGossipDeps = {
-  host: Pick<Host, 'publish'>
+  host: Pick<Host, 'publish'> & Partial<Pick<Host, 'siteOf'>>
   clock: Clock
   logger: Logger
+  signatures: Pick<SignaturePool, 'check'>
+  /** What neighbours make this node look at is done at this pace. */
+  pace: Pace
   /** Opens an envelope and merges it where it is news. */
-  learn(envelope: Uint8Array, options: { wanted(entry: ListingEntry): boolean; from: string }): Promise<OpenedListing>
+  learn(envelope: Uint8Array, options: Teller & { wanted(entry: ListingEntry): boolean }): Promise<OpenedListing>
 }
 
 /** Listings that travel by gossip: one topic, batches of envelopes, each judged before it is passed on. */
@@ -46,6 +55,7 @@ export class ListingGossip {
   readonly #deps: ListingGossipDeps
   readonly #timing: { gatherMs: number; retryMs: number; retryMsMax: number }
   readonly #peers: TokenBuckets
+  readonly #sites: TokenBuckets
   readonly #sellers: TokenBuckets
   /** By listing id: of two versions only the last is sent. */
   #outgoing = new Map<string, Uint8Array>()
@@ -59,11 +69,13 @@ export class ListingGossip {
 
   constructor(options: ListingGossipOptions, deps: ListingGossipDeps) {
     const { gatherMs = 20, peerBurst = 2048, peerPerSecond = 32, sellerBurst = 256, sellerPerSecond = 0.5 } = options
+    const { siteBurst = 2 * peerBurst, sitePerSecond = 4 * peerPerSecond } = options
     const { retryMs = 500, retryMsMax = 30_000, keysMax = 4096 } = options
     this.#deps = deps
     this.#timing = { gatherMs, retryMs, retryMsMax }
     this.#retryMs = retryMs
     this.#peers = new TokenBuckets({ burst: peerBurst, perSecond: peerPerSecond, keysMax })
+    this.#sites = new TokenBuckets({ burst: siteBurst, perSecond: sitePerSecond, keysMax })
     this.#sellers = new TokenBuckets({ burst: sellerBurst, perSecond: sellerPerSecond, keysMax })
   }
 
@@ -154,16 +166,21 @@ export class ListingGossip {
    * News beyond a rate are dropped here; catch-up brings them later.
    */
   async receive(message: Uint8Array, fromPeerId: string): Promise<Verdict> {
-    const { clock, learn } = this.#deps
+    const { host, clock, learn } = this.#deps
     const envelopes = decodeMessage(message)
     if (envelopes === undefined) return this.#reject(fromPeerId, 'the message is no list of listings')
-    if (!this.#peers.take(fromPeerId, envelopes.length, clock.now())) return 'ignore'
+    // Before anything of it is looked at: what is refused here costs nothing.
+    const site = host.siteOf?.(fromPeerId)
+    const isInShare =
+      this.#peers.take(fromPeerId, envelopes.length, clock.now()) &&
+      (site === undefined || this.#sites.take(site, envelopes.length, clock.now()))
+    if (!isInShare) return 'ignore'
 
     const wanted = ({ record }: ListingEntry) => this.#sellers.has(record.seller_id, 1, clock.now())
     let verdict: Verdict = 'ignore'
     const unchecked: Uint8Array[] = []
     for (const envelope of envelopes) {
-      const opened = await learn(envelope, { wanted, from: fromPeerId })
+      const opened = await learn(envelope, { wanted, from: fromPeerId, site })
       if (opened.ok) {
         // Charged only now: before the signature was checked anybody could have spent a seller's share.
         this.#sellers.take(opened.entry.record.seller_id, 1, clock.now())
@@ -174,10 +191,21 @@ export class ListingGossip {
         verdict = 'accept'
       } else unchecked.push(envelope)
     }
-    if (verdict === 'accept' && !(await areGenuine(unchecked))) {
+    if (verdict === 'accept' && !(await this.#areGenuine(unchecked, site ?? fromPeerId))) {
       return this.#reject(fromPeerId, 'FORGED: a listing beside the news is not signed by its seller')
     }
     return verdict
+  }
+
+  async #areGenuine(envelopes: readonly Uint8Array[], party: string): Promise<boolean> {
+    const { pace, signatures } = this.#deps
+    const checks: SignatureCheck[] = []
+    for (const envelope of envelopes) {
+      const read = await pace.run(party, () => readListing(envelope))
+      if (!read.ok) return false
+      checks.push(read.check())
+    }
+    return (await signatures.check(checks)).every((isGenuine) => isGenuine)
   }
 
   /** A liar is not listened to for a while, so that its lies cost us little. */
@@ -186,14 +214,6 @@ export class ListingGossip {
     this.#peers.drain(peerId, this.#deps.clock.now())
     return 'reject'
   }
-}
-
-async function areGenuine(envelopes: readonly Uint8Array[]): Promise<boolean> {
-  for (const envelope of envelopes) {
-    const read = readListing(envelope)
-    if (!read.ok || !(await checkSignature(read.check()))) return false
-  }
-  return true
 }
 
 function hashOf(envelope: Uint8Array): string {

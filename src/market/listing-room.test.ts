@@ -20,7 +20,6 @@ function roomFor(listingsMax: number, { called = [] as string[], bytesMax = 1_00
   const deps = {
     set,
     logger,
-    siteOf: () => undefined,
     isPinned: ({ record }: ListingEntry) => called.includes(record.id),
   }
   const room = new ListingRoom({ listingsMax, bytesMax }, deps)

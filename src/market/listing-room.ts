@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { FillWarning } from './fill-warning.ts'
+import { LatestIds } from './latest-ids.ts'
 import type { ListingEntry, ListingSet } from './listing-set.ts'
 
 export type ListingRoomOptions = {
@@ -12,8 +13,6 @@ export type ListingRoomOptions = {
 export type ListingRoomDeps = {
   set: Pick<ListingSet, 'get' | 'judge' | 'remove' | 'size' | 'bytes'>
   logger: Logger
-  /** Where a peer connects from: an IPv4 address, or the /64 of an IPv6 address. */
-  siteOf(peerId: string): string | undefined
   /** Listings that nobody can push out, such as those that this node has called. */
   isPinned(entry: ListingEntry): boolean
 }
@@ -25,9 +24,11 @@ const LEAVING_MAX = 64
 /** Listings of one peer that are compared to find the one that leaves. */
 const COMPARED_MAX = 32
 
-/** What one peer has told first: the ids in the order in which they came. */
-type Teller = { bytes: number; ids: Set<string> }
-type Site = { bytes: number; listings: number; tellers: Map<string, Teller> }
+/** Who tells of a listing: a peer, and where it connects from, an IPv4 address or the /64 of an IPv6 address. */
+export type Teller = { from?: string | undefined; site?: string | undefined }
+/** What one peer has told first. */
+type Told = { bytes: number; ids: LatestIds }
+type Site = { bytes: number; listings: number; tellers: Map<string, Told> }
 
 /** Listings of unknown origin, such as those from before a restart, count for one teller together. */
 const UNKNOWN = ''
@@ -56,9 +57,9 @@ export class ListingRoom {
   }
 
   /** The entry with who told of it. A version is charged to who told of the listing first, whoever brought the version. */
-  toldBy<E extends ListingEntry>(entry: E, held: ListingEntry | undefined, from: string | undefined): E {
+  toldBy<E extends ListingEntry>(entry: E, held: ListingEntry | undefined, { from, site }: Teller): E {
     if (held !== undefined) return { ...entry, from: held.from, site: held.site }
-    return { ...entry, from, site: from === undefined ? undefined : this.#deps.siteOf(from) }
+    return { ...entry, from, site }
   }
 
   /** Whether an entry fits into the shares of its teller and site, in place of another version where there is one. */
@@ -111,9 +112,9 @@ export class ListingRoom {
 
   add(entry: ListingEntry): void {
     const name = siteOf(entry)
-    const site = this.#sites.get(name) ?? { bytes: 0, listings: 0, tellers: new Map<string, Teller>() }
+    const site = this.#sites.get(name) ?? { bytes: 0, listings: 0, tellers: new Map<string, Told>() }
     const from = entry.from ?? UNKNOWN
-    const teller = site.tellers.get(from) ?? { bytes: 0, ids: new Set<string>() }
+    const teller = site.tellers.get(from) ?? { bytes: 0, ids: new LatestIds() }
     this.#sites.set(name, site)
     site.tellers.set(from, teller)
     teller.ids.add(entry.record.id)
@@ -137,9 +138,9 @@ export class ListingRoom {
     if (site.listings === 0) this.#sites.delete(name)
   }
 
-  #leastWorth(teller: Teller | undefined, newcomer: ListingEntry): ListingEntry | undefined {
+  #leastWorth(teller: Told | undefined, newcomer: ListingEntry): ListingEntry | undefined {
     if (teller === undefined) return undefined
-    const latest = [...teller.ids].slice(-COMPARED_MAX).flatMap((id) => this.#deps.set.get(id) ?? [])
+    const latest = teller.ids.latest(COMPARED_MAX).flatMap((id) => this.#deps.set.get(id) ?? [])
     return latest
       .filter((entry) => entry.record.id !== newcomer.record.id && !this.#deps.isPinned(entry))
       .reduce<ListingEntry | undefined>(
@@ -150,7 +151,7 @@ export class ListingRoom {
 }
 
 /** A peer whose site is not known has one of its own. */
-function siteOf({ site, from }: ListingEntry): string {
+export function siteOf({ site, from }: Teller): string {
   return site ?? from ?? UNKNOWN
 }
 

@@ -15,6 +15,8 @@ export type ListingSyncOptions = {
   listingsMax: number
   bytesMax: number
   peerId: string
+  /** Where it connects from, as far as it is known. */
+  site?: string | undefined
   /** Whether anything is taken from this peer. */
   takes: boolean
 }
@@ -112,11 +114,10 @@ export class ListingSync implements SyncSide {
   /** While the signatures of one batch are checked, the one before is merged and written. */
   async #learn(envelopes: Uint8Array[]): Promise<void> {
     const { book, learnt } = this.#deps
+    const { peerId, site } = this.#options
     const indexLater = this.#news >= INDEXED_AT_ONCE_MAX
-    const { news, hostile } = await book.learnAll(
-      envelopes,
-      { from: this.#options.peerId, indexLater },
-      (entry, envelope) => learnt(entry, indexLater ? undefined : envelope),
+    const { news, hostile } = await book.learnAll(envelopes, { from: peerId, site, indexLater }, (entry, envelope) =>
+      learnt(entry, indexLater ? undefined : envelope),
     )
     this.#news += news
     this.#looked += envelopes.length

@@ -1,6 +1,7 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Pace } from '../lib/pace.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
@@ -35,6 +36,8 @@ export function createMarket(deps: {
   database: Database
   clock: Clock
   logger: Logger
+  /** What others make this node look at is done at this pace. */
+  pace: Pace
   measures: Pick<Measures, 'share'>
   /** The one network that this node pays on (D37). */
   network: Network
@@ -42,11 +45,11 @@ export function createMarket(deps: {
   /** Told once: another node signs listings with the key of this one. */
   copied(agentName: string): void
 }): Market {
-  const { host, identity, database, clock, logger, measures, network } = deps
+  const { host, identity, database, clock, logger, pace, measures, network } = deps
   const sellerId = identity.peerId
-  const store = createListingStore(database)
+  const store = createListingStore(database, pace)
   const isCalled = (agentId: string) => measures.share(agentId) !== undefined
-  const replica = createReplica({}, { host, identity, store, clock, logger, isCalled, copied: deps.copied })
+  const replica = createReplica({}, { host, identity, store, clock, logger, pace, isCalled, copied: deps.copied })
   const imports = createImports({ clock, store: createImportStore(database), network, sellerId })
   const catalog = createCatalog({ replica, sellerId, network, imports })
   const addressesOf = (id: string) => replica.get(id)?.addrs
@@ -62,7 +65,7 @@ export function createMarket(deps: {
     measured: (id) => measures.share(id),
     standing: deps.standing,
   })
-  const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database), clock, logger })
+  const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database, pace), clock, logger })
   const withAsset: Market['importing'] = (asset, ask) => importing(imports, asset, ask)
   return { replica, catalog, importing: withAsset, search, services: [replica, upkeep, presences.service] }
 }

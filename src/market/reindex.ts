@@ -1,13 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
-import type { ListingStore, StoredEnvelope } from '../store/listings.ts'
+import type { ListingStore, SearchOf, StoredEnvelope } from '../store/listings.ts'
 import { searchable } from './listing-row.ts'
 import { readListing } from './signed-listing.ts'
 
-/** Rows of one transaction, and their bytes: about 10 ms. Calls wait for it, since it holds the event loop (T32). */
-const ROWS_AT_ONCE = 100
-const BYTES_AT_ONCE = 64 * 1024
+/** Rows read at once. Those that there is no time left to index in one transaction are read again (T32). */
+const ROWS_AT_ONCE = 32
 
 /**
  * Builds the search index anew where it is missing, is of another version of the code, or was left half done. What comes
@@ -25,10 +24,10 @@ export async function reindexListings(
   for (let after: string | undefined = ''; after !== undefined; ) {
     await nextTurn()
     if (signal.aborted) return
-    const rows: StoredEnvelope[] = bounded(store.page(after, ROWS_AT_ONCE))
-    await store.reindex(rows.map((row) => indexable(row, startedAt)))
-    count += rows.length
-    after = rows.at(-1)?.id
+    const rows: StoredEnvelope[] = store.page(after, ROWS_AT_ONCE)
+    const indexed = rows.length === 0 ? 0 : await store.reindex(rows, (row) => searchOf(row, startedAt))
+    count += indexed
+    after = rows[indexed - 1]?.id
   }
   await store.index.setWhole()
   if (count > 0) logger.info({ listings: count }, 'the search index has been built anew')
@@ -40,25 +39,15 @@ export async function reindexListings(
  * @returns whether some is left
  */
 export async function indexWaiting(store: ListingStore): Promise<boolean> {
-  const waiting = store.toIndex(ROWS_AT_ONCE)
-  const rows = bounded(waiting)
-  if (rows.length > 0) await store.reindex(rows.map((row) => indexable(row, row.seenAt)))
-  return rows.length < waiting.length || waiting.length === ROWS_AT_ONCE
+  const rows = store.toIndex(ROWS_AT_ONCE)
+  if (rows.length === 0) return false
+  const indexed = await store.reindex(rows, (row) => searchOf(row, row.seenAt))
+  return indexed < rows.length || rows.length === ROWS_AT_ONCE
 }
 
-/** The first of these rows, as many as are indexed at once: at least one. */
-function bounded<Row extends StoredEnvelope>(rows: readonly Row[]): Row[] {
-  let bytes = 0
-  const end = rows.findIndex(({ envelope }, index) => {
-    bytes += envelope.length
-    return index > 0 && bytes > BYTES_AT_ONCE
-  })
-  return end === -1 ? [...rows] : rows.slice(0, end)
-}
-
-function indexable({ id, version, state, envelope }: StoredEnvelope, seenAt: UnixMs) {
+function searchOf({ state, envelope }: StoredEnvelope, seenAt: UnixMs): SearchOf {
   const read = state === 'active' ? readListing(envelope) : undefined
-  if (read?.ok !== true) return { id, version, sellerId: '' }
+  if (read?.ok !== true) return { sellerId: '' }
   const { record } = read.entry
-  return { id, version, sellerId: record.seller_id, search: searchable(record, seenAt) }
+  return { sellerId: record.seller_id, search: searchable(record, seenAt) }
 }

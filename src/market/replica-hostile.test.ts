@@ -113,6 +113,24 @@ test('T3 T7 a flood from one neighbour is cut off, and another neighbour is stil
   expect(await a.host.deliver(messages[39]!, 'neighbour')).toBe('accept')
 })
 
+test('T29 identities of one address share what one address may hand over, and another address is still heard', async () => {
+  const network = new FakeNetwork()
+  const a = await startReplica(network, {}, { gossip: { peerBurst: 20, peerPerSecond: 1 } })
+  const sellers = await Promise.all(Array.from({ length: 61 }, createIdentity))
+  const messages = await Promise.all(
+    sellers.map(async (seller) =>
+      encodeBatch([await signRecord(listingRecord(seller.peerId, 'x', a.clock.now()), seller)]),
+    ),
+  )
+  for (const [n, message] of messages.slice(0, 60).entries()) {
+    a.host.sites.set(`identity ${n}`, '192.0.2.1')
+    await a.host.deliver(message, `identity ${n}`)
+  }
+  expect(a.replica.all()).toHaveLength(40)
+  a.host.sites.set('neighbour', '192.0.2.2')
+  expect(await a.host.deliver(messages[60]!, 'neighbour')).toBe('accept')
+})
+
 test('T3 one seller that changes without end is cut off, whoever passes it on, and pays for nobody else', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network, {}, { gossip: { sellerBurst: 5, sellerPerSecond: 1 } })

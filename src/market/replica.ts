@@ -1,6 +1,7 @@
 import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import { Pace } from '../lib/pace.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
 import { SignaturePool } from '../p2p/signature-pool.ts'
@@ -72,6 +73,8 @@ export type ReplicaDeps = {
   store: ListingStore
   clock: Clock
   logger: Logger
+  /** What others make this node look at is done at this pace. */
+  pace?: Pace
   /** Whether this node has called an agent: no flood pushes its listing out. */
   isCalled?(agentId: string): boolean
   /** Told once: another node signs listings with the key of this one. */
@@ -95,14 +98,14 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     writeMs = 500,
     addressesMs = 3000,
   } = options
-  const { host, identity, store, clock, logger } = deps
+  const { host, identity, store, clock, logger, pace = new Pace() } = deps
   const ownSellerId = identity.peerId
 
+  const signatures = new SignaturePool()
   const book = new ListingBook(
     { listingsMax, bytesMax, ownSellerId, writeMs },
     {
-      ...{ store, signatures: new SignaturePool(), clock, logger },
-      siteOf: (peerId) => host.siteOf?.(peerId),
+      ...{ store, signatures, clock, logger, pace },
       isCalled: (id) => deps.isCalled?.(id) ?? false,
     },
   )
@@ -131,9 +134,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     refreshSoon()
   }
   const gossip = new ListingGossip(options.gossip ?? {}, {
-    host,
-    clock,
-    logger,
+    ...{ host, signatures, clock, logger, pace },
     learn: async (envelope, options) => {
       const opened = await book.learn(envelope, options)
       if (opened.ok) noteOwn(opened.entry)

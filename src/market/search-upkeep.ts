@@ -8,8 +8,10 @@ import type { LookAlikes } from '../store/look-alikes.ts'
 import { indexWaiting, reindexListings } from './reindex.ts'
 
 const COMPARE_MS = 500
-/** Each takes a few ms: a market of 100,000 is compared within a minute or two, and most of the time is left to others. */
-const STEPS_AT_ONCE = 8
+/** For so long at once, in steps of a few ms: a market of 100,000 is compared within a minute or two. */
+const INDEX_MS = 150
+const MERGE_MS = 50
+const NAMES_MS = 50
 const FORGET_MS = 10 * 60 * 1000
 
 /** What keeps searches true: the index whole, also of what came in by the thousand, new names compared with older ones, what is long gone forgotten. */
@@ -23,8 +25,9 @@ export function searchUpkeep(deps: {
   const onError = (error: unknown) => logger.warn({ err: error }, 'the search index could not be kept up')
 
   async function indexAndCompare(): Promise<void> {
-    for (let step = 0; step < STEPS_AT_ONCE && (await indexWaiting(store)); step++) await nextTurn()
-    for (let step = 0; step < STEPS_AT_ONCE && (await lookAlikes.step()); step++) await nextTurn()
+    await forSome(INDEX_MS, () => indexWaiting(store))
+    await forSome(MERGE_MS, () => store.merge())
+    await forSome(NAMES_MS, () => lookAlikes.step())
   }
 
   return together('search', [
@@ -35,6 +38,11 @@ export function searchUpkeep(deps: {
       { work: () => store.index.forget(clock.now()), onError },
     ),
   ])
+}
+
+/** Does steps while some are left and there is time. */
+async function forSome(ms: number, step: () => Promise<boolean>): Promise<void> {
+  for (const until = performance.now() + ms; performance.now() < until && (await step()); ) await nextTurn()
 }
 
 /** Work that begins with the node, and ends with it where it is not done. */

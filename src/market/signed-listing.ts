@@ -45,11 +45,21 @@ export type JudgeOptions = {
 /**
  * Opens an envelope from anywhere and checks all that a listing must be (D5–D9), cheap checks first, the signature last,
  * which is most of the cost.
+ *
+ * @param run does the cheap checks when it is their turn
+ * @param isGenuine checks the signature
  */
-export async function openListing(envelope: Uint8Array, options: JudgeOptions): Promise<OpenedListing> {
-  const judged = judgeListing(envelope, options)
+export async function openListing(
+  envelope: Uint8Array,
+  options: JudgeOptions,
+  {
+    run = async (work) => work(),
+    isGenuine = checkSignature,
+  }: { run?: <T>(work: () => T) => Promise<T>; isGenuine?(check: SignatureCheck): Promise<boolean> } = {},
+): Promise<OpenedListing> {
+  const judged = await run(() => judgeListing(envelope, options))
   if (!judged.ok) return judged
-  return (await checkSignature(judged.check())) ? { ok: true, entry: judged.entry } : forged(judged.entry)
+  return (await isGenuine(judged.check())) ? { ok: true, entry: judged.entry } : forged(judged.entry)
 }
 
 /** The same but for the signature, which is still to be checked. */

@@ -3,6 +3,9 @@ import { gossipsub, StrictSign, type TopicValidatorFn, TopicValidatorResult } fr
 import type { PeerScoreParams, TopicScoreParams } from '@libp2p/gossipsub/score'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { Pace } from '../lib/pace.ts'
+import { guardGossip, type Received } from './gossip-guard.ts'
+import { hostIn, siteOf } from './networks.ts'
 import { orAbandon } from './waiting.ts'
 
 /** What becomes of a gossiped message: passed on; dropped; dropped, and held against the peer that sent it. */
@@ -15,6 +18,17 @@ export type Receive = (data: Uint8Array, fromPeerId: string) => Promise<Verdict>
 export const GOSSIP_BYTES_MAX = 64 * 1024
 /** Longest transmission: a peer that asks for what it missed gets many messages in one. */
 const TRANSMISSION_BYTES_MAX = 4 * 1024 * 1024
+/** Messages of one transmission: each takes a quarter of a millisecond before anybody has looked at it. */
+const MESSAGES_PER_TRANSMISSION_MAX = 64
+/** What else libp2p reads of one transmission, as it does by itself. */
+const DECODED_MAX = {
+  maxSubscriptions: 5000,
+  maxIhaveMessageIDs: 5000,
+  maxIwantMessageIDs: 5000,
+  maxControlMessages: 5000,
+  maxIdontwantMessageIDs: 512,
+  maxPeerInfos: 16,
+}
 const UNSENT_BYTES_MAX = 8 * 1024 * 1024
 /** Messages under judgement at once; more are dropped unread. */
 const JUDGED_PER_PEER_MAX = 64
@@ -56,14 +70,17 @@ const results: Record<Verdict, TopicValidatorResult> = {
 /** Topics over GossipSub: signed messages, each judged before it is passed on. */
 export class Gossip {
   readonly #logger: Logger
+  readonly #pace: Pace
   readonly #receivers = new Map<string, Receive>()
   readonly #judged = new Map<string, number>()
   #judgedTotal = 0
   #pubsub: GossipSub | undefined
   #started = false
 
-  constructor(deps: { logger: Logger }) {
+  /** @param deps.pace what neighbors make this node look at is done at it */
+  constructor(deps: { logger: Logger; pace?: Pace }) {
     this.#logger = deps.logger
+    this.#pace = deps.pace ?? new Pace()
   }
 
   /** The libp2p service to build this on. */
@@ -74,6 +91,9 @@ export class Gossip {
       fallbackToFloodsub: false,
       maxInboundDataLength: TRANSMISSION_BYTES_MAX,
       maxOutboundBufferSize: UNSENT_BYTES_MAX,
+      // Nothing more is read from a peer while what it has sent waits for its turn.
+      awaitRpcHandler: true,
+      decodeRpcLimits: { ...DECODED_MAX, maxMessages: MESSAGES_PER_TRANSMISSION_MAX },
       maxTopicBytesPerPeer: TOPIC_BYTES_PER_PEER_MAX,
       // Many honest nodes share an address: a demo's, a company's, a provider's. libp2p would graylist the eleventh.
       scoreParams: { IPColocationFactorWeight: 0 },
@@ -88,6 +108,14 @@ export class Gossip {
     })
     return (components) => {
       this.#pubsub = create(components)
+      guardGossip(this.#pubsub as GossipSub & Received, {
+        pace: this.#pace,
+        isWanted: (topic) => this.#receivers.has(topic),
+        siteOf: (peer) => {
+          const [connection] = components.connectionManager.getConnections(peer)
+          return connection && siteOf(hostIn(connection.remoteAddr))
+        },
+      })
       return this.#pubsub
     }
   }

@@ -3,6 +3,7 @@ import type { Datastore } from 'interface-datastore'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Pace } from '../lib/pace.ts'
 import { AddressProof, type ProofTiming } from './address-proof.ts'
 import { keepConnected } from './bootstrap.ts'
 import { Connector, type ConnectorTiming } from './connector.ts'
@@ -72,7 +73,14 @@ export type HostTiming = NamedPeersTiming &
   RendezvousTiming &
   HeartbeatOptions
 
-export type HostDeps = { identity: Identity; datastore: Datastore; clock: Clock; logger: Logger }
+export type HostDeps = {
+  identity: Identity
+  datastore: Datastore
+  clock: Clock
+  logger: Logger
+  /** What neighbors make this node look at is done at this pace. */
+  pace?: Pace
+}
 
 const TIMING: HostTiming = {
   retry: { firstMs: 1000, mostMs: 60_000 },

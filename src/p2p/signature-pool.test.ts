@@ -29,6 +29,19 @@ test('D8 T3 a pool of threads tells the genuine from the false, in their order, 
   expect(await pool.check([])).toEqual([])
 })
 
+test('what is asked for one at a time in one turn is checked together, each answered with its own', async () => {
+  const pool = new SignaturePool({ threadsMax: 1 })
+  const checks = made(30)
+  const false_ = { ...checks[7]!, signature: checks[0]!.signature }
+  const answers = await Promise.all(checks.map((check, n) => pool.check([n === 7 ? false_ : check])))
+  expect(answers.map(([answer]) => answer)).toEqual(checks.map((_, n) => n !== 7))
+  expect(await Promise.all([pool.check([]), pool.check([false_]), pool.check(checks.slice(0, 2))])).toEqual([
+    [],
+    [false],
+    [true, true],
+  ])
+})
+
 test('checks are packed and unpacked without a change', () => {
   const checks = made(5)
   expect([...unpackChecks(packChecks(checks))].map(({ signed }) => Buffer.from(signed).toString())).toEqual(

@@ -8,6 +8,7 @@ const FEW = 8
 /** A thread costs 10 MB: it ends when it has had nothing to do for so long. */
 const IDLE_MS = 10_000
 
+type Few = { checks: readonly SignatureCheck[]; settle(genuine: Promise<boolean[]>): void }
 type Job = { checks: readonly SignatureCheck[]; settle(genuine: boolean[]): void; fail(error: unknown): void }
 
 /**
@@ -20,14 +21,39 @@ export class SignaturePool {
   readonly #threadsMax: number
   readonly #idle: Thread[] = []
   readonly #waiting: Job[] = []
+  /** What came in few at a time in this turn of the event loop. */
+  #few: Few[] = []
   #threads = 0
 
   constructor(options: { threadsMax?: number } = {}) {
     this.#threadsMax = options.threadsMax ?? Math.max(1, availableParallelism() - 1)
   }
 
-  /** Which of them are genuine. Who asks bounds how much: a batch of a session at a time. */
+  /**
+   * Which of them are genuine. Who asks bounds how much: a batch of a session at a time. What comes in few at a time, as
+   * gossip does, is checked together.
+   */
   async check(checks: readonly SignatureCheck[]): Promise<boolean[]> {
+    if (checks.length >= FEW) return this.#checkAll(checks)
+    return new Promise((settle) => {
+      if (this.#few.length === 0) setImmediate(() => this.#checkFew())
+      this.#few.push({ checks, settle })
+    })
+  }
+
+  #checkFew(): void {
+    const few = this.#few
+    this.#few = []
+    const genuine = this.#checkAll(few.flatMap(({ checks }) => checks))
+    let from = 0
+    for (const { checks, settle } of few) {
+      const [begin, end] = [from, from + checks.length]
+      settle(genuine.then((answers) => answers.slice(begin, end)))
+      from = end
+    }
+  }
+
+  async #checkAll(checks: readonly SignatureCheck[]): Promise<boolean[]> {
     if (checks.length < FEW) return Promise.all(checks.map(checkSignature))
     return new Promise((settle, fail) => {
       this.#waiting.push({ checks, settle, fail })

@@ -16,14 +16,16 @@ const defaults = { streamsMax: 128, bytesHeldMax: 64 * 1024 * 1024, bytesHeldTot
 export class PeerLimits {
   readonly #options: Required<PeerLimitsOptions>
   readonly #clock: Clock
+  readonly #noteCall: () => void
   readonly #requests: TokenBuckets
   readonly #streams = new Map<string, number>()
   readonly #bytes = new Map<string, number>()
   #bytesTotal = 0
 
-  constructor(options: PeerLimitsOptions, deps: { clock: Clock }) {
+  constructor(options: PeerLimitsOptions, deps: { clock: Clock; noteCall?(): void }) {
     this.#options = { ...defaults, ...options }
     this.#clock = deps.clock
+    this.#noteCall = deps.noteCall ?? (() => {})
     const perSecond = options.requestsPerSecond
     this.#requests = new TokenBuckets({ burst: 2 * perSecond, perSecond, keysMax: 10_000 })
   }
@@ -41,7 +43,9 @@ export class PeerLimits {
   }
 
   takeRequest(peerId: string): boolean {
-    return this.#requests.take(peerId, 1, this.#clock.now())
+    const isTaken = this.#requests.take(peerId, 1, this.#clock.now())
+    if (isTaken) this.#noteCall()
+    return isTaken
   }
 
   /** Books a change of the bytes held for a peer; answers whether they may be held. */

@@ -24,6 +24,12 @@ export interface ListingIndex {
   put(listing: IndexedListing): void
   /** It has left the market, or is another listing than before. */
   hide(id: string): void
+  /**
+   * Merges what was indexed lately into the rest, as far as so many listings need it: 1 ms for four of them.
+   *
+   * @returns whether there may be more to merge
+   */
+  merge(listings: number): boolean
   /** Forgets some of what left the market long ago; a listing that comes back after that is a new one. */
   forget(now: UnixMs): Promise<void>
   /** Whether the index was built by this version of the code, to its end. */
@@ -36,6 +42,8 @@ export interface ListingIndex {
 
 /** How long a listing is remembered after it would have expired. */
 const REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
+/** Pages of the text index that are merged for each listing: with fewer, searches have ever more parts to look into. */
+const MERGED_PER_LISTING = 8
 /** Listings that have left the market and are remembered; of more, those that were met last go first. */
 const REMEMBERED_MAX = 100_000
 /** Forgotten, or hidden, in one transaction. */
@@ -65,6 +73,8 @@ const HIDE = 'UPDATE met_listings SET shown = 0 WHERE id = ? AND shown = 1'
 const HIDE_SOME = `
   UPDATE met_listings SET shown = 0
   WHERE number IN (SELECT number FROM met_listings WHERE shown = 1 LIMIT ${TIDIED_MAX})`
+const MERGE = `INSERT INTO listing_text (listing_text, rank) VALUES ('merge', ?)`
+const CHANGES = 'SELECT total_changes() AS count'
 const COUNT_WORDS = 'SELECT count(*) AS count FROM market_words'
 const PUT_WORD = 'INSERT OR IGNORE INTO market_words (initial, length, word) VALUES (?, ?, ?)'
 const FORGETTABLE = `
@@ -128,6 +138,14 @@ export function createListingIndex(database: Database): ListingIndex {
     },
 
     hide: (id) => void run(HIDE, id),
+
+    merge(listings) {
+      const changes = () => one<{ count: number }>(CHANGES)!.count
+      const before = changes()
+      database.prepare(MERGE).run(BigInt(MERGED_PER_LISTING * listings))
+      // One is the command itself.
+      return changes() - before > 1
+    },
 
     async forget(now) {
       const step = () => forgetRows(all<Named>(FORGETTABLE, now - REMEMBERED_MS)) + forgetRows(all<Named>(SURPLUS))

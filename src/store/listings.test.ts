@@ -2,6 +2,7 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { Pace } from '../lib/pace.ts'
 import { type Database, openDatabase } from './database.ts'
 import { createListingStore, type ListingRow } from './listings.ts'
 
@@ -96,8 +97,45 @@ test('what is to be indexed later waits, over a restart too, until it is', async
   store.putLater({ ...row('a', 5), toIndex: 77 })
   await store.flush()
   expect(createListingStore(database).toIndex(9)).toMatchObject([{ id: 'a', version: 5, seenAt: 77 }])
-  await store.reindex([{ id: 'a', version: 4, sellerId: 'seller' }])
+  await store.reindex([{ id: 'a', version: 4 }], () => ({ sellerId: 'seller' }))
   expect(store.toIndex(9)).toHaveLength(1)
-  await store.reindex([{ id: 'a', version: 5, sellerId: 'seller' }])
+  await store.reindex([{ id: 'a', version: 5 }], () => ({ sellerId: 'seller' }))
   expect(store.toIndex(9)).toEqual([])
+})
+
+test('T32 what takes long to index is written a few rows at a time, so that calls do not wait for it', async () => {
+  const database = openDatabase({ path: ':memory:' })
+  const groups: number[] = []
+  let indexed = 0
+  const watched: Database = {
+    ...database,
+    async write(fn) {
+      const before = indexed
+      const value = await database.write(fn)
+      groups.push(indexed - before)
+      return value
+    },
+  }
+  const pace = new Pace()
+  const store = createListingStore(watched, pace)
+  const facts = {
+    get description() {
+      for (const until = performance.now() + 1; performance.now() < until; ) {}
+      indexed++
+      return 'text'
+    },
+    ...{ name: 'agent', tags: [], protocols: [], price: 0n },
+  }
+  const search = { facts, updatedAt: 1, expiresAt: 900, seenAt: 1 }
+  for (let n = 0; n < 40; n++) store.putLater({ ...row(`id${n}`, 1), search })
+  await store.flush()
+  expect(store.page('', 100)).toHaveLength(40)
+  expect(indexed).toBe(40)
+  expect(Math.max(...groups)).toBeLessThan(6)
+
+  groups.length = 0
+  for (let n = 0; n < 10; n++) store.putLater({ ...row(`id${n}`, 2), search })
+  pace.noteCall()
+  await store.flush()
+  expect(Math.max(...groups)).toBe(1)
 })

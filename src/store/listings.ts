@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { UnixMs } from '../lib/clock.ts'
+import { Pace } from '../lib/pace.ts'
 import type { Database } from './database.ts'
 import { createListingIndex, type IndexedListing, type ListingIndex } from './listing-index.ts'
 
@@ -40,8 +40,17 @@ export interface ListingStore {
   page(afterId: string, limit: number): StoredEnvelope[]
   /** What is to be indexed, and when it was met. */
   toIndex(limit: number): (StoredEnvelope & { seenAt: UnixMs })[]
-  /** Indexes rows that `page` or `toIndex` gave, as far as they still are what they were; without `search` they are hidden. */
-  reindex(rows: readonly (Pick<StoredEnvelope, 'id' | 'version'> & SearchOf)[]): Promise<void>
+  /**
+   * Indexes rows that `page` or `toIndex` gave, as far as they still are what they were; without `search` they are hidden.
+   *
+   * @returns how many of them, from the first on: it ends when its time is over
+   */
+  reindex<Row extends Pick<StoredEnvelope, 'id' | 'version'>>(
+    rows: readonly Row[],
+    read: (row: Row) => SearchOf,
+  ): Promise<number>
+  /** Merges some of what was indexed. @returns whether there may be more to merge */
+  merge(): Promise<boolean>
   /** The envelope of a listing, written or remembered. */
   envelope(id: string): Uint8Array | undefined
   /** The written listing of that time whose hash begins so. @param hash 16 bytes */
@@ -57,16 +66,18 @@ export interface ListingStore {
   flush(): Promise<void>
 }
 
-type SearchOf = { sellerId: string; search?: ListingRow['search'] }
+export type SearchOf = { sellerId: string; search?: ListingRow['search'] }
 
 const OWN_VERSION_KEY = 'listings.own_version'
-/** Work of one transaction, in units of about 25 µs: calls wait for it, since it holds the event loop. */
-const WORK_MAX = 200
-/** With its search index a listing of half a kilobyte takes about 0.1 ms. */
-const INDEXING_WORK = 4
-const INDEXED_BYTES_PER_WORK = 512
-/** After indexing, others have the event loop for this many times as long: a flood of listings must not slow calls (T32). */
-const PAUSE_PER_WORK = 2
+/** Rows of one transaction, and for how long it changes them: calls wait for it, since it holds the event loop (T32). */
+const ROWS_AT_ONCE = 200
+const WRITE_MS = 5
+/** While calls come in. Merging and the commit take twice as long again. */
+const WRITE_BESIDE_CALLS_MS = 1
+/** Listings as for how many is merged at once where none is indexed. */
+const MERGED_AT_ONCE = 4
+/** All of it is one party's work: what is behind a listing is not told any more. */
+const PARTY = 'store'
 
 /** A newer row is never replaced by an older one, in whatever order they are written. */
 const PUT = `
@@ -94,10 +105,13 @@ const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 type Loaded = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
 type Change = { put: ListingRow } | { remove: number }
 
-export function createListingStore(database: Database): ListingStore {
+/** @param pace what others' listings are written at */
+export function createListingStore(database: Database, pace = new Pace()): ListingStore {
   const changes = new Map<string, Change>()
   const index = createListingIndex(database)
   let flushing: Promise<void> | undefined
+  /** Whether something was indexed, or left, since all was merged. */
+  let mayMerge = true
 
   function put(row: ListingRow): void {
     const { id, sellerId, version, state, updatedAt, expiresAt, keptUntil, envelope, search, toIndex } = row
@@ -105,6 +119,7 @@ export function createListingStore(database: Database): ListingStore {
       .prepare(PUT)
       .run(id, sellerId, version, state, updatedAt, expiresAt, keptUntil, bytesOf(row.hash), envelope, toIndex ?? null)
     if (written === 0 || toIndex !== undefined) return
+    mayMerge = true
     if (state === 'active' && search !== undefined) index.put({ id, sellerId, ...search })
     else index.hide(id)
   }
@@ -119,17 +134,34 @@ export function createListingStore(database: Database): ListingStore {
     return row === undefined ? 0 : Number(row.value)
   }
 
+  /** Does of each row what is to be done, until the time of one transaction is over. @returns the rows it was done of */
+  async function write<Row>(
+    rows: readonly Row[],
+    change: (row: Row) => void,
+    { indexes }: { indexes: boolean },
+  ): Promise<readonly Row[]> {
+    let count = 0
+    await pace.count(PARTY, async () => {
+      let from = 0
+      await database.write(() => {
+        count = 0
+        from = performance.now()
+        const until = from + (pace.isCalled ? WRITE_BESIDE_CALLS_MS : WRITE_MS)
+        while (count < rows.length && (count === 0 || performance.now() < until)) change(rows[count++]!)
+        if (indexes) mayMerge = index.merge(count)
+      })
+      // Its commit counts too.
+      return performance.now() - from
+    })
+    return rows.slice(0, count)
+  }
+
   async function writeAll(): Promise<void> {
     while (changes.size > 0) {
-      const group = nextGroup(changes)
-      const spentMs = await database.write(() => {
-        const startedAt = performance.now()
-        for (const [id, change] of group) apply(id, change)
-        return performance.now() - startedAt
-      })
-      for (const [id, change] of group) if (changes.get(id) === change) changes.delete(id)
-      const isIndexing = group.some(([, change]) => 'put' in change && change.put.toIndex === undefined)
-      if (isIndexing && changes.size > 0) await delay(PAUSE_PER_WORK * spentMs)
+      const group = [...changes.entries().take(ROWS_AT_ONCE)]
+      const indexes = group.some(([, change]) => !('put' in change) || change.put.toIndex === undefined)
+      const written = await write(group, ([id, change]) => apply(id, change), { indexes })
+      for (const [id, change] of written) if (changes.get(id) === change) changes.delete(id)
     }
   }
 
@@ -148,14 +180,24 @@ export function createListingStore(database: Database): ListingStore {
 
     toIndex: (limit) => database.prepare(TO_INDEX).all(limit) as (StoredEnvelope & { seenAt: UnixMs })[],
 
-    async reindex(rows) {
-      await database.write(() => {
-        for (const { id, version, sellerId, search } of rows) {
-          if (database.prepare(INDEXED).get(id, version) === undefined) continue
-          if (search !== undefined) index.put({ id, sellerId, ...search })
-          else index.hide(id)
-        }
-      })
+    async reindex(rows, read) {
+      const indexOne = (row: (typeof rows)[number]) => {
+        const { id, version } = row
+        if (database.prepare(INDEXED).get(id, version) === undefined) return
+        const { sellerId, search } = read(row)
+        if (search !== undefined) index.put({ id, sellerId, ...search })
+        else index.hide(id)
+      }
+      return (await write(rows, indexOne, { indexes: true })).length
+    },
+
+    async merge() {
+      if (!mayMerge) return false
+      const mergeSome = (listings: number) => {
+        mayMerge = index.merge(listings)
+      }
+      await write([MERGED_AT_ONCE], mergeSome, { indexes: false })
+      return mayMerge
     },
 
     envelope(id) {
@@ -193,23 +235,6 @@ export function createListingStore(database: Database): ListingStore {
       }
     },
   }
-}
-
-function nextGroup(changes: ReadonlyMap<string, Change>): [string, Change][] {
-  const group: [string, Change][] = []
-  let work = 0
-  for (const [id, change] of changes) {
-    work += workOf(change)
-    if (work > WORK_MAX && group.length > 0) break
-    group.push([id, change])
-  }
-  return group
-}
-
-function workOf(change: Change): number {
-  if (!('put' in change)) return INDEXING_WORK
-  if (change.put.toIndex !== undefined) return 1
-  return INDEXING_WORK + change.put.envelope.length / INDEXED_BYTES_PER_WORK
 }
 
 function bytesOf(hash: string): Uint8Array {

@@ -1,5 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { isNear, soughtKeys, storedKeys } from '../lib/near-keys.ts'
+import { Pace } from '../lib/pace.ts'
 import { skeletonOf } from '../lib/skeleton.ts'
 import type { Database } from './database.ts'
 
@@ -24,11 +25,13 @@ type Met = Named & { name: string; sellerId: string; firstSeen: UnixMs; alike: n
 type Progress = { keyed: number; compared: number }
 
 /** Keys are written for many listings at once, in their order: each would touch a page of its own otherwise. */
-const KEYED_AT_ONCE = 1000
-/** About 5 ms of work. */
-const COMPARED_AT_ONCE = 100
+const KEYED_AT_ONCE = 250
+/** About 3 ms of work. */
+const COMPARED_AT_ONCE = 50
 /** Of the listings that share a key with a name, the longest-known are compared. */
 const SHARING_MAX = 16
+
+const PARTY = 'names'
 
 const PROGRESS_KEY = 'listings.names'
 const GET_PROGRESS = 'SELECT value FROM kv WHERE key = ?'
@@ -53,7 +56,8 @@ const SHARING = `
     SELECT json_group_array(number) FROM
       (SELECT number FROM name_keys WHERE key = sought.value ORDER BY number LIMIT ${SHARING_MAX}))) AS found`
 
-export function createLookAlikes(database: Database): LookAlikes {
+/** @param pace what others' listings are compared at */
+export function createLookAlikes(database: Database, pace = new Pace()): LookAlikes {
   const run = (sql: string, ...values: (string | number | null)[]) => database.prepare(sql).run(...values)
   const one = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values) as T | undefined
   const all = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).all(...values) as T[]
@@ -130,7 +134,19 @@ export function createLookAlikes(database: Database): LookAlikes {
   }
 
   return {
-    step: async () => isBehind() && (await database.write(takeStep)),
+    async step() {
+      let isLeft = isBehind()
+      if (!isLeft) return false
+      await pace.count(PARTY, async () => {
+        let from = 0
+        isLeft = await database.write(() => {
+          from = performance.now()
+          return takeStep()
+        })
+        return performance.now() - from
+      })
+      return isLeft
+    },
 
     remove(forgotten) {
       for (const { number, skeleton } of forgotten) {

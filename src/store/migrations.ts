@@ -265,4 +265,8 @@ export const migrations: readonly string[] = [
   CREATE INDEX orders_by_run ON orders (for_run) WHERE for_run IS NOT NULL;
   CREATE INDEX orders_fruitless_by_run ON orders (for_agent, created_at) WHERE for_agent IS NOT NULL AND status <> 'completed';
   `,
+  `
+  -- No commit merges the text index by itself, for as long as it takes: see \`merge\` of store/listing-index.ts.
+  INSERT INTO listing_text (listing_text, rank) VALUES ('automerge', 0), ('crisismerge', 1000);
+  `,
 ]

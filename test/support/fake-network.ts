@@ -42,6 +42,8 @@ export class FakeHost implements ReplicaHost {
   /** While false, gossip knows of no neighbour, as it does at first on a new connection. */
   linked = true
   announced: string[]
+  /** Where peers connect from. */
+  readonly sites = new Map<string, string>()
   readonly #hosts: ReadonlyMap<string, FakeHost>
   readonly #handlers = new Map<string, Handle>()
   readonly #connectListeners = new Set<(peerId: string) => void>()
@@ -62,6 +64,10 @@ export class FakeHost implements ReplicaHost {
   move(addresses: string[]): void {
     this.announced = addresses
     for (const listener of this.#addressListeners) listener()
+  }
+
+  siteOf(peerId: string): string | undefined {
+    return this.sites.get(peerId)
   }
 
   peers() {
