@@ -97,6 +97,17 @@ test('D47 an agent is tried before it is listed, and what is private stays with 
   await page.getByRole('button', { name: 'Save' }).click()
   await until(async () => !JSON.stringify(await own()).includes('orchard'))
   expect(await own()).toContainEqual(expect.objectContaining({ name: 'Secretive', temperature: 0.5 }))
+  // How its answers are shown is chosen there too, and goes back to what is usual.
+  const shown = page.getByLabel('Answer shown')
+  for (const [mode, said] of [
+    ['after_settlement', expect.objectContaining({ name: 'Secretive', streaming: 'after_settlement' })],
+    ['', expect.not.objectContaining({ streaming: expect.anything() })],
+  ] as const) {
+    await shown.selectOption(mode)
+    await page.getByRole('button', { name: 'Save' }).click()
+    await until(async () => said.asymmetricMatch((await own()).find(({ name }) => name === 'Secretive')))
+    expect(await shown.inputValue()).toBe(mode)
+  }
   await close()
 })
 
