@@ -57,6 +57,9 @@ test.each<[string, Parameters<typeof evidence>[0]]>([
   ['what is settled is on the chain', { charges: [], exposureMax: 10n }],
   ['nothing is free beyond the bounds', { charges: [], sold: [{ ...sold, state: 'unsettled' }] }],
   ['an authorization buys one run', { runs: 2 }],
+  ['an authorization buys one run', { charges: [], bought: [], sold: [], wishes: [{ ...wish, answer: undefined }] }],
+  ['a charge is what was agreed', { charges: [{ ...charge, amount: 9n }] }],
+  ['a charge is what was agreed', { sellerOf: () => 'another' }],
   ['a budget is never passed', { budgets: { b: 9n } }],
   [
     'what was answered stands in the book',

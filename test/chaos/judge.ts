@@ -46,11 +46,17 @@ export function judge(evidence: Evidence): { violations: Violation[]; sums: Sums
     else if (sold.state === 'voided' || sold.state === 'unsettled') {
       found('a charge is earned in the book of its seller', `${text}: ${sold.seller} says ${sold.state}, ${sold.error}`)
     }
+    const isAgreed = [bought, sold].every((one) => one === undefined || one.amount === charge.amount)
+    const isItsSellers = sold === undefined || evidence.sellerOf(charge.to) === sold.seller
+    if (!isAgreed || !isItsSellers) {
+      const said = `${bought?.amount} by ${bought?.buyer}, ${sold?.amount} for ${sold?.seller}`
+      found('a charge is what was agreed', `${text} to ${charge.to}: ${said}`)
+    }
   }
 
-  judgeBooked(byNonce, soldByNonce, charged, evidence.nowSeconds, found)
+  judgeBooked(byNonce, soldByNonce, charged, found)
   judgeKeys(purchases, charged, found)
-  judgeRuns(books, byNonce, found)
+  judgeRuns(books, byNonce, wishes, found)
   judgeAnswers(wishes, purchases, found)
   for (const [buyer, limit] of Object.entries(evidence.budgets)) {
     const spent = charges
@@ -95,7 +101,6 @@ function judgeBooked(
   byNonce: ReadonlyMap<string, Bought & { buyer: string }>,
   soldByNonce: ReadonlyMap<string, { seller: string; state: string; nonce: string }>,
   charged: ReadonlyMap<string, Charge>,
-  _nowSeconds: number,
   found: Found,
 ): void {
   for (const { nonce, seller, state } of soldByNonce.values()) {
@@ -122,7 +127,9 @@ function judgeKeys(
 }
 
 /** Each authorization that a seller accepted buys one run; one that was settled first and failed may be run again (D45). */
-function judgeRuns(books: Books, byNonce: ReadonlyMap<string, Bought>, found: Found): void {
+function judgeRuns(books: Books, byNonce: ReadonlyMap<string, Bought>, wishes: readonly Wish[], found: Found): void {
+  // Of the steps of a workflow nobody here knows which agent ran them, and some are free.
+  const paid = new Set(wishes.filter(({ kind, agent }) => kind !== 'workflow' && agent !== 'free').map(({ id }) => id))
   for (const [seller, runs] of books.runs) {
     const accepted = new Map<string, number>()
     const mayRunAgain = new Set<string>()
@@ -133,8 +140,9 @@ function judgeRuns(books: Books, byNonce: ReadonlyMap<string, Bought>, found: Fo
       accepted.set(key, (accepted.get(key) ?? 0) + 1)
       if (state === 'settled' && bought.status !== 'completed') mayRunAgain.add(key)
     }
-    for (const [key, count] of accepted) {
-      const ran = runs.get(key) ?? 0
+    for (const [key, ran] of runs) {
+      if (!accepted.has(key) && !paid.has(key)) continue
+      const count = accepted.get(key) ?? 0
       if (ran > count && !mayRunAgain.has(key)) {
         found('an authorization buys one run', `${key} ran ${ran} times at ${seller} for ${count} authorizations`)
       }
