@@ -12,7 +12,7 @@ export interface Deferred {
   keepTask(id: Hex, task: string): Promise<void>
   /** Durable when it resolves: before the buyer hears of it. */
   defer(id: Hex): Promise<void>
-  /** Its buyer had gone when the result was there, and cannot ask for it as others can. */
+  /** Its buyer cannot ask for the result as others can: it had gone when that was there, or its run failed once it was settled. */
   unheard(id: Hex): Promise<void>
   /** The oldest such payment of this peer for this very task. */
   findUnheard(asked: { peerId: string; agentId: string; task: string }): Hex | undefined
@@ -46,8 +46,9 @@ export function createDeferred(database: Database): Deferred {
     unheard: mark(3, 'deferred IS NULL'),
     findUnheard: ({ peerId, agentId, task }) =>
       ids(
-        `SELECT p.id FROM payments p JOIN exchanges e ON e.id = p.exchange_id AND e.payment_no = p.no
-         WHERE p.deferred = 3 AND p.peer_id = ? AND p.agent_id = ? AND e.input = ?
+        `SELECT p.id FROM payments p LEFT JOIN exchanges e ON e.id = p.exchange_id AND e.payment_no = p.no
+         WHERE p.deferred = 3 AND p.peer_id = ? AND p.agent_id = ? AND coalesce(e.input, p.task) = ?
+           AND (e.id IS NOT NULL OR p.exchange_id IS NULL)
            AND p.state IN ('owed', 'settled') AND p.refund_tx IS NULL ORDER BY p.no LIMIT 1`,
         peerId,
         agentId,

@@ -745,6 +745,23 @@ describe('a buyer that wraps its task, as the original node does,', () => {
     expect(told(await again.request({ body }))).toBe('x402.payment_required')
   })
 
+  test('whose payment was settled before its run, which failed, has it run again, and is not charged again (D45)', async () => {
+    const seller = await start({ settleFirst: true })
+    seller.work = async () => {
+      throw new AgentError('AGENT_FAILED', 'broke')
+    }
+    const body = wrapped(agentId, 'slow')
+    const peer = await seller.connect()
+    const { payment, correlation_id } = await peer.challenged({ body })
+    expect(told(await peer.paidRequest(payment, { correlation_id, body }))).toBe('EXECUTION_FAILED')
+    expect(told(await peer.request({ body }))).toBe('EXECUTION_FAILED')
+    seller.work = async () => 'at last'
+    expect(told(await peer.request({ body }))).toBe('{"output":"at last"}')
+    expect([seller.runs.length, seller.settlement.attempts.length]).toEqual([3, 1])
+    await until(() => seller.deps.deferred.findUnheard({ peerId: 'buyer', agentId, task: 'slow' }) === undefined)
+    expect(told(await peer.request({ body }))).toBe('x402.payment_required')
+  })
+
   /** Pays, and ends its side while the agent runs: the original node does so after half a minute. */
   async function paidAndGone(seller: TestSeller, body: string): Promise<void> {
     const peer = await seller.connect()

@@ -3,36 +3,41 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import type { Exchange, WrappedRun, X402ServerDeps } from './exchange.ts'
 
-type Deps = Pick<X402ServerDeps, 'wrappedRuns' | 'deferred' | 'logger'>
+type Deps = Pick<X402ServerDeps, 'wrappedRuns' | 'deferred' | 'payments' | 'logger'>
 export type OnClaimed = (payment: { id: Hex }) => void
 
 /**
  * Runs a paid task, and keeps in mind for whom, where its buyer wraps it as the original node does.
  *
  * That buyer waits for half a minute, then ends its side, and knows no way to ask for what it has paid for. When it asks
- * anew, with the same task, it is given that result and not charged again.
+ * anew, with the same task, it is given that result and not charged again. So is one whose payment was settled before the
+ * run, which failed: that is run again (D45).
  */
 export async function runWrapped<T extends { id: Hex }>(
   { agentId, input }: { agentId: string; input: string },
   { isWrapped, peerId, stream, correlationId }: Exchange,
-  { wrappedRuns, deferred, logger }: Deps,
+  { wrappedRuns, deferred, payments, logger }: Deps,
   run: (onClaimed: OnClaimed) => Promise<T>,
 ): Promise<T> {
   if (isWrapped !== true) return run(() => {})
   const key = keyOf({ peerId, agentId, task: input })
   let begun: WrappedRun | undefined
+  const keepFor = (id: Hex) =>
+    deferred.unheard(id).catch((err: unknown) => {
+      const ids = { payment_id: id, correlation_id: correlationId }
+      logger.error({ ...ids, err }, 'could not note whose buyer cannot ask for its result')
+    })
   try {
     const paid = await run(({ id }) => {
       begun = { id, stream }
       wrappedRuns.set(key, begun)
     })
-    if ((begun?.stream ?? stream).ended) {
-      await deferred.unheard(paid.id).catch((err: unknown) => {
-        const ids = { payment_id: paid.id, correlation_id: correlationId }
-        logger.error({ ...ids, err }, 'could not note that a buyer has gone: it cannot ask for its result')
-      })
-    }
+    if ((begun?.stream ?? stream).ended) await keepFor(paid.id)
     return paid
+  } catch (error) {
+    const payment = begun && payments.get(begun.id)
+    if (payment?.state === 'settled') await keepFor(payment.id)
+    throw error
   } finally {
     if (wrappedRuns.get(key) === begun) wrappedRuns.delete(key)
   }
