@@ -152,3 +152,17 @@ test('T6 who leaves after the agent behind was signed for cannot take the task b
   await until(async () => (await all()).every((status) => status === 'completed'), { timeoutMs: 20_000 })
   expect(await signedBy(selling)).toHaveLength(1)
 }, 60_000)
+
+test('T6 a buyer that cancels after the agent behind was signed for is charged: the run ends, and both are paid', async () => {
+  const selling = await market.front({ a2a: urlOf(market.inner, sleeperId) })
+  await discovered(selling.url, sleeperId)
+  const buyer = await market.funded({}, [selling])
+  await discovered(buyer.url, selling.id)
+  const cancels = new AbortController()
+  const ended = run({ node: buyer.node, id: selling.id }, { cancel: cancels.signal }).catch(() => undefined)
+  await until(async () => (await signedBy(selling)).length === 1, { timeoutMs: 20_000 })
+  cancels.abort(new Error('canceled'))
+  await ended
+  await until(async () => (await market.balance(selling.key)) === FUNDS + OUTER - INNER, { timeoutMs: 20_000 })
+  expect(await market.balance(buyer.key)).toBe(FUNDS - OUTER)
+}, 60_000)
