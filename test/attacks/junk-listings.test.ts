@@ -81,3 +81,20 @@ test('T29 T32 of an honest buyer’s calls 99 in 100 take at most three times as
   }
   expect(Math.min(...flooded!) / Math.min(...quiet!)).toBeLessThan(3)
 })
+
+test('T7 T32 so do they while a neighbor sends thousands of small messages in each transmission', async () => {
+  const [quiet, flooded]: number[][] = [[], []]
+  for (let round = 0; round < ROUNDS; round++) {
+    quiet!.push(await honestP99())
+    attackers = await startPart({
+      file: JUNK_PEERS,
+      setup: { address: sellersAddress(), peerId: seller.ready.peer_id },
+    })
+    const order: JunkOrder = { kind: 'flood', topic: 'nobody listens', transmissions: 20, messages: 4000 }
+    const sent = attackers.ask<void>(order)
+    flooded!.push(await honestP99())
+    await sent
+    await attackers.stop()
+  }
+  expect(Math.min(...flooded!) / Math.min(...quiet!)).toBeLessThan(3)
+})
