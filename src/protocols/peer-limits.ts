@@ -1,4 +1,5 @@
 import type { Clock } from '../lib/clock.ts'
+import { createLane } from '../lib/lane.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 
 export type PeerLimitsOptions = {
@@ -20,6 +21,7 @@ export class PeerLimits {
   readonly #requests: TokenBuckets
   readonly #streams = new Map<string, number>()
   readonly #bytes = new Map<string, number>()
+  readonly #lanes = new Map<string, { lane: ReturnType<typeof createLane>; within: number }>()
   #bytesTotal = 0
 
   constructor(options: PeerLimitsOptions, deps: { clock: Clock; noteCall?(): void }) {
@@ -55,5 +57,17 @@ export class PeerLimits {
     if (held <= 0) this.#bytes.delete(peerId)
     else this.#bytes.set(peerId, held)
     return change <= 0 || (held <= this.#options.bytesHeldMax && this.#bytesTotal <= this.#options.bytesHeldTotalMax)
+  }
+
+  /** Does such work of a peer one after the other: what a few bytes of it ask for may be megabytes (T31). */
+  async oneByOne<T>(peerId: string, work: () => Promise<T>): Promise<T> {
+    const own = this.#lanes.get(peerId) ?? { lane: createLane(), within: 0 }
+    this.#lanes.set(peerId, own)
+    own.within++
+    try {
+      return await own.lane(work)
+    } finally {
+      if (--own.within === 0) this.#lanes.delete(peerId)
+    }
   }
 }

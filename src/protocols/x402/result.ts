@@ -1,4 +1,6 @@
+import { createTurns } from '../../lib/turns.ts'
 import { proveSigner } from '../../payments/verify.ts'
+import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
@@ -25,9 +27,7 @@ export async function answerResult(
   if (!proof.ok) throw new PeerError(proof.error, proof.reason)
   const { paymentId } = proof.payment
   // Here as well, since one that runs may not be stored yet.
-  for (let run = deps.running.get(paymentId); run !== undefined; run = deps.running.get(paymentId)) {
-    await run.catch(() => {})
-  }
+  await untilRun(paymentId, deps)
   const stored = deps.payments.get(paymentId)
   if (stored === undefined) {
     throw new PeerError('PAYMENT_REQUIRED', 'this payment was never accepted here; it can still be used to pay')
@@ -38,11 +38,36 @@ export async function answerResult(
   await answerBought(stored, exchange, deps)
 }
 
+/** A stored result may be megabytes: to read, encode and send one keeps the event loop for long enough (T32). */
+const resultTurn = createTurns(1)
+
 /** Answers with what a payment has bought. @throws PeerError as long as there is no result */
 export async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
-  const delivered = await deliveredBy(stored, exchange, deps)
-  await respond(deps.tokenOf(stored.agentId) ?? '', { id: stored.id, ...delivered }, exchange, deps)
+  const answerWith = (delivered: Delivered) =>
+    respond(deps.tokenOf(stored.agentId) ?? '', { id: stored.id, ...delivered }, exchange, deps)
+  await untilRun(stored.id, deps)
+  const isAnswered = await deps.limits.oneByOne(exchange.peerId, async () => {
+    await resultTurn()
+    exchange.signal.throwIfAborted()
+    const kept = keptResult(deps.payments.get(stored.id) ?? stored, deps)
+    if (kept !== undefined) await answerWith(kept)
+    return kept !== undefined
+  })
+  if (!isAnswered) await answerWith(await deliveredBy(stored, exchange, deps))
   if (stored.task !== undefined || deps.deferred.was(stored.id)) await deps.deferred.taken(stored.id)
+}
+
+/** Resolves when nothing runs for a payment. */
+async function untilRun(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Promise<void> {
+  for (let run = running.get(id); run !== undefined; run = running.get(id)) await run.catch(() => {})
+}
+
+function keptResult(payment: StoredPayment, deps: Pick<PaidRunDeps, 'exchanges' | 'settler'>): Delivered | undefined {
+  const output = deps.exchanges.paidOutput(payment.id)
+  if (output === undefined) return undefined
+  // The hash that the response named may not be on disk yet.
+  const txHash = payment.txHash ?? deps.settler.namedFor(payment.id)
+  return { output, txHash, receipt: payment.receipt }
 }
 
 /** What a payment has bought; one that was settled before its agent ran, and never finished, is run now. @throws PeerError */
@@ -51,18 +76,13 @@ export async function deliveredBy(
   caller: Caller,
   deps: PaidRunDeps & Pick<X402ServerDeps, 'findAgent'>,
 ): Promise<Delivered> {
-  // Again and again: when a run fails that was settled first, one of those who waited for it may have begun the next. Nothing may
-  // come in between the last look and the run that follows from it.
+  // Nothing may come in between the last look and the run that follows from it: no `await` but this loop's own.
   for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) {
     await run.catch(() => {})
   }
   const payment = deps.payments.get(stored.id) ?? stored
-  const output = deps.exchanges.paidOutput(payment.id)
-  if (output !== undefined) {
-    // The hash that the response named may not be on disk yet.
-    const txHash = payment.txHash ?? deps.settler.namedFor(payment.id)
-    return { output, txHash, receipt: payment.receipt }
-  }
+  const kept = keptResult(payment, deps)
+  if (kept !== undefined) return kept
   if (payment.state === 'voided') {
     const reason = payment.error ?? 'the agent failed'
     throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`)
