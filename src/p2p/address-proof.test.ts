@@ -9,6 +9,8 @@ import type { PeerBook } from './peer-book.ts'
 const stopping = new AbortController()
 afterEach(() => stopping.abort())
 
+const timing = { proofLookMs: 1, proofEveryMs: 60_000, proofRetryMs: 60_000 }
+
 /** A node that listens on 192.168.1.7:4001, and notes which addresses outside are taken for its own. */
 function build(routerIsAsked: () => boolean) {
   const own = new Set<string>()
@@ -48,7 +50,7 @@ function build(routerIsAsked: () => boolean) {
 test('where the router is asked, nothing is guessed before it has answered; what it says stands for the guess', async () => {
   let asked = true
   const { own, looked, proof, seenFrom } = build(() => asked)
-  const running = proof.run({ proofLookMs: 1, proofEveryMs: 60_000 }, stopping.signal)
+  const running = proof.run(timing, stopping.signal)
   seenFrom('/ip4/9.9.9.9/tcp/55555')
   await expect.poll(() => looked.times).toBeGreaterThan(2)
   expect([...own]).toEqual([])
@@ -74,13 +76,22 @@ test('where the router is asked, nothing is guessed before it has answered; what
   await running
 })
 
-/** `breaks`: how many of its connections break while it is asked; there is a new one at once. */
-type Peer = { host: string; answers: DialedBack; isTrusted?: boolean; breaks?: number }
+/**
+ * `breaks`: how many of its connections break while it is asked; there is a new one at once. `misses`: how often it proves
+ * nothing before it answers.
+ */
+type Peer = {
+  host: string
+  answers: DialedBack
+  isTrusted?: boolean
+  breaks?: number
+  misses?: { count: number; how: 'breaks off' | 'refused' | 'failed' }
+}
 
 /** A node that listens on a public address, and peers that are asked about it. @returns whether it came to be announced */
 async function judged(
   peers: readonly Peer[],
-  { verified = false } = {},
+  { verified = false, proofRetryMs = timing.proofRetryMs } = {},
 ): Promise<{ announced: boolean; asked: number }> {
   const own = { announced: verified, asked: 0 }
   const address = multiaddr('/ip4/9.9.9.9/tcp/4001')
@@ -115,7 +126,11 @@ async function judged(
     dialBack: {
       ask: async (connection) => {
         own.asked += 1
-        const { answers, breaks = 0 } = at(connection.remotePeer)
+        const { answers, breaks = 0, misses } = at(connection.remotePeer)
+        if (misses !== undefined && own.asked <= misses.count) {
+          if (misses.how === 'breaks off') throw new Error('Cannot write to a stream that is closing')
+          return misses.how
+        }
         if (own.asked > breaks) return answers
         connections.splice(0, 1, { ...connections[0]!, status: 'open' })
         connection.status = 'closed'
@@ -126,8 +141,8 @@ async function judged(
     routerIsAsked: () => false,
   })
   const ending = new AbortController()
-  const running = proof.run({ proofLookMs: 1, proofEveryMs: 60_000 }, ending.signal)
-  const asked = peers.reduce((sum, { breaks = 0 }) => sum + breaks + 1, 0)
+  const running = proof.run({ ...timing, proofRetryMs }, ending.signal)
+  const asked = peers.reduce((sum, { breaks = 0, misses }) => sum + breaks + (misses?.count ?? 0) + 1, 0)
   await expect.poll(() => own.asked).toBe(Math.min(8, asked))
   await new Promise((resolve) => setImmediate(resolve))
   ending.abort()
@@ -150,6 +165,14 @@ test('a peer whose connection breaks while it is asked is asked over the next on
   const peer = { host: '1.1.1.1', answers: 'arrived' as const, isTrusted: true, breaks: 2 }
   expect(await judged([peer])).toEqual({ announced: true, asked: 3 })
 })
+
+test.each(['breaks off', 'refused', 'failed'] as const)(
+  'a peer by which nothing was proved (%s) is asked again soon, over a connection that says it is open too',
+  async (how) => {
+    const peer = { host: '1.1.1.1', answers: 'arrived' as const, isTrusted: true, misses: { count: 3, how } }
+    expect(await judged([peer], { proofRetryMs: 1 })).toEqual({ announced: true, asked: 4 })
+  },
+)
 
 test('D52: what was proved is given up when peers of several networks fail to dial it, not by the word of one among others', async () => {
   const failed = (host: string) => ({ host, answers: 'failed' as const })

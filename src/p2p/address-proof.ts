@@ -25,8 +25,10 @@ const PROOF_KEPT_MS = 6 * 60 * 60 * 1000
 export type ProofTiming = {
   /** How often it is looked whether something wants proof. */
   proofLookMs: number
-  /** At most so often peers are asked. */
+  /** How often a peer that has dialed an address back is asked about it. */
   proofEveryMs: number
+  /** How soon a peer by which nothing was proved is asked again; then each time twice as late, up to `proofEveryMs`. */
+  proofRetryMs: number
 }
 
 export type AddressProofDeps = {
@@ -56,8 +58,8 @@ export class AddressProof {
   readonly #proofs = new Map<string, Map<string, number>>()
   /** By address: the networks whose peers could not, since one last could. */
   readonly #failures = new Map<string, Set<string>>()
-  /** By peer and address: when that was asked. */
-  readonly #askedAt = new Map<string, number>()
+  /** By peer and address: when that may be asked again; where nothing was proved, how long a wait that is. */
+  readonly #asked = new Map<string, { againAt: number; missedMs?: number }>()
   /** What the router passes on, as it says. */
   #mapped: readonly PublicPort[] = []
   /** What it may pass on without saying. */
@@ -72,34 +74,34 @@ export class AddressProof {
   }
 
   /** Runs until the signal. */
-  async run({ proofLookMs, proofEveryMs }: ProofTiming, signal: AbortSignal): Promise<void> {
-    while (await pause(proofLookMs, signal)) {
+  async run(timing: ProofTiming, signal: AbortSignal): Promise<void> {
+    while (await pause(timing.proofLookMs, signal)) {
       if (this.#guessLater !== undefined) this.#tryAt(this.#guessLater)
       if (this.#isAsking) continue
       this.#isAsking = true
-      void this.#ask(proofEveryMs, signal).finally(() => {
+      void this.#ask(timing, signal).finally(() => {
         this.#isAsking = false
       })
     }
   }
 
   /** Asks peers to dial back what is not proved, or was proved a while ago. */
-  async #ask(everyMs: number, signal: AbortSignal): Promise<void> {
+  async #ask(timing: ProofTiming, signal: AbortSignal): Promise<void> {
     const candidates = this.#candidates()
     for (const text of this.#proofs.keys()) if (!this.#isKnown(text)) this.#forget(text)
     if (candidates.length === 0) return
     const asked = new Set<string>()
     const proved = new Set<string>()
     const peers = this.#peers().flatMap((connection) => {
-      const due = candidates.filter((text) => this.#isDue(connection, text, everyMs))
+      const due = candidates.filter((text) => this.#isDue(connection, text))
       return due.length === 0 ? [] : [{ connection, due }]
     })
     await Promise.all(
       peers.slice(0, ASKED_AT_ONCE_MAX).map(async ({ connection, due }) => {
         for (const text of due) {
-          this.#noteAsked(connection, text)
           const came = await this.#askOne(connection, text, signal)
-          if (came !== 'refused') asked.add(text)
+          this.#noteAsked(connection, text, came, timing)
+          if (came === 'arrived' || came === 'failed') asked.add(text)
           if (came === 'arrived') proved.add(text)
         }
       }),
@@ -108,12 +110,11 @@ export class AddressProof {
     for (const text of asked) if (!proved.has(text)) this.#judge(text)
   }
 
-  async #askOne(connection: Connection, text: string, signal: AbortSignal): Promise<DialedBack> {
+  async #askOne(connection: Connection, text: string, signal: AbortSignal): Promise<DialedBack | 'unheard'> {
     const came = await this.#deps.dialBack.ask(connection, multiaddr(text), signal).catch((error: unknown) => {
       this.#deps.logger.debug({ reason: reasonOf(error) }, 'a peer could not be asked to dial back')
       // A node that has moved asks over connections that are dead: the peer is asked again over the next one.
-      if (connection.status !== 'open') this.#askedAt.delete(keyOf(connection, text))
-      return 'refused' as const
+      return connection.status === 'open' ? ('refused' as const) : ('unheard' as const)
     })
     const network = networkOf(hostIn(connection.remoteAddr))
     const isTrusted = this.#deps.isTrusted(connection.remotePeer.toString())
@@ -163,16 +164,22 @@ export class AddressProof {
     return ranked.toSorted((a, b) => a.rank - b.rank).map(({ connection }) => connection)
   }
 
-  #isDue(connection: Connection, text: string, everyMs: number): boolean {
-    const at = this.#askedAt.get(keyOf(connection, text))
-    return at === undefined || performance.now() >= at + everyMs
+  #isDue(connection: Connection, text: string): boolean {
+    const asked = this.#asked.get(keyOf(connection, text))
+    return asked === undefined || performance.now() >= asked.againAt
   }
 
-  #noteAsked(connection: Connection, text: string): void {
+  #noteAsked(connection: Connection, text: string, came: DialedBack | 'unheard', timing: ProofTiming): void {
+    const { proofEveryMs, proofRetryMs } = timing
     const key = keyOf(connection, text)
-    this.#askedAt.delete(key)
-    this.#askedAt.set(key, performance.now())
-    if (this.#askedAt.size > ASKED_KEPT_MAX) this.#askedAt.delete(this.#askedAt.keys().next().value as string)
+    const { missedMs } = this.#asked.get(key) ?? {}
+    this.#asked.delete(key)
+    if (came === 'unheard') return
+    // As over a connection that is about to close, of two that were made at once: it says that it is open to the end.
+    const retryMs = Math.min(missedMs === undefined ? proofRetryMs : 2 * missedMs, proofEveryMs)
+    const againAt = performance.now() + (came === 'arrived' ? proofEveryMs : retryMs)
+    this.#asked.set(key, came === 'arrived' ? { againAt } : { againAt, missedMs: retryMs })
+    if (this.#asked.size > ASKED_KEPT_MAX) this.#asked.delete(this.#asked.keys().next().value as string)
   }
 
   #forget(text: string): void {
@@ -216,7 +223,7 @@ export class AddressProof {
     // libp2p proves an address of a host, and takes all of that host for proved.
     if (ports.some(({ externalHost }) => externalHost === this.#guessed?.externalHost)) this.#guess(undefined)
     for (const port of fresh) this.#add(port)
-    if (fresh.length > 0) this.#askedAt.clear()
+    if (fresh.length > 0) this.#asked.clear()
   }
 
   /** Adds the address as one that a router may pass on to this node. */

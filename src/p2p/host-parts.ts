@@ -97,6 +97,7 @@ const TIMING: HostTiming = {
   meetEveryMs: 60_000,
   proofLookMs: 1000,
   proofEveryMs: 5 * 60_000,
+  proofRetryMs: 5_000,
   mapLookMs: 2000,
   mapEveryMs: 5 * 60_000,
   mapRetryMs: 60_000,
