@@ -35,7 +35,7 @@ beforeAll(async () => {
       await market.start(`buyer-${kind}`, { bootstrap, key: await market.fundedKey() })
     }),
   ])
-}, 60_000)
+}, 120_000)
 
 afterAll(async () => await market?.stop())
 

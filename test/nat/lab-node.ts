@@ -7,7 +7,8 @@ import type { ExecutionResult, NodeStatus, PeerStatus } from '../../src/schema/a
 import type { Place } from './lab.ts'
 
 const MAIN = fileURLToPath(new URL('./node.ts', import.meta.url))
-const READY_MS = 30_000
+/** All nodes of a lab start at once, on a machine that may be busy. */
+const READY_MS = 90_000
 
 export type LabNodeOptions = Settings & { dataDir: string; key: string; agent?: { name: string; price: string } }
 export type SeenListing = { id: string; name: string; seller_id: string; addrs: string[]; online?: boolean }

@@ -34,7 +34,7 @@ beforeAll(async () => {
     start('two', { bootstrap, agent: { name: 'two', price: '1000' } }),
     start('buyer', { bootstrap, key }),
   ])
-}, 60_000)
+}, 120_000)
 
 afterAll(async () => await market?.stop())
 

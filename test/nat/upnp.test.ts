@@ -46,7 +46,7 @@ beforeAll(async () => {
   await market.start('public', { announce: [`/ip4/${places.public.ip}/tcp/4001`] })
   const announce = [`/ip4/${places.buyer.ip}/tcp/4001`]
   await market.start('buyer', { announce, bootstrap: [market.address('public')], key: await market.fundedKey() })
-}, 60_000)
+}, 120_000)
 
 afterAll(async () => {
   for (const igd of igds) igd.stop()
