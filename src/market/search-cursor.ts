@@ -23,6 +23,8 @@ const Place = z.union([
     /** When the first page was asked for: freshness is measured from there, so that the order stands still. */
     at: Count,
   }),
+  /** So many of those that were imported have been shown: they stand before all others. */
+  z.strictObject({ order: z.literal('imported'), shown: Count }),
   z.strictObject({ order: z.enum(['price', 'newest']), reading: Count, price: Count, number: Count }),
 ])
 export type SearchPlace = z.infer<typeof Place>

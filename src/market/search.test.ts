@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { listingFixture } from '../../test/support/fake-api.ts'
 import { ann, bob, eve, me, type SearchedMarket, searchedMarket, sellers } from '../../test/support/searched-market.ts'
 import type { AgentQuery, AgentScope } from '../schema/search.ts'
 
@@ -248,4 +249,14 @@ test('D33 a crowd of names with the same words hides no seller of the name, also
   for (const seller of [ann, eve]) {
     expect(market.search.find(`${seller}/Summary`)).toMatchObject({ seller_id: seller, name: 'Summary' })
   }
+})
+
+test.each([1, 2, 3, 50])('what was imported is shown before all else, by pages of %i too', async (limit) => {
+  const market = searchedMarket()
+  await market.list(ann, ['A', 'B', 'C'])
+  market.imported.push(...['x', 'y', 'z'].map((id) => listingFixture({ id })))
+  const found = walk(market, { limit })
+  expect(found.slice(0, 3)).toEqual(['x', 'y', 'z'])
+  expect(new Set(found).size).toBe(6)
+  expect(found).toHaveLength(6)
 })

@@ -12,6 +12,7 @@ import { findByReference, type ReferenceDeps } from './agent-reference.ts'
 import type { Catalog } from './catalog.ts'
 import { explain, type Presence, pointsOf, type Signals, scoreOf } from './ranking.ts'
 import { decodeCursor, encodeCursor, type RankPlace, type SearchPlace } from './search-cursor.ts'
+import { isSearch, keyOf, marksOf } from './search-query.ts'
 import { type Reading, readingsOf } from './search-words.ts'
 import { whereFound } from './where-found.ts'
 
@@ -71,11 +72,12 @@ export function createSearch(deps: SearchDeps): Search {
   const { clock, search, catalog, sellerId } = deps
 
   function page(query: AgentQuery, scope: AgentScope = 'all'): Page<Listing> {
-    const { cursor, sort = 'rank', limit: _limit, explain: _explain, include: _include, ...deciding } = query
-    const key = JSON.stringify([scope, sort, { ...deciding, max_price: deciding.max_price?.toString() }])
+    const { cursor, sort = 'rank' } = query
+    const key = keyOf(query, scope)
     const place = cursor === undefined ? undefined : decodeCursor(cursor, key)
     const readings = query.q === undefined || query.q.trim() === '' ? undefined : readingsOf(query.q, search)
-    const readingPlace = readings === undefined ? 0 : (place?.reading ?? readings.first())
+    const readingPlace =
+      readings === undefined ? 0 : place !== undefined && 'reading' in place ? place.reading : readings.first()
     const reading = readingPlace === undefined ? undefined : readings?.at(readingPlace)
     // Words were typed, and there is nothing they could mean.
     if (readings !== undefined && reading === undefined) return { items: [], next: undefined }
@@ -218,12 +220,20 @@ export function createSearch(deps: SearchDeps): Search {
     }
   }
 
-  /** What was imported stands at the beginning of the first page. */
+  /** What was imported stands before all else. */
   function withImported(query: AgentQuery, scope: AgentScope = 'all'): Page<Listing> {
     const limit = query.limit ?? PAGE_LISTINGS_MAX
-    const all = query.cursor === undefined ? (deps.imported?.(query, scope) ?? []) : []
-    const imported = all.slice(0, limit - 1)
-    const { items, next } = page({ ...query, limit: limit - imported.length }, scope)
+    const all = deps.imported?.(query, scope) ?? []
+    const { cursor, ...rest } = query
+    const key = keyOf(query, scope)
+    const place = cursor === undefined || all.length === 0 ? undefined : decodeCursor(cursor, key)
+    if (cursor !== undefined && place?.order !== 'imported') return page(query, scope)
+    const from = place?.order === 'imported' ? place.shown : 0
+    const imported = all.slice(from, from + limit)
+    if (imported.length === limit) {
+      return { items: imported, next: encodeCursor({ order: 'imported', shown: from + limit }, key) }
+    }
+    const { items, next } = page({ ...rest, limit: limit - imported.length }, scope)
     return { items: [...imported, ...items], next }
   }
 
@@ -256,11 +266,6 @@ function why(listing: Listing, signals: Signals, { reading }: Task): Ranking {
   return explain(signals, reading === undefined ? '' : whereFound(listing, reading, signals.named))
 }
 
-/** Whether anything is looked for. A list of all that is known shows agents of other networks too, marked (D37). */
-function isSearch({ cursor: _c, sort: _s, limit: _l, explain: _e, include: _i, ...deciding }: AgentQuery): boolean {
-  return Object.values(deciding).some((value) => value !== undefined)
-}
-
 function isAfter(score: number, number: number, last: { score: number; number: number }): boolean {
   return score < last.score || (score === last.score && number > last.number)
 }
@@ -280,13 +285,4 @@ function sectionsOf(task: Task, split: boolean, skeleton: string): Wanted[] {
   const named: Wanted = { marks: [...marks, { kind: 'name', skeleton }] }
   const inName: Wanted = { words: { ...reading, place: 'name' } }
   return [named, { ...inName, marks, except: [named] }, { ...anywhere, except: [named, inName] }]
-}
-
-function marksOf({ tags = [], free, protocol, seller_id }: AgentQuery, ownSellerId: string | undefined): Mark[] {
-  return [
-    ...tags.map((tag) => ({ kind: 'tag', tag }) as const),
-    ...(free === undefined ? [] : [{ kind: free ? 'free' : 'paid' } as const]),
-    ...(protocol === undefined ? [] : [{ kind: 'protocol', protocol } as const]),
-    ...[seller_id, ownSellerId].flatMap((id) => (id === undefined ? [] : [{ kind: 'seller', sellerId: id } as const])),
-  ]
 }

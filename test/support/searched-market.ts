@@ -4,7 +4,7 @@ import { rowOf } from '../../src/market/listing-row.ts'
 import { createMeasures, type Measures } from '../../src/market/measures.ts'
 import type { Presence } from '../../src/market/ranking.ts'
 import { createSearch, type Search } from '../../src/market/search.ts'
-import type { ListingRecord } from '../../src/schema/listing.ts'
+import type { Listing, ListingRecord } from '../../src/schema/listing.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createListingSearch } from '../../src/store/listing-search.ts'
 import { createListingStore, type ListingStore } from '../../src/store/listings.ts'
@@ -30,6 +30,8 @@ export type SearchedMarket = {
   search: Search
   presences: Map<string, Presence>
   measures: Measures
+  /** What was imported. */
+  imported: Listing[]
   /** Lists agents of a seller, in that order, and compares their names. */
   list(sellerId: string, names: readonly string[], changes?: Partial<ListingRecord>): Promise<ListingRecord[]>
   delist(record: ListingRecord): Promise<void>
@@ -42,6 +44,7 @@ export function searchedMarket(): SearchedMarket {
   const store = createListingStore(database)
   const records = new Map<string, ListingRecord>()
   const presences = new Map<string, Presence>()
+  const imported: Listing[] = []
   const catalog = createCatalog({
     replica: replicaOf(() => [...records.values()], me),
     sellerId: me,
@@ -54,6 +57,7 @@ export function searchedMarket(): SearchedMarket {
     catalog,
     sellerId: me,
     presence: (sellerId) => presences.get(sellerId),
+    imported: () => imported,
     measured: (id) => measures.share(id),
     standing: ({ id }) => ({ stats: measures.stats(id) }),
   })
@@ -77,6 +81,7 @@ export function searchedMarket(): SearchedMarket {
     store,
     search,
     presences,
+    imported,
     measures,
     compare,
     async list(sellerId, agents, changes = {}) {
