@@ -9,6 +9,9 @@ import { AgentError } from './runtime.ts'
 
 const CONNECT_TIMEOUT_MS = 20_000
 const TOOLS_MAX = 128
+/** What a server may offer, of which the operator's choice is taken, and the pages in which it says so. */
+const OFFERS_MAX = 1024
+const PAGES_MAX = 16
 /** What a model is shown of one tool's result, in characters of its JSON. */
 const RESULT_LENGTH_MAX = 200_000
 /** One answer of a server, roughly. */
@@ -39,7 +42,7 @@ export async function openToolbox(
     for (const [i, server] of servers.entries()) {
       const client = await connect(server, deps, signal)
       clients.push(client)
-      const offered = Object.entries(await client.tools()).filter(
+      const offered = Object.entries(await offersOf(client, signal)).filter(
         ([name]) => server.tools === undefined || server.tools.includes(name),
       )
       for (const [name, tool] of offered) {
@@ -58,6 +61,18 @@ export async function openToolbox(
     deps.logger.warn({ reason }, 'a tool server of the agent cannot be used')
     throw new AgentError('AGENT_FAILED', 'a tool server of this agent cannot be reached; try again later')
   }
+}
+
+/** The client's own `tools()` takes no signal, and pages without end (T7). */
+async function offersOf(client: MCPClient, signal: AbortSignal): Promise<ToolSet> {
+  const options = { signal, timeout: CONNECT_TIMEOUT_MS }
+  let page = await client.listTools({ options })
+  const all = [...page.tools]
+  for (let pages = 1; page.nextCursor != null && pages < PAGES_MAX && all.length < OFFERS_MAX; pages++) {
+    page = await client.listTools({ params: { cursor: page.nextCursor }, options })
+    all.push(...page.tools)
+  }
+  return client.toolsFromDefinitions({ ...page, tools: all.slice(0, OFFERS_MAX) }) as ToolSet
 }
 
 async function connect(server: ToolServerAccess, deps: ToolboxDeps, signal: AbortSignal): Promise<MCPClient> {

@@ -1,5 +1,13 @@
 import { MarketError } from './market-error.ts'
 
+/** The window of the payment is over and its result has not come: the order stays in doubt. */
+export class ResultOverdue extends Error {
+  override name = 'ResultOverdue'
+  constructor() {
+    super('no result came while the payment could be settled')
+  }
+}
+
 /** The caller's signal, a limit of our own, and whoever else may call off, in one. */
 export class Deadline {
   readonly #controller = new AbortController()

@@ -20,7 +20,7 @@ import {
 import { FIRST_ANSWER_MS, SellerSilent, SHOWN_WORK_MS } from '../protocols/x402/first-answer.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Paid, Reservation } from '../store/purchases.ts'
-import { Deadline } from './deadline.ts'
+import { Deadline, ResultOverdue } from './deadline.ts'
 import { MarketError } from './market-error.ts'
 import { onStream, StaleStream } from './on-stream.ts'
 import { paidFor } from './received-receipt.ts'
@@ -40,6 +40,8 @@ export type PurchaseDeps = SigningDeps & {
   /** How long a seller may take to name its price; and where it shows work before that. */
   firstAnswerMs?: number
   shownWorkMs?: number
+  /** How long its answer is waited for after the window of the payment. */
+  afterWindowMs?: number
 }
 
 /** What a response holds: text, whatever bytes it is, and the bytes where they are no text. */
@@ -110,7 +112,8 @@ async function buy(
     watch?.status('paying')
     const envelope = await signing.pay(requirements, challengeNonce, signal)
     const windowMs = signing.reservation!.validBeforeSeconds * 1000 - deps.clock.now()
-    deadline.limit(Math.max(0, windowMs) + AFTER_WINDOW_MS, () => new ResultOverdue())
+    const { afterWindowMs = AFTER_WINDOW_MS } = deps
+    deadline.limit(Math.max(0, windowMs) + afterWindowMs, () => new ResultOverdue())
     watch?.status('running')
     return envelope
   }
@@ -221,14 +224,6 @@ export function isLastWord(error: PeerError): boolean {
 function isFinal(error: unknown): boolean {
   if (!(error instanceof PeerError)) return error instanceof MarketError
   return isLastWord(error) && error.code !== 'PAYMENT_NONCE_USED' && error.code !== 'PAYMENT_NONCE_MISMATCH'
-}
-
-/** The window of the payment is over and its result has not come: the order stays in doubt. */
-class ResultOverdue extends Error {
-  override name = 'ResultOverdue'
-  constructor() {
-    super('no result came while the payment could be settled')
-  }
 }
 
 function maySend(reservation: Reservation, clock: Clock): boolean {

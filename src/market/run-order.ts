@@ -1,27 +1,19 @@
-import type { Stream } from '@libp2p/interface'
 import { CodedError } from '../lib/errors.ts'
-import { FrameError } from '../protocols/frame.ts'
-import type { FramedStream } from '../protocols/framed-stream.ts'
-import { callMarketplace } from '../protocols/marketplace.ts'
 import { PeerError } from '../protocols/peer-error.ts'
-import type { StreamPeer } from '../protocols/stream-pool.ts'
-import { callX402, type Reopen } from '../protocols/x402/client.ts'
 import { SellerSilent } from '../protocols/x402/first-answer.ts'
 import { TaskTooLong } from '../protocols/x402/wrapped-body.ts'
 import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
 import { localCaller } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
-import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
-import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { Order, OrderError, StoredReservation } from '../store/purchases.ts'
 import { Deadline } from './deadline.ts'
 import type { Attendance } from './flights.ts'
+import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
 import { MarketError, NodeStopping, resultPending } from './market-error.ts'
-import { onStream } from './on-stream.ts'
 import { resultFields } from './order-record.ts'
 import type { OwnCall } from './own-agents.ts'
 import { boughtSettlement, factsOf, noteOf, paymentView } from './payment-view.ts'
-import { formOf, type PurchaseDeps, type Purchased, purchase, readResponse } from './purchase.ts'
+import { type PurchaseDeps, type Purchased, purchase } from './purchase.ts'
 import { sessionId } from './session-id.ts'
 import type { Watch } from './watch.ts'
 
@@ -34,16 +26,16 @@ export type RunnableOrder = Order & { task: string; correlationId: string }
 /** Orders this process is working on, each with what calls it off. The recovery leaves them alone. */
 export type ActiveOrders = Map<string, (reason: Error) => void>
 
-export type RunOrderDeps = PurchaseDeps & {
-  /** Runs an agent of this node, unpaid (D17). */
-  runOwn(agentId: string, call: OwnCall): Promise<string>
-  /** Whether a token may run paid agents of this node unpaid. */
-  mayRunUnpaid(tokenId: string): boolean
-  openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
-  active: ActiveOrders
-  /** Told when an order has come to an end, or is left to the recovery. */
-  changed(orderId: string): void
-}
+export type RunOrderDeps = PurchaseDeps &
+  FreeCallDeps & {
+    /** Runs an agent of this node, unpaid (D17). */
+    runOwn(agentId: string, call: OwnCall): Promise<string>
+    /** Whether a token may run paid agents of this node unpaid. */
+    mayRunUnpaid(tokenId: string): boolean
+    active: ActiveOrders
+    /** Told when an order has come to an end, or is left to the recovery. */
+    changed(orderId: string): void
+  }
 
 /** Whom an order is executed for. */
 export type OrderCall = {
@@ -128,15 +120,8 @@ async function perform(
   const resource = listing.imported?.agent_id ?? listing.id
   const seller = { peerId: listing.seller_id, addrs: listing.addrs }
   if (listing.price === 0n) {
-    const paidProtocol = listing.protocols.includes(X402_PROTOCOL)
-    const isShown = watch !== undefined && paidProtocol
-    const freeProtocol = listing.protocols.includes(MARKETPLACE_PROTOCOL)
-    if (isShown || (paidProtocol && !freeProtocol)) return askFree(seller, resource, call, deps)
-    return callFree(seller, resource, call, deps).then(unpaid, (error: unknown) => {
-      // Its listing says that it speaks the other protocol, and nothing has run.
-      if (paidProtocol && isUnsupported(error)) return askFree(seller, resource, call, deps)
-      throw error
-    })
+    const { protocols, timeout_seconds: timeoutSeconds } = listing
+    return callFreeAgent({ seller, resource, protocols, timeoutSeconds, isShown: watch !== undefined }, call, deps)
   }
   deps.checkTrading?.()
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
@@ -150,14 +135,6 @@ async function perform(
   )
 }
 
-function isUnsupported(error: unknown): boolean {
-  return error instanceof CodedError && error.code === 'PROTOCOL_UNSUPPORTED'
-}
-
-function unpaid(output: string): Purchased {
-  return { output, outputBytes: undefined, notes: [], reservation: undefined, txHash: undefined }
-}
-
 /** An agent that others pay for is free to its owner, not to everybody who has a token (D48). @throws MarketError SCOPE_TOO_LOW */
 function refuseUnpaid({ tokenId }: Order, { price }: Listing, { mayRunUnpaid }: RunOrderDeps): void {
   if (price === 0n || tokenId === undefined || mayRunUnpaid(tokenId)) return
@@ -166,40 +143,6 @@ function refuseUnpaid({ tokenId }: Order, { price }: Listing, { mayRunUnpaid }: 
     'SCOPE_TOO_LOW',
     `to run a paid agent of this node unpaid needs a token of the scope admin: ${how}`,
   )
-}
-
-/** Over the protocol that can show the work while it is done. */
-async function askFree(
-  seller: StreamPeer,
-  resource: string,
-  { input: task, correlationId, signal, onOutput }: OwnCall,
-  { streams, callerDid }: RunOrderDeps,
-): Promise<Purchased> {
-  const call = { correlationId, resource, task, callerDid, form: formOf(resource), ...(onOutput && { onOutput }) }
-  const pay = async () => {
-    throw new MarketError(
-      'LISTING_MISMATCH',
-      'the seller asks to be paid for what it lists as free: nothing was signed',
-    )
-  }
-  const ask = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen }, signal)
-  const response = await onStream(seller, streams, signal, ask, { fresh: true })
-  return { ...readResponse(response), reservation: undefined }
-}
-
-async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps: RunOrderDeps): Promise<string> {
-  const stream = await deps.openStream(seller, MARKETPLACE_PROTOCOL, call.signal)
-  try {
-    const output = await callMarketplace(stream, { ...call, agentId }, call.signal)
-    void stream.close().catch(() => {})
-    return output
-  } catch (error) {
-    stream.abort(error instanceof Error ? error : new Error('the call failed'))
-    if (!(error instanceof FrameError)) throw error
-    throw new MarketError('INPUT_TOO_LARGE', 'the task is too long for one message once it is written as JSON', {
-      cause: error,
-    })
-  }
 }
 
 /** What the caller of a completed order is answered. */

@@ -11,7 +11,7 @@ const listed = '/ip4/9.9.9.9/tcp/4001'
 const remembered = '/ip4/9.9.9.9/tcp/4002'
 const moved = '/ip4/9.9.9.9/tcp/4003'
 const PROTOCOL = '/test/1.0.0'
-const timing = { staggerMs: 1, attemptMs: 1000, stalledMs: 100 }
+const timing = { staggerMs: 1, attemptMs: 1000, stalledMs: 100, openMs: 400 }
 const never = new AbortController().signal
 
 function streamOf(fields: Partial<Stream> = {}): Stream {
@@ -144,4 +144,17 @@ test('a peer that is slow over several connections is given no further one, and 
   const late = streamOf()
   resolve(late)
   expect(await opening).toBe(late)
+})
+
+test.each([
+  ['over a new connection', 0],
+  ['over several connections', 3],
+])('T7: a peer that never agrees on a protocol is given up, %s', async (_what, count) => {
+  const silent = () => connectionWith(seller, () => new Promise<Stream>(() => {}))
+  const existing = Array.from({ length: count }, silent)
+  const { connector: reach } = connector({ [listed]: silent() }, { existing, speakingDht: 0 })
+  await expect(reach.openStream(destination, PROTOCOL, never)).rejects.toMatchObject({
+    ...unreachable,
+    message: expect.stringContaining('no answer in time'),
+  })
 })

@@ -36,6 +36,8 @@ export type OpenOptions = {
 export type ConnectorTiming = DialTiming & {
   /** An existing connection that opens no stream within this is taken for dead, and the peer dialled anew. */
   stalledMs: number
+  /** The longest that opening a stream takes: a peer may accept a connection and never agree on a protocol (T7). */
+  openMs: number
 }
 
 export type ConnectorDeps = {
@@ -68,10 +70,11 @@ export class Connector {
   async openStream(
     peer: Destination,
     protocol: string,
-    signal: AbortSignal,
+    outer: AbortSignal,
     { asking = false }: OpenOptions = {},
   ): Promise<Stream> {
     const { peerId } = peer
+    const signal = AbortSignal.any([outer, AbortSignal.timeout(this.#timing.openMs)])
     try {
       signal.throwIfAborted()
       if (!isPeerId(peerId)) throw unreachable(peerId, 'that is not a peer id')
@@ -144,7 +147,7 @@ export class Connector {
   /**
    * A stream on the connection there is; undefined where that turns out to be dead. A refusal on a live one is final.
    *
-   * @param patient wait for it as long as the caller does, or until it is closed
+   * @param patient wait for it as long as a stream may take to open, or until it is closed
    */
   async #tryExisting(
     connection: Connection,

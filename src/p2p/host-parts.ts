@@ -88,6 +88,7 @@ const TIMING: HostTiming = {
   staggerMs: 250,
   attemptMs: 6000,
   stalledMs: 5000,
+  openMs: 30_000,
   dialGapMs: 100,
   rejoinEveryMs: 60_000,
   pingEveryMs: 30_000,

@@ -5,6 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { createRuntimeFactory } from '../../src/agents/create-runtime.ts'
@@ -207,3 +208,61 @@ function isAlive(pid: number): boolean {
     return false
   }
 }
+
+/** A server that answers `initialize` and lists its tools as the test wants it to. */
+async function serverThat(list: (page: number) => object): Promise<{ url: string; pages(): number; stop(): void }> {
+  let pages = 0
+  const server = createServer(async (request, response) => {
+    if (request.method !== 'POST') return response.writeHead(405).end()
+    const { id, method } = (await json(request)) as { id?: unknown; method: string }
+    if (id === undefined) return response.writeHead(202).end()
+    const initialized = {
+      ...{ protocolVersion: '2025-06-18', capabilities: { tools: {} } },
+      serverInfo: { name: 'x', version: '1' },
+    }
+    const result = method === 'initialize' ? initialized : list(++pages)
+    return response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const stop = () => {
+    server.closeAllConnections()
+    server.close()
+  }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, pages: () => pages, stop }
+}
+
+test('T7 a server that offers tools page after page, without end, is read to a limit', async () => {
+  const server = await serverThat((page) => ({
+    tools: [{ name: `tool_${page}`, inputSchema: { type: 'object', properties: {} } }],
+    nextCursor: `page-${page}`,
+  }))
+  try {
+    llm.behave(says('done'))
+    expect(await (await host([{ url: server.url }])).run(call())).toBe('done')
+    expect(server.pages()).toBeLessThan(100)
+  } finally {
+    server.stop()
+  }
+})
+
+test('T7 a server that never lists its tools ends with the task', async () => {
+  const journal = join(home, 'silent-journal')
+  const script = `
+    const { appendFileSync } = require('node:fs')
+    require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+      const { id, method } = JSON.parse(line)
+      if (method === 'tools/list') appendFileSync(${JSON.stringify(journal)}, String(process.pid))
+      if (method !== 'initialize') return
+      const result = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } }
+      console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    })
+    setInterval(() => {}, 1000)`
+  const stop = new AbortController()
+  const cancelled = failure(await host([{ command: [process.execPath, '-e', script] }]), stop.signal)
+  const pid = await until(async () => Number(await readFile(journal, 'utf8').catch(() => '')), { timeoutMs: 20_000 })
+  stop.abort()
+  expect((await cancelled).code).toBe('AGENT_CANCELLED')
+  await until(() => !isAlive(pid), { timeoutMs: 10_000 })
+})

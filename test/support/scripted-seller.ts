@@ -1,3 +1,4 @@
+import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
 import type { Frame } from '../../src/protocols/frame.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
@@ -15,7 +16,7 @@ export type ScriptedStream = {
   challenge(request: AnyX402Message | undefined, changes?: object): Promise<void>
   respond(request: AnyX402Message | undefined, changes?: object): Promise<void>
   refuse(request: AnyX402Message | undefined, error_name: string, changes?: object): Promise<void>
-  raw: Awaited<ReturnType<typeof streamPair>>[1]
+  raw: Stream
 }
 
 /** A seller that says what the script of the test says, stream by stream. */
@@ -31,8 +32,14 @@ export class ScriptedSeller {
   /** Opens a stream, as `Host.openStream` does. */
   readonly open = async () => {
     const [ours, theirs] = await streamPair({ protocol: '/test' })
+    this.serve(theirs)
+    return ours
+  }
+
+  /** Follows the script on a stream that a buyer has opened, as a stream handler. */
+  serve(theirs: Stream): void {
     const stream = new FramedStream(theirs)
-    const signal = AbortSignal.timeout(10_000)
+    const signal = AbortSignal.timeout(60_000)
     const text = (_key: string, value: unknown) => (typeof value === 'bigint' ? value.toString() : value)
     const send = (type: string, message: object) => stream.writeText(type, JSON.stringify(message, text), signal)
     const header = (request: AnyX402Message | undefined) => ({
@@ -81,6 +88,5 @@ export class ScriptedSeller {
         }),
     }
     this.#script(scripted).catch((error: Error) => theirs.abort(error))
-    return ours
   }
 }
