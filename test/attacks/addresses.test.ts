@@ -4,8 +4,9 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { CID } from 'multiformats/cid'
 import { sha256 } from 'multiformats/hashes/sha2'
 import { afterEach, expect, test } from 'vitest'
-import { attack, bearable, ECHO, honestP99, startAttacker, startVictim, within } from '../support/attack.ts'
+import { attack, ECHO, honestP99, startAttacker, startVictim, within } from '../support/attack.ts'
 import { ADD_PROVIDER, dhtMessage } from '../support/dht-message.ts'
+import { bearable } from '../support/honest-calls.ts'
 import { startTestHost, whereIs } from '../support/test-host.ts'
 
 const cleanups: (() => unknown)[] = []

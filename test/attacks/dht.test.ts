@@ -10,8 +10,9 @@ import { Key } from 'interface-datastore/key'
 import { CID } from 'multiformats/cid'
 import { sha256 } from 'multiformats/hashes/sha2'
 import { afterEach, expect, test } from 'vitest'
-import { attack, ECHO, startAttacker, startVictim, within } from '../support/attack.ts'
+import { attack, ECHO, echo, startAttacker, startVictim, within } from '../support/attack.ts'
 import { ADD_PROVIDER, dhtMessage, FIND_NODE, GET_PROVIDERS } from '../support/dht-message.ts'
+import { expectBearable } from '../support/honest-calls.ts'
 import { startTestHost, whereIs } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
 
@@ -24,7 +25,9 @@ afterEach(async () => {
 
 const stranger = async (): Promise<PeerId> => peerIdFromPrivateKey(await generateKeyPair('Ed25519'))
 
-test('D52: answers that name one place a thousand times do not make a node dial it a thousand times', async () => {
+test('D52: answers that name one place a thousand times make a node neither dial it as often nor slow', {
+  retry: 2,
+}, async () => {
   let knocks = 0
   const target = createServer((socket) => {
     knocks += 1
@@ -57,14 +60,18 @@ test('D52: answers that name one place a thousand times do not make a node dial 
   await attack(liar, victim)
   await until(() => answers > 0, { timeoutMs: 30_000 })
   // The victim is made to ask: an unknown peer is looked up.
-  for (let asked = 0; asked < 15; asked++) {
-    const peerId = (await stranger()).toString()
-    await victim.openStream({ peerId, addrs: [] }, ECHO, within(400)).catch(() => {})
-  }
+  const stream = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(10_000))
+  await expectBearable(
+    () => echo(stream),
+    async () => {
+      for (let asked = 0; asked < 15; asked++) {
+        const peerId = (await stranger()).toString()
+        await victim.openStream({ peerId, addrs: [] }, ECHO, within(400)).catch(() => {})
+      }
+    },
+  )
   expect(answers).toBeGreaterThan(5)
   expect(knocks).toBeLessThan(100)
-  const stream = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(10_000))
-  expect(stream.status).toBe('open')
 })
 
 test('D52: GET_PROVIDERS names who is known where the peer store has forgotten another provider', async () => {

@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { StrictAgentCard } from '../support/agent-card.ts'
 import { ask, call } from '../support/api-calls.ts'
+import { expectBearable } from '../support/honest-calls.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
 
@@ -107,6 +108,19 @@ test('4.1 a flood of wrong tokens from one address does not keep the right one o
   expect((await call(closed.url, '/status', { headers: bearer(TOKEN) })).status).toBe(200)
 })
 
+test('4.1 a flood of wrong tokens leaves the operator’s own calls as quick as they were', { retry: 2 }, async () => {
+  const wrong = (headers: Record<string, string>) => call(closed.url, '/status', { headers })
+  await expectBearable(
+    async () => expect((await call(closed.url, '/status', { headers: bearer(TOKEN) })).status).toBe(200),
+    async (round) => {
+      for (let count = 0; count < 40; count++) {
+        const tries = Array.from({ length: 2 }, (_, n) => wrong(bearer(`wrong-${round}-${count}-${n}`)))
+        for (const { status } of await Promise.all(tries)) expect([401, 429]).toContain(status)
+      }
+    },
+  )
+})
+
 test('4.5 a token that fills its share of open orders shuts out nobody', async () => {
   const headers = await tokenOf('execute')
   const order = (more: object) => call(node.url, '/orders', { body: { agent_id: 'nobody', price: '1' }, ...more })
@@ -115,6 +129,25 @@ test('4.5 a token that fills its share of open orders shuts out nobody', async (
   expect((await order({})).status).toBe(201)
   expect((await order({ headers: await tokenOf('execute') })).status).toBe(201)
 }, 60_000)
+
+test('4.5 a token that orders without end leaves the operator’s calls as quick as they were', {
+  retry: 2,
+}, async () => {
+  const headers = await tokenOf('execute')
+  const body = { agent_id: 'nobody', price: '1' }
+  await expectBearable(
+    async () => {
+      const run = { agent_id: freeId, input: 'hello' }
+      expect((await call(node.url, '/execute', { body: run })).status).toBe(200)
+    },
+    async () => {
+      for (let count = 0; count < 40; count++) {
+        const orders = Array.from({ length: 2 }, () => call(node.url, '/orders', { body, headers }))
+        for (const { status } of await Promise.all(orders)) expect([201, 429]).toContain(status)
+      }
+    },
+  )
+})
 
 describe('4.2 what a principal made is its own (D48)', () => {
   test('over the API: orders, workflows, executions, sessions and what happens', async () => {

@@ -10,7 +10,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import { X402_PROTOCOL } from '../../src/schema/x402.ts'
 import { marketplaceRequest, negotiation, startEchoSeller, x402Request } from '../support/bare-requests.ts'
-import { stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { expectBearable } from '../support/honest-calls.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { randomHex } from '../support/payments.ts'
 
 /** More than the streams that a peer may have at a time (D36). */
 const CALLS = 300
@@ -102,4 +104,16 @@ test('T7, D23: so does the payment protocol, and no stream stays open', async ()
     const answer = await callToTheEnd(X402_PROTOCOL, x402Request(agentId, 'hello'))
     expect(Buffer.from(answer).toString()).toContain('x402.response')
   })
+})
+
+test('T7: such calls without end leave those of an honest buyer as quick as they were', { retry: 2 }, async () => {
+  const buyer = await startTestNode({ key: randomHex(), bootstrap: [seller.addresses()[0]!] })
+  const { id } = await discover(buyer, seller.peerId, 'echo')
+  const call = () => buyer.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(30_000) })
+  await expectBearable(call, () =>
+    inBatches(async () => {
+      const request = marketplaceRequest(agentId, 'hello')
+      await callToTheEnd(MARKETPLACE_PROTOCOL, request)
+    }),
+  )
 })

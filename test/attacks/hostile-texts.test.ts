@@ -1,8 +1,16 @@
+import { createServer } from 'node:http'
 import { expect, test } from 'vitest'
 import { redact as redactLlm } from '../../src/agents/llm-error.ts'
+import { createChain } from '../../src/chain/chain.ts'
 import { redact } from '../../src/chain/redact.ts'
+import { silentLogger } from '../../src/lib/logger.ts'
 import { parseTemplate } from '../../src/market/workflow/template.ts'
 import { outcomeOf } from '../../src/payments/facilitator.ts'
+import { ECHO, echo, startVictim, within } from '../support/attack.ts'
+import { expectBearable } from '../support/honest-calls.ts'
+import { listen } from '../support/loopback.ts'
+import { usdc } from '../support/payments.ts'
+import { startTestHost, whereIs } from '../support/test-host.ts'
 
 /*
  * T32: text from outside is matched in a time that grows with its length and no faster. A pattern that is quadratic takes half a
@@ -40,5 +48,33 @@ test.each(readers)('%s is read in linear time, whatever it says', (_what, read) 
     read(text)
     read(`${text}!`)
     expect([piece, performance.now() - start < LIMIT_MS]).toEqual([piece, true])
+  }
+})
+
+test('an RPC that answers with such texts does not slow a node’s other peers', { retry: 2 }, async () => {
+  let asked = 0
+  const rpc = createServer((_request, response) => {
+    const message = pieces[asked++ % pieces.length]!.repeat(40_000)
+    response.end(JSON.stringify({ jsonrpc: '2.0', id: asked, error: { code: -32_000, message } }))
+  })
+  const rpcUrl = `http://127.0.0.1:${await listen(rpc)}`
+  const chain = createChain(
+    { network: usdc.network, asset: usdc.address, rpcUrl, timeoutMs: 5_000 },
+    { logger: silentLogger },
+  )
+  const [victim, honest] = [await startVictim(), await startTestHost()]
+  try {
+    const stream = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(10_000))
+    await expectBearable(
+      () => echo(stream),
+      async () => {
+        for (let count = 0; count < 2 * pieces.length; count++) await chain.usdcBalance(usdc.address).catch(() => {})
+      },
+    )
+    expect(asked).toBeGreaterThan(pieces.length)
+  } finally {
+    await Promise.all([honest.stop(), victim.stop()])
+    rpc.closeAllConnections()
+    rpc.close()
   }
 })

@@ -3,6 +3,8 @@ import { createServer, type Server } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import type { Host } from '../../src/p2p/host.ts'
 import { createIdentity } from '../../src/p2p/identity.ts'
+import { ECHO, echo, startVictim } from '../support/attack.ts'
+import { expectBearable } from '../support/honest-calls.ts'
 import { startTestHost, type TestHostOptions, whereIs } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
 
@@ -97,4 +99,21 @@ test('T30: a question tries two addresses, and many sellers that name one victim
   }
   expect(knocks()).toBeGreaterThan(0)
   expect(knocks()).toBeLessThan(20)
+})
+
+test('T30: such questions leave the calls to an honest seller as quick as they were', { retry: 2 }, async () => {
+  const [{ ports }, honest] = [await victims(1), await startVictim()]
+  cleanups.push(() => honest.stop())
+  const buyer = await start({ listenHosts: ['127.0.0.1'], dialPrivate: true })
+  const calls = await buyer.openStream(whereIs(honest, 'tcp'), ECHO, within(10_000))
+  await expectBearable(
+    () => echo(calls),
+    async () => {
+      for (let seller = 0; seller < 60; seller++) {
+        const { peerId } = await createIdentity()
+        const addrs = Array.from({ length: 16 }, () => `/ip4/127.0.0.1/tcp/${ports[0]}/p2p/${peerId}`)
+        await expect(buyer.probe({ peerId, addrs }, within(5000))).rejects.toMatchObject({ code: 'PEER_UNREACHABLE' })
+      }
+    },
+  )
 })

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { PaymentEnvelope } from '../../src/schema/payment.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { type ChainMarket, startChainMarket } from '../support/chain-market.ts'
+import { expectBearable } from '../support/honest-calls.ts'
 import { requirements, signed } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, told } from '../support/x402-seller.ts'
@@ -47,6 +48,23 @@ describe('D49: a payer pays, in whatever letters it spells the accounts', () => 
     await settledOf(seller, reservation!.paymentId)
     expect(await market.devnet.chain.balanceOf(seller.payee)).toBe(2n * PRICE)
   })
+})
+
+test('D49: payments in every spelling leave an honest buyer’s calls as quick as they were', { retry: 2 }, async () => {
+  const seller = await market.seller()
+  const [honest, wallet] = [market.buyer(seller, await market.payer(100_000_000n)), await market.payer(100_000_000n)]
+  const asked = requirements({ payTo: seller.payee })
+  const peer = await seller.connect('attacker')
+  const attack = async () => {
+    for (let count = 0; count < 9; count++) {
+      const [, spell] = spellings[count % spellings.length]!
+      const { envelope } = signed(seller.clock.now(), { wallet, requirements: asked })
+      const answer = await peer.request({ payment: spelled(envelope, spell), body: base64('hello') })
+      expect(told(answer)).toBe('re: hello')
+    }
+  }
+  const call = async () => expect((await honest.execute({ input: 'good day' })).output).toBe('re: good day')
+  await expectBearable(call, attack, { calls: 15 })
 })
 
 function spelled(envelope: PaymentEnvelope, spell: (address: Hex) => Hex): PaymentEnvelope {

@@ -5,7 +5,8 @@ import { multiaddr } from '@multiformats/multiaddr'
 import type { Libp2p } from 'libp2p'
 import { afterEach, expect, test } from 'vitest'
 import { type Logger, silentLogger } from '../../src/lib/logger.ts'
-import { attack, bearable, ECHO, honestP99, startAttacker, startVictim, within } from '../support/attack.ts'
+import { attack, ECHO, echo, honestP99, startAttacker, startVictim, within } from '../support/attack.ts'
+import { bearable, expectBearable } from '../support/honest-calls.ts'
 import { startTestHost, whereIs } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
 
@@ -105,4 +106,24 @@ test('D52: 256 connections from a dozen addresses that say nothing keep nobody o
   }
   expect(await honestP99(calls, 200)).toBeLessThan(bearable(quiet))
   await until(() => sockets.every(({ destroyed, readyState }) => destroyed || readyState !== 'open'))
+})
+
+test('D52: names that come again and again from one address leave an honest peer’s calls as quick as they were', {
+  retry: 2,
+}, async () => {
+  const inbound = { most: 60, reserved: 8, perAddress: 20, settlingMs: 0 }
+  const [victim, honest] = [await startVictim({ inbound, timing }), await startTestHost()]
+  const attackers = await Promise.all(Array.from({ length: 12 }, () => startAttacker('127.0.0.2')))
+  cleanups.push(...[victim, honest, ...attackers].map((one) => () => one.stop()))
+  const calls = await honest.openStream(whereIs(victim, 'tcp'), ECHO, within(10_000))
+  const place = multiaddr(whereIs(victim, 'tcp').addrs[0]!)
+  await expectBearable(
+    () => echo(calls),
+    async () => {
+      for (let count = 0; count < 30; count++) {
+        const one = attackers[count % attackers.length]!
+        await one.dial(place, { force: true, signal: within(5000) }).catch(() => {})
+      }
+    },
+  )
 })

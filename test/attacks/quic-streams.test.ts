@@ -7,7 +7,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import { X402_PROTOCOL } from '../../src/schema/x402.ts'
 import { marketplaceRequest, negotiation, startEchoSeller, x402Request } from '../support/bare-requests.ts'
-import { stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { expectBearable } from '../support/honest-calls.ts'
+import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
+import { randomHex } from '../support/payments.ts'
 
 /** More than the streams that the QUIC module grants a peer at a time. */
 const CALLS = 600
@@ -86,4 +88,16 @@ test('T7, D23: so does the payment protocol', async () => {
     return callAndClose(X402_PROTOCOL, x402Request(agentId, 'hello'), Buffer.from('hello').toString('base64'))
   })
   expect(streams).toHaveLength(2 * CALLS)
+})
+
+test('T7: such calls without end leave those of an honest buyer as quick as they were', { retry: 2 }, async () => {
+  const buyer = await startTestNode({ key: randomHex(), bootstrap: [seller.addresses()[0]!] })
+  const { id } = await discover(buyer, seller.peerId, 'echo')
+  const call = () => buyer.execute({ agentId: id, input: 'hello', signal: AbortSignal.timeout(30_000) })
+  await expectBearable(call, () =>
+    callOften((index) => {
+      const request = marketplaceRequest(agentId, `hello ${index}.`)
+      return callAndClose(MARKETPLACE_PROTOCOL, request, `hello ${index}.`)
+    }),
+  )
 })

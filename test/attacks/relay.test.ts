@@ -4,7 +4,8 @@ import { lpStream } from '@libp2p/utils'
 import type { Libp2p } from 'libp2p'
 import { afterEach, expect, test } from 'vitest'
 import type { Host } from '../../src/p2p/host.ts'
-import { attack, startAttacker, startVictim, within } from '../support/attack.ts'
+import { attack, ECHO, echo, startAttacker, startVictim, within } from '../support/attack.ts'
+import { expectBearable } from '../support/honest-calls.ts'
 import { startTestHost, whereIs } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
 
@@ -64,4 +65,25 @@ test('a relay says its limit of time in seconds, as circuit relay v2 has it', as
   const answer = await reserve(await attack(peer, relay))
   // limit, field 4: duration 600, data 64 MiB
   expect(answer.toString('hex')).toContain('220808d8041080808020')
+})
+
+test('D52: peers that ask for places without end leave an honest peer’s calls as quick as they were', {
+  retry: 2,
+}, async () => {
+  const [relay, honest] = [await startVictim({ relay: true }), await startTestHost()]
+  const peers = await Promise.all(Array.from({ length: 12 }, () => startAttacker('127.0.0.2')))
+  cleanups.push(...[relay, honest, ...peers].map((one) => () => one.stop()))
+  const calls = await honest.openStream(whereIs(relay, 'tcp'), ECHO, within(10_000))
+  for (const peer of peers) await attack(peer, relay)
+  await expectBearable(
+    () => echo(calls),
+    async () => {
+      for (let count = 0; count < 60; count++) {
+        const connection = await attack(peers[count % peers.length]!, relay)
+        await reserve(connection)
+        // Now and then one leaves and comes again.
+        if (count % 15 === 0) await connection.close()
+      }
+    },
+  )
 })

@@ -4,6 +4,7 @@ import { createWallet } from '../../src/payments/wallet.ts'
 import type { PaymentEnvelope } from '../../src/schema/payment.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { type ChainMarket, startChainMarket } from '../support/chain-market.ts'
+import { expectBearable } from '../support/honest-calls.ts'
 import { randomHex, requirements, usdc } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, type TestSeller, told } from '../support/x402-seller.ts'
@@ -88,4 +89,21 @@ test('D51: what waits for its turn until its window is too short is settled befo
   expect(told(await waiting)).toBe('late')
   expect([paidBefore[0], paidBefore[1]! >= PRICE]).toEqual([0n, true])
   expect(await market.devnet.chain.balanceOf(seller.payee)).toBe(2n * PRICE)
+})
+
+test('D51: short windows one after the other leave an honest buyer’s calls as quick as they were', {
+  retry: 2,
+}, async () => {
+  const seller = await market.seller()
+  seller.addAgent({ timeoutMs: 20_000 })
+  const honest = market.buyer(seller, await market.payer(100_000_000n))
+  const peer = await seller.connect('attacker')
+  const attack = async () => {
+    for (let count = 0; count < 4; count++) {
+      const answer = await peer.request({ payment: await shortPayment(seller, 12), body: base64('hello') })
+      expect(['re: hello', 'PAYMENT_INVALID']).toContain(told(answer))
+    }
+  }
+  const call = async () => expect((await honest.execute({ input: 'good day' })).output).toBe('re: good day')
+  await expectBearable(call, attack, { calls: 15 })
 })

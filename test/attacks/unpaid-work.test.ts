@@ -8,6 +8,7 @@ import { createWallet, type Wallet } from '../../src/payments/wallet.ts'
 import { type FaultyFacilitator, startFaultyFacilitator } from '../support/faulty-facilitator.ts'
 import { type FaultyRpc, result as rpcResult, startFaultyRpc } from '../support/faulty-rpc.ts'
 import { HandClock } from '../support/hand-clock.ts'
+import { expectBearable } from '../support/honest-calls.ts'
 import { randomHex, requirements, signed, usdc } from '../support/payments.ts'
 import { until } from '../support/until.ts'
 import { base64, TestSeller, type TestSellerOptions, told } from '../support/x402-seller.ts'
@@ -161,4 +162,21 @@ test('T15 an RPC without an answer stops no cheap run, and lets no dear one begi
   const dear = await start({ exposure: { checkFrom: 10_000n } })
   expect(await buy(dear, honest)).toBe('SETTLEMENT_FAILED')
   expect(dear.runs).toEqual([])
+})
+
+test('T5 T6 buyers who cannot or will not pay leave an honest one’s calls as quick as they were', {
+  retry: 2,
+}, async () => {
+  const seller = await start()
+  const [rich, coded] = [await payer(100_000_000n), await payer(1_000_000n)]
+  await devnet.chain.deploySmartWallet(honest.address, coded.address)
+  const spent = sign(seller, rich)
+  expect(await send(seller, spent)).toBe('re: task')
+  const attack = async () => {
+    for (let count = 0; count < 6; count++) {
+      const tries = [buy(seller, createWallet(randomHex(), usdc)), buy(seller, coded), send(seller, spent)]
+      expect(await Promise.all(tries)).toEqual(['PAYMENT_INVALID', 'PAYMENT_INVALID', 'PAYMENT_NONCE_USED'])
+    }
+  }
+  await expectBearable(async () => expect(await buy(seller, rich)).toBe('re: task'), attack, { calls: 15 })
 })

@@ -51,7 +51,13 @@ export async function startChainMarket(): Promise<ChainMarket> {
     },
     buyer(seller, wallet) {
       const { clock } = seller
-      const buyer = new TestBuyer({ clock, wallet, open: (_peer, protocol) => seller.open('honest', protocol) })
+      const dailyBudget = 10n ** 9n
+      const buyer = new TestBuyer({
+        clock,
+        wallet,
+        dailyBudget,
+        open: (_peer, protocol) => seller.open('honest', protocol),
+      })
       buyer.list({ pay_to: seller.payee })
       return buyer
     },
