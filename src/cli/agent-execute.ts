@@ -3,7 +3,7 @@ import * as z from 'zod'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { countText, UsdcText } from '../config/values.ts'
-import type { ExecutionResult } from '../schema/api.ts'
+import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
 import { badge } from './badge.ts'
 import { type Context, command, commonOptions, flag, option } from './command.ts'
 import { CliError, exitCodes, UsageError } from './exit-code.ts'
@@ -131,10 +131,15 @@ async function execute(
 function tellCost(context: Context, { payment, duration_ms, order_id }: ExecutionResult): void {
   const { style } = context
   const kind = payment === null ? '' : `${badge(payment.network, style.stderr)}  `
-  const paid =
-    payment === null ? 'free' : `paid ${payment.amount} USDC to ${payment.pay_to}, ${settlementText(payment)}`
+  const paid = payment === null ? 'free' : chargeText(payment)
   const order = order_id === undefined ? '' : ` · order ${order_id}`
   context.tell(kind + style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s${order}`, 400)))
+}
+
+/** Only the chain makes an amount `paid`. Until then it is `held` (D42). */
+function chargeText(payment: ExecutionPayment): string {
+  const charge = payment.settlement === 'settled' ? 'paid' : 'held'
+  return `${charge} ${payment.amount} USDC ${charge === 'paid' ? 'to' : 'for'} ${payment.pay_to}, ${settlementText(payment)}`
 }
 
 function notFound(agentId: string, { p2p }: Config): CliError {

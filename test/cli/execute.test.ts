@@ -38,6 +38,18 @@ test('with --json the whole result is on standard output, and nothing else anywh
   expect(plain.stderr).toContain('paid 0.01 USDC to 0x4, settled in 0x5')
 })
 
+test.each(['claimed', 'pending'] as const)(
+  'D42: what is %s is held, not paid, until the chain shows it',
+  async (settlement) => {
+    const amount = { network: 'eip155:84532', asset: '0x2', amount: '0.01', amount_atomic: '10000' }
+    const payment = { payment_id: '0x1', ...amount, payer: '0x3', pay_to: '0x4', tx_hash: '0x5', settlement }
+    const { parts } = await runningNode(dataDir(), { execute: async () => result({ payment }) })
+    const { stderr } = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
+    expect(stderr).toContain('held 0.01 USDC for 0x4, ')
+    expect(stderr).not.toContain('paid')
+  },
+)
+
 test('a result cannot act on the terminal; a pipe gets it as it is (T10)', async () => {
   const output = 'a\u001b]0;owned\u0007\u001b[2J\u009b1m\u202eb\tc\nd'
   const { parts } = await runningNode(dataDir(), { execute: async () => result({ output }) })
