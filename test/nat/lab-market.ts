@@ -104,7 +104,7 @@ export async function found(
 ): Promise<SeenListing> {
   return await until(
     async () => (await node.ask('listings')).find((one) => one.seller_id === seller.peerId && fits(one)),
-    { timeoutMs: 40_000 },
+    { timeoutMs: 60_000 },
   )
 }
 
