@@ -15,7 +15,8 @@ import { forgeRecord, listingRecord, ownListing, signRecord } from '../support/l
 import { startTestHost, whereIs } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
 
-const ATTACKERS = 6
+/** One for each round: a node hears no more of it once it has been found out. */
+const ATTACKERS = 3
 const BATCHES = 20
 const CHANGES = 12
 /** What is known comes by gossip alone. */
@@ -72,21 +73,23 @@ test('D8: honest nodes go on hearing each other, and calls stay as quick as they
       cleanups.push(() => host.stop())
       host.subscribe(LISTINGS_TOPIC, async () => 'ignore')
       await connect(host, informed.host)
-      return { identity, host }
+      // Signed before: the attacker's own work is not to be measured.
+      const batches: Uint8Array[][] = []
+      for (let count = 0; count < BATCHES; count++) {
+        const now = clock.now()
+        const good = await signRecord(listingRecord(identity.peerId, `bait ${count}`, now), identity)
+        const old = listingRecord(informed.identity.peerId, 'echo', now - 1 - count)
+        batches.push([good, await forgeRecord(old, informed.identity)])
+      }
+      return { host, batches }
     }),
   )
   const stream = await honest.openStream(whereIs(informed.host, 'tcp'), ECHO, within(10_000))
   await expectBearable(
     () => echo(stream),
     async (round) => {
-      for (const { identity, host } of attackers.slice(2 * round, 2 * round + 2)) {
-        for (let count = 0; count < BATCHES; count++) {
-          const now = clock.now()
-          const good = await signRecord(listingRecord(identity.peerId, `bait ${round} ${count}`, now), identity)
-          const old = listingRecord(informed.identity.peerId, 'echo', now - 1 - count)
-          await send(host, [good, await forgeRecord(old, informed.identity)])
-        }
-      }
+      const { host, batches } = attackers[round]!
+      for (const batch of batches) await send(host, batch)
     },
   )
   let heard = 0
