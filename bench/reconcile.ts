@@ -9,7 +9,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-import { decodeBatch, encodeBatch, splitBatches } from '../src/protocols/listing-batch.ts'
+import { decodeBatch, encodeBatch, splitBatches } from '../src/protocols/sync/batch.ts'
 import { casesOf, madeKeys } from './reconcile/cases.ts'
 import {
   measureCase,

@@ -1,7 +1,7 @@
 /** The HTTP reference, out of the OpenAPI document that the node itself serves. */
-import type { OpenApiOperation } from '../src/http/openapi.ts'
-import { openApiDocument } from '../src/http/openapi.ts'
-import { apiOperations, type OperationsDeps } from '../src/http/operations.ts'
+import type { OpenApiOperation } from '../src/http/api/openapi.ts'
+import { openApiDocument } from '../src/http/api/openapi.ts'
+import { apiOperations, type OperationsDeps } from '../src/http/api/operations.ts'
 import { cell, fieldRows, type Schema, typeText } from './schema-table.ts'
 
 /** Routes only keep what they are given for later; nothing is asked of it here. */

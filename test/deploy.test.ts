@@ -6,7 +6,7 @@ import { createServer } from 'node:http'
 import { matchesGlob } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { start } from '../src/cli/start.ts'
+import { start } from '../src/cli/commands/start.ts'
 import { Env } from '../src/config/env.ts'
 
 const root = new URL('..', import.meta.url).pathname

@@ -1,6 +1,6 @@
 import { multiaddr } from '@multiformats/multiaddr'
 import type { FramedStream } from '../../src/protocols/framed-stream.ts'
-import { StreamPool } from '../../src/protocols/stream-pool.ts'
+import { StreamPool } from '../../src/protocols/streams.ts'
 import { type LoadPlan, runLoad } from '../load.ts'
 import { servePart } from '../part.ts'
 import { DurableLog } from './durable-log.ts'

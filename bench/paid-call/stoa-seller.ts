@@ -1,4 +1,4 @@
-import { createNode } from '../../src/node.ts'
+import { createNode } from '../../src/node/create-node.ts'
 import type { Facilitator } from '../../src/payments/facilitator.ts'
 import { servePart } from '../part.ts'
 import { instantFacilitator } from './instant-facilitator.ts'

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { type ElementKey, elementKey } from '../../src/market/reconcile/element-key.ts'
+import { type ElementKey, elementKey } from '../../src/protocols/sync/reconcile/element-key.ts'
 import { LISTING_TTL_MS } from '../../src/schema/listing.ts'
 
 /** What client and server hold when they meet. */

@@ -1,6 +1,6 @@
-import { type Bound, type ElementKey, KEY_BYTES } from '../../src/market/reconcile/element-key.ts'
-import { type ElementSum, emptySum, SUM_WORDS } from '../../src/market/reconcile/element-sum.ts'
-import type { RangeView } from '../../src/market/reconcile/range-index.ts'
+import { type Bound, type ElementKey, KEY_BYTES } from '../../src/protocols/sync/reconcile/element-key.ts'
+import { type ElementSum, emptySum, SUM_WORDS } from '../../src/protocols/sync/reconcile/element-sum.ts'
+import type { RangeView } from '../../src/protocols/sync/reconcile/range-index.ts'
 import type { Universe } from './universe.ts'
 
 /** Places of a page, a book and a shelf. */

@@ -1,6 +1,6 @@
-import { END, KEY_BYTES, START } from '../../src/market/reconcile/element-key.ts'
-import { decodeRanges, encodeRanges, type Range } from '../../src/market/reconcile/range-message.ts'
-import { SALT_BYTES } from '../../src/market/reconcile/session-hash.ts'
+import { END, KEY_BYTES, START } from '../../src/protocols/sync/reconcile/element-key.ts'
+import { decodeRanges, encodeRanges, type Range } from '../../src/protocols/sync/reconcile/range-message.ts'
+import { SALT_BYTES } from '../../src/protocols/sync/reconcile/session-hash.ts'
 import type { Random } from './random.ts'
 
 /**

@@ -1,6 +1,6 @@
-import { ListingSet, type MergeOutcome } from '../../src/market/listing-set.ts'
-import { boundAt } from '../../src/market/reconcile/element-key.ts'
-import { RangeIndex, type RangeView } from '../../src/market/reconcile/range-index.ts'
+import { ListingSet, type MergeOutcome } from '../../src/listings/set.ts'
+import { boundAt } from '../../src/protocols/sync/reconcile/element-key.ts'
+import { RangeIndex, type RangeView } from '../../src/protocols/sync/reconcile/range-index.ts'
 import type { CompactSet } from './compact-set.ts'
 import type { Universe } from './universe.ts'
 

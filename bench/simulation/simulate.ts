@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { compareEntries } from '../../src/market/listing-set.ts'
+import { compareEntries } from '../../src/listings/set.ts'
 import { CompactSet } from './compact-set.ts'
 import { type LiarKind, liarKinds, speaksTrue } from './liars.ts'
 import { emptyWork, isLeftOut, type SimulatedNode, take, type Work } from './node.ts'

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import type { ListingEntry } from '../../src/market/listing-set.ts'
-import { compareKeys, type ElementKey, elementKey, KEY_BYTES } from '../../src/market/reconcile/element-key.ts'
-import { SUM_WORDS, stretchElements } from '../../src/market/reconcile/element-sum.ts'
+import type { ListingEntry } from '../../src/listings/set.ts'
+import { compareKeys, type ElementKey, elementKey, KEY_BYTES } from '../../src/protocols/sync/reconcile/element-key.ts'
+import { SUM_WORDS, stretchElements } from '../../src/protocols/sync/reconcile/element-sum.ts'
 import { LISTING_TTL_MS, type ListingRecord } from '../../src/schema/listing.ts'
 import type { Random } from './random.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { MarketTools, ToolResult } from '../market/tools.ts'
 import { OPERATOR } from '../schema/caller.ts'
+import type { MarketTools, ToolResult } from '../tools/tools.ts'
 import type { Turn } from './executor.ts'
 import { marketWork } from './market-work.ts'
 import { resultArtifact } from './task-events.ts'

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
-import { isMarketTool, type MarketTools } from '../market/tools.ts'
 import { QUERY_LENGTH_MAX } from '../schema/limits.ts'
+import { isMarketTool, type MarketTools } from '../tools/tools.ts'
 import type { Outcome, Work } from './executor.ts'
 
 const Request = z.looseObject({ skill: z.string().max(64) })

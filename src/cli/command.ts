@@ -6,7 +6,7 @@ import { PathText, UrlText } from '../config/values.ts'
 import type { Io } from './io.ts'
 import type { Parts } from './parts.ts'
 import type { Redactor } from './redactor.ts'
-import type { Style } from './terminal-text.ts'
+import type { Style } from './text/terminal-text.ts'
 
 /** One option of a command: how it is written, and how its text becomes a value. */
 export type Option<T = unknown> = {

@@ -33,7 +33,7 @@ export function exitCodesTable(): string {
   return ['| Status | Meaning |', '|---|---|', ...rows].join('\n')
 }
 
-/** Exit status per error code (the CLI's side of http/problem and the x402 error table). What is not here: failed. */
+/** Exit status per error code (the CLI's side of http/server/problem and the x402 error table). What is not here: failed. */
 const byErrorCode: Readonly<Record<string, ExitCode>> = {
   CONFIG_INVALID: exitCodes.usage,
   USAGE: exitCodes.usage,

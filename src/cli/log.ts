@@ -4,7 +4,7 @@ import { type Logger, lazyLogger, silentLogger } from '../lib/logger.ts'
 import type { Output } from './io.ts'
 import type { LogFile } from './log-file.ts'
 import type { Redactor } from './redactor.ts'
-import { printableLine, type Style } from './terminal-text.ts'
+import { printableLine, type Style } from './text/terminal-text.ts'
 
 /** Loads at once what is first needed in the middle of a line. */
 const require = createRequire(import.meta.url)

@@ -1,10 +1,10 @@
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
-import type { ApiClient } from '../http/client.ts'
-import type { MarketCalls } from '../http/client-market.ts'
-import type { OperatorCalls } from '../http/client-operator.ts'
-import type { StreamCalls } from '../http/client-stream.ts'
-import type { WebhookCalls } from '../http/client-webhooks.ts'
+import type { ApiClient } from '../http/client/client.ts'
+import type { MarketCalls } from '../http/client/market.ts'
+import type { OperatorCalls } from '../http/client/operator.ts'
+import type { StreamCalls } from '../http/client/stream.ts'
+import type { WebhookCalls } from '../http/client/webhooks.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { patientFetch } from '../lib/patient-fetch.ts'
@@ -59,9 +59,10 @@ export type Parts = {
 export const systemParts: Parts = {
   clock: systemClock,
   fetch: (input, init) => fetch(input, init),
-  createNode: async (config, secrets, ports) => (await import('../node.ts')).createNode(config, secrets, ports),
+  createNode: async (config, secrets, ports) =>
+    (await import('../node/create-node.ts')).createNode(config, secrets, ports),
   connect: async (url, token) => {
-    const { createApiClient } = await import('../http/client.ts')
+    const { createApiClient } = await import('../http/client/client.ts')
     return createApiClient({ baseUrl: url, token }, { fetch: patientFetch })
   },
 }

@@ -13,7 +13,7 @@ import type { Io } from './io.ts'
 import type { Parts } from './parts.ts'
 import { createRedactor, type Redactor } from './redactor.ts'
 import { reportError } from './report-error.ts'
-import { styleOf } from './terminal-text.ts'
+import { styleOf } from './text/terminal-text.ts'
 
 /**
  * Runs one command line.
@@ -77,7 +77,7 @@ function remoteOf(
 
 /** A node starts sooner without every other command. */
 async function tableFor(argv: readonly string[]): Promise<readonly Command[]> {
-  if (argv[0] === 'start') return [(await import('./start.ts')).start]
+  if (argv[0] === 'start') return [(await import('./commands/start.ts')).start]
   return (await import('./commands.ts')).commands
 }
 

@@ -2,7 +2,7 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 import { exitCodeOf, exitCodes } from './exit-code.ts'
 import type { Io } from './io.ts'
 import type { Redactor } from './redactor.ts'
-import { printable, printableLine, type Style } from './terminal-text.ts'
+import { printable, printableLine, type Style } from './text/terminal-text.ts'
 
 type Deps = { io: Io; redactor: Redactor; json: boolean; style: Style }
 

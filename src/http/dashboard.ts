@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Mount } from './mount.ts'
+import type { Mount } from './server/mount.ts'
 
 /** Where `npm run build` puts it: two folders up from the source and from dist/ alike. */
 const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))

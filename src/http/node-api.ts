@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts'
 import { dataFile, loadOrCreateApiToken } from '../store/data-dir.ts'
 import { readSecretFile } from '../store/secret-file.ts'
-import type { Api, ApiDeps } from './app.ts'
+import type { Api, ApiDeps } from './server/app.ts'
 
 /** The node's API with its token from the environment or the data directory. Loads the HTTP server only now. */
 export async function createNodeApi(
@@ -11,6 +11,6 @@ export async function createNodeApi(
   const token = options.token ?? (await loadOrCreateApiToken(options.dataDir))
   // Whoever may read the data directory is the operator, and its commands send what they find there.
   const fileToken = (await readSecretFile(dataFile(options.dataDir, 'apiToken')))?.trim()
-  const { createApi } = await import('./app.ts')
+  const { createApi } = await import('./server/app.ts')
   return createApi({ ...options, token, fileToken }, deps)
 }

@@ -1,6 +1,6 @@
 import { CodedError } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
-import type { MarketTools } from '../market/tools.ts'
+import type { MarketTools } from '../tools/tools.ts'
 import type { CallTool } from './server.ts'
 import { type ToolFailure, toolFailure, toolResult } from './tool-result.ts'
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { CodedError } from '../lib/errors.ts'
 import { type Logger, silentLogger } from '../lib/logger.ts'
-import type { MarketTools } from '../market/tools.ts'
 import { OPERATOR } from '../schema/caller.ts'
+import type { MarketTools } from '../tools/tools.ts'
 import { marketCall } from './market-call.ts'
 import { toolResult } from './tool-result.ts'
 

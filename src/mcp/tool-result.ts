@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { CallToolResult } from '@modelcontextprotocol/server'
-import type { Foreign, ToolResult } from '../market/tools.ts'
+import type { Foreign, ToolResult } from '../tools/tools.ts'
 
 /** Where the text of another party comes from. */
 const PROVENANCE = 'stoa/provenance'

@@ -2,9 +2,9 @@ import { randomInt } from 'node:crypto'
 import type { Connection, PeerId, PeerInfo, PeerStore, Stream } from '@libp2p/interface'
 import type { KadDHT, KadDHTComponents } from '@libp2p/kad-dht'
 import { TokenBuckets } from '../lib/token-buckets.ts'
-import { ADDRESSES_PER_PEER_MAX } from './address-bound.ts'
 import type { DialBudget } from './dial-budget.ts'
 import { hostIn, siteOf } from './networks.ts'
+import { ADDRESSES_PER_PEER_MAX } from './reach/address-bound.ts'
 
 /** Messages of the DHT answered for one peer, and for all that share its address: at once, and a second after that. */
 const PER_PEER = { burst: 64, perSecond: 8, keysMax: 4096 }

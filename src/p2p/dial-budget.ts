@@ -2,8 +2,8 @@ import type { PeerInfo, Transport } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { CodedError } from '../lib/errors.ts'
 import { TokenBuckets, type TokenBucketsOptions } from '../lib/token-buckets.ts'
-import { ADDRESSES_PER_PEER_MAX } from './address-bound.ts'
 import { hostIn, placeIn, siteOf } from './networks.ts'
+import { ADDRESSES_PER_PEER_MAX } from './reach/address-bound.ts'
 
 const KEYS_MAX = 4096
 /** Dials that lead nowhere: how many at once, and how many a second after that. */

@@ -4,34 +4,34 @@ import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Pace } from '../lib/pace.ts'
-import { AddressProof, type ProofTiming } from './address-proof.ts'
 import { keepConnected } from './bootstrap.ts'
 import { Connector, type ConnectorTiming } from './connector.ts'
 import { DHT_PROTOCOL, PUBLIC_BOOTSTRAP, PUBLIC_DHT_PROTOCOL } from './dht.ts'
-import { DialBack } from './dial-back.ts'
 import { DialBudget } from './dial-budget.ts'
 import { Discovery, type DiscoveryTiming } from './discovery.ts'
 import { Gossip } from './gossip.ts'
 import { type HeartbeatOptions, runHeartbeat } from './heartbeat.ts'
-import { HolePunch } from './hole-punch.ts'
 import type { Identity } from './identity.ts'
 import type { InboundLimits } from './inbound-places.ts'
+import type { PortReuse } from './libp2p-fixes/port-reuse.ts'
 import { ListedAddresses } from './listed-addresses.ts'
 import type { ListenFailure } from './listening.ts'
 import { createModules, type Node } from './modules.ts'
 import { namesIn, type PeerAddresses, parseAnnounce, parseBootstrap, parseRelays } from './multiaddrs.ts'
 import { type Dns, NamedPeers, type NamedPeersTiming, systemDns } from './named-peers.ts'
 import { hostIn, isPrivateHost } from './networks.ts'
-import { OwnAddresses } from './own-addresses.ts'
 import { PeerBook } from './peer-book.ts'
 import { PING_PROTOCOL } from './ping.ts'
-import type { PortMapping, PortMappingTiming } from './port-mapping.ts'
-import type { PortReuse } from './port-reuse.ts'
-import { publicAddresses } from './reachability.ts'
+import { AddressProof, type ProofTiming } from './reach/address-proof.ts'
+import { DialBack } from './reach/dial-back.ts'
+import { HolePunch } from './reach/hole-punch.ts'
+import { OwnAddresses } from './reach/own-addresses.ts'
+import { publicAddresses } from './reach/reachability.ts'
+import { Relays, type RelayTiming } from './reach/relays.ts'
+import { Visitors } from './reach/visitors.ts'
 import { ReachedPeers } from './reached-peers.ts'
-import { Relays, type RelayTiming } from './relays.ts'
 import { meetInDht, type RendezvousTiming } from './rendezvous.ts'
-import { Visitors } from './visitors.ts'
+import type { PortMapping, PortMappingTiming } from './upnp/port-mapping.ts'
 
 export type HostOptions = {
   /** For TCP and QUIC alike; 0 lets each choose a free one. */
@@ -206,7 +206,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const routerIsAsked = () => mapping?.state().state === 'asking'
   const proof = new AddressProof({ libp2p, logger, book, clock, dialBack, isTrusted, routerIsAsked })
   if (options.upnp === true) {
-    const { PortMapping } = await import('./port-mapping.ts')
+    const { PortMapping } = await import('./upnp/port-mapping.ts')
     const listening = () => libp2p.services.inside.transportManager.getAddrs()
     mapping = new PortMapping(timing, { logger, listening, mapped: proof.mapped.bind(proof) })
   }

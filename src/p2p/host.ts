@@ -14,13 +14,13 @@ import { transportOf } from './multiaddrs.ts'
 import { hostIn, siteOf } from './networks.ts'
 import type { PeerView } from './peer-book.ts'
 import { probe } from './probe.ts'
-import { type Reachability, reachabilityOf } from './reachability.ts'
-import { HOP_PROTOCOL } from './relays.ts'
+import { type Reachability, reachabilityOf } from './reach/reachability.ts'
+import { HOP_PROTOCOL } from './reach/relays.ts'
 
 export type { Verdict } from './gossip.ts'
 export type { HostDeps, HostOptions } from './host-parts.ts'
 export type { PeerView } from './peer-book.ts'
-export type { Reachability } from './reachability.ts'
+export type { Reachability } from './reach/reachability.ts'
 
 /** A node on the peer-to-peer network. */
 export interface Host extends Service {

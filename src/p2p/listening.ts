@@ -2,8 +2,8 @@ import type { Listener, Transport } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { isFree } from './libp2p-fixes/port-reuse.ts'
 import { transportOf } from './multiaddrs.ts'
-import { isFree } from './port-reuse.ts'
 
 /** An address this node was to listen on, and why it could not. */
 export type ListenFailure = { address: Multiaddr; error: unknown }

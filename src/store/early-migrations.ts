@@ -25,7 +25,7 @@ export const earlyMigrations: readonly string[] = [
   CREATE INDEX met_by_price ON met_listings (price, number) WHERE shown = 1;
   CREATE INDEX met_gone ON met_listings (expires_at) WHERE shown = 0;
   CREATE INDEX met_alike ON met_listings (alike) WHERE alike IS NOT NULL;
-  -- See lib/near-keys.ts.
+  -- See lib/text/near-keys.ts.
   CREATE TABLE name_keys (key INTEGER, number INTEGER, PRIMARY KEY (key, number)) WITHOUT ROWID;
   -- Words of names and tags, to which a mistyped one is compared.
   CREATE TABLE market_words (

@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { textKey } from '../lib/near-keys.ts'
-import { skeletonOf } from '../lib/skeleton.ts'
+import { textKey } from '../lib/text/near-keys.ts'
+import { skeletonOf } from '../lib/text/skeleton.ts'
 import type { Database } from './database.ts'
 import { type IndexedText, indexedText, type ListingFacts } from './listing-text.ts'
 import { createLookAlikes, type Named } from './look-alikes.ts'

@@ -1,5 +1,5 @@
-import { foldText, wordsOf } from '../lib/fold.ts'
-import { stemOf } from '../lib/stem.ts'
+import { foldText, wordsOf } from '../lib/text/fold.ts'
+import { stemOf } from '../lib/text/stem.ts'
 import { type Mark, markWord, nameWord } from './listing-text.ts'
 
 /** A word that is looked for, in whatever form. Several tokens are a phrase: a compound, or a script without spaces. */

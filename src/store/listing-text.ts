@@ -1,6 +1,6 @@
-import { foldText, wordsOf } from '../lib/fold.ts'
-import { textKey } from '../lib/near-keys.ts'
-import { stemOf } from '../lib/stem.ts'
+import { foldText, wordsOf } from '../lib/text/fold.ts'
+import { textKey } from '../lib/text/near-keys.ts'
+import { stemOf } from '../lib/text/stem.ts'
 
 /** What can be searched of a listing that is on the market. */
 export type ListingFacts = {
@@ -19,7 +19,7 @@ export type Mark =
   | { kind: 'seller'; sellerId: string }
   | { kind: 'free' }
   | { kind: 'paid' }
-  /** Names of one skeleton (lib/skeleton.ts). */
+  /** Names of one skeleton (lib/text/skeleton.ts). */
   | { kind: 'name'; skeleton: string }
 
 /** A listing as the text index has it: stems of words, apart from its marks, which end with the words of its name. */

@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { isNear, soughtKeys, storedKeys } from '../lib/near-keys.ts'
 import { Pace } from '../lib/pace.ts'
-import { skeletonOf } from '../lib/skeleton.ts'
+import { isNear, soughtKeys, storedKeys } from '../lib/text/near-keys.ts'
+import { skeletonOf } from '../lib/text/skeleton.ts'
 import type { Database } from './database.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { RemoteNode } from '../../src/cli/parts.ts'
-import { ApiError } from '../../src/http/api-error.ts'
+import { ApiError } from '../../src/http/client/api-error.ts'
 import { CodedError } from '../../src/lib/errors.ts'
 import { agentId, cli, fakeNode, listing, result, runningNode, status, useDataDir } from './harness.ts'
 

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { modelsOf } from '../../src/agents/model-server.ts'
-import { shareText } from '../../src/cli/start-summary.ts'
+import { shareText } from '../../src/cli/text/start-summary.ts'
 import { cli, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()

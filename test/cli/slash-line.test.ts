@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { commands } from '../../src/cli/commands.ts'
 import { placesOf } from '../../src/cli/completion.ts'
-import { completeSlashLine, readSlashLine, splitWords } from '../../src/cli/slash-line.ts'
-import { onlyColours } from '../../src/cli/terminal-text.ts'
+import { completeSlashLine, readSlashLine, splitWords } from '../../src/cli/text/slash-line.ts'
+import { onlyColours } from '../../src/cli/text/terminal-text.ts'
 
 test.each([
   ['/status', 'status'],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Options } from '../../src/http/client-requests.ts'
+import type { Options } from '../../src/http/client/requests.ts'
 import type { WalletBalance } from '../../src/schema/api.ts'
 import type { SendTransfer, Transfer } from '../../src/schema/transfer.ts'
 import { address, cli, runningNode, useDataDir } from './harness.ts'

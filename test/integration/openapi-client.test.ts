@@ -6,7 +6,7 @@ import { OpenAPIClientAxios } from 'openapi-client-axios'
 import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
-import type { OpenApi } from '../../src/http/openapi.ts'
+import type { OpenApi } from '../../src/http/api/openapi.ts'
 import { startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
 import { until } from '../support/until.ts'
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { multiaddr } from '@multiformats/multiaddr'
 import { afterEach, expect, test } from 'vitest'
 import { silentLogger } from '../../src/lib/logger.ts'
-import { PortMapping, type PublicPort } from '../../src/p2p/port-mapping.ts'
+import { PortMapping, type PublicPort } from '../../src/p2p/upnp/port-mapping.ts'
 import { until } from '../support/until.ts'
 
 const SERVICE = 'urn:schemas-upnp-org:service:WANPPPConnection:1'

@@ -1,11 +1,11 @@
 /** A node in a process of its own, asked over standard input: a line of JSON each way. Its network is its namespace. */
 import { createInterface } from 'node:readline'
+import type { ExecuteRequest } from '../../src/buying/execute.ts'
 import { createConfig } from '../../src/config/config.ts'
 import { createSecrets } from '../../src/config/secrets.ts'
 import type { Settings } from '../../src/config/settings.ts'
 import type { Logger } from '../../src/lib/logger.ts'
-import type { ExecuteRequest } from '../../src/market/execute.ts'
-import { createNode } from '../../src/node.ts'
+import { createNode } from '../../src/node/create-node.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 
 type Start = Settings & { dataDir: string; key: string; agent?: { name: string; price: string } }

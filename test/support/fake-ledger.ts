@@ -1,5 +1,5 @@
-import { createEarnings } from '../../src/market/earnings.ts'
-import { createLedgerApi } from '../../src/market/ledger-view.ts'
+import { createLedgerApi } from '../../src/ledger/ledger.ts'
+import { createEarnings } from '../../src/ledger/stats.ts'
 import { retrySettlement } from '../../src/payments/outbox-entry.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createLedger } from '../../src/store/ledger.ts'

@@ -1,7 +1,7 @@
 import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
 import { CodedError } from '../../src/lib/errors.ts'
-import type { ReplicaHost } from '../../src/market/replica.ts'
+import type { ReplicaHost } from '../../src/listings/replica.ts'
 import type { Verdict } from '../../src/p2p/host.ts'
 
 type Receive = (data: Uint8Array, fromPeerId: string) => Promise<Verdict>

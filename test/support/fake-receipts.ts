@@ -1,4 +1,4 @@
-import { type Receipts, receiptRecord } from '../../src/market/receipts.ts'
+import { type Receipts, receiptRecord } from '../../src/ledger/receipts.ts'
 import { receiptOf } from '../../src/payments/receipt.ts'
 import { agentId, requirements, sellerWallet, signed } from './payments.ts'
 

@@ -1,6 +1,6 @@
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import { type Devnet, startDevnet } from '../../devnet/devnet.ts'
-import type { ExecuteRequest } from '../../src/market/execute.ts'
+import type { ExecuteRequest } from '../../src/buying/execute.ts'
 import type { AgentDefinition } from '../../src/schema/agent.ts'
 import type { ExecutionResult } from '../../src/schema/api.ts'
 import type { Hex } from '../../src/schema/primitives.ts'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { rowOf } from '../../src/market/listing-row.ts'
-import { sealListing } from '../../src/market/signed-listing.ts'
+import { rowOf } from '../../src/listings/row.ts'
+import { sealListing } from '../../src/listings/signed-listing.ts'
 import { createIdentity } from '../../src/p2p/identity.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createListingStore } from '../../src/store/listings.ts'

@@ -1,5 +1,5 @@
 import { agentId } from '../../src/agents/agent-id.ts'
-import type { OwnListing } from '../../src/market/replica.ts'
+import type { OwnListing } from '../../src/listings/replica.ts'
 import { sealEnvelope } from '../../src/p2p/envelope.ts'
 import type { Identity } from '../../src/p2p/identity.ts'
 import { assets } from '../../src/payments/assets.ts'

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { createConfig } from '../../src/config/config.ts'
 import { createSecrets } from '../../src/config/secrets.ts'
 import type { Settings } from '../../src/config/settings.ts'
-import { createNode } from '../../src/node.ts'
+import type { Ports, StoaNode } from '../../src/node/api.ts'
+import { createNode } from '../../src/node/create-node.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
-import type { Ports, StoaNode } from '../../src/stoa-node.ts'
 import { until } from './until.ts'
 
 export type TestNodeOptions = Settings & { key: Hex; ports?: Partial<Ports> }

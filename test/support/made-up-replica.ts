@@ -1,10 +1,10 @@
 import type { Stream } from '@libp2p/interface'
-import { ListingSync } from '../../src/market/listing-sync.ts'
-import { elementKey } from '../../src/market/reconcile/element-key.ts'
-import { RangeIndex } from '../../src/market/reconcile/range-index.ts'
-import { readListing } from '../../src/market/signed-listing.ts'
+import { readListing } from '../../src/listings/signed-listing.ts'
+import { ListingSync } from '../../src/listings/sync-sessions.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
-import { openSync, serveSync } from '../../src/protocols/sync.ts'
+import { elementKey } from '../../src/protocols/sync/reconcile/element-key.ts'
+import { RangeIndex } from '../../src/protocols/sync/reconcile/range-index.ts'
+import { openSync, serveSync } from '../../src/protocols/sync/sync.ts'
 
 /** A peer that reconciles as everybody does, over whatever it was given, true or forged, and counts what it is handed. */
 export class MadeUpReplica {

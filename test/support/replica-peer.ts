@@ -1,5 +1,5 @@
 import { silentLogger } from '../../src/lib/logger.ts'
-import { createReplica, type Replica, type ReplicaOptions } from '../../src/market/replica.ts'
+import { createReplica, type Replica, type ReplicaOptions } from '../../src/listings/replica.ts'
 import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createListingStore } from '../../src/store/listings.ts'

@@ -4,7 +4,7 @@ import os from 'node:os'
 import { commandRuntime } from '../../src/agents/command.ts'
 import { mcpProcess } from '../../src/agents/mcp-process.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
-import { keepInterfacesSteady } from '../../src/p2p/steady-interfaces.ts'
+import { keepInterfacesSteady } from '../../src/p2p/libp2p-fixes/steady-interfaces.ts'
 
 const codeOf = (error: { code?: string }) => error.code
 const readEnv = () => undefined

@@ -1,6 +1,6 @@
+import { type Budget, type BudgetDeps, createBudget } from '../../src/buying/budget.ts'
+import { type BudgetRules, budgetRules } from '../../src/buying/budget-rules.ts'
 import type { Clock } from '../../src/lib/clock.ts'
-import { type Budget, type BudgetDeps, createBudget } from '../../src/market/budget.ts'
-import { type BudgetRules, budgetRules } from '../../src/market/budget-rules.ts'
 import type { Purchases } from '../../src/store/purchases.ts'
 import { usdc } from './payments.ts'
 

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import type { Devnet } from '../../devnet/devnet.ts'
 import { type Config, createConfig } from '../../src/config/config.ts'
 import { createSecrets } from '../../src/config/secrets.ts'
-import { createNode } from '../../src/node.ts'
+import type { Ports, StoaNode } from '../../src/node/api.ts'
+import { createNode } from '../../src/node/create-node.ts'
 import type { Hex, Network } from '../../src/schema/primitives.ts'
-import type { Ports, StoaNode } from '../../src/stoa-node.ts'
 
 export type TestNodeOptions = {
   /** A new one, which is removed at the end, unless given. */

@@ -1,0 +1,240 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { type AgentPurchase, type AgentPurchases, HOPS_MAX } from '../agents/agent-purchase.ts'
+import { type AgentCall, AgentError, type AgentErrorCode, RUN_CANCELLED, type RunOrigin } from '../agents/runtime.ts'
+import type { Changes } from '../lib/changes.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import type { Catalog } from '../listings/catalog.ts'
+import { MarketError } from '../listings/market-error.ts'
+import { peerNamed } from '../p2p/did.ts'
+import type { ExecutionResult } from '../schema/api.ts'
+import { type Caller, OPERATOR, ownerOfCaller } from '../schema/caller.ts'
+import type { OnProgress } from '../schema/execution.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { Order, Purchases } from '../store/purchases.ts'
+import type { ExecuteRequest } from './execute.ts'
+import { EXECUTION_MS_MAX } from './run-order.ts'
+
+/** Purchases of one agent of this node that may be without a result at once: under way, in doubt, or lost within a day. */
+const FRUITLESS_MAX = 32
+const DAY_MS = 24 * 60 * 60 * 1000
+
+type Waiting = { signal: AbortSignal; onProgress?: OnProgress; onSigning?: (() => void) | undefined }
+
+export type AgentPurchasesDeps = {
+  clock: Clock
+  catalog: Pick<Catalog, 'resolve'>
+  purchases: Pick<Purchases, 'order' | 'orderOfRun' | 'fruitlessFor' | 'reservationOf'>
+  changes: Changes
+  /** The id of an own agent. */
+  ownId(name: string): string
+  execute(request: ExecuteRequest): Promise<ExecutionResult>
+  /** Waits for an order that was made before, or answers from the ledger. */
+  again(orderId: string, waiting: Waiting): Promise<ExecutionResult | 'given up'>
+  /** Asks the seller and the chain at once what became of a signed order. */
+  look(orderId: string): Promise<void>
+  cancel(orderId: string): Promise<unknown>
+}
+
+/**
+ * What own agents buy for their own work, through the same guard, ledger and recovery as all that this node buys.
+ *
+ * A run buys once (D38): its order is found by the run, however often the run is begun. Another one is placed only after the
+ * one before can never be charged any more (D33).
+ */
+export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
+  const { purchases } = deps
+  /** One purchase of a run at a time. */
+  const underWay = new Map<string, Promise<unknown>>()
+
+  /** @throws AgentError */
+  async function inTurn<T>(run: string, work: () => Promise<T>): Promise<T> {
+    for (let other = underWay.get(run); other !== undefined; other = underWay.get(run)) await other.catch(() => {})
+    const result = work()
+    underWay.set(run, result)
+    try {
+      return await result
+    } catch (error) {
+      throw explained(error)
+    } finally {
+      underWay.delete(run)
+    }
+  }
+
+  /** What the run has bought before. It is waited for where it is under way. */
+  async function bought(run: string, { isPaid }: RunOrigin, waiting: Waiting): Promise<ExecutionResult | undefined> {
+    const before = purchases.orderOfRun(run)
+    if (before === undefined) return undefined
+    // A payment names one run for ever, a key or another id of the caller's only for a day (D38).
+    if (!isPaid && before.createdAt < deps.clock.now() - DAY_MS) return undefined
+    if (await isUncharged(before)) return undefined
+    const result = await deps.again(before.id, waiting).catch((error: unknown) => approved(error, waiting))
+    return result === 'given up' ? undefined : result
+  }
+
+  return {
+    async resume(name, call) {
+      const { origin } = call
+      if (origin === undefined) return undefined
+      const run = runOf(name, call, origin.id)
+      return (await inTurn(run, () => bought(run, origin, waitingOf(call))))?.output
+    },
+    async buy(purchase) {
+      const { name, call, maxPrice } = purchase
+      const { callerId, input, origin = { id: randomUUID(), isPaid: false, hops: 0 } } = call
+      const listing = listingOf(purchase, deps)
+      refuseLoop(listing, callerId, origin.hops)
+      const run = runOf(name, call, origin.id)
+      const agentId = deps.ownId(name)
+      const request: ExecuteRequest = {
+        ...waitingOf(call),
+        agentId: listing.id,
+        input,
+        maxPriceAtomic: maxPrice,
+        // Who pays for the run has it bought by the operator; whoever has it for nothing pays for this part.
+        caller: callerOf(origin.isPaid ? undefined : ownerOfCaller(callerId)),
+        boughtFor: { agentId, agentName: name, run },
+        hops: origin.hops + 1,
+      }
+      const result = await inTurn(run, async () => {
+        const before = await bought(run, origin, request)
+        if (before !== undefined) return before
+        refuseFruitless(agentId)
+        if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELLED)
+        return deps.execute(request).catch((error: unknown) => approved(error, request))
+      })
+      return result.output
+    },
+  }
+
+  function runOf(name: string, { callerId, input }: AgentCall, id: string): string {
+    return hashOf([deps.ownId(name), callerId, id, input])
+  }
+
+  function waitingOf({ signal, onOutput, onCommitted }: AgentCall): Waiting {
+    const onProgress: OnProgress = (progress) => {
+      if (progress.type === 'output') onOutput?.(progress.data.text)
+    }
+    return { signal, onSigning: onCommitted, ...(onOutput && { onProgress }) }
+  }
+
+  /** A seller that takes payments and gives nothing could have them from every stranger's run, who is then not charged (T6). */
+  function refuseFruitless(agentId: string): void {
+    const count = purchases.fruitlessFor(agentId, deps.clock.now() - DAY_MS)
+    if (count < FRUITLESS_MAX) return
+    const reason = `${count} of its purchases are without a result, the limit is ${FRUITLESS_MAX}: look at them with stoa order list`
+    throw refused('too many purchases of this agent are without a result', reason)
+  }
+
+  /**
+   * Whether an earlier order of this run has ended, has brought nothing, and can never be charged.
+   *
+   * @throws AgentError where it has ended and was charged, or may be (D33)
+   */
+  async function isUncharged({ id }: Order): Promise<boolean> {
+    const isEnded = () => /^(failed|cancelled)$/.test(purchases.order(id)!.status)
+    const isGone = () => {
+      const signed = purchases.reservationOf(id)
+      return signed === undefined || signed.state === 'released' || signed.refundTx !== undefined
+    }
+    if (!isEnded()) return false
+    if (isGone()) return true
+    // The chain may show by now that it was never charged, or the seller have its result.
+    await deps.look(id).catch(() => {})
+    if (!isEnded() || isGone()) return isEnded()
+    if (purchases.reservationOf(id)!.state === 'spent')
+      throw fruitless('the agent behind this one was paid and gave no result', id)
+    throw fruitless('the agent behind this one gave no result; it is asked again once that payment has expired', id)
+  }
+
+  /** Waits for the operator's word as long as the run has time; then the order is withdrawn. */
+  async function approved(error: unknown, { signal, onProgress, onSigning }: Waiting): Promise<ExecutionResult> {
+    if (!(error instanceof MarketError) || error.code !== 'APPROVAL_REQUIRED' || error.orderId === undefined)
+      throw error
+    const { orderId } = error
+    const status = () => purchases.order(orderId)!.status
+    await deps.changes.until(orderId, () => status() !== 'pending', { limitMs: EXECUTION_MS_MAX, signal })
+    if (signal.aborted) await deps.cancel(orderId).catch(() => {})
+    if (status() === 'executing') onSigning?.()
+    const result = await deps.again(orderId, { signal, ...(onProgress && { onProgress }) })
+    if (result !== 'given up') return result
+    throw new MarketError('ORDER_CANCELLED', 'its run was canceled; nothing was paid')
+  }
+}
+
+/** The signed listing of the agent that a card names. @throws AgentError where the two differ (T2) */
+function listingOf({ named }: AgentPurchase, { catalog }: AgentPurchasesDeps): Listing {
+  const listing = catalog.resolve(named.agentId)
+  if (listing === undefined) {
+    const fix = 'connect this node to the market of its seller (--bootstrap), so that the listing comes here'
+    throw refused('the agent behind this one is not on the market now', `agent ${named.agentId} is not known: ${fix}`)
+  }
+  const differs =
+    listing.seller_id !== named.peerId
+      ? 'seller'
+      : listing.network !== named.network
+        ? 'network'
+        : named.payTo !== undefined && named.payTo.toLowerCase() !== listing.pay_to.toLowerCase()
+          ? 'payee'
+          : undefined
+  if (differs === undefined) return listing
+  const reason = `its card names another ${differs} than its signed listing: nothing was signed`
+  throw refused('the agent behind this one is not what its card says', reason)
+}
+
+/** An agent that buys itself would pay for nothing. */
+function refuseLoop(listing: Listing, callerId: string, hops: number): void {
+  if (listing.local) throw loop('its card names an agent of this very node')
+  if (peerNamed(callerId) === listing.seller_id) throw loop('it is asked by the node that it would buy from')
+  if (hops >= HOPS_MAX) throw loop(`${hops} agents buy for one another before this one, the limit is ${HOPS_MAX}`)
+}
+
+function loop(reason: string): AgentError {
+  return refused('this agent would buy from itself', `${reason}: nothing was signed`)
+}
+
+function callerOf(tokenId: string | undefined): Caller {
+  return tokenId === undefined ? OPERATOR : { scope: 'spend', tokenId }
+}
+
+function hashOf(parts: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
+}
+
+function fruitless(message: string, orderId: string): AgentError {
+  return new AgentError('AGENT_FAILED', message, {
+    cause: new Error(`see order ${orderId}: stoa order show ${orderId}`),
+  })
+}
+
+function refused(message: string, reason: string): AgentError {
+  return new AgentError('AGENT_NOT_RUNNABLE', message, { cause: new Error(reason) })
+}
+
+type Said = [AgentErrorCode, string]
+const CANNOT_PAY: Said = ['AGENT_NOT_RUNNABLE', 'this seller cannot pay the agent behind this one now']
+/** What a buyer may read of a purchase that did not happen. The rest is failures of the other seller. */
+const said: Readonly<Record<string, Said>> = {
+  OVER_PRICE: ['AGENT_NOT_RUNNABLE', 'the agent behind this one costs more than this one pays for it: see `max_price`'],
+  NETWORK_MISMATCH: ['AGENT_NOT_RUNNABLE', 'the agent behind this one is sold on another network'],
+  LISTING_MISMATCH: ['AGENT_NOT_RUNNABLE', 'the agent behind this one asks for something else than its listing says'],
+  OVER_BUDGET: CANNOT_PAY,
+  INSUFFICIENT_FUNDS: CANNOT_PAY,
+  WALLET_HAS_CODE: CANNOT_PAY,
+  SELLER_NOT_ALLOWED: CANNOT_PAY,
+  SETTLES_FIRST: CANNOT_PAY,
+  APPROVALS_TOO_MANY: CANNOT_PAY,
+  APPROVAL_DENIED: CANNOT_PAY,
+  APPROVAL_EXPIRED: CANNOT_PAY,
+  TOKEN_ENDED: ['AGENT_NOT_RUNNABLE', 'the token of this call has ended, and this agent buys for its work'],
+  SCOPE_TOO_LOW: ['AGENT_NOT_RUNNABLE', 'this agent buys for its work: to run it unpaid needs a token that may pay'],
+  ORDER_CANCELLED: ['AGENT_CANCELLED', RUN_CANCELLED],
+  RESULT_PENDING: ['AGENT_FAILED', 'the agent behind this one was paid and has not answered yet'],
+}
+
+function explained(error: unknown): unknown {
+  if (error instanceof AgentError) return error
+  if (!(error instanceof CodedError)) return error
+  const [code, message] = said[error.code] ?? ['AGENT_FAILED', 'the agent behind this one gave no result']
+  return new AgentError(code, message, { cause: error })
+}

@@ -1,0 +1,220 @@
+import { type Clock, isoTime } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { periodic } from '../lib/periodic.ts'
+import { MarketError, maySee } from '../listings/market-error.ts'
+import type { ApprovalRecord, ApprovalStatus } from '../schema/approval.ts'
+import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { TokenRecord } from '../schema/token.ts'
+import type { ApprovalStore, StoredApproval, Verdict } from '../store/approvals.ts'
+import type { KeyedRequest } from '../store/idempotency.ts'
+import type { Order } from '../store/order-row.ts'
+import type { OpenLimits } from '../store/orders.ts'
+import type { Purchases } from '../store/purchases.ts'
+import type { Budget } from './budget.ts'
+import { amountsOf } from './budget-rules.ts'
+
+/** Approvals that wait at once: in all, and for one token. */
+const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
+const LISTED_MAX = 1_000
+/** Characters of a task that an approval shows; its order has all. */
+const TASK_SHOWN_MAX = 2_000
+const SWEEP_MS = 1_000
+
+export type ApprovalsOptions = {
+  /** How long the operator has. */
+  limitMs: number
+}
+
+export type ApprovalsDeps = {
+  clock: Clock
+  logger: Logger
+  newId(): string
+  store: ApprovalStore
+  purchases: Pick<Purchases, 'over'>
+  budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day' | 'view'>
+  /** A token, whether it still holds or not. */
+  token(id: string): TokenRecord | undefined
+  /** Told when an approval has come or changed … */
+  published(approval: StoredApproval): void
+  /** … and when its order may go on, or has ended. */
+  decided(orderId: string, verdict: Verdict | 'expired'): void
+}
+
+/** Purchases that wait for the operator's word: asked for before anything is signed, decided outside of the call. */
+export interface Approvals extends Service {
+  /**
+   * Asks for an order that needs it, and stores both; the order stays pending, and executes in the background once it is
+   * approved. Undefined: it needs none, or would be refused anyway.
+   *
+   * @throws MarketError APPROVALS_TOO_MANY, KeyTaken
+   */
+  hold(order: Order, listing: Listing, request?: KeyedRequest | undefined): Promise<StoredApproval | undefined>
+  /** Those that the caller may see, newest first. */
+  list(status?: ApprovalStatus, caller?: Caller): ApprovalRecord[]
+  /** @throws MarketError UNKNOWN_APPROVAL */
+  get(id: string, caller?: Caller): ApprovalRecord
+  /** @throws MarketError UNKNOWN_APPROVAL, APPROVAL_FINAL */
+  decide(id: string, verdict: Verdict): Promise<ApprovalRecord>
+  /** Decides each that still can be, and answers all as they then are. @throws MarketError UNKNOWN_APPROVAL before any is decided */
+  decideAll(ids: readonly string[], verdict: Verdict): Promise<ApprovalRecord[]>
+}
+
+export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDeps): Approvals {
+  const { clock, store, budget, purchases } = deps
+
+  /** Why an order needs an approval. One that would be refused with it is left to its refusal. */
+  function reasonFor(order: Order, listing: Listing): string | undefined {
+    if (listing.local || listing.price === 0n) return undefined
+    const wanted = { agentId: listing.id, sellerId: listing.seller_id, amount: listing.price }
+    const reason = budget.approvalFor(order, wanted)
+    if (reason === undefined) return undefined
+    const spent = { day: budget.day(), sellerId: listing.seller_id, tokenId: order.tokenId }
+    try {
+      const over = purchases.over(spent, listing.price, budget.limitsFor(order, wanted))
+      return over === undefined ? reason : undefined
+    } catch (error) {
+      if (error instanceof MarketError) return undefined
+      throw error
+    }
+  }
+
+  /** As it is now: what is overdue counts as expired before the sweep has come by. */
+  function view(approval: StoredApproval): ApprovalRecord {
+    const isOverdue = approval.status === 'pending' && clock.now() >= approval.expiresAt
+    return {
+      id: approval.id,
+      order_id: approval.orderId,
+      agent_id: approval.agentId,
+      agent_name: approval.agentName,
+      seller_id: approval.sellerId,
+      ...amountsOf('amount', approval.amount),
+      ...asked(approval),
+      reason: approval.reason,
+      status: isOverdue ? 'expired' : approval.status,
+      created_at: isoTime(approval.createdAt),
+      expires_at: isoTime(approval.expiresAt),
+    }
+  }
+
+  /** What is asked for, by whom, and what the budget then has left. */
+  function asked({ task = '', tokenId, workflowId, amount, status }: StoredApproval) {
+    const { left_today_atomic: day, left_month_atomic: month } = budget.view()
+    const token = tokenId === undefined ? undefined : deps.token(tokenId)
+    const inAll = token && leftOf(token.budget_atomic, token.spent_atomic)
+    const today = token && leftOf(token.per_day_atomic, token.spent_today_atomic)
+    const after = (...limits: (bigint | string | null | undefined)[]) => {
+      const known = limits.filter((limit) => limit !== null && limit !== undefined).map(BigInt)
+      const [least] = known.toSorted((a, b) => (a < b ? -1 : 1))
+      if (least === undefined) return undefined
+      return least > amount ? least - amount : 0n
+    }
+    return {
+      task: task.length > TASK_SHOWN_MAX ? `${task.slice(0, TASK_SHOWN_MAX)}…` : task,
+      task_length: task.length,
+      requester: tokenId === undefined ? { kind: 'operator' as const } : tokenRequester(tokenId, token),
+      ...(workflowId !== undefined && { workflow_id: workflowId }),
+      ...(status === 'pending' && {
+        budget_after: {
+          ...amountsOf('left_today', after(day, today, inAll)),
+          ...amountsOf('left_month', after(month, inAll)),
+        },
+      }),
+    }
+  }
+
+  function tokenRequester(tokenId: string, token: TokenRecord | undefined) {
+    return { kind: 'token' as const, token_id: tokenId, ...(token && { token_name: token.name }) }
+  }
+
+  function known(id: string, caller = OPERATOR): StoredApproval {
+    const approval = store.get(id)
+    if (approval !== undefined && maySee(caller, approval.tokenId)) return approval
+    throw new MarketError('UNKNOWN_APPROVAL', `no approval ${id} is known here: see stoa approvals list`)
+  }
+
+  async function sweep(): Promise<void> {
+    for (const approval of await store.expire(clock.now())) {
+      deps.published(approval)
+      deps.decided(approval.orderId, 'expired')
+    }
+  }
+
+  const sweeping = periodic(
+    { name: 'approvals', firstMs: 0, everyMs: SWEEP_MS },
+    { work: sweep, onError: (error) => deps.logger.warn({ err: error }, 'approvals could not be looked after') },
+  )
+
+  return {
+    name: 'approvals',
+    start: () => sweeping.start(),
+    stop: () => sweeping.stop(),
+    async hold(order, listing, request) {
+      const reason = reasonFor(order, listing)
+      if (reason === undefined) return undefined
+      const now = clock.now()
+      const asked: StoredApproval = {
+        id: deps.newId(),
+        orderId: order.id,
+        agentId: listing.id,
+        agentName: listing.name,
+        sellerId: listing.seller_id,
+        amount: listing.price,
+        task: order.task,
+        tokenId: order.tokenId,
+        workflowId: order.workflowId,
+        reason,
+        status: 'pending',
+        createdAt: now,
+        expiresAt: now + limitMs,
+      }
+      const waiting: Order = { ...order, status: 'pending', sellerId: listing.seller_id }
+      const held = await store.ask(waiting, asked, OPEN_MAX, request)
+      if (held === 'full' || held === 'share') {
+        const many = held === 'full' ? `${OPEN_MAX.all} approvals` : `${OPEN_MAX.perToken} approvals of this token`
+        throw new MarketError('APPROVALS_TOO_MANY', `${many} are pending: decide some (stoa approvals list)`)
+      }
+      if (held.id === asked.id) deps.published(held)
+      return held
+    },
+    list: (status, caller = OPERATOR) =>
+      store
+        .list({ status, ownerId: ownerSeen(caller) }, LISTED_MAX)
+        .map(view)
+        .filter((one) => status === undefined || one.status === status),
+    get: (id, caller) => view(known(id, caller)),
+    async decideAll(ids, verdict) {
+      for (const id of ids) known(id)
+      for (const id of new Set(ids)) {
+        await this.decide(id, verdict).catch((error: unknown) => {
+          if (!(error instanceof MarketError) || error.code !== 'APPROVAL_FINAL') throw error
+        })
+      }
+      return ids.map((id) => view(known(id)))
+    },
+    async decide(id, verdict) {
+      const outcome = await store.decide(id, verdict, clock.now())
+      if (outcome === undefined) return view(known(id))
+      if (!outcome.decided) {
+        await sweep()
+        throw new MarketError('APPROVAL_FINAL', `approval ${id} is ${view(known(id)).status}`)
+      }
+      deps.published(outcome.approval)
+      deps.decided(outcome.approval.orderId, verdict)
+      return view(outcome.approval)
+    },
+  }
+}
+
+/** Null: there is no limit. */
+function leftOf(max: string | null, spent: string | null): bigint | undefined {
+  return max === null ? undefined : BigInt(max) - BigInt(spent ?? 0)
+}
+
+/** What a caller who waits is told. */
+export function approvalRequired({ id, orderId, reason }: StoredApproval): MarketError {
+  const how = `the operator decides: stoa approvals approve ${id} (or deny)`
+  const then = `order ${orderId} then executes by itself: GET /orders/${orderId} has the result`
+  return new MarketError('APPROVAL_REQUIRED', `${reason}; ${how}; ${then}`, { approvalId: id, orderId })
+}

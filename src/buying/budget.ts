@@ -1,0 +1,189 @@
+import { type Clock, isoTime } from '../lib/clock.ts'
+import { createLane } from '../lib/lane.ts'
+import { MarketError } from '../listings/market-error.ts'
+import { didOfPeer } from '../p2p/did.ts'
+import type { Asset } from '../payments/assets.ts'
+import { formatAmount, PRICE_ATOMIC_MAX, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { BudgetRecord, ChangeBudget } from '../schema/budget.ts'
+import { permits } from '../schema/caller.ts'
+import { networkKind } from '../schema/network-kind.ts'
+import type { Order } from '../store/order-row.ts'
+import type { Purchases } from '../store/purchases.ts'
+import type { LimitName, Over, SpendingLimits } from '../store/spending.ts'
+import type { StoredToken } from '../store/tokens.ts'
+import { amountsOf, type BudgetRules, changedRules, effectiveRules, type RulesStore } from './budget-rules.ts'
+
+export type BudgetDeps = {
+  clock: Clock
+  asset: Pick<Asset, 'network' | 'address' | 'symbol'>
+  store: RulesStore
+  purchases: Pick<Purchases, 'spentOn' | 'heldOn'>
+  /** The token while it holds. */
+  token(id: string): StoredToken | undefined
+  /** The most that an order may cost by the operator's word. */
+  approvedFor(orderId: string): bigint | undefined
+  /** Told when the rules have changed. */
+  changed?(): void
+}
+
+type Asking = Pick<Order, 'id' | 'tokenId'>
+/** What is to be bought, as the seller asks for it. */
+export type Wanted = { agentId: string; sellerId: string; amount: bigint }
+
+/** The operator's rules, asked before every signature. */
+export interface Budget {
+  rules(): BudgetRules
+  /** The most one call may cost, atomic units. */
+  perCall(): bigint
+  /** Today, in UTC. */
+  day(): string
+  /**
+   * The limits a purchase must fit.
+   *
+   * @throws MarketError where nothing left of them would do: SELLER_NOT_ALLOWED, OVER_PRICE, TOKEN_ENDED, SCOPE_TOO_LOW
+   */
+  limitsFor(order: Asking, wanted: Wanted): SpendingLimits
+  /** Why a purchase needs an approval that it does not have. */
+  approvalFor(order: Asking, wanted: Wanted): string | undefined
+  /** The limit of the UTC day, and what counts against it. */
+  today(): { perDay: bigint | undefined; spentToday: bigint }
+  view(): BudgetRecord
+  /** Changes the rules from now on, for orders that wait too. */
+  change(change: ChangeBudget): Promise<BudgetRecord>
+}
+
+export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget {
+  const { clock, asset, store, purchases, token } = deps
+  const inTurn = createLane()
+  let rules = effectiveRules(configured, store.load())
+
+  function tokenOf(tokenId: string): StoredToken {
+    const held = token(tokenId)
+    if (held === undefined) {
+      throw new MarketError('TOKEN_ENDED', 'the token it was ordered with has expired or was revoked')
+    }
+    if (permits(held.scope, 'spend')) return held
+    const fix = 'ask the operator for one with the scope spend (stoa token create)'
+    throw new MarketError('SCOPE_TOO_LOW', `the token ${held.name} may not pay, and this agent is not free: ${fix}`)
+  }
+
+  function checkParties({ agentId, sellerId }: Wanted): void {
+    if (rules.deny.length === 0 && rules.allow.length === 0) return
+    const names = [agentId, sellerId, didOrNothing(sellerId)]
+    if (rules.deny.some((party) => names.includes(party))) {
+      throw new MarketError('SELLER_NOT_ALLOWED', 'the budget denies this seller or agent (stoa budget)')
+    }
+    if (rules.allow.length > 0 && !rules.allow.some((party) => names.includes(party))) {
+      throw new MarketError('SELLER_NOT_ALLOWED', 'the budget allows other sellers and agents only (stoa budget)')
+    }
+  }
+
+  const day = () => isoTime(clock.now()).slice(0, 10)
+  function view(): BudgetRecord {
+    const today = day()
+    const month = today.slice(0, 7)
+    const spent = { day: purchases.spentOn(today), month: purchases.spentOn(month) }
+    const held = { day: purchases.heldOn(today), month: purchases.heldOn(month) }
+    const left = { day: leftOf(rules.perDay, spent.day), month: leftOf(rules.perMonth, spent.month) }
+    return {
+      network: asset.network,
+      network_kind: networkKind(asset.network),
+      asset: asset.address,
+      symbol: asset.symbol,
+      ...amountsOf('per_call', rules.perCall),
+      ...amountsOf('per_seller', rules.perSeller),
+      ...amountsOf('per_day', rules.perDay),
+      ...amountsOf('per_month', rules.perMonth),
+      ...amountsOf('auto_approve_below', rules.autoApproveBelow),
+      ...amountsOf('paid_today', spent.day - held.day),
+      ...amountsOf('paid_month', spent.month - held.month),
+      ...amountsOf('held_today', held.day),
+      ...amountsOf('held_month', held.month),
+      ...amountsOf('spent_today', spent.day),
+      ...amountsOf('spent_month', spent.month),
+      ...amountsOf('left_today', least(left.day, left.month)),
+      ...amountsOf('left_month', left.month),
+      day: today,
+      allow: [...rules.allow],
+      deny: [...rules.deny],
+    }
+  }
+
+  function limitsFor({ tokenId }: Pick<Order, 'tokenId'>, wanted: Wanted): SpendingLimits {
+    const { perCall, perDay, perMonth, perSeller } = rules
+    const held = tokenId === undefined ? undefined : tokenOf(tokenId)
+    checkParties(wanted)
+    if (perCall !== undefined && wanted.amount > perCall) {
+      const most = `the budget allows ${usdc(perCall)} a call`
+      throw new MarketError(
+        'OVER_PRICE',
+        `the seller asks for ${usdc(wanted.amount)}, ${most} (stoa budget --per-call)`,
+      )
+    }
+    return { day: perDay, month: perMonth, seller: perSeller, 'token day': held?.perDay, token: held?.budget }
+  }
+
+  function approvalFor({ id }: Pick<Order, 'id'>, { amount }: Wanted): string | undefined {
+    const { autoApproveBelow: below } = rules
+    if (below === undefined || amount < below) return undefined
+    const approved = deps.approvedFor(id)
+    if (approved !== undefined && amount <= approved) return undefined
+    return `${usdc(amount)} is not below ${usdc(below)}, from where on the operator approves each call`
+  }
+
+  return {
+    rules: () => rules,
+    perCall: () => rules.perCall ?? PRICE_ATOMIC_MAX,
+    day,
+    limitsFor,
+    approvalFor,
+    today: () => ({ perDay: rules.perDay, spentToday: purchases.spentOn(day()) }),
+    view,
+    // Each begins with what the one before has left: a limit that was just set must not be lost to another.
+    change: (change) =>
+      inTurn(async () => {
+        const next = changedRules(rules, change)
+        await store.save(configured, next)
+        rules = next
+        deps.changed?.()
+        return view()
+      }),
+  }
+}
+
+const limitTexts: Record<LimitName, { what: string; fix: string }> = {
+  day: { what: 'the daily budget', fix: 'raise it (stoa budget --per-day) or wait' },
+  month: { what: 'the monthly budget', fix: 'raise it (stoa budget --per-month) or wait' },
+  seller: { what: 'the daily budget for one seller', fix: 'raise it (stoa budget --per-seller) or wait' },
+  token: { what: 'the budget of this token', fix: 'ask the operator for another token' },
+  'token day': { what: 'the daily budget of this token', fix: 'wait, or ask the operator for another token' },
+}
+
+/** Why an amount is not signed for. */
+export function overBudget(amount: bigint, { over, spent, max }: Over, day: string): MarketError {
+  const { what, fix } = limitTexts[over]
+  const used = `${usdc(spent)} of ${usdc(max)} are paid or held on ${day} (UTC)`
+  return new MarketError('OVER_BUDGET', `${usdc(amount)} do not fit ${what}: ${used}; ${fix}`)
+}
+
+export function usdc(amount: bigint): string {
+  return `${formatAmount(amount, PRICE_DECIMALS)} USDC`
+}
+
+function leftOf(max: bigint | undefined, spent: bigint): bigint | undefined {
+  return max === undefined ? undefined : max > spent ? max - spent : 0n
+}
+
+function least(one: bigint | undefined, other: bigint | undefined): bigint | undefined {
+  if (one === undefined || other === undefined) return one ?? other
+  return one < other ? one : other
+}
+
+/** A peer id that is no Ed25519 key's has no DID. */
+function didOrNothing(peerId: string): string | undefined {
+  try {
+    return didOfPeer(peerId)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,105 @@
+import type { Stream } from '@libp2p/interface'
+import { CodedError } from '../lib/errors.ts'
+import { MarketError } from '../listings/market-error.ts'
+import { FrameError } from '../protocols/frame.ts'
+import type { FramedStream } from '../protocols/framed-stream.ts'
+import { callMarketplace } from '../protocols/marketplace.ts'
+import type { StreamPeer } from '../protocols/streams.ts'
+import { callX402, type Reopen } from '../protocols/x402/client.ts'
+import { SellerSilent } from '../protocols/x402/first-answer.ts'
+import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
+import { X402_PROTOCOL } from '../schema/x402.ts'
+import type { OwnCall } from '../selling/hosted-agents.ts'
+import { Deadline } from './deadline.ts'
+import { onStream } from './on-stream.ts'
+import { formOf, type PurchaseDeps, type Purchased, readResponse } from './purchase.ts'
+
+/** Where a listing says no time limit of its agent, as those of another make. */
+const UNKNOWN_RUN_SECONDS = 600
+/** For the queue at the seller: as long as a payment leaves for it, too (D28). */
+const QUEUE_SECONDS = 120
+
+export type FreeCallDeps = Pick<PurchaseDeps, 'streams' | 'callerDid'> & {
+  openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
+  /** How long a free agent may take: unless given, the limit of its listing and time for its queue. */
+  unpaidMs?: number
+}
+type FreeAgent = {
+  seller: StreamPeer
+  resource: string
+  protocols: readonly string[]
+  timeoutSeconds: number | undefined
+  /** Whether somebody looks on while it works. */
+  isShown: boolean
+}
+
+/**
+ * Has a free agent of another node work. A seller that lists one and never answers holds its caller no longer than a run and
+ * its queue may take (T7).
+ *
+ * @throws SellerSilent, PeerError as the seller answers, MarketError, CodedError of the connection
+ */
+export async function callFreeAgent(agent: FreeAgent, call: OwnCall, deps: FreeCallDeps): Promise<Purchased> {
+  const { timeoutSeconds = UNKNOWN_RUN_SECONDS } = agent
+  const { unpaidMs = (timeoutSeconds + QUEUE_SECONDS) * 1000 } = deps
+  const deadline = new Deadline(call.signal)
+  deadline.limit(unpaidMs, () => new SellerSilent(unpaidMs))
+  try {
+    return await overEither(agent, { ...call, signal: deadline.signal }, deps)
+  } finally {
+    deadline.clear()
+  }
+}
+
+export function unpaid(output: string): Purchased {
+  return { output, outputBytes: undefined, notes: [], reservation: undefined, txHash: undefined }
+}
+
+async function overEither({ seller, resource, protocols, isShown }: FreeAgent, call: OwnCall, deps: FreeCallDeps) {
+  const paidProtocol = protocols.includes(X402_PROTOCOL)
+  const freeProtocol = protocols.includes(MARKETPLACE_PROTOCOL)
+  if (paidProtocol && (isShown || !freeProtocol)) return askFree(seller, resource, call, deps)
+  return callFree(seller, resource, call, deps).then(unpaid, (error: unknown) => {
+    // Its listing says that it speaks the other protocol, and nothing has run.
+    if (paidProtocol && isUnsupported(error)) return askFree(seller, resource, call, deps)
+    throw error
+  })
+}
+
+function isUnsupported(error: unknown): boolean {
+  return error instanceof CodedError && error.code === 'PROTOCOL_UNSUPPORTED'
+}
+
+/** Over the protocol that can show the work while it is done. */
+async function askFree(
+  seller: StreamPeer,
+  resource: string,
+  { input: task, correlationId, signal, onOutput }: OwnCall,
+  { streams, callerDid }: FreeCallDeps,
+): Promise<Purchased> {
+  const call = { correlationId, resource, task, callerDid, form: formOf(resource), ...(onOutput && { onOutput }) }
+  const pay = async () => {
+    throw new MarketError(
+      'LISTING_MISMATCH',
+      'the seller asks to be paid for what it lists as free: nothing was signed',
+    )
+  }
+  const ask = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen }, signal)
+  const response = await onStream(seller, streams, signal, ask, { fresh: true })
+  return { ...readResponse(response), reservation: undefined }
+}
+
+async function callFree(seller: StreamPeer, agentId: string, call: OwnCall, deps: FreeCallDeps): Promise<string> {
+  const stream = await deps.openStream(seller, MARKETPLACE_PROTOCOL, call.signal)
+  try {
+    const output = await callMarketplace(stream, { ...call, agentId }, call.signal)
+    void stream.close().catch(() => {})
+    return output
+  } catch (error) {
+    stream.abort(error instanceof Error ? error : new Error('the call failed'))
+    if (!(error instanceof FrameError)) throw error
+    throw new MarketError('INPUT_TOO_LARGE', 'the task is too long for one message once it is written as JSON', {
+      cause: error,
+    })
+  }
+}

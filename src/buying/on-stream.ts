@@ -1,0 +1,68 @@
+import { MarketError, NodeStopping } from '../listings/market-error.ts'
+import type { FramedStream } from '../protocols/framed-stream.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
+
+/** A pooled stream that failed: its peer may have ended it before we asked. */
+export class StaleStream extends Error {
+  override name = 'StaleStream'
+}
+
+type Use<T> = (stream: FramedStream, reopen: () => Promise<FramedStream>) => Promise<T>
+/** `fresh`: on a stream of its own. `urgent`: without waiting for calls to the same seller to end. */
+type Options = { fresh?: boolean; urgent?: boolean }
+
+/**
+ * Uses a stream to a seller for one exchange, and any further one that it opens. They are kept for the next exchange
+ * unless this one failed.
+ */
+export async function onStream<T>(
+  seller: StreamPeer,
+  streams: StreamPool,
+  signal: AbortSignal,
+  use: Use<T>,
+  options: Options = {},
+): Promise<T> {
+  if (options.urgent) return exchange(seller, streams, signal, use, options)
+  const leave = await streams.place(seller.peerId, signal)
+  try {
+    return await exchange(seller, streams, signal, use, options)
+  } finally {
+    leave()
+  }
+}
+
+async function exchange<T>(
+  seller: StreamPeer,
+  streams: StreamPool,
+  signal: AbortSignal,
+  use: Use<T>,
+  options: Options,
+): Promise<T> {
+  const taken = options.fresh
+    ? { stream: await streams.open(seller, signal), reused: false }
+    : await streams.take(seller, signal)
+  const used = [taken.stream]
+  const reopen = async () => {
+    const stream = await streams.open(seller, signal)
+    used.push(stream)
+    return stream
+  }
+  try {
+    const value = await use(taken.stream, reopen)
+    for (const stream of used) streams.give(seller, stream)
+    return value
+  } catch (error) {
+    if (error instanceof PeerError) {
+      for (const stream of used) streams.give(seller, stream)
+      throw error
+    }
+    // A reset would cancel what runs at the seller (see protocols/serve): a node that only stops asks for it later.
+    if (signal.reason instanceof NodeStopping) throw error
+    for (const stream of used) stream.abort(error instanceof Error ? error : new Error('the call failed'))
+    if (taken.reused && !signal.aborted && !(error instanceof MarketError)) {
+      throw new StaleStream('a stream that was kept open had ended', { cause: error })
+    }
+    throw error
+  }
+}

@@ -1,0 +1,272 @@
+import { orderRecord } from '../ledger/order-record.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import { within } from '../lib/within.ts'
+import { MarketError, mayChange, maySee, NodeStopping } from '../listings/market-error.ts'
+import { OPERATOR, ownerSeen } from '../schema/caller.ts'
+import type { OrderRecord } from '../schema/order.ts'
+import type { Page } from '../schema/page.ts'
+import { isFinal } from '../store/order-row.ts'
+import type { Keyed, OpenLimits } from '../store/orders.ts'
+import type { Order } from '../store/purchases.ts'
+import { checkBuyable } from './buyable.ts'
+import { checkTask, permittedPrice } from './execute.ts'
+import { keyedRequest, once } from './keyed.ts'
+import type { NewOrder, OrderList, OrdersDeps } from './order-requests.ts'
+import { orderError } from './run-order.ts'
+
+/** Orders that are pending or executing at once: in all, and of one token, so that no token shuts out the others. */
+export const OPEN_ORDERS_MAX: OpenLimits = { all: 10_000, perToken: 1_000 }
+/** Placed orders that execute at once; the others wait their turn. */
+const RUNNING_MAX = 32
+/** An order that the store could not begin is tried again after this. */
+const RETRY_MS = 10_000
+/** How long a cancellation waits for what it stops: the seller's agent may take a few seconds to end. */
+const CANCEL_WAIT_MS = 10_000
+const STOP_WAIT_MS = 1_000
+
+/** What others may do with orders. */
+export type OrdersApi = Pick<Orders, 'create' | 'execute' | 'cancel' | 'get' | 'list' | 'settled'>
+
+/**
+ * Orders that are placed: each executes in the background as soon as its task and its agent are known (D18).
+ *
+ * What an order is lies in the store. Here is only which of them wait for what, found again at each start.
+ */
+export class Orders implements Service {
+  readonly name = 'orders'
+  readonly #deps: OrdersDeps
+  readonly #stopping = new AbortController()
+  readonly #ready = new Set<string>()
+  /** By the agent that is not known yet. */
+  readonly #waiting = new Map<string, Set<string>>()
+  readonly #running = new Map<string, Promise<void>>()
+  #started = false
+  #leave = () => {}
+
+  constructor(deps: OrdersDeps) {
+    this.#deps = deps
+  }
+
+  /** Takes up what is pending. The recovery has started before: it makes orders pending again that a crash cut off. */
+  async start(): Promise<void> {
+    this.#leave = this.#deps.onListing(({ id, state }) => {
+      if (state === 'active') this.#agentCame(id)
+    })
+    this.#started = true
+    for (const order of this.#deps.store.pending()) this.enqueue(order.id)
+  }
+
+  /** Lets go of what runs. The next start takes it up, or the recovery where it is signed for. */
+  async stop(): Promise<void> {
+    this.#leave()
+    this.#stopping.abort(new NodeStopping())
+    await within(STOP_WAIT_MS, Promise.allSettled(this.#running.values()))
+  }
+
+  /** An agent that is not known yet is waited for. @throws MarketError INPUT_TOO_LARGE, NETWORK_MISMATCH, ORDERS_TOO_MANY; CodedError IDEMPOTENCY_CONFLICT */
+  async create({ agentId, price, task, caller = OPERATOR, idempotencyKey }: NewOrder): Promise<OrderRecord> {
+    if (task !== undefined) checkTask(task)
+    const request = keyedRequest(idempotencyKey, caller, ['order', agentId, price, task], this.#deps.keys)
+    const create = async () => {
+      const listing = this.#deps.catalog.resolve(agentId)
+      if (listing !== undefined) checkBuyable(listing)
+      const order = this.compose({ agentId, price, task, tokenId: caller.tokenId })
+      await this.place(order, request && { request, kind: 'order' })
+      if (task !== undefined) this.enqueue(order.id)
+      return this.get(order.id)
+    }
+    return once(request, this.#deps, create, ({ id }) => this.get(id))
+  }
+
+  /** Stores an order, with the key of its request. @throws MarketError ORDERS_TOO_MANY; KeyTaken */
+  async place(order: Order, keyed?: Keyed): Promise<void> {
+    const outcome = await this.#deps.store.place(order, OPEN_ORDERS_MAX, keyed)
+    if (outcome === 'placed') return
+    const { all, perToken } = OPEN_ORDERS_MAX
+    const many = outcome === 'full' ? `${all} orders` : `${perToken} orders of this token`
+    throw new MarketError('ORDERS_TOO_MANY', `${many} are open: cancel some, or wait until they end`)
+  }
+
+  /**
+   * Gives a waiting order its task; it executes in the background, paid by its owner (D48).
+   *
+   * @throws MarketError; CodedError IDEMPOTENCY_CONFLICT
+   */
+  async execute(id: string, task: string, caller = OPERATOR, idempotencyKey?: string): Promise<OrderRecord> {
+    checkTask(task)
+    const { store, clock, keys } = this.#deps
+    mayChange(caller, this.#known(id, caller).tokenId, 'order')
+    const request = keyedRequest(idempotencyKey, caller, ['execute order', id, task], keys)
+    const execute = async () => {
+      const keyed: Keyed | undefined = request && { request, kind: 'order' }
+      const given = { tokenId: caller.tokenId, now: clock.now(), keyed }
+      if ((await store.giveTask(id, task, given)) === undefined) {
+        const { status } = this.#known(id)
+        const what = isFinal(status) ? `is ${status}` : 'has its task already'
+        throw new MarketError(isFinal(status) ? 'ORDER_FINAL' : 'ORDER_NOT_WAITING', `order ${id} ${what}`)
+      }
+      this.enqueue(id)
+      return this.get(id)
+    }
+    return once(request, this.#deps, execute, () => this.get(id))
+  }
+
+  /**
+   * Calls an order off. One that runs is aborted at its seller too, who then charges nothing; what turns out to be paid
+   * for is kept, and the order completed.
+   *
+   * @returns the order as it is then; one whose seller has not said what became of it is executing still
+   * @throws MarketError UNKNOWN_ORDER, ORDER_FINAL, SCOPE_TOO_LOW
+   */
+  async cancel(id: string, caller = OPERATOR): Promise<OrderRecord> {
+    const { clock, store, active, changes, look, logger } = this.#deps
+    const { status, tokenId } = this.#known(id, caller)
+    mayChange(caller, tokenId, 'order')
+    if (isFinal(status)) throw new MarketError('ORDER_FINAL', `order ${id} is ${status}`)
+    const order = await store.cancel(id, clock.now())
+    if (order?.status === 'executing') {
+      active.get(id)?.(new MarketError('ORDER_CANCELLED', `order ${id} was cancelled`))
+      const stopped = changes.until(id, () => !active.has(id), { limitMs: CANCEL_WAIT_MS })
+      const found = stopped.then(() => (this.#isOpen(id) ? look(id) : undefined))
+      await within(CANCEL_WAIT_MS, found).catch((error: unknown) => {
+        const ids = { order_id: id, correlation_id: order.correlationId }
+        logger.warn({ ...ids, err: error }, 'what became of a cancelled order is not known yet')
+      })
+    } else {
+      this.#forget(id, order?.agentId)
+      changes.tell(id)
+    }
+    return this.get(id)
+  }
+
+  /** @throws MarketError UNKNOWN_ORDER */
+  get(id: string, caller = OPERATOR): OrderRecord {
+    return this.#recordOf(this.#known(id, caller))
+  }
+
+  /** Those that the caller may see, newest first. */
+  list(query: OrderList, caller = OPERATOR): Page<OrderRecord> {
+    const { items, next } = this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
+    return { items: items.map((order) => this.#recordOf(order)), next }
+  }
+
+  /** The order as soon as it has ended, or as it is after `limitMs`. @throws MarketError UNKNOWN_ORDER */
+  async settled(
+    id: string,
+    options: { limitMs: number; signal?: AbortSignal },
+    caller = OPERATOR,
+  ): Promise<OrderRecord> {
+    this.#known(id, caller)
+    await this.#deps.changes.until(id, () => !this.#isOpen(id), options)
+    return this.get(id)
+  }
+
+  /** A pending order that is not stored yet. */
+  compose(
+    { agentId, price, task, tokenId }: Omit<NewOrder, 'caller'> & { tokenId: string | undefined },
+    step?: { workflowId: string; stepId: string },
+  ): Order {
+    const now = this.#deps.clock.now()
+    const blank = { sellerId: undefined, output: undefined, error: undefined, correlationId: undefined }
+    const id = this.#deps.newId()
+    return { id, agentId, price, task, status: 'pending', ...blank, createdAt: now, updatedAt: now, tokenId, ...step }
+  }
+
+  /** Executes a stored, pending order as soon as there is room and its agent is known. */
+  enqueue(id: string): void {
+    this.#ready.add(id)
+    this.#fill()
+  }
+
+  #fill(): void {
+    for (const id of this.#ready) {
+      if (!this.#started || this.#stopping.signal.aborted || this.#running.size >= RUNNING_MAX) return
+      // Looked at again when that run has ended.
+      if (this.#running.has(id)) continue
+      this.#ready.delete(id)
+      const run = this.#run(id)
+        .catch((error: unknown) => this.#retryLater(id, error))
+        .finally(() => {
+          this.#running.delete(id)
+          this.#fill()
+        })
+      this.#running.set(id, run)
+    }
+  }
+
+  async #run(id: string): Promise<void> {
+    const { purchases, catalog, store, clock, newCorrelationId, run, maxPrice, logger } = this.#deps
+    const order = purchases.order(id)
+    if (order?.status !== 'pending' || order.task === undefined) return
+    const listing = catalog.resolve(order.agentId)
+    if (listing === undefined) return this.#agentIsMissing(order)
+    let price: bigint
+    try {
+      price = permittedPrice(listing, order.price, maxPrice())
+    } catch (error) {
+      return this.#fail(order, orderError(error))
+    }
+    // It goes on when the operator has decided.
+    if ((await this.#deps.hold(order, listing)) !== undefined) return
+    const correlationId = newCorrelationId()
+    const begun = await store.begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
+    // Cancelled meanwhile.
+    if (begun === undefined) return
+    const runnable = { ...begun, price, task: order.task, correlationId }
+    await run(runnable, listing, this.#stopping.signal).catch((error: unknown) => {
+      logger.debug({ err: error, order_id: id, correlation_id: correlationId }, 'a placed order failed')
+    })
+  }
+
+  /** A step of a workflow does not wait: it may have another agent to ask. */
+  async #agentIsMissing(order: Order): Promise<void> {
+    const { id, agentId, workflowId } = order
+    if (workflowId !== undefined) {
+      const message = `agent ${agentId} is not on the market now`
+      return this.#fail(order, { code: 'UNKNOWN_AGENT', message, retryable: true })
+    }
+    const waiting = this.#waiting.get(agentId) ?? new Set()
+    this.#waiting.set(agentId, waiting.add(id))
+  }
+
+  async #fail(order: Order, error: Order['error']): Promise<void> {
+    const { purchases, clock, changes } = this.#deps
+    await purchases.finish({ ...order, status: 'failed', error, updatedAt: clock.now() })
+    changes.tell(order.id)
+  }
+
+  #agentCame(agentId: string): void {
+    const orders = this.#waiting.get(agentId)
+    if (orders === undefined) return
+    this.#waiting.delete(agentId)
+    for (const id of orders) this.enqueue(id)
+  }
+
+  #retryLater(id: string, error: unknown): void {
+    this.#deps.logger.error({ err: error, order_id: id }, 'an order could not be begun; it is tried again')
+    setTimeout(() => this.enqueue(id), RETRY_MS).unref()
+  }
+
+  #forget(id: string, agentId: string | undefined): void {
+    this.#ready.delete(id)
+    if (agentId === undefined) return
+    const waiting = this.#waiting.get(agentId)
+    if (waiting?.delete(id) === true && waiting.size === 0) this.#waiting.delete(agentId)
+  }
+
+  #isOpen(id: string): boolean {
+    const order = this.#deps.purchases.order(id)
+    return order !== undefined && !isFinal(order.status)
+  }
+
+  #recordOf(order: Order): OrderRecord {
+    const { purchases, catalog } = this.#deps
+    return orderRecord(order, purchases.reservationOf(order.id), catalog.resolve(order.agentId))
+  }
+
+  #known(id: string, caller = OPERATOR): Order {
+    const order = this.#deps.purchases.order(id)
+    if (order !== undefined && maySee(caller, order.tokenId)) return order
+    throw new MarketError('UNKNOWN_ORDER', `no order ${id} is known here: see GET /orders or stoa order list`)
+  }
+}

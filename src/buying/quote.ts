@@ -1,0 +1,131 @@
+import { isoTime } from '../lib/clock.ts'
+import { MarketError } from '../listings/market-error.ts'
+import { differenceFromListing } from '../payments/requirements.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
+import { askX402Price } from '../protocols/x402/client.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { Listing } from '../schema/listing.ts'
+import { type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
+import type { QuoteOutput } from '../schema/tools.ts'
+import type { Purchases } from '../store/purchases.ts'
+import { type Budget, overBudget, type Wanted } from './budget.ts'
+import { checkBuyable } from './buyable.ts'
+import { settlesFirstRefused } from './guard.ts'
+import { onStream } from './on-stream.ts'
+
+const ANSWER_TIMEOUT_MS = 20_000
+
+export type QuoteDeps = {
+  catalog: { resolve(id: string): Listing | undefined }
+  streams: StreamPool
+  callerDid: string
+  newCorrelationId(): string
+  budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
+  purchases: Pick<Purchases, 'over'>
+  /** Whether a seller may be paid that settles before its agent runs; by default it may (D45). */
+  allowSettleFirst?: boolean | undefined
+}
+
+type PriceCall = { correlationId: string; resource: string; callerDid: string }
+
+/**
+ * What one task of an agent costs now, as its seller says, and whether this node would pay it. Pays nothing.
+ *
+ * @throws MarketError UNKNOWN_AGENT, NETWORK_MISMATCH, SELLER_UNREACHABLE; PeerError as the seller answers
+ */
+export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal): Promise<QuoteOutput> {
+  const listing = deps.catalog.resolve(agentId)
+  if (listing === undefined) throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known here`)
+  checkBuyable(listing)
+  const { id, price, network, asset, pay_to } = listing
+  const listed = { amount: price, network, asset, payTo: pay_to }
+  if (listing.local || price === 0n) {
+    const amount = listing.local ? 0n : price
+    return { ...termsOf(id, { ...listed, amount }), source: 'listing', matches_listing: true, allowed: true }
+  }
+  const call = {
+    correlationId: deps.newCorrelationId(),
+    resource: listing.imported?.agent_id ?? id,
+    callerDid: deps.callerDid,
+  }
+  const seller = { peerId: listing.seller_id, addrs: listing.addrs }
+  const asked = await askTerms(seller, call, deps.streams, outer)
+  const { payment_requirements: requirements, challenge_expires_at } = asked
+  const difference = differenceFromListing(requirements, listed)
+  const wanted = { agentId: id, sellerId: listing.seller_id, amount: requirements.amount }
+  const settlesFirst = saysSettlesFirst(requirements)
+  const isForbidden = settlesFirst && deps.allowSettleFirst === false
+  const ours = isForbidden ? settlesFirstRefused() : refusalOf(wanted, deps)
+  const refusal = difference === undefined ? ours : undefined
+  const needsApproval = refusal?.code === 'APPROVAL_REQUIRED'
+  const reason = difference === undefined ? refusal?.message : `the seller ${difference}`
+  return {
+    ...termsOf(id, requirements),
+    source: 'seller',
+    ...(isTime(challenge_expires_at) && { expires_at: isoTime(challenge_expires_at * 1000) }),
+    matches_listing: difference === undefined,
+    allowed: reason === undefined || needsApproval,
+    ...(settlesFirst && { settles_first: true }),
+    ...(needsApproval && { needs_approval: true }),
+    ...(reason !== undefined && { reason }),
+  }
+}
+
+/** What a seller asks for one run. @throws MarketError SELLER_UNREACHABLE; PeerError as the seller answers */
+export async function askPrice(
+  seller: StreamPeer,
+  call: PriceCall,
+  streams: StreamPool,
+  signal: AbortSignal,
+): Promise<PaymentRequirements> {
+  return (await askTerms(seller, call, streams, signal)).payment_requirements
+}
+
+async function askTerms(seller: StreamPeer, call: PriceCall, streams: StreamPool, outer: AbortSignal) {
+  const signal = AbortSignal.any([outer, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
+  const ask = (fresh: boolean) =>
+    onStream(seller, streams, signal, (stream) => askX402Price(stream, call, signal), { fresh })
+  // A pooled stream may be dead: nothing was bought, so it is simply asked again.
+  return ask(false)
+    .catch((error: unknown) => (error instanceof PeerError || signal.aborted ? Promise.reject(error) : ask(true)))
+    .catch((error: unknown) => {
+      if (error instanceof PeerError) throw error
+      outer.throwIfAborted()
+      const reason = error instanceof Error ? error.message : 'no answer'
+      throw new MarketError('SELLER_UNREACHABLE', `the seller cannot be reached: ${reason}`, { cause: error })
+    })
+}
+
+function termsOf(id: string, terms: { amount: bigint; network: string; asset: string; payTo: string }) {
+  const { amount, network, asset, payTo } = terms
+  return { agent_id: id, price: usdc(amount), price_atomic: amount.toString(), network, asset, pay_to: payTo }
+}
+
+/** Why this node would not pay now. A purchase that is not over a limit may still need an approval. */
+function refusalOf(
+  wanted: Wanted,
+  { budget, purchases }: Pick<QuoteDeps, 'budget' | 'purchases'>,
+): MarketError | undefined {
+  const order = { id: '', tokenId: undefined }
+  try {
+    const limits = budget.limitsFor(order, wanted)
+    const day = budget.day()
+    const over = purchases.over({ day, sellerId: wanted.sellerId, tokenId: undefined }, wanted.amount, limits)
+    if (over !== undefined) return overBudget(wanted.amount, over, day)
+    const reason = budget.approvalFor(order, wanted)
+    return reason === undefined ? undefined : new MarketError('APPROVAL_REQUIRED', reason)
+  } catch (error) {
+    if (error instanceof MarketError) return error
+    throw error
+  }
+}
+
+/** What a seller calls a time need not be one. */
+function isTime(seconds: number): boolean {
+  return seconds >= 0 && seconds <= 8.64e12
+}
+
+function usdc(amount: bigint): string {
+  return formatAmount(amount, PRICE_DECIMALS)
+}

@@ -1,0 +1,235 @@
+import { resultFields } from '../ledger/order-record.ts'
+import { boughtSettlement, factsOf, noteOf, paymentView } from '../ledger/payment-view.ts'
+import { sessionId } from '../ledger/session-id.ts'
+import { CodedError } from '../lib/errors.ts'
+import { MarketError, NodeStopping, resultPending } from '../listings/market-error.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import { SellerSilent } from '../protocols/x402/first-answer.ts'
+import { TaskTooLong } from '../protocols/x402/wrapped-body.ts'
+import type { ExecutionPayment, ExecutionResult } from '../schema/api.ts'
+import { localCaller } from '../schema/caller.ts'
+import type { Listing } from '../schema/listing.ts'
+import type { OwnCall } from '../selling/hosted-agents.ts'
+import type { Order, OrderError, StoredReservation } from '../store/purchases.ts'
+import { Deadline } from './deadline.ts'
+import type { Attendance } from './flights.ts'
+import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
+import { type PurchaseDeps, type Purchased, purchase } from './purchase.ts'
+import type { Watch } from './watch.ts'
+
+/** How long one execution may take, however patient the caller: the longest agent, and time to settle and ask again. */
+export const EXECUTION_MS_MAX = 65 * 60 * 1000
+
+/** An order that executes: `price` is the most that may be paid by now. */
+export type RunnableOrder = Order & { task: string; correlationId: string }
+
+/** Orders this process is working on, each with what calls it off. The recovery leaves them alone. */
+export type ActiveOrders = Map<string, (reason: Error) => void>
+
+export type RunOrderDeps = PurchaseDeps &
+  FreeCallDeps & {
+    /** Runs an agent of this node, unpaid (D17). */
+    runOwn(agentId: string, call: OwnCall): Promise<string>
+    /** Whether a token may run paid agents of this node unpaid. */
+    mayRunUnpaid(tokenId: string): boolean
+    active: ActiveOrders
+    /** Told when an order has come to an end, or is left to the recovery. */
+    changed(orderId: string): void
+  }
+
+/** Whom an order is executed for. */
+export type OrderCall = {
+  /** Stops it at any time, at its seller too. */
+  signal: AbortSignal
+  /** Of callers who wait: when they leave, that counts until something is signed. */
+  attendance?: Attendance
+  watch?: Watch | undefined
+  /** How many agents have bought for one another, this call included. */
+  hops?: number | undefined
+  /** Which run of an own agent it is, where another order may take it up; its own unless given. */
+  runId?: string | undefined
+}
+
+/**
+ * Takes an order that executes to its end, and stores that.
+ *
+ * What was signed and is in doubt stays executing: the recovery finds out. So does what a stopping node lets go of.
+ *
+ * @throws MarketError, PeerError as the seller answers, AgentError of an own agent
+ */
+export async function runOrder(
+  order: RunnableOrder,
+  listing: Listing,
+  call: OrderCall,
+  deps: RunOrderDeps,
+): Promise<ExecutionResult> {
+  const { signal, attendance, watch } = call
+  const deadline = new Deadline(signal, EXECUTION_MS_MAX)
+  deps.active.set(order.id, (reason) => deadline.abort(reason))
+  const { left } = attendance ?? {}
+  const leave = () => deadline.abort(left!.reason as Error)
+  left?.addEventListener('abort', leave, { once: true })
+  if (left?.aborted === true) leave()
+  const onSigning = () => {
+    attendance?.onSigning()
+    left?.removeEventListener('abort', leave)
+  }
+  watch?.status('ordered')
+  try {
+    const bought = await perform(order, listing, { ...deps, onSigning }, { ...call, signal: deadline.signal })
+    const { output, outputBytes, notes } = bought
+    const ended = { output, outputBytes, notes, updatedAt: deps.clock.now() }
+    const completed = { ...order, status: 'completed' as const, ...ended }
+    const isStored = await deps.purchases.finish(completed, bought.paid).then(
+      () => true,
+      (cause: unknown) => {
+        // It is bought, and the caller has it. What the store could not take it is given again: see unstored-ends.ts.
+        deps.logger.error({ ...idsOf(order), err: cause }, 'could not record what was bought')
+        // What was placed or signed for was stored before.
+        return deps.purchases.order(order.id) !== undefined
+      },
+    )
+    deps.logger.debug({ ...idsOf(order), payment_id: bought.reservation?.paymentId }, 'an order is completed')
+    const made = isStored ? deps.purchases.reservationOf(order.id) : undefined
+    return resultOf(completed, listing, bought, { isStored, made })
+  } catch (error) {
+    throw await failed(order, error, deps, deadline)
+  } finally {
+    deps.active.delete(order.id)
+    deadline.clear()
+    left?.removeEventListener('abort', leave)
+    deps.changed(order.id)
+  }
+}
+
+async function perform(
+  order: RunnableOrder,
+  listing: Listing,
+  deps: RunOrderDeps & { onSigning(): void },
+  { signal, watch, hops, runId = order.id }: OrderCall,
+): Promise<Purchased> {
+  const { task: input, correlationId } = order
+  const callerId = localCaller(order.tokenId)
+  const call: OwnCall = { input, correlationId, callerId, signal, ...(watch && { onOutput: watch.output }) }
+  if (listing.local || listing.price === 0n) watch?.status('running')
+  if (listing.local) {
+    refuseUnpaid(order, listing, deps)
+    const origin = { id: runId, isPaid: false, hops: hops ?? 0 }
+    return unpaid(await deps.runOwn(listing.id, { ...call, origin, onCommitted: deps.onSigning }))
+  }
+  const resource = listing.imported?.agent_id ?? listing.id
+  const seller = { peerId: listing.seller_id, addrs: listing.addrs }
+  if (listing.price === 0n) {
+    const { protocols, timeout_seconds: timeoutSeconds } = listing
+    return callFreeAgent({ seller, resource, protocols, timeoutSeconds, isShown: watch !== undefined }, call, deps)
+  }
+  deps.checkTrading?.()
+  const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
+  return purchase(
+    order,
+    { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds, hops },
+    order.task,
+    deps,
+    signal,
+    watch,
+  )
+}
+
+/** An agent that others pay for is free to its owner, not to everybody who has a token (D48). @throws MarketError SCOPE_TOO_LOW */
+function refuseUnpaid({ tokenId }: Order, { price }: Listing, { mayRunUnpaid }: RunOrderDeps): void {
+  if (price === 0n || tokenId === undefined || mayRunUnpaid(tokenId)) return
+  const how = 'ask the operator, or pay for it over A2A or from a node of your own'
+  throw new MarketError(
+    'SCOPE_TOO_LOW',
+    `to run a paid agent of this node unpaid needs a token of the scope admin: ${how}`,
+  )
+}
+
+/** What the caller of a completed order is answered. */
+export function resultOf(
+  order: Order & { correlationId: string },
+  listing: Pick<Listing, 'id' | 'seller_id'>,
+  bought: Purchased,
+  { isStored, made }: { isStored: boolean; made: StoredReservation | undefined },
+): ExecutionResult {
+  return {
+    correlation_id: order.correlationId,
+    agent_id: listing.id,
+    seller_id: listing.seller_id,
+    ...resultFields(bought),
+    session_id: sessionId(listing.id, localCaller(order.tokenId)),
+    duration_ms: order.updatedAt - (order.startedAt ?? order.createdAt),
+    ...(isStored && { order_id: order.id }),
+    payment: paymentOf(bought, made),
+  }
+}
+
+function paymentOf({ reservation, txHash }: Purchased, made: StoredReservation | undefined): ExecutionPayment | null {
+  if (reservation === undefined) return null
+  return {
+    ...paymentView(factsOf(reservation, txHash)),
+    settlement: boughtSettlement({ txHash, confirmation: made?.confirmation ?? 'awaited' }),
+    ...(made && noteOf(made)),
+  }
+}
+
+/** Records how an order failed, unless that is not known yet, and says it to the caller in the market's own words. */
+async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, deadline: Deadline): Promise<unknown> {
+  const reservation = deps.purchases.reservationOf(order.id)
+  const signed = reservation !== undefined
+  const { aborted, reason } = deadline.signal
+  const inDoubt = signed && !(error instanceof PeerError) && (aborted || !(error instanceof MarketError))
+  const told = tell(error, order, inDoubt, deadline)
+  if (reservation?.settlesFirst === true && told instanceof PeerError && told.code === 'EXECUTION_FAILED') {
+    told.message += `; its seller settles first: whether this was paid for, the chain says (stoa order show ${order.id})`
+  }
+  deps.logger.debug({ ...idsOf(order), err: error, in_doubt: inDoubt }, 'an order failed')
+  // A signed purchase in doubt stays open: the recovery asks the seller until it knows. One that was not signed for when
+  // the node stopped is taken up again.
+  if (inDoubt || (reason instanceof NodeStopping && !signed)) return told
+  const record: Order = { ...order, status: 'failed', error: orderError(told), updatedAt: deps.clock.now() }
+  await deps.purchases.finish(record).catch((cause: unknown) => {
+    deps.logger.error({ ...idsOf(order), err: cause }, 'could not record a failed order')
+  })
+  return told
+}
+
+/** What a log line of an order carries, so that it is found beside those of its seller. */
+function idsOf({ id, correlationId, agentId }: RunnableOrder) {
+  return { order_id: id, correlation_id: correlationId, agent_id: agentId }
+}
+
+function tell(error: unknown, order: RunnableOrder, inDoubt: boolean, deadline: Deadline): unknown {
+  const options = { cause: error, correlationId: order.correlationId, orderId: order.id }
+  if (error instanceof PeerError) {
+    error.correlationId = order.correlationId
+    error.orderId = order.id
+    return error
+  }
+  if (isCoded(error, 'StoreError')) return error
+  if (inDoubt) return resultPending(order, error)
+  if (error instanceof TaskTooLong)
+    return new MarketError('INPUT_TOO_LARGE', `${error.message}; nothing was paid`, options)
+  if (deadline.passed || error instanceof SellerSilent)
+    return new MarketError('DEADLINE', 'the seller did not answer in time; nothing was paid', options)
+  if (deadline.signal.aborted) {
+    const { reason } = deadline.signal
+    if (reason instanceof CodedError) return reason
+    return new MarketError('ORDER_CANCELLED', 'its caller has given it up; nothing was paid', options)
+  }
+  if (error instanceof MarketError || isCoded(error, 'AgentError')) return error
+  const reason = error instanceof Error ? error.message : 'no answer'
+  return new MarketError('SELLER_UNREACHABLE', `the seller cannot be reached: ${reason}; nothing was paid`, options)
+}
+
+function isCoded(error: unknown, name: string): boolean {
+  return error instanceof Error && error.name === name
+}
+
+/** What is kept of a failure. */
+export function orderError(told: unknown): OrderError {
+  const code = (told as { code?: unknown }).code
+  const retryable = (told as { retryable?: unknown }).retryable === true
+  const message = told instanceof Error ? told.message : 'failed'
+  return { code: typeof code === 'string' ? code : 'SELLER_FAILED', message, retryable }
+}

@@ -1,0 +1,100 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { type Clock, isoTime } from '../lib/clock.ts'
+import { MarketError } from '../listings/market-error.ts'
+import type { Caller } from '../schema/caller.ts'
+import type { CreatedToken, CreateToken, TokenRecord } from '../schema/token.ts'
+import type { StoredToken, TokenStore } from '../store/tokens.ts'
+import { amountsOf } from './budget-rules.ts'
+
+/** Revoked ones stay, for what was bought with them. */
+const TOKENS_MAX = 1_000
+const SECRET_BYTES = 32
+const ID_BYTES = 9
+const NOBODY = Buffer.alloc(32)
+
+export type TokensDeps = {
+  clock: Clock
+  store: TokenStore
+  random(length: number): Uint8Array
+  /** What a token has spent or reserved, atomic units: in all, and on the UTC day of `now`. */
+  spentBy(tokenId: string, now: number): { total: bigint; today: bigint }
+}
+
+/** Tokens of the API, each with a scope, and the budget of those that spend. */
+export interface Tokens {
+  /** @throws MarketError TOKENS_TOO_MANY */
+  create(wanted: CreateToken): Promise<CreatedToken>
+  list(): TokenRecord[]
+  /** One, also when it holds no longer. */
+  record(id: string): TokenRecord | undefined
+  /** @throws MarketError UNKNOWN_TOKEN */
+  revoke(id: string): Promise<TokenRecord>
+  /** Whose token a text is. Undefined: nobody's, or one that holds no longer. */
+  identify(text: string): Caller | undefined
+  /** The token while it holds. */
+  held(id: string): StoredToken | undefined
+}
+
+export function createTokens({ clock, store, random, spentBy }: TokensDeps): Tokens {
+  function isHeld({ revokedAt, expiresAt }: StoredToken): boolean {
+    return revokedAt === undefined && (expiresAt === undefined || clock.now() < expiresAt)
+  }
+
+  function view(token: StoredToken): TokenRecord {
+    const { total, today } = spentBy(token.id, clock.now())
+    const { id, name, scope, createdAt, expiresAt, revokedAt } = token
+    return {
+      id,
+      name,
+      scope,
+      ...amountsOf('budget', token.budget),
+      ...amountsOf('per_day', token.perDay),
+      ...amountsOf('spent', total),
+      ...amountsOf('spent_today', today),
+      created_at: isoTime(createdAt),
+      ...(expiresAt !== undefined && { expires_at: isoTime(expiresAt) }),
+      ...(revokedAt !== undefined && { revoked_at: isoTime(revokedAt) }),
+    }
+  }
+
+  return {
+    async create({ name, scope, budget, per_day: perDay, expires_in_seconds: seconds }) {
+      const now = clock.now()
+      const id = Buffer.from(random(ID_BYTES)).toString('base64url')
+      const text = `stoa_${id}.${Buffer.from(random(SECRET_BYTES)).toString('base64url')}`
+      const expiresAt = seconds === undefined ? undefined : now + seconds * 1000
+      const hash = digest(text)
+      const token = { id, name, scope, hash, budget, perDay, createdAt: now, expiresAt, revokedAt: undefined }
+      if (!(await store.add(token, TOKENS_MAX))) {
+        throw new MarketError('TOKENS_TOO_MANY', `there are ${TOKENS_MAX} tokens: revoke some with stoa token revoke`)
+      }
+      return { ...view(token), token: text }
+    },
+    list: () => store.list().map(view),
+    record(id) {
+      const token = store.get(id)
+      return token && view(token)
+    },
+    async revoke(id) {
+      await store.revoke(id, clock.now())
+      const token = store.get(id)
+      if (token === undefined) throw new MarketError('UNKNOWN_TOKEN', `there is no token ${id}: see stoa token list`)
+      return view(token)
+    },
+    identify(text) {
+      const id = /^stoa_([A-Za-z0-9_-]{12})\.[A-Za-z0-9_-]{43}$/.exec(text)?.[1]
+      const token = id === undefined ? undefined : store.get(id)
+      // As long for a token that is not there: nothing is told but yes or no.
+      const isIt = timingSafeEqual(digest(text), token?.hash ?? NOBODY)
+      return isIt && token !== undefined && isHeld(token) ? { scope: token.scope, tokenId: token.id } : undefined
+    },
+    held(id) {
+      const token = store.get(id)
+      return token !== undefined && isHeld(token) ? token : undefined
+    },
+  }
+}
+
+function digest(text: string): Uint8Array {
+  return createHash('sha256').update(text).digest()
+}

@@ -1,0 +1,235 @@
+import type { Clock, UnixMs } from '../../lib/clock.ts'
+import { MarketError } from '../../listings/market-error.ts'
+import { isUnspentSince, type PaymentChain } from '../../payments/chain-verdict.ts'
+import { TASK_BYTES_MAX } from '../../schema/limits.ts'
+import type { Listing } from '../../schema/listing.ts'
+import type { OrderError } from '../../store/order-row.ts'
+import type { Purchases } from '../../store/purchases.ts'
+import type { StepChange, StoredStep, StoredWorkflow, WorkflowStore } from '../../store/workflows.ts'
+import { foreignNetwork } from '../buyable.ts'
+import type { Orders } from '../orders.ts'
+import { orderError } from '../run-order.ts'
+import { judgeFunds } from './funds.ts'
+import { type Attempt, isFinalWorkflow, nextMove, statusOf, stepsToBegin, stepsToSkip } from './progress.ts'
+import { costOf } from './quote.ts'
+import { fillTemplate, parseTemplate } from './template.ts'
+
+export type AdvanceDeps = {
+  clock: Clock
+  store: WorkflowStore
+  purchases: Purchases
+  orders: Pick<Orders, 'compose' | 'enqueue'>
+  resolve(agentId: string): Listing | undefined
+  maxPrice(): bigint
+  /** Undefined: the word of a seller is all there is. */
+  chain?: PaymentChain | undefined
+  /** Has the workflow looked at when the order changes … */
+  watch(orderId: string, workflowId: string): void
+  /** … or after a time. */
+  later(workflowId: string, inMs: number): void
+}
+
+/** Between two looks whether the chain shows what a seller says, and the longest look. */
+const LOOK_MS = 2_000
+const LOOK_TIMEOUT_MS = 5_000
+
+/** Who is asked next for a step, and for which time. */
+type Asked = { agent: number; tries: number }
+
+/** Takes workflows further, step by step. One workflow is in one hand at a time. */
+export class Advance {
+  readonly #deps: AdvanceDeps
+
+  constructor(deps: AdvanceDeps) {
+    this.#deps = deps
+  }
+
+  /** Takes a workflow as far as it can go. @returns whether nothing of it is left to wait for */
+  async run(id: string): Promise<boolean> {
+    for (;;) {
+      const workflow = this.#deps.store.get(id)
+      if (workflow === undefined) return true
+      if (!(await this.#pass(workflow))) {
+        return isFinalWorkflow(workflow.status) && !workflow.steps.some(({ status }) => status === 'running')
+      }
+    }
+  }
+
+  /** Cancels it and skips what has not begun. @returns the orders of what has. @throws MarketError WORKFLOW_FINAL */
+  async cancel(id: string): Promise<string[]> {
+    const { store, clock } = this.#deps
+    const { status, steps } = store.get(id)!
+    if (isFinalWorkflow(status)) throw new MarketError('WORKFLOW_FINAL', `workflow ${id} is ${status}`)
+    const skipped = steps.filter((step) => step.status === 'pending').map((step) => this.#ended(step, 'skipped'))
+    await store.save(id, skipped, 'canceled', clock.now())
+    return steps.flatMap((step) => (step.status === 'running' && step.orderId !== undefined ? [step.orderId] : []))
+  }
+
+  /** One look at each step. @returns whether anything has changed, so that another look may find more */
+  async #pass(workflow: StoredWorkflow): Promise<boolean> {
+    const { store, clock } = this.#deps
+    let moved = false
+    for (const step of workflow.steps) {
+      if (step.status === 'running' && (await this.#judge(workflow, step))) moved = true
+    }
+    // What has just ended is read again before anything new is begun.
+    if (moved) return true
+    const canceled = workflow.status === 'canceled'
+    const skipped = stepsToSkip(workflow.steps).map((step) => this.#ended(step, 'skipped'))
+    const status = canceled ? workflow.status : statusOf(workflow.steps)
+    if (skipped.length > 0 || status !== workflow.status) {
+      await store.save(workflow.id, skipped, status, clock.now())
+      return true
+    }
+    if (isFinalWorkflow(status)) return false
+    for (const step of stepsToBegin(workflow.steps)) {
+      // One at a time, as each changes what is left of the budget.
+      if (await this.#ask(workflow, step, { agent: 0, tries: 1 })) return true
+    }
+    return false
+  }
+
+  /** What follows from how the step's latest attempt stands. @returns whether the step has changed */
+  async #judge(workflow: StoredWorkflow, step: StoredStep): Promise<boolean> {
+    const { clock, later } = this.#deps
+    const { attempt, at } = this.#attemptOf(workflow, step)
+    const fallbacksLeft = step.agents.length - 1 - step.agent
+    const move = nextMove(attempt, {
+      tries: step.tries,
+      retries: step.retries,
+      fallbacksLeft,
+      rebuy: step.rebuy,
+    })
+    const isCalledOff = workflow.status === 'canceled'
+    switch (move.kind) {
+      case 'complete':
+        return this.#end(workflow, this.#ended(step, 'completed'))
+      case 'cancel':
+        return this.#end(workflow, {
+          ...this.#ended(step, isCalledOff ? 'canceled' : 'failed'),
+          ...(!isCalledOff && { error: cancelledByHand }),
+        })
+      case 'fail':
+        return this.#end(workflow, { ...this.#ended(step, 'failed'), error: attempt.error })
+      case 'wait':
+        return isCalledOff && attempt.status === 'failed' ? this.#end(workflow, this.#ended(step, 'canceled')) : false
+      case 'fall back':
+        if (isCalledOff) return this.#end(workflow, this.#ended(step, 'canceled'))
+        if (move.ifUnspent === true && !(await this.#isUnspent(step.orderId!, at))) {
+          later(workflow.id, LOOK_MS)
+          return false
+        }
+        return this.#ask(workflow, step, { agent: step.agent + 1, tries: 1 })
+      case 'retry': {
+        if (isCalledOff) return this.#end(workflow, this.#ended(step, 'canceled'))
+        const waitMs = at + move.inMs - clock.now()
+        if (waitMs <= 0) return this.#ask(workflow, step, { agent: step.agent, tries: step.tries + 1 })
+        later(workflow.id, Math.min(waitMs, move.inMs))
+        return false
+      }
+    }
+  }
+
+  /** Whether a block from after its seller's answer shows that what was signed for an order is not spent. */
+  async #isUnspent(orderId: string, answeredAt: UnixMs): Promise<boolean> {
+    const { chain, purchases } = this.#deps
+    const reservation = purchases.reservationOf(orderId)
+    if (chain === undefined || reservation === undefined) return true
+    const { envelope, requirements } = reservation
+    const { authorization } = envelope.payload!
+    return isUnspentSince(chain, requirements.asset, authorization, answeredAt, AbortSignal.timeout(LOOK_TIMEOUT_MS))
+  }
+
+  /** How the latest attempt at a step stands: its order, or the refusal to place one. */
+  #attemptOf(workflow: StoredWorkflow, step: StoredStep): { attempt: Attempt; at: number } {
+    const { purchases, store } = this.#deps
+    const made = store
+      .orders(workflow.id)
+      .filter(({ stepId }) => stepId === step.id)
+      .map(({ id }) => purchases.reservationOf(id))
+    // Money that an earlier order for this step has lost is not followed by more, but by its rule.
+    const isSpent = step.rebuy !== true && made.some((reservation) => reservation?.state === 'spent')
+    const order = step.orderId === undefined ? undefined : purchases.order(step.orderId)
+    if (step.error !== undefined || order === undefined) {
+      const signed = isSpent ? 'spent' : undefined
+      return { attempt: { status: 'failed', error: step.error, signed }, at: step.refusedAt ?? 0 }
+    }
+    const { state, settlesFirst } = made.at(-1) ?? {}
+    const signed = isSpent ? 'spent' : state
+    return { attempt: { status: order.status, error: order.error, signed, settlesFirst }, at: order.updatedAt }
+  }
+
+  /** Places the order for a step, or notes why none is. @returns whether the step has changed */
+  async #ask(workflow: StoredWorkflow, step: StoredStep, asked: Asked): Promise<boolean> {
+    const { store, orders, clock, watch } = this.#deps
+    const agentId = step.agents[asked.agent]!
+    const terms = this.#termsFor(workflow, step, agentId)
+    if (terms === 'wait') return false
+    const now = clock.now()
+    const startedAt = step.startedAt ?? now
+    if ('code' in terms) {
+      const refused = { id: step.id, status: 'running', ...asked, error: terms, refusedAt: now, startedAt } as const
+      await store.save(workflow.id, [refused], 'running', now)
+      return true
+    }
+    const order = orders.compose(
+      { agentId, ...terms, tokenId: workflow.tokenId },
+      { workflowId: workflow.id, stepId: step.id },
+    )
+    watch(order.id, workflow.id)
+    await store.begin(workflow.id, { id: step.id, ...asked, startedAt }, order, now)
+    orders.enqueue(order.id)
+    return true
+  }
+
+  /** What may be paid for a step, and its task. Or why it cannot be ordered now. */
+  #termsFor(workflow: StoredWorkflow, step: StoredStep, agentId: string) {
+    const { resolve, store, maxPrice } = this.#deps
+    const listing = resolve(agentId)
+    if (listing === undefined) {
+      const message = `agent ${agentId} is not on the market now`
+      return { code: 'UNKNOWN_AGENT', message, retryable: true } satisfies OrderError
+    }
+    const foreign = foreignNetwork(listing)
+    if (foreign !== undefined) {
+      return { code: 'NETWORK_MISMATCH', message: foreign, retryable: false } satisfies OrderError
+    }
+    const cost = costOf(listing)
+    const verdict = judgeFunds({
+      cost,
+      stepMax: step.maxPrice,
+      nodeMax: maxPrice(),
+      budget: workflow.budget,
+      spending: store.spending(workflow.id),
+      rest: workflow.steps.reduce((sum, { id, status, price }) => {
+        return status === 'pending' && id !== step.id ? sum + price : sum
+      }, 0n),
+    })
+    if (verdict !== 'buy') return verdict
+    try {
+      return { price: cost, task: this.#taskOf(workflow, step) }
+    } catch (error) {
+      if (error instanceof MarketError) return orderError(error)
+      throw error
+    }
+  }
+
+  #taskOf({ input, steps }: StoredWorkflow, step: StoredStep): string {
+    const outputOf = (id: string) => {
+      const orderId = steps.find((other) => other.id === id)?.orderId
+      return (orderId === undefined ? undefined : this.#deps.purchases.order(orderId)?.output) ?? ''
+    }
+    return fillTemplate(parseTemplate(step.input), { input, outputOf }, TASK_BYTES_MAX)
+  }
+
+  #ended({ id }: StoredStep, status: StoredStep['status']): StepChange {
+    return { id, status, endedAt: this.#deps.clock.now(), ...(status !== 'failed' && { error: undefined }) }
+  }
+
+  async #end({ id, status }: StoredWorkflow, change: StepChange): Promise<true> {
+    await this.#deps.store.save(id, [change], status, this.#deps.clock.now())
+    return true
+  }
+}
+
+const cancelledByHand: OrderError = { code: 'ORDER_CANCELLED', message: 'its order was cancelled', retryable: false }

@@ -1,0 +1,87 @@
+import { signedPayment } from '../../ledger/payment-view.ts'
+import { isoTime } from '../../lib/clock.ts'
+import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import type { WorkflowRecord, WorkflowStep } from '../../schema/workflow.ts'
+import type { Purchases } from '../../store/purchases.ts'
+import type { WorkflowBooks } from '../../store/workflow-books.ts'
+import type { StoredStep, StoredWorkflow } from '../../store/workflows.ts'
+import { amountsOf } from '../budget-rules.ts'
+
+export type RecordSources = {
+  purchases: Pick<Purchases, 'order' | 'reservationOf'>
+  books: WorkflowBooks
+  /** Every order placed for the workflow, oldest first. */
+  orders: readonly { id: string; stepId: string }[]
+}
+
+/** A workflow as a list shows it: without texts that may be long. */
+export function briefWorkflow(workflow: StoredWorkflow, { books, orders }: RecordSources): WorkflowRecord {
+  const { id, name, status, budget, createdAt, updatedAt, steps } = workflow
+  const estimate = steps.reduce((total, { price }) => total + price, 0n)
+  const failed = steps.find((step) => step.status === 'failed' && step.error !== undefined)
+  return {
+    id,
+    ...(name !== undefined && { name }),
+    status,
+    ...(failed !== undefined && { error: { ...failed.error!, step_id: failed.id } }),
+    ...(budget !== undefined && { budget: decimal(budget), budget_atomic: budget.toString() }),
+    estimate: decimal(estimate),
+    estimate_atomic: estimate.toString(),
+    ...amountsOf('paid', books.paid),
+    ...amountsOf('held', books.held),
+    ...amountsOf('not_charged', books.notCharged),
+    ...amountsOf('spent', books.paid + books.held),
+    steps: steps.map((step) => briefStep(step, orders)),
+    created_at: isoTime(createdAt),
+    updated_at: isoTime(updatedAt),
+  }
+}
+
+/** The whole of it, with what was said and what was paid. */
+export function workflowRecord(workflow: StoredWorkflow, sources: RecordSources): WorkflowRecord {
+  const brief = briefWorkflow(workflow, sources)
+  const steps = brief.steps.map((step) => withOutcome(step, sources.purchases))
+  const ends = steps.filter(({ id }) => !steps.some(({ depends_on }) => depends_on.includes(id)))
+  const output = ends.length === 1 ? ends[0]!.output : undefined
+  return { ...brief, input: workflow.input, ...(output !== undefined && { output }), steps }
+}
+
+function briefStep(step: StoredStep, orders: readonly { id: string; stepId: string }[]): WorkflowStep {
+  const [, ...fallback] = step.agents
+  return {
+    id: step.id,
+    agent_id: step.agents[step.agent]!,
+    status: step.status,
+    input: step.input,
+    depends_on: [...step.dependsOn],
+    ...(step.maxPrice !== undefined && { max_price: decimal(step.maxPrice) }),
+    retries: step.retries,
+    fallback,
+    ...(step.rebuy === true && { rebuy: true }),
+    price: decimal(step.price),
+    price_atomic: step.price.toString(),
+    order_ids: orders.filter(({ stepId }) => stepId === step.id).map(({ id }) => id),
+    ...(step.error !== undefined && { error: step.error }),
+    ...(step.startedAt !== undefined && { started_at: isoTime(step.startedAt) }),
+    ...(step.endedAt !== undefined && { ended_at: isoTime(step.endedAt) }),
+  }
+}
+
+/** What came of a step stands in its latest order. */
+function withOutcome(step: WorkflowStep, purchases: RecordSources['purchases']): WorkflowStep {
+  const orderId = step.order_ids.at(-1)
+  const order = orderId === undefined ? undefined : purchases.order(orderId)
+  if (order === undefined) return step
+  const reservation = purchases.reservationOf(order.id)
+  return {
+    ...step,
+    ...(order.output !== undefined && { output: order.output }),
+    // Why it is tried again, or what it waits for.
+    ...(step.status === 'running' && order.error !== undefined && step.error === undefined && { error: order.error }),
+    ...(reservation !== undefined && { payment: signedPayment(reservation) }),
+  }
+}
+
+function decimal(amount: bigint): string {
+  return formatAmount(amount, PRICE_DECIMALS)
+}

@@ -1,0 +1,92 @@
+import { MarketError } from '../../listings/market-error.ts'
+
+/** A text with holes: the workflow's input, or the output of a step. */
+export type Template = readonly (string | { input: true } | { step: string })[]
+
+/** What a template is filled with. */
+export type TemplateValues = { input: string; outputOf(step: string): string }
+
+/** The text is no template. The message says where and what to write instead. */
+export class TemplateError extends Error {
+  override name = 'TemplateError'
+}
+
+const HOLE = /\\\{\{|\{\{([^{}]*)\}\}|\{\{/g
+const STEP = /^steps\.([A-Za-z0-9_-]{1,64})\.output$/
+
+/**
+ * Reads a template.
+ *
+ * ```bnf
+ * template ::= (text | "\{{" | "{{input}}" | "{{steps." id ".output}}")*
+ * ```
+ * @throws TemplateError
+ */
+export function parseTemplate(text: string): Template {
+  const parts: Template[number][] = []
+  let from = 0
+  const addText = (more: string) => {
+    if (more === '') return
+    const last = parts.at(-1)
+    if (typeof last === 'string') parts[parts.length - 1] = last + more
+    else parts.push(more)
+  }
+  for (const match of text.matchAll(HOLE)) {
+    addText(text.slice(from, match.index))
+    from = match.index + match[0].length
+    if (match[0] === '\\{{') addText('{{')
+    else parts.push(holeOf(match[1]))
+  }
+  addText(text.slice(from))
+  return parts
+}
+
+function holeOf(inside: string | undefined): Template[number] {
+  if (inside === undefined)
+    throw new TemplateError(String.raw`holds a {{ without its }}: write \{{ for the text itself`)
+  const name = inside.trim()
+  if (name === 'input') return { input: true }
+  const step = STEP.exec(name)?.[1]
+  if (step !== undefined) return { step }
+  const shown = JSON.stringify(name.slice(0, 60))
+  throw new TemplateError(
+    String.raw`holds {{…}} around ${shown}: write {{input}}, {{steps.<id>.output}}, or \{{ for the text`,
+  )
+}
+
+/** The steps whose output a template needs, each once. */
+export function stepsIn(template: Template): string[] {
+  const steps = template.flatMap((part) => (typeof part === 'object' && 'step' in part ? [part.step] : []))
+  return [...new Set(steps)]
+}
+
+/**
+ * Fills a template, once: what is put in is text, whatever braces it holds.
+ *
+ * @throws MarketError INPUT_TOO_LARGE before anything that large is built
+ */
+export function fillTemplate(template: Template, values: TemplateValues, bytesMax: number): string {
+  const known = new Map<string, { text: string; bytes: number }>()
+  const valueFor = (part: Template[number]) => {
+    if (typeof part === 'string') return { text: part, bytes: Buffer.byteLength(part) }
+    // A text that stands there a thousand times is measured once.
+    const key = 'step' in part ? `step ${part.step}` : 'input'
+    const cached = known.get(key)
+    if (cached !== undefined) return cached
+    const text = 'step' in part ? values.outputOf(part.step) : values.input
+    const value = { text, bytes: Buffer.byteLength(text) }
+    known.set(key, value)
+    return value
+  }
+  let bytes = 0
+  const texts: string[] = []
+  for (const part of template) {
+    const value = valueFor(part)
+    bytes += value.bytes
+    if (bytes > bytesMax) {
+      throw new MarketError('INPUT_TOO_LARGE', `with the outputs it is given the task is longer than ${bytesMax} bytes`)
+    }
+    texts.push(value.text)
+  }
+  return texts.join('')
+}

@@ -1,0 +1,221 @@
+import * as z from 'zod'
+import { addAgentToFile, readAgentsFile, removeAgentFromFile } from '../../config/agents-yaml.ts'
+import { countText, UsdcText } from '../../config/values.ts'
+import { AgentDefinition, ownRuns, streamingModes } from '../../schema/agent.ts'
+import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { dataFile, openDataDir } from '../../store/data-dir.ts'
+import { isAlive } from '../../store/lock.ts'
+import { readNodeFile } from '../../store/node-file.ts'
+import { type Context, command, commonOptions, option, repeated } from '../command.ts'
+import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { columns, priceText, printableLine } from '../text/terminal-text.ts'
+import { inspectAgents } from './agent-notices.ts'
+import { instructionsFileOption, modelOptions, readModelOptions } from './model-options.ts'
+import { placedWords } from './program-words.ts'
+
+const Text = z.string()
+
+/** Flags that describe an agent, shared with `stoa start`. */
+export const agentOptions = {
+  name: option('-n, --name <name>', 'the agent’s name; one name is one agent', Text),
+  description: option(
+    '-d, --description <text>',
+    'what it does, for everybody to read; without --instructions also what its model is told',
+    Text,
+  ),
+  price: option('-r, --price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
+  model: option(
+    '--model <model>',
+    'what it runs on: provider/model or builtin/<name> (default: the best there is a key for)',
+    Text,
+  ),
+} as const
+
+export const maxPriceOption = option(
+  '--max-price <usdc>',
+  'of an agent with --a2a: the most that one run pays the agent behind it',
+  UsdcText,
+)
+
+/** For agents that stay. */
+export const imageOption = option(
+  '--image <url>',
+  'https URL of a picture, for its registration file on the chain (stoa agent register-onchain)',
+  Text,
+)
+
+export const streamingOption = option(
+  '--streaming <mode>',
+  `how a paid agent shows what it says while it works: ${streamingModes.join(', ')}`,
+  z.enum(streamingModes, `one of ${streamingModes.join(', ')}`),
+)
+
+export const agentConfigAdd = command({
+  name: 'agent config add',
+  local: true,
+  summary: 'Add an agent to agents.yaml, or replace the one of that name',
+  details:
+    'Every agent in agents.yaml is registered at each start of the node. A file of this directory that --command names is kept with its full path.',
+  examples: [
+    'stoa agent config add --name Translator --description "Translate the task into French." --price 0.01 --model openai/gpt-5-mini',
+    'stoa agent config add --name Poet --description "Writes poems." --price 0.05 --instructions-file poet.md --temperature 1.2',
+    'stoa agent config add --name Echo --description "Says it again." --price 0 --model builtin/echo',
+    'stoa agent config add --name Front --description "Translates into French." --price 0.05 --a2a https://agents.example/a2a/abc --max-price 0.03',
+    'stoa agent config add --name Linter --description "Lints Python." --price 0.002 --command python3 --command lint.py',
+  ],
+  options: {
+    ...agentOptions,
+    ...modelOptions,
+    instructionsFile: instructionsFileOption,
+    command: repeated(
+      '--command <word>',
+      'a program instead of a model, one word of it each time; task on its standard input',
+      z.array(Text),
+    ),
+    a2a: option('--a2a <url>', 'an agent elsewhere that speaks A2A instead: its URL, or that of its card', Text),
+    maxPrice: maxPriceOption,
+    tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(Text)),
+    image: imageOption,
+    streaming: streamingOption,
+    runTimeout: option('--run-timeout <seconds>', 'the longest a task may take (default: 120)', countText(3600)),
+    apiKeyEnv: option(
+      '--api-key-env <NAME>',
+      'NAME of the variable that holds its model key, never the key itself',
+      Text,
+    ),
+    ...commonOptions,
+  },
+  async run(context, { command: argv, tag, maxPrice, runTimeout, apiKeyEnv, ...flags }) {
+    const definition = readDefinition({
+      ...flags,
+      ...readModelOptions(flags),
+      ...(argv !== undefined && { command: await placedWords(argv) }),
+      ...(tag !== undefined && { tags: tag }),
+      ...(maxPrice !== undefined && { max_price: priceNumber(maxPrice) }),
+      ...(runTimeout !== undefined && { timeout_seconds: runTimeout }),
+      ...(apiKeyEnv !== undefined && { api_key_env: apiKeyEnv }),
+    })
+    const { config, secrets } = await context.loadConfig(flags)
+    const [notice] = await inspectAgents([definition], secrets, config.dataDir)
+    if (notice?.broken === true && definition.model?.startsWith('builtin/') === true) {
+      throw new UsageError(`--model: ${notice.text}`)
+    }
+    // A key may be where the node is started; a program or a file that is not here will not be there either.
+    if (notice?.lacks === 'part') throw new UsageError(notice.text)
+    await openDataDir(config.dataDir)
+    const path = dataFile(config.dataDir, 'agents')
+    const replaced = (await readAgentsFile(path)).some(({ name }) => name === definition.name)
+    await addAgentToFile(path, definition)
+    const running = await runsOn(config.dataDir)
+    if (context.json) {
+      context.printJson({ agent: z.encode(AgentDefinition, definition), file: path, replaced, restart_needed: running })
+    } else {
+      context.print(
+        `${replaced ? 'replaced' : 'added'} ${printableLine(definition.name)} (${priceText(definition.price)}) in ${path}`,
+      )
+      // The node may be started with other keys than this shell has, so the agent is kept all the same.
+      if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(notice.text)))
+      tellWhen(context, running)
+    }
+    return exitCodes.done
+  },
+})
+
+export const agentConfigList = command({
+  name: 'agent config list',
+  local: true,
+  summary: 'List the agents of agents.yaml',
+  examples: ['stoa agent config list', 'stoa agent config list --json'],
+  options: commonOptions,
+  async run(context, flags) {
+    const { config } = await context.loadConfig(flags)
+    const path = dataFile(config.dataDir, 'agents')
+    const agents = await readAgentsFile(path)
+    if (context.json) context.printJson(agents.map((agent) => z.encode(AgentDefinition, agent)))
+    else if (agents.length === 0) context.print(`no agents in ${path}: add one with stoa agent config add`)
+    else {
+      const rows = agents.map((agent) => [
+        context.style.stdout.bold(printableLine(agent.name, 40)),
+        priceText(agent.price),
+        printableLine(runsText(agent), 40),
+        context.style.stdout.dim(printableLine(agent.description, 60)),
+      ])
+      for (const line of columns(rows)) context.print(line)
+    }
+    return exitCodes.done
+  },
+})
+
+export const agentConfigRemove = command({
+  name: 'agent config remove',
+  local: true,
+  summary: 'Remove an agent from agents.yaml',
+  examples: ['stoa agent config remove --name Translator'],
+  options: { name: option('--name <name>', 'the agent to remove (required)', Text), ...commonOptions },
+  async run(context, { name, ...flags }) {
+    if (name === undefined) throw new UsageError('--name is missing: `stoa agent config list` shows the names')
+    const { config } = await context.loadConfig(flags)
+    const path = dataFile(config.dataDir, 'agents')
+    if (!(await removeAgentFromFile(path, name.trim()))) {
+      throw new CliError(
+        'UNKNOWN_AGENT',
+        `no agent named ${JSON.stringify(printableLine(name, 80))} in ${path}: stoa agent config list shows the names`,
+      )
+    }
+    const running = await runsOn(config.dataDir)
+    if (context.json) context.printJson({ removed: name.trim(), file: path, restart_needed: running })
+    else {
+      context.print(`removed ${printableLine(name)} from ${path}`)
+      tellWhen(context, running)
+    }
+    return exitCodes.done
+  },
+})
+
+/** An agent as flags describe it. @throws UsageError naming the flag */
+export function readDefinition(given: {
+  name?: string | undefined
+  description?: string | undefined
+  price?: bigint | undefined
+  model?: string | undefined
+  [field: string]: unknown
+}): AgentDefinition {
+  const missing = (['name', 'description', 'price'] as const).find((field) => given[field] === undefined)
+  if (missing !== undefined) {
+    throw new UsageError(`--${missing} is missing: an agent needs --name, --description and --price (0 for a free one)`)
+  }
+  const fields = Object.fromEntries(Object.keys(AgentDefinition.shape).map((field) => [field, given[field]]))
+  const price = priceNumber(given.price!)
+  const parsed = AgentDefinition.safeParse(JSON.parse(JSON.stringify({ ...fields, price })))
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const flag = String(issue?.path[0] ?? 'name')
+    .replace('tags', 'tag')
+    .replace('timeout_seconds', 'run-timeout')
+    .replaceAll('_', '-')
+  throw new UsageError(`--${flag}: ${issue?.message ?? 'is not valid'}`)
+}
+
+function priceNumber(price: bigint): number {
+  return Number(formatAmount(price, PRICE_DECIMALS))
+}
+
+async function runsOn(dataDir: string): Promise<boolean> {
+  const file = await readNodeFile(dataDir)
+  return file !== undefined && isAlive(file.pid)
+}
+
+function tellWhen(context: Context, running: boolean): void {
+  context.tell(
+    running
+      ? 'a node is running on this data directory: the change takes effect when it is started again'
+      : 'it takes effect at the next stoa start',
+  )
+}
+
+/** What an agent runs. Of a URL only that it is one: it may hold a key. */
+function runsText(agent: AgentDefinition): string {
+  return (
+    agent.model ?? agent.command?.join(' ') ?? ownRuns.find((name) => agent[name] !== undefined) ?? '(default model)'
+  )
+}

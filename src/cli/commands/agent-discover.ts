@@ -1,0 +1,163 @@
+import * as z from 'zod'
+import type { Config } from '../../config/config.ts'
+import type { Secrets } from '../../config/secrets.ts'
+import { countText, UsdcText } from '../../config/values.ts'
+import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, QUERY_TAGS_MAX } from '../../schema/limits.ts'
+import { Listing } from '../../schema/listing.ts'
+import type { Page } from '../../schema/page.ts'
+import { type AgentQuery, agentSorts } from '../../schema/search.ts'
+import { type Context, command, commonOptions, flag, option, repeated } from '../command.ts'
+import { exitCodes, UsageError } from '../exit-code.ts'
+import { networkOptions } from '../node-access/network-options.ts'
+import { poll, withOwnNode } from '../node-access/own-node.ts'
+import { findRunningNode } from '../node-access/running-node.ts'
+import { showAgents } from '../text/agent-cards.ts'
+import { type MarketSearch, searchText } from '../text/market-search-text.ts'
+import { oneOf } from '../text/market-text.ts'
+import { withSpinner } from '../text/spinner.ts'
+
+const WAIT_SECONDS = 8
+/** A list that has not grown for this long is taken for complete. */
+const QUIET_MS = 1500
+/** The best of what a query finds; all is for those who ask for it. */
+const FOUND_MAX = 20
+const LIMIT_MAX = 100_000
+
+const TagTexts = z
+  .array(z.string().trim().min(1, 'a tag').max(32, 'a tag of at most 32 characters'))
+  .max(QUERY_TAGS_MAX, `at most ${QUERY_TAGS_MAX} tags`)
+const SellerText = z.string().regex(/^[1-9A-HJ-NP-Za-km-z]{40,64}$/, 'a peer id, such as 12D3KooW…')
+
+export const agentDiscover = command({
+  name: 'agent discover',
+  summary: 'Find agents on the market: names, prices, who sells them and where',
+  details:
+    'Asks the node that runs on the data directory. Where none runs, a short-lived node of its own joins the network, listens for listings and leaves. Say in plain words what is to be done, or the name of an agent; without words the whole market is listed.',
+  argument: { name: 'query', isOptional: true, description: 'what the agent is to do, or its name' },
+  examples: [
+    'stoa agent discover',
+    'stoa agent discover "summarise a contract" --max-price 0.01',
+    'stoa agent discover translate --tag legal --free --online',
+    'stoa agent discover --sort price --json | jq -r ".[].id"',
+    'stoa agent discover --bootstrap /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…',
+  ],
+  options: {
+    ...networkOptions,
+    maxPrice: option('--max-price <usdc>', 'only agents that cost at most this', UsdcText),
+    free: flag('--free', 'only free agents'),
+    online: flag('--online', 'only agents whose sellers are known to be online'),
+    anyNetwork: flag('--any-network', 'also agents that are sold on another network, which this node cannot buy'),
+    tags: repeated('--tag <tag>', 'only agents with this tag; may be repeated', TagTexts),
+    seller: option('--seller <peer id>', 'only agents of this seller', SellerText),
+    sort: option('--sort <order>', `${agentSorts.join(', ')} (default: rank)`, oneOf(agentSorts)),
+    limit: option(
+      '--limit <n>',
+      `how many to show (default: ${FOUND_MAX} with a query, else all)`,
+      countText(LIMIT_MAX),
+    ),
+    explain: flag('--explain', 'say why each stands where it does'),
+    wait: option('--wait <seconds>', `how long to listen when no node runs (default: ${WAIT_SECONDS})`, countText(600)),
+    ...commonOptions,
+  },
+  async run(context, values, words) {
+    const {
+      wait = WAIT_SECONDS,
+      limit,
+      maxPrice,
+      free,
+      online,
+      anyNetwork,
+      tags,
+      seller,
+      sort,
+      explain,
+      ...flags
+    } = values
+    const q = words?.trim() ?? ''
+    if (q.length > QUERY_LENGTH_MAX) throw new UsageError(`the query is longer than ${QUERY_LENGTH_MAX} characters`)
+    const query: AgentQuery = {
+      include: 'stats',
+      ...(q !== '' && { q }),
+      ...(maxPrice !== undefined && { max_price: maxPrice }),
+      ...(free === true && { free: true }),
+      ...(online === true && { online: true }),
+      ...(anyNetwork === true && { network: 'any' as const }),
+      ...(tags !== undefined && { tags }),
+      ...(seller !== undefined && { seller_id: seller }),
+      ...(sort !== undefined && { sort }),
+      ...(explain === true && { explain: true }),
+    }
+    const shownMax = limit ?? (q === '' ? LIMIT_MAX : FOUND_MAX)
+    const { config, secrets } = await context.loadConfig(flags)
+    const running = await findRunningNode(context, config, secrets)
+    const { signal } = context.io
+    const find = (ask: Ask) => collect(ask, query, shownMax)
+    const { items, next, search } =
+      running === undefined
+        ? await listen(context, { config, secrets, port: flags.port }, { limitMs: wait * 1000, find })
+        : await find((part) => running.node.searchAgents(part, { signal })).then(async (page) => ({
+            ...page,
+            search: page.items.length === 0 ? (await running.node.status({ signal })).search : undefined,
+          }))
+    if (context.json) context.printJson(items.map((listing) => z.encode(Listing, listing)))
+    else {
+      showAgents(context, items, {
+        none: noneFound(query, search, running === undefined && config.p2p.bootstrap.length === 0),
+        hasMore: next !== undefined,
+      })
+    }
+    return exitCodes.done
+  },
+})
+
+type Ask = (query: AgentQuery) => Promise<Page<Listing>> | Page<Listing>
+
+/** Page by page, until there are enough or no more. */
+async function collect(ask: Ask, query: AgentQuery, itemsMax: number): Promise<Page<Listing>> {
+  const items: Listing[] = []
+  let next: string | undefined
+  do {
+    const limit = Math.min(PAGE_LISTINGS_MAX, itemsMax - items.length)
+    const page = await ask({ ...query, limit, ...(next !== undefined && { cursor: next }) })
+    items.push(...page.items)
+    next = page.next
+  } while (next !== undefined && items.length < itemsMax)
+  return { items, next }
+}
+
+/** Joins the network for a while, until the market has been quiet or the time is over; then searches it. */
+async function listen(
+  context: Context,
+  node: { config: Config; secrets: Secrets; port: number | undefined },
+  { limitMs, find }: { limitMs: number; find: (ask: Ask) => Promise<Page<Listing>> },
+): Promise<Page<Listing> & { search: MarketSearch | undefined }> {
+  const output = context.json ? undefined : context.io.stderr
+  return await withSpinner(output, 'no node runs here: listening for listings with one of our own', () =>
+    withOwnNode(context, node, async (own) => {
+      let quietSince = performance.now()
+      let count = 0
+      const isQuiet = () => {
+        const { length } = own.listings()
+        if (length !== count) quietSince = performance.now()
+        count = length
+        return (count > 0 && performance.now() - quietSince >= QUIET_MS) || undefined
+      }
+      await poll(isQuiet, { limitMs, signal: context.io.signal })
+      return { ...(await find((query) => own.market.page(query))), search: own.status().search }
+    }),
+  )
+}
+
+function noneFound(
+  { explain: _explain, sort: _sort, include: _include, ...limits }: AgentQuery,
+  search: MarketSearch | undefined,
+  alone: boolean,
+): string {
+  const nobody = search?.met === 0 ? search : undefined
+  if (alone) {
+    const tried = nobody === undefined ? '' : ` (tried: ${nobody.tried.join(', ')})`
+    return `no agents found: name a peer with --bootstrap <multiaddr>, or listen longer with --wait 60${tried}`
+  }
+  if (nobody !== undefined) return `no agents found: ${searchText(nobody)}`
+  return Object.keys(limits).length === 0 ? 'no agents found' : 'no agents found: try fewer words or options'
+}

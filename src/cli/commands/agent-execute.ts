@@ -1,0 +1,152 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import * as z from 'zod'
+import type { Config } from '../../config/config.ts'
+import type { Secrets } from '../../config/secrets.ts'
+import { countText, UsdcText } from '../../config/values.ts'
+import type { ExecutionPayment, ExecutionResult } from '../../schema/api.ts'
+import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { networkOptions } from '../node-access/network-options.ts'
+import { orAborted, poll, withOwnNode } from '../node-access/own-node.ts'
+import { agentIdOf } from '../node-access/references.ts'
+import { findRunningNode } from '../node-access/running-node.ts'
+import type { ExecuteRequest } from '../parts.ts'
+import { badge } from '../text/badge.ts'
+import { settlementText, writeResult } from '../text/market-text.ts'
+import { showProgress } from '../text/show-progress.ts'
+import { startSpinner } from '../text/spinner.ts'
+import { printableLine } from '../text/terminal-text.ts'
+import { keyed, keyOption, readTask, taskOptions } from './task.ts'
+
+const TIMEOUT_SECONDS = 600
+/** How long a node of our own looks for the agent before it gives up. */
+const FIND_MS_MAX = 20_000
+/** For another agent of the same name to be heard of. */
+const QUIET_MS = 2000
+
+export const agentExecute = command({
+  name: 'agent execute',
+  summary: 'Have an agent do a task, paying for it if it costs something',
+  details:
+    'Goes through the node that runs on the data directory. Where none runs, a short-lived node of its own joins the network, finds the agent, pays and leaves. The result goes to standard output, everything else to standard error.',
+  examples: [
+    'stoa agent execute --agent-id abc… --task "Summarise: …"',
+    'stoa agent execute --agent-id abc… - < report.txt > summary.txt',
+    'stoa agent execute --agent-id abc… --input "…" --max-price 0.05 --json',
+    'stoa agent execute --agent-id abc… --task "Write a story" --stream',
+  ],
+  options: {
+    ...networkOptions,
+    agentId: option(
+      '--agent-id <agent>',
+      'the agent: its id or the beginning of it, its name, or seller/name (required)',
+      z.string(),
+    ),
+    ...taskOptions,
+    maxPrice: option(
+      '--max-price <usdc>',
+      'pay at most this for the call (default: the limit of the node, 1 USDC)',
+      UsdcText,
+    ),
+    stream: flag('--stream', 'show what the agent says while it works; with --json, one JSON object a line'),
+    ...keyOption('task'),
+    timeout: option('--timeout <seconds>', `give up after this long (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
+    ...commonOptions,
+  },
+  argument: {
+    name: 'stdin',
+    isOptional: true,
+    description: '- reads the task from standard input',
+    choices: ['-'],
+    hint: 'a task goes with --task',
+  },
+  async run(
+    context,
+    { agentId, task, input, maxPrice, stream = false, timeout = TIMEOUT_SECONDS, idempotencyKey, ...flags },
+    dash,
+  ) {
+    if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
+    const text = await readTask(context.io, { task, input, dash })
+    const { config, secrets } = await context.loadConfig(flags)
+    const limit = AbortSignal.timeout(timeout * 1000)
+    const signal = AbortSignal.any([context.io.signal, limit])
+    const shown = stream ? showProgress(context) : undefined
+    const request = {
+      ...{ agentId, input: text, signal },
+      ...(maxPrice !== undefined && { maxPriceAtomic: maxPrice }),
+      ...keyed(idempotencyKey),
+      ...(shown && { onProgress: shown.onProgress }),
+    }
+    try {
+      const result = await execute(context, { config, secrets, port: flags.port }, request)
+      if (shown !== undefined) shown.end(result)
+      else if (context.json) context.printJson(result)
+      else writeResult(context, result)
+      if (!context.json) tellCost(context, result)
+      return exitCodes.done
+    } catch (error) {
+      if (!limit.aborted || context.io.signal.aborted) throw error
+      throw new CliError('DEADLINE', `no result within ${timeout} s: allow more with --timeout`, { cause: error })
+    }
+  },
+})
+
+async function execute(
+  context: Context,
+  node: { config: Config; secrets: Secrets; port: number | undefined },
+  request: ExecuteRequest,
+): Promise<ExecutionResult> {
+  const { agentId, signal } = request
+  const spinner = context.json
+    ? undefined
+    : startSpinner(context.io.stderr, `asking agent ${printableLine(agentId, 24)}`)
+  try {
+    const running = await findRunningNode(context, node.config, node.secrets)
+    if (running !== undefined) {
+      const { onProgress } = request
+      const asked = { ...request, agentId: await agentIdOf(running.node, agentId, { signal }) }
+      if (onProgress === undefined) return await running.node.execute(asked, { signal })
+      spinner?.stop()
+      return await running.node.executeStreamed({ ...asked, onProgress })
+    }
+    spinner?.update('no node runs here: looking for the agent with one of our own')
+    return await withOwnNode(context, node, async (own) => {
+      const find = () => own.market.find(agentId)
+      const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
+      if (listing === undefined) throw notFound(agentId, node.config)
+      // A name is somebody’s alone only once the market has been heard.
+      if (listing.id !== agentId) {
+        await orAborted(delay(QUIET_MS), signal)
+        find()
+      }
+      spinner?.update(`${printableLine(listing.name, 40)} is at work`)
+      if (request.onProgress !== undefined) spinner?.stop()
+      return await orAborted(own.execute({ ...request, agentId: listing.id }), signal)
+    })
+  } finally {
+    spinner?.stop()
+  }
+}
+
+function tellCost(context: Context, { payment, duration_ms, order_id }: ExecutionResult): void {
+  const { style } = context
+  const kind = payment === null ? '' : `${badge(payment.network, style.stderr)}  `
+  const paid = payment === null ? 'free' : chargeText(payment)
+  const order = order_id === undefined ? '' : ` · order ${order_id}`
+  context.tell(kind + style.stderr.dim(printableLine(`${paid} · ${(duration_ms / 1000).toFixed(1)} s${order}`, 400)))
+}
+
+/** Only the chain makes an amount `paid`. Until then it is `held` (D42). */
+function chargeText(payment: ExecutionPayment): string {
+  const charge = payment.settlement === 'settled' ? 'paid' : 'held'
+  return `${charge} ${payment.amount} USDC ${charge === 'paid' ? 'to' : 'for'} ${payment.pay_to}, ${settlementText(payment)}`
+}
+
+function notFound(agentId: string, { p2p }: Config): CliError {
+  const hint =
+    p2p.bootstrap.length === 0
+      ? 'name a peer that knows it with --bootstrap <multiaddr>'
+      : 'see that its seller is up, and that the --bootstrap peer can be reached (stoa doctor)'
+  const shown = printableLine(agentId, 64)
+  return new CliError('UNKNOWN_AGENT', `agent ${shown} was not found within ${FIND_MS_MAX / 1000} s: ${hint}`)
+}

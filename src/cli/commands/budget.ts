@@ -1,0 +1,78 @@
+import * as z from 'zod'
+import { PartyList, UsdcText } from '../../config/values.ts'
+import type { BudgetRecord, ChangeBudget } from '../../schema/budget.ts'
+import { type Context, command, commonOptions, option } from '../command.ts'
+import { exitCodes } from '../exit-code.ts'
+import { moneyNode } from '../node-access/remote-node.ts'
+import { columns, printableLine } from '../text/terminal-text.ts'
+
+const NONE = 'none'
+/** An amount, or that there is no limit. */
+const LimitText = z.union([z.literal(NONE).transform(() => null), UsdcText], {
+  error: `an amount in USDC with at most 6 decimals, or ${NONE}`,
+})
+const Parties = z.union([z.literal(NONE).transform((): string[] => []), PartyList], {
+  error: `ids of peers and agents with commas between, or ${NONE}`,
+})
+
+export const budget = command({
+  name: 'budget',
+  summary: 'Show what this node may spend and has spent, or change it',
+  details:
+    'Changes hold at once and after restarts, until a flag, a variable or config.yaml says something else than it did. ' +
+    'For each limit, none lifts it.',
+  examples: [
+    'stoa budget',
+    'stoa budget --per-day 10 --per-month 100',
+    'stoa budget --auto-approve-below 0.50',
+    'stoa budget --deny 12D3KooW… --json',
+  ],
+  options: {
+    perCall: option('--per-call <usdc>', 'the most one call may cost', LimitText),
+    perSeller: option('--per-seller <usdc>', 'the most one seller may be paid in a day', LimitText),
+    perDay: option('--per-day <usdc>', 'the most that may be spent in a day (UTC)', LimitText),
+    perMonth: option('--per-month <usdc>', 'the most that may be spent in a month (UTC)', LimitText),
+    autoApproveBelow: option('--auto-approve-below <usdc>', 'what costs this or more waits for you', LimitText),
+    allow: option('--allow <ids>', 'buy from these sellers and agents only, with commas', Parties),
+    deny: option('--deny <ids>', 'never buy from these sellers and agents, with commas', Parties),
+    ...commonOptions,
+  },
+  async run(context, { perCall, perSeller, perDay, perMonth, autoApproveBelow, allow, deny, ...flags }) {
+    const change: ChangeBudget = {
+      per_call: perCall,
+      per_seller: perSeller,
+      per_day: perDay,
+      per_month: perMonth,
+      auto_approve_below: autoApproveBelow,
+      allow,
+      deny,
+    }
+    const node = await moneyNode(context, flags)
+    const options = { signal: context.io.signal }
+    const isChange = Object.values(change).some((value) => value !== undefined)
+    const record = await (isChange ? node.changeBudget(change, options) : node.budget(options))
+    if (context.json) context.printJson(record)
+    else show(context, record)
+    return exitCodes.done
+  },
+})
+
+function show(context: Context, record: BudgetRecord): void {
+  const { bold } = context.style.stdout
+  const most = (amount: string | null) => (amount === null ? 'no limit' : `${amount} ${record.symbol}`)
+  const used = (paid: string, held: string, max: string | null, left: string | null) =>
+    `${paid} paid, ${held} held, ${max === null ? 'no limit' : `${left} left of ${max}`}`
+  const { auto_approve_below: below } = record
+  const rows = [
+    ['Per call', most(record.per_call)],
+    ['Per seller, a day', most(record.per_seller)],
+    ['Today', used(record.paid_today, record.held_today, record.per_day, record.left_today)],
+    ['This month', used(record.paid_month, record.held_month, record.per_month, record.left_month)],
+    ['Approval', below === null ? 'never asked for' : `from ${below} ${record.symbol} on`],
+    ['Only from', record.allow.length === 0 ? 'anyone' : record.allow.join(', ')],
+    ['Never from', record.deny.length === 0 ? 'nobody' : record.deny.join(', ')],
+  ]
+  for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), printableLine(value, 400)]))) {
+    context.print(line)
+  }
+}

@@ -1,0 +1,60 @@
+import { stat } from 'node:fs/promises'
+import { CodedError } from '../../lib/errors.ts'
+import { silentLogger } from '../../lib/logger.ts'
+import { dataFile } from '../../store/data-dir.ts'
+import { COPY_RISK } from '../../store/ledger-home.ts'
+import { lockDataDir } from '../../store/lock.ts'
+import { openLedger } from '../../store/open-ledger.ts'
+import { command, commonOptions, flag } from '../command.ts'
+import { confirmed } from '../confirm.ts'
+import { CliError, exitCodes } from '../exit-code.ts'
+
+export const ledgerAdopt = command({
+  name: 'ledger adopt',
+  local: true,
+  summary: 'Go on with a ledger that came from another machine, a backup, or a node that was met twice',
+  details:
+    'A node does not start on a copy of a ledger (LEDGER_COPIED): two nodes with one identity and one wallet pay twice and sell twice. Stop the other node for good, then run this once. It says what is risked, and asks.',
+  examples: ['stoa ledger adopt', 'stoa ledger adopt --data-dir ./seller --yes'],
+  options: { yes: flag('--yes', 'do not ask'), ...commonOptions },
+  async run(context, { yes, ...flags }) {
+    const { dataDir } = (await context.loadConfig(flags)).config
+    const isThere = await stat(dataFile(dataDir, 'database')).then(
+      ({ size }) => size > 0,
+      () => false,
+    )
+    if (!isThere) throw new CliError('FAILED', `there is no ledger in ${dataDir}: name its directory with --data-dir`)
+    const lock = lockDataDir(dataDir)
+    try {
+      const isCopied = await open(dataDir, false).then(
+        () => false,
+        (error: unknown) => {
+          if (error instanceof CodedError && error.code === 'LEDGER_COPIED') return true
+          throw error
+        },
+      )
+      if (isCopied) {
+        if (yes !== true) {
+          context.tell(`${COPY_RISK}.`)
+          const question = `Is no other node running on a copy of ${dataDir}, and will none be started? Go on with it? (yes/no)`
+          if (!(await confirmed(context, question, 'to go on'))) {
+            context.tell('nothing was changed')
+            return exitCodes.interrupted
+          }
+        }
+        await open(dataDir, true)
+      }
+      const what = isCopied ? 'the ledger is at home here now: stoa start' : 'there was nothing to do: no copy is known'
+      if (context.json) context.printJson({ adopted: isCopied, data_dir: dataDir })
+      else context.print(what)
+      return exitCodes.done
+    } finally {
+      lock.release()
+    }
+  },
+})
+
+async function open(dataDir: string, adopt: boolean): Promise<void> {
+  const database = await openLedger(dataDir, { logger: silentLogger, adopt })
+  await database.close()
+}

@@ -1,0 +1,51 @@
+import { resolve } from 'node:path'
+import * as z from 'zod'
+import { countText } from '../../config/values.ts'
+import { type AgentDefinition, reasoningEfforts } from '../../schema/agent.ts'
+import { option } from '../command.ts'
+
+const TemperatureText = z
+  .string()
+  .transform(Number)
+  .refine((value) => value >= 0 && value <= 2, 'a number from 0 to 2')
+
+/** What a language model is told and how it is asked: kept private, while the description is read by everybody (D47). */
+export const modelOptions = {
+  instructions: option(
+    '--instructions <text>',
+    'what the model is told; private (default: the description)',
+    z.string().min(1, 'a text'),
+  ),
+  temperature: option('--temperature <number>', 'how freely the model answers, 0 to 2', TemperatureText),
+  maxOutputTokens: option('--max-output-tokens <count>', 'the longest answer of the model', countText(1_000_000)),
+  reasoning: option(
+    '--reasoning <effort>',
+    `how much it thinks before: ${reasoningEfforts.join(', ')}`,
+    z.enum(reasoningEfforts, `one of ${reasoningEfforts.join(', ')}`),
+  ),
+} as const
+
+export const instructionsFileOption = option(
+  '--instructions-file <path>',
+  'a file with the instructions, read at each start; private',
+  z.string().min(1, 'a path'),
+)
+
+type Given = {
+  instructions?: string | undefined
+  instructionsFile?: string | undefined
+  temperature?: number | undefined
+  maxOutputTokens?: number | undefined
+  reasoning?: AgentDefinition['reasoning']
+}
+
+/** The fields of a definition that were given. A file is kept with its full path: a node is started elsewhere. */
+export function readModelOptions({ instructions, instructionsFile, temperature, maxOutputTokens, reasoning }: Given) {
+  return {
+    ...(instructions !== undefined && { instructions }),
+    ...(instructionsFile !== undefined && { instructions_file: resolve(instructionsFile) }),
+    ...(temperature !== undefined && { temperature }),
+    ...(maxOutputTokens !== undefined && { max_output_tokens: maxOutputTokens }),
+    ...(reasoning !== undefined && { reasoning }),
+  }
+}

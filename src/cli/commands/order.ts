@@ -1,0 +1,242 @@
+import * as z from 'zod'
+import { countText, UsdcText } from '../../config/values.ts'
+import { IdempotencyKey } from '../../schema/idempotency.ts'
+import { type OrderRecord, OrderRecord as OrderSchema, orderStatuses } from '../../schema/order.ts'
+import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { agentIdOf, orderIdOf } from '../node-access/references.ts'
+import { moneyNode } from '../node-access/remote-node.ts'
+import type { RemoteNode } from '../parts.ts'
+import {
+  age,
+  bookText,
+  exitCodeOfEnd,
+  LimitText,
+  oneOf,
+  paidText,
+  paymentText,
+  table,
+  tellMore,
+  waitForEnd,
+  writeResult,
+} from '../text/market-text.ts'
+import { withSpinner } from '../text/spinner.ts'
+import { columns, priceText, printableLine } from '../text/terminal-text.ts'
+import { keyed, keyOption, readTask, taskOptions } from './task.ts'
+
+const TIMEOUT_SECONDS = 3600
+const ORDER = { name: 'id', description: 'the order, as `stoa order list` shows it, or the beginning of it' }
+const waitOptions = {
+  wait: flag('--wait', 'wait until it has ended, and write its result to standard output'),
+  timeout: option('--timeout <seconds>', `how long to wait (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
+} as const
+
+export const orderCreate = command({
+  name: 'order create',
+  summary: 'Order an execution, which the running node carries out in the background',
+  details:
+    'With a task it executes as soon as the agent is known, also one that is not on the market yet, and pays at most the price. Without one it waits for stoa order execute. It outlives restarts of the node.',
+  examples: [
+    'stoa order create --agent-id abc… --price 0.05 --task "Summarise: …"',
+    'stoa order create --agent-id abc… --price 0.05 --task - --wait < report.txt > summary.txt',
+    'stoa order create --agent-id abc… --price 0.05 --json | jq -r .id',
+  ],
+  options: {
+    agentId: option(
+      '--agent-id <agent>',
+      'the agent: its id or the beginning of it, its name, or seller/name (required)',
+      z.string(),
+    ),
+    price: option('--price <usdc>', 'pay at most this (required)', UsdcText),
+    ...taskOptions,
+    ...keyOption('order'),
+    ...waitOptions,
+    ...commonOptions,
+  },
+  async run(context, { agentId, price, task, input, idempotencyKey, wait, timeout, ...flags }) {
+    if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
+    if (price === undefined) throw new UsageError('--price is missing: the most this order may cost, in USDC')
+    const hasTask = task !== undefined || input !== undefined
+    if (wait === true && !hasTask) throw new UsageError('--wait needs a task: give it with --task <text>')
+    const text = hasTask ? await readTask(context.io, { task, input }) : undefined
+    const node = await moneyNode(context, flags)
+    const { signal } = context.io
+    const id = await agentIdOf(node, agentId, { signal })
+    const order = await node.createOrder({ agentId: id, price, task: text }, { signal, ...keyed(idempotencyKey) })
+    return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
+  },
+})
+
+export const orderExecute = command({
+  name: 'order execute',
+  summary: 'Give a waiting order its task',
+  examples: [
+    'stoa order execute 7e7d1f3c-… --task "Summarise: …" --wait',
+    'stoa order execute 7e7d1f3c-… --task - < report.txt',
+  ],
+  options: { ...taskOptions, ...keyOption('task'), ...waitOptions, ...commonOptions },
+  argument: ORDER,
+  async run(context, { task, input, idempotencyKey, wait, timeout, ...flags }, given) {
+    const id = needed(given)
+    const text = await readTask(context.io, { task, input })
+    const node = await moneyNode(context, flags)
+    const call = { signal: context.io.signal, ...keyed(idempotencyKey) }
+    const order = await node.executeOrder(await orderIdOf(node, id, context.io), text, call)
+    return wait === true ? await follow(context, node, order, timeout) : tell(context, order)
+  },
+})
+
+export const orderList = command({
+  name: 'order list',
+  summary: 'List the orders of the running node, direct executions included, newest first',
+  examples: [
+    'stoa order list',
+    'stoa order list --status executing',
+    'stoa order list --limit 200 --json | jq ".[].payment.amount"',
+  ],
+  options: {
+    status: option('--status <status>', `only these: ${orderStatuses.join(', ')}`, oneOf(orderStatuses)),
+    agentId: option('--agent-id <agent>', 'only those of this agent', z.string()),
+    idempotencyKey: option('--idempotency-key <key>', 'only what was asked for with this key', IdempotencyKey),
+    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    ...commonOptions,
+  },
+  async run(context, { status, agentId, idempotencyKey, limit, cursor, ...flags }) {
+    const node = await moneyNode(context, flags)
+    const of = agentId === undefined ? undefined : await agentIdOf(node, agentId, context.io)
+    const { items, next } = await node.orders(
+      { status, agentId: of, idempotencyKey, limit, cursor },
+      { signal: context.io.signal },
+    )
+    if (context.json) context.printJson(items.map(encoded))
+    else if (items.length === 0) context.print('no orders')
+    else {
+      const rows = items.map(({ id, status, payment, updated_at, agent_id, agent_name, seller_name }) => [
+        printableLine(id, 36),
+        status,
+        paidText(payment),
+        age(updated_at, context.parts.clock.now()),
+        printableLine(agent_name ?? agent_id, 32),
+        printableLine(seller_name ?? '', 24),
+      ])
+      for (const line of table(['ORDER', 'STATUS', 'USDC', 'AGE', 'AGENT', 'SELLER'], rows, context))
+        context.print(line)
+    }
+    tellMore(context, 'stoa order list', next)
+    return exitCodes.done
+  },
+})
+
+export const orderShow = command({
+  name: 'order show',
+  summary: 'Show an order, with its result',
+  examples: [
+    'stoa order show 7e7d1f3c-…',
+    'stoa order show 7e7d1f3c-… --wait',
+    'stoa order show 7e7d1f3c-… --json | jq -r .output',
+  ],
+  options: { ...waitOptions, ...commonOptions },
+  argument: ORDER,
+  async run(context, { wait, timeout, ...flags }, given) {
+    const id = needed(given)
+    const node = await moneyNode(context, flags)
+    const order = await node.order(await orderIdOf(node, id, context.io), { signal: context.io.signal })
+    if (wait === true) return await follow(context, node, order, timeout)
+    if (context.json) context.printJson(encoded(order))
+    else show(context, order)
+    return exitCodes.done
+  },
+})
+
+export const orderCancel = command({
+  name: 'order cancel',
+  summary: 'Cancel an order; one that runs is aborted at its seller too',
+  details:
+    'A seller that is stopped charges nothing. What turns out to be paid for is kept: the order is then completed. One whose seller cannot be reached stays executing until it is known.',
+  examples: ['stoa order cancel 7e7d1f3c-…'],
+  options: commonOptions,
+  argument: ORDER,
+  async run(context, flags, given) {
+    const id = needed(given)
+    const node = await moneyNode(context, flags)
+    return tell(context, await node.cancelOrder(await orderIdOf(node, id, context.io), { signal: context.io.signal }))
+  },
+})
+
+/** Waits for the end of an order and writes its result. What it ended with is the exit status. */
+async function follow(
+  context: Context,
+  node: RemoteNode,
+  order: OrderRecord,
+  timeout = TIMEOUT_SECONDS,
+): Promise<number> {
+  const limit = AbortSignal.timeout(timeout * 1000)
+  const signal = AbortSignal.any([context.io.signal, limit])
+  const spinning = context.json ? undefined : context.io.stderr
+  try {
+    const ended = await withSpinner(spinning, `order ${printableLine(order.id, 64)} is under way`, () =>
+      waitForEnd((options) => node.order(order.id, options), signal),
+    )
+    if (context.json) context.printJson(encoded(ended))
+    else if (ended.output !== undefined) writeResult(context, { ...ended, output: ended.output })
+    if (!context.json) context.tell(context.style.stderr.dim(summary(ended)))
+    return exitCodeOfEnd(ended)
+  } catch (error) {
+    if (!limit.aborted || context.io.signal.aborted) throw error
+    const more = `it goes on: stoa order show ${order.id} --wait`
+    throw new CliError('DEADLINE', `the order has not ended within ${timeout} s; ${more}`, { cause: error })
+  }
+}
+
+function tell(context: Context, order: OrderRecord): number {
+  if (context.json) context.printJson(encoded(order))
+  else context.print(summary(order))
+  return exitCodes.done
+}
+
+function summary({ id, status, error, payment, cancel_requested }: OrderRecord): string {
+  const open = status === 'executing' && cancel_requested === true ? ', to be cancelled' : ''
+  const why = error === undefined ? '' : `: ${error.message}`
+  const paid = payment === undefined ? '' : `; ${paymentText(payment)}`
+  return printableLine(`order ${id} ${status === 'failed' ? status : `is ${status}`}${open}${why}${paid}`, 600)
+}
+
+function boughtForText({ agent_name, agent_id }: NonNullable<OrderRecord['bought_for']>): string {
+  return `your agent ${agent_name}, ${agent_id}`
+}
+
+function show(context: Context, order: OrderRecord): void {
+  const { bold } = context.style.stdout
+  const seller = order.seller_id ?? 'not known yet'
+  const rows = [
+    ['Order', order.id],
+    ['Status', order.cancel_requested === true ? `${order.status}, cancel requested` : order.status],
+    ['Agent', order.agent_name === undefined ? order.agent_id : `${order.agent_name}, ${order.agent_id}`],
+    ['Seller', order.seller_name === undefined ? seller : `${order.seller_name}, ${seller}`],
+    ['Price', `at most ${priceText(order.price)}`],
+    ['Payment', paymentText(order.payment)],
+    ...(order.payment === undefined ? [] : [['Books', bookText(order.payment.book)]]),
+    ...(order.workflow_id === undefined ? [] : [['Workflow', `${order.workflow_id}, step ${order.step_id}`]]),
+    ...(order.bought_for === undefined ? [] : [['Bought for', boughtForText(order.bought_for)]]),
+    ['Created', order.created_at],
+    ['Changed', order.updated_at],
+    ['Task', order.task ?? 'none yet'],
+    ...(order.error === undefined ? [] : [['Error', `${order.error.code}: ${order.error.message}`]]),
+  ]
+  for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), printableLine(value)]))) {
+    context.print(line)
+  }
+  if (order.output === undefined) return
+  context.print()
+  writeResult(context, { ...order, output: order.output })
+}
+
+function encoded(order: OrderRecord): unknown {
+  return z.encode(OrderSchema, order)
+}
+
+function needed(id: string | undefined): string {
+  if (id !== undefined) return id
+  throw new UsageError('the id of the order is missing: `stoa order list` shows them')
+}

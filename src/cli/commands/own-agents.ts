@@ -1,0 +1,149 @@
+import * as z from 'zod'
+import type { Settings } from '../../config/settings.ts'
+import { UsdcText } from '../../config/values.ts'
+import { CodedError } from '../../lib/errors.ts'
+import { type OwnAgent, OwnAgent as OwnAgentSchema } from '../../schema/own-agent.ts'
+import { type Command, type Context, command, commonOptions, option } from '../command.ts'
+import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
+import type { RemoteNode } from '../parts.ts'
+import { table, writeOutput } from '../text/market-text.ts'
+import { priceText, printableLine } from '../text/terminal-text.ts'
+import { maxPriceOption, streamingOption } from './agent-config.ts'
+import { modelOptions, readModelOptions } from './model-options.ts'
+import { readTask, taskOptions } from './task.ts'
+
+const AGENT = { name: 'agent', description: 'name, or id or the beginning of it, as `stoa agent list` shows it' }
+
+export const agentList = command({
+  name: 'agent list',
+  summary: 'List the agents that the running node sells, with what each has earned',
+  examples: ['stoa agent list', 'stoa agent list --json'],
+  options: commonOptions,
+  async run(context, flags) {
+    const node = await moneyNode(context, flags)
+    const { signal } = context.io
+    const [agents, { agents: sums }] = await Promise.all([node.ownAgents({ signal }), node.stats({}, { signal })])
+    const earned = new Map(sums.map((sum) => [sum.agent_id, sum]))
+    if (context.json) {
+      context.printJson(agents.map((agent) => ({ ...z.encode(OwnAgentSchema, agent), stats: earned.get(agent.id) })))
+    } else if (agents.length === 0) {
+      context.print('no agents: add one with `stoa agent config add`, or over the API')
+    } else {
+      const rows = agents.map((agent) => {
+        const { calls = 0, failed = 0, earned: sum = '0' } = earned.get(agent.id) ?? {}
+        const state = stateText(agent)
+        return [printableLine(agent.name, 24), priceText(agent.price), state, `${calls}`, `${failed}`, sum, agent.id]
+      })
+      const headings = ['AGENT', 'PRICE', 'STATE', 'CALLS', 'FAILED', 'EARNED', 'ID']
+      for (const line of table(headings, rows, context)) context.print(line)
+      for (const { name, notice } of agents) {
+        if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(`${name}: ${notice}`)))
+      }
+    }
+    return exitCodes.done
+  },
+})
+
+function stateText({ paused, runnable, listed }: OwnAgent): string {
+  if (paused) return 'paused'
+  if (!runnable) return 'cannot run'
+  return listed ? 'on sale' : 'not listed'
+}
+
+export const agentUpdate = command({
+  name: 'agent update',
+  summary: 'Change an agent of the running node: price, description or model',
+  details: 'The change is on the market at once and stands in agents.yaml. Tasks that run end as they began.',
+  examples: ['stoa agent update Translator --price 0.02', 'stoa agent update Translator --model openai/gpt-5-mini'],
+  options: {
+    price: option('--price <usdc>', 'USDC for one task', UsdcText),
+    maxPrice: maxPriceOption,
+    description: option('--description <text>', 'what it does', z.string()),
+    model: option('--model <model>', 'what it runs on', z.string()),
+    streaming: streamingOption,
+    ...modelOptions,
+    ...commonOptions,
+  },
+  argument: AGENT,
+  async run(context, { price, maxPrice, description, model, streaming, ...flags }, given) {
+    const change = {
+      ...readModelOptions(flags),
+      ...(price !== undefined && { price }),
+      ...(maxPrice !== undefined && { max_price: maxPrice }),
+      ...(description !== undefined && { description }),
+      ...(model !== undefined && { model }),
+      ...(streaming !== undefined && { streaming }),
+    }
+    if (Object.keys(change).length === 0) {
+      const fields = '--price, --max-price, --description, --instructions, --model or --streaming'
+      throw new UsageError(`nothing to change: give ${fields}`)
+    }
+    const { node, agent } = await find(context, flags, given)
+    return tell(context, await node.updateAgent(agent.id, change, { signal: context.io.signal }), 'changed')
+  },
+})
+
+export const agentPause: Command = action('pause', 'Take an agent of the running node off the market, and keep it')
+export const agentResume: Command = action('resume', 'Put a paused agent back on the market')
+export const agentRemove: Command = action('remove', 'Take an agent off the market and out of agents.yaml')
+
+function action(verb: 'pause' | 'resume' | 'remove', summary: string): Command {
+  return command({
+    name: `agent ${verb}`,
+    summary,
+    examples: [`stoa agent ${verb} Translator`],
+    options: commonOptions,
+    argument: AGENT,
+    async run(context, flags, given) {
+      const { node, agent } = await find(context, flags, given)
+      const done = await node[`${verb}Agent`](agent.id, { signal: context.io.signal })
+      const resumed = done.notice === undefined ? stateText(done) : `${stateText(done)}: ${done.notice}`
+      return tell(context, done, { pause: 'paused', resume: resumed, remove: 'removed' }[verb])
+    },
+  })
+}
+
+export const agentTest = command({
+  name: 'agent test',
+  summary: 'Run an agent of the running node once, unpaid and unrecorded',
+  examples: ['stoa agent test Translator --task "Good morning."', 'stoa agent test Translator --task - < letter.txt'],
+  options: { ...taskOptions, ...commonOptions },
+  argument: AGENT,
+  async run(context, { task, input, ...flags }, given) {
+    const text = await readTask(context.io, { task, input })
+    const { node, agent } = await find(context, flags, given)
+    const result = await node.testAgent(agent.id, text, { signal: context.io.signal }).catch(sayWhere)
+    if (context.json) context.printJson(result)
+    else writeOutput(context, result.output)
+    return exitCodes.done
+  },
+})
+
+/** What a program says when it fails is not for buyers, so it is not in the error. */
+function sayWhere(error: unknown): never {
+  const hasSaid = error instanceof CodedError && error.code === 'AGENT_FAILED'
+  throw hasSaid ? new CodedError(error.code, `${error.message} (\`stoa logs\` shows what it said)`) : error
+}
+
+type Found = { node: RemoteNode; agent: OwnAgent }
+
+async function find(context: Context, flags: Settings, given: string | undefined): Promise<Found> {
+  if (given === undefined) throw new UsageError('which agent? `stoa agent list` shows them')
+  const node = await remoteNode(context, flags)
+  const agents = await node.ownAgents({ signal: context.io.signal })
+  const isCalledSo = ({ id, name }: OwnAgent) => id === given || name.normalize('NFC') === given.normalize('NFC')
+  const begun = given.length < 4 ? [] : agents.filter(({ id }) => id.startsWith(given))
+  const agent = agents.find(isCalledSo) ?? (begun.length === 1 ? begun[0] : undefined)
+  if (agent !== undefined) return { node, agent }
+  throw new CliError(
+    'UNKNOWN_AGENT',
+    `this node has no agent ${printableLine(given, 80)}: \`stoa agent list\` shows them`,
+  )
+}
+
+function tell(context: Context, agent: OwnAgent, what: string): number {
+  if (context.json) context.printJson(z.encode(OwnAgentSchema, agent))
+  else context.print(`${printableLine(agent.name)}: ${what}`)
+  return exitCodes.done
+}

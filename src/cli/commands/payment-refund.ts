@@ -1,0 +1,39 @@
+import { command, commonOptions, flag } from '../command.ts'
+import { confirmed } from '../confirm.ts'
+import { exitCodes } from '../exit-code.ts'
+import { moneyNode } from '../node-access/remote-node.ts'
+import { recordLines } from '../text/market-text.ts'
+import { withSpinner } from '../text/spinner.ts'
+import { printableLine } from '../text/terminal-text.ts'
+import { idOf, PAYMENT } from './payments.ts'
+
+export const paymentRefund = command({
+  name: 'payment refund',
+  summary: 'Pay back what the running node was paid, such as for a run that failed',
+  details:
+    'By a transaction of the wallet, which costs gas: it needs a little ETH. A payment is paid back once, however often this is ' +
+    'called, and not before the chain can no longer take its settlement back: a minute after its window. Nothing runs for it afterwards.',
+  examples: ['stoa payment refund 0x…', 'stoa payment refund 0x… --yes'],
+  options: { yes: flag('--yes', 'do not ask'), ...commonOptions },
+  argument: PAYMENT,
+  async run(context, { yes, ...flags }, id) {
+    const { io } = context
+    const node = await moneyNode(context, flags)
+    const whole = await idOf(node, id, context)
+    const payment = await node.payment(whole, { signal: io.signal })
+    if (payment.refund_tx_hash === undefined && yes !== true) {
+      const what = `${payment.amount} USDC on ${payment.network} to ${payment.payer}, for ${payment.agent_name ?? payment.agent_id}`
+      const question = printableLine(`Pay back ${what}? Nobody can undo it. (yes/no)`, 400)
+      if (!(await confirmed(context, question, 'to pay back'))) {
+        context.tell('nothing was sent')
+        return exitCodes.interrupted
+      }
+    }
+    const shown = io.stderr.isTty && !context.json ? io.stderr : undefined
+    const work = node.refundPayment(whole, { signal: io.signal })
+    const refunded = await withSpinner(shown, 'waiting for the chain', () => work)
+    if (context.json) context.printJson(refunded)
+    else for (const line of recordLines(refunded)) context.print(line)
+    return exitCodes.done
+  },
+})

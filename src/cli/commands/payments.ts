@@ -1,0 +1,135 @@
+import * as z from 'zod'
+import { countText } from '../../config/values.ts'
+import { Book } from '../../schema/book.ts'
+import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
+import { PaymentRecord } from '../../schema/payment-record.ts'
+import { type Context, command, commonOptions, option } from '../command.ts'
+import { exitCodes, UsageError } from '../exit-code.ts'
+import { moneyNode } from '../node-access/remote-node.ts'
+import type { RemoteNode } from '../parts.ts'
+import { age, bookText, LimitText, oneOf, recordLines, table, tellMore } from '../text/market-text.ts'
+import { columns, printableLine } from '../text/terminal-text.ts'
+import { fullPaymentId } from './payment-id.ts'
+
+export const PAYMENT = {
+  name: 'id',
+  description: 'the payment, as `stoa payment list` shows it, or the beginning of it',
+}
+const states = PaymentRecord.shape.state.options
+const books = Book.options
+
+export const paymentList = command({
+  name: 'payment list',
+  summary: 'List what the running node was paid and has paid, newest first',
+  examples: ['stoa payment list', 'stoa payment list --direction in --state pending', 'stoa payment list --json'],
+  options: {
+    direction: option('--direction <in|out>', 'only what came in, or went out', oneOf(['in', 'out'])),
+    state: option('--state <state>', `only these: ${states.join(', ')}`, oneOf(states as [string, ...string[]])),
+    book: option('--book <word>', `only those that are: ${books.join(', ')}`, oneOf(books as [string, ...string[]])),
+    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    ...commonOptions,
+  },
+  async run(context, { direction, state, book, limit, cursor, ...flags }) {
+    const node = await moneyNode(context, flags)
+    const only = { state: state as PaymentRecord['state'] | undefined, book: book as Book | undefined }
+    const query = { direction, ...only, limit, cursor }
+    const { items, next } = await node.payments(query, { signal: context.io.signal })
+    if (context.json) context.printJson(items)
+    else if (items.length === 0) context.print('no payments')
+    else {
+      const rows = items.map((payment) => [
+        payment.direction,
+        payment.amount,
+        bookText(payment.book),
+        payment.state,
+        age(payment.created_at, context.parts.clock.now()),
+        printableLine(payment.agent_name ?? payment.agent_id, 20),
+        payment.payment_id,
+      ])
+      for (const line of table(['', 'USDC', 'BOOK', 'STATE', 'AGE', 'AGENT', 'PAYMENT'], rows, context))
+        context.print(line)
+    }
+    tellMore(context, 'stoa payment list', next)
+    return exitCodes.done
+  },
+})
+
+export const paymentShow = command({
+  name: 'payment show',
+  summary: 'Show one payment, with its authorization and its transaction',
+  examples: ['stoa payment show 0x…'],
+  options: commonOptions,
+  argument: PAYMENT,
+  async run(context, flags, id) {
+    const node = await moneyNode(context, flags)
+    return tell(context, await node.payment(await idOf(node, id, context), { signal: context.io.signal }))
+  },
+})
+
+export const paymentRetry = command({
+  name: 'payment retry',
+  summary: 'Try again to settle a payment, or look what became of one that this node has signed',
+  examples: ['stoa payment retry 0x…'],
+  options: commonOptions,
+  argument: PAYMENT,
+  async run(context, flags, id) {
+    const node = await moneyNode(context, flags)
+    return tell(context, await node.retryPayment(await idOf(node, id, context), { signal: context.io.signal }))
+  },
+})
+
+export const earnings = command({
+  name: 'earnings',
+  summary: 'Show what the running node has earned and spent: today, in 30 days, in all',
+  examples: ['stoa earnings', 'stoa earnings --days 7', 'stoa earnings --json | jq .earned.today'],
+  options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(366)), ...commonOptions },
+  async run(context, { days = 7, ...flags }) {
+    const node = await moneyNode(context, flags)
+    const stats = await node.stats({ days }, { signal: context.io.signal })
+    if (context.json) {
+      context.printJson(stats)
+      return exitCodes.done
+    }
+    const { earned, owed, lost, refused, paid, held } = stats
+    const sums = [
+      ['', 'EARNED', 'PAID'],
+      ['today', earned.today, paid.today],
+      ['30 days', earned.month, paid.month],
+      ['in all', earned.total, paid.total],
+    ]
+    for (const line of columns(sums, { gap: 2 })) context.print(line)
+    if (owed.payments > 0) context.print(`owed: ${owed.amount} USDC awaits settlement, in ${owed.payments} payments`)
+    if (held.payments > 0) {
+      context.print(`held: ${held.amount} USDC is signed and may still be charged, in ${held.payments} payments`)
+    }
+    if (refused.payments > 0) {
+      context.print(`refused: ${refused.payments} calls over ${refused.amount} USDC were not paid, and nothing ran`)
+    }
+    if (lost.payments > 0) {
+      const hint = 'stoa payment list --state failed'
+      context.tell(
+        context.style.stderr.yellow(
+          `lost: ${lost.amount} USDC of work was never paid, in ${lost.payments} calls: ${hint}`,
+        ),
+      )
+    }
+    if (stats.days.length > 0) {
+      context.print('')
+      const rows = stats.days.map((day) => [day.day, day.earned, day.paid, `${day.executions}`, `${day.failed}`])
+      for (const line of table(['DAY', 'EARNED', 'PAID', 'CALLS', 'FAILED'], rows, context)) context.print(line)
+    }
+    return exitCodes.done
+  },
+})
+
+export function idOf(node: RemoteNode, id: string | undefined, { io: { signal } }: Context): Promise<string> {
+  if (id === undefined) throw new UsageError('which payment? `stoa payment list` shows them')
+  return fullPaymentId(id, () => node.payments({ limit: PAGE_ITEMS_MAX }, { signal }))
+}
+
+function tell(context: Context, payment: PaymentRecord): number {
+  if (context.json) context.printJson(payment)
+  else for (const line of recordLines(payment)) context.print(line)
+  return exitCodes.done
+}

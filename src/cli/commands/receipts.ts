@@ -1,0 +1,206 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import * as z from 'zod'
+import { PathText } from '../../config/values.ts'
+import { reasonOf } from '../../lib/errors.ts'
+import type { Proof } from '../../payments/receipt-proof.ts'
+import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
+import { directions, ReceiptAuthorization, type ReceiptRecord } from '../../schema/receipt.ts'
+import { SignedReceipt } from '../../schema/signed-receipt.ts'
+import { dataFile } from '../../store/data-dir.ts'
+import { lockDataDir } from '../../store/lock.ts'
+import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { agentIdOf } from '../node-access/references.ts'
+import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
+import { findRunningNode } from '../node-access/running-node.ts'
+import type { RemoteNode } from '../parts.ts'
+import { age, LimitText, oneOf, table, tellMore } from '../text/market-text.ts'
+import { printableLine } from '../text/terminal-text.ts'
+import { fullPaymentId, isPaymentId } from './payment-id.ts'
+
+const LINE_LENGTH = 400
+const selection = {
+  direction: option('--direction <direction>', 'only those this node gave (in) or was given (out)', oneOf(directions)),
+  agentId: option('--agent-id <agent>', 'only those of this agent', z.string()),
+} as const
+
+export const receiptsList = command({
+  name: 'receipts list',
+  summary: 'List the receipts of paid calls, newest first',
+  examples: ['stoa receipts list', 'stoa receipts list --direction out --json | jq -r ".[].payment_id"'],
+  options: {
+    ...selection,
+    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    ...commonOptions,
+  },
+  async run(context, { direction, agentId, limit, cursor, ...flags }) {
+    const node = await moneyNode(context, flags)
+    const of = agentId === undefined ? undefined : await agentIdOf(node, agentId, context.io)
+    const { items, next } = await node.receipts(
+      { direction, agentId: of, limit, cursor },
+      { signal: context.io.signal },
+    )
+    if (context.json) context.printJson(items)
+    else if (items.length === 0) context.print('no receipts: they come with paid calls')
+    else {
+      const now = context.parts.clock.now()
+      const rows = items.map((record) => [
+        record.direction,
+        record.amount,
+        record.status,
+        age(record.created_at, now),
+        printableLine(record.agent_name ?? record.agent_id, 20),
+        record.payment_id,
+      ])
+      for (const line of table(['', 'USDC', 'RECEIPT', 'AGE', 'AGENT', 'PAYMENT'], rows, context)) context.print(line)
+    }
+    tellMore(context, 'stoa receipts list', next)
+    return exitCodes.done
+  },
+})
+
+export const receiptsExport = command({
+  name: 'receipts export',
+  summary: 'Write all receipts as CSV for a spreadsheet, or as JSON that verify reads',
+  examples: ['stoa receipts export --csv > receipts.csv', 'stoa receipts export --json --direction out > bought.json'],
+  options: { csv: flag('--csv', 'a table, one receipt a line'), ...selection, ...commonOptions },
+  async run(context, { csv, direction, agentId, ...flags }) {
+    if ((csv ?? false) === context.json) throw new UsageError('choose one: --csv or --json')
+    const node = await remoteNode(context, flags)
+    const of = agentId === undefined ? undefined : await agentIdOf(node, agentId, context.io)
+    const { receiptsCsv } = await import('../../ledger/receipts.ts')
+    const all: ReceiptRecord[] = []
+    let cursor: string | undefined
+    do {
+      const query = { direction, agentId: of, limit: PAGE_ITEMS_MAX, cursor }
+      const { items, next } = await node.receipts(query, { signal: context.io.signal })
+      if (csv === true) context.io.stdout.write(receiptsCsv(items, { headings: cursor === undefined }))
+      else all.push(...items)
+      cursor = next
+    } while (cursor !== undefined)
+    if (csv !== true) context.printJson(all)
+    return exitCodes.done
+  },
+})
+
+export const receiptsVerify = command({
+  name: 'receipts verify',
+  summary: 'Say what a receipt proves and what it does not, offline',
+  details:
+    'Takes a file (a receipt, an export of several, or the bare signed receipt) or the payment id of a receipt that this node keeps, whether it runs or not. Exits 1 where anything in it is contradicted.',
+  examples: [
+    'stoa receipts verify receipt.json',
+    'stoa receipts verify receipt.json --task task.txt --result answer.txt',
+    'stoa receipts verify 0x576d7d62… --json',
+  ],
+  options: {
+    task: option('--task <file>', 'compare with what was asked', PathText),
+    result: option('--result <file>', 'compare with what was answered', PathText),
+    ...commonOptions,
+  },
+  argument: { name: 'id or file', description: 'a payment id, or the beginning of one, or a file of receipts' },
+  async run(context, { task, result, ...flags }, given) {
+    if (given === undefined) throw new UsageError('name a receipt: a file, or a payment id of `stoa receipts list`')
+    const isId = isPaymentId(given)
+    const receipts = isId ? [await kept(context, flags, given)] : await readReceipts(given)
+    const files = {
+      task: task === undefined ? undefined : await readBytes(task),
+      result: result === undefined ? undefined : await readBytes(result),
+    }
+    const { proveReceipt } = await import('../../payments/receipt-proof.ts')
+    const proofs = receipts.map((receipt) => ({
+      payment_id: receipt.receipt.payload.paymentId,
+      ...proveReceipt({ ...receipt, ...files }),
+    }))
+    if (context.json) context.printJson(isId || proofs.length === 1 ? proofs[0] : proofs)
+    else for (const proof of proofs) show(context, proof)
+    return proofs.every(({ ok }) => ok) ? exitCodes.done : exitCodes.failed
+  },
+})
+
+function show(context: Context, { payment_id, ok, proven, failed, unproven }: Proof & { payment_id: string }): void {
+  const { style } = context
+  context.print(`${style.stdout.bold(ok ? 'GOOD' : 'BAD')}  payment ${payment_id}`)
+  for (const line of failed) context.print(`  contradicted  ${printableLine(line, LINE_LENGTH)}`)
+  for (const line of proven) context.print(`  proven        ${printableLine(line, LINE_LENGTH)}`)
+  for (const line of unproven) context.print(`  not proven    ${printableLine(line, LINE_LENGTH)}`)
+}
+
+const Kept = z.object({ receipt: SignedReceipt, authorization: ReceiptAuthorization.optional() })
+const Bare = SignedReceipt.transform((receipt) => ({ receipt, authorization: undefined }))
+const One = z.union([Kept, Bare])
+type Given = z.output<typeof One>
+/** An export also lists purchases that came without a receipt. */
+const Several = z.array(z.looseObject({ receipt: z.unknown().optional() })).max(1_000_000)
+
+async function readReceipts(path: string): Promise<Given[]> {
+  const text = (await readBytes(path)).toString('utf8')
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    throw new UsageError(`${path} is not JSON: \`stoa receipts export --json\` writes what can be verified`)
+  }
+  const several = Several.safeParse(json)
+  const found = several.success ? several.data.filter(({ receipt }) => receipt !== undefined) : [json]
+  const read = found.map((item) => One.safeParse(item))
+  const wrong = read.findIndex(({ success }) => !success)
+  if (wrong >= 0)
+    throw new UsageError(`${path}: ${several.success ? `receipt ${wrong + 1}` : 'it'} cannot be read as a receipt`)
+  if (read.length === 0) throw new UsageError(`${path} holds no receipt`)
+  return read.map(({ data }) => data as Given)
+}
+
+/** Of the node that runs here, else of its database. */
+async function kept(context: Context, flags: { dataDir?: string | undefined }, given: string): Promise<Given> {
+  const { signal } = context.io
+  const ask = async (node: RemoteNode) => {
+    const id = await fullPaymentId(given, () => node.receipts({ limit: PAGE_ITEMS_MAX }, { signal }))
+    return await node.receipt(id, { signal })
+  }
+  const { config, secrets } = await context.loadConfig(flags)
+  const running = await findRunningNode(context, config, secrets)
+  const record = running === undefined ? await readStored(config.dataDir, given) : await ask(running.node)
+  if (record?.receipt !== undefined) return { receipt: record.receipt, authorization: record.authorization }
+  const why =
+    record === undefined
+      ? 'no receipt of this payment is kept here'
+      : `it came without one: ${record.note ?? record.status}`
+  throw new CliError('FAILED', why)
+}
+
+async function readStored(dataDir: string, id: string): Promise<ReceiptRecord | undefined> {
+  const path = dataFile(dataDir, 'database')
+  if (!existsSync(path)) return undefined
+  const [{ openDatabase }, { createReceiptStore }, { receiptRecord }] = await Promise.all([
+    import('../../store/database.ts'),
+    import('../../store/receipts.ts'),
+    import('../../ledger/receipts.ts'),
+  ])
+  const lock = lockDataDir(dataDir)
+  try {
+    const database = openDatabase({ path })
+    try {
+      const store = createReceiptStore(database)
+      const recent = async () => ({
+        items: store.list({ limit: PAGE_ITEMS_MAX }).items.map(({ paymentId }) => ({ payment_id: paymentId })),
+      })
+      const stored = store.get(await fullPaymentId(id, recent))
+      return stored && receiptRecord(stored, undefined)
+    } finally {
+      await database.close()
+    }
+  } finally {
+    lock.release()
+  }
+}
+
+async function readBytes(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path)
+  } catch (error) {
+    throw new UsageError(`cannot read ${path}: ${reasonOf(error)}`)
+  }
+}

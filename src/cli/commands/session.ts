@@ -1,0 +1,91 @@
+import * as z from 'zod'
+import { LOCAL_CALLER } from '../../schema/caller.ts'
+import type { SessionExchange, SessionRecord } from '../../schema/session.ts'
+import { type Context, command, commonOptions, option } from '../command.ts'
+import { exitCodes, UsageError } from '../exit-code.ts'
+import { agentIdOf, callerIdOf } from '../node-access/references.ts'
+import { moneyNode, remoteNode } from '../node-access/remote-node.ts'
+import { age, LimitText, paymentText, table, tellMore } from '../text/market-text.ts'
+import { printable, printableLine } from '../text/terminal-text.ts'
+
+const CALLER_LENGTH = 60
+const options = {
+  agentId: option(
+    '--agent-id <agent>',
+    'the agent: its id or the beginning of it, its name, or seller/name (required)',
+    z.string(),
+  ),
+  limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
+  cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+} as const
+
+export const sessionList = command({
+  name: 'session list',
+  summary: 'List who has called an agent: peers by their DID, and `local` for this node itself',
+  examples: ['stoa session list --agent-id abc…', 'stoa session list --agent-id abc… --json | jq -r ".[].caller_id"'],
+  options: { ...options, ...commonOptions },
+  async run(context, { agentId, limit, cursor, ...flags }) {
+    const given = needed(agentId)
+    const node = await remoteNode(context, flags)
+    const id = await agentIdOf(node, given, context.io)
+    const { items, next } = await node.sessions(id, { limit, cursor }, { signal: context.io.signal })
+    if (context.json) context.printJson(items)
+    else if (items.length === 0) context.print('nobody has called it')
+    else {
+      const now = context.parts.clock.now()
+      const rows = items.map((session) => [
+        printableLine(session.caller_id, CALLER_LENGTH),
+        age(session.updated_at, now),
+        lastWords(session),
+      ])
+      for (const line of table(['CALLER', 'AGE', 'LAST TASK'], rows, context)) context.print(line)
+    }
+    tellMore(context, `stoa session list --agent-id ${printableLine(id)}`, next)
+    return exitCodes.done
+  },
+})
+
+export const sessionShow = command({
+  name: 'session show',
+  summary: 'Show what a caller and an agent said to each other',
+  examples: [
+    'stoa session show --agent-id abc…',
+    'stoa session show --agent-id abc… --caller-id did:peer:0z6Mk… --limit 5',
+  ],
+  options: {
+    ...options,
+    callerId: option('--caller-id <did>', 'the caller, as `stoa session list` shows it (default: local)', z.string()),
+    ...commonOptions,
+  },
+  async run(context, { agentId, callerId = LOCAL_CALLER, limit, cursor, ...flags }) {
+    const given = needed(agentId)
+    const node = await moneyNode(context, flags)
+    const id = await agentIdOf(node, given, context.io)
+    const caller = await callerIdOf(node, id, callerId, context.io)
+    const { session, next } = await node.session(id, caller, { limit, cursor }, { signal: context.io.signal })
+    if (context.json) context.printJson(session)
+    else for (const exchange of session.exchanges) show(context, exchange)
+    const again = `stoa session show --agent-id ${printableLine(id)} --caller-id ${printableLine(caller)}`
+    tellMore(context, again, next)
+    return exitCodes.done
+  },
+})
+
+function show(context: Context, { created_at, duration_ms, payment, input, output, error }: SessionExchange): void {
+  const { bold, dim, red } = context.style.stdout
+  const paid = payment === undefined ? '' : ` · ${paymentText(payment)}`
+  context.print(dim(`${created_at} · ${(duration_ms / 1000).toFixed(1)} s${paid}`))
+  // Words of others: nothing in them may act on the terminal (T10).
+  context.print(`${bold('>')} ${printable(input)}`)
+  context.print(output === null ? red(printable(error ?? 'no answer')) : printable(output))
+  context.print()
+}
+
+function lastWords({ exchanges }: SessionRecord): string {
+  return exchanges.at(-1)?.input.slice(0, 400) ?? ''
+}
+
+function needed(agentId: string | undefined): string {
+  if (agentId !== undefined) return agentId
+  throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
+}

@@ -1,0 +1,212 @@
+import { once } from 'node:events'
+import * as z from 'zod'
+import { readAgentsFile } from '../../config/agents-yaml.ts'
+import type { Config } from '../../config/config.ts'
+import type { Secrets } from '../../config/secrets.ts'
+import {
+  AnnounceList,
+  BootstrapList,
+  HostText,
+  NodeNameText,
+  PortText,
+  UrlText,
+  UsdcText,
+} from '../../config/values.ts'
+import { CodedError, reasonOf } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/logger.ts'
+import { stoaVersion } from '../../lib/version.ts'
+import type { AgentDefinition } from '../../schema/agent.ts'
+import { Listing } from '../../schema/listing.ts'
+import { dataFile, openDataDir } from '../../store/data-dir.ts'
+import { readSecretFile } from '../../store/secret-file.ts'
+import { type Context, command, commonOptions, flag, option, repeated } from '../command.ts'
+import { exitCodes, UsageError } from '../exit-code.ts'
+import { createLog } from '../log.ts'
+import { createLogFile } from '../log-file.ts'
+import { relieveMemory } from '../memory-relief.ts'
+import { networkOptions } from '../node-access/network-options.ts'
+import { orAborted, STOP_MS_MAX, settled, stopNode } from '../node-access/own-node.ts'
+import { checkOpenFiles } from '../open-files.ts'
+import type { OwnNode } from '../parts.ts'
+import { type Ready, startWarnings, summaryLines } from '../text/start-summary.ts'
+import { agentOptions, readDefinition } from './agent-config.ts'
+import { inspectAgents } from './agent-notices.ts'
+
+export const start = command({
+  name: 'start',
+  local: true,
+  summary: 'Start a node: sell the agents of agents.yaml, buy from others, serve the local HTTP API',
+  details:
+    'With --name it also offers that agent until it stops. Ctrl-C or SIGTERM takes its agents off the market, lets running work end or hands it over, and ends within 5 seconds; a second one ends at once.',
+  examples: [
+    'stoa start',
+    'stoa start --name Summarizer --description "Summarises any text." --price 0.01 --model builtin/summarize',
+    'stoa start --bootstrap /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW… --max-price 0.10 --daily-budget 2',
+    'stoa start --data-dir ./buyer --port 4002 --api-port 8425 --json',
+  ],
+  options: {
+    ...agentOptions,
+    ...networkOptions,
+    announce: repeated(
+      '--announce <multiaddr>',
+      'an address to announce beside the detected ones; may be repeated',
+      AnnounceList,
+    ),
+    nodeName: option('--node-name <name>', 'how this node calls itself in its listings', NodeNameText),
+    relays: repeated(
+      '--relay-via <multiaddr>',
+      'a relay to be reached through where nobody can dial this node; may be repeated',
+      BootstrapList,
+    ),
+    relay: flag('--relay', 'be a relay for nodes that nobody can dial'),
+    upnp: flag('--upnp', 'ask the router to pass the peer port on to this machine'),
+    apiHost: option('--api-host <host>', 'address of the HTTP API (default: 127.0.0.1)', HostText),
+    apiPort: option('--api-port <port>', 'port of the HTTP API (default: 8424)', PortText),
+    insecureOpenApi: flag(
+      '--insecure-open-api',
+      'ask for no token even where other machines reach the API: they can spend',
+    ),
+    facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
+    maxPriceAtomic: option('--max-price <usdc>', 'the most this node pays for one call (default: 1)', UsdcText),
+    dailyBudgetAtomic: option('--daily-budget <usdc>', 'the most it pays in one day (default: 5)', UsdcText),
+    monthlyBudgetAtomic: option(
+      '--monthly-budget <usdc>',
+      'the most it pays in one month (default: no limit)',
+      UsdcText,
+    ),
+    autoApproveBelowAtomic: option(
+      '--auto-approve-below <usdc>',
+      'what costs this or more waits for stoa approvals (default: nothing does)',
+      UsdcText,
+    ),
+    settleFirst: flag('--settle-first', 'settle a payment before the agent runs, not after'),
+    keepListed: flag('--keep-listed', 'leave the agents on the market when the node stops'),
+    ...commonOptions,
+  },
+  async run(context, { name, description, price, model, ...flags }) {
+    const described = [name, description, price, model].some((given) => given !== undefined)
+    const flagged = described ? readDefinition({ name, description, price, model }) : undefined
+    const files = checkOpenFiles()
+    const { config, secrets } = await context.loadConfig(flags)
+    // The node proves that it can write there.
+    const { notes } = await openDataDir(config.dataDir, { probe: false })
+    const fromFile = await readAgentsFile(dataFile(config.dataDir, 'agents'))
+    const definitions = fromFile.filter((agent) => agent.name !== flagged?.name)
+    if (flagged !== undefined) definitions.push(flagged)
+    const notices = await inspectAgents(definitions, secrets, config.dataDir)
+    const unusable = notices.find((notice) => notice.definition === flagged && notice.broken)
+    if (unusable !== undefined) throw new UsageError(`--model: ${unusable.text}`)
+    const warnings = [...files, ...notes, ...startWarnings(config, definitions, notices)]
+    const broken = new Set(
+      notices.filter((notice) => notice.broken || notice.lacks !== undefined).map(({ definition }) => definition),
+    )
+    return await runNode(context, { config, secrets, definitions, broken, warnings })
+  },
+})
+
+type Plan = {
+  config: Config
+  secrets: Secrets
+  definitions: readonly AgentDefinition[]
+  /** Those that cannot run: kept, and not on the market. */
+  broken: ReadonlySet<AgentDefinition>
+  warnings: string[]
+}
+
+/** From the first socket to the last: create, start, register, say so, wait for the signal, stop. */
+async function runNode(context: Context, plan: Plan): Promise<number> {
+  const { config, secrets, warnings } = plan
+  const { io, parts, redactor, style } = context
+  const file = createLogFile(dataFile(config.dataDir, 'log'))
+  const logger = createLog(config.log.level, io.stderr, { redactor, style: style.stderr, file })
+  const node = await parts.createNode(config, secrets, { logger })
+  const started = startAndList(node, plan, logger)
+  try {
+    const listings = await orAborted(started, io.signal)
+    await hideKeys(context, config)
+    announce(context, readyOf(node, config, { listings, warnings }))
+    relieveMemory(io.signal)
+    await orAborted(once(io.signal, 'abort'), io.signal)
+  } catch (error) {
+    if (!io.signal.aborted) {
+      await stopNode(node).catch((reason: unknown) => logger.error({ err: reason }, 'the node did not stop cleanly'))
+      throw error
+    }
+  }
+  const since = performance.now()
+  if (!context.json) context.tell(style.stderr.dim('stopping'))
+  await settled(started)
+  const stopped = await stopNode(node, STOP_MS_MAX - (performance.now() - since)).catch((reason: unknown) => {
+    logger.error({ err: reason }, 'the node did not stop cleanly; what it owes and is owed is on disk')
+    return true
+  })
+  if (!stopped) logger.warn({}, 'the node did not stop in time and is left; what it owes and is owed is on disk')
+  return exitCodes.done
+}
+
+/** Starts the node and puts its agents on the market. One that fails is told of and left out: the others can still sell. */
+async function startAndList(
+  node: OwnNode,
+  { definitions, broken, warnings }: Pick<Plan, 'definitions' | 'broken' | 'warnings'>,
+  logger: Logger,
+): Promise<Listing[]> {
+  await node.start()
+  const listings: Listing[] = []
+  for (const definition of definitions) {
+    try {
+      if (definition.paused === true || broken.has(definition)) await node.ownAgents.keep(definition)
+      else listings.push(await node.registerAgent(definition, { persist: false }))
+    } catch (error) {
+      logger.error({ agent: definition.name, err: error }, 'an agent could not be registered')
+      warnings.push(`${definition.name} is not on the market: ${reasonOf(error)}`)
+      if (error instanceof CodedError && error.code === 'AGENT_NOT_RUNNABLE') await node.ownAgents.keep(definition)
+    }
+  }
+  return listings
+}
+
+/** Keys that the node has made or read by now must not get into a log either. */
+async function hideKeys({ redactor }: Context, { dataDir }: Config): Promise<void> {
+  for (const name of ['wallet', 'apiToken'] as const) {
+    redactor.add(await readSecretFile(dataFile(dataDir, name)).catch(() => undefined))
+  }
+}
+
+function readyOf(
+  node: OwnNode,
+  config: Config,
+  { listings, warnings }: { listings: Listing[]; warnings: string[] },
+): Ready {
+  return {
+    version: stoaVersion(),
+    peerId: node.peerId,
+    addresses: node.addresses(),
+    apiUrl: node.apiUrl,
+    walletAddress: node.walletAddress,
+    config,
+    listings,
+    warnings,
+  }
+}
+
+/** Tests and the demo read the line; people read the summary. */
+function announce(context: Context, ready: Ready): void {
+  if (!context.json) {
+    for (const line of summaryLines(ready, context.style.stdout)) context.print(line)
+    return
+  }
+  const event = {
+    event: 'ready',
+    version: ready.version,
+    pid: process.pid,
+    api_url: ready.apiUrl ?? null,
+    peer_id: ready.peerId,
+    addresses: ready.addresses,
+    wallet_address: ready.walletAddress,
+    network: ready.config.network,
+    data_dir: ready.config.dataDir,
+    agents: ready.listings.map((listing) => z.encode(Listing, listing)),
+    warnings: ready.warnings,
+  }
+  context.print(JSON.stringify(event))
+}

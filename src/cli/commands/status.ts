@@ -1,0 +1,105 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { NodeStatus } from '../../schema/api.ts'
+import { command, commonOptions, flag } from '../command.ts'
+import { exitCodes } from '../exit-code.ts'
+import { requireRunningNode } from '../node-access/running-node.ts'
+import { badge } from '../text/badge.ts'
+import { searchText } from '../text/market-search-text.ts'
+import { reachabilityText } from '../text/reachability-text.ts'
+import { shareText } from '../text/start-summary.ts'
+import { columns, printableLine, type Style } from '../text/terminal-text.ts'
+
+/** How often a watched status is asked for. */
+const WATCH_MS = 2000
+
+export const status = command({
+  name: 'status',
+  summary: 'Show the running node: peer id, addresses, peers, agents, settlement',
+  examples: ['stoa status', 'stoa status --watch', 'stoa status --json | jq .connected_peers'],
+  options: { watch: flag('--watch', 'show it again every 2 seconds, until Ctrl-C'), ...commonOptions },
+  async run(context, { watch, ...flags }) {
+    const { config, secrets } = await context.loadConfig(flags)
+    const { node, url } = await requireRunningNode(context, config, secrets)
+    const { signal, stdout } = context.io
+    for (;;) {
+      const state = await node.status({ signal })
+      if (watch && stdout.isTty) stdout.write(CLEAR)
+      if (context.json) watch ? context.print(JSON.stringify(state)) : context.printJson(state)
+      else for (const line of statusLines(state, url, context.style.stdout)) context.print(line)
+      if (!watch) return exitCodes.done
+      if (!context.json) context.print(context.style.stdout.dim('\nCtrl-C leaves; the node goes on.'))
+      await delay(WATCH_MS, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return exitCodes.done
+    }
+  },
+})
+
+/** Cursor to the corner, and everything below it erased: less flicker than to erase first. */
+const CLEAR = '\u001b[H\u001b[J'
+
+function statusLines(state: NodeStatus, url: string, style: Style): string[] {
+  const { bold, red, yellow } = style
+  const { alarms = 0, settlement } = state
+  const rows = [
+    ['Peer id', state.peer_id],
+    ['Share', shareText(state.addresses)],
+    ['API', url],
+    ['Peers', `${state.connected_peers} connected`],
+    ['Reached', reachabilityText(state.reachability)],
+    ...(state.search === undefined || state.search.met > 0 ? [] : [['Market', yellow(searchText(state.search))]]),
+    ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
+    ['Wallet', `${state.wallet_address} on ${state.network}  ${badge(state.network, style)}`],
+    ...(state.trading?.state === 'stopped'
+      ? [['Trading', red(`stopped: ${state.trading.reason}. To mend it, ${state.trading.fix}`)]]
+      : []),
+    ...openFilesRow(state, yellow),
+    ['Settlement', `${settlement.pending} pending`],
+    ...(alarms === 0 ? [] : [['Alarms', yellow(`${alarms}: stoa alarms list`)]]),
+    ['Version', `${state.version}, up ${uptime(state.uptime_seconds)}`],
+  ]
+  return columns(rows.map(([name = '', value = '']) => [bold(name), value]))
+}
+
+/** Only where it is too low. */
+function openFilesRow({ open_files: files }: NodeStatus, warned: (text: string) => string): string[][] {
+  if (files?.max === undefined || files.max >= files.wanted) return []
+  return [['Open files', warned(`${files.max} at most, ${files.wanted} are needed: stoa doctor`)]]
+}
+
+async function nobodyText(
+  node: Pick<Awaited<ReturnType<typeof requireRunningNode>>['node'], 'status'>,
+  signal: AbortSignal,
+): Promise<string> {
+  const { search } = await node.status({ signal })
+  return search === undefined ? 'no peers connected' : `no peers connected: ${searchText(search)}`
+}
+
+export const peers = command({
+  name: 'peers',
+  summary: 'List the peers the running node is connected to',
+  examples: ['stoa peers', 'stoa peers --json'],
+  options: commonOptions,
+  async run(context, flags) {
+    const { config, secrets } = await context.loadConfig(flags)
+    const { node } = await requireRunningNode(context, config, secrets)
+    const list = await node.peers({ signal: context.io.signal })
+    if (context.json) context.printJson(list)
+    else if (list.length === 0) context.print(await nobodyText(node, context.io.signal))
+    const rows = list.map(({ peer_id, direction, latency_ms, agent_version, addresses }) => [
+      printableLine(peer_id),
+      direction,
+      latency_ms === undefined ? '' : `${Math.round(latency_ms)} ms`,
+      printableLine(agent_version ?? '', 40),
+      printableLine(addresses[0] ?? ''),
+    ])
+    if (!context.json) for (const line of columns(rows)) context.print(line)
+    return exitCodes.done
+  },
+})
+
+export function uptime(seconds: number): string {
+  const [days, hours, minutes] = [seconds / 86_400, (seconds / 3600) % 24, (seconds / 60) % 60].map(Math.floor)
+  if (days) return `${days} d ${hours} h`
+  if (hours) return `${hours} h ${minutes} min`
+  return minutes ? `${minutes} min` : `${Math.floor(seconds)} s`
+}

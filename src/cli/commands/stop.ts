@@ -1,0 +1,49 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { isAlive, lockHolder } from '../../store/lock.ts'
+import { readNodeFile } from '../../store/node-file.ts'
+import { command, commonOptions } from '../command.ts'
+import { CliError, exitCodes } from '../exit-code.ts'
+
+/** A node ends within 5 seconds (D9); one whose machine is busy is waited for a little longer. */
+const STOP_MS_MAX = 15_000
+const LOOK_MS = 100
+
+export const stop = command({
+  name: 'stop',
+  local: true,
+  summary: 'Stop the node that runs on the data directory',
+  details:
+    'As Ctrl-C in its terminal: its agents leave the market, running work ends or is handed over, within 5 seconds.',
+  examples: ['stoa stop', 'stoa stop --data-dir ./seller'],
+  options: commonOptions,
+  async run(context, flags) {
+    const { config } = await context.loadConfig(flags)
+    const file = await readNodeFile(config.dataDir)
+    const holder = lockHolder(config.dataDir)
+    // A node file outlives a killed node, and its pid may by then be another program's.
+    if (file === undefined || holder !== file.pid || !isAlive(file.pid)) {
+      throw new CliError('NODE_UNREACHABLE', `no stoa node runs on ${config.dataDir}`)
+    }
+    const { pid } = file
+    try {
+      process.kill(pid, 'SIGTERM')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') {
+        throw new CliError('FAILED', `the node (pid ${pid}) is of another user: stop it as that user`, { cause: error })
+      }
+    }
+    const deadline = performance.now() + STOP_MS_MAX
+    while (isAlive(pid) && lockHolder(config.dataDir) === pid) {
+      if (performance.now() > deadline) {
+        throw new CliError(
+          'DEADLINE',
+          `the node (pid ${pid}) has not ended within ${STOP_MS_MAX / 1000} s: see stoa logs`,
+        )
+      }
+      await delay(LOOK_MS, undefined, { signal: context.io.signal })
+    }
+    if (context.json) context.printJson({ stopped: true, pid })
+    else context.print(`stopped (pid ${pid})`)
+    return exitCodes.done
+  },
+})

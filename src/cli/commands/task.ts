@@ -1,0 +1,70 @@
+import * as z from 'zod'
+import { CodedError } from '../../lib/errors.ts'
+import { IdempotencyKey } from '../../schema/idempotency.ts'
+import { TASK_BYTES_MAX } from '../../schema/limits.ts'
+import { option } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
+import type { Io } from '../io.ts'
+import { orAborted } from '../node-access/own-node.ts'
+
+/** The two spellings of what an agent is to do (D17). */
+export const taskOptions = {
+  task: option('-t, --task <text>', 'what it is to do; - reads it from standard input', z.string()),
+  input: option('--input <text>', 'the same as --task', z.string()),
+} as const
+
+/** Names what is asked for, so that it is done once (D38). Our client sends a key of its own where none is given. */
+export function keyOption(what: 'order' | 'task' | 'workflow') {
+  return {
+    idempotencyKey: option(
+      '--idempotency-key <key>',
+      `names this request: the same key and ${what} within 24 hours buy nothing again (default: a new one)`,
+      IdempotencyKey,
+    ),
+  } as const
+}
+
+/** For the client: no key at all is one that it makes. */
+export function keyed(idempotencyKey: string | undefined): { idempotencyKey?: string } {
+  return idempotencyKey === undefined ? {} : { idempotencyKey }
+}
+
+/** The task from wherever it was given: exactly one of --task, --input and `-`. */
+export async function readTask(
+  io: Io,
+  given: { task: string | undefined; input: string | undefined; dash?: string | undefined },
+): Promise<string> {
+  const texts = [given.task, given.input, given.dash].filter((text) => text !== undefined)
+  if (texts.length === 0) {
+    throw new UsageError('no task: give it with --task <text>, or - to read it from standard input')
+  }
+  if (texts.length > 1) throw new UsageError('more than one task: give one of --task, --input and -')
+  const text = texts[0] === '-' ? await readAll(io) : (texts[0] ?? '')
+  if (text.trim() === '') throw new UsageError('the task is empty')
+  if (Buffer.byteLength(text) > TASK_BYTES_MAX) throw tooLarge()
+  return text
+}
+
+/** All of standard input as text, at most as long as a task. */
+export async function readAll(io: Io): Promise<string> {
+  if (io.stdin.isTty) io.stderr.write('reading the task from the terminal; end it with Ctrl-D\n')
+  const chunks: Uint8Array[] = []
+  let length = 0
+  const read = async () => {
+    for await (const chunk of io.stdin) {
+      length += chunk.length
+      if (length > TASK_BYTES_MAX) throw tooLarge()
+      chunks.push(chunk)
+    }
+  }
+  await orAborted(read(), io.signal)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
+  } catch {
+    throw new UsageError('the task on standard input is not UTF-8 text')
+  }
+}
+
+function tooLarge(): CodedError<'INPUT_TOO_LARGE'> {
+  return new CodedError('INPUT_TOO_LARGE', `the task is larger than ${TASK_BYTES_MAX} bytes: send less, or in parts`)
+}

@@ -1,0 +1,239 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { PortText } from '../../config/values.ts'
+import { dataFile } from '../../store/data-dir.ts'
+import type { InterfaceDeps, Output } from '../../tui/interface.ts'
+import type { Panel } from '../../tui/screen-state.ts'
+import { type Command, type Context, command, commonOptions, option, type ValuesOf } from '../command.ts'
+import { placesOf } from '../completion.ts'
+import { exitCodes, UsageError } from '../exit-code.ts'
+import type { Io } from '../io.ts'
+import { readableLine } from '../log.ts'
+import { followLog, readLogTail } from '../log-file.ts'
+import { type HostedNode, hostNode, noInput, type RunWords } from '../node-access/hosted-node.ts'
+import { networkOptions } from '../node-access/network-options.ts'
+import { orAborted } from '../node-access/own-node.ts'
+import { findRunningNode } from '../node-access/running-node.ts'
+import type { RemoteNode } from '../parts.ts'
+import { absentPanel, panelOf } from '../text/panel.ts'
+import { completeSlashLine, notHere, readSlashLine } from '../text/slash-line.ts'
+import { onlyColours, printableLine, type Style } from '../text/terminal-text.ts'
+
+const LOOK_MS = 1000
+/** One that starts is waited for. */
+const LOOK_FOR_MS = 200
+/** The chain is asked for the balance less often than the node for its state. */
+const BALANCE_MS = 20_000
+const LOG_LINES = 50
+const IDS_MAX = 50
+/** Agents, then orders and workflows. */
+const idPattern = /\b(?:[a-z2-7]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b/g
+
+const options = {
+  ...networkOptions,
+  apiPort: option('--api-port <port>', 'port of the HTTP API (default: 8424)', PortText),
+  ...commonOptions,
+} as const
+type Flags = ValuesOf<typeof options>
+
+/** `stoa tui`, or `stoa` alone on a terminal. */
+export function tuiOf(table: () => readonly Command[]): Command {
+  return command({
+    name: 'tui',
+    summary: 'Work with a node on one screen: status, log, and every command; stoa alone does the same',
+    details: 'Uses the node that runs on the data directory, or starts one with these options and ends it at the end.',
+    examples: ['stoa tui', 'stoa tui --data-dir ./buyer --port 4002 --api-port 8425'],
+    options,
+    async run(context, flags) {
+      const { io } = context
+      if (!io.stdin.isTty || !io.stdout.isTty) {
+        throw new UsageError('there is no terminal: start a node with stoa start, and see stoa --help')
+      }
+      const { config } = await context.loadConfig(flags)
+      // Every command in here is for this data directory, whatever its own flags would say.
+      const { remote } = context
+      const environment = {
+        ...io.environment,
+        NODE_DATA_DIR: config.dataDir,
+        ...(remote && { STOA_API_URL: remote.url, STOA_API_TOKEN: remote.token }),
+      }
+      const [{ runInterface }, { runCli }] = await Promise.all([
+        import('../../tui/interface.ts'),
+        import('../program.ts'),
+      ])
+      const run: RunWords = (argv, given) => runCli(argv, given, context.parts, context.redactor)
+      const waiting: string[] = []
+      const desk = createDesk(context, { environment, table: table(), run, waiting })
+      let node: HostedNode | undefined
+      let hosting: Promise<unknown> | undefined
+      await runInterface({
+        ...desk,
+        begin(print) {
+          const host = {
+            environment,
+            words: startWords(flags),
+            run,
+            say: (line: string) => print(onlyColours(line)),
+          }
+          hosting = hostNode({ ...context, loadConfig: () => context.loadConfig(flags) }, host).then(
+            (hosted) => {
+              node = hosted
+            },
+            (error: unknown) => print(`error: ${onlyColours(error instanceof Error ? error.message : String(error))}`),
+          )
+        },
+        watchLog: (show, signal) => watchLog(dataFile(config.dataDir, 'log'), context, show, signal),
+        watchStatus: (show, signal) => watchStatus(context, { flags, waiting, show }, signal),
+        stdin: process.stdin,
+        stdout: process.stdout,
+        signal: io.signal,
+      })
+      await hosting
+      if (node?.own === true) context.tell(context.style.stderr.dim('stopping the node'))
+      await node?.stop()
+      return exitCodes.done
+    },
+  })
+}
+
+type Desk = Pick<InterfaceDeps, 'run' | 'complete' | 'welcome'>
+
+/** Where lines become command lines, and what they print becomes lines. */
+function createDesk(
+  { style }: Context,
+  {
+    environment,
+    table,
+    run,
+    waiting,
+  }: { environment: Io['environment']; table: readonly Command[]; run: RunWords; waiting: readonly string[] },
+): Desk {
+  const places = placesOf(table)
+  const ids = new Set<string>()
+  const show = (output: Output, line: string) => {
+    for (const [id] of line.matchAll(idPattern)) {
+      ids.delete(id)
+      ids.add(id)
+      if (ids.size > IDS_MAX) ids.delete(ids.values().next().value!)
+    }
+    output.print(onlyColours(line))
+  }
+  return {
+    welcome: [
+      style.stdout.dim('/help lists the commands. Tab completes them, agents and orders that were shown included.'),
+    ],
+    complete: (text) => completeSlashLine(text, places, { shown: [...ids].reverse(), waiting: [...waiting] }),
+    async run(line, output) {
+      const read = readSlashLine(line, table)
+      if (read.kind === 'leave' || read.kind === 'clear') return read.kind
+      if (read.kind === 'mistake') output.print(style.stdout.red(read.text))
+      else if (read.kind === 'help') output.print(...helpLines(table, output.columns, style.stdout))
+      else {
+        const out = lineWriter((text) => show(output, text))
+        const err = lineWriter((text) => show(output, text))
+        const status = await run(read.argv, {
+          stdout: { isTty: true, columns: output.columns, write: out.write },
+          stderr: { isTty: false, columns: output.columns, write: err.write },
+          stdin: noInput,
+          environment,
+          signal: output.signal,
+        })
+        out.end()
+        err.end()
+        if (status !== exitCodes.done && status !== exitCodes.usage) output.print(style.stdout.dim(`status ${status}`))
+      }
+      return undefined
+    },
+  }
+}
+
+function helpLines(table: readonly Command[], width: number, { bold, dim }: Style): string[] {
+  const rows = table.filter(({ name }) => !notHere.includes(name)).map(({ name, summary }) => [`/${name}`, summary])
+  const all = [...rows, ['/clear', 'empty the screen'], ['/exit', 'leave']]
+  const nameWidth = Math.max(...all.map(([name = '']) => name.length))
+  return [
+    ...all.map(
+      ([name = '', text = '']) =>
+        `${bold(name.padEnd(nameWidth))}  ${dim(printableLine(text, Math.max(8, width - nameWidth - 2)))}`,
+    ),
+    '',
+    dim('/help <command> says more. /agent execute <id> <task …>, /order <id> and /workflow <id> need no flags.'),
+  ]
+}
+
+/** Pieces of text as whole lines. */
+function lineWriter(show: (line: string) => void) {
+  let rest = ''
+  return {
+    write(text: string): void {
+      const lines = (rest + text).split('\n')
+      rest = lines.pop()!
+      for (const line of lines) show(line)
+    },
+    end(): void {
+      if (rest !== '') show(rest)
+      rest = ''
+    },
+  }
+}
+
+async function watchLog(path: string, context: Context, show: (line: string) => void, signal: AbortSignal) {
+  const say = (line: string) => show(onlyColours(readableLine(line, context.style.stdout).trimEnd()))
+  const next = await followLog(path, signal)
+  for (const line of await readLogTail(path, LOG_LINES)) say(line)
+  for await (const line of next) say(line)
+}
+
+/** Looks for the node until there is one, then asks it how it is; begins anew when it is gone. */
+async function watchStatus(
+  context: Context,
+  {
+    flags,
+    waiting,
+    show,
+  }: { flags: Flags /** Kept up to date: approvals. */; waiting: string[]; show(panel: Panel): void },
+  signal: AbortSignal,
+) {
+  const { config, secrets } = await context.loadConfig(flags)
+  const style = context.style.stdout
+  const quiet = { parts: context.parts, io: { ...context.io, signal } }
+  let node: RemoteNode | undefined
+  let balance = ''
+  let askedAt = Number.NEGATIVE_INFINITY
+  while (!signal.aborted) {
+    try {
+      node ??= (await findRunningNode(quiet, config, secrets))?.node
+      const state = await node?.status({ signal })
+      const pending = (await node?.approvals({ status: 'pending' }, { signal })) ?? []
+      waiting.splice(0, waiting.length, ...pending.map(({ id }) => id))
+      show(
+        state === undefined
+          ? absentPanel(config.dataDir, style)
+          : panelOf(state, { balance, waiting: pending.length }, style),
+      )
+      if (state !== undefined && performance.now() - askedAt > BALANCE_MS) {
+        askedAt = performance.now()
+        const found = await orAborted(node!.balance({ signal }), signal).catch(() => undefined)
+        balance = found === undefined ? '' : `${found.balance} ${found.symbol}`
+        show(panelOf(state, { balance, waiting: pending.length }, style))
+      }
+    } catch {
+      node = undefined
+      show(absentPanel(config.dataDir, style))
+    }
+    await delay(node === undefined ? LOOK_FOR_MS : LOOK_MS, undefined, { signal }).catch(() => {})
+  }
+}
+
+/** The options as words of `stoa start`. */
+function startWords({ port, apiPort, bootstrap, mdns, network, rpcUrl, logLevel }: Flags): string[] {
+  const worded = (flag: string, value: string | number | undefined) => (value === undefined ? [] : [`${flag}=${value}`])
+  return [
+    ...worded('--port', port),
+    ...worded('--api-port', apiPort),
+    ...(bootstrap ?? []).flatMap((address) => worded('--bootstrap', address)),
+    ...(mdns === false ? ['--no-mdns'] : []),
+    ...worded('--network', network),
+    ...worded('--rpc-url', rpcUrl),
+    ...worded('--log-level', logLevel),
+  ]
+}

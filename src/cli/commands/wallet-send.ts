@@ -1,0 +1,76 @@
+import { randomUUID } from 'node:crypto'
+import * as z from 'zod'
+import type { WalletBalance } from '../../schema/api.ts'
+import { IdempotencyKey } from '../../schema/idempotency.ts'
+import { networkText } from '../../schema/network-kind.ts'
+import { Address, type Hex } from '../../schema/primitives.ts'
+import { type SendTransfer, transferAssets } from '../../schema/transfer.ts'
+import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { confirmed } from '../confirm.ts'
+import { exitCodes, UsageError } from '../exit-code.ts'
+import { remoteNode } from '../node-access/remote-node.ts'
+import { badge } from '../text/badge.ts'
+import { withSpinner } from '../text/spinner.ts'
+
+const ADDRESS = 'an account: 0x and 40 hex digits'
+const AddressText = z.string().refine((text): text is Hex => Address.safeParse(text).success, ADDRESS)
+const AmountText = z.string().regex(/^[0-9]{1,30}(\.[0-9]{1,18})?$/, 'an amount such as 1.5')
+const AssetText = z
+  .string()
+  .transform((text) => text.toUpperCase())
+  .pipe(z.enum(transferAssets, 'usdc or eth'))
+
+export const walletSend = command({
+  name: 'wallet send',
+  summary: 'Send USDC or ETH out of the wallet of the running node',
+  details:
+    'Says what goes where, on which network, and asks. An own transaction, which costs gas: the wallet needs a little ETH. What is signed for and not charged yet stays; no budget holds it. Where a like transaction waits, nothing is sent.',
+  examples: [
+    'stoa wallet send --to 0x2096… --amount 25',
+    'stoa wallet send --to 0x2096… --amount 0.01 --asset eth --yes',
+  ],
+  options: {
+    to: option('--to <address>', 'whose account (required)', AddressText),
+    amount: option('--amount <amount>', 'how much, as a decimal (required)', AmountText),
+    asset: option('--asset <asset>', 'usdc (default) or eth', AssetText),
+    yes: flag('--yes', 'do not ask'),
+    idempotencyKey: option(
+      '--idempotency-key <key>',
+      'names this transfer: given again, it is not sent again',
+      IdempotencyKey,
+    ),
+    ...commonOptions,
+  },
+  async run(context, { to, amount, asset = 'USDC', yes, idempotencyKey, ...flags }) {
+    if (to === undefined) throw new UsageError('--to is missing: the account that gets it')
+    if (amount === undefined) throw new UsageError('--amount is missing: how much to send')
+    const { signal } = context.io
+    const node = await remoteNode(context, flags)
+    const balance = await node.balance({ signal })
+    if (yes !== true) {
+      if (!context.json && context.io.stdin.isTty) tellWhat(context, balance, { to, amount, asset })
+      if (!(await confirmed(context, 'Nobody can take it back. Send it? (yes/no)', 'to send'))) {
+        context.tell('nothing was sent')
+        return exitCodes.interrupted
+      }
+    } else if (!context.json) tellWhat(context, balance, { to, amount, asset })
+    // What was shown is what may be sent: a node that was started anew on another network refuses.
+    const asked = { to, amount, asset, network: balance.network }
+    const work = node.sendFromWallet(asked, { signal, idempotencyKey: idempotencyKey ?? randomUUID() })
+    const shown = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
+    const sent = await withSpinner(shown, 'waiting for the chain', () => work)
+    if (context.json) context.printJson(sent)
+    else context.print(`sent ${sent.amount} ${sent.asset} to ${sent.to}, in ${sent.tx_hash}`)
+    return exitCodes.done
+  },
+})
+
+type What = Required<Pick<SendTransfer, 'to' | 'amount' | 'asset'>>
+
+function tellWhat({ tell, style }: Context, { network, ...held }: WalletBalance, { to, amount, asset }: What): void {
+  const holds = asset === 'ETH' ? `${held.eth ?? 'an unknown amount of'} ETH` : `${held.balance} USDC`
+  tell(`${badge(network, style.stderr)}  ${networkText(network)} (${network})`)
+  tell(`send  ${amount} ${asset}`)
+  tell(`from  ${held.address}, which holds ${holds}`)
+  tell(`to    ${to}`)
+}

@@ -1,0 +1,102 @@
+import type { Config } from '../../config/config.ts'
+import type { Secrets } from '../../config/secrets.ts'
+import { NetworkText, RpcUrlText } from '../../config/values.ts'
+import { silentLogger } from '../../lib/logger.ts'
+import { formatAmount } from '../../schema/amount.ts'
+import type { WalletBalance } from '../../schema/api.ts'
+import { networkKind } from '../../schema/network-kind.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import { openDataDir } from '../../store/data-dir.ts'
+import { type Context, command, commonOptions, option } from '../command.ts'
+import { CliError, exitCodes } from '../exit-code.ts'
+import { findRunningNode } from '../node-access/running-node.ts'
+import { badge, tellMoney } from '../text/badge.ts'
+import { withSpinner } from '../text/spinner.ts'
+
+const RPC_MS_MAX = 8000
+
+export const wallet = command({
+  name: 'wallet',
+  summary: 'Show the wallet: its address, and how much USDC and ETH it holds',
+  details:
+    'Works with and without a running node. A wallet that does not exist yet is made, so that it can be funded before the first start.',
+  examples: ['stoa wallet', 'stoa wallet address', 'stoa wallet balance --json'],
+  options: {
+    network: option('--network <id>', 'eip155:84532 (default) or eip155:8453', NetworkText),
+    rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
+    ...commonOptions,
+  },
+  argument: { name: 'what', isOptional: true, description: 'show only this', choices: ['address', 'balance'] },
+  async run(context, flags, what) {
+    const { config, secrets } = await context.loadConfig(flags)
+    const view = await viewWallet(context, config, secrets)
+    if (what === 'address') {
+      if (context.json) context.printJson({ address: view.address, network: view.network })
+      else context.print(view.address)
+      return exitCodes.done
+    }
+    // Shown before the chain is asked: without an RPC the address is still known (T15).
+    if (what === undefined && !context.json) {
+      context.print(`${view.address}  on ${view.network}  ${badge(view.network, context.style.stdout)}`)
+    }
+    const spinning = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
+    const balance = await withSpinner(spinning, 'asking the chain', () => view.balance())
+    if (context.json) context.printJson(balance)
+    else
+      context.print(
+        `${balance.balance} ${balance.symbol}${balance.eth === undefined ? '' : `, ${balance.eth} ETH for gas`}`,
+      )
+    if (what === 'balance') tellMoney(context, view.network)
+    return exitCodes.done
+  },
+})
+
+type WalletView = { address: Hex; network: string; balance(): Promise<WalletBalance> }
+
+/** The wallet as the running node has it, which may differ from what this command's own environment says; else our own. */
+async function viewWallet(context: Context, config: Config, secrets: Secrets): Promise<WalletView> {
+  const { signal } = context.io
+  const running = await findRunningNode(context, config, secrets)
+  if (running !== undefined) {
+    const { wallet_address: address, network } = await running.node.status({ signal })
+    return { address, network, balance: () => running.node.balance({ signal }) }
+  }
+  await openDataDir(config.dataDir)
+  const address = await loadAddress(config, secrets)
+  return { address, network: config.network, balance: () => readBalance(address, config, context, signal) }
+}
+
+async function loadAddress(config: Config, secrets: Secrets): Promise<Hex> {
+  const { loadOrCreateWalletKey } = await import('../../payments/wallet-key.ts')
+  const { walletAddress } = await import('../../payments/wallet.ts')
+  const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
+  return walletAddress(key)
+}
+
+/** The USDC of an address, straight from the RPC. @throws ChainError */
+export async function readBalance(
+  address: Hex,
+  config: Pick<Config, 'network' | 'rpcUrl'>,
+  { parts }: Pick<Context, 'parts'>,
+  signal: AbortSignal,
+): Promise<WalletBalance> {
+  const { createChain } = await import('../../chain/chain.ts')
+  const { assets } = await import('../../payments/assets.ts')
+  const asset = assets[config.network]
+  if (config.rpcUrl === undefined) throw new CliError('FAILED', 'no RPC endpoint is set: give --rpc-url')
+  const options = { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_MS_MAX }
+  const chain = createChain(options, { logger: silentLogger, fetch: parts.fetch })
+  const { etherOf } = await import('../../chain/ether.ts')
+  const [atomic, eth] = await Promise.all([chain.usdcBalance(address, signal), etherOf(chain, address, signal)])
+  return {
+    address,
+    network: config.network,
+    network_kind: networkKind(config.network),
+    asset: asset.address,
+    symbol: asset.symbol,
+    decimals: asset.decimals,
+    balance: formatAmount(atomic, asset.decimals),
+    balance_atomic: atomic.toString(),
+    ...(eth !== undefined && { eth }),
+  }
+}

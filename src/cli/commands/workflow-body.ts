@@ -1,0 +1,75 @@
+import { readFile } from 'node:fs/promises'
+import * as z from 'zod'
+import { UsdcText } from '../../config/values.ts'
+import { reasonOf } from '../../lib/errors.ts'
+import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import type { CreateWorkflowBody } from '../../schema/workflow.ts'
+import { type Context, option, repeated } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
+import { readAll, readTask, taskOptions } from './task.ts'
+
+/** How a workflow is described: by a file, or a chain of agents by flags. */
+export const workflowOptions = {
+  file: option(
+    '--file <path>',
+    'its description as JSON, as POST /workflows takes it; - reads standard input',
+    z.string(),
+  ),
+  agentId: repeated(
+    '--agent-id <id>',
+    'an agent of a chain, each given the output of the one before',
+    z.array(z.string()),
+  ),
+  chain: option('--chain <ids>', 'the same as --agent-id, with commas', z.string()),
+  ...taskOptions,
+  name: option('--name <name>', 'what to call it', z.string()),
+  budget: option('--budget <usdc>', 'the most the whole workflow may cost', UsdcText),
+} as const
+
+type Given = {
+  file?: string | undefined
+  agentId?: string[] | undefined
+  chain?: string | undefined
+  task?: string | undefined
+  input?: string | undefined
+  name?: string | undefined
+  budget?: bigint | undefined
+}
+
+/** The body that the flags describe. Those given beside a file go before what stands in it. */
+export async function readWorkflow(context: Context, given: Given): Promise<CreateWorkflowBody> {
+  const { file, chain, task, input, name, budget } = given
+  const agentId = given.agentId ?? chain?.split(',').flatMap((id) => id.trim() || [])
+  if (file === undefined && agentId === undefined) {
+    throw new UsageError('no workflow: describe it in a --file, or name a chain of agents with --agent-id')
+  }
+  if (file !== undefined && agentId !== undefined) throw new UsageError('give either --file or --agent-id, not both')
+  const described = file === undefined ? { agent_ids: agentId } : await readBody(context, file)
+  const hasTask = task !== undefined || input !== undefined
+  const text = hasTask || !('input' in described) ? await readTask(context.io, { task, input }) : undefined
+  const more = {
+    ...(text !== undefined && { input: text }),
+    ...(name !== undefined && { name }),
+    ...(budget !== undefined && { budget: formatAmount(budget, PRICE_DECIMALS) }),
+  }
+  // Whether it is one is for the node to say, which knows the agents as well.
+  return { ...described, ...more } as CreateWorkflowBody
+}
+
+async function readBody({ io }: Context, file: string): Promise<object> {
+  const text = file === '-' ? await readAll(io) : await readFile(file, 'utf8').catch(refuseFile(file))
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch (error) {
+    throw new UsageError(`--file: ${file} is not JSON: ${reasonOf(error)}`)
+  }
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body
+  throw new UsageError(`--file: ${file} holds no JSON object`)
+}
+
+function refuseFile(file: string) {
+  return (error: unknown): never => {
+    throw new UsageError(`--file: ${file} cannot be read: ${reasonOf(error)}`)
+  }
+}

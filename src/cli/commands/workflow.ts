@@ -1,0 +1,249 @@
+import * as z from 'zod'
+import { countText } from '../../config/values.ts'
+import { type WorkflowQuote, type WorkflowRecord, type WorkflowStep, workflowStatuses } from '../../schema/workflow.ts'
+import { type Context, command, commonOptions, flag, option } from '../command.ts'
+import { CliError, exitCodes, UsageError } from '../exit-code.ts'
+import { moneyNode } from '../node-access/remote-node.ts'
+import type { RemoteNode } from '../parts.ts'
+import {
+  age,
+  exitCodeOfEnd,
+  LimitText,
+  oneOf,
+  paidText,
+  table,
+  tellMore,
+  waitForEnd,
+  writeOutput,
+} from '../text/market-text.ts'
+import { columns, printableLine } from '../text/terminal-text.ts'
+import { keyed, keyOption } from './task.ts'
+import { readWorkflow, workflowOptions } from './workflow-body.ts'
+
+const TIMEOUT_SECONDS = 3600
+const STEP_LENGTH = 20
+const WORKFLOW = { name: 'id', description: 'the workflow, as `stoa workflow list` shows it' }
+const dryRun = flag('--dry-run', 'show what each step costs, and the total; nothing is run or paid')
+const details =
+  'A chain is a list of agents; a file may describe any order of steps, limits, retries and fallback sellers (docs/workflows.md). Unknown agents, circles and limits that the listed prices already break are refused before anything is paid.'
+
+export const workflowCreate = command({
+  name: 'workflow create',
+  summary: 'Begin a workflow of several agents, which the running node carries out in the background',
+  details,
+  examples: [
+    'stoa workflow create --agent-id abc… --agent-id def… --input "…" --budget 0.10',
+    'stoa workflow create --file report.json --dry-run',
+    'stoa workflow create --file report.json --json | jq -r .id',
+  ],
+  options: { ...workflowOptions, dryRun, ...keyOption('workflow'), ...commonOptions },
+  async run(context, { dryRun: isDry, idempotencyKey, dataDir, json: _, ...given }) {
+    const body = await readWorkflow(context, given)
+    const node = await moneyNode(context, { dataDir })
+    const { signal } = context.io
+    if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
+    return tell(context, await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }))
+  },
+})
+
+export const workflowRun = command({
+  name: 'workflow run',
+  summary: 'Begin a workflow and wait for its end; its output goes to standard output',
+  details: `${details} Ctrl-C stops the waiting, not the workflow: stoa workflow cancel does.`,
+  examples: [
+    'stoa workflow run --agent-id abc… --agent-id def… --input "…" --budget 0.10',
+    'stoa workflow run --file report.json --input - < text.txt > report.txt',
+    'stoa workflow run --file report.json --dry-run',
+  ],
+  options: {
+    ...workflowOptions,
+    dryRun,
+    ...keyOption('workflow'),
+    timeout: option('--timeout <seconds>', `how long to wait (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
+    ...commonOptions,
+  },
+  async run(context, { dryRun: isDry, idempotencyKey, timeout = TIMEOUT_SECONDS, dataDir, json: _, ...given }) {
+    const body = await readWorkflow(context, given)
+    const node = await moneyNode(context, { dataDir })
+    const { signal } = context.io
+    if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
+    return await follow(context, node, await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }), timeout)
+  },
+})
+
+export const workflowList = command({
+  name: 'workflow list',
+  summary: 'List the workflows of the running node, newest first',
+  examples: ['stoa workflow list', 'stoa workflow list --status running --json'],
+  options: {
+    status: option('--status <status>', `only these: ${workflowStatuses.join(', ')}`, oneOf(workflowStatuses)),
+    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    ...commonOptions,
+  },
+  async run(context, { status, limit, cursor, ...flags }) {
+    const node = await moneyNode(context, flags)
+    const { items, next } = await node.workflows({ status, limit, cursor }, { signal: context.io.signal })
+    if (context.json) context.printJson(items)
+    else if (items.length === 0) context.print('no workflows')
+    else {
+      const now = context.parts.clock.now()
+      const rows = items.map(({ id, status, steps, paid, held, updated_at, name }) => [
+        printableLine(id, 36),
+        status,
+        `${steps.filter((step) => step.status === 'completed').length}/${steps.length}`,
+        paid,
+        held,
+        age(updated_at, now),
+        printableLine(name ?? ''),
+      ])
+      for (const line of table(['WORKFLOW', 'STATUS', 'DONE', 'PAID', 'HELD', 'AGE', 'NAME'], rows, context))
+        context.print(line)
+    }
+    tellMore(context, 'stoa workflow list', next)
+    return exitCodes.done
+  },
+})
+
+export const workflowShow = command({
+  name: 'workflow show',
+  summary: 'Show a workflow: its steps, what they cost and what came of them',
+  examples: ['stoa workflow show 7e7d1f3c-…', 'stoa workflow show 7e7d1f3c-… --json | jq -r .output'],
+  options: commonOptions,
+  argument: WORKFLOW,
+  async run(context, flags, given) {
+    const id = needed(given)
+    const node = await moneyNode(context, flags)
+    const workflow = await node.workflow(id, { signal: context.io.signal })
+    if (context.json) context.printJson(workflow)
+    else show(context, workflow)
+    return exitCodes.done
+  },
+})
+
+export const workflowCancel = command({
+  name: 'workflow cancel',
+  summary: 'Cancel a workflow; what runs is aborted at its sellers too',
+  details: 'Nothing more begins. What turns out to be paid for is kept with its step.',
+  examples: ['stoa workflow cancel 7e7d1f3c-…'],
+  options: commonOptions,
+  argument: WORKFLOW,
+  async run(context, flags, given) {
+    const id = needed(given)
+    const node = await moneyNode(context, flags)
+    return tell(context, await node.cancelWorkflow(id, { signal: context.io.signal }))
+  },
+})
+
+/** Tells of each step as it goes, then writes the output. What the workflow ended with is the exit status. */
+async function follow(context: Context, node: RemoteNode, begun: WorkflowRecord, timeout: number): Promise<number> {
+  const limit = AbortSignal.timeout(timeout * 1000)
+  const signal = AbortSignal.any([context.io.signal, limit])
+  const told = new Map<string, string>()
+  const seen = ({ steps }: WorkflowRecord) => {
+    for (const step of steps) {
+      if (context.json || step.status === 'pending' || told.get(step.id) === step.status) continue
+      told.set(step.id, step.status)
+      context.tell(stepLine(step))
+    }
+  }
+  if (!context.json) context.tell(`workflow ${begun.id} has begun; it is estimated at ${begun.estimate} USDC`)
+  try {
+    const ended = await waitForEnd((options) => node.workflow(begun.id, { ...options, waitSeconds: 1 }), signal, seen)
+    if (context.json) context.printJson(ended)
+    else if (ended.status === 'completed') writeOutputs(context, ended)
+    if (!context.json) context.tell(context.style.stderr.dim(summary(ended)))
+    return exitCodeOfEnd(ended)
+  } catch (error) {
+    if (!limit.aborted || context.io.signal.aborted) throw error
+    const more = `it goes on: stoa workflow show ${begun.id}`
+    throw new CliError('DEADLINE', `the workflow has not ended within ${timeout} s; ${more}`, { cause: error })
+  }
+}
+
+/** Its one output, or all of those on which nothing depends. */
+function writeOutputs(context: Context, { output, steps }: WorkflowRecord): void {
+  if (output !== undefined) {
+    writeOutput(context, output)
+    return
+  }
+  for (const { id, output: text } of steps.filter(
+    (step) => !steps.some((other) => other.depends_on.includes(step.id)),
+  )) {
+    context.print(`## ${printableLine(id)}`)
+    writeOutput(context, text ?? '')
+    context.print()
+  }
+}
+
+function tell(context: Context, workflow: WorkflowRecord): number {
+  if (context.json) context.printJson(workflow)
+  else context.print(summary(workflow))
+  return exitCodes.done
+}
+
+function tellQuote(context: Context, quote: WorkflowQuote): number {
+  if (context.json) {
+    context.printJson(quote)
+    return exitCodes.done
+  }
+  const rows = quote.steps.map(({ id, price, local, fallback, name }) => [
+    printableLine(id, STEP_LENGTH),
+    local ? 'own' : price,
+    fallback.map((agent) => agent.price).join(' '),
+    printableLine(name),
+  ])
+  for (const line of table(['STEP', 'USDC', 'FALLBACK', 'AGENT'], rows, context)) context.print(line)
+  const budget = quote.budget === undefined ? 'no budget is set' : `the budget is ${quote.budget} USDC`
+  const most = quote.total_max === quote.total ? '' : `, at most ${quote.total_max} USDC with its fallbacks`
+  context.print(`total ${quote.total} USDC${most}; ${budget}; nothing was run or paid`)
+  return exitCodes.done
+}
+
+function summary({ id, status, error, ...sums }: WorkflowRecord): string {
+  const why = error === undefined ? '' : ` at ${error.step_id ?? 'a step'}: ${error.message}`
+  return printableLine(`workflow ${id} ${status === 'failed' ? status : `is ${status}`}${why}; ${sumsText(sums)}`, 600)
+}
+
+function sumsText({ paid, held, not_charged }: Pick<WorkflowRecord, 'paid' | 'held' | 'not_charged'>): string {
+  return `${paid} USDC paid, ${held} held${not_charged === '0' ? '' : `, ${not_charged} not charged`}`
+}
+
+function stepLine({ id, status, error }: WorkflowStep): string {
+  return printableLine(`  ${id}: ${status}${error === undefined ? '' : `: ${error.message}`}`, 400)
+}
+
+function show(context: Context, workflow: WorkflowRecord): void {
+  const { bold } = context.style.stdout
+  const { id, name, status, estimate, budget, created_at, updated_at, steps, error } = workflow
+  const rows = [
+    ['Workflow', id],
+    ...(name === undefined ? [] : [['Name', name]]),
+    ['Status', error === undefined ? status : `${status}: ${error.message}`],
+    [
+      'Cost',
+      `${sumsText(workflow)}, estimated at ${estimate}, ${budget === undefined ? 'no budget' : `budget ${budget}`}`,
+    ],
+    ['Created', created_at],
+    ['Changed', updated_at],
+  ]
+  for (const line of columns(rows.map(([title = '', text = '']) => [bold(title), printableLine(text)])))
+    context.print(line)
+  context.print()
+  const lines = steps.map((step) => [
+    printableLine(step.id, STEP_LENGTH),
+    step.status,
+    paidText(step.payment),
+    printableLine(step.agent_id, 10),
+    printableLine(step.error?.message ?? (step.depends_on.length > 0 ? `after ${step.depends_on.join(', ')}` : '')),
+  ])
+  for (const line of table(['STEP', 'STATUS', 'PAID', 'AGENT', ''], lines, context)) context.print(line)
+  if (workflow.output === undefined) return
+  context.print()
+  writeOutput(context, workflow.output)
+}
+
+function needed(id: string | undefined): string {
+  if (id !== undefined) return id
+  throw new UsageError('the id of the workflow is missing: `stoa workflow list` shows them')
+}

@@ -1,0 +1,116 @@
+import { join } from 'node:path'
+import { type Finding, fail, ok, skip, warn } from '../../lib/finding.ts'
+import { checkOpenFiles, openFilesMax } from '../../lib/open-files.ts'
+import { readWalletKey } from '../../payments/wallet-key.ts'
+import { dataFile, inspectDataDir, secretFiles } from '../../store/data-dir.ts'
+import { modeOf } from '../../store/secret-file.ts'
+import { inspectAgents } from '../commands/agent-notices.ts'
+import { printableLine } from '../text/terminal-text.ts'
+import type { Check } from './check.ts'
+
+const NODE_VERSION_MIN = [22, 18] as const
+
+const nodeVersion: Check = {
+  id: 'node_version',
+  title: 'Node.js',
+  async run() {
+    const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+    const [majorMin, minorMin] = NODE_VERSION_MIN
+    if (major > majorMin || (major === majorMin && minor >= minorMin)) return ok(process.version)
+    return fail(`${process.version} is too old`, `install Node.js ${NODE_VERSION_MIN.join('.')} or later`)
+  },
+}
+
+const openFiles: Check = {
+  id: 'open_files',
+  title: 'Open files',
+  async run() {
+    // Of this shell: a running node says what it has itself.
+    return checkOpenFiles(openFilesMax())
+  },
+}
+
+const dataDir: Check = {
+  id: 'data_dir',
+  title: 'Data directory',
+  async run({ config }) {
+    const { exists, mode } = await inspectDataDir(config.dataDir)
+    if (!exists) return ok(`${config.dataDir}, made at the first start`)
+    if (mode !== undefined && (mode & 0o077) !== 0) {
+      return fail(
+        `other users can look into ${config.dataDir} (mode ${mode.toString(8)})`,
+        `chmod 700 ${config.dataDir}`,
+      )
+    }
+    return ok(config.dataDir)
+  },
+}
+
+const keyFiles: Check = {
+  id: 'key_files',
+  title: 'Key files',
+  async run({ config }) {
+    const findings: Finding[] = []
+    let count = 0
+    for (const name of secretFiles) {
+      const path = join(config.dataDir, name)
+      const mode = await modeOf(path)
+      if (mode === undefined) continue
+      count++
+      if ((mode & 0o077) !== 0) {
+        findings.push(fail(`other users can read ${path} (mode ${mode.toString(8)})`, `chmod 600 ${path}`))
+      }
+    }
+    if (findings.length > 0) return findings
+    return count === 0 ? ok('none yet, made at the first start') : ok(`${count}, readable by their owner only`)
+  },
+}
+
+const identity: Check = {
+  id: 'identity',
+  title: 'Identity',
+  async run({ config, running }) {
+    const path = dataFile(config.dataDir, 'identity')
+    const mode = await modeOf(path)
+    if (mode === undefined) return ok('none yet, made at the first start')
+    // Loading it would mend its mode, and this command changes nothing.
+    if ((mode & 0o077) !== 0) return skip('not read: see the key files')
+    const { loadOrCreateIdentity } = await import('../../p2p/identity.ts')
+    const { peerId } = await loadOrCreateIdentity(path)
+    if (running === undefined || running.file.peer_id === peerId) return ok(peerId)
+    return warn(`${path} is ${peerId}, but the running node is ${running.file.peer_id}`, 'start the node again')
+  },
+}
+
+const walletKey: Check = {
+  id: 'wallet_key',
+  title: 'Wallet key',
+  async run({ config, secrets, running }, signal) {
+    const used = (await running?.node.status({ signal }))?.wallet_address
+    // Its key may come from an environment that this shell does not have.
+    if (used !== undefined) return ok(`${used}, of the running node`)
+    const key = await readWalletKey(config.dataDir, secrets)
+    if (key === undefined) return ok('none yet, made at the first start or by stoa wallet')
+    const { walletAddress } = await import('../../payments/wallet.ts')
+    const source = secrets.walletKey === undefined ? dataFile(config.dataDir, 'wallet') : 'the environment'
+    return ok(`${walletAddress(key)}, from ${source}`)
+  },
+}
+
+const agents: Check = {
+  id: 'agents',
+  title: 'Agents',
+  async run({ config, secrets, agents }) {
+    if (agents.length === 0) return skip(`none in ${dataFile(config.dataDir, 'agents')}`)
+    const notices = await inspectAgents(agents, secrets, config.dataDir)
+    if (notices.length === 0) return ok(`${agents.length}, each with what it runs on`)
+    const fix = `change ${dataFile(config.dataDir, 'agents')} or the environment, then start the node again`
+    return notices.map(({ definition, text, broken, lacks }) => {
+      const line = `${printableLine(definition.name, 40)}: ${text}`
+      return broken || lacks !== undefined ? fail(line, fix) : warn(line, fix)
+    })
+  },
+}
+
+/** Checks that look at this machine's files only. */
+export const localChecks: readonly Check[] = [nodeVersion, openFiles, dataDir, keyFiles, identity, walletKey, agents]

@@ -1,0 +1,138 @@
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { connect, createServer, isIPv6 } from 'node:net'
+import { type Finding, fail, ok, skip, warn } from '../../lib/finding.ts'
+import type { Reachability } from '../../schema/api.ts'
+import type { RunningNode } from '../node-access/running-node.ts'
+import { reachabilityText } from '../text/reachability-text.ts'
+import { printableLine } from '../text/terminal-text.ts'
+import type { Check } from './check.ts'
+
+const SEE_DOCS = 'see docs/operations.md, Being reached'
+
+const p2pPort: Check = {
+  id: 'p2p_port',
+  title: 'Peer port',
+  async run({ config, running }) {
+    if (running !== undefined) return ok(`${portsOf(running)}, held by the running node (pid ${running.file.pid})`)
+    const { port, listenHosts } = config.p2p
+    if (port === 0) return ok('any free one')
+    const tries = listenHosts.flatMap((host) => [tryTcp(port, host), tryUdp(port, host)])
+    const failures = [...new Set((await Promise.all(tries)).filter((reason) => reason !== undefined))]
+    if (failures.length === 0) return ok(`${port} is free, TCP and UDP`)
+    return failures.map((reason) => portFinding(reason, port, '--port'))
+  },
+}
+
+const apiPort: Check = {
+  id: 'api_port',
+  title: 'API port',
+  async run({ config, running }) {
+    if (running !== undefined) return ok(`${running.url}, held by the running node (pid ${running.file.pid})`)
+    const { host, port } = config.api
+    if (port === 0) return ok('any free one')
+    const reason = await tryTcp(port, host)
+    return reason === undefined ? ok(`${host}:${port} is free`) : portFinding(reason, port, '--api-port')
+  },
+}
+
+const bootstrap: Check = {
+  id: 'bootstrap',
+  title: 'Bootstrap peers',
+  async run({ config }, signal) {
+    const { bootstrap, mdns, publicDht } = config.p2p
+    if (bootstrap.length === 0 && publicDht) return ok('none; the market is looked for in the public DHT')
+    if (bootstrap.length === 0) {
+      const fix = 'give --bootstrap <multiaddr>, or drop --no-public-dht (NODE_PUBLIC_DHT, p2p.public_dht)'
+      if (mdns) return warn('none: only peers on the local network will be found', fix)
+      return fail('none, and mDNS is off: no peer will be found', fix)
+    }
+    return await Promise.all(bootstrap.map((address) => tryPeer(address, signal)))
+  },
+}
+
+const reach: Check = {
+  id: 'reachability',
+  title: 'Reached',
+  async run({ running }, signal) {
+    if (running === undefined) return skip('is found out while the node runs')
+    const { reachability } = await running.node.status({ signal })
+    const text = reachabilityText(reachability)
+    const { state, fix = SEE_DOCS, forwarding } = reachability
+    const reached = state === 'unreachable' ? fail(text, fix) : state === 'unknown' ? skip(text) : ok(text)
+    return forwarding === undefined ? reached : [reached, routerFinding(forwarding)]
+  },
+}
+
+function routerFinding({ state, says }: NonNullable<Reachability['forwarding']>): Finding {
+  const text = printableLine(`UPnP: ${says}`, 500)
+  if (state === 'failed') return warn(text, SEE_DOCS)
+  return state === 'asking' ? skip(text) : ok(text)
+}
+
+/** Checks of ports and peers. */
+export const networkChecks: readonly Check[] = [p2pPort, apiPort, bootstrap, reach]
+
+async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {
+  const match = /^\/(?:ip4|ip6|dns|dns4|dns6)\/([^/]+)\/(tcp|udp)\/([0-9]+)/.exec(address)
+  if (match === null) return skip(`${address}: is looked up when the node starts`)
+  const [, host = '', transport, port] = match
+  if (transport === 'udp') return skip(`${address}: QUIC, which cannot be tried without joining`)
+  const socket = connect({ host, port: Number(port) })
+  try {
+    await once(socket, 'connect', { signal })
+    return ok(`${address} answers`)
+  } catch (error) {
+    const reason = signal.aborted ? 'no answer in time' : (error as NodeJS.ErrnoException).code
+    return fail(
+      `${address} cannot be reached (${reason})`,
+      'see that the peer is up, its port is open, and the address is right',
+    )
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** Of TCP and UDP, which are one as a rule. */
+function portsOf({ file }: RunningNode): string {
+  const ports = file.addresses.flatMap((address) => /\/(?:tcp|udp)\/([0-9]+)/.exec(address)?.[1] ?? [])
+  return [...new Set(ports)].slice(0, 4).join(', ')
+}
+
+/** Listens for a moment. @returns the reason why that is not possible */
+async function tryTcp(port: number, host: string): Promise<string | undefined> {
+  const server = createServer()
+  try {
+    server.listen({ port, host, exclusive: true, ipv6Only: isIPv6(host) })
+    await once(server, 'listening')
+    return undefined
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? String(error)
+  } finally {
+    server.close()
+  }
+}
+
+async function tryUdp(port: number, host: string): Promise<string | undefined> {
+  const six = isIPv6(host)
+  const socket = createSocket({ type: six ? 'udp6' : 'udp4', ipv6Only: six })
+  try {
+    socket.bind({ port, address: host, exclusive: true })
+    await once(socket, 'listening')
+    return undefined
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? String(error)
+  } finally {
+    socket.close()
+  }
+}
+
+function portFinding(reason: string, port: number, flag: string): Finding {
+  if (reason === 'EADDRINUSE')
+    return fail(`${port} is in use by another program`, `stop that, or choose another with ${flag}`)
+  if (reason === 'EACCES') return fail(`${port} may not be used by this user`, `choose one above 1023 with ${flag}`)
+  if (reason === 'EADDRNOTAVAIL' || reason === 'EAFNOSUPPORT') {
+    return fail('the address to listen on is not one of this machine', 'correct NODE_LISTEN_HOST or --api-host')
+  }
+  return fail(`${port} cannot be used (${reason})`, `choose another with ${flag}`)
+}

@@ -1,0 +1,71 @@
+import { llmProviders } from '../../agents/model-name.ts'
+import { keyVariableOf } from '../../agents/providers.ts'
+import type { OriginalConfig } from '../../config/original-config.ts'
+import { NetworkText, PathText, RpcUrlText, UrlText } from '../../config/values.ts'
+import type { AgentDefinition } from '../../schema/agent.ts'
+import type { Hex, Network } from '../../schema/primitives.ts'
+import { commonOptions, flag, option, type ValuesOf } from '../command.ts'
+import { agentOptions } from '../commands/agent-config.ts'
+import { oneOf } from '../text/market-text.ts'
+
+/** Where a wallet comes from. */
+export const walletDeeds = ['make', 'import', 'keep'] as const
+export type WalletDeed = (typeof walletDeeds)[number]
+
+export const providerNames = [...llmProviders, 'none'] as const
+export type ProviderName = (typeof providerNames)[number]
+
+/** What `stoa init` is to do, whether flags or answers said so. Nothing is written before it is whole. */
+export type Choices = {
+  network?: Network | undefined
+  rpcUrl?: string | undefined
+  facilitatorUrl?: string | undefined
+  /** Whether to look for the market in the public DHT. */
+  publicDht?: boolean | undefined
+  /** Undefined: the wallet there is, or a new one. */
+  importKey?: Hex | undefined
+  /** Variables of keys.env. */
+  keys: Readonly<Record<string, string>>
+  agent?: AgentDefinition | undefined
+  /** The settings of the original node. */
+  original?: OriginalConfig | undefined
+}
+
+/** The variable that a provider's key is kept under; undefined where there is no key to keep. */
+export function keyVariableFor(provider: ProviderName): string | undefined {
+  return provider === 'none' || provider === 'ollama' ? undefined : keyVariableOf(provider)
+}
+
+export const initOptions = {
+  network: option(
+    '--network <id>',
+    'eip155:84532, Base Sepolia (default), or eip155:8453, Base, real money',
+    NetworkText,
+  ),
+  rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
+  facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
+  wallet: option(
+    '--wallet <deed>',
+    `${walletDeeds.join(', ')} (default: keep, or make where there is none)`,
+    oneOf(walletDeeds),
+  ),
+  walletKeyFile: option('--wallet-key-file <path>', 'file with the key to import; - is standard input', PathText),
+  provider: option(
+    '--provider <name>',
+    `whose language models to use: ${providerNames.join(', ')}`,
+    oneOf(providerNames),
+  ),
+  modelKeyFile: option('--model-key-file <path>', 'file with that provider’s key; - is standard input', PathText),
+  modelUrl: option('--model-url <url>', 'where an openai-compatible provider answers', UrlText),
+  ...agentOptions,
+  publicDht: flag('--public-dht', 'look for the market in the public DHT of libp2p, where this node is seen (default)'),
+  publicDhtOff: flag('--no-public-dht', 'do not look for the market there: peers are given by --bootstrap'),
+  import: option(
+    '--import <path>',
+    'agents.yaml and config.yaml of the original node: their directory, or one of the files; asks nothing',
+    PathText,
+  ),
+  yes: flag('-y, --yes', 'ask nothing: what no flag says stays as it is, or takes its default'),
+  ...commonOptions,
+} as const
+export type InitFlags = ValuesOf<typeof initOptions>

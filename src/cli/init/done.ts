@@ -1,0 +1,75 @@
+import type { Config } from '../../config/config.ts'
+import { networkText } from '../../schema/network-kind.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { Context } from '../command.ts'
+import { columns, printableLine } from '../text/terminal-text.ts'
+
+/** What `stoa init` has done. */
+export type Done = {
+  config: Config
+  wallet: { address: Hex; deed: 'made' | 'imported' | 'kept'; from: 'wallet.key' | 'environment' }
+  keys: string[]
+  agents: number
+  /** What is wrong with the agents that were added, and what could not be taken over. */
+  notices: readonly string[]
+  /** As it was named on the command line: what is typed next must name it too. */
+  dataDirFlag: string | undefined
+}
+
+/** Says what was set up, and what to type next. */
+export function showDone(context: Context, { config, wallet, keys, agents, notices, dataDirFlag }: Done): void {
+  if (context.json) {
+    context.printJson({
+      data_dir: config.dataDir,
+      network: config.network,
+      wallet: { address: wallet.address, deed: wallet.deed, from: wallet.from },
+      keys_stored: keys,
+      agents,
+      notice: notices[0] ?? null,
+      notices,
+    })
+    return
+  }
+  const { bold, dim, yellow } = context.style.stdout
+  const rows = [
+    ['Data', config.dataDir],
+    ['Network', `${config.network}: ${networkText(config.network)}`],
+    ['Wallet', `${wallet.address}, ${wallet.deed}${wallet.from === 'environment' ? ' (from the environment)' : ''}`],
+    ...(keys.length === 0 ? [] : [['Model', `${keys.join(', ')} stored in keys.env, readable by you only`]]),
+    [
+      'Market',
+      config.p2p.publicDht
+        ? 'found in the public DHT, whose nodes see the address of this one (--no-public-dht)'
+        : 'not looked for in the public DHT: give --bootstrap at the start',
+    ],
+    ['Agents', agents === 0 ? 'none yet: stoa agent config add --help' : `${agents} in agents.yaml`],
+  ]
+  for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), value]))) context.print(line)
+  for (const notice of notices) context.print(`${yellow('!')} ${printableLine(notice, 600)}`)
+  if (wallet.deed === 'made') {
+    context.print(`${yellow('!')} the wallet's key is in wallet.key: copy it to a safe place, nobody else has it`)
+  }
+  if (config.facilitatorUrl === undefined) {
+    context.print(`${yellow('!')} real money needs a facilitator before you sell: stoa init --facilitator-url <url>`)
+  }
+  context.print()
+  context.print('Next:')
+  const where = dataDirFlag === undefined ? '' : ` --data-dir ${shellWord(dataDirFlag)}`
+  const next = [
+    ['stoa start', 'run the node'],
+    [where === '' ? 'stoa' : 'stoa tui', 'the same with a screen to work in'],
+    ['stoa agent discover', 'what others sell'],
+    ['stoa wallet', 'the address to send USDC to, and what it holds'],
+    ['stoa doctor', 'look for what is wrong'],
+  ]
+  for (const line of columns(
+    next.map(([typed = '', why = '']) => [`${typed}${where}`, dim(why)]),
+    { indent: 2 },
+  ))
+    context.print(line)
+}
+
+/** As a shell takes it for one word. */
+function shellWord(text: string): string {
+  return /^[\w./~:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,247 @@
+import { type CANCEL_SYMBOL, confirm, intro, isCancel, log, outro, password, select, text } from '@clack/prompts'
+import * as z from 'zod'
+import { llmProviders } from '../../agents/model-name.ts'
+import { modelsOf } from '../../agents/model-server.ts'
+import type { Config } from '../../config/config.ts'
+import { describeRefusal } from '../../config/config-error.ts'
+import type { Secrets } from '../../config/secrets.ts'
+import { ApiKeyText, PrivateKeyText, UrlText, UsdcText } from '../../config/values.ts'
+import type { AgentDefinition } from '../../schema/agent.ts'
+import { networkText } from '../../schema/network-kind.ts'
+import { type Hex, networks } from '../../schema/primitives.ts'
+import type { Context } from '../command.ts'
+import { readDefinition } from '../commands/agent-config.ts'
+import { placedWords } from '../commands/program-words.ts'
+import { splitWords } from '../text/slash-line.ts'
+import { type Choices, type InitFlags, keyVariableFor, type ProviderName, type WalletDeed } from './choices.ts'
+
+type Given = { config: Config; secrets: Secrets; flags: InitFlags; flagged: Choices }
+
+/** Asks on the terminal for what the flags leave open. @returns undefined when the user leaves: nothing was changed */
+export async function askChoices(context: Context, given: Given): Promise<Choices | undefined> {
+  try {
+    intro(`stoa: a node in ${given.config.dataDir}`)
+    const choices = await ask(context, given)
+    outro('That is all')
+    return choices
+  } catch (error) {
+    if (!(error instanceof Left)) throw error
+    outro('Nothing was changed')
+    return undefined
+  }
+}
+
+async function ask(context: Context, { config, secrets, flags, flagged }: Given): Promise<Choices> {
+  const network =
+    flags.network ??
+    (await answered(
+      select({
+        message: 'Where do payments settle?',
+        options: networks.map((value) => ({ value, label: networkText(value), hint: value })),
+        initialValue: config.network,
+      }),
+    ))
+  const needsFacilitator =
+    network !== 'eip155:84532' && flags.facilitatorUrl === undefined && config.facilitatorUrl === undefined
+  const facilitatorUrl = needsFacilitator
+    ? await line('Which x402 facilitator puts payments to you on the chain? (empty: you only buy)', UrlText, '')
+    : flags.facilitatorUrl
+  const publicDht =
+    flags.publicDht ??
+    (config.p2p.bootstrap.length > 0
+      ? undefined
+      : await answered(
+          confirm({
+            message: 'Find the market in the public DHT of libp2p? Its nodes see the address of this one.',
+            initialValue: config.p2p.publicDht,
+          }),
+        ))
+  const importKey = flagged.importKey ?? (await askWallet(config, secrets, flags.wallet))
+  const provider =
+    flags.provider ??
+    (await answered(
+      select<ProviderName>({
+        message: 'Whose language models do your agents use?',
+        options: (['none', ...llmProviders] as const).map((value) => ({ value, label: labels[value] ?? value })),
+        initialValue: 'none',
+      }),
+    ))
+  const keys = Object.keys(flagged.keys).length > 0 ? flagged.keys : await askKeys(secrets, provider, flags.modelUrl)
+  const models = await askServer(context, secrets, provider, keys)
+  for (const key of Object.values(keys)) context.redactor.add(key)
+  return {
+    network,
+    rpcUrl: flags.rpcUrl,
+    facilitatorUrl: facilitatorUrl || undefined,
+    publicDht,
+    importKey,
+    keys,
+    agent: await askAgent(flags, provider, models),
+  }
+}
+
+const labels: Partial<Record<ProviderName, string>> = {
+  none: 'none: built-in agents, programs of your own, or only buying',
+  ollama: 'ollama, on this machine',
+  'openai-compatible': 'an OpenAI-compatible server: vLLM, LM Studio, llama.cpp …',
+}
+
+/** @returns the key to import; undefined: the wallet there is, or a new one */
+async function askWallet(config: Config, secrets: Secrets, deed: WalletDeed | undefined): Promise<Hex | undefined> {
+  const { readWalletKey } = await import('../../payments/wallet-key.ts')
+  if (deed === 'make' || deed === 'keep') return undefined
+  if ((await readWalletKey(config.dataDir, secrets)) !== undefined) return undefined
+  const chosen =
+    deed ??
+    (await answered(
+      select<WalletDeed>({
+        message: 'The wallet that pays and is paid',
+        options: [
+          { value: 'make', label: 'make a new one' },
+          { value: 'import', label: 'import a private key' },
+        ],
+      }),
+    ))
+  if (chosen === 'make') return undefined
+  const typed = await hidden('Its private key (64 hex digits; not shown)', PrivateKeyText)
+  return PrivateKeyText.parse(typed)
+}
+
+async function askKeys(
+  secrets: Secrets,
+  provider: ProviderName,
+  modelUrl: string | undefined,
+): Promise<Record<string, string>> {
+  const variable = keyVariableFor(provider)
+  if (variable === undefined) return {}
+  const keys: Record<string, string> = {}
+  if (provider === 'openai-compatible') {
+    const known = modelUrl ?? secrets.providerKeys.openaiBaseUrl
+    keys.OPENAI_BASE_URL = known ?? (await line('Where does it answer?', UrlText, 'http://127.0.0.1:8000/v1'))
+  }
+  if (secrets.env(variable) !== undefined) {
+    const again = await answered(
+      confirm({ message: `${variable} is set already. Store another?`, initialValue: false }),
+    )
+    if (!again) return keys
+  }
+  const optional = provider === 'openai-compatible'
+  const key = await hidden(`Key of ${provider} (not shown${optional ? '; empty for none' : ''})`, ApiKeyText, optional)
+  if (key !== '') keys[variable] = key
+  return keys
+}
+
+/** The models of a server that can say them: URL and key are tried before an agent depends on them. */
+async function askServer(
+  { parts, io }: Context,
+  { providerKeys }: Secrets,
+  provider: ProviderName,
+  keys: Readonly<Record<string, string>>,
+): Promise<string[]> {
+  const servers: Partial<Record<ProviderName, string | undefined>> = {
+    'openai-compatible': keys.OPENAI_BASE_URL ?? providerKeys.openaiBaseUrl,
+    openai: providerKeys.openaiBaseUrl ?? 'https://api.openai.com/v1',
+    ollama: 'http://127.0.0.1:11434/v1',
+  }
+  const baseUrl = servers[provider]
+  if (baseUrl === undefined) return []
+  const key = provider === 'ollama' ? undefined : (keys.OPENAI_API_KEY ?? providerKeys.openai)
+  const found = await modelsOf(parts.fetch, { baseUrl, key }, io.signal)
+  if ('models' in found) {
+    log.success(`${baseUrl} answers, with ${found.models.length} models`)
+    return found.models
+  }
+  log.warn(`${baseUrl}: ${found.problem}. What you typed is kept: correct it with stoa init, or start the server`)
+  return []
+}
+
+async function askModel(provider: ProviderName, models: readonly string[]): Promise<string> {
+  const message = `Which model of ${provider}?`
+  if (models.length === 0 || models.length > MODELS_SHOWN_MAX) return line(message, undefined, '')
+  return answered(select<string>({ message, options: models.map((value) => ({ value, label: value })) }))
+}
+
+async function askAgent(
+  flags: InitFlags,
+  provider: ProviderName,
+  served: readonly string[],
+): Promise<AgentDefinition | undefined> {
+  if (flags.name === undefined) {
+    const sells = await answered(confirm({ message: 'Sell an agent from this node?', initialValue: true }))
+    if (!sells) return undefined
+  }
+  const name = flags.name ?? (await line('Its name', undefined, 'Summarizer'))
+  const description =
+    flags.description ??
+    (await line('What it does; for a language model, its instruction', undefined, 'Summarises any text.'))
+  const price = flags.price ?? UsdcText.parse(await line('USDC for one task (0 is free)', UsdcText, '0.01'))
+  const models = provider === 'none' ? [] : [{ value: '', label: `a model of ${provider}` }]
+  const builtin = (value: string, label: string) => ({ value: `builtin/${value}`, label: `built in: ${label}` })
+  const choice =
+    flags.model ??
+    (await answered(
+      select<string>({
+        message: 'What it runs on',
+        options: [
+          ...models,
+          builtin('summarize', 'summarises a text'),
+          builtin('word-count', 'counts words'),
+          builtin('json-query', 'takes values out of JSON'),
+          builtin('echo', 'says the task again'),
+          { value: PROGRAM, label: 'a program of yours: the task on standard input, the result on standard output' },
+        ],
+      }),
+    ))
+  if (choice === PROGRAM) {
+    const command = await placedWords(splitWords(await line('How is it started?', CommandLine, 'python3 agent.py'))!)
+    return readDefinition({ name, description, price, command })
+  }
+  const model = choice !== '' ? choice : `${provider}/${await askModel(provider, served)}`
+  return readDefinition({ name, description, price, model })
+}
+
+const PROGRAM = 'program'
+/** Of a longer list the name is typed. */
+const MODELS_SHOWN_MAX = 40
+const CommandLine = z
+  .string()
+  .refine((text) => (splitWords(text)?.length ?? 0) > 0, 'a program and its arguments, each quote closed')
+
+type Schema = { safeParse(text: string): { success: true } | { success: false; error: Parameters<typeof refusal>[1] } }
+
+async function line(message: string, schema: Schema | undefined, suggestion: string): Promise<string> {
+  const validate = (typed: string | undefined) => {
+    const value = typed?.trim() || suggestion
+    if (schema === undefined) return value === '' ? 'say something' : undefined
+    if (value === '') return undefined
+    const parsed = schema.safeParse(value)
+    return parsed.success ? undefined : refusal(value, parsed.error)
+  }
+  const typed = await answered(
+    text({ message, validate, ...(suggestion !== '' && { placeholder: suggestion, defaultValue: suggestion }) }),
+  )
+  return (typed ?? '').trim() || suggestion
+}
+
+async function hidden(message: string, schema: Schema, optional = false): Promise<string> {
+  const validate = (typed: string | undefined) => {
+    const value = typed?.trim() ?? ''
+    if (value === '') return optional ? undefined : 'type or paste it; Ctrl-C leaves'
+    const parsed = schema.safeParse(value)
+    return parsed.success ? undefined : refusal(undefined, parsed.error)
+  }
+  return ((await answered(password({ message, validate }))) ?? '').trim()
+}
+
+function refusal(shown: string | undefined, { issues }: { issues: Parameters<typeof describeRefusal>[2][] }): string {
+  return describeRefusal('', shown, issues[0]!).replace(/^: /, '')
+}
+
+/** The user pressed Ctrl-C or Escape. */
+class Left extends Error {}
+
+async function answered<T>(asked: Promise<T | typeof CANCEL_SYMBOL>): Promise<T> {
+  const answer = await asked
+  if (isCancel(answer)) throw new Left()
+  return answer as T
+}

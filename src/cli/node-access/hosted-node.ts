@@ -1,0 +1,67 @@
+import type { Environment } from '../../config/env.ts'
+import type { Context } from '../command.ts'
+import type { Io } from '../io.ts'
+import { printableLine } from '../text/terminal-text.ts'
+import { findRunningNode } from './running-node.ts'
+
+/** Runs a command line in this process, as `runCli` does. */
+export type RunWords = (argv: readonly string[], io: Io) => Promise<number>
+
+/** The node that the text interface works with: one that runs already, or one of this process's own. */
+export type HostedNode = { own: boolean /** Ends a node of this process's own. */; stop(): Promise<void> }
+
+/** Input of a command that nobody types into. */
+export const noInput: Io['stdin'] = { isTty: true, async *[Symbol.asyncIterator]() {} }
+
+/**
+ * Uses the node that runs on the data directory, or starts one in this process: with `stoa start` itself, so that it does
+ * and says the same.
+ *
+ * @param say told what the start says
+ */
+export async function hostNode(
+  context: Context,
+  {
+    environment,
+    words,
+    run,
+    say,
+  }: { environment: Environment; words: readonly string[]; run: RunWords; say(line: string): void },
+): Promise<HostedNode> {
+  const { config, secrets } = await context.loadConfig({})
+  const running = await findRunningNode(context, config, secrets)
+  if (running !== undefined) {
+    const where = running.file.pid === undefined ? running.url : `${config.dataDir} (pid ${running.file.pid})`
+    say(`at the node that runs on ${where}; it goes on when you leave`)
+    return { own: false, async stop() {} }
+  }
+  const stop = new AbortController()
+  const complaints: string[] = []
+  const io: Io = {
+    stdout: { isTty: false, write: (text) => sayLines(text.replace(/ *Ctrl-C stops it\.\n/, ''), say) },
+    stderr: {
+      isTty: false,
+      // The log is read from its file; what is no line of the log is a complaint.
+      write: (text) => sayLines(text, (line) => line.startsWith('{') || complaints.push(line)),
+    },
+    stdin: noInput,
+    environment,
+    signal: stop.signal,
+  }
+  const ended = run(['start', ...words], io).then((status) => {
+    if (stop.signal.aborted) return
+    for (const line of complaints) say(printableLine(line, 600))
+    say(`the node has ended (status ${status}): leave with /exit`)
+  })
+  return {
+    own: true,
+    async stop() {
+      stop.abort(new Error('left'))
+      await ended
+    },
+  }
+}
+
+function sayLines(text: string, say: (line: string) => void): void {
+  for (const line of text.replace(/\n$/, '').split('\n')) say(line)
+}

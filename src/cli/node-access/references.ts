@@ -1,0 +1,77 @@
+import { CodedError } from '../../lib/errors.ts'
+import { CliError, UsageError } from '../exit-code.ts'
+import type { RemoteNode } from '../parts.ts'
+import { printableLine } from '../text/terminal-text.ts'
+
+/** Ids of agents; a shorter text is a name, or the beginning of an id. */
+const AGENT_ID = /^[a-z2-7]{26,64}$/
+const WHOLE_UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const UUID_BEGINNING = /^[0-9a-f][0-9a-f-]{3,35}$/i
+const RECENT = 200
+
+type Asked = { signal: AbortSignal }
+
+/**
+ * The id of the agent that is meant: its id or the beginning of one, its name where no other has it, or `seller/name`.
+ *
+ * @throws ApiError UNKNOWN_AGENT, AMBIGUOUS_AGENT
+ */
+export async function agentIdOf(
+  node: Pick<RemoteNode, 'agent' | 'ownAgents'>,
+  given: string,
+  { signal }: Asked,
+): Promise<string> {
+  if (AGENT_ID.test(given)) return given
+  try {
+    return (await node.agent(given, { signal })).id
+  } catch (error) {
+    if (!(error instanceof CodedError) || error.code !== 'UNKNOWN_AGENT') throw error
+    // One of our own may be off the market.
+    const own = await node.ownAgents({ signal })
+    const found = own.filter(({ id, name }) => name.normalize('NFC') === given.normalize('NFC') || begins(id, given))
+    if (found.length === 1) return found[0]!.id
+    throw new CliError(
+      'UNKNOWN_AGENT',
+      `no agent is called ${JSON.stringify(printableLine(given, 80))}: stoa agent discover lists names and ids`,
+      { cause: error },
+    )
+  }
+}
+
+/** The id of the order that is meant: whole, or its beginning as lists show it, among the newest. @throws UsageError */
+export async function orderIdOf(node: Pick<RemoteNode, 'orders'>, given: string, { signal }: Asked): Promise<string> {
+  const text = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
+  if (WHOLE_UUID.test(text) || !UUID_BEGINNING.test(text)) return given
+  const { items } = await node.orders({ limit: RECENT }, { signal })
+  return theOne(
+    given,
+    items.map(({ id }) => id).filter((id) => id.startsWith(text)),
+    'order',
+  )
+}
+
+/** The caller of a session that is meant: whole, or the beginning of its DID or peer id. */
+export async function callerIdOf(
+  node: Pick<RemoteNode, 'sessions'>,
+  agentId: string,
+  given: string,
+  { signal }: Asked,
+): Promise<string> {
+  if (given.length < 6 || given.length >= 50) return given
+  const { items } = await node.sessions(agentId, { limit: RECENT }, { signal })
+  const ids = items.map(({ caller_id }) => caller_id)
+  if (ids.includes(given)) return given
+  const found = ids.filter((id) => id.startsWith(given) || id.startsWith(`did:peer:0${given}`))
+  return found.length === 0 ? given : theOne(given, found, 'session')
+}
+
+function theOne(given: string, ids: readonly string[], what: string): string {
+  const [id, another] = [...new Set(ids)]
+  if (id !== undefined && another === undefined) return id
+  const why = id === undefined ? `none of the newest ${what}s begins` : `several ${what}s begin`
+  throw new UsageError(`${why} with ${printableLine(given, 64)}: stoa ${what} list --json lists them in full`)
+}
+
+function begins(id: string, given: string): boolean {
+  return given.length >= 6 && id.startsWith(given)
+}

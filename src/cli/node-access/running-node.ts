@@ -1,0 +1,93 @@
+import type { Config } from '../../config/config.ts'
+import type { Secrets } from '../../config/secrets.ts'
+import { CodedError, reasonOf } from '../../lib/errors.ts'
+import { dataFile } from '../../store/data-dir.ts'
+import { isAlive, lockHolder } from '../../store/lock.ts'
+import { type NodeFile, readNodeFile } from '../../store/node-file.ts'
+import { readSecretFile } from '../../store/secret-file.ts'
+import type { Context, RemoteAddress } from '../command.ts'
+import { CliError } from '../exit-code.ts'
+import type { RemoteNode } from '../parts.ts'
+
+const ANSWER_MS_MAX = 3000
+const REMOTE_ANSWER_MS_MAX = 10_000
+
+/** A node that runs on this data directory, in another process. */
+export type RunningNode = {
+  /** What its node file says; made from its answers where it runs elsewhere, without a pid then. */
+  file: Omit<NodeFile, 'pid'> & { pid: number | undefined }
+  url: string
+  token: string | undefined
+  node: RemoteNode
+  network: string
+}
+
+type Asking = Pick<Context, 'parts' | 'io'> & Partial<Pick<Context, 'remote'>>
+
+/**
+ * Finds the node that runs on the data directory: `node.json` says where, and its API says whether it still is.
+ *
+ * A node file outlives a killed node, and its port may by then be another node's. So the one that answers must have the
+ * peer id written there, or its wallet would pay for what this one's owner buys.
+ *
+ * @throws CliError 'NODE_UNREACHABLE' where a process holds the directory but does not answer
+ */
+export async function findRunningNode(
+  context: Asking,
+  config: Pick<Config, 'dataDir'>,
+  secrets: Pick<Secrets, 'apiToken'>,
+): Promise<RunningNode | undefined> {
+  if (context.remote !== undefined) return nodeElsewhere(context, context.remote)
+  const file = await readNodeFile(config.dataDir)
+  const holder = lockHolder(config.dataDir)
+  if (file === undefined || !isAlive(file.pid)) return undefined
+  if (file.api_url === undefined) {
+    if (holder !== file.pid) return undefined
+    throw new CliError(
+      'NODE_UNREACHABLE',
+      `stoa (pid ${file.pid}) uses ${config.dataDir} without an API, perhaps for another command: try again when it is done`,
+    )
+  }
+  const token = secrets.apiToken ?? (await readSecretFile(dataFile(config.dataDir, 'apiToken')))?.trim()
+  try {
+    const node = await context.parts.connect(file.api_url, token)
+    const signal = AbortSignal.any([context.io.signal, AbortSignal.timeout(ANSWER_MS_MAX)])
+    const { peer_id, network } = await node.status({ signal })
+    return peer_id === file.peer_id ? { file, url: file.api_url, token, node, network } : undefined
+  } catch (error) {
+    context.io.signal.throwIfAborted()
+    if (holder !== file.pid) return undefined
+    throw new CliError(
+      'NODE_UNREACHABLE',
+      `stoa (pid ${file.pid}) runs on ${config.dataDir}, but its API at ${file.api_url} does not answer: ${reasonOf(error)}`,
+      { cause: error },
+    )
+  }
+}
+
+/** The running node, which the command cannot do without. @throws CliError 'NODE_UNREACHABLE' */
+export async function requireRunningNode(
+  context: Asking,
+  config: Pick<Config, 'dataDir'>,
+  secrets: Pick<Secrets, 'apiToken'>,
+): Promise<RunningNode> {
+  const running = await findRunningNode(context, config, secrets)
+  if (running !== undefined) return running
+  throw new CliError('NODE_UNREACHABLE', `no stoa node runs on ${config.dataDir}: start one with stoa start`)
+}
+
+/** The node that was named by its address. @throws CliError 'NODE_UNREACHABLE', ApiError for a token that is refused */
+async function nodeElsewhere({ parts, io }: Asking, { url, token }: RemoteAddress): Promise<RunningNode> {
+  const node = await parts.connect(url, token)
+  const signal = AbortSignal.any([io.signal, AbortSignal.timeout(REMOTE_ANSWER_MS_MAX)])
+  try {
+    const { peer_id, network, addresses, uptime_seconds } = await node.status({ signal })
+    const started_at = new Date(parts.clock.now() - uptime_seconds * 1000).toISOString()
+    return { file: { pid: undefined, api_url: url, peer_id, addresses, started_at }, url, token, node, network }
+  } catch (error) {
+    io.signal.throwIfAborted()
+    if (error instanceof CodedError && error.code !== 'NODE_UNREACHABLE') throw error
+    const why = `the node at ${url} does not answer: ${reasonOf(error)}`
+    throw new CliError('NODE_UNREACHABLE', `${why}; see --api-url`, { cause: error })
+  }
+}

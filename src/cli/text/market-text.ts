@@ -1,0 +1,139 @@
+import * as z from 'zod'
+import type { UnixMs } from '../../lib/clock.ts'
+import type { Book } from '../../schema/book.ts'
+import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
+import type { CallError, RecordedPayment } from '../../schema/order.ts'
+import type { Context } from '../command.ts'
+import { exitCodeFor, exitCodes } from '../exit-code.ts'
+import { columns, printable, printableLine } from './terminal-text.ts'
+
+/** How much of the last column of a table goes into a file or a pipe, where nothing has to fit. */
+const CELL_MAX = 400
+const GAP = 2
+/** How long one request waits for something to end. */
+const WAIT_SECONDS = 30
+
+/** Options of every list that comes in pages. */
+export const LimitText = z
+  .string()
+  .regex(/^[1-9][0-9]{0,2}$/, `a whole number from 1 to ${PAGE_ITEMS_MAX}`)
+  .transform(Number)
+  .refine((limit) => limit <= PAGE_ITEMS_MAX, `a whole number from 1 to ${PAGE_ITEMS_MAX}`)
+
+export function oneOf<const T extends readonly [string, ...string[]]>(choices: T) {
+  return z.enum(choices, { error: `one of ${choices.join(', ')}` })
+}
+
+/** Rows below their headings. The last column is cut where the line would be wider than the terminal. */
+export function table(
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  { style, io }: Context,
+): string[] {
+  const fixed = headings.length - 1
+  const widths = headings.map((heading, column) =>
+    Math.max(heading.length, ...rows.map((row) => [...(row[column] ?? '')].length)),
+  )
+  const used = widths.slice(0, fixed).reduce((sum, width) => sum + width + GAP, 0)
+  const room = io.stdout.isTty ? Math.max(12, (io.stdout.columns ?? 80) - used) : CELL_MAX
+  const fitted = rows.map((row) => row.map((cell, column) => (column < fixed ? cell : printableLine(cell, room))))
+  const [head = '', ...lines] = columns([headings, ...fitted], { gap: GAP })
+  return [style.stdout.bold(head), ...lines]
+}
+
+/** Each field of a record that has something in it, by its name. */
+export function recordLines(record: object): string[] {
+  const rows = Object.entries(record).flatMap(([name, value]) =>
+    value === undefined || value === '' ? [] : [[name.replaceAll('_', ' '), printableLine(String(value))]],
+  )
+  return columns(rows, { gap: GAP })
+}
+
+/** `now`, `5 min`, `3 h`, `12 d`. */
+export function age(at: string, now: UnixMs): string {
+  const minutes = Math.floor((now - Date.parse(at)) / 60_000)
+  if (minutes < 1) return 'now'
+  if (minutes < 60) return `${minutes} min`
+  const hours = Math.floor(minutes / 60)
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`
+}
+
+/** `0.25 USDC, settled in 0x…`. */
+export function paymentText(payment: RecordedPayment | undefined): string {
+  if (payment === undefined) return 'nothing'
+  const first = payment.settles_first === true ? '; this seller settles before its agent runs' : ''
+  return printableLine(`${payment.amount} USDC, ${settlementText(payment)}${first}`, 400)
+}
+
+/** `settled in 0x…`, or what else is known of it. */
+export function settlementText({
+  settlement,
+  settlement_note,
+  tx_hash,
+}: Pick<RecordedPayment, 'settlement' | 'settlement_note' | 'tx_hash'>): string {
+  const what = {
+    settled: `settled in ${tx_hash}`,
+    claimed: `settled in ${tx_hash} by the word of the seller; the chain has not shown it yet`,
+    pending: 'settlement pending',
+    reserved: 'signed; could still be settled by the seller',
+    released: 'not charged',
+    voided: 'voided: not charged',
+    failed: 'never settled',
+  }[settlement]
+  const note = settlement_note === undefined ? '' : ` (${settlement_note})`
+  return `${what}${note}`
+}
+
+/** What an amount column shows: the amount with its word of the books (D42). */
+export function paidText(payment: RecordedPayment | undefined): string {
+  return payment === undefined ? '' : `${payment.amount} ${bookText(payment.book)}`
+}
+
+/** `not charged`. */
+export function bookText(book: Book): string {
+  return book.replace('_', ' ')
+}
+
+/** A result: as it is for a program, harmless for a terminal. */
+export function writeOutput({ io }: Context, output: string): void {
+  const text = io.stdout.isTty ? printable(output) : output
+  io.stdout.write(text.endsWith('\n') ? text : `${text}\n`)
+}
+
+/** A result that may be bytes: a terminal is shown what of it is text. */
+export function writeResult(context: Context, result: { output: string; output_base64?: string | undefined }): void {
+  const { output, output_base64 } = result
+  const { stdout } = context.io
+  if (output_base64 === undefined) writeOutput(context, output)
+  else if (!stdout.isTty && stdout.writeBytes) stdout.writeBytes(Buffer.from(output_base64, 'base64'))
+  else {
+    context.tell('the result is not text: send it to a file, or see --json')
+    writeOutput(context, output)
+  }
+}
+
+/** Tells how to go on where a list has more. */
+export function tellMore(context: Context, command: string, next: string | undefined): void {
+  if (next !== undefined) context.tell(context.style.stderr.dim(`there are more: ${command} --cursor ${next}`))
+}
+
+/** The exit status of something that has ended, or goes on. */
+export function exitCodeOfEnd({ status, error }: { status: string; error?: CallError | undefined }): number {
+  if (status === 'failed' || status === 'cancelled' || status === 'canceled') {
+    return error === undefined ? exitCodes.failed : exitCodeFor(error.code)
+  }
+  return exitCodes.done
+}
+
+/** Asks again and again, each time as long as the node lets a request wait, until it has ended. @throws the signal's reason */
+export async function waitForEnd<T extends { status: string }>(
+  ask: (options: { waitSeconds: number; signal: AbortSignal }) => Promise<T>,
+  signal: AbortSignal,
+  seen: (state: T) => void = () => {},
+): Promise<T> {
+  for (;;) {
+    const state = await ask({ waitSeconds: WAIT_SECONDS, signal })
+    seen(state)
+    if (!['pending', 'executing', 'running'].includes(state.status)) return state
+  }
+}

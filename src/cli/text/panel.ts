@@ -1,0 +1,43 @@
+import { stoaVersion } from '../../lib/version.ts'
+import type { NodeStatus } from '../../schema/api.ts'
+import { networkText } from '../../schema/network-kind.ts'
+import type { Panel } from '../../tui/screen-state.ts'
+import { uptime } from '../commands/status.ts'
+import { badge } from './badge.ts'
+import type { Style } from './terminal-text.ts'
+
+/** The node's state in two rows of parts, what matters most first. */
+export function panelOf(
+  state: NodeStatus,
+  { balance, waiting }: { balance: string /** Approvals. */; waiting: number },
+  style: Style,
+): Panel {
+  const { bold, green, yellow, dim } = style
+  const { agents, alarms = 0, settlement, connected_peers: peers, wallet_address: wallet } = state
+  const well = alarms === 0
+  return {
+    well,
+    parts: [
+      [
+        bold(`stoa ${state.version}`),
+        (well ? green : yellow)(`● up ${uptime(state.uptime_seconds)}`),
+        `${peers} ${peers === 1 ? 'peer' : 'peers'}`,
+        `${agents.local} ${agents.local === 1 ? 'agent' : 'agents'} here, ${agents.known} known`,
+      ],
+      [
+        ...(waiting === 0 ? [] : [yellow(`${waiting} to approve: /approve`)]),
+        balance === '' ? dim('balance unknown') : bold(balance),
+        `${wallet.slice(0, 6)}…${wallet.slice(-4)}`,
+        badge(state.network, style),
+        networkText(state.network),
+        `${settlement.pending} to settle`,
+        ...(well ? [] : [yellow(`${alarms} ${alarms === 1 ? 'alarm' : 'alarms'}: /alarms list`)]),
+      ],
+    ],
+  }
+}
+
+/** No node answers: it is starting, or gone. */
+export function absentPanel(dataDir: string, { bold, dim, yellow }: Style): Panel {
+  return { well: false, parts: [[bold(`stoa ${stoaVersion()}`), yellow('● no node answers')], [dim(dataDir)]] }
+}

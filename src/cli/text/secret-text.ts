@@ -1,0 +1,39 @@
+import type * as z from 'zod'
+import { describeRefusal } from '../../config/config-error.ts'
+import { readSecretFile } from '../../store/secret-file.ts'
+import type { Context } from '../command.ts'
+import { UsageError } from '../exit-code.ts'
+
+const STDIN_BYTES_MAX = 64 * 1024
+
+/**
+ * A secret out of a file, or `-`, standard input. It is hidden from every output from now on.
+ *
+ * @throws UsageError that never holds it
+ */
+export async function readSecretText<T extends string>(
+  { io, redactor }: Pick<Context, 'io' | 'redactor'>,
+  path: string,
+  { flag, schema }: { flag: string; schema: z.ZodType<T> },
+): Promise<T> {
+  if (path === '-' && io.stdin.isTty) {
+    throw new UsageError(`${flag} -: a key typed here would be shown: pipe it in, or run stoa init without --yes`)
+  }
+  const text = (path === '-' ? await readAll(io.stdin, flag) : await readSecretFile(path))?.trim()
+  if (text === undefined) throw new UsageError(`${flag}: there is no file ${JSON.stringify(path)}`)
+  redactor.add(text)
+  const parsed = schema.safeParse(text)
+  if (parsed.success) return parsed.data
+  throw new UsageError(describeRefusal(flag, undefined, parsed.error.issues[0]!))
+}
+
+async function readAll(input: AsyncIterable<Uint8Array>, flag: string): Promise<string> {
+  const parts: Uint8Array[] = []
+  let length = 0
+  for await (const part of input) {
+    length += part.length
+    if (length > STDIN_BYTES_MAX) throw new UsageError(`${flag} -: standard input holds more than a key`)
+    parts.push(part)
+  }
+  return Buffer.concat(parts).toString('utf8')
+}

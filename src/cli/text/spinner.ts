@@ -1,0 +1,41 @@
+import type { Output } from '../io.ts'
+
+const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
+const FRAME_MS = 80
+
+/** Shows that something is being waited for: it turns on a terminal, and is plain lines elsewhere. */
+export function startSpinner(output: Output, text: string): { update(text: string): void; stop(): void } {
+  if (!output.isTty) {
+    output.write(`${text}\n`)
+    return { update: (next) => output.write(`${next}\n`), stop: () => {} }
+  }
+  let shown = text
+  let frame = 0
+  const draw = () => {
+    const width = Math.max(1, (output.columns ?? 80) - 3)
+    output.write(`\r\u001b[2K${FRAMES[frame++ % FRAMES.length]} ${shown.slice(0, width)}`)
+  }
+  draw()
+  const timer = setInterval(draw, FRAME_MS)
+  timer.unref()
+  return {
+    update(next) {
+      shown = next
+    },
+    stop() {
+      clearInterval(timer)
+      output.write('\r\u001b[2K')
+    },
+  }
+}
+
+/** Runs `work` under a spinner, and takes it away however that ends. */
+export async function withSpinner<T>(output: Output | undefined, text: string, work: () => Promise<T>): Promise<T> {
+  if (output === undefined) return await work()
+  const spinner = startSpinner(output, text)
+  try {
+    return await work()
+  } finally {
+    spinner.stop()
+  }
+}

@@ -1,0 +1,103 @@
+import type { Config } from '../../config/config.ts'
+import type { AgentDefinition } from '../../schema/agent.ts'
+import type { Listing } from '../../schema/listing.ts'
+import { networkText } from '../../schema/network-kind.ts'
+import type { AgentNotice } from '../commands/agent-notices.ts'
+import { badge } from './badge.ts'
+import { columns, priceText, printableLine, type Style } from './terminal-text.ts'
+
+/** What a started node tells of itself. */
+export type Ready = {
+  version: string
+  peerId: string
+  addresses: string[]
+  apiUrl: string | undefined
+  walletAddress: string
+  config: Config
+  listings: Listing[]
+  /** A sentence each, with the fix. */
+  warnings: string[]
+}
+
+/** What can be told from the settings alone; `stoa doctor` looks further. */
+export function startWarnings(
+  config: Config,
+  definitions: readonly AgentDefinition[],
+  notices: readonly AgentNotice[],
+): string[] {
+  const warnings = notices.map(({ definition, text, broken, lacks }) => {
+    const lead =
+      broken || lacks !== undefined
+        ? `${printableLine(definition.name, 40)} is not on the market`
+        : printableLine(definition.name, 40)
+    return `${lead}: ${text}`
+  })
+  const paid = definitions.filter(({ price }) => price > 0n)
+  if (paid.length > 0 && config.facilitatorUrl === undefined) {
+    warnings.push(
+      `no facilitator is set for ${config.network}, so what buyers pay is never settled: give --facilitator-url or FACILITATOR_URL`,
+    )
+  }
+  if (config.api.insecureOpen && !isLoopback(config.api.host)) {
+    warnings.push(
+      `the API on ${config.api.host} asks for no token: whoever reaches it can spend from the wallet; drop --insecure-open-api`,
+    )
+  }
+  if (config.p2p.bootstrap.length === 0 && !config.p2p.mdns && !config.p2p.publicDht) {
+    warnings.push(
+      'this node knows no peer and looks for none, so others must dial it: or give --bootstrap, or drop --no-mdns',
+    )
+  }
+  return warnings
+}
+
+export function summaryLines(ready: Ready, style: Style): string[] {
+  const { config, listings } = ready
+  const rows = [
+    ['Peer id', ready.peerId],
+    ['Share', shareText(ready.addresses)],
+    ['API', ready.apiUrl ?? 'off'],
+    ...(ready.apiUrl === undefined ? [] : [['Dashboard', `${ready.apiUrl}/dashboard`]]),
+    [
+      'Wallet',
+      `${ready.walletAddress}  (${config.network}: ${networkText(config.network)})  ${badge(config.network, style)}`,
+    ],
+    ['Data', config.dataDir],
+  ]
+  const agents = listings.map((listing) => [
+    printableLine(listing.name, 40),
+    priceText(listing.price),
+    printableLine(listing.model ?? '', 40),
+    listing.id,
+  ])
+  return [
+    style.bold(`stoa ${ready.version} is up`),
+    '',
+    ...columns(
+      rows.map(([name = '', value = '']) => [style.dim(name), value]),
+      { indent: 2 },
+    ),
+    '',
+    ...(agents.length === 0
+      ? ['  No agents of its own. Add one: stoa agent config add --help']
+      : [
+          style.bold(`  ${agents.length} ${agents.length === 1 ? 'agent' : 'agents'} on the market`),
+          ...columns(agents, { indent: 4 }),
+        ]),
+    ...(ready.warnings.length === 0
+      ? []
+      : ['', ...ready.warnings.map((text) => `  ${style.yellow('!')} ${printableLine(text, 600)}`)]),
+    '',
+    style.dim('  Ctrl-C stops it.'),
+  ]
+}
+
+/** The one address to give to others: the host names its best first. The rest is for programs. */
+export function shareText([best, ...others]: readonly string[]): string {
+  if (best === undefined) return 'no address yet'
+  return others.length === 0 ? best : `${best}  (${others.length} more: stoa status --json)`
+}
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\./.test(host)
+}

@@ -1,0 +1,171 @@
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
+import { meterNames } from '../../ledger/metered.ts'
+import type { Labels, Meters } from '../../lib/meters.ts'
+import type { NodeStatus, PeerStatus } from '../../schema/api.ts'
+import type { BudgetRecord } from '../../schema/budget.ts'
+import type { Stats } from '../../schema/ledger.ts'
+import type { Webhook } from '../../schema/webhook.ts'
+
+/** What the metrics are read from, when somebody asks. */
+export type MetricSources = {
+  meters: Meters
+  status(): NodeStatus
+  peers(): readonly PeerStatus[]
+  webhooks(): readonly Webhook[]
+  /** USDC as decimal text; null: no limit. */
+  budget(): Pick<BudgetRecord, BudgetSum>
+  /** Sums by the words of the books. */
+  books(): Promise<Pick<Stats, 'earned' | 'owed' | 'lost' | 'refused' | 'paid' | 'held' | 'not_charged'>>
+  approvals(status: 'pending'): readonly unknown[]
+  /** Seconds that the oldest owed payment has waited; 0 where none does. */
+  oldestOwedSeconds(): number
+}
+
+type BudgetSum = `${'paid' | 'held'}_${'today' | 'month'}` | 'left_today' | 'left_month'
+type Value = { value: number; labels?: Labels; metricName?: string }
+type Family = {
+  name: string
+  help: string
+  type: 'gauge' | 'counter' | 'histogram'
+  read(from: MetricSources): Value[] | Promise<Value[]>
+}
+
+/** Without a sum by day. */
+const openBooks = ['owed', 'lost', 'refused', 'held', 'not_charged'] as const
+
+/** Shown as 0 before they first happen: a rate needs a value to begin from. */
+const knownCounts: Record<string, Labels[]> = {
+  [meterNames.executions]: [
+    ...['completed', 'failed'].map((result) => ({ side: 'sold', result })),
+    ...['completed', 'failed'].map((result) => ({ side: 'ordered', result })),
+  ],
+  [meterNames.payments]: [
+    ...['authorized', 'owed', 'settled', 'voided', 'unsettled'].map((state) => ({ direction: 'in', state })),
+    ...['reserved', 'spent', 'released'].map((state) => ({ direction: 'out', state })),
+  ],
+}
+
+const gauge = (name: string, help: string, read: Family['read']): Family => ({ name, help, type: 'gauge', read })
+const one = (value: number): Value[] => [{ value }]
+
+/** Every metric of its own that a node has. Those of the process itself are prom-client's. */
+const families: readonly Family[] = [
+  gauge('stoa_info', 'Version and network of the node.', ({ status }) => {
+    const { version, network } = status()
+    return [{ value: 1, labels: { version, network } }]
+  }),
+  gauge('stoa_uptime_seconds', 'Since the node started.', ({ status }) => one(status().uptime_seconds)),
+  counter(meterNames.executions, 'Tasks that have ended, done for peers (sold) or ordered here, by result.'),
+  histogram(meterNames.executionSeconds, 'How long agents of this node worked on tasks of peers.'),
+  counter(meterNames.payments, 'Payments that came to a state, received (in) or made (out).'),
+  histogram(meterNames.settlementSeconds, 'From the delivery of paid work to its settlement on chain.'),
+  gauge('stoa_outbox_payments', 'Payments owed to this node that are not settled yet.', ({ status }) =>
+    one(status().settlement.pending),
+  ),
+  gauge('stoa_outbox_oldest_seconds', 'How long the oldest of them has waited.', ({ oldestOwedSeconds }) =>
+    one(oldestOwedSeconds()),
+  ),
+  gauge(
+    'stoa_unsettled_payments',
+    'Payments lost: the agent worked, and they will never be settled. By amount: stoa_payments_usdc.',
+    ({ status }) => one(status().settlement.failed),
+  ),
+  gauge('stoa_peers', 'Connected peers.', ({ peers }) => {
+    const all = peers()
+    return ['inbound', 'outbound'].map((direction) => ({
+      labels: { direction },
+      value: all.filter((peer) => peer.direction === direction).length,
+    }))
+  }),
+  gauge('stoa_listings', 'Listings on the market: of this node (local), and all that are known.', ({ status }) => {
+    const { local, known } = status().agents
+    return [
+      { value: local, labels: { origin: 'local' } },
+      { value: known, labels: { origin: 'known' } },
+    ]
+  }),
+  gauge('stoa_reachability', 'How this node can be reached: 1 at the state that holds.', ({ status }) => {
+    const { state } = status().reachability
+    return ['public', 'relayed', 'unreachable', 'unknown'].map((name) => ({
+      labels: { state: name },
+      value: name === state ? 1 : 0,
+    }))
+  }),
+  gauge('stoa_payments_usdc', 'What payments come to, by the word of the books for them.', async ({ books }) => {
+    const sums = await books()
+    const open = openBooks.map((book) => ({ labels: { book }, value: Number(sums[book].amount) }))
+    const whole = (['earned', 'paid'] as const).map((book) => ({ labels: { book }, value: Number(sums[book].total) }))
+    return [...whole, ...open]
+  }),
+  gauge('stoa_alarms', 'What wants a person and was not dismissed.', ({ status }) => one(status().alarms ?? 0)),
+  gauge('stoa_budget_usdc', 'Paid, and held, in this day or month, UTC.', ({ budget }) => {
+    const { paid_today, paid_month, held_today, held_month } = budget()
+    const ofBook = (book: string, values: Value[]) =>
+      values.map(({ labels, value }) => ({ labels: { ...labels, book }, value }))
+    return [...ofBook('paid', byPeriod(paid_today, paid_month)), ...ofBook('held', byPeriod(held_today, held_month))]
+  }),
+  gauge('stoa_budget_left_usdc', 'What the budget still allows; no value where it has no limit.', ({ budget }) => {
+    const { left_today, left_month } = budget()
+    return byPeriod(left_today, left_month)
+  }),
+  gauge('stoa_approvals_pending', 'Purchases that wait for the operator to approve them.', ({ approvals }) =>
+    one(approvals('pending').length),
+  ),
+  gauge('stoa_webhook_pending', 'Messages that webhooks have not taken yet.', ({ webhooks }) =>
+    one(webhooks().reduce((sum, { pending }) => sum + pending, 0)),
+  ),
+  {
+    ...gauge('stoa_webhook_dropped_total', 'Messages to webhooks that were given up.', ({ webhooks }) =>
+      one(webhooks().reduce((sum, { dropped }) => sum + dropped, 0)),
+    ),
+    type: 'counter',
+  },
+]
+
+/** The node's metrics as Prometheus reads them. */
+export function createMetrics(sources: MetricSources): { text(): Promise<string> } {
+  const registry = new Registry()
+  // prom-client keeps values of its own; ours are elsewhere, and are read when they are asked for.
+  for (const { read, ...family } of families) {
+    const get = async () => ({ ...family, aggregator: 'sum', values: await read(sources) })
+    registry.registerMetric({ name: family.name, get } as unknown as Metric)
+  }
+  collectDefaultMetrics({ register: registry })
+  return { text: () => registry.metrics() }
+}
+
+function counter(name: string, help: string): Family {
+  return {
+    ...{ name, help, type: 'counter' },
+    read({ meters }) {
+      const counted = meters.counts(name)
+      const has = (labels: Labels) => counted.some((count) => JSON.stringify(count.labels) === JSON.stringify(labels))
+      const zeros = (knownCounts[name] ?? []).filter((labels) => !has(labels)).map((labels) => ({ labels, value: 0 }))
+      return [...counted, ...zeros]
+    },
+  }
+}
+
+function histogram(name: string, help: string): Family {
+  return {
+    ...{ name, help, type: 'histogram' },
+    read({ meters }) {
+      const { bounds, counts, sum } = meters.histogram(name)
+      const buckets = counts.map((value, place) => ({
+        metricName: `${name}_bucket`,
+        labels: { le: String(bounds[place] ?? '+Inf') },
+        value,
+      }))
+      return [
+        ...buckets,
+        { metricName: `${name}_sum`, value: sum },
+        { metricName: `${name}_count`, value: counts.at(-1)! },
+      ]
+    },
+  }
+}
+
+function byPeriod(day: string | null, month: string | null): Value[] {
+  const values = Object.entries({ day, month })
+  return values.flatMap(([period, text]) => (text === null ? [] : [{ labels: { period }, value: Number(text) }]))
+}

@@ -1,0 +1,239 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import * as z from 'zod'
+import type { Logger } from '../../lib/logger.ts'
+import type { Caller, Scope } from '../../schema/caller.ts'
+import { IdempotencyKey } from '../../schema/idempotency.ts'
+import type { Page } from '../../schema/page.ts'
+import type { ServerSentEvent } from '../server/event-stream.ts'
+import { HttpError, invalid, type ProblemCode } from '../server/problem.ts'
+import type { Access } from '../server/security.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** What a handler is given: parsed, and a signal that aborts when the client has gone or the node stops. */
+export type Call<Params, Query, Body> = {
+  readonly params: Params
+  readonly query: Query
+  readonly body: Body
+  /** Where the caller found this node: `http://127.0.0.1:8424`. */
+  readonly url: string
+  readonly headers: IncomingHttpHeaders
+  /** Whose request it is. */
+  readonly caller: Caller
+  /** The same request with the same key is done once (D38). */
+  readonly idempotencyKey: string | undefined
+  readonly signal: AbortSignal
+}
+
+/** One row of the API: routing, checks and documentation all come from it. Paths stand without the `/api` prefix. */
+export type Operation = {
+  /** operationId of the OpenAPI document: unique. */
+  id: string
+  method: Method
+  /** OpenAPI form: `/agents/{id}`. */
+  path: string
+  summary: string
+  description?: string
+  tags: readonly string[]
+  access: Access
+  /** What a token must allow at least; without one, on loopback, everything is allowed. */
+  scope: Scope
+  /** Parameters that ask for what is the operator's to know: with one of them a public read is a private one. */
+  privateQuery?: readonly string[]
+  params?: z.ZodType
+  query?: z.ZodType
+  body?: z.ZodType
+  /** A body to show in the documentation. */
+  example?: object
+  /** The body is at most this long; BODY_BYTES_MAX otherwise. */
+  bodyBytesMax?: number
+  /** Fields of the body that are refused with 403 and the reason here, as they are the operator's own. */
+  operatorFields?: { names: readonly string[]; reason: string }
+  response: z.ZodType
+  status: 200 | 201 | 202
+  /** Another success it may answer, by a {@link Reply} with that status. */
+  also?: { status: 200 | 202; response: z.ZodType; description: string }
+  /** Media type of the response where it is not JSON; the handler then returns text, or an {@link EventStream}. */
+  media?: 'text/html' | 'text/plain' | 'text/event-stream'
+  /** Another form of the same answer, by a {@link Reply} with that media type, whose body is text. */
+  otherMedia?: 'text/csv'
+  /** The same success as server-sent events, for a client that asks for them. */
+  streams?: { response: z.ZodType; description: string }
+  /** Headers of a successful response, beside those of every response. */
+  headers?: Readonly<Record<string, string>>
+  /** Takes the header Idempotency-Key (D38). */
+  idempotent?: boolean
+  /** A POST that changes nothing when it is done again: the header does no harm. Others without a key refuse it. */
+  repeatable?: boolean
+  /** What it may answer beyond the errors of every operation. */
+  errors: readonly ProblemCode[]
+  /** Path of what was created, without the prefix. */
+  location?(result: unknown): string
+  handler(call: Call<unknown, unknown, unknown>): unknown
+}
+
+type Typed<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType> = {
+  params?: P
+  query?: Q
+  body?: B
+  response: R
+  location?(result: z.output<R>): string
+  handler(call: Call<z.output<P>, z.output<Q>, z.output<B>>): Handled<R> | Promise<Handled<R>>
+}
+type Handled<R extends z.ZodType> = z.output<R> | Reply<unknown> | EventStream
+
+/** An answer that says more than its body: the cursor of the page after it, the other status or media type of its row. */
+export class Reply<T> {
+  readonly body: T
+  readonly next: string | undefined
+  readonly status: number | undefined
+  readonly media: string | undefined
+
+  constructor(body: T, { next, status, media }: { next?: string | undefined; status?: number; media?: string } = {}) {
+    this.body = body
+    this.next = next
+    this.status = status
+    this.media = media
+  }
+}
+
+/** An answer that goes on: server-sent events. */
+export class EventStream {
+  readonly events: AsyncIterable<ServerSentEvent>
+
+  constructor(events: AsyncIterable<ServerSentEvent>) {
+    this.events = events
+  }
+}
+
+/** A page of a list: its items, and a `Link` header to the next one (RFC 8288). */
+export function paged<T>({ items, next }: Page<T>): Reply<T[]> {
+  return new Reply(items, { next })
+}
+
+/** A row whose handler is checked against its own schemas. */
+export function operation<
+  R extends z.ZodType,
+  P extends z.ZodType = z.ZodUndefined,
+  Q extends z.ZodType = z.ZodUndefined,
+  B extends z.ZodType = z.ZodUndefined,
+>(row: Omit<Operation, keyof Typed<P, Q, B, R>> & Typed<P, Q, B, R>): Operation {
+  return row as unknown as Operation
+}
+
+export type RawCall = {
+  params: unknown
+  query: unknown
+  body: unknown
+  url: string
+  headers: IncomingHttpHeaders
+  caller: Caller
+  signal(): AbortSignal
+}
+export type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
+
+/** parse → handle → encode. @throws HttpError for input that does not fit, and whatever the handler throws */
+export async function answer(row: Operation, raw: RawCall, logger: Logger): Promise<Answer | EventStream> {
+  const idempotencyKey = readKey(row, raw.headers['idempotency-key'])
+  const call: Call<unknown, unknown, unknown> = {
+    params: parse(row.params, 'path', raw.params),
+    query: parseQuery(row, raw.query),
+    body: parseBody(row, raw.body),
+    url: raw.url,
+    headers: raw.headers,
+    caller: raw.caller,
+    idempotencyKey,
+    get signal() {
+      return raw.signal()
+    },
+  }
+  const result = await row.handler(call)
+  if (result instanceof EventStream) return result
+  const { body, next, status = row.status, media = row.media } = result instanceof Reply ? result : new Reply(result)
+  const isOther = status !== row.status && status === row.also?.status
+  const response = isOther ? row.also!.response : row.response
+  return {
+    status,
+    text: media === undefined ? JSON.stringify(encode(row.id, response, body, logger)) : String(body),
+    media: media === undefined ? 'application/json' : `${media}; charset=utf-8`,
+    headers: {
+      ...row.headers,
+      ...(row.location !== undefined && !isOther && { location: row.location(body) }),
+      ...(next !== undefined && { link: linkToNext(raw.query, next) }),
+    },
+  }
+}
+
+/** Who sends a key counts on it: an operation that cannot keep what it promises says so (D38). */
+export function refusesKey({ method, idempotent, repeatable }: Operation): boolean {
+  return method === 'POST' && idempotent !== true && repeatable !== true
+}
+
+function readKey(row: Operation, header: string | string[] | undefined): string | undefined {
+  if (header === undefined || row.repeatable === true) return undefined
+  if (refusesKey(row)) {
+    const why = `${row.method} ${row.path} takes no Idempotency-Key: it would be done again each time it is sent`
+    throw new HttpError('IDEMPOTENCY_UNSUPPORTED', `${why}. Send it without the header, once`)
+  }
+  if (row.idempotent !== true) return undefined
+  const key = IdempotencyKey.safeParse(header)
+  if (key.success) return key.data
+  throw new HttpError('INVALID_REQUEST', `the header Idempotency-Key ${key.error.issues[0]!.message}`)
+}
+
+/** The same request with another cursor. Only a query, so that it holds under either prefix. */
+function linkToNext(query: unknown, cursor: string): string {
+  const parameters = new URLSearchParams({ ...(query as Record<string, string>), cursor })
+  return `<?${parameters}>; rel="next"`
+}
+
+function parse(schema: z.ZodType | undefined, part: 'path' | 'query' | 'body', value: unknown): unknown {
+  if (schema === undefined) return undefined
+  if (part === 'path') refuseEmpty(value as object)
+  const parsed = z.safeDecode(schema, value as never)
+  if (!parsed.success) throw invalid(part, parsed.error)
+  return parsed.data
+}
+
+/** As `/agents//execute`, where whoever asks has an id that is empty. */
+function refuseEmpty(params: object): void {
+  const empty = Object.entries(params).find(([, text]) => text === '')
+  if (empty !== undefined) throw new HttpError('NOT_FOUND', `the path has no ${empty[0]}: GET /docs lists all paths`)
+}
+
+function parseQuery(row: Operation, query: unknown): unknown {
+  if (row.query !== undefined) return parse(row.query, 'query', query)
+  const names = Object.keys(query as object)
+  // What may have been meant to hold an action back, as ?dry_run=true, or to narrow a read, must not be dropped.
+  if (names.length === 0) return undefined
+  const path = names[0]!.slice(0, 100)
+  const issues = [{ path, message: 'is no parameter of this operation' }]
+  throw new HttpError('INVALID_REQUEST', `query: ${path} is no parameter of this operation`, { issues })
+}
+
+function parseBody(row: Operation, body: unknown): unknown {
+  if (row.body === undefined) return undefined
+  const refused = row.operatorFields?.names.find((name) => isObject(body) && Object.hasOwn(body, name))
+  if (refused !== undefined) throw new HttpError('FIELD_NOT_ALLOWED', `${refused}: ${row.operatorFields!.reason}`)
+  if (!isObject(body)) throw new HttpError('INVALID_REQUEST', 'body: send a JSON object')
+  return parse(row.body, 'body', body)
+}
+
+/** The response as its schema writes it, so that what is sent is what the OpenAPI document says. */
+function encode(id: string, response: z.ZodType, result: unknown, logger: Logger): unknown {
+  const encoded = z.safeEncode(response, result as never)
+  if (encoded.success) return encoded.data
+  if (!(response instanceof z.ZodArray) || !Array.isArray(result)) throw encoded.error
+  // One element that cannot be shown must not hide all others.
+  const element = response.element as z.ZodType
+  return result.flatMap((item) => {
+    const one = z.safeEncode(element, item as never)
+    if (one.success) return [one.data]
+    logger.error({ operation: id, err: one.error }, 'left out an element that does not fit the response schema')
+    return []
+  })
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,47 @@
+import { AlarmParams, AlarmQuery, AlarmRecord, AlarmRecords, DismissAlarm } from '../../../schema/alarm.ts'
+import { ownerSeen } from '../../../schema/caller.ts'
+import { type Operation, operation } from '../operation.ts'
+
+export type AlarmRouteDeps = {
+  alarms: {
+    list(options: { dismissed?: boolean | undefined }): AlarmRecord[]
+    dismiss(id: string, mark: string | undefined): Promise<AlarmRecord>
+  }
+}
+
+const row = { tags: ['node'], access: 'private', status: 200 } as const
+
+export function alarmRoutes({ alarms }: AlarmRouteDeps): Operation[] {
+  return [
+    operation({
+      ...row,
+      id: 'listAlarms',
+      method: 'GET',
+      path: '/alarms',
+      summary: 'What wants a person, grouped, the most urgent first',
+      description:
+        'Work that was never paid, settlement that fails, agents that cannot run or fail often, and a node that nobody reaches. ' +
+        'A token of `execute` or `spend` sees none: they are of the node and of all that use it.',
+      scope: 'read',
+      query: AlarmQuery,
+      response: AlarmRecords,
+      errors: [],
+      handler: ({ query, caller }) => (ownerSeen(caller) === undefined ? alarms.list(query) : []),
+    }),
+    operation({
+      ...row,
+      id: 'dismissAlarm',
+      method: 'POST',
+      path: '/alarms/{id}/dismiss',
+      summary: 'Dismiss an alarm',
+      description: 'It comes back only with something new: another payment, further failures, another reason.',
+      scope: 'admin',
+      params: AlarmParams,
+      body: DismissAlarm,
+      example: {},
+      response: AlarmRecord,
+      errors: ['UNKNOWN_ALARM', 'STORE_WRITE_FAILED'],
+      handler: ({ params, body }) => alarms.dismiss(params.id, body.mark),
+    }),
+  ]
+}

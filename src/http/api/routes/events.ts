@@ -1,0 +1,69 @@
+import * as z from 'zod'
+import type { FeedEvent, FeedReset, SubscribeOptions, Subscription } from '../../../lib/feed.ts'
+import type { Logger } from '../../../lib/logger.ts'
+import type { Caller } from '../../../schema/caller.ts'
+import { EventsQuery, EventTypes, type NodeEvents, nodeEvents } from '../../../schema/events.ts'
+import type { ServerSentEvent } from '../../server/event-stream.ts'
+import { EventStream, type Operation, operation } from '../operation.ts'
+
+export type EventRouteDeps = {
+  events: { readonly last: string; subscribe(options: SubscribeOptions<NodeEvents>): Subscription<NodeEvents> }
+  /** Whether a caller may see what an event tells (D48). */
+  mayFollow(caller: Caller, type: keyof NodeEvents, data: unknown): boolean
+  logger: Logger
+}
+
+export function eventRoutes({ events, mayFollow, logger }: EventRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'streamEvents',
+      method: 'GET',
+      path: '/events',
+      summary: 'What happens, while it happens',
+      description:
+        'Server-sent events: `listing`, `order`, `payment`, `workflow` and `approval` as each changes, `status` every ' +
+        '10 s and when it changes. Data are JSON: orders, payments, workflows and approvals as their own operations ' +
+        'answer them, as they are when the event is sent. A client that comes back sends `Last-Event-ID` and misses ' +
+        'nothing; a token of `execute` or `spend` is told of its own; where too much has happened meanwhile, or it was too slow, `event: reset` tells it to load anew.',
+      tags: ['node'],
+      access: 'private',
+      scope: 'read',
+      query: EventsQuery,
+      media: 'text/event-stream',
+      response: z.string().meta({ description: 'server-sent events; the data of each are JSON' }),
+      status: 200,
+      errors: ['STREAMS_TOO_MANY'],
+      handler({ query, headers, signal, caller }) {
+        const types = query.types === undefined ? undefined : EventTypes.parse(query.types)
+        const after = headers['last-event-id']
+        const { last } = events
+        const subscription = events.subscribe({ types, signal, ...(typeof after === 'string' && { after }) })
+        const from = after === undefined ? last : undefined
+        const isSeen = (type: keyof NodeEvents, data: unknown) => mayFollow(caller, type, data)
+        return new EventStream(encoded(subscription, from, isSeen, logger))
+      },
+    }),
+  ]
+}
+
+/** @param from where a new stream begins: whoever loses it before its first event comes back to here */
+async function* encoded(
+  events: AsyncIterable<FeedEvent<NodeEvents> | FeedReset>,
+  from: string | undefined,
+  isSeen: (type: keyof NodeEvents, data: unknown) => boolean,
+  logger: Logger,
+): AsyncGenerator<ServerSentEvent> {
+  if (from !== undefined) yield { id: from }
+  for await (const event of events) {
+    const { id, type } = event
+    if (type === 'reset') {
+      yield { id, event: type, data: {} }
+      continue
+    }
+    const data = event.read()
+    if (data === undefined || !isSeen(type, data)) continue
+    const written = z.safeEncode(nodeEvents[type] as z.ZodType, data as never)
+    if (written.success) yield { id, event: type, data: written.data }
+    else logger.error({ event: type, err: written.error }, 'left out an event that does not fit its schema')
+  }
+}

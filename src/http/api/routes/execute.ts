@@ -1,0 +1,117 @@
+import * as z from 'zod'
+import type { Logger } from '../../../lib/logger.ts'
+import { AgentParams, Execute, ExecuteAgent, ExecutionResult } from '../../../schema/api.ts'
+import type { Caller } from '../../../schema/caller.ts'
+import type { OnProgress } from '../../../schema/execution.ts'
+import { TASK_BYTES_MAX } from '../../../schema/limits.ts'
+import { HttpError, type ProblemCode } from '../../server/problem.ts'
+import { type Call, type Operation, operation } from '../operation.ts'
+import { progressStream, wantsStream } from '../progress-stream.ts'
+
+export type ExecuteRequest = {
+  agentId: string
+  input: string
+  maxPriceAtomic?: bigint
+  caller: Caller
+  idempotencyKey?: string | undefined
+  signal: AbortSignal
+  onProgress?: OnProgress
+}
+export type ExecuteRouteDeps = { execute(request: ExecuteRequest): Promise<ExecutionResult>; logger: Logger }
+
+type Task = { input: string; maxPriceAtomic?: bigint | undefined }
+
+const errors: readonly ProblemCode[] = [
+  'OVER_PRICE',
+  'OVER_BUDGET',
+  'LISTING_MISMATCH',
+  'SETTLES_FIRST',
+  'NETWORK_MISMATCH',
+  'INSUFFICIENT_FUNDS',
+  'WALLET_HAS_CODE',
+  'SELLER_NOT_ALLOWED',
+  'APPROVAL_REQUIRED',
+  'APPROVALS_TOO_MANY',
+  'TOKEN_ENDED',
+  'UNKNOWN_AGENT',
+  'INPUT_TOO_LARGE',
+  'OVERLOADED',
+  'SELLER_FAILED',
+  'SELLER_UNREACHABLE',
+  'RESULT_PENDING',
+  'AGENT_FAILED',
+  'AGENT_OUTPUT_TOO_LARGE',
+  'AGENT_NOT_RUNNABLE',
+  'CHAIN_UNAVAILABLE',
+  'WALLET_UNAVAILABLE',
+  'STORE_WRITE_FAILED',
+  'DEADLINE',
+  'AGENT_TIMEOUT',
+]
+const shared = {
+  method: 'POST',
+  summary: 'Execute an agent',
+  description:
+    'Runs an agent of this node, or buys the execution from its seller: pays the listed price if the budget allows it, ' +
+    'and answers the result. Closing the connection cancels until the payment is signed; after that the order goes on, and ' +
+    '`GET /orders?idempotency_key=…` finds it. The same request with the same `Idempotency-Key` is done once: it is safe to ' +
+    'send it again after a lost connection. Errors of the exchange carry the x402 number in ' +
+    '`error_code`. With `Accept: text/event-stream` the work is shown while it is done.',
+  tags: ['execute'],
+  access: 'private',
+  scope: 'execute',
+  idempotent: true,
+  response: ExecutionResult,
+  status: 200,
+  streams: {
+    description: 'the work while it is done',
+    response: z.string().meta({
+      description:
+        'server-sent events: `status` (ordered, paying, running) and `output` (a piece of what the agent says) while it ' +
+        'goes on, then `result` (an ExecutionResult) or `error` (a Problem). Only the result counts.',
+    }),
+  },
+  errors,
+} as const
+
+export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
+  type Asked = Pick<Call<0, 0, 0>, 'caller' | 'idempotencyKey' | 'signal' | 'headers'>
+  function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Asked) {
+    const bytes = Buffer.byteLength(input)
+    if (bytes > TASK_BYTES_MAX) {
+      throw new HttpError('INPUT_TOO_LARGE', `the task has ${bytes} bytes; a task may have ${TASK_BYTES_MAX}`)
+    }
+    const { caller, idempotencyKey, signal, headers } = call
+    const price = maxPriceAtomic === undefined ? {} : { maxPriceAtomic }
+    const request = { agentId, input, ...price, caller, idempotencyKey, signal }
+    if (!wantsStream(headers.accept)) return deps.execute(request)
+    return progressStream((onProgress) => deps.execute({ ...request, onProgress }), deps.logger)
+  }
+  return [
+    operation({
+      ...shared,
+      id: 'executeAgent',
+      path: '/agents/{id}/execute',
+      params: AgentParams,
+      body: ExecuteAgent,
+      example: { task: 'Summarise: …', max_price: '0.05' },
+      handler(call) {
+        const { params, body } = call
+        if (body.agent_id !== undefined && body.agent_id !== params.id) {
+          throw new HttpError('INVALID_REQUEST', 'body: agent_id differs from the id in the path', {
+            issues: [{ path: 'agent_id', message: 'differs from the id in the path' }],
+          })
+        }
+        return execute(params.id, body, call)
+      },
+    }),
+    operation({
+      ...shared,
+      id: 'execute',
+      path: '/execute',
+      body: Execute,
+      example: { agent_id: 'q5v7gtn3jhb2kxw4', input: 'Summarise: …', max_price: '0.05' },
+      handler: (call) => execute(call.body.agent_id, call.body, call),
+    }),
+  ]
+}

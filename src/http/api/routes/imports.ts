@@ -1,0 +1,67 @@
+import { AgentParams, Listings } from '../../../schema/api.ts'
+import { ImportAgent } from '../../../schema/import.ts'
+import { Listing } from '../../../schema/listing.ts'
+import { type Operation, operation } from '../operation.ts'
+
+export type ImportRouteDeps = {
+  imports: {
+    all(): Listing[]
+    add(request: ImportAgent, signal: AbortSignal): Promise<Listing>
+    remove(id: string): Promise<Listing>
+  }
+}
+
+const tags = ['agents']
+const access = 'private'
+
+export function importRoutes({ imports }: ImportRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'listImports',
+      method: 'GET',
+      path: '/imports',
+      summary: 'Agents that were imported here',
+      tags,
+      access,
+      scope: 'read',
+      response: Listings,
+      status: 200,
+      errors: [],
+      handler: () => imports.all(),
+    }),
+    operation({
+      id: 'importAgent',
+      method: 'POST',
+      repeatable: true,
+      path: '/imports',
+      summary: 'Import an agent of a seller that lists nothing here',
+      description:
+        'Known on this node only, unsigned and marked with `imported`. Its seller is asked for its price, unless it is free or ' +
+        '`pay_to` is given: another price, network or asset than expected is refused. The same agent again replaces it.',
+      tags,
+      access,
+      scope: 'admin',
+      body: ImportAgent,
+      example: { peer: '/ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…', agent_id: 'did:key:z6Mk…', price: '0.05' },
+      response: Listing,
+      status: 201,
+      errors: ['IMPORT_REFUSED', 'LISTING_MISMATCH', 'SELLER_UNREACHABLE', 'STORE_WRITE_FAILED'],
+      location: ({ id }) => `/agents/${id}`,
+      handler: ({ body, signal }) => imports.add(body, signal),
+    }),
+    operation({
+      id: 'removeImport',
+      method: 'DELETE',
+      path: '/imports/{id}',
+      summary: 'Forget an imported agent',
+      tags,
+      access,
+      scope: 'admin',
+      params: AgentParams,
+      response: Listing,
+      status: 200,
+      errors: ['UNKNOWN_AGENT', 'STORE_WRITE_FAILED'],
+      handler: ({ params }) => imports.remove(params.id),
+    }),
+  ]
+}

@@ -1,0 +1,67 @@
+import { type Receipts, receiptsCsv } from '../../../ledger/receipts.ts'
+import {
+  ReceiptExportQuery,
+  ReceiptParams,
+  ReceiptQuery,
+  ReceiptRecord,
+  ReceiptRecords,
+} from '../../../schema/receipt.ts'
+import { HttpError } from '../../server/problem.ts'
+import { type Operation, operation, paged, Reply } from '../operation.ts'
+
+export type ReceiptRouteDeps = { receipts: Receipts }
+
+const shared = { method: 'GET', tags: ['receipts'], access: 'private', scope: 'read', status: 200 } as const
+
+export function receiptRoutes({ receipts }: ReceiptRouteDeps): Operation[] {
+  return [
+    operation({
+      ...shared,
+      id: 'listReceipts',
+      path: '/receipts',
+      summary: 'Receipts of paid calls, newest first',
+      description:
+        'Those this node gave (`in`) and those it was given (`out`): each signed by the account that is paid, over payment, ' +
+        'task and result. A purchase whose seller sent none, or a wrong one, is listed with that.',
+      query: ReceiptQuery,
+      response: ReceiptRecords,
+      errors: [],
+      handler: ({ query: { agent_id, ...query }, caller }) =>
+        paged(receipts.list({ ...query, agentId: agent_id }, caller)),
+    }),
+    operation({
+      ...shared,
+      id: 'exportReceipts',
+      path: '/receipts/export',
+      summary: 'Receipts as a file',
+      description: 'With `format=csv` a table for a spreadsheet. Where there are more, the Link header leads on.',
+      query: ReceiptExportQuery,
+      response: ReceiptRecords,
+      otherMedia: 'text/csv',
+      errors: [],
+      handler({ query: { format, agent_id, direction, cursor }, caller }) {
+        const { items, next } = receipts.export({ direction, cursor, agentId: agent_id }, caller)
+        if (format === 'json') return new Reply(items, { next })
+        return new Reply(receiptsCsv(items, { headings: cursor === undefined }), { next, media: 'text/csv' })
+      },
+    }),
+    operation({
+      ...shared,
+      id: 'getReceipt',
+      path: '/receipts/{id}',
+      summary: 'The receipt of a payment',
+      description: '`stoa receipts verify` says what it proves, offline.',
+      params: ReceiptParams,
+      response: ReceiptRecord,
+      errors: ['UNKNOWN_RECEIPT'],
+      handler({ params, caller }) {
+        const found = receipts.get(params.id, caller)
+        if (found !== undefined) return found
+        throw new HttpError(
+          'UNKNOWN_RECEIPT',
+          'no receipt of this payment is kept here: GET /receipts shows those that are',
+        )
+      },
+    }),
+  ]
+}

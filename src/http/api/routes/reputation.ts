@@ -1,0 +1,74 @@
+import { AgentParams } from '../../../schema/api.ts'
+import {
+  FeedbackGiven,
+  GiveFeedback,
+  IdentityParams,
+  OnchainIdentity,
+  RegisterOnchain,
+  Reputation,
+} from '../../../schema/standing.ts'
+import { type Operation, operation } from '../operation.ts'
+import { TRANSACTION_ERRORS } from './transaction-errors.ts'
+
+export type ReputationRouteDeps = {
+  reputation: {
+    read(tokenId: bigint, signal: AbortSignal): Promise<Reputation>
+    register(agentId: string, options: { uri?: string | undefined }, signal: AbortSignal): Promise<OnchainIdentity>
+    rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<FeedbackGiven>
+  }
+}
+
+const chain = ['CHAIN_UNAVAILABLE', 'CHAIN_WRONG', 'UNKNOWN_IDENTITY'] as const
+const writing = ['UNKNOWN_IDENTITY', 'UNKNOWN_AGENT', ...TRANSACTION_ERRORS] as const
+const row = { tags: ['reputation'], access: 'private', scope: 'admin', method: 'POST', params: AgentParams } as const
+
+/** ERC-8004 on the node's network (D21). */
+export function reputationRoutes({ reputation }: ReputationRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'getReputation',
+      method: 'GET',
+      path: '/agents/reputation/{tokenId}',
+      summary: 'What the chain says of an agent',
+      description:
+        'From the ERC-8004 registries of the network. Anybody may rate: see how many did, and compare `stats`.',
+      tags: row.tags,
+      access: 'public',
+      scope: 'read',
+      params: IdentityParams,
+      response: Reputation,
+      status: 200,
+      errors: [...chain, 'OVERLOADED'],
+      handler: ({ params, signal }) => reputation.read(BigInt(params.tokenId), signal),
+    }),
+    operation({
+      ...row,
+      id: 'registerOnchain',
+      path: '/agents/{id}/register-onchain',
+      summary: 'Give an own agent an identity on the chain',
+      description:
+        'Mints an ERC-8004 token for it, which its listing and its responses then name, and puts the token into its registration file by a second transaction. Of an agent that has its token, the file is updated where it differs; otherwise ALREADY_REGISTERED. Costs gas: the wallet needs a little ETH.',
+      body: RegisterOnchain,
+      example: {},
+      response: OnchainIdentity,
+      status: 201,
+      errors: [...writing, 'NOT_YOUR_AGENT', 'ALREADY_REGISTERED'],
+      location: ({ token_id }) => `/agents/reputation/${token_id}`,
+      handler: ({ params, body, signal }) => reputation.register(params.id, body, signal),
+    }),
+    operation({
+      ...row,
+      id: 'giveFeedback',
+      path: '/agents/{id}/feedback',
+      summary: 'Rate an agent on the chain',
+      description:
+        'One that this node has called. Public, for ever, and costs gas; nothing is rated unless it is asked for, here or by `buyer.rate_every`.',
+      body: GiveFeedback,
+      example: { score: 95, tag1: 'fast' },
+      response: FeedbackGiven,
+      status: 200,
+      errors: [...writing, 'OWN_AGENT', 'NEVER_CALLED'],
+      handler: ({ params, body, signal }) => reputation.rate(params.id, body, signal),
+    }),
+  ]
+}

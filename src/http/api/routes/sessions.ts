@@ -1,0 +1,66 @@
+import type { Caller } from '../../../schema/caller.ts'
+import type { Page } from '../../../schema/page.ts'
+import {
+  SessionParams,
+  SessionQuery,
+  SessionRecord,
+  SessionRecords,
+  SessionsParams,
+  SessionsQuery,
+} from '../../../schema/session.ts'
+import { type Operation, operation, paged, Reply } from '../operation.ts'
+
+type PageQuery = { limit: number; cursor?: string | undefined }
+
+export type SessionRouteDeps = {
+  sessions: {
+    list(agentId: string, query: PageQuery, reader: Caller): Page<SessionRecord>
+    get(
+      agentId: string,
+      callerId: string,
+      query: PageQuery,
+      reader: Caller,
+    ): { session: SessionRecord; next: string | undefined }
+  }
+}
+
+/** The operator sees every session, a token its own (D48); a peer sees none, as this API is not theirs. */
+export function sessionRoutes({ sessions }: SessionRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'listSessions',
+      method: 'GET',
+      path: '/sessions/{agentID}',
+      summary: 'All sessions of an agent',
+      description:
+        'By the name of the caller, each with its latest exchanges. The caller `local` is this node itself; a token of `execute` or `spend` sees its own part.',
+      tags: ['sessions'],
+      access: 'private',
+      scope: 'read',
+      params: SessionsParams,
+      query: SessionsQuery,
+      response: SessionRecords,
+      status: 200,
+      errors: ['UNKNOWN_AGENT'],
+      handler: ({ params, query, caller }) => paged(sessions.list(params.agentID, query, caller)),
+    }),
+    operation({
+      id: 'getSession',
+      method: 'GET',
+      path: '/sessions/{agentID}/{callerID}',
+      summary: 'The session between an agent and a caller',
+      tags: ['sessions'],
+      access: 'private',
+      scope: 'read',
+      params: SessionParams,
+      query: SessionQuery,
+      response: SessionRecord,
+      status: 200,
+      errors: ['UNKNOWN_SESSION'],
+      handler({ params, query, caller }) {
+        const { session, next } = sessions.get(params.agentID, params.callerID, query, caller)
+        return new Reply(session, { next })
+      },
+    }),
+  ]
+}

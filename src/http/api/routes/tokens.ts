@@ -1,0 +1,68 @@
+import type { Caller } from '../../../schema/caller.ts'
+import {
+  CreatedToken,
+  CreateToken,
+  type CreateToken as NewToken,
+  TokenParams,
+  TokenRecord,
+  TokenRecords,
+} from '../../../schema/token.ts'
+import { type Operation, operation } from '../operation.ts'
+
+export type TokenRouteDeps = {
+  tokens: {
+    create(wanted: NewToken): Promise<CreatedToken>
+    list(): TokenRecord[]
+    revoke(id: string): Promise<TokenRecord>
+    identify(text: string): Caller | undefined
+  }
+}
+
+const shared = { tags: ['tokens'], access: 'private', scope: 'admin' } as const
+
+export function tokenRoutes({ tokens }: TokenRouteDeps): Operation[] {
+  return [
+    operation({
+      ...shared,
+      id: 'listTokens',
+      method: 'GET',
+      path: '/tokens',
+      summary: 'Tokens of this API, newest first',
+      description: 'Without their secrets, which the node does not keep.',
+      response: TokenRecords,
+      status: 200,
+      errors: [],
+      handler: () => tokens.list(),
+    }),
+    operation({
+      ...shared,
+      id: 'createToken',
+      method: 'POST',
+      path: '/tokens',
+      summary: 'Make a token for a program',
+      description:
+        'Each scope allows what those before it do: `read`, `execute`, `spend` (within a budget of its own, inside that of ' +
+        'the node), `admin`. The token is shown this once.',
+      body: CreateToken,
+      example: { name: 'my assistant', scope: 'spend', budget: '5', per_day: '1' },
+      response: CreatedToken,
+      status: 201,
+      location: ({ id }) => `/tokens/${id}`,
+      errors: ['TOKENS_TOO_MANY', 'STORE_WRITE_FAILED'],
+      handler: ({ body }) => tokens.create(body),
+    }),
+    operation({
+      ...shared,
+      id: 'revokeToken',
+      method: 'DELETE',
+      path: '/tokens/{id}',
+      summary: 'Revoke a token',
+      description: 'At once, also for orders that were placed with it and have not been paid yet.',
+      params: TokenParams,
+      response: TokenRecord,
+      status: 200,
+      errors: ['UNKNOWN_TOKEN', 'STORE_WRITE_FAILED'],
+      handler: ({ params }) => tokens.revoke(params.id),
+    }),
+  ]
+}

@@ -1,0 +1,60 @@
+import { WalletBalance } from '../../../schema/api.ts'
+import type { Caller } from '../../../schema/caller.ts'
+import { SendTransfer, Transfer } from '../../../schema/transfer.ts'
+import { type Operation, operation } from '../operation.ts'
+import { TRANSACTION_ERRORS } from './transaction-errors.ts'
+
+export type WalletRouteDeps = {
+  balance(): Promise<WalletBalance>
+  transfers: {
+    send(
+      transfer: SendTransfer,
+      request: { caller: Caller; idempotencyKey: string | undefined; signal: AbortSignal },
+    ): Promise<Transfer>
+  }
+}
+
+export function walletRoutes(deps: WalletRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'getWalletBalance',
+      method: 'GET',
+      path: '/wallet/balance',
+      summary: "The node's USDC",
+      description: 'Read from the chain at each call.',
+      tags: ['wallet'],
+      access: 'private',
+      scope: 'read',
+      response: WalletBalance,
+      status: 200,
+      errors: ['CHAIN_UNAVAILABLE', 'CHAIN_WRONG', 'WALLET_UNAVAILABLE'],
+      handler: () => deps.balance(),
+    }),
+    operation({
+      id: 'sendFromWallet',
+      method: 'POST',
+      path: '/wallet/send',
+      summary: 'Send USDC or ETH out of the wallet',
+      description:
+        'An own transaction, which costs gas: the wallet needs a little ETH. What is signed for and not charged yet stays. No budget ' +
+        'holds it, so it needs a token on loopback too. Answers once it is mined. The same request with the same `Idempotency-Key` is sent once; without a key one that is ' +
+        'like a transaction that waits is refused. `network` is the one that is meant: a node that was started anew on another refuses.',
+      tags: ['wallet'],
+      access: 'token',
+      scope: 'admin',
+      idempotent: true,
+      body: SendTransfer,
+      example: {
+        to: '0x209693Bc6afc0C5328bA36FaF03C514EF312287C',
+        amount: '1.5',
+        asset: 'USDC',
+        network: 'eip155:84532',
+      },
+      response: Transfer,
+      status: 200,
+      errors: ['NETWORK_MISMATCH', 'INSUFFICIENT_FUNDS', 'IDEMPOTENCY_CONFLICT', ...TRANSACTION_ERRORS],
+      handler: ({ body, caller, idempotencyKey, signal }) =>
+        deps.transfers.send(body, { caller, idempotencyKey, signal }),
+    }),
+  ]
+}

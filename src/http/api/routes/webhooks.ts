@@ -1,0 +1,85 @@
+import { CreateWebhook, Webhook, WebhookParams, Webhooks, WebhookTest } from '../../../schema/webhook.ts'
+import { type Operation, operation } from '../operation.ts'
+
+export type WebhookRouteDeps = {
+  webhooks: {
+    list(): Webhook[]
+    create(webhook: CreateWebhook): Promise<Webhook>
+    remove(id: string): Promise<Webhook>
+    test(id: string): Promise<WebhookTest>
+  }
+}
+
+const tags = ['webhooks']
+const access = 'private'
+
+export function webhookRoutes({ webhooks }: WebhookRouteDeps): Operation[] {
+  return [
+    operation({
+      id: 'listWebhooks',
+      method: 'GET',
+      path: '/webhooks',
+      summary: 'Addresses that are told what happens',
+      tags,
+      access,
+      scope: 'admin',
+      response: Webhooks,
+      status: 200,
+      errors: [],
+      handler: () => webhooks.list(),
+    }),
+    operation({
+      id: 'createWebhook',
+      method: 'POST',
+      path: '/webhooks',
+      summary: 'Tell an address what happens',
+      description:
+        'Each event is a POST of `{type, timestamp, data}`, signed as Standard Webhooks has it (`webhook-id`, ' +
+        '`webhook-timestamp`, `webhook-signature`), sent again for about a day until it is answered with 2xx. The address ' +
+        'must be https and on the open internet; one in your own network stands in config.yaml. Long texts are cut.',
+      tags,
+      access,
+      scope: 'admin',
+      body: CreateWebhook,
+      example: {
+        url: 'https://example.org/stoa',
+        events: ['payment.settled', 'order'],
+        secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+      },
+      response: Webhook,
+      status: 201,
+      errors: ['WEBHOOKS_TOO_MANY', 'STORE_WRITE_FAILED'],
+      location: ({ id }) => `/webhooks/${id}`,
+      handler: ({ body }) => webhooks.create(body),
+    }),
+    operation({
+      id: 'removeWebhook',
+      method: 'DELETE',
+      path: '/webhooks/{id}',
+      summary: 'Stop telling an address',
+      description: 'What waits to be sent to it is forgotten.',
+      tags,
+      access,
+      scope: 'admin',
+      params: WebhookParams,
+      response: Webhook,
+      status: 200,
+      errors: ['UNKNOWN_WEBHOOK', 'WEBHOOK_CONFIGURED', 'STORE_WRITE_FAILED'],
+      handler: ({ params }) => webhooks.remove(params.id),
+    }),
+    operation({
+      id: 'testWebhook',
+      method: 'POST',
+      path: '/webhooks/{id}/test',
+      summary: 'Send a test message at once',
+      tags,
+      access,
+      scope: 'admin',
+      params: WebhookParams,
+      response: WebhookTest,
+      status: 200,
+      errors: ['UNKNOWN_WEBHOOK'],
+      handler: ({ params }) => webhooks.test(params.id),
+    }),
+  ]
+}

@@ -1,0 +1,214 @@
+import { randomUUID } from 'node:crypto'
+import * as z from 'zod'
+import { CodedError, reasonOf } from '../../lib/errors.ts'
+import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import {
+  type ExecuteBody,
+  ExecutionResult,
+  Health,
+  Listings,
+  NodeStatus,
+  type PeerStatus,
+  PeerStatuses,
+  Problem,
+  RegisterAgent,
+  WalletBalance,
+} from '../../schema/api.ts'
+import { Listing } from '../../schema/listing.ts'
+import { ApiError } from './api-error.ts'
+import { type MarketCalls, marketCalls } from './market.ts'
+import { type OperatorCalls, operatorCalls } from './operator.ts'
+import { type OpenStream, type StreamCalls, streamCalls } from './stream.ts'
+import { type WebhookCalls, webhookCalls } from './webhooks.ts'
+
+/** How long an answer may take; an execution as long as the slowest agent and its settlement. */
+const ANSWER_TIMEOUT_MS = 30_000
+const EXECUTION_TIMEOUT_MS = 66 * 60_000
+
+export type CallOptions = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
+/** What may spend is sent with a key, so that it is done once (D38). */
+const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows|wallet\/send)$/
+type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT']
+export type ExecuteCall = {
+  agentId: string
+  input: string
+  maxPriceAtomic?: bigint | undefined
+  /** Names the call, so that it is done once (D38); a new one unless given. */
+  idempotencyKey?: string | undefined
+}
+
+/**
+ * A running node's API as functions.
+ *
+ * They throw ApiError for a problem the node answers, and CodedError API_UNREACHABLE, API_CONNECTION_LOST, API_TIMEOUT
+ * or API_ANSWER_INVALID. An aborted signal throws its reason.
+ */
+export type ApiClient = MarketCalls &
+  OperatorCalls &
+  StreamCalls &
+  WebhookCalls & {
+    health(options?: CallOptions): Promise<Health>
+    /** All known: local and discovered. */
+    agents(options?: CallOptions): Promise<Listing[]>
+    localAgents(options?: CallOptions): Promise<Listing[]>
+    discoveredAgents(options?: CallOptions): Promise<Listing[]>
+    agent(id: string, options?: CallOptions): Promise<Listing>
+    registerAgent(definition: RegisterAgent, options?: CallOptions): Promise<Listing>
+    execute(call: ExecuteCall, options?: CallOptions): Promise<ExecutionResult>
+    status(options?: CallOptions): Promise<NodeStatus>
+    peers(options?: CallOptions): Promise<PeerStatus[]>
+    balance(options?: CallOptions): Promise<WalletBalance>
+  }
+
+export type ApiClientOptions = {
+  /** Such as `http://127.0.0.1:8424`. */
+  baseUrl: string
+  token?: string | undefined
+}
+
+/** The built-in `fetch` gives up after 300 s: for agents that run longer inject `createPatientFetch()`. */
+export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof fetch }): ApiClient {
+  const base = options.baseUrl.replace(/\/+$/, '')
+  const authorization = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
+
+  /** A request with a key is sent once more when its connection was lost: it is done once all the same. */
+  async function send(path: string, call: CallOptions = {}, body?: object, method?: string) {
+    if (body === undefined || !SPENDING.test(path)) return sendOnce(path, call, body, method)
+    // A key that is given as undefined is none: without one the second request would buy again.
+    const keyed = { ...call, idempotencyKey: call.idempotencyKey ?? randomUUID() }
+    return sendOnce(path, keyed, body, method).catch((error: unknown) => {
+      if ((error as { code?: unknown }).code !== 'API_CONNECTION_LOST') throw error
+      return sendOnce(path, keyed, body, method)
+    })
+  }
+
+  async function sendOnce(
+    path: string,
+    call: CallOptions,
+    body: object | undefined,
+    method = body === undefined ? 'GET' : 'POST',
+  ) {
+    const { signal, timeoutMs = ANSWER_TIMEOUT_MS, idempotencyKey } = call
+    const timeout = AbortSignal.timeout(timeoutMs)
+    try {
+      const answer = await deps.fetch(base + path, {
+        method,
+        headers: {
+          ...authorization,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        // A node never redirects; whoever does is not to have the token.
+        redirect: 'error',
+        signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      })
+      return { status: answer.status, text: await answer.text(), link: answer.headers.get('link') }
+    } catch (error) {
+      if (error instanceof CodedError) throw error
+      signal?.throwIfAborted()
+      if (!timeout.aborted) throw connectionError(base, error)
+      throw new CodedError('API_TIMEOUT', `no answer from ${base} in ${timeoutMs / 1000} s`, { cause: error })
+    }
+  }
+
+  /** An answer that goes on: its body as it comes. The signal ends it at any time. */
+  const openStream: OpenStream = async (path, { signal, headers, body }) => {
+    const init = {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: {
+        ...authorization,
+        accept: 'text/event-stream',
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      redirect: 'error' as const,
+      ...(signal && { signal }),
+    }
+    const answer = await deps.fetch(base + path, init).catch((error: unknown) => {
+      signal?.throwIfAborted()
+      throw error instanceof CodedError ? error : connectionError(base, error)
+    })
+    if (answer.ok && answer.body !== null) return answer.body
+    return readAnswer(base, z.never(), answer.status, await answer.text())
+  }
+
+  async function request<T extends z.ZodType>(path: string, response: T, ...more: Sent) {
+    const { status, text } = await send(path, ...more)
+    return readAnswer(base, response, status, text)
+  }
+
+  /** An answer that may be followed by another. */
+  async function linked<T extends z.ZodType>(path: string, query: object, response: T, call?: CallOptions) {
+    const { status, text, link } = await send(path + queryText(query), call)
+    return { body: readAnswer(base, response, status, text), next: nextIn(link) }
+  }
+
+  return {
+    ...marketCalls({ request, linked }),
+    ...operatorCalls({ request, linked }),
+    ...streamCalls(openStream),
+    ...webhookCalls({ request, linked }),
+    health: (call) => request('/health', Health, call),
+    agents: (call) => request('/agents', Listings, call),
+    localAgents: (call) => request('/agents/local', Listings, call),
+    discoveredAgents: (call) => request('/agents/discover', Listings, call),
+    agent: (id, call) => request(`/agents/${encodeURIComponent(id)}`, Listing, call),
+    registerAgent: (definition, call) => request('/agents', Listing, call, z.encode(RegisterAgent, definition)),
+    execute({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID() }, call) {
+      const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
+      const body: ExecuteBody = { agent_id: agentId, input, max_price }
+      const keyed = { ...call, idempotencyKey: call?.idempotencyKey ?? idempotencyKey }
+      return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...keyed }, body)
+    },
+    status: (call) => request('/status', NodeStatus, call),
+    peers: (call) => request('/peers', PeerStatuses, call),
+    balance: (call) => request('/wallet/balance', WalletBalance, call),
+  }
+}
+
+function queryText(query: object): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined)
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
+}
+
+/** The cursor in a `Link` header. */
+function nextIn(link: string | null): string | undefined {
+  const target = /<\?([^>]*)>; *rel="next"/.exec(link ?? '')?.[1]
+  return target === undefined ? undefined : (new URLSearchParams(target).get('cursor') ?? undefined)
+}
+
+function readAnswer<T extends z.ZodType>(base: string, schema: T, status: number, text: string): z.output<T> {
+  const json = parseJson(text)
+  const ok = status >= 200 && status < 300
+  const parsed = z.safeDecode(ok ? schema : Problem, json as never)
+  if (!parsed.success) {
+    const what = `${base} answered ${status} with something else than a node of this version does`
+    throw new CodedError('API_ANSWER_INVALID', `${what}: is another program listening there?`, { cause: parsed.error })
+  }
+  if (!ok) throw new ApiError(parsed.data as Problem)
+  return parsed.data as z.output<T>
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** `fetch` says "fetch failed" and keeps what happened in its cause. */
+function connectionError(base: string, error: unknown): CodedError {
+  const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const code = inner instanceof Error && 'code' in inner ? String(inner.code) : ''
+  const reason = reasonOf(inner) || code
+  // Once connected, the request may have been carried out: what was ordered must not be ordered again unseen.
+  if (/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/.test(code)) {
+    const lost = `the connection to ${base} was lost before it answered (${reason}): what it was asked may have been done`
+    return new CodedError('API_CONNECTION_LOST', lost, { cause: error })
+  }
+  const fix = `no node answers at ${base} (${reason}): is one running? Start it with: stoa start`
+  return new CodedError('API_UNREACHABLE', fix, { cause: error })
+}

@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import * as z from 'zod'
+import { CodedError } from '../../lib/errors.ts'
+import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import type { ExecuteBody, ExecutionResult, Problem } from '../../schema/api.ts'
+import { type EventType, type NodeEvent, nodeEvents } from '../../schema/events.ts'
+import { type ExecutionProgress, executionEvents, type OnProgress } from '../../schema/execution.ts'
+import { ApiError } from './api-error.ts'
+import { type ReadEvent, readEvents } from './read-events.ts'
+
+export type EventsOptions = {
+  /** All, unless they are named. */
+  types?: readonly EventType[] | undefined
+  /** Goes on after this event. */
+  after?: string | undefined
+  signal?: AbortSignal | undefined
+  /** Told each time the connection is lost; it is made again. */
+  onLost?(error: unknown): void
+}
+
+export type StreamCalls = {
+  /**
+   * What happens in the node, while it happens, until the signal aborts.
+   *
+   * A lost connection is made again and nothing is missed; after a `reset` something was, and everything is to be loaded
+   * anew. Throws what the first connection fails with, and what no further one can mend.
+   */
+  events(options?: EventsOptions): AsyncGenerator<NodeEvent>
+  /** An execution that is shown while it goes on. An aborted signal calls it off. Throws as `execute`. */
+  executeStreamed(call: ExecuteStreamed): Promise<ExecutionResult>
+}
+
+export type ExecuteStreamed = {
+  agentId: string
+  input: string
+  maxPriceAtomic?: bigint | undefined
+  idempotencyKey?: string | undefined
+  signal?: AbortSignal | undefined
+  onProgress: OnProgress
+}
+
+export type OpenStream = (
+  path: string,
+  options: { signal?: AbortSignal | undefined; headers?: Record<string, string>; body?: object },
+) => Promise<AsyncIterable<Uint8Array>>
+
+/** A node gives a sign of life every 15 s. */
+const SILENCE_MS = 45_000
+const RETRY_MS = [250, 1_000, 2_000, 5_000]
+
+export function streamCalls(open: OpenStream): StreamCalls {
+  return {
+    async executeStreamed({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID(), signal, onProgress }) {
+      const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
+      const body: ExecuteBody = { agent_id: agentId, input, max_price }
+      const life = signOfLife(signal)
+      try {
+        for await (const read of readEvents(
+          await open('/execute', { signal: life.signal, headers: { 'idempotency-key': idempotencyKey }, body }),
+          life.seen,
+        )) {
+          const { event, data } = parseExecution(read)
+          if (event === 'result') return data as ExecutionResult
+          if (event === 'error') throw new ApiError(data as Problem)
+          if (event !== undefined) onProgress({ type: event, data } as ExecutionProgress)
+        }
+      } catch (error) {
+        if (error instanceof CodedError) throw error
+        signal?.throwIfAborted()
+        throw connectionLost(error)
+      } finally {
+        life.end()
+      }
+      throw connectionLost(undefined)
+    },
+    async *events({ types, after, signal, onLost = () => {} } = {}) {
+      const path = types === undefined ? '/events' : `/events?types=${types.join(',')}`
+      let last = after
+      let failures = 0
+      let isFirst = true
+      const hasStopped = () => signal?.aborted === true
+      while (!hasStopped()) {
+        const life = signOfLife(signal)
+        try {
+          const headers = last === undefined ? {} : { 'last-event-id': last }
+          const body = await open(path, { signal: life.signal, headers })
+          isFirst = false
+          for await (const read of readEvents(body, life.seen)) {
+            failures = 0
+            last = read.id ?? last
+            const event = parseEvent(read)
+            if (event !== undefined) yield event
+          }
+          onLost(new CodedError('API_CONNECTION_LOST', 'the node has ended the stream'))
+        } catch (error) {
+          if (hasStopped()) return
+          if (isFirst || !mayPass(error)) throw error
+          onLost(error)
+        } finally {
+          life.end()
+        }
+        await wait(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)], undefined, { ...(signal && { signal }) }).catch(
+          () => {},
+        )
+      }
+    },
+  }
+}
+
+/** Ends a connection on which nothing comes any more, not even a heartbeat. */
+function signOfLife(outer: AbortSignal | undefined) {
+  const silent = new AbortController()
+  const timer = setTimeout(() => silent.abort(new Error('no sign of life')), SILENCE_MS)
+  timer.unref()
+  const signal = outer === undefined ? silent.signal : AbortSignal.any([outer, silent.signal])
+  return { signal, seen: () => void timer.refresh(), end: () => clearTimeout(timer) }
+}
+
+/** A node that is gone may come back; one that refuses will go on to. */
+function mayPass(error: unknown): boolean {
+  const status = (error as { status?: unknown }).status
+  return typeof status !== 'number' || status === 429 || status >= 500
+}
+
+/** Types that a later version of the node tells are passed over. */
+function parseEvent({ id, event, data }: ReadEvent): NodeEvent | undefined {
+  if (event === 'reset') return { id: id ?? '', type: 'reset' }
+  if (!Object.hasOwn(nodeEvents, event)) return undefined
+  const type = event as EventType
+  const parsed = z.safeDecode(nodeEvents[type] as z.ZodType, parseJson(data) as never)
+  return parsed.success ? ({ id: id ?? '', type, data: parsed.data } as NodeEvent) : undefined
+}
+
+function parseExecution({ event, data }: ReadEvent): { event?: keyof typeof executionEvents; data: unknown } {
+  if (!Object.hasOwn(executionEvents, event)) return { data: undefined }
+  const name = event as keyof typeof executionEvents
+  const parsed = z.safeDecode(executionEvents[name] as z.ZodType, parseJson(data) as never)
+  if (parsed.success) return { event: name, data: parsed.data }
+  throw new CodedError('API_ANSWER_INVALID', `the node tells of ${name} in a way that this version does not know`)
+}
+
+function connectionLost(cause: unknown): CodedError {
+  const lost = 'the connection was lost before the result came: what was asked may have been done'
+  return new CodedError('API_CONNECTION_LOST', lost, { cause })
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

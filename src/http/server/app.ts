@@ -1,0 +1,126 @@
+import { once } from 'node:events'
+import type { Clock } from '../../lib/clock.ts'
+import { CodedError, reasonOf } from '../../lib/errors.ts'
+import type { Service } from '../../lib/lifecycle.ts'
+import type { Logger } from '../../lib/logger.ts'
+import { within } from '../../lib/within.ts'
+import type { OperationsDeps } from '../api/operations.ts'
+import { urlHost } from './host-name.ts'
+import { createListener, type RequestHandler } from './listener.ts'
+import type { Mount } from './mount.ts'
+import { HttpError } from './problem.ts'
+import { createGuard, type GuardOptions } from './security.ts'
+import type { Server } from './server.ts'
+
+export type ApiOptions = GuardOptions & {
+  /** 0: any free one. */
+  port: number
+}
+export type ApiDeps = OperationsDeps & { clock: Clock; logger: Logger; mounts?: readonly Mount[] }
+
+export interface Api extends Service {
+  /** Where programs of this machine reach it, such as `http://127.0.0.1:8424`. The port is known once it has started. */
+  readonly url: string
+}
+
+/** Requests under way may end by themselves for this long, then their signals abort … */
+const STOP_GRACE_MS = 1500
+/** … and after this long their connections are cut. */
+const STOP_ABORT_MS = 1000
+
+/**
+ * The local HTTP API (D13–D17).
+ *
+ * `start` throws a CodedError: API_PORT_IN_USE, API_PORT_NOT_ALLOWED, API_HOST_UNAVAILABLE or API_TOKEN_MISSING.
+ */
+export function createApi(options: ApiOptions, deps: ApiDeps): Api {
+  const logger = deps.logger.child({ part: 'http' })
+  // `localhost` may be two addresses, and so two servers; one that any program of this machine finds is enough.
+  const host = options.host === 'localhost' ? '127.0.0.1' : options.host
+  const guard = createGuard({ ...options, host }, { identify: deps.tokens.identify })
+  const listener = createListener(build, (error) => logger.error({ err: error }, 'the API could not be built'))
+  let server: Server | undefined
+  let stopping = false
+  let { port } = options
+
+  /** Fastify and the operations load with the first request. */
+  async function build(): Promise<RequestHandler> {
+    const [{ apiOperations }, { createServer }, { dashboardMount }] = await Promise.all([
+      import('../api/operations.ts'),
+      import('./server.ts'),
+      import('../dashboard.ts'),
+    ])
+    const mounts = [...(deps.mounts ?? []), dashboardMount()]
+    const { promise: adopted, resolve } = Promise.withResolvers<RequestHandler>()
+    const adopt = (handler: RequestHandler) => {
+      resolve(handler)
+      return listener
+    }
+    server = createServer(apiOperations(deps), { ...deps, mounts, guard, logger, adopt })
+    if (stopping) server.refuseRequests()
+    await server.app.ready()
+    return adopted
+  }
+
+  async function start(): Promise<void> {
+    if (guard.needsToken && options.token === '') {
+      throw new CodedError('API_TOKEN_MISSING', `an API on ${host} needs a token: set NODE_API_TOKEN`)
+    }
+    try {
+      listener.listen({ host, port })
+      await once(listener, 'listening')
+    } catch (error) {
+      throw startError(error, host, port)
+    }
+    const address = listener.address()
+    if (typeof address === 'object' && address !== null) port = address.port
+    if (guard.isOpen)
+      logger.warn({ host, port }, 'the API is open: whoever reaches this port can spend from the wallet')
+  }
+
+  /** Takes at most STOP_GRACE_MS + STOP_ABORT_MS. */
+  async function stop(): Promise<void> {
+    stopping = true
+    server?.refuseRequests()
+    const closed = close()
+    if (await within(STOP_GRACE_MS, closed)) return
+    server?.running.abortAll(new HttpError('STOPPING', 'the node stopped before this was done'))
+    if (await within(STOP_ABORT_MS, closed)) return
+    listener.closeAllConnections()
+    await closed
+  }
+
+  async function close(): Promise<void> {
+    const { promise: closed, resolve } = Promise.withResolvers<void>()
+    listener.close(() => resolve())
+    await closed
+    await server?.app.close()
+  }
+
+  return {
+    name: 'http',
+    start,
+    stop,
+    get url() {
+      return `http://${urlHost(host)}:${port}`
+    },
+  }
+}
+
+function startError(error: unknown, host: string, port: number): CodedError {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  const options = { cause: error }
+  if (code === 'EADDRINUSE') {
+    const fix = `port ${port} on ${host} is in use: stop the program that has it, or choose another with --api-port`
+    return new CodedError('API_PORT_IN_USE', fix, options)
+  }
+  if (code === 'EACCES') {
+    return new CodedError(
+      'API_PORT_NOT_ALLOWED',
+      `port ${port} needs privileges: choose one above 1023 with --api-port`,
+      options,
+    )
+  }
+  const fix = `the API cannot listen on ${host}: ${reasonOf(error)}; give an address of this machine with --api-host`
+  return new CodedError('API_HOST_UNAVAILABLE', fix, options)
+}

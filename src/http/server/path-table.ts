@@ -1,0 +1,31 @@
+import type { Operation } from '../api/operation.ts'
+
+/** Finds rows by path where the router has no route: preflights and refusals. */
+export type PathTable = {
+  /** The row that answers `method` there; HEAD is answered by GET's. */
+  find(path: string, method: string): Operation | undefined
+  /** Every method the path answers; empty for an unknown path. */
+  methods(path: string): string[]
+}
+
+export function createPathTable(rows: readonly Operation[]): PathTable {
+  const compiled = rows.map((row) => ({ row, pattern: pathPattern(row.path) }))
+  const at = (path: string) => {
+    const rowsThere = compiled.filter(({ pattern }) => pattern.test(path)).map(({ row }) => row)
+    const nearer = rowsThere.filter((row) => !row.path.includes('{'))
+    return nearer.length > 0 ? nearer : rowsThere
+  }
+  return {
+    find: (path, method) => at(path).find((row) => row.method === (method === 'HEAD' ? 'GET' : method)),
+    methods(path) {
+      const methods = new Set<string>(at(path).map(({ method }) => method))
+      if (methods.size === 0) return []
+      if (methods.has('GET')) methods.add('HEAD')
+      return [...methods, 'OPTIONS']
+    },
+  }
+}
+
+function pathPattern(path: string): RegExp {
+  return new RegExp(`^(?:/api)?${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '[^/]+')}/?$`)
+}

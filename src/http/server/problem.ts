@@ -1,0 +1,242 @@
+import { randomUUID } from 'node:crypto'
+import * as z from 'zod'
+import { CodedError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/logger.ts'
+import type { Problem } from '../../schema/api.ts'
+import { x402Errors } from '../../schema/x402.ts'
+
+const DETAIL_LENGTH_MAX = 2000
+const MESSAGE_LENGTH_MAX = 300
+const ISSUES_MAX = 20
+
+export type ProblemRow = { status: number; title: string; retryable?: boolean }
+
+/** Every error code of the API: status and title (D15). What is not here is a fault of the node: 500, nothing shown. */
+export const problems = {
+  INVALID_REQUEST: { status: 400, title: 'The request is not valid' },
+  IDEMPOTENCY_UNSUPPORTED: { status: 400, title: 'This operation takes no idempotency key' },
+  CURSOR_INVALID: { status: 400, title: 'The cursor does not belong to this query' },
+  MALFORMED_JSON: { status: 400, title: 'The body is not valid JSON' },
+  WORKFLOW_INVALID: { status: 400, title: 'The workflow cannot be done as it is described' },
+  TOKEN_REQUIRED: { status: 401, title: 'The request needs the API token' },
+  TOKEN_WRONG: { status: 401, title: 'The API token is wrong' },
+  SCOPE_TOO_LOW: { status: 403, title: 'The API token does not allow this' },
+  TOKEN_ENDED: { status: 403, title: 'The API token holds no longer' },
+  WALLET_NO_GAS: { status: 402, title: 'The wallet has too little ETH for gas' },
+  OVER_PRICE: { status: 402, title: 'The price is above what this call may cost' },
+  OVER_BUDGET: { status: 402, title: 'The budget does not allow this payment' },
+  SELLER_NOT_ALLOWED: { status: 402, title: 'The budget does not allow this seller or agent' },
+  APPROVAL_REQUIRED: { status: 402, title: 'The operator must approve this payment' },
+  APPROVAL_DENIED: { status: 402, title: 'The operator has denied this payment' },
+  APPROVAL_EXPIRED: { status: 402, title: 'Nobody approved this payment in time' },
+  LISTING_MISMATCH: { status: 402, title: 'The seller asks for something else than it listed' },
+  SETTLES_FIRST: { status: 402, title: 'The seller settles before its agent runs' },
+  INSUFFICIENT_FUNDS: { status: 402, title: 'The wallet holds too little' },
+  WALLET_HAS_CODE: { status: 402, title: 'The wallet has code that refuses its payments' },
+  HOST_NOT_ALLOWED: { status: 403, title: 'The Host header names no host of this node' },
+  ORIGIN_NOT_ALLOWED: { status: 403, title: 'Web pages of this origin may not do this' },
+  FIELD_NOT_ALLOWED: { status: 403, title: 'A field that may not be set over HTTP' },
+  NOT_FOUND: { status: 404, title: 'No such path' },
+  UNKNOWN_AGENT: { status: 404, title: 'No agent with this identifier is known' },
+  UNKNOWN_ORDER: { status: 404, title: 'No order with this identifier is known' },
+  UNKNOWN_PAYMENT: { status: 404, title: 'No payment with this identifier is known' },
+  UNKNOWN_EXECUTION: { status: 404, title: 'No execution with this identifier is kept' },
+  UNKNOWN_RECEIPT: { status: 404, title: 'No receipt of this payment is kept' },
+  TRANSACTION_UNKNOWN: { status: 404, title: 'No such transaction of this node waits' },
+  UNKNOWN_IDENTITY: { status: 404, title: 'No such identity is on the chain' },
+  UNKNOWN_SESSION: { status: 404, title: 'This caller and this agent have no session' },
+  UNKNOWN_WEBHOOK: { status: 404, title: 'No webhook with this identifier is known' },
+  UNKNOWN_WORKFLOW: { status: 404, title: 'No workflow with this identifier is known' },
+  UNKNOWN_APPROVAL: { status: 404, title: 'No approval with this identifier is known' },
+  UNKNOWN_ALARM: { status: 404, title: 'No alarm has this identifier' },
+  UNKNOWN_TOKEN: { status: 404, title: 'There is no token with this identifier' },
+  METHOD_NOT_ALLOWED: { status: 405, title: 'This path does not answer this method' },
+  REQUEST_TIMEOUT: { status: 408, title: 'The request did not arrive in time' },
+  AMBIGUOUS_AGENT: { status: 409, title: 'Several agents fit this name' },
+  AGENTS_TOO_MANY: { status: 409, title: 'This node hosts as many agents as it can' },
+  NETWORK_MISMATCH: { status: 409, title: 'The agent is sold on another network' },
+  LISTINGS_FULL: { status: 409, title: 'This node keeps as many listings as it can' },
+  ALREADY_REGISTERED: { status: 409, title: 'The agent has an identity on the chain' },
+  NOT_YOUR_AGENT: { status: 409, title: 'The agent is of another node' },
+  OWN_AGENT: { status: 409, title: 'The agent is of this node' },
+  NEVER_CALLED: { status: 409, title: 'This node has never called the agent' },
+  TRANSACTION_REVERTED: { status: 409, title: 'The contract refuses the transaction' },
+  IDEMPOTENCY_CONFLICT: { status: 409, title: 'The idempotency key was sent with another request' },
+  ORDER_CANCELLED: { status: 409, title: 'The order was cancelled' },
+  ORDER_FINAL: { status: 409, title: 'The order has ended' },
+  ORDER_NOT_WAITING: { status: 409, title: 'The order has its task already' },
+  ORDERS_TOO_MANY: { status: 409, title: 'As many orders are open as can be' },
+  PAYMENT_FINAL: { status: 409, title: 'The payment has ended' },
+  SETTLEMENT_NOT_FINAL: { status: 409, title: 'The chain can still take the settlement back' },
+  APPROVAL_FINAL: { status: 409, title: 'The approval was decided, or has expired' },
+  APPROVALS_TOO_MANY: { status: 409, title: 'As many approvals are pending as can be' },
+  TOKENS_TOO_MANY: { status: 409, title: 'There are as many tokens as can be' },
+  WEBHOOK_CONFIGURED: { status: 409, title: 'The webhook stands in config.yaml' },
+  WEBHOOKS_TOO_MANY: { status: 409, title: 'As many webhooks are there as can be' },
+  WORKFLOW_FINAL: { status: 409, title: 'The workflow has ended' },
+  WORKFLOWS_TOO_MANY: { status: 409, title: 'As many workflows are open as can be' },
+  CONFIG_INVALID: { status: 409, title: 'A file of the node, such as agents.yaml, cannot be used as it is' },
+  INPUT_TOO_LARGE: { status: 413, title: 'The task is too large' },
+  BODY_TOO_LARGE: { status: 413, title: 'The body is too large' },
+  URI_TOO_LONG: { status: 414, title: 'The path is too long' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'The body must be application/json' },
+  TOO_MANY_ATTEMPTS: { status: 429, title: 'Too many wrong tokens', retryable: true },
+  STREAMS_TOO_MANY: { status: 429, title: 'As many streams of events are open as can be', retryable: true },
+  OVERLOADED: { status: 429, title: 'Too much work at once', retryable: true },
+  HEADERS_TOO_LARGE: { status: 431, title: 'The headers are too large' },
+  INTERNAL: { status: 500, title: 'The node failed' },
+  IMPORT_REFUSED: { status: 422, title: 'The agent cannot be imported' },
+  SELLER_UNREACHABLE: { status: 502, title: 'The seller cannot be reached', retryable: true },
+  PEER_UNREACHABLE: { status: 502, title: 'The seller cannot be reached', retryable: true },
+  PROTOCOL_UNSUPPORTED: { status: 502, title: 'The seller does not speak the protocol it lists' },
+  SELLER_FAILED: { status: 502, title: 'The seller failed' },
+  RESULT_PENDING: { status: 502, title: 'The result has not arrived yet' },
+  AGENT_FAILED: { status: 502, title: 'The agent failed' },
+  AGENT_OUTPUT_TOO_LARGE: { status: 502, title: 'The agent wrote more than it may' },
+  AGENT_NOT_RUNNABLE: { status: 503, title: 'The agent has nothing to run on' },
+  AGENT_CANCELLED: { status: 503, title: 'The run was cancelled' },
+  CHAIN_UNAVAILABLE: { status: 503, title: 'The chain cannot be reached', retryable: true },
+  TRANSACTION_FAILED: { status: 502, title: 'The transaction failed on the chain' },
+  TRANSACTION_LOST: { status: 502, title: 'Another transaction took its place', retryable: true },
+  TRANSACTION_PENDING: { status: 503, title: 'The transaction is sent and not mined yet', retryable: true },
+  CHAIN_WRONG: { status: 503, title: 'The RPC endpoint serves another chain' },
+  WALLET_UNAVAILABLE: { status: 503, title: 'The wallet cannot be used' },
+  LEDGER_COPIED: { status: 503, title: 'Another node uses the identity of this one', retryable: false },
+  STORE_DAMAGED: { status: 503, title: 'The ledger of the node is damaged', retryable: false },
+  STORE_WRITE_FAILED: { status: 503, title: 'The node cannot write its data', retryable: true },
+  STOPPING: { status: 503, title: 'The node is stopping', retryable: true },
+  DEADLINE: { status: 504, title: 'The seller did not answer in time' },
+  AGENT_TIMEOUT: { status: 504, title: 'The agent did not finish in time' },
+} as const satisfies Record<string, ProblemRow>
+export type ProblemCode = keyof typeof problems
+
+const fastifyProblems: Record<string, [ProblemCode, string]> = {
+  FST_ERR_CTP_INVALID_JSON_BODY: ['MALFORMED_JSON', 'the body cannot be parsed, or holds a key such as __proto__'],
+  FST_ERR_CTP_EMPTY_JSON_BODY: ['MALFORMED_JSON', 'the body is empty: send a JSON object'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['BODY_TOO_LARGE', 'the body is longer than this operation takes'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['UNSUPPORTED_MEDIA_TYPE', 'send the body as Content-Type: application/json'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['INVALID_REQUEST', 'the body is not as long as Content-Length says'],
+  FST_ERR_BAD_URL: ['INVALID_REQUEST', 'the path holds a malformed percent escape'],
+  FST_ERR_MAX_PARAM_LENGTH: ['URI_TOO_LONG', 'an identifier in the path is too long'],
+}
+
+type Issue = { path: string; message: string }
+type HttpErrorOptions = ErrorOptions & { headers?: Record<string, string>; issues?: Issue[] }
+
+/** A refusal by the API itself. */
+export class HttpError extends CodedError<ProblemCode> {
+  override name = 'HttpError'
+  readonly headers: Readonly<Record<string, string>>
+  readonly issues: readonly Issue[]
+
+  constructor(code: ProblemCode, detail: string, more: HttpErrorOptions = {}) {
+    super(code, detail, more)
+    this.headers = more.headers ?? {}
+    this.issues = more.issues ?? []
+  }
+}
+
+/** The refusal of what does not fit its schema: each field that is wrong, by name. */
+export function invalid(part: 'body' | 'query' | 'path', { issues }: z.core.$ZodError): HttpError {
+  const list = issues.slice(0, ISSUES_MAX).flatMap((issue) => readIssue(issue, part))
+  const said = list.slice(0, 3).map(({ path, message }) => (path === '' ? message : `${path} ${message}`))
+  return new HttpError('INVALID_REQUEST', `${part}: ${said.join('; ')}`, { issues: list })
+}
+
+/** What to answer for whatever was thrown, or undefined for a fault of the node: INTERNAL. */
+export function problemOf(error: unknown): Problem | undefined {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined
+  const fastify = Object.hasOwn(fastifyProblems, error.code) ? fastifyProblems[error.code] : undefined
+  if (fastify !== undefined) return problem(fastify[0], fastify[1])
+  if (!(error instanceof CodedError)) {
+    // Fastify and node:http mark what the client did wrong by a status, as on a body that breaks off.
+    const status = 'statusCode' in error ? Number(error.statusCode) : 500
+    return status >= 400 && status < 500 ? problem('INVALID_REQUEST', 'the request cannot be read') : undefined
+  }
+  if (!hasRow(error.code)) return undefined
+  const { correlationId, approvalId, orderId, retryable, issues } = error as {
+    correlationId?: unknown
+    approvalId?: unknown
+    orderId?: unknown
+    retryable?: unknown
+    issues?: unknown
+  }
+  return {
+    ...problem(error.code, error.message),
+    ...(Array.isArray(issues) && issues.length > 0 && { errors: (issues as Issue[]).slice(0, ISSUES_MAX) }),
+    ...(typeof correlationId === 'string' && { correlation_id: correlationId }),
+    ...(typeof approvalId === 'string' && { approval_id: approvalId }),
+    ...(typeof orderId === 'string' && { order_id: orderId }),
+    ...(typeof retryable === 'boolean' && { retryable }),
+  }
+}
+
+/** What to answer for whatever was thrown; a fault of the node is logged, and nothing of it is shown. */
+export function problemFor(error: unknown, operation: string | undefined, logger: Logger): Problem {
+  const known = problemOf(error)
+  if (known !== undefined) return known
+  const correlationId = randomUUID()
+  logger.error({ err: error, correlation_id: correlationId, operation }, 'a request failed inside the node')
+  return internalProblem(correlationId)
+}
+
+/** A fault of the node. Nothing of it is shown; the log has it under the same id. */
+export function internalProblem(correlationId: string): Problem {
+  const detail = `something went wrong inside the node; its log tells what, under correlation id ${correlationId}`
+  return { ...problem('INTERNAL', detail), correlation_id: correlationId }
+}
+
+/** Writes a problem to a connection that has no request, such as one whose bytes are not HTTP. */
+export function rawProblem(code: ProblemCode, detail: string): string {
+  const body = JSON.stringify(problem(code, detail))
+  const head = [
+    `HTTP/1.1 ${problems[code].status} ${problems[code].title}`,
+    'Content-Type: application/problem+json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'X-Content-Type-Options: nosniff',
+    'Connection: close',
+  ]
+  return `${head.join('\r\n')}\r\n\r\n${body}`
+}
+
+type X402Name = keyof typeof x402Errors
+
+function hasRow(code: string): code is ProblemCode | X402Name {
+  return Object.hasOwn(problems, code) || Object.hasOwn(x402Errors, code)
+}
+
+function problem(code: ProblemCode | X402Name, detail: string): Problem {
+  const row: ProblemRow =
+    code in problems
+      ? problems[code as ProblemCode]
+      : { status: 502, title: `The exchange with the seller ended in ${code}` }
+  const x402 = Object.hasOwn(x402Errors, code) ? x402Errors[code as X402Name] : undefined
+  const retryable = x402?.retryable ?? row.retryable
+  return {
+    type: `/docs#${code}`,
+    title: row.title,
+    status: row.status,
+    detail: detail.slice(0, DETAIL_LENGTH_MAX),
+    code,
+    ...(x402 !== undefined && { error_code: x402.code }),
+    ...(retryable !== undefined && { retryable }),
+  }
+}
+
+function readIssue(issue: z.core.$ZodIssue, part: 'body' | 'query' | 'path'): Issue[] {
+  const path = z.core.toDotPath(issue.path)
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.slice(0, ISSUES_MAX).map((key) => ({
+      path: (part === 'query' ? key : z.core.toDotPath([...issue.path, key])).slice(0, MESSAGE_LENGTH_MAX),
+      message: part === 'query' ? 'is no parameter of this operation' : 'is no field of this request',
+    }))
+  }
+  // A union tells of each of its members: of interest is the one that the value was meant for, else the last, the widest.
+  const members = issue.code === 'invalid_union' ? issue.errors : []
+  const meant = members.find(
+    ([first]) => first !== undefined && (first.code !== 'invalid_type' || first.path.length > 0),
+  )
+  const inner = (meant ?? members.at(-1))?.[0]?.message
+  const message = (inner ?? issue.message).replace(/^Invalid input: expected (.*), received undefined$/, 'is missing')
+  return [{ path: path.slice(0, MESSAGE_LENGTH_MAX), message: message.slice(0, MESSAGE_LENGTH_MAX) }]
+}

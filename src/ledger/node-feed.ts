@@ -1,0 +1,51 @@
+import type { Service } from '../lib/lifecycle.ts'
+import type { Replica } from '../listings/replica.ts'
+import type { NodeStatus } from '../schema/api.ts'
+import type { ListingRecord } from '../schema/listing.ts'
+import type { NodeFeed } from './ledger-events.ts'
+
+/** How often the status is looked at while somebody follows it … */
+const LOOK_MS = 1_000
+/** … and how often it is told although nothing but time has changed. */
+const TELL_MS = 10_000
+
+/** Tells the feed of listings as the replica learns them, and of the node's status. */
+export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChange'>; status(): NodeStatus }): Service {
+  const { feed, replica } = deps
+  let leave = () => {}
+  let timer: NodeJS.Timeout | undefined
+  let told = ''
+  let toldAt = 0
+
+  function listing({ id, name, seller_id, state }: ListingRecord, wasShown: boolean): void {
+    // Who has not seen it need not hear that it is gone.
+    if (state === 'delisted' && !wasShown) return
+    const change = state === 'delisted' ? 'delisted' : wasShown ? 'updated' : 'listed'
+    feed.publish('listing', id, () => ({ change, agent_id: id, name, seller_id }))
+  }
+
+  function look(): void {
+    if (!feed.isWatched('status')) {
+      told = ''
+      return
+    }
+    const status = deps.status()
+    const seen = JSON.stringify({ ...status, uptime_seconds: 0 })
+    if (seen === told && performance.now() - toldAt < TELL_MS) return
+    told = seen
+    toldAt = performance.now()
+    feed.publish('status', 'status', () => status)
+  }
+
+  return {
+    name: 'feed',
+    async start() {
+      leave = replica.onChange(listing)
+      timer = setInterval(look, LOOK_MS).unref()
+    },
+    async stop() {
+      clearInterval(timer)
+      leave()
+    },
+  }
+}

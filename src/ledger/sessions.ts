@@ -1,0 +1,160 @@
+import { isoTime } from '../lib/clock.ts'
+import { MarketError } from '../listings/market-error.ts'
+import {
+  a2aCaller,
+  type Caller,
+  isCallerSeen,
+  isLocalCaller,
+  LOCAL_CALLER,
+  OPERATOR,
+  ownerSeen,
+} from '../schema/caller.ts'
+import type { Page } from '../schema/page.ts'
+import type { SessionExchange, SessionRecord } from '../schema/session.ts'
+import type { Order, Purchases } from '../store/purchases.ts'
+import type { ExchangePayment, SessionSpan, SessionStore, StoredExchange } from '../store/sessions.ts'
+import { paymentView, receivedBook, signedPayment } from './payment-view.ts'
+import { sessionId } from './session-id.ts'
+
+/** How many exchanges of a session a list of sessions shows: the latest. */
+const LISTED_EXCHANGES = 5
+
+export type SessionsDeps = {
+  store: SessionStore
+  purchases: Pick<Purchases, 'reservationOf'>
+  /** Whether the agent is on the market, here or elsewhere. */
+  isKnown(agentId: string): boolean
+}
+
+type PageQuery = { limit: number; cursor?: string | undefined }
+
+/**
+ * Who said what to an agent (D19): one session for each agent and caller.
+ *
+ * Callers are peers, by the DID their connection proved, and this node's own API: `local`. Peers read none of this.
+ */
+export interface Sessions {
+  /** By the name of the caller, each with its latest exchanges. @throws MarketError UNKNOWN_AGENT */
+  list(agentId: string, query: PageQuery, reader?: Caller): Page<SessionRecord>
+  /** With the latest exchanges before the cursor; `next` leads to earlier ones. @throws MarketError UNKNOWN_SESSION */
+  get(
+    agentId: string,
+    callerId: string,
+    query: PageQuery,
+    reader?: Caller,
+  ): { session: SessionRecord; next: string | undefined }
+}
+
+export function createSessions({ store, purchases, isKnown }: SessionsDeps): Sessions {
+  const ownExchange = (order: Order): SessionExchange => {
+    const startedAt = order.startedAt ?? order.createdAt
+    const reservation = purchases.reservationOf(order.id)
+    return {
+      correlation_id: order.correlationId ?? order.id,
+      input: order.task ?? '',
+      output: order.output ?? null,
+      ...(order.output === undefined && { error: order.error?.message ?? order.status }),
+      created_at: isoTime(startedAt),
+      duration_ms: Math.max(0, order.updatedAt - startedAt),
+      ...(reservation !== undefined && { payment: signedPayment(reservation) }),
+    }
+  }
+
+  function read(agentId: string, callerId: string, query: PageQuery, owner: string | undefined) {
+    // What this node asks of its own agents is an order like any other, and failures stand only there.
+    const isOwn = isLocalCaller(callerId)
+    const token = callerId === LOCAL_CALLER ? owner : callerId.slice(LOCAL_CALLER.length + 1)
+    const span = isOwn ? store.ownSpan(agentId, token) : store.span(agentId, callerId)
+    if (span === undefined) return undefined
+    const { items, next } = isOwn
+      ? mapPage(store.ownExchanges(agentId, query, token), ownExchange)
+      : mapPage(store.exchanges(agentId, callerId, query), peerExchange)
+    return { session: recordOf(agentId, callerId, span, items), next }
+  }
+
+  /** Peers, and conversations over A2A; what is asked over this node's own API is the session of `local`. */
+  function callersOf(agentId: string, after: string, limit: number, owner: string | undefined): string[] {
+    const first = owner === undefined ? '' : a2aCaller(owner, '')
+    let last = after < first ? first : after
+    const found: string[] = []
+    for (;;) {
+      const page = store.callers(agentId, last, limit)
+      found.push(...page.filter((caller) => !isLocalCaller(caller) && isCallerSeen(caller, owner)))
+      const isPast = owner !== undefined && page.some((caller) => !caller.startsWith(first))
+      if (page.length < limit || found.length >= limit || isPast) return found.slice(0, limit)
+      last = page.at(-1)!
+    }
+  }
+
+  return {
+    list(agentId, { limit, cursor = '' }, reader = OPERATOR) {
+      const owner = ownerSeen(reader)
+      const peers = callersOf(agentId, cursor, limit + 1, owner)
+      const own = cursor < LOCAL_CALLER && store.ownSpan(agentId, owner) !== undefined ? [LOCAL_CALLER] : []
+      const callers = [...peers, ...own].sort(byCodeUnits)
+      if (callers.length === 0 && cursor === '' && !isKnown(agentId)) {
+        throw new MarketError('UNKNOWN_AGENT', `no agent ${agentId} is known here, and nobody has called it`)
+      }
+      const items = callers.slice(0, limit)
+      return {
+        items: items.flatMap((caller) => read(agentId, caller, { limit: LISTED_EXCHANGES }, owner)?.session ?? []),
+        next: callers.length > limit ? items.at(-1) : undefined,
+      }
+    },
+    get(agentId, callerId, query, reader = OPERATOR) {
+      const owner = ownerSeen(reader)
+      const isSeen = callerId === LOCAL_CALLER || isCallerSeen(callerId, owner)
+      const found = isSeen ? read(agentId, callerId, query, owner) : undefined
+      if (found !== undefined) return found
+      throw new MarketError('UNKNOWN_SESSION', `${callerId} and agent ${agentId} have no session on this node`)
+    },
+  }
+}
+
+function recordOf(
+  agentId: string,
+  callerId: string,
+  { createdAt, updatedAt }: SessionSpan,
+  exchanges: SessionExchange[],
+): SessionRecord {
+  return {
+    id: sessionId(agentId, callerId),
+    agent_id: agentId,
+    caller_id: callerId,
+    created_at: isoTime(createdAt),
+    updated_at: isoTime(updatedAt),
+    exchanges,
+  }
+}
+
+function peerExchange(exchange: StoredExchange): SessionExchange {
+  return {
+    correlation_id: exchange.correlationId,
+    input: exchange.input,
+    output: exchange.output ?? null,
+    ...(exchange.error !== undefined && { error: exchange.error }),
+    created_at: isoTime(exchange.createdAt),
+    duration_ms: exchange.durationMs,
+    ...(exchange.payment !== undefined && {
+      payment: {
+        ...paymentView(exchange.payment),
+        book: receivedBook({ ...exchange.payment, ran: true }),
+        settlement: settlementOf(exchange.payment),
+      },
+    }),
+  }
+}
+
+function settlementOf({ state }: ExchangePayment): 'settled' | 'pending' | 'voided' | 'failed' {
+  if (state === 'authorized' || state === 'owed') return 'pending'
+  return state === 'unsettled' ? 'failed' : state
+}
+
+function mapPage<T, U>({ items, next }: Page<T>, map: (item: T) => U): Page<U> {
+  return { items: items.map(map), next }
+}
+
+/** As the store compares names. */
+function byCodeUnits(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

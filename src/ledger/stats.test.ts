@@ -1,0 +1,148 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import type { ExecutionFact, LedgerDirection, LedgerState, PaymentFact } from '../store/ledger.ts'
+import { createEarnings } from './stats.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+const now = Date.UTC(2026, 5, 15, 12)
+
+function setup() {
+  const clock = new HandClock(now)
+  const rows: Record<LedgerDirection, PaymentFact[]> = { in: [], out: [] }
+  const executions: ExecutionFact[] = []
+  const earnings = createEarnings({
+    clock,
+    decimals: 6,
+    nameOf: (id) => (id === 'a' ? 'Agent' : undefined),
+    ledger: {
+      paymentFacts: (direction, after, limit) => rows[direction].filter(({ no }) => no > after).slice(0, limit),
+      revisions: () => 0,
+      executionFacts: (after, limit) => executions.filter(({ no }) => no > after).slice(0, limit),
+    },
+  })
+  const add = (direction: LedgerDirection, state: LedgerState, amount: bigint, daysAgo = 0, proven = true) => {
+    const no = rows[direction].length + 1
+    const row = { no, state, proven, agentId: 'a', amount, createdAt: now - daysAgo * DAY_MS }
+    rows[direction].push(row)
+    return row
+  }
+  return { clock, rows, executions, add, earnings, stats: (days = 30) => earnings.stats({ days }) }
+}
+
+test('D42: the sums are earned, owed, lost and refused, and paid, held and not charged, by UTC day', async () => {
+  const { add, stats } = setup()
+  add('in', 'settled', 1_500_000n)
+  add('in', 'settled', 500_000n, 3)
+  add('in', 'settled', 7n, 40)
+  add('in', 'voided', 9_000_000n)
+  add('in', 'owed', 20n)
+  add('in', 'unsettled', 30n)
+  add('in', 'unsettled', 870_000n, 0, false)
+  add('out', 'spent', 250_000n)
+  add('out', 'spent', 7n, 0, false)
+  add('out', 'reserved', 1n, 0, false)
+  add('out', 'released', 9_000_000n)
+  const { earned, owed, lost, refused, paid, held, not_charged, days, agents } = await stats()
+  expect(earned).toMatchObject({ today: '1.5', month: '2', total: '2.000007', total_atomic: '2000007' })
+  expect(paid).toMatchObject({ today: '0.25', total_atomic: '250000' })
+  const open = { owed, lost, refused, held, not_charged }
+  expect(Object.entries(open).map(([book, { payments, amount_atomic }]) => [book, payments, amount_atomic])).toEqual([
+    ['owed', 1, '20'],
+    ['lost', 1, '30'],
+    ['refused', 1, '870000'],
+    ['held', 2, '8'],
+    ['not_charged', 1, '9000000'],
+  ])
+  expect(days).toMatchObject([
+    { day: '2026-06-12', earned: '0.5', bought: 0 },
+    { day: '2026-06-15', earned: '1.5', paid: '0.25', bought: 3 },
+  ])
+  expect(agents).toMatchObject([{ agent_id: 'a', name: 'Agent', earned_atomic: '2000007' }])
+})
+
+test('D48 a token is told of what it asked for alone', async () => {
+  const { add, executions, earnings } = setup()
+  const bought = (owner: string | undefined, amount: bigint) => Object.assign(add('out', 'spent', amount), { owner })
+  bought('ann', 20n)
+  bought('bob', 300n)
+  bought(undefined, 4_000n)
+  add('in', 'settled', 50_000n)
+  for (const owner of ['ann', 'bob', undefined, 'bob']) {
+    executions.push({ no: executions.length + 1, agentId: 'a', failed: false, createdAt: now, durationMs: 1, owner })
+  }
+  const sums = async (owner?: string) => {
+    const { paid, earned, agents, days, hours } = await earnings.stats({ days: 30, owner })
+    const calls = [agents[0]?.calls ?? 0, hours[0]?.executions ?? 0, days[0]?.bought ?? 0]
+    return [paid.total_atomic, earned.total_atomic, ...calls]
+  }
+  for (let look = 0; look < 2; look++) {
+    expect(await sums()).toEqual(['4320', '50000', 4, 4, 3])
+    expect(await sums('ann')).toEqual(['20', '0', 1, 1, 1])
+    expect(await sums('bob')).toEqual(['300', '0', 2, 2, 1])
+    expect(await sums('nobody')).toEqual(['0', '0', 0, 0, 0])
+  }
+})
+
+test('what was earned and paid in the last two days is told by hour, also while it can still change', async () => {
+  const { add, stats } = setup()
+  add('in', 'settled', 1_500_000n)
+  add('in', 'settled', 500_000n)
+  add('in', 'settled', 7n, 1)
+  add('in', 'settled', 9n, 3)
+  add('out', 'spent', 250_000n)
+  const { hours } = await stats()
+  expect(hours).toMatchObject([
+    { hour: '2026-06-14T12:00:00.000Z', earned_atomic: '7', paid: '0' },
+    { hour: '2026-06-15T12:00:00.000Z', earned: '2', paid: '0.25', paid_atomic: '250000', executions: 0 },
+  ])
+})
+
+test('executions are told by hour and by agent, with how long they took', async () => {
+  const { executions, stats } = setup()
+  for (let no = 1; no <= 1_200; no++) {
+    executions.push({
+      no,
+      agentId: 'a',
+      failed: no % 10 === 0,
+      createdAt: now - (no % 3) * 3_600_000,
+      durationMs: no % 100,
+    })
+  }
+  const { hours, agents } = await stats()
+  expect(hours.map(({ executions: count }) => count)).toEqual([400, 400, 400])
+  expect(agents[0]).toMatchObject({ calls: 1_200, failed: 120, p50_ms: 50, p95_ms: 95 })
+})
+
+test('whatever becomes of payments between two looks, the sums are those of a first look', async () => {
+  const state = fc.constantFrom<LedgerState>('authorized', 'owed', 'settled', 'voided', 'unsettled')
+  const step = fc.record({ state, at: fc.nat(), look: fc.boolean() })
+  const next: Partial<Record<LedgerState, LedgerState[]>> = {
+    authorized: ['owed', 'voided'],
+    owed: ['settled', 'unsettled'],
+    unsettled: ['owed'],
+  }
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      const kept = setup()
+      for (const { state: wanted, at, look } of steps) {
+        const row = kept.rows.in[at % (kept.rows.in.length + 1)]
+        if (row === undefined) kept.add('in', 'authorized', BigInt(at + 1))
+        else if (next[row.state]?.includes(wanted)) row.state = wanted
+        if (look) await kept.stats()
+      }
+      const fresh = setup()
+      for (const row of kept.rows.in) fresh.rows.in.push(row)
+      expect(await kept.stats()).toEqual(await fresh.stats())
+    }),
+    { numRuns: 200 },
+  )
+})
+
+test('two who ask at once get the same, each row counted once', async () => {
+  const { add, stats } = setup()
+  for (let i = 0; i < 1_100; i++) add('in', 'settled', 1n)
+  const [one, other] = await Promise.all([stats(), stats()])
+  expect(one).toEqual(other)
+  expect(one.earned.total_atomic).toBe('1100')
+})

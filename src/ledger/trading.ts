@@ -1,0 +1,59 @@
+import { type Clock, isoTime } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import { MarketError } from '../listings/market-error.ts'
+import type { NodeStatus } from '../schema/api.ts'
+import type { Database } from '../store/database.ts'
+import { writeMet } from '../store/ledger-home.ts'
+
+export type TradingDeps = {
+  database: Database
+  dataDir: string
+  clock: Clock
+  logger: Logger
+}
+
+/** Whether this node buys and sells. It stops, and says so, where its ledger turns out to be damaged or copied (T33). */
+export interface Trading {
+  state(): NonNullable<NodeStatus['trading']>
+  isStopped(): boolean
+  /** Asked before anything is signed. @throws MarketError LEDGER_COPIED, StoreError STORE_DAMAGED */
+  check(): void
+  /** Another node has signed a listing with the key of this one. Remembered until the operator goes on. */
+  copied(agentName: string): void
+}
+
+export function createTrading({ database, dataDir, clock, logger }: TradingDeps): Trading {
+  let copied: { reason: string; fix: string } | undefined
+
+  function state(): ReturnType<Trading['state']> {
+    const damage = database.damage()
+    if (damage !== undefined) {
+      const fix = 'stop the node and restore a backup (docs/operations.md)'
+      return { state: 'stopped', code: 'STORE_DAMAGED', reason: damage.message, fix }
+    }
+    return copied === undefined ? { state: 'open' } : { state: 'stopped', code: 'LEDGER_COPIED', ...copied }
+  }
+
+  return {
+    state,
+    isStopped: () => state().state === 'stopped',
+    check() {
+      const damage = database.damage()
+      if (damage !== undefined) throw damage
+      if (copied === undefined) return
+      throw new MarketError('LEDGER_COPIED', `${copied.reason}; nothing is bought or sold: ${copied.fix}`)
+    },
+    copied(agentName) {
+      if (copied !== undefined) return
+      const now = clock.now()
+      copied = {
+        reason: `another node uses the identity of this one: it listed ${agentName} with the same key at ${isoTime(now)}`,
+        fix: `stop both nodes; then start only the one that is to go on, after stoa ledger adopt --data-dir ${dataDir}`,
+      }
+      logger.error({ agent: agentName }, `trading has stopped: ${copied.reason}. To mend it, ${copied.fix}`)
+      writeMet(database, now).catch((error: unknown) => {
+        logger.error({ err: error }, 'it could not be written down that another node uses this identity')
+      })
+    },
+  }
+}

@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Clock } from '../lib/clock.ts'
+import { reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Pace } from '../lib/pace.ts'
+import { TokenBuckets } from '../lib/token-buckets.ts'
+import type { Host, Verdict } from '../p2p/host.ts'
+import type { SignatureCheck } from '../p2p/signature.ts'
+import type { SignaturePool } from '../p2p/signature-pool.ts'
+import { decodeBatch, encodeBatch, splitBatches } from '../protocols/sync/batch.ts'
+import { LISTING_BYTES_MAX } from '../schema/listing.ts'
+import type { Teller } from './room.ts'
+import type { ListingEntry } from './set.ts'
+import { isHostile, type OpenedListing, readListing } from './signed-listing.ts'
+
+export const LISTINGS_TOPIC = '/stoa/listings/1'
+/** A message: as long as the host gossips. Most sellers fit into one. */
+const MESSAGE_BYTES_MAX = 64 * 1024
+const MESSAGE_LISTINGS_MAX = 64
+const CAUGHT_UP_MAX = 4096
+const STOP_TRIES = 5
+
+export type ListingGossipOptions = {
+  /** Own listings that change within this time travel together. */
+  gatherMs?: number
+  /** What nobody has taken is offered again after this, then twice this, and so on up to `retryMsMax`. */
+  retryMs?: number
+  retryMsMax?: number
+  /** What one neighbour may hand us, its own or others' listings: a market's worth at once, then a trickle. */
+  peerBurst?: number
+  peerPerSecond?: number
+  /** What one seller may say, whoever hands it over: all its listings a few times over, then one every other second. */
+  sellerBurst?: number
+  sellerPerSecond?: number
+  /** What all neighbours at one address may hand us: identities cost nothing (T29). */
+  siteBurst?: number
+  sitePerSecond?: number
+  keysMax?: number
+}
+
+export type ListingGossipDeps = {
+  host: Pick<Host, 'publish'> & Partial<Pick<Host, 'siteOf'>>
+  clock: Clock
+  logger: Logger
+  signatures: Pick<SignaturePool, 'check'>
+  /** What neighbours make this node look at is done at this pace. */
+  pace: Pace
+  /** Opens an envelope and merges it where it is news. */
+  learn(envelope: Uint8Array, options: Teller & { wanted(entry: ListingEntry): boolean }): Promise<OpenedListing>
+}
+
+/** Listings that travel by gossip: one topic, batches of envelopes, each judged before it is passed on. */
+export class ListingGossip {
+  readonly #deps: ListingGossipDeps
+  readonly #timing: { gatherMs: number; retryMs: number; retryMsMax: number }
+  readonly #peers: TokenBuckets
+  readonly #sites: TokenBuckets
+  readonly #sellers: TokenBuckets
+  /** By listing id: of two versions only the last is sent. */
+  #outgoing = new Map<string, Uint8Array>()
+  /** Hashes of envelopes that catch-up has brought and gossip not yet. */
+  readonly #caughtUp = new Set<string>()
+  #timer: NodeJS.Timeout | undefined
+  /** The flush under way. */
+  #flushing: Promise<void> | undefined
+  #retryMs: number
+  #stopped = false
+
+  constructor(options: ListingGossipOptions, deps: ListingGossipDeps) {
+    const { gatherMs = 20, peerBurst = 2048, peerPerSecond = 32, sellerBurst = 256, sellerPerSecond = 0.5 } = options
+    const { siteBurst = 2 * peerBurst, sitePerSecond = 4 * peerPerSecond } = options
+    const { retryMs = 500, retryMsMax = 30_000, keysMax = 4096 } = options
+    this.#deps = deps
+    this.#timing = { gatherMs, retryMs, retryMsMax }
+    this.#retryMs = retryMs
+    this.#peers = new TokenBuckets({ burst: peerBurst, perSecond: peerPerSecond, keysMax })
+    this.#sites = new TokenBuckets({ burst: siteBurst, perSecond: sitePerSecond, keysMax })
+    this.#sellers = new TokenBuckets({ burst: sellerBurst, perSecond: sellerPerSecond, keysMax })
+  }
+
+  /** Sends one of our own with the next message. */
+  announce(id: string, envelope: Uint8Array): void {
+    this.#outgoing.set(id, envelope)
+    this.#flushIn(this.#timing.gatherMs)
+  }
+
+  /** A new neighbour hears what nobody has taken so far: soon, since gossip between us is not set up at once. */
+  noteConnected(): void {
+    this.#retryMs = this.#timing.retryMs
+    if (this.#outgoing.size === 0) return
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#flushIn(this.#retryMs)
+  }
+
+  /** Offers what is waiting, a few times if need be while there is somebody who might take it; then no more. */
+  async stop(connected: () => boolean): Promise<void> {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+    await this.#flush()
+    for (let tries = 1; tries < STOP_TRIES && this.#outgoing.size > 0 && connected(); tries++) {
+      await delay(this.#timing.retryMs / 2)
+      await this.#flush()
+    }
+  }
+
+  #flushIn(ms: number): void {
+    if (!this.#stopped) this.#timer ??= setTimeout(() => void this.#flush(), ms).unref()
+  }
+
+  /** Never throws. One at a time: what a slow one has under way is not sent twice. */
+  async #flush(): Promise<void> {
+    this.#timer = undefined
+    while (this.#flushing !== undefined) await this.#flushing
+    this.#flushing = this.#send().finally(() => {
+      this.#flushing = undefined
+    })
+    return this.#flushing
+  }
+
+  /** What nobody takes stays waiting; who takes it passes it on, so one is enough. */
+  async #send(): Promise<void> {
+    const waiting = [...this.#outgoing]
+    const limits = { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: MESSAGE_BYTES_MAX }
+    for (const batch of splitBatches(
+      waiting.map(([, envelope]) => envelope),
+      limits,
+    )) {
+      if ((await this.#publish(batch)) === 0) continue
+      for (const [id, envelope] of waiting) {
+        if (batch.includes(envelope) && this.#outgoing.get(id) === envelope) this.#outgoing.delete(id)
+      }
+    }
+    if (this.#outgoing.size === 0) {
+      this.#retryMs = this.#timing.retryMs
+      return
+    }
+    this.#flushIn(this.#retryMs)
+    this.#retryMs = Math.min(this.#retryMs * 2, this.#timing.retryMsMax)
+  }
+
+  async #publish(batch: Uint8Array[]): Promise<number> {
+    try {
+      return await this.#deps.host.publish(LISTINGS_TOPIC, encodeBatch(batch))
+    } catch (error) {
+      this.#deps.logger.warn({ reason: reasonOf(error), listings: batch.length }, 'listings were not gossiped')
+      return 0
+    }
+  }
+
+  /**
+   * Takes note of an envelope that came by catch-up. Should gossip bring it too, it is no news here, and yet others may
+   * wait for it behind us: it is passed on once.
+   */
+  noteCaughtUp(envelope: Uint8Array): void {
+    this.#caughtUp.add(hashOf(envelope))
+    if (this.#caughtUp.size > CAUGHT_UP_MAX) this.#caughtUp.delete(this.#caughtUp.values().next().value!)
+  }
+
+  /**
+   * Judges a message (T3): `accept` passes it on, `ignore` does not, `reject` also costs the neighbour its score.
+   *
+   * A batch is passed on when it brought news and every signature in it is genuine, also of listings that we know, or
+   * that are too old or too new for us: a node that does not know them checks them, and blames whoever passed them on.
+   * News beyond a rate are dropped here; catch-up brings them later.
+   */
+  async receive(message: Uint8Array, fromPeerId: string): Promise<Verdict> {
+    const { host, clock, learn } = this.#deps
+    const envelopes = decodeMessage(message)
+    if (envelopes === undefined) return this.#reject(fromPeerId, 'the message is no list of listings')
+    // Before anything of it is looked at: what is refused here costs nothing.
+    const site = host.siteOf?.(fromPeerId)
+    const isInShare =
+      this.#peers.take(fromPeerId, envelopes.length, clock.now()) &&
+      (site === undefined || this.#sites.take(site, envelopes.length, clock.now()))
+    if (!isInShare) return 'ignore'
+
+    const wanted = ({ record }: ListingEntry) => this.#sellers.has(record.seller_id, 1, clock.now())
+    let verdict: Verdict = 'ignore'
+    const unchecked: Uint8Array[] = []
+    for (const envelope of envelopes) {
+      const opened = await learn(envelope, { wanted, from: fromPeerId, site })
+      if (opened.ok) {
+        // Charged only now: before the signature was checked anybody could have spent a seller's share.
+        this.#sellers.take(opened.entry.record.seller_id, 1, clock.now())
+        verdict = 'accept'
+      } else if (isHostile(opened.error)) {
+        return this.#reject(fromPeerId, `${opened.error}: ${opened.reason}`)
+      } else if (opened.error === 'UNWANTED' && this.#caughtUp.delete(hashOf(envelope))) {
+        verdict = 'accept'
+      } else unchecked.push(envelope)
+    }
+    if (verdict === 'accept' && !(await this.#areGenuine(unchecked, site ?? fromPeerId))) {
+      return this.#reject(fromPeerId, 'FORGED: a listing beside the news is not signed by its seller')
+    }
+    return verdict
+  }
+
+  async #areGenuine(envelopes: readonly Uint8Array[], party: string): Promise<boolean> {
+    const { pace, signatures } = this.#deps
+    const checks: SignatureCheck[] = []
+    for (const envelope of envelopes) {
+      const read = await pace.run(party, () => readListing(envelope))
+      if (!read.ok) return false
+      checks.push(read.check())
+    }
+    return (await signatures.check(checks)).every((isGenuine) => isGenuine)
+  }
+
+  /** A liar is not listened to for a while, so that its lies cost us little. */
+  #reject(peerId: string, reason: string): Verdict {
+    this.#deps.logger.warn({ peer: peerId, reason: reason.slice(0, 200) }, 'a peer gossips false listings')
+    this.#peers.drain(peerId, this.#deps.clock.now())
+    return 'reject'
+  }
+}
+
+function hashOf(envelope: Uint8Array): string {
+  return createHash('sha256').update(envelope).digest('base64')
+}
+
+function decodeMessage(message: Uint8Array): Uint8Array[] | undefined {
+  if (message.length === 0 || message.length > MESSAGE_BYTES_MAX) return undefined
+  try {
+    return decodeBatch(message, { itemsMax: MESSAGE_LISTINGS_MAX, itemBytesMax: LISTING_BYTES_MAX })
+  } catch {
+    return undefined
+  }
+}

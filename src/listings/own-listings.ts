@@ -1,0 +1,217 @@
+import { randomInt } from 'node:crypto'
+import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Identity } from '../p2p/identity.ts'
+import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
+import { compareEntries, isShown, LISTINGS_PER_SELLER_MAX, type ListingSet } from './set.ts'
+import { type ReadEntry, sealListing } from './signed-listing.ts'
+
+/** What a seller says of an agent; the rest of its listing is the replica's. */
+export type OwnListing = Omit<
+  ListingRecord,
+  'v' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at' | 'addrs'
+>
+
+export type OwnListingsDeps = {
+  identity: Identity
+  clock: Clock
+  logger: Logger
+  set: Pick<ListingSet, 'get' | 'entriesOf'>
+  /** All of a listing that the set holds. */
+  record(id: string): ListingRecord | undefined
+  addresses(): string[]
+  /** The highest version signed before this start. */
+  lastVersion: number
+  /** Stores durably, then merges and gossips. Throws where it could not be stored. */
+  commit(entry: ReadEntry, envelope: Uint8Array): Promise<void>
+  /** Told once: another node signs listings with our key, now. */
+  copied?(agentName: string): void
+}
+
+type Hosted = {
+  own: OwnListing
+  refreshAt: UnixMs
+  /** A later version under our key came from a peer, and has been answered by a later one of ours. */
+  overtaken?: 'heard' | 'answered'
+}
+
+/** As many and as long as the schema of a listing allows. */
+const ADDRESSES_MAX = 16
+const ADDRESS_LENGTH_MAX = 512
+
+/**
+ * The listings this node signs: their versions, their refreshes, their end.
+ *
+ * The version is a clock that never goes back: max(last + 1, now). All times of a listing are its version's, so that a
+ * later version always lives longer. One change at a time.
+ */
+export class OwnListings {
+  readonly #deps: OwnListingsDeps
+  readonly #hosted = new Map<string, Hosted>()
+  #lastVersion: number
+  #isCopied = false
+  #lane: Promise<unknown> = Promise.resolve()
+
+  constructor(deps: OwnListingsDeps) {
+    this.#deps = deps
+    this.#lastVersion = deps.lastVersion
+  }
+
+  /** @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or what storing throws; then nothing was published. */
+  publish(own: OwnListing): Promise<ListingRecord> {
+    return this.#inTurn(async () => {
+      if (this.#isCopied) throw new CodedError('LEDGER_COPIED', 'another node lists agents under the key of this one')
+      await this.#makeRoomFor(own.id)
+      return this.#sign(own)
+    })
+  }
+
+  /** Signs a tombstone. Nothing to do where the listing is not ours or not on the market. */
+  delist(id: string): Promise<void> {
+    return this.#inTurn(async () => {
+      // What stands there by then may be the other node's, which goes on.
+      if (!this.#isCopied) await this.#bury(id)
+    })
+  }
+
+  /** Signs again what is due, and what names other addresses than the node now has. */
+  refreshDue(): Promise<void> {
+    return this.#inTurn(async () => {
+      if (this.#isCopied) return
+      for (const [id, { own, refreshAt }] of this.#hosted) {
+        if (this.#deps.clock.now() < refreshAt && !this.#hasMoved(id)) continue
+        try {
+          await this.#sign(own)
+        } catch (error) {
+          this.#deps.logger.warn({ agent: own.name, reason: reasonOf(error) }, 'a listing could not be refreshed')
+        }
+      }
+    })
+  }
+
+  /**
+   * Takes note of a listing under our signature that came from a peer and is later than ours: of an earlier life of this
+   * node (a lost database, a restored backup), or of a second node with our key. Versions go on above it, and what we host is
+   * said again. An earlier life is silent then. Where the answer is overtaken as well, a second node lives (T33): both leave
+   * the market. Only the holder of the key can bring that about: the signature was checked, and what is older is no news.
+   */
+  heard(record: ListingRecord): void {
+    this.#lastVersion = Math.max(this.#lastVersion, record.version)
+    const hosted = this.#hosted.get(record.id)
+    if (hosted === undefined || this.#isCopied) return
+    if (hosted.overtaken === 'answered') {
+      this.#isCopied = true
+      this.#leaveMarket()
+      this.#deps.copied?.(record.name)
+      return
+    }
+    this.#deps.logger.warn(
+      { agent: record.name },
+      'a peer holds a later listing of ours: does another node use our key?',
+    )
+    hosted.overtaken = 'heard'
+    hosted.refreshAt = this.#deps.clock.now()
+  }
+
+  /** Waits for changes under way. */
+  async settle(): Promise<void> {
+    await this.#lane
+  }
+
+  async #sign(own: OwnListing): Promise<ListingRecord> {
+    const { identity } = this.#deps
+    const addrs = listedAddresses(this.#deps.addresses(), identity.peerId)
+    const times = this.#times()
+    const record: ListingRecord = { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
+    await this.#commit(record)
+    // One that a peer brought in the meantime may stand instead: then at once again.
+    const stands = this.#deps.set.get(own.id)?.record.version === times.version
+    const overtaken = this.#hosted.get(own.id)?.overtaken
+    this.#hosted.set(own.id, {
+      own,
+      refreshAt: stands ? this.#refreshAt(times.version) : times.version,
+      ...(overtaken !== undefined && { overtaken: stands ? 'answered' : overtaken }),
+    })
+    return record
+  }
+
+  async #bury(id: string): Promise<void> {
+    const { record, identity, clock } = this.#deps
+    const held = record(id)
+    this.#hosted.delete(id)
+    if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
+    // What a tombstone need not say is left out: it is carried as long as a listing.
+    const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, seller_name: _sellerName, ...rest } = held
+    await this.#commit({ ...rest, state: 'delisted', description: 'delisted', tags: [], addrs: [], ...this.#times() })
+  }
+
+  /** The last that is said: nobody is to buy here, and the other node is told by it as well. */
+  #leaveMarket(): void {
+    for (const id of this.#hosted.keys()) {
+      this.#inTurn(() => this.#bury(id)).catch((error: unknown) => {
+        this.#deps.logger.warn({ agent_id: id, err: error }, 'a listing could not be taken off the market')
+      })
+    }
+  }
+
+  async #commit(record: ListingRecord): Promise<void> {
+    const { entry, envelope } = await sealListing(record, this.#deps.identity)
+    await this.#deps.commit(entry, envelope)
+  }
+
+  #times(): Pick<ListingRecord, 'version' | 'updated_at' | 'expires_at'> {
+    const now = this.#deps.clock.now()
+    const version = Math.max(this.#lastVersion + 1, now)
+    if (version > now + LISTING_SKEW_MS) {
+      const from = isoTime(version - LISTING_SKEW_MS)
+      const message = `the clock was set back: other nodes take our listings only from ${from} on; check the system time`
+      this.#deps.logger.warn({ version, now }, message)
+    }
+    this.#lastVersion = version
+    return { version, updated_at: version, expires_at: version + LISTING_TTL_MS }
+  }
+
+  /** At about half of its life. Where others cannot take it yet, once they can. */
+  #refreshAt(version: number): UnixMs {
+    if (version > this.#deps.clock.now() + LISTING_SKEW_MS) return version - LISTING_SKEW_MS / 2
+    return version + (LISTING_TTL_MS * randomInt(45, 56)) / 100
+  }
+
+  #hasMoved(id: string): boolean {
+    const listed = new Set(this.#deps.record(id)?.addrs)
+    const current = listedAddresses(this.#deps.addresses(), this.#deps.identity.peerId)
+    return listed.size !== current.length || current.some((address) => !listed.has(address))
+  }
+
+  /**
+   * A seller's share holds its newest versions only, so a new agent pushes out the oldest. That must be a tombstone: by
+   * then 64 newer versions stand above whatever it shadows.
+   */
+  async #makeRoomFor(id: string): Promise<void> {
+    const { set, identity, clock } = this.#deps
+    const entries = set.entriesOf(identity.peerId).toSorted(compareEntries)
+    if (set.get(id) !== undefined || entries.length < LISTINGS_PER_SELLER_MAX) return
+    const firstTombstone = entries.findIndex(({ record }) => !isShown(record, clock.now()))
+    if (firstTombstone === -1) {
+      const message = `this node lists ${LISTINGS_PER_SELLER_MAX} agents, which is the most; remove one first`
+      throw new CodedError('LISTINGS_FULL', message)
+    }
+    for (const { record: head } of entries.slice(0, firstTombstone)) {
+      const record = this.#deps.record(head.id)
+      if (record !== undefined) await this.#commit({ ...record, ...this.#times() })
+    }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#lane.then(work)
+    this.#lane = done.catch(() => {})
+    return done
+  }
+}
+
+/** Addresses as a listing names them: the host's order, the best first, as far as there is room. */
+function listedAddresses(addresses: readonly string[], peerId: string): string[] {
+  const own = addresses.filter((address) => address.endsWith(`/p2p/${peerId}`) && address.length <= ADDRESS_LENGTH_MAX)
+  return [...new Set(own)].slice(0, ADDRESSES_MAX)
+}

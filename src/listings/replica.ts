@@ -1,0 +1,224 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { Pace } from '../lib/pace.ts'
+import type { Host } from '../p2p/host.ts'
+import type { Identity } from '../p2p/identity.ts'
+import { SignaturePool } from '../p2p/signature-pool.ts'
+import { SYNC_PROTOCOL } from '../protocols/sync/sync.ts'
+import type { ListingRecord } from '../schema/listing.ts'
+import type { ListingStore } from '../store/listings.ts'
+import { CatchUp, type CatchUpOptions } from './catch-up.ts'
+import { LISTINGS_TOPIC, ListingGossip, type ListingGossipOptions } from './gossip.ts'
+import { type OwnListing, OwnListings } from './own-listings.ts'
+import { ListingBook, type ListingListener } from './replica-state.ts'
+import type { ReadEntry } from './signed-listing.ts'
+import { ListingExchange } from './sync-schedule.ts'
+
+export type { OwnListing } from './own-listings.ts'
+
+/** This node's copy of the market: every listing it has seen signed, kept equal with its peers'. */
+export interface Replica extends Service {
+  /**
+   * Puts an agent on the market, or changes it: signed, stored durably, then gossiped. Refreshed before it expires and
+   * when the node's addresses change, until `delist` or the end of the process.
+   *
+   * @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or the store's error; then nothing was published
+   */
+  publish(own: OwnListing): Promise<ListingRecord>
+  /** Takes a listing of ours off the market. Nothing to do where it is not on it. */
+  delist(id: string): Promise<void>
+  /** A listing that is on the market: active and not expired. */
+  get(id: string): ListingRecord | undefined
+  /** All that is on the market, read from the disk: 20 µs each. */
+  all(): ListingRecord[]
+  /** This node's own on the market. */
+  own(): ListingRecord[]
+  /** How many are on the market. */
+  count(): number
+  /** Ids of listings on the market that begin so. */
+  idsBeginning(beginning: string, max: number): string[]
+  /**
+   * Tells of each version that is merged, tombstones (`state: 'delisted'`) included, and whether the listing was on the
+   * market before. Expiry is not told.
+   */
+  onChange(listener: ListingListener): () => void
+}
+
+/** What the replica needs of the p2p host. */
+export type ReplicaHost = Pick<
+  Host,
+  'addresses' | 'peers' | 'handle' | 'openStream' | 'subscribe' | 'publish' | 'onPeerConnect' | 'onAddressesChange'
+> &
+  Partial<Pick<Host, 'siteOf'>>
+
+export type ReplicaOptions = {
+  listingsMax?: number
+  /** Of all envelopes together: a measure of memory and disk. */
+  bytesMax?: number
+  /** How often expiry and refreshes are looked after. */
+  tickMs?: number
+  /** How long others' listings may wait to be written together. */
+  writeMs?: number
+  /** How long to wait for the last of a burst of address changes, or of own listings that peers bring. */
+  addressesMs?: number
+  gossip?: ListingGossipOptions
+  catchUp?: CatchUpOptions
+  exchange?: { stepTimeoutMs?: number }
+}
+
+export type ReplicaDeps = {
+  host: ReplicaHost
+  identity: Identity
+  store: ListingStore
+  clock: Clock
+  logger: Logger
+  /** What others make this node look at is done at this pace. */
+  pace?: Pace
+  /** Whether this node has called an agent: no flood pushes its listing out. */
+  isCalled?(agentId: string): boolean
+  /** Told once: another node signs listings with the key of this one. */
+  copied?(agentName: string): void
+}
+
+const LISTINGS_MAX = 250_000
+const BYTES_MAX = 256 * 1024 * 1024
+
+/**
+ * The replica, with what the store holds. `start` joins it with its peers'.
+ *
+ * What merging means is in listing-set.ts; here is only how versions travel: gossip brings changes, sessions with one
+ * peer at a time what gossip did not.
+ */
+export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Replica {
+  const {
+    listingsMax = LISTINGS_MAX,
+    bytesMax = BYTES_MAX,
+    tickMs = 15_000,
+    writeMs = 500,
+    addressesMs = 3000,
+  } = options
+  const { host, identity, store, clock, logger, pace = new Pace() } = deps
+  const ownSellerId = identity.peerId
+
+  const signatures = new SignaturePool()
+  const book = new ListingBook(
+    { listingsMax, bytesMax, ownSellerId, writeMs },
+    {
+      ...{ store, signatures, clock, logger, pace },
+      isCalled: (id) => deps.isCalled?.(id) ?? false,
+    },
+  )
+  const lastVersion = Math.max(
+    store.ownVersion(),
+    ...book.set.entriesOf(ownSellerId).map(({ record }) => record.version),
+  )
+  const own = new OwnListings({
+    identity,
+    clock,
+    logger,
+    set: book.set,
+    record: (id) => book.record(id),
+    lastVersion,
+    addresses: () => host.addresses(),
+    commit: async (entry, envelope) => {
+      await book.keepOwn(entry, envelope)
+      gossip.announce(entry.record.id, envelope)
+    },
+    copied: (agentName) => deps.copied?.(agentName),
+  })
+
+  const noteOwn = ({ record }: ReadEntry) => {
+    if (record.seller_id !== ownSellerId) return
+    own.heard(record)
+    refreshSoon()
+  }
+  const gossip = new ListingGossip(options.gossip ?? {}, {
+    ...{ host, signatures, clock, logger, pace },
+    learn: async (envelope, options) => {
+      const opened = await book.learn(envelope, options)
+      if (opened.ok) noteOwn(opened.entry)
+      return opened
+    },
+  })
+  const exchange = new ListingExchange(
+    // A peer of our size may hold as much as we do and its own beside.
+    { ...options.exchange, ownId: ownSellerId, listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
+    {
+      host,
+      clock,
+      logger,
+      book,
+      learnt: (entry, envelope) => {
+        noteOwn(entry)
+        if (envelope !== undefined) gossip.noteCaughtUp(envelope)
+      },
+    },
+  )
+  const catchUp = new CatchUp(options.catchUp ?? {}, {
+    connectedPeers: () => [...new Set(host.peers().flatMap(({ peerId, relayed }) => (relayed ? [] : peerId)))],
+    meet: (peerId, signal) => exchange.meet(peerId, signal),
+    logger,
+  })
+
+  const timers: { tick?: NodeJS.Timeout; refresh?: NodeJS.Timeout } = {}
+  let leave: (() => void)[] = []
+  let running = false
+
+  async function tick(): Promise<void> {
+    book.purge()
+    await own.refreshDue()
+    if (running) timers.tick = setTimeout(() => void tick(), tickMs).unref()
+  }
+
+  function met(peerId: string): void {
+    catchUp.attend(peerId)
+    gossip.noteConnected()
+  }
+
+  function refreshSoon(): void {
+    clearTimeout(timers.refresh)
+    if (running) timers.refresh = setTimeout(() => void own.refreshDue(), addressesMs).unref()
+  }
+
+  return {
+    name: 'replica',
+
+    async start() {
+      running = true
+      await host.handle(SYNC_PROTOCOL, (stream, peerId) => exchange.serve(stream, peerId))
+      host.subscribe(LISTINGS_TOPIC, async (message, fromPeerId) =>
+        running ? gossip.receive(message, fromPeerId) : 'ignore',
+      )
+      leave = [host.onPeerConnect(met), host.onAddressesChange(refreshSoon)]
+      catchUp.start()
+      await tick()
+    },
+
+    async stop() {
+      running = false
+      for (const end of leave.splice(0)) end()
+      clearTimeout(timers.tick)
+      clearTimeout(timers.refresh)
+      exchange.stop()
+      await catchUp.stop()
+      await own.settle()
+      await gossip.stop(() => host.peers().length > 0)
+      await book.close()
+    },
+
+    publish: (listing) => own.publish(listing),
+    delist: (id) => own.delist(id),
+    get: (id) => book.shown(id),
+    all: () => book.allShown(),
+    own: () => book.set.entriesOf(ownSellerId).flatMap(({ record }) => book.shown(record.id) ?? []),
+    count: () => book.count(),
+    idsBeginning: (beginning, max) => [
+      ...book.set
+        .idsBeginning(beginning)
+        .filter((id) => book.shown(id) !== undefined)
+        .take(max),
+    ],
+    onChange: (listener) => book.onChange(listener),
+  }
+}

@@ -1,0 +1,174 @@
+import type { Stream } from '@libp2p/interface'
+import type { Clock } from '../lib/clock.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { TokenBuckets } from '../lib/token-buckets.ts'
+import type { Host } from '../p2p/host.ts'
+import { FramedStream } from '../protocols/framed-stream.ts'
+import { ReconcileError } from '../protocols/sync/reconcile/reconcile-error.ts'
+import { openSync, SYNC_PROTOCOL, SyncError, serveSync } from '../protocols/sync/sync.ts'
+import type { SyncOutcome } from './catch-up.ts'
+import type { ListingBook } from './replica-state.ts'
+import type { ReadEntry } from './signed-listing.ts'
+import { ListingSync } from './sync-sessions.ts'
+
+export type ListingExchangeOptions = {
+  ownId: string
+  /** What one peer may hand over in one session. */
+  listingsMax: number
+  bytesMax: number
+  servesMax?: number
+  /** Sessions one peer may ask for: a few at once, then one in ten seconds. */
+  servesPerPeer?: number
+  stepTimeoutMs?: number
+}
+
+export type ListingExchangeDeps = {
+  host: Pick<Host, 'openStream'> & Partial<Pick<Host, 'siteOf'>>
+  clock: Clock
+  logger: Logger
+  book: Pick<ListingBook, 'write' | 'view' | 'envelopes' | 'learnAll'>
+  /** What a peer has brought and was news. */
+  learnt(entry: ReadEntry, envelope?: Uint8Array): void
+}
+
+/** Enough for a hundred thousand listings over a slow line; what is cut goes on with the next. */
+const SESSION_TIMEOUT_MS = 120_000
+const HOUR_S = 60 * 60
+const PEERS_MAX = 4096
+
+type Session = { stream: FramedStream; done: Promise<SyncOutcome> }
+
+/** Sessions with one peer at a time each, over `/node/sync/1.0.0`, in both roles. */
+export class ListingExchange {
+  readonly #deps: ListingExchangeDeps
+  readonly #options: Required<ListingExchangeOptions>
+  readonly #asked: TokenBuckets
+  /** One token an hour: who hands over what is false has none. */
+  readonly #trusted: TokenBuckets
+  /** A few tokens: who as a client brings what is of no use spends one each time; without any it is only given to. */
+  readonly #useful: TokenBuckets
+  readonly #stopping = new AbortController()
+  readonly #asking = new Map<string, FramedStream>()
+  readonly #serving = new Map<string, Session>()
+
+  constructor(options: ListingExchangeOptions, deps: ListingExchangeDeps) {
+    this.#deps = deps
+    this.#options = { servesMax: 8, servesPerPeer: 12, stepTimeoutMs: 10_000, ...options }
+    this.#asked = new TokenBuckets({ burst: this.#options.servesPerPeer, perSecond: 0.1, keysMax: PEERS_MAX })
+    this.#trusted = new TokenBuckets({ burst: 1, perSecond: 1 / HOUR_S, keysMax: PEERS_MAX })
+    this.#useful = new TokenBuckets({ burst: 4, perSecond: 6 / HOUR_S, keysMax: PEERS_MAX })
+  }
+
+  /** Client: becomes equal with a connected peer, trusting it no more than a stranger. */
+  async meet(peerId: string, signal: AbortSignal): Promise<SyncOutcome> {
+    const { host, clock } = this.#deps
+    if (!this.#trusted.has(peerId, 1, clock.now())) return 'hostile'
+    // It came to us: whoever opens a session, both learn.
+    const served = this.#serving.get(peerId)
+    if (served !== undefined) return served.done
+    const opened = await host.openStream({ peerId, addrs: [] }, SYNC_PROTOCOL, signal).catch(foreignOrThrow)
+    if (opened === undefined) return 'foreign'
+    const stream = new FramedStream(opened)
+    this.#asking.set(peerId, stream)
+    try {
+      const side = this.#side(peerId, { takes: true })
+      const limit = AbortSignal.any([this.#stopping.signal, signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
+      await openSync(stream, side, { signal: limit, stepTimeoutMs: this.#options.stepTimeoutMs })
+      await stream.close(limit)
+      return outcomeOf(side)
+    } catch (error) {
+      stream.abort(new Error('the session failed', { cause: error }))
+      const instead = this.#serving.get(peerId)
+      if (instead !== undefined) return instead.done
+      return this.#blame(peerId, error)
+    } finally {
+      this.#asking.delete(peerId)
+    }
+  }
+
+  /** Server: a stream handler. Over its limits the stream is reset, and the peer comes again later. */
+  serve(opened: Stream, peerId: string): void {
+    const stream = new FramedStream(opened)
+    try {
+      this.#admit(peerId)
+    } catch (error) {
+      this.#deps.logger.debug({ peer: peerId, reason: reasonOf(error) }, 'a session was refused')
+      stream.abort(new Error('no session now', { cause: error }))
+      return
+    }
+    const done = this.#answer(stream, peerId).finally(() => this.#serving.delete(peerId))
+    this.#serving.set(peerId, { stream, done })
+    done.catch((error: unknown) => {
+      this.#deps.logger.debug({ peer: peerId, reason: reasonOf(error) }, 'a session that a peer has opened failed')
+    })
+  }
+
+  stop(): void {
+    this.#stopping.abort(new Error('the replica is stopping'))
+  }
+
+  #admit(peerId: string): void {
+    const { clock } = this.#deps
+    const now = clock.now()
+    this.#stopping.signal.throwIfAborted()
+    if (this.#serving.has(peerId)) throw new Error('it has a session already')
+    if (this.#serving.size >= this.#options.servesMax) throw new Error('too many sessions at once')
+    if (!this.#trusted.has(peerId, 1, now)) throw new Error('it has handed over false listings')
+    if (!this.#asked.take(peerId, 1, now)) throw new Error('it asks too often')
+    // Both have opened one: that of the smaller id stands.
+    const asking = this.#asking.get(peerId)
+    if (asking === undefined) return
+    if (this.#options.ownId < peerId) throw new Error('there is a session with it already')
+    asking.abort(new Error('the peer has opened a session itself'))
+  }
+
+  async #answer(stream: FramedStream, peerId: string): Promise<SyncOutcome> {
+    const { book, clock } = this.#deps
+    try {
+      const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
+      // The disk serves, so that memory need not hold envelopes: it must have all that the index speaks for.
+      await book.write()
+      const side = this.#side(peerId, { takes: this.#useful.has(peerId, 1, clock.now()) })
+      await serveSync(stream, side, { signal, stepTimeoutMs: this.#options.stepTimeoutMs })
+      await stream.close(signal)
+      const outcome = outcomeOf(side)
+      if (outcome === 'idle') this.#useful.take(peerId, 1, clock.now())
+      return outcome
+    } catch (error) {
+      stream.abort(new Error('the session failed', { cause: error }))
+      return this.#blame(peerId, error)
+    }
+  }
+
+  #side(peerId: string, { takes }: { takes: boolean }): ListingSync {
+    const { listingsMax, bytesMax } = this.#options
+    const site = this.#deps.host.siteOf?.(peerId)
+    return new ListingSync({ peerId, site, listingsMax, bytesMax, takes }, this.#deps)
+  }
+
+  /** @throws the error, where it is not the peer's fault */
+  #blame(peerId: string, error: unknown): SyncOutcome {
+    if (!isPeersFault(error)) throw error
+    const reason = reasonOf(error).slice(0, 200)
+    this.#deps.logger.warn({ peer: peerId, reason }, 'a peer hands over false listings')
+    this.#trusted.drain(peerId, this.#deps.clock.now())
+    return 'hostile'
+  }
+}
+
+function outcomeOf({ received, news }: ListingSync): SyncOutcome {
+  if (received === 0) return 'equal'
+  return news > 0 ? 'news' : 'idle'
+}
+
+function foreignOrThrow(error: unknown): undefined {
+  if (error instanceof CodedError && error.code === 'PROTOCOL_UNSUPPORTED') return undefined
+  throw error
+}
+
+function isPeersFault(error: unknown): boolean {
+  if (error instanceof ReconcileError) return true
+  if (error instanceof SyncError) return error.code !== 'SYNC_CUT'
+  return error instanceof CodedError && error.code === 'LISTING_FALSE'
+}

@@ -1,0 +1,80 @@
+import type { AgentWorkDeps } from '../a2a/agent-work.ts'
+import { agentCard, aiCatalog, type CardOptions, hybridCard, marketCard } from '../a2a/cards.ts'
+import { a2aMount } from '../a2a/mount.ts'
+import type { Buyer } from '../buying/buyer.ts'
+import type { Receipts } from '../ledger/receipts.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Catalog } from '../listings/catalog.ts'
+import { mcpMount } from '../mcp/mount.ts'
+import type { WalletBalance } from '../schema/api.ts'
+import type { Search } from '../search/search.ts'
+import type { RunTime } from '../store/run-time.ts'
+import type { SentMessageStore } from '../store/sent-messages.ts'
+import type { TaskRecords } from '../store/task-records.ts'
+
+export type StandardsDeps = AgentWorkDeps & {
+  records: TaskRecords
+  messages: SentMessageStore
+  runTime: RunTime
+  buyer: Pick<Buyer, 'execute' | 'quote' | 'budget' | 'tokens' | 'approvals' | 'orders'>
+  catalog: Pick<Catalog, 'local' | 'resolve'>
+  search: Pick<Search, 'page' | 'find'>
+  receipts: Pick<Receipts, 'list'>
+  balance(): Promise<WalletBalance>
+}
+
+/** The same market through the two standards that agents speak, A2A and MCP: what they need loads when they are first asked. */
+export function createStandards(options: CardOptions, deps: StandardsDeps) {
+  const { buyer, catalog, balance } = deps
+  const loadTools = async () =>
+    (await import('../tools/tools.ts')).createMarketTools({
+      search: deps.search,
+      quote: buyer.quote,
+      execute: buyer.execute,
+      execution: (orderId, caller) => buyer.orders.get(orderId, caller),
+      budget({ tokenId }) {
+        const token = buyer.tokens.list().find(({ id }) => id === tokenId)
+        const view = buyer.budget.view()
+        if (token?.scope !== 'spend') return view
+        const { budget, per_day, spent, spent_today } = token
+        return { ...view, token: { budget, per_day, spent, spent_today } }
+      },
+      approval: (id) => buyer.approvals.get(id),
+      receipts: deps.receipts,
+      balance,
+    })
+  const a2a = a2aMount(async () => {
+    const [{ createA2aServer }, { marketWork }, tools] = await Promise.all([
+      import('../a2a/server.ts'),
+      import('../a2a/market-work.ts'),
+      loadTools(),
+    ])
+    const ownListing = (id: string) => {
+      const listing = catalog.resolve(id)
+      return listing?.local === true ? listing : undefined
+    }
+    return createA2aServer(options, { ...deps, ownListing, market: marketWork(tools) })
+  })
+  const mcp = mcpMount(async () => {
+    const [{ createMcpHttp }, tools] = await Promise.all([import('../mcp/http.ts'), loadTools()])
+    return createMcpHttp(options, { tools, logger: deps.logger })
+  })
+  const service: Service = {
+    name: 'standards',
+    start: async () => {},
+    async stop() {
+      await Promise.all([a2a.stop(), mcp.stop()])
+    },
+  }
+  /** For whoever found this node at `url`. */
+  const cards = {
+    agents: (url: string) => catalog.local().map((listing) => hybridCard(agentCard(listing, url, options))),
+    /** As the reader's version of A2A wants it: 1.0 alone, or with what 0.3 looks for beside it. */
+    node(url: string, version: string) {
+      const card = marketCard(url, options)
+      return version.startsWith('1.') ? card : hybridCard(card)
+    },
+    catalog: (url: string) => aiCatalog(catalog.local(), url, options),
+  }
+  return { api: { mounts: [a2a, mcp], cards }, service }
+}

@@ -1,0 +1,243 @@
+import { createHash } from 'node:crypto'
+import { type Clock, isoTime } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { periodic } from '../lib/periodic.ts'
+import { MarketError } from '../listings/market-error.ts'
+import type { AlarmKind, AlarmRecord } from '../schema/alarm.ts'
+import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import type { NodeStatus } from '../schema/api.ts'
+import type { OwnAgent } from '../schema/own-agent.ts'
+import type { AlarmStore, Dismissal, FailedPayments } from '../store/alarms.ts'
+
+export type AlarmsDeps = {
+  clock: Clock
+  logger: Logger
+  store: AlarmStore
+  agents(): OwnAgent[]
+  status(): Pick<NodeStatus, 'reachability' | 'connected_peers' | 'agents' | 'search' | 'trading'>
+  nameOf(agentId: string): string | undefined
+}
+
+/** What wants a person, grouped. One that was dismissed comes back with something new alone (D42). */
+export interface Alarms extends Service {
+  /** The most urgent first. */
+  list(options?: { dismissed?: boolean | undefined }): AlarmRecord[]
+  /** How many are not dismissed, as of a moment ago. */
+  count(): number
+  /** @throws MarketError UNKNOWN_ALARM */
+  dismiss(id: string, mark?: string): Promise<AlarmRecord>
+}
+
+const FAILING_SHARE = 0.2
+const FAILING_CALLS_MIN = 5
+const REASON_LENGTH = 160
+const COUNT_KEPT_MS = 5_000
+const LOOK_MS = 60_000
+/** Those that hold or do not: once one no longer holds, its dismissal is forgotten, so that the next time is new. */
+const states: readonly AlarmKind[] = ['trading_stopped', 'settlement_stuck', 'agent_broken', 'unreachable', 'no_peers']
+
+type Found = Omit<AlarmRecord, 'dismissed_at'>
+
+export function createAlarms(deps: AlarmsDeps): Alarms {
+  const { clock, store } = deps
+  let counted: { count: number; at: number } | undefined
+
+  function list({ dismissed: withDismissed = false } = {}): AlarmRecord[] {
+    const dismissals = store.dismissals()
+    const found = [
+      ...stoppedTrading(deps.status()),
+      ...unpaidWork(store, dismissals),
+      ...stuckPayments(store),
+      ...brokenAgents(deps.agents()),
+      ...failingAgents(deps, dismissals),
+      ...unreached(deps.status()),
+    ]
+    return found
+      .map((alarm) => {
+        const dismissal = dismissals.get(alarm.id)
+        const isOld = dismissal !== undefined && !isNewer(alarm, dismissal)
+        return isOld ? { ...alarm, dismissed_at: isoTime(dismissal.at) } : alarm
+      })
+      .filter((alarm) => withDismissed || !('dismissed_at' in alarm))
+      .sort((a, b) => Number(a.severity === 'warn') - Number(b.severity === 'warn'))
+  }
+
+  async function forgetOver(): Promise<void> {
+    const holding = new Set(list({ dismissed: true }).map(({ id }) => id))
+    const over = [...store.dismissals().keys()].filter((id) => isState(id) && !holding.has(id))
+    if (over.length > 0) await store.forget(over)
+  }
+
+  return {
+    ...periodic(
+      { name: 'alarms', firstMs: LOOK_MS, everyMs: LOOK_MS },
+      { work: forgetOver, onError: (error) => deps.logger.warn({ err: error }, 'alarms could not be looked at') },
+    ),
+    list: (options) => list({ dismissed: options?.dismissed ?? false }),
+    count() {
+      const now = clock.now()
+      if (counted === undefined || Math.abs(now - counted.at) > COUNT_KEPT_MS)
+        counted = { count: list().length, at: now }
+      return counted.count
+    },
+    async dismiss(id, mark) {
+      const of = () => list({ dismissed: true }).find((alarm) => alarm.id === id)
+      const alarm = of()
+      if (alarm === undefined) {
+        throw new MarketError('UNKNOWN_ALARM', 'no alarm has this id: GET /alarms lists those that are')
+      }
+      if (alarm.dismissed_at !== undefined) return alarm
+      const at = clock.now()
+      await store.dismiss(id, { mark: mark ?? alarm.mark, at })
+      counted = undefined
+      return of() ?? { ...alarm, dismissed_at: isoTime(at) }
+    },
+  }
+}
+
+const isState = (id: string) => states.some((kind) => id === kind || id.startsWith(`${kind}-`))
+
+/** Marks of events are numbers that rise; marks of states are what they say. */
+function isNewer(alarm: Found, { mark }: Dismissal): boolean {
+  if (states.includes(alarm.kind)) return alarm.mark !== mark
+  return !(Number(alarm.mark) <= Number(mark))
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12)
+}
+
+/** Without what differs from payment to payment, so that one cause is one alarm. */
+function causeOf(error: string): string {
+  return error
+    .slice(0, REASON_LENGTH)
+    .replace(/0x[0-9a-fA-F]+/g, '0x…')
+    .replace(/\d+/g, '#')
+}
+
+function shortened(reason: string): string {
+  return reason.length > REASON_LENGTH ? `${reason.slice(0, REASON_LENGTH)}…` : reason.replace(/\.$/, '')
+}
+
+function amounts(amount: bigint): Pick<AlarmRecord, 'amount' | 'amount_atomic'> {
+  return { amount: formatAmount(amount, PRICE_DECIMALS), amount_atomic: amount.toString() }
+}
+
+/** By reason; where a reason was dismissed and is met again, only what came since counts. */
+function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal>): Found[] {
+  return byReason('work_unpaid', store.unpaid()).map(({ id, reason, errors, ...sum }) => {
+    const since = Number(dismissals.get(id)?.mark)
+    const isRenewed = Number.isFinite(since) && sum.newestAt > since
+    const { count, amount } = isRenewed
+      ? sumOf(errors.flatMap((error) => store.unpaidSince(error, since) ?? []))
+      : { count: sum.count, amount: sum.amount }
+    return {
+      ...{ id, kind: 'work_unpaid', severity: 'bad', count },
+      title: `${count === 1 ? 'One call was' : `${count} calls were`} worked for and never paid`,
+      text:
+        `${reason === '' ? 'The payment cannot be settled.' : `Settlement says: ${reason}.`} ` +
+        'See them with: stoa payment list --direction in --state failed. Dismiss this once you know.',
+      ...amounts(amount),
+      mark: String(sum.newestAt),
+    }
+  })
+}
+
+function stuckPayments(store: AlarmStore): Found[] {
+  return byReason('settlement_stuck', store.stuck()).map(({ id, reason, count, amount }) => ({
+    ...{ id, kind: 'settlement_stuck', severity: 'bad', count },
+    title: `${count === 1 ? 'A payment waits' : `${count} payments wait`}, as settlement fails`,
+    text: `Settlement says: ${reason}. See whether the facilitator and the RPC answer with: stoa doctor.`,
+    ...amounts(amount),
+    mark: 'holds',
+  }))
+}
+
+function brokenAgents(agents: readonly OwnAgent[]): Found[] {
+  return agents.flatMap(({ id, name, notice, paused, runnable }) => {
+    if (notice === undefined || paused) return []
+    const about = { agent_id: id, agent_name: name, count: 1, mark: digest(notice) }
+    const severity = runnable ? 'warn' : 'bad'
+    const title = runnable ? `${name} may fail` : `${name} cannot work, and is not on the market`
+    return { id: `agent_broken-${digest(id)}`, kind: 'agent_broken', severity, title, text: notice, ...about }
+  })
+}
+
+/** Judged by the latest runs, and by those alone that came after it was dismissed. */
+function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: ReadonlyMap<string, Dismissal>): Found[] {
+  const idOf = (agentId: string) => `agent_failing-${digest(agentId)}`
+  const isFailing = ({ calls, failed }: { calls: number; failed: number }) =>
+    calls >= FAILING_CALLS_MIN && failed / calls >= FAILING_SHARE
+  // Why a broken one fails has been said.
+  const broken = new Set(agents().flatMap(({ id, notice }) => (notice === undefined ? [] : [id])))
+  const all = store.lateRuns(() => 0).filter((runs) => isFailing(runs) && !broken.has(runs.agentId))
+  if (all.length === 0) return []
+  const since = store.lateRuns((agentId) => Number(dismissals.get(idOf(agentId))?.mark ?? 0))
+  return all.map((late) => {
+    const { agentId } = late
+    const fresh = since.find((runs) => runs.agentId === agentId && isFailing(runs))
+    const { calls, failed } = fresh ?? late
+    const name = nameOf(agentId)
+    return {
+      ...{ id: idOf(agentId), kind: 'agent_failing', severity: 'bad', count: failed },
+      title: `${name ?? 'An agent'} fails often: ${failed} of its latest ${calls} calls`,
+      text: 'Test it, and look at the errors of its executions: failed work is not paid.',
+      agent_id: agentId,
+      ...(name !== undefined && { agent_name: name }),
+      mark: String(fresh?.newest ?? dismissals.get(idOf(agentId))?.mark ?? late.newest),
+    }
+  })
+}
+
+function stoppedTrading({ trading }: ReturnType<AlarmsDeps['status']>): Found[] {
+  if (trading?.state !== 'stopped') return []
+  const title = 'This node has stopped trading'
+  const text = `${upper(trading.reason ?? 'Its ledger cannot be trusted')}. ${upper(trading.fix ?? 'See the log')}.`
+  return [
+    { ...{ id: 'trading_stopped', kind: 'trading_stopped', severity: 'bad', title, text, count: 1 }, mark: 'now' },
+  ]
+}
+
+function upper(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+function unreached({
+  reachability,
+  connected_peers: peers,
+  agents,
+  search,
+}: ReturnType<AlarmsDeps['status']>): Found[] {
+  if (peers === 0) {
+    const tried = search?.tried.join(', ') || 'nothing'
+    const fix = search?.fix ?? 'Start it with --bootstrap and the address of a peer.'
+    const text = `It neither finds nor sells until it meets one. It tries ${tried}. ${fix}`
+    const title = 'This node is connected to no peer'
+    return [{ ...{ id: 'no_peers', kind: 'no_peers', severity: 'warn', title, text, count: 1 }, mark: 'none' }]
+  }
+  if (reachability.state !== 'unreachable' || agents.local === 0) return []
+  const { reason = 'Buyers outside this network cannot call your agents.', fix = '' } = reachability
+  const title = 'Buyers cannot reach this node'
+  const text = `${reason} ${fix}`.trim()
+  return [{ ...{ id: 'unreachable', kind: 'unreachable', severity: 'bad', title, text, count: 1 }, mark: 'none' }]
+}
+
+/** `reason`: of the newest. */
+type Reason = Omit<FailedPayments, 'error'> & { id: string; reason: string; errors: string[] }
+
+function byReason(kind: AlarmKind, groups: readonly FailedPayments[]): Reason[] {
+  const reasons = Map.groupBy(groups, ({ error }) => causeOf(error))
+  return [...reasons].map(([key, same]) => ({
+    ...{ id: `${kind}-${digest(key)}`, reason: shortened(same[0]!.error), errors: same.map(({ error }) => error) },
+    ...sumOf(same),
+  }))
+}
+
+function sumOf(groups: readonly FailedPayments[]): Omit<FailedPayments, 'error'> {
+  return {
+    count: groups.reduce((sum, { count }) => sum + count, 0),
+    amount: groups.reduce((sum, { amount }) => sum + amount, 0n),
+    newestAt: Math.max(...groups.map(({ newestAt }) => newestAt)),
+  }
+}

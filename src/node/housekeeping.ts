@@ -1,0 +1,39 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import { periodic } from '../lib/periodic.ts'
+import type { OwnAgents } from '../selling/hosted-agents.ts'
+import type { Exchanges } from '../store/exchanges.ts'
+import type { IdempotencyKeys } from '../store/idempotency.ts'
+import type { SentMessageStore } from '../store/sent-messages.ts'
+
+const MINUTE_MS = 60 * 1000
+const HOUR_MS = 60 * MINUTE_MS
+
+/** What is done now and then, so that nothing grows without end. */
+export function housekeeping(deps: {
+  clock: Clock
+  logger: Logger
+  exchanges: Pick<Exchanges, 'purge' | 'trim'>
+  keys: Pick<IdempotencyKeys, 'purge'>
+  messages: Pick<SentMessageStore, 'purge'>
+  agents: Pick<OwnAgents, 'delistUnknown'>
+}): Service[] {
+  const { clock, logger, exchanges, keys, messages, agents } = deps
+  const onError = (error: unknown) => logger.warn({ err: error }, 'housekeeping failed')
+  return [
+    periodic(
+      { name: 'housekeeping', firstMs: 20_000, everyMs: HOUR_MS },
+      {
+        work: async () => {
+          await Promise.all([exchanges.purge(clock.now()), keys.purge(), messages.purge(), agents.delistUnknown()])
+        },
+        onError,
+      },
+    ),
+    periodic(
+      { name: 'room', firstMs: MINUTE_MS, everyMs: MINUTE_MS },
+      { work: () => exchanges.trim(clock.now()), onError },
+    ),
+  ]
+}

@@ -1,0 +1,91 @@
+import type { Registry } from '../agents/registry.ts'
+import type { Chain } from '../chain/chain.ts'
+import { etherOf } from '../chain/ether.ts'
+import type { Trading } from '../ledger/trading.ts'
+import { CodedError } from '../lib/errors.ts'
+import { OPEN_FILES_WANTED, openFilesMax } from '../lib/open-files.ts'
+import type { Catalog } from '../listings/catalog.ts'
+import type { Host, PeerView } from '../p2p/host.ts'
+import type { Asset } from '../payments/assets.ts'
+import { formatAmount } from '../schema/amount.ts'
+import type { NodeStatus, PeerStatus, WalletBalance } from '../schema/api.ts'
+import { networkKind } from '../schema/network-kind.ts'
+import type { Hex, Network } from '../schema/primitives.ts'
+import type { Payments } from '../store/payments.ts'
+
+/** A connected peer as the API shows it (D21). */
+export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersion }: PeerView): PeerStatus {
+  return {
+    peer_id: peerId,
+    addresses,
+    direction,
+    ...(latencyMs === undefined ? {} : { latency_ms: latencyMs }),
+    ...(agentVersion === undefined ? {} : { agent_version: agentVersion }),
+  }
+}
+
+/** The node in one look (D21). */
+export function nodeStatus(
+  deps: {
+    host: Pick<Host, 'peerId' | 'addresses' | 'peers' | 'reachability' | 'search'>
+    registry: Pick<Registry, 'list'>
+    catalog: Pick<Catalog, 'count'>
+    payments: Pick<Payments, 'counts'>
+    trading: Pick<Trading, 'state'>
+    network: Network
+    walletAddress: Hex
+    version: string
+    name: string | undefined
+  },
+  uptimeMs: number,
+): NodeStatus {
+  const { host, registry, catalog, payments, trading, network, walletAddress, version, name } = deps
+  const { owed, unsettled } = payments.counts()
+  return {
+    ...(name !== undefined && { name }),
+    peer_id: host.peerId,
+    addresses: host.addresses(),
+    connected_peers: host.peers().length,
+    version,
+    uptime_seconds: Math.max(0, Math.floor(uptimeMs / 1000)),
+    network,
+    network_kind: networkKind(network),
+    wallet_address: walletAddress,
+    agents: { local: registry.list().length, known: catalog.count() },
+    reachability: host.reachability(),
+    search: host.search(),
+    settlement: { pending: owed, failed: unsettled },
+    trading: trading.state(),
+    open_files: openFiles(),
+  }
+}
+
+function openFiles(): NodeStatus['open_files'] {
+  const max = openFilesMax()
+  return { ...(max !== undefined && { max }), wanted: OPEN_FILES_WANTED }
+}
+
+/** The USDC is what is asked for: ETH that takes longer is left out. */
+const ETHER_MS_MAX = 5000
+
+/** The wallet's USDC and ETH, read from the chain (D21). @throws CodedError `CHAIN_UNAVAILABLE` also where no RPC is configured */
+export async function walletBalance(address: Hex, asset: Asset, chain: Chain | undefined): Promise<WalletBalance> {
+  if (chain === undefined) {
+    throw new CodedError('CHAIN_UNAVAILABLE', 'no RPC is configured: set ETHEREUM_RPC_URL or --rpc-url')
+  }
+  const [atomic, eth] = await Promise.all([
+    chain.usdcBalance(address),
+    etherOf(chain, address, AbortSignal.timeout(ETHER_MS_MAX)),
+  ])
+  return {
+    address,
+    network: asset.network,
+    network_kind: networkKind(asset.network),
+    asset: asset.address,
+    symbol: asset.symbol,
+    decimals: asset.decimals,
+    balance: formatAmount(atomic, asset.decimals),
+    balance_atomic: atomic.toString(),
+    ...(eth !== undefined && { eth }),
+  }
+}

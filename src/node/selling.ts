@@ -1,0 +1,201 @@
+import { randomUUID } from 'node:crypto'
+import type { AgentPurchases } from '../agents/agent-purchase.ts'
+import { createRuntimeFactory } from '../agents/create-runtime.ts'
+import { createFunctionAgents } from '../agents/function-agent.ts'
+import { createRegistry } from '../agents/registry.ts'
+import { type Place, RunSlots } from '../agents/run-slots.ts'
+import type { Chain } from '../chain/chain.ts'
+import { addAgentToFile, removeAgentFromFile } from '../config/agents-yaml.ts'
+import type { Config } from '../config/config.ts'
+import type { Secrets } from '../config/secrets.ts'
+import type { Trading } from '../ledger/trading.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Pace } from '../lib/pace.ts'
+import type { Host } from '../p2p/host.ts'
+import { didOfPeer, type Identity } from '../p2p/identity.ts'
+import type { Asset } from '../payments/assets.ts'
+import { Challenges } from '../payments/challenges.ts'
+import { Exposure, exposureLimits } from '../payments/exposure.ts'
+import type { Facilitator } from '../payments/facilitator.ts'
+import { Settler } from '../payments/settler.ts'
+import { sparedFacilitator } from '../payments/spared-facilitator.ts'
+import type { Wallet } from '../payments/wallet.ts'
+import { serveMarketplace } from '../protocols/marketplace.ts'
+import { asOverloaded } from '../protocols/overloaded.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import { PeerLimits } from '../protocols/peer-limits.ts'
+import { createProtocolServer } from '../protocols/serve.ts'
+import { Reruns } from '../protocols/x402/reruns.ts'
+import { serveX402 } from '../protocols/x402/server.ts'
+import { SettledWork } from '../protocols/x402/settled-work.ts'
+import { A2A_CALLER } from '../schema/caller.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type { Receipt } from '../schema/signed-receipt.ts'
+import { createOwnAgents } from '../selling/hosted-agents.ts'
+import { dataFile } from '../store/data-dir.ts'
+import type { Database } from '../store/database.ts'
+import { createDeferred } from '../store/deferred.ts'
+import type { Exchanges } from '../store/exchanges.ts'
+import type { Payments } from '../store/payments.ts'
+import type { Market } from './market.ts'
+
+const AGENTS_MAX = 64
+const RUNS_WAITING_MAX = 256
+
+export type SellingDeps = {
+  identity: Identity
+  wallet: Wallet
+  asset: Asset
+  database: Database
+  trading: Pick<Trading, 'isStopped'>
+  payments: Payments
+  exchanges: Exchanges
+  market: Pick<Market, 'replica'>
+  host: Pick<Host, 'handle'>
+  facilitator: Facilitator | undefined
+  chain: Chain | undefined
+  clock: Clock
+  logger: Logger
+  /** Told of each call. */
+  pace: Pick<Pace, 'noteCall'>
+  fetch: typeof fetch
+  random(length: number): Uint8Array
+  tokenOf(agentId: string): string | undefined
+  agentPurchases(): AgentPurchases
+}
+
+/** All of a node that sells: its agents, the doors they are asked through, and what collects what they earned. */
+export function createSelling(config: Config, secrets: Secrets, deps: SellingDeps) {
+  const { identity, wallet, asset, exchanges, facilitator, chain, host, clock, logger, random } = deps
+  const { replica } = deps.market
+  const { perPayerMax, totalMax, checkFrom, blocked } = exposureLimits
+  const exposure = new Exposure(
+    {
+      perPayerMax: config.seller.unsettledPerPayerAtomic ?? perPayerMax,
+      totalMax: config.seller.unsettledMaxAtomic ?? totalMax,
+      checkFrom: config.seller.checkFundsFromAtomic ?? checkFrom,
+      blocked: config.seller.block ?? blocked,
+    },
+    { clock, logger, payments: deps.payments, chain },
+  )
+  const payments = SettledWork.watch(exposure.watched(), () => settledWork.wake())
+  const spared = facilitator && sparedFacilitator(facilitator, { clock, logger })
+  const chance = () => random(1)[0]! / 256
+  const isOffered = (id: string) => agents.served(id) !== undefined
+  const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance, isOffered })
+  const functions = createFunctionAgents()
+  const createRuntimeOf = createRuntimeFactory(
+    {
+      providerKeys: secrets.providerKeys,
+      readKey: (name) => secrets.env(name),
+      dataDir: config.dataDir,
+      loadModules: true,
+    },
+    { fetch: deps.fetch, logger, agentPurchases: deps.agentPurchases },
+  )
+  const registry = createRegistry(
+    { sellerId: identity.peerId, agentsMax: AGENTS_MAX },
+    {
+      createRuntime: async (definition) => functions.runtimeOf(definition) ?? createRuntimeOf(definition),
+    },
+  )
+  const slots = new RunSlots({ concurrentMax: config.seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
+  const agents = createOwnAgents({
+    sellerId: identity.peerId,
+    clock,
+    registry,
+    replica,
+    exchanges,
+    slots,
+    asset,
+    payTo: wallet.address,
+    sellerName: config.nodeName,
+    // A function cannot be kept, and an agent without what it runs must not be.
+    persist: async (definition) => {
+      if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)
+    },
+    tokenOf: deps.tokenOf,
+    forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
+  })
+  /** After a crash our listings stand while the agents behind them are registered, one by one; what stays behind is delisted. */
+  const isStarting = (id: string) => registry.get(id) === undefined && replica.get(id)?.seller_id === identity.peerId
+  const noteCall = () => deps.pace.noteCall()
+  const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock, noteCall })
+  const serving = {
+    clock,
+    logger,
+    didOf: didOfPeer,
+    findAgent(id: string) {
+      // What would be written of a sale could be lost, or stand in one of two ledgers.
+      if (deps.trading.isStopped()) {
+        throw new PeerError(
+          'OVERLOADED',
+          'this seller has stopped selling until its ledger is mended; nobody was charged',
+        )
+      }
+      const agent = agents.served(id)
+      if (agent === undefined && isStarting(id)) {
+        throw new PeerError('OVERLOADED', 'this node has just started and is about to offer this agent; try again')
+      }
+      return agent
+    },
+    // What was paid for is handed over, whatever has come of selling since.
+    tokenOf: (id: string) => agents.served(id)?.tokenId,
+    admit: <T>(caller: string, work: (place: Place) => Promise<T>) =>
+      slots.admit(queueOf(caller), work).catch(asOverloaded),
+    inSlot: <T>(caller: string, work: () => Promise<T>) => slots.run(queueOf(caller), work).catch(asOverloaded),
+    exchanges,
+    limits,
+  }
+  const x402 = {
+    ...serving,
+    exchanges: exposure.watchedExchanges(exchanges),
+    asset,
+    // One key: whoever is paid signs for what was paid for.
+    payTo: wallet.address,
+    signReceipt: (receipt: Receipt) => wallet.signReceipt(receipt),
+    sellerDid: identity.did,
+    newNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
+    challenges: new Challenges(),
+    payments,
+    deferred: SettledWork.watchDeferred(createDeferred(deps.database), () => settledWork.wake()),
+    settler,
+    reruns: new Reruns({ clock }),
+    running: new Map(),
+    wrappedRuns: new Map(),
+    settleFirst: config.seller.settleFirst,
+    exposure,
+  }
+  const didOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOfPeer(caller))
+  const settledWork = new SettledWork({ ...x402, didOf })
+  const marketplace = { ...serving, newCorrelationId: randomUUID }
+  const protocols = createProtocolServer({
+    logger,
+    limits,
+    handle: (...args) => host.handle(...args),
+    serveX402: (stream, peerId, signal, stopping) => serveX402(stream, peerId, x402, signal, stopping),
+    serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
+    isBlocked: (peerId) => exposure.isBlocked(peerId, didOfPeer(peerId)),
+    idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
+  })
+  return {
+    outbox: { payments, wake: () => settler.wake() },
+    ...{ agents, functions, registry, settler, x402, doors: [settledWork, protocols] },
+    /** What an agent can run on. */
+    async models(signal: AbortSignal) {
+      const { availableModels } = await import('../agents/available-models.ts')
+      return availableModels({ keys: secrets.providerKeys, fetch: deps.fetch }, signal)
+    },
+    /** Own agents whose name holds this text. */
+    named(text: string): string[] {
+      const sought = text.toLowerCase()
+      return registry.list().flatMap(({ id, definition: { name } }) => (name.toLowerCase().includes(sought) ? id : []))
+    },
+  }
+}
+
+/** In whose name a call waits: a peer's, or that of all who come over A2A, who may call themselves anything. */
+function queueOf(caller: string): string {
+  return caller.startsWith('did:') ? caller : 'a2a'
+}

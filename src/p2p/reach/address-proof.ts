@@ -1,0 +1,267 @@
+import type { Connection, IdentifyResult } from '@libp2p/interface'
+import { isPrivate } from '@libp2p/utils'
+import { multiaddr } from '@multiformats/multiaddr'
+import type { Clock } from '../../lib/clock.ts'
+import { reasonOf } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/logger.ts'
+import type { Node } from '../modules.ts'
+import { isRelayed, transportOf } from '../multiaddrs.ts'
+import { hostIn, networkOf } from '../networks.ts'
+import type { PeerBook } from '../peer-book.ts'
+import type { PublicPort } from '../upnp/port-mapping.ts'
+import { pause } from '../waiting.ts'
+import { DIAL_REQUEST_PROTOCOL, type DialBack, type DialedBack } from './dial-back.ts'
+
+/** Networks whose peers must have seen this node come from an address before it is tried. */
+const OBSERVERS_MIN = 2
+const OBSERVERS_KEPT_MAX = 64
+const ASKED_AT_ONCE_MAX = 8
+const ASKED_KEPT_MAX = 1024
+/** D52: peers of so many networks must have dialed an address back before it is announced; or one that the operator named. */
+const NETWORKS_WANTED = 3
+/** How long a proof counts towards these. */
+const PROOF_KEPT_MS = 6 * 60 * 60 * 1000
+
+export type ProofTiming = {
+  /** How often it is looked whether something wants proof. */
+  proofLookMs: number
+  /** How often a peer that has dialed an address back is asked about it. */
+  proofEveryMs: number
+  /** How soon a peer by which nothing was proved is asked again; then each time twice as late, up to `proofEveryMs`. */
+  proofRetryMs: number
+}
+
+export type AddressProofDeps = {
+  libp2p: Node
+  logger: Logger
+  book: PeerBook
+  clock: Clock
+  dialBack: Pick<DialBack, 'ask'>
+  /** Whether the operator named the peer. */
+  isTrusted(peerId: string): boolean
+  /** Whether the router is still being asked to pass the port on: what it says is better than a guess. */
+  routerIsAsked(): boolean
+}
+
+/**
+ * Finds out which public addresses lead to this node: those it listens on, and the one its connections are seen to come
+ * from, with its own port, in case a router passes that on. Each is announced only once peers of several networks have
+ * dialled it back (D52: one peer, or two, may lie), and no longer when peers cannot any more.
+ *
+ * libp2p asks a peer once, as it connects: a port that is opened, closed or moved later it never hears of.
+ */
+export class AddressProof {
+  readonly #deps: AddressProofDeps
+  /** The address that each peer last saw this node come from. */
+  readonly #seen = new Map<string, { ip: string; network: string }>()
+  /** By address: when peers of which networks last dialled it back. */
+  readonly #proofs = new Map<string, Map<string, number>>()
+  /** By address: the networks whose peers could not, since one last could. */
+  readonly #failures = new Map<string, Set<string>>()
+  /** By peer and address: when that may be asked again; where nothing was proved, how long a wait that is. */
+  readonly #asked = new Map<string, { againAt: number; missedMs?: number }>()
+  /** What the router passes on, as it says. */
+  #mapped: readonly PublicPort[] = []
+  /** What it may pass on without saying. */
+  #guessed: PublicPort | undefined
+  /** Where peers saw this node come from while the router was being asked. */
+  #guessLater: string | undefined
+  #isAsking = false
+
+  constructor(deps: AddressProofDeps) {
+    this.#deps = deps
+    deps.libp2p.addEventListener('peer:identify', ({ detail }) => this.#observed(detail))
+  }
+
+  /** Runs until the signal. */
+  async run(timing: ProofTiming, signal: AbortSignal): Promise<void> {
+    while (await pause(timing.proofLookMs, signal)) {
+      if (this.#guessLater !== undefined) this.#tryAt(this.#guessLater)
+      if (this.#isAsking) continue
+      this.#isAsking = true
+      void this.#ask(timing, signal).finally(() => {
+        this.#isAsking = false
+      })
+    }
+  }
+
+  /** Asks peers to dial back what is not proved, or was proved a while ago. */
+  async #ask(timing: ProofTiming, signal: AbortSignal): Promise<void> {
+    const candidates = this.#candidates()
+    for (const text of this.#proofs.keys()) if (!this.#isKnown(text)) this.#forget(text)
+    if (candidates.length === 0) return
+    const asked = new Set<string>()
+    const proved = new Set<string>()
+    const peers = this.#peers().flatMap((connection) => {
+      const due = candidates.filter((text) => this.#isDue(connection, text))
+      return due.length === 0 ? [] : [{ connection, due }]
+    })
+    await Promise.all(
+      peers.slice(0, ASKED_AT_ONCE_MAX).map(async ({ connection, due }) => {
+        for (const text of due) {
+          const came = await this.#askOne(connection, text, signal)
+          this.#noteAsked(connection, text, came, timing)
+          if (came === 'arrived' || came === 'failed') asked.add(text)
+          if (came === 'arrived') proved.add(text)
+        }
+      }),
+    )
+    if (signal.aborted) return
+    for (const text of asked) if (!proved.has(text)) this.#judge(text)
+  }
+
+  async #askOne(connection: Connection, text: string, signal: AbortSignal): Promise<DialedBack | 'unheard'> {
+    const came = await this.#deps.dialBack.ask(connection, multiaddr(text), signal).catch((error: unknown) => {
+      this.#deps.logger.debug({ reason: reasonOf(error) }, 'a peer could not be asked to dial back')
+      // A node that has moved asks over connections that are dead: the peer is asked again over the next one.
+      return connection.status === 'open' ? ('refused' as const) : ('unheard' as const)
+    })
+    const network = networkOf(hostIn(connection.remoteAddr))
+    const isTrusted = this.#deps.isTrusted(connection.remotePeer.toString())
+    if (came === 'failed') {
+      const failures = this.#failures.get(text) ?? new Set()
+      this.#failures.set(text, failures.add(isTrusted ? 'named by the operator' : network))
+    }
+    if (came !== 'arrived') return came
+    this.#failures.delete(text)
+    const proofs = this.#proofs.get(text) ?? new Map<string, number>()
+    const now = performance.now()
+    proofs.set(network, now)
+    for (const [one, at] of proofs) if (at < now - PROOF_KEPT_MS) proofs.delete(one)
+    this.#proofs.set(text, proofs)
+    if (isTrusted || proofs.size >= NETWORKS_WANTED) {
+      this.#deps.libp2p.services.inside.addressManager.confirmObservedAddr(multiaddr(text))
+    }
+    return came
+  }
+
+  /** What was proved once and now failed with peers of several networks, or all there are, is no longer announced. */
+  #judge(text: string): void {
+    const failures = this.#failures.get(text)
+    if (failures === undefined) return
+    const networks = new Set(this.#peers().map(({ remoteAddr }) => networkOf(hostIn(remoteAddr))))
+    const enough = Math.min(NETWORKS_WANTED, networks.size)
+    if (!failures.has('named by the operator') && failures.size < enough) return
+    this.#forget(text)
+    this.#deps.libp2p.services.inside.addressManager.removeObservedAddr(multiaddr(text))
+  }
+
+  /** Connected peers that dial back: those the operator named first, then one of each network before a second. */
+  #peers(): Connection[] {
+    const { libp2p, book, isTrusted } = this.#deps
+    const peers = new Map<string, Connection>()
+    for (const connection of libp2p.getConnections()) {
+      const peerId = connection.remotePeer.toString()
+      if (connection.limits === undefined && book.speaks(peerId, DIAL_REQUEST_PROTOCOL)) peers.set(peerId, connection)
+    }
+    const before = new Map<string, number>()
+    const ranked = [...peers].map(([peerId, connection]) => {
+      const network = networkOf(hostIn(connection.remoteAddr))
+      const rank = before.get(network) ?? 0
+      before.set(network, rank + 1)
+      return { connection, rank: isTrusted(peerId) ? -1 : rank }
+    })
+    return ranked.toSorted((a, b) => a.rank - b.rank).map(({ connection }) => connection)
+  }
+
+  #isDue(connection: Connection, text: string): boolean {
+    const asked = this.#asked.get(keyOf(connection, text))
+    return asked === undefined || performance.now() >= asked.againAt
+  }
+
+  #noteAsked(connection: Connection, text: string, came: DialedBack | 'unheard', timing: ProofTiming): void {
+    const { proofEveryMs, proofRetryMs } = timing
+    const key = keyOf(connection, text)
+    const { missedMs } = this.#asked.get(key) ?? {}
+    this.#asked.delete(key)
+    if (came === 'unheard') return
+    // As over a connection that is about to close, of two that were made at once: it says that it is open to the end.
+    const retryMs = Math.min(missedMs === undefined ? proofRetryMs : 2 * missedMs, proofEveryMs)
+    const againAt = performance.now() + (came === 'arrived' ? proofEveryMs : retryMs)
+    this.#asked.set(key, came === 'arrived' ? { againAt } : { againAt, missedMs: retryMs })
+    if (this.#asked.size > ASKED_KEPT_MAX) this.#asked.delete(this.#asked.keys().next().value as string)
+  }
+
+  #forget(text: string): void {
+    this.#proofs.delete(text)
+    this.#failures.delete(text)
+  }
+
+  #isKnown(text: string): boolean {
+    const all = this.#deps.libp2p.services.inside.addressManager.getAddressesWithMetadata()
+    return all.some(({ multiaddr: address }) => address.toString() === text)
+  }
+
+  /** Public addresses of its own whose proof is missing or old. */
+  #candidates(): string[] {
+    const all = this.#deps.libp2p.services.inside.addressManager.getAddressesWithMetadata()
+    const now = this.#deps.clock.now()
+    return all
+      .filter(({ type, expires }) => type !== 'announce' && expires < now)
+      .filter(({ multiaddr: address }) => !isRelayed(address) && !isPrivate(address))
+      .map(({ multiaddr: address }) => address.toString())
+  }
+
+  #observed({ peerId, observedAddr, connection }: IdentifyResult): void {
+    if (observedAddr === undefined || connection.direction !== 'outbound' || connection.limits !== undefined) return
+    const [host] = observedAddr.getComponents()
+    if (host?.name !== 'ip4' || host.value === undefined || isPrivate(observedAddr)) return
+    const seenBy = peerId.toString()
+    this.#seen.delete(seenBy)
+    this.#seen.set(seenBy, { ip: host.value, network: networkOf(hostIn(connection.remoteAddr)) })
+    if (this.#seen.size > OBSERVERS_KEPT_MAX) this.#seen.delete(this.#seen.keys().next().value as string)
+    const agreed = new Set([...this.#seen.values()].filter(({ ip }) => ip === host.value).map(({ network }) => network))
+    if (this.#deps.isTrusted(seenBy) || agreed.size >= OBSERVERS_MIN) this.#tryAt(host.value)
+  }
+
+  /** Takes what the router passes on, instead of what it did before, and of a guess at the same address. */
+  mapped(ports: readonly PublicPort[]): void {
+    const same = (a: PublicPort, b: PublicPort) => JSON.stringify(a) === JSON.stringify(b)
+    for (const old of this.#mapped) if (!ports.some((port) => same(old, port))) this.#remove(old)
+    const fresh = ports.filter((port) => !this.#mapped.some((old) => same(old, port)))
+    this.#mapped = ports
+    // libp2p proves an address of a host, and takes all of that host for proved.
+    if (ports.some(({ externalHost }) => externalHost === this.#guessed?.externalHost)) this.#guess(undefined)
+    for (const port of fresh) this.#add(port)
+    if (fresh.length > 0) this.#asked.clear()
+  }
+
+  /** Adds the address as one that a router may pass on to this node. */
+  #tryAt(externalHost: string): void {
+    if (this.#deps.routerIsAsked()) {
+      this.#guessLater = externalHost
+      return
+    }
+    this.#guessLater = undefined
+    if ([this.#guessed, ...this.#mapped].some((port) => port?.externalHost === externalHost)) return
+    const { transportManager } = this.#deps.libp2p.services.inside
+    const listening = transportManager.getAddrs().filter((address) => transportOf(address) === 'tcp')
+    const hosts = listening.map((address) => address.getComponents().map(({ value }) => value ?? ''))
+    if (hosts.some(([host]) => host === externalHost)) return
+    const [host, text] = hosts.find(([ip = '']) => /^[0-9.]+$/.test(ip) && !ip.startsWith('127.')) ?? []
+    if (host === undefined || text === undefined) return
+    const port = Number(text)
+    this.#guess({ protocol: 'tcp', host, port, externalHost, externalPort: port })
+  }
+
+  #guess(port: PublicPort | undefined): void {
+    if (this.#guessed !== undefined) this.#remove(this.#guessed)
+    this.#guessed = port
+    if (port !== undefined) this.#add(port)
+  }
+
+  #add({ protocol, host, port, externalHost, externalPort }: PublicPort): void {
+    const { addressManager } = this.#deps.libp2p.services.inside
+    addressManager.addPublicAddressMapping(host, port, externalHost, externalPort, protocol)
+  }
+
+  #remove({ protocol, host, port, externalHost, externalPort }: PublicPort): void {
+    const { addressManager } = this.#deps.libp2p.services.inside
+    addressManager.removePublicAddressMapping(host, port, externalHost, externalPort, protocol)
+  }
+}
+
+/** Of a peer and an address that it is asked about. */
+function keyOf({ remotePeer }: Connection, text: string): string {
+  return `${remotePeer} ${text}`
+}

@@ -1,0 +1,238 @@
+import type { Connection, IdentifyResult, Stream, Transport } from '@libp2p/interface'
+import { isPrivate, lpStream } from '@libp2p/utils'
+import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
+import { reasonOf } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/logger.ts'
+import type { Connector } from '../connector.ts'
+import type { PortReuse } from '../libp2p-fixes/port-reuse.ts'
+import type { Node } from '../modules.ts'
+import { addressesOf, isRelayed, transportOf } from '../multiaddrs.ts'
+import type { PeerBook } from '../peer-book.ts'
+import { orAbandon, pause } from '../waiting.ts'
+import { decodeHolePunch, encodeHolePunch, HOLE_PUNCH_BYTES_MAX, type HolePunchMessage } from './hole-punch-message.ts'
+import { publicAddresses } from './reachability.ts'
+
+export const HOLE_PUNCH_PROTOCOL = '/libp2p/dcutr'
+/** A question whether this node is alive is over by then, and no connection is made for it. */
+const FIRST_AFTER_MS = 500
+const TRIES_MAX = 3
+const TRY_MS_MAX = 5000
+const OBSERVED_MAX = 8
+/** A peer says where it is; each place it names is dialled. */
+const DIALS_MAX = 4
+/** Between attempts with one peer: most routers will not let the next one through either. */
+const AGAIN_AFTER_MS = 10 * 60_000
+const FAILED_KEPT_MAX = 500
+const SWEEP_EVERY_MS = 5000
+
+export type HolePunchDeps = {
+  libp2p: Node
+  logger: Logger
+  book: PeerBook
+  connector: Connector
+  /** The TCP transport. */
+  tcp: Transport
+  /** Undefined where this platform cannot dial from the listening port: only peers that can be dialled are then. */
+  reuse: PortReuse | undefined
+}
+
+/**
+ * Replaces connections over a relay by direct ones (DCUtR). The side that was called begins: it dials a caller that can be
+ * dialled; else both dial each other in the same instant, from the ports they listen on, so that each router takes what
+ * comes for an answer. Where that fails, calls stay on the relay.
+ *
+ * libp2p's own service cannot: it dials from any port, and both of its ends take themselves for the client.
+ */
+export class HolePunch {
+  readonly #deps: HolePunchDeps
+  /** Where relays and others see this node's listening port, by who saw it. */
+  readonly #observed = new Map<string, { host: string; port?: string | undefined }>()
+  readonly #busy = new Set<string>()
+  readonly #failedAt = new Map<string, number>()
+
+  constructor(deps: HolePunchDeps) {
+    this.#deps = deps
+    deps.libp2p.addEventListener('peer:identify', ({ detail }) => this.#noteObserved(detail))
+  }
+
+  /** Runs until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { libp2p, logger } = this.#deps
+    const options = { runOnLimitedConnection: true, maxInboundStreams: 1, maxOutboundStreams: 1 }
+    await libp2p.handle(
+      HOLE_PUNCH_PROTOCOL,
+      (stream, connection) => void this.#answer(stream, connection, signal),
+      options,
+    )
+    const onOpen = ({ detail: connection }: CustomEvent<Connection>) => {
+      if (connection.direction !== 'inbound' || connection.limits === undefined) return
+      this.#replace(connection, signal).catch((error: unknown) => {
+        const peerId = connection.remotePeer.toString()
+        logger.debug({ peerId, reason: reasonOf(error) }, 'no direct connection came about; the relay stays')
+      })
+    }
+    libp2p.addEventListener('connection:open', onOpen)
+    while (await pause(SWEEP_EVERY_MS, signal)) this.#sweep()
+    libp2p.removeEventListener('connection:open', onOpen)
+  }
+
+  /** The called side. */
+  async #replace(relayed: Connection, signal: AbortSignal): Promise<void> {
+    const peerId = relayed.remotePeer.toString()
+    const failedAt = this.#failedAt.get(peerId) ?? Number.NEGATIVE_INFINITY
+    if (this.#busy.has(peerId) || performance.now() - failedAt < AGAIN_AFTER_MS) return
+    this.#busy.add(peerId)
+    try {
+      if (!(await pause(FIRST_AFTER_MS, signal)) || (await this.#dialPublic(relayed, signal))) return
+      for (let tried = 1; this.#deps.reuse !== undefined; tried++) {
+        if (relayed.status !== 'open' || this.#deps.book.connected(peerId)) return
+        try {
+          return await this.#begin(relayed, AbortSignal.any([signal, AbortSignal.timeout(TRY_MS_MAX)]))
+        } catch (error) {
+          if (tried < TRIES_MAX && !signal.aborted) continue
+          this.#failedAt.delete(peerId)
+          this.#failedAt.set(peerId, performance.now())
+          if (this.#failedAt.size > FAILED_KEPT_MAX) this.#failedAt.delete(this.#failedAt.keys().next().value as string)
+          throw error
+        }
+      }
+    } finally {
+      this.#busy.delete(peerId)
+    }
+  }
+
+  /** Dials the caller, where it has an address that anybody can dial. */
+  async #dialPublic({ remotePeer }: Connection, signal: AbortSignal): Promise<boolean> {
+    const { libp2p, connector, logger } = this.#deps
+    const { addresses } = await libp2p.peerStore.get(remotePeer)
+    if (publicAddresses(addresses.map(({ multiaddr }) => multiaddr)).length === 0) return false
+    const peer = { peerId: remotePeer.toString(), addrs: [] }
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(TRY_MS_MAX)])
+    const dialled = await connector.connect(peer, limit).catch(() => undefined)
+    if (dialled !== undefined)
+      logger.info({ peerId: peer.peerId }, 'a caller was dialled back; its relay is no longer needed')
+    return dialled !== undefined
+  }
+
+  /** connect → ← connect · sync → · half a round trip later: dial */
+  async #begin(relayed: Connection, signal: AbortSignal): Promise<void> {
+    const opening = relayed.newStream(HOLE_PUNCH_PROTOCOL, { signal, runOnLimitedConnection: true })
+    const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
+    try {
+      const wire = framed(stream, signal)
+      const saidAt = performance.now()
+      await wire.say({ type: 'connect', addresses: this.#own() })
+      const { type, addresses } = await wire.hear()
+      if (type !== 'connect') throw new Error('the caller did not say where it is')
+      const roundTripMs = performance.now() - saidAt
+      await wire.say({ type: 'sync', addresses: [] })
+      await pause(roundTripMs / 2, signal)
+      await this.#dial(relayed, addresses, false, signal)
+    } finally {
+      stream.close({ signal }).catch((error: Error) => stream.abort(error))
+    }
+  }
+
+  /** The calling side. ← connect · connect → · ← sync: dial */
+  async #answer(stream: Stream, relayed: Connection, stopping: AbortSignal): Promise<void> {
+    const signal = AbortSignal.any([stopping, AbortSignal.timeout(TRY_MS_MAX)])
+    try {
+      // Whoever has come by itself does not begin: it would have this node dial what it names as often as it likes.
+      const isOurs = relayed.direction === 'outbound' && relayed.limits !== undefined
+      if (!isOurs || this.#deps.reuse === undefined) throw new Error('there is nothing to punch')
+      const wire = framed(stream, signal)
+      const { type, addresses } = await wire.hear()
+      if (type !== 'connect') throw new Error('expected connect')
+      await wire.say({ type: 'connect', addresses: this.#own() })
+      if ((await wire.hear()).type !== 'sync') throw new Error('expected sync')
+      await this.#dial(relayed, addresses, true, signal)
+      await stream.close({ signal })
+    } catch (error) {
+      const fields = { peerId: relayed.remotePeer.toString(), reason: reasonOf(error) }
+      this.#deps.logger.debug(fields, 'a caller’s wish for a direct connection came to nothing')
+      stream.abort(error as Error)
+    }
+  }
+
+  async #dial(
+    relayed: Connection,
+    places: readonly Multiaddr[],
+    initiator: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { tcp, libp2p, logger } = this.#deps
+    const peerId = relayed.remotePeer.toString()
+    const usable = publicAddresses(addressesOf(peerId, places)).filter((address) => transportOf(address) === 'tcp')
+    if (usable.length === 0) throw new Error('the peer named no place to dial')
+    const { upgrader } = libp2p.services.inside
+    const acting: typeof upgrader = Object.create(upgrader, {
+      upgradeOutbound: {
+        value: (connection: { direction: string }, options: object) => {
+          // Both ends dial; one has to be the server, down to the multiplexer.
+          if (!initiator) connection.direction = 'inbound'
+          return upgrader.upgradeOutbound(connection, options)
+        },
+      },
+    })
+    const attempts = usable.slice(0, DIALS_MAX).map((address) => {
+      // One controller each: TCP keeps the signal of its dial, and the winner must outlive the others' abort.
+      const controller = new AbortController()
+      const options = { signal: AbortSignal.any([signal, controller.signal]), initiator, upgrader: acting }
+      return { controller, dial: tcp.dial(address, options as unknown as Parameters<Transport['dial']>[1]) }
+    })
+    const direct = await Promise.any(attempts.map(({ dial }) => dial)).catch((error: AggregateError) => {
+      throw new Error(error.errors.map((one, at) => `${usable[at]}: ${reasonOf(one)}`).join('; '))
+    })
+    for (const { controller, dial } of attempts) {
+      const isWinner = await Promise.race([dial.catch(() => undefined), undefined])
+      if (isWinner !== direct) controller.abort(new Error('another address answered first'))
+    }
+    if (direct.remotePeer.toString() !== peerId) throw new Error('another peer answered')
+    logger.info(
+      { peerId, address: direct.remoteAddr.toString() },
+      'a direct connection stands; the relay is no longer needed',
+    )
+  }
+
+  /**
+   * Where this node can be dialled; would be seen by a new peer, at a router that keeps the port as most do; and is seen
+   * by those it has dialled from there. The likeliest first, as only a few are tried.
+   */
+  #own(): Multiaddr[] {
+    const seen = [...this.#observed.values()].toReversed()
+    const kept = seen.map(({ host }) => `/ip4/${host}/tcp/${this.#deps.reuse?.port}`)
+    const mapped = seen.flatMap(({ host, port }) => (port === undefined ? [] : `/ip4/${host}/tcp/${port}`))
+    const open = publicAddresses(this.#deps.libp2p.getMultiaddrs()).filter((address) => transportOf(address) === 'tcp')
+    const texts = open.map((address) => address.toString().replace(/\/p2p\/.*/, ''))
+    return [...new Set([...texts, ...kept, ...mapped])].slice(0, DIALS_MAX).map((text) => multiaddr(text))
+  }
+
+  #noteObserved({ peerId, observedAddr, connection }: IdentifyResult): void {
+    if (connection.direction !== 'outbound' || isRelayed(connection.remoteAddr)) return
+    if (observedAddr === undefined || isPrivate(observedAddr) || transportOf(observedAddr) !== 'tcp') return
+    const [seen, seenPort] = observedAddr.getComponents()
+    const [host, port] = connection.remoteAddr.getComponents()
+    if (seen?.name !== 'ip4' || seen.value === undefined) return
+    const isFromPort = this.#deps.reuse?.dialled.has(`${host?.value}:${port?.value}`) === true
+    const own = { host: seen.value, ...(isFromPort && { port: seenPort?.value }) }
+    this.#observed.delete(peerId.toString())
+    this.#observed.set(peerId.toString(), own)
+    if (this.#observed.size > OBSERVED_MAX) this.#observed.delete(this.#observed.keys().next().value as string)
+  }
+
+  /** Closes connections over relays that a direct one has replaced, once nothing runs over them any more. */
+  #sweep(): void {
+    for (const connection of this.#deps.libp2p.getConnections()) {
+      const isReplaced = connection.limits !== undefined && this.#deps.book.connected(connection.remotePeer.toString())
+      if (isReplaced && connection.streams.length === 0) connection.close().catch(() => {})
+    }
+  }
+}
+
+function framed(stream: Stream, signal: AbortSignal) {
+  const wire = lpStream(stream, { maxDataLength: HOLE_PUNCH_BYTES_MAX })
+  return {
+    say: (message: HolePunchMessage) => wire.write(encodeHolePunch(message), { signal }),
+    hear: async () => decodeHolePunch((await wire.read({ signal })).subarray()),
+  }
+}

@@ -1,0 +1,126 @@
+import { isLoopback, isPrivate } from '@libp2p/utils'
+import { reasonOf } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/logger.ts'
+import { DHT_PROTOCOL } from '../dht.ts'
+import type { Node } from '../modules.ts'
+import { isRelayed } from '../multiaddrs.ts'
+import type { PeerBook } from '../peer-book.ts'
+import { backoffMs, pause } from '../waiting.ts'
+import type { Reservations } from './relay-transport.ts'
+
+/** Spoken by peers that relay for others. */
+export const HOP_PROTOCOL = '/libp2p/circuit/relay/0.2.0/hop'
+/** With two, one may fail. */
+const RELAYS_WANTED = 2
+const FAILED_KEPT_MAX = 200
+
+export type RelayTiming = {
+  /** How often it is looked whether there are enough. */
+  relayLookMs: number
+  /** How long a node waits after its start for proof that it can be dialled, before it asks for a relay. */
+  relayAfterMs: number
+  relayRetry: { firstMs: number; mostMs: number }
+}
+
+export type RelaysDeps = {
+  libp2p: Node
+  logger: Logger
+  book: PeerBook
+  reservations: Reservations
+  /** Whether the operator named the relay; these go before those that turn up. */
+  isConfigured(peerId: string): boolean
+  /** Whether this node can be dialled without. */
+  isPublic(): boolean
+  /** Called when a relay was found, lost or let go. */
+  changed(): void
+}
+
+/**
+ * Keeps places at relays for a node that nobody can dial: finds relays among its peers, reserves, replaces what is lost.
+ * libp2p renews a reservation, but never makes it again once the connection to the relay has broken.
+ */
+export class Relays {
+  readonly #timing: RelayTiming
+  readonly #deps: RelaysDeps
+  readonly #held = new Set<string>()
+  readonly #failed = new Map<string, { failures: number; againAt: number }>()
+
+  constructor(timing: RelayTiming, deps: RelaysDeps) {
+    this.#timing = timing
+    this.#deps = deps
+  }
+
+  /** Peer ids of the relays this node can now be reached through. */
+  list(): string[] {
+    return [...this.#held].filter((peerId) => this.#deps.reservations.has(peerId))
+  }
+
+  /** Runs until the signal. */
+  async run(signal: AbortSignal): Promise<void> {
+    const from = performance.now() + this.#timing.relayAfterMs
+    while (await pause(this.#timing.relayLookMs, signal)) {
+      this.#noteLost()
+      if (this.#deps.isPublic()) this.#releaseAll()
+      else if (performance.now() >= from) await this.#reserve(signal)
+    }
+  }
+
+  #noteLost(): void {
+    for (const peerId of this.#held) {
+      if (this.#deps.reservations.has(peerId)) continue
+      this.#held.delete(peerId)
+      this.#deps.logger.warn({ relay: peerId }, 'a relay was lost; looking for another')
+      this.#deps.changed()
+    }
+  }
+
+  #releaseAll(): void {
+    for (const peerId of this.#held) {
+      this.#deps.reservations.release(peerId)
+      this.#held.delete(peerId)
+      this.#deps.logger.info({ relay: peerId }, 'this node can be dialled by now; the relay is let go')
+      this.#deps.changed()
+    }
+  }
+
+  async #reserve(signal: AbortSignal): Promise<void> {
+    for (const peerId of this.#candidates()) {
+      if (this.#held.size >= RELAYS_WANTED || signal.aborted) return
+      try {
+        await this.#deps.reservations.take(peerId)
+        this.#held.add(peerId)
+        this.#failed.delete(peerId)
+        this.#deps.logger.info({ relay: peerId }, 'reachable through a relay')
+        this.#deps.changed()
+      } catch (error) {
+        this.#noteFailure(peerId)
+        this.#deps.logger.debug({ relay: peerId, reason: reasonOf(error) }, 'a relay gave no reservation')
+      }
+    }
+  }
+
+  /** Connected relays, best first: named ones, then those with public addresses. */
+  #candidates(): string[] {
+    const { libp2p, book, isConfigured } = this.#deps
+    const rank = new Map<string, number>()
+    for (const { remotePeer, remoteAddr, direction } of libp2p.getConnections()) {
+      const peerId = remotePeer.toString()
+      // Who dialled us can reach us; and we would not know where others can dial it.
+      if (direction !== 'outbound' || isRelayed(remoteAddr) || !book.speaks(peerId, HOP_PROTOCOL)) continue
+      const named = isConfigured(peerId)
+      // A relay of the public network would cut off a call after 128 KiB.
+      if (!named && !book.speaks(peerId, DHT_PROTOCOL)) continue
+      if (this.#held.has(peerId) || (this.#failed.get(peerId)?.againAt ?? 0) > performance.now()) continue
+      const reach = isLoopback(remoteAddr) ? 3 : isPrivate(remoteAddr) ? 2 : 1
+      rank.set(peerId, Math.min(rank.get(peerId) ?? reach, named ? 0 : reach))
+    }
+    return [...rank.keys()].toSorted((a, b) => rank.get(a)! - rank.get(b)!)
+  }
+
+  #noteFailure(peerId: string): void {
+    const failures = (this.#failed.get(peerId)?.failures ?? 0) + 1
+    this.#failed.delete(peerId)
+    this.#failed.set(peerId, { failures, againAt: performance.now() + backoffMs(failures, this.#timing.relayRetry) })
+    if (this.#failed.size > FAILED_KEPT_MAX) this.#failed.delete(this.#failed.keys().next().value as string)
+  }
+}

@@ -1,0 +1,79 @@
+import type { UnixMs } from '../../../lib/clock.ts'
+
+/**
+ * One version of one listing, as reconciliation knows it: 6 bytes of its `updated_at` (Unix ms, big-endian), then the
+ * first 16 of the SHA-256 of what its owner signed. The order of the bytes is the order of time.
+ */
+export type ElementKey = Uint8Array
+/** A place between elements: a key, of which all bytes that do not matter are zero. It stands before the key it equals. */
+export type Bound = Uint8Array
+
+export const TIME_BYTES = 6
+export const HASH_BYTES = 16
+export const KEY_BYTES = TIME_BYTES + HASH_BYTES
+/** The last time an element can have, so that `END` is above all: the year 10889. */
+export const TIME_MAX = 2 ** 48 - 2
+/** Low bits of a time that a bound may leave out: 2^29 ms are six days. */
+export const SHIFT_MAX = 29
+
+export const START: Bound = new Uint8Array(KEY_BYTES)
+export const END: Bound = new Uint8Array(KEY_BYTES).fill(0xff)
+
+/** @param hash hex SHA-256. @throws RangeError where the time is none an element can have */
+export function elementKey(time: UnixMs, hash: string): ElementKey {
+  const key = Buffer.alloc(KEY_BYTES)
+  writeElementKey(key, 0, time, hash)
+  return key
+}
+
+/** The same into packed keys. */
+export function writeElementKey(keys: Buffer, at: number, time: UnixMs, hash: string): void {
+  if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX) throw new RangeError(`no time of an element: ${time}`)
+  keys.writeUIntBE(time, at, TIME_BYTES)
+  if (keys.write(hash.slice(0, 2 * HASH_BYTES), at + TIME_BYTES, HASH_BYTES, 'hex') !== HASH_BYTES) {
+    throw new RangeError(`no SHA-256 in hex: ${hash}`)
+  }
+}
+
+/** The place before all elements of a time. @throws RangeError */
+export function boundAt(time: UnixMs): Bound {
+  if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX) throw new RangeError(`no time of an element: ${time}`)
+  const bound = new Uint8Array(KEY_BYTES)
+  for (let index = TIME_BYTES - 1, rest = time; index >= 0; index--, rest = Math.floor(rest / 256)) bound[index] = rest
+  return bound
+}
+
+export function timeOf(key: Bound): UnixMs {
+  let time = 0
+  for (let index = 0; index < TIME_BYTES; index++) time = time * 256 + key[index]!
+  return time
+}
+
+/** Compares the keys at two offsets. */
+export function compareKeys(a: Uint8Array, b: Uint8Array, aOffset = 0, bOffset = 0): number {
+  for (let index = 0; index < KEY_BYTES; index++) {
+    const difference = a[aOffset + index]! - b[bOffset + index]!
+    if (difference !== 0) return difference
+  }
+  return 0
+}
+
+/** The bound that is shortest to write among those above `below` and not above `above`. */
+export function boundBetween(below: ElementKey, above: ElementKey): Bound {
+  const from = timeOf(below)
+  const to = timeOf(above)
+  if (from === to) {
+    let length = TIME_BYTES
+    while (below[length] === above[length]) length++
+    const bound = new Uint8Array(KEY_BYTES)
+    bound.set(above.subarray(0, length + 1))
+    return bound
+  }
+  let time = to
+  for (let shift = 1; shift <= SHIFT_MAX; shift++) {
+    const coarser = Math.floor(to / 2 ** shift) * 2 ** shift
+    if (coarser <= from) break
+    time = coarser
+  }
+  return boundAt(time)
+}

@@ -1,0 +1,13 @@
+import { CodedError } from '../../../lib/errors.ts'
+
+/**
+ * `RECONCILE_INVALID`: no honest peer sends this. `RECONCILE_LIMIT`: it takes more rounds, bytes or ranges than we
+ * allow, as with an honest peer it does where very much differs; what was found until then stands.
+ */
+export class ReconcileError extends CodedError<'RECONCILE_INVALID' | 'RECONCILE_LIMIT'> {
+  override name = 'ReconcileError'
+}
+
+export function invalid(reason: string): ReconcileError {
+  return new ReconcileError('RECONCILE_INVALID', reason)
+}

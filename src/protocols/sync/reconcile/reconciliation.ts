@@ -1,0 +1,217 @@
+import type { UnixMs } from '../../../lib/clock.ts'
+import { type Asked, AskedRanges } from './asked-ranges.ts'
+import { boundAt, compareKeys, END, START } from './element-key.ts'
+import { type Answer, answerTo, ask, type Due, type Found, lackedBy, type Side } from './range-answers.ts'
+import type { RangeView } from './range-index.ts'
+import { BOUND_BYTES_MAX, decodeRanges, encodeRanges, RANGES_MAX, type Range, sizeOfAll } from './range-message.ts'
+import { invalid, ReconcileError } from './reconcile-error.ts'
+import { createSessionHash, SALT_BYTES, type SessionHash } from './session-hash.ts'
+
+/** The longest message: one turn of either side. */
+export const MESSAGE_BYTES_MAX = 64 * 1024
+/** Enough to name 1.4 million elements. */
+const MESSAGES_MAX = 128
+/**
+ * Two sets of 100,000 that have little in common need 9000 ranges of either side. Where more is needed, the session is
+ * cut and the next goes on: the newest differences are found first, and then are differences no more.
+ */
+const SESSION_RANGES_MAX = 16_384
+/** The first byte of the first message. */
+const FORMAT = 1
+
+export type ReconciliationOptions = {
+  /** Of what we send: 1 to 64 KiB. */
+  messageBytesMax?: number
+  /** Messages taken from the peer. */
+  messagesMax?: number
+  /** Ranges taken from the peer, in all messages together: each costs us some microseconds. */
+  rangesMax?: number
+}
+
+/** What one message of the peer's has brought, with what is to be sent next: undefined once nothing is left to say. */
+export type Step = Found & { reply: Uint8Array | undefined }
+
+/**
+ * One side of one reconciliation of two sets of elements, by ranges.
+ *
+ * 1. Who opens sends fingerprints of a few ranges, finer towards the newest elements.
+ * 2. To a fingerprint the other answers `equal`, or fingerprints of parts of the range or, where it has few elements
+ *    there, a list of their names.
+ * 3. To a list the other answers which of these it lacks, and what it has besides. So both know the differences.
+ * 4. They take turns until nothing is asked any more. What does not fit into a message waits for a later one, the newest
+ *    elements go first. A side that has nothing to say, but is owed answers, sends an empty message.
+ *
+ * The peer is no friend. It may speak only of what it was asked, each question it asks in return must be smaller, and
+ * messages, their size and their ranges are counted. It can still lie, and so hide or promise elements: that harms this
+ * session alone, and what it hands over afterwards is checked like anything else.
+ */
+export class Reconciliation {
+  readonly #view: RangeView
+  readonly #limits: Required<ReconciliationOptions>
+  #hash: SessionHash | undefined
+  #asked: Asked[] = []
+  #due: Due[] = []
+  #messages = 0
+  #ranges = 0
+  #done = false
+
+  /** @param view is not to change meanwhile */
+  constructor(view: RangeView, options: ReconciliationOptions = {}) {
+    this.#view = view
+    this.#limits = {
+      messageBytesMax: MESSAGE_BYTES_MAX,
+      messagesMax: MESSAGES_MAX,
+      rangesMax: SESSION_RANGES_MAX,
+      ...options,
+    }
+  }
+
+  /** Whether all was asked and answered. */
+  get done(): boolean {
+    return this.#done
+  }
+
+  /**
+   * The first message, of the side that opens.
+   *
+   * @param start.salt 16 random bytes
+   * @param start.since elements with earlier times are left out
+   */
+  open({ salt, since = 0 }: { salt: Uint8Array; since?: UnixMs }): Uint8Array {
+    this.#hash = createSessionHash(salt)
+    const from = boundAt(since)
+    const { ranges, asked } = ask(this.#side(), from, END)
+    this.#asked = asked
+    const before: Range[] = since === 0 ? [] : [{ mode: 'pass', until: from }]
+    return Buffer.concat([Uint8Array.of(FORMAT), salt, encodeRanges([...before, ...ranges])])
+  }
+
+  /**
+   * Takes the peer's next message: of the side that does not open, the first thing it does.
+   *
+   * @throws ReconcileError. Then it is over; what was found before stands.
+   */
+  receive(message: Uint8Array): Step {
+    if (this.#done) throw invalid('a message after the end')
+    try {
+      return this.#step(message)
+    } catch (error) {
+      this.#done = true
+      throw error
+    }
+  }
+
+  #step(message: Uint8Array): Step {
+    const { messagesMax, rangesMax } = this.#limits
+    if (message.length > MESSAGE_BYTES_MAX) throw invalid(`a message of ${message.length} bytes`)
+    if (++this.#messages > messagesMax) throw over(`${messagesMax} messages`)
+    const isFirst = this.#hash === undefined
+    const ranges = decodeRanges(isFirst ? this.#accept(message) : message)
+    this.#ranges += ranges.length
+    if (this.#ranges > rangesMax) throw over(`${rangesMax} ranges`)
+    if (ranges.length === 0 && this.#due.length === 0) throw invalid('a message that says nothing')
+
+    const found: Found = { have: [], need: [] }
+    this.#take(ranges, found, isFirst)
+    // What the peer leaves out when it opens, it does not want to know.
+    if (isFirst) this.#asked = []
+    const said = this.#say(found)
+    this.#done = this.#asked.length === 0 && this.#due.length === 0
+    return { ...found, reply: said.length > 0 || !this.#done ? encodeRanges(said) : undefined }
+  }
+
+  /** Takes the head of the first message. Its ranges may be any: as if all had been asked. */
+  #accept(message: Uint8Array): Uint8Array {
+    if (message[0] !== FORMAT || message.length < 1 + SALT_BYTES) throw invalid('no first message of this format')
+    this.#hash = createSessionHash(message.subarray(1, 1 + SALT_BYTES))
+    this.#asked = [{ from: START, until: END, by: 'fingerprint' }]
+    return message.subarray(1 + SALT_BYTES)
+  }
+
+  /** Strikes out what is answered, and notes what is asked in return. */
+  #take(ranges: readonly Range[], found: Found, isFirst: boolean): void {
+    const asked = new AskedRanges(this.#asked)
+    const due: Due[] = []
+    let from = START
+    for (const range of ranges) {
+      const { until } = range
+      switch (range.mode) {
+        case 'pass':
+          break
+        case 'equal':
+          asked.strikeEqual(from, until)
+          break
+        case 'fingerprint':
+          asked.strikePart(from, until, { whole: isFirst })
+          due.push({ from, until, question: { kind: 'fingerprint', fingerprint: range.fingerprint } })
+          break
+        case 'list':
+          asked.strikePart(from, until, { whole: true })
+          due.push({ from, until, question: { kind: 'list', ids: range.ids } })
+          break
+        case 'answer':
+          append(found.have, lackedBy(this.#side(), asked.strikeNewest(from, until), range.lacks))
+          append(found.need, range.ids)
+      }
+      from = until
+    }
+    this.#asked = asked.left()
+    this.#due = [...this.#due, ...due].sort(byPlace)
+  }
+
+  /** Answers as much of what is due as fits into a message, the newest first. */
+  #say(found: Found): Range[] {
+    const side = this.#side()
+    const answers: Answer[] = []
+    const asked: Asked[] = []
+    let bytes = this.#limits.messageBytesMax
+    let ranges = RANGES_MAX
+    for (let due = this.#due.at(-1); due !== undefined; due = this.#due.at(-1)) {
+      // Each answer may have a range before it that says nothing.
+      bytes -= BOUND_BYTES_MAX
+      const answer = answerTo(side, due, bytes)
+      if (answer === undefined) break
+      bytes -= sizeOfAll(answer.ranges, answer.from)
+      ranges -= answer.ranges.length
+      if (bytes < 0 || ranges < 0) break
+      this.#due.pop()
+      if (answer.rest !== undefined) this.#due.push(answer.rest)
+      answers.push(answer)
+      append(asked, answer.asked)
+      append(found.have, answer.have)
+      append(found.need, answer.need)
+    }
+    this.#asked = [...this.#asked, ...asked].sort(byPlace)
+    return joined(answers.reverse())
+  }
+
+  #side(): Side {
+    return { view: this.#view, hash: this.#hash! }
+  }
+}
+
+function over(limit: string): ReconcileError {
+  return new ReconcileError('RECONCILE_LIMIT', `the peer needs more than ${limit}`)
+}
+
+/** Ranges of answers in ascending order: where there is a gap, with one that says nothing; equal ones as one. */
+function joined(answers: readonly Answer[]): Range[] {
+  const said: Range[] = []
+  for (const { from, ranges } of answers) {
+    if (compareKeys(said.at(-1)?.until ?? START, from) < 0) said.push({ mode: 'pass', until: from })
+    for (const range of ranges) {
+      if (range.mode === 'equal' && said.at(-1)?.mode === 'equal') said.pop()
+      said.push(range)
+    }
+  }
+  return said
+}
+
+function byPlace(a: { from: Uint8Array }, b: { from: Uint8Array }): number {
+  return compareKeys(a.from, b.from)
+}
+
+/** As `push` with many arguments would overflow the stack. */
+function append<T>(list: T[], items: readonly T[]): void {
+  for (const item of items) list.push(item)
+}

@@ -1,0 +1,62 @@
+import { MarketError } from '../listings/market-error.ts'
+import type { Listing } from '../schema/listing.ts'
+
+/** Ids are 32 characters of base32; so long a name is taken for one. */
+const WHOLE_ID = /^[a-z2-7]{26,64}$/
+const ID_BEGINNING = /^[a-z2-7]{6,25}$/
+const SELLER_BEGINNING_MIN = 8
+const SHOWN_MAX = 5
+
+export type ReferenceDeps = {
+  /** Listings that may be called so, the longest-known first. */
+  named(name: string): readonly Listing[]
+  /** Ids on the market that begin so. */
+  idsBeginning(beginning: string, max: number): readonly string[]
+  resolve(id: string): Listing | undefined
+}
+
+/**
+ * The one agent that people mean: by its name where no other has it, by `seller/name`, or by the beginning of its id.
+ *
+ * @throws MarketError 'AMBIGUOUS_AGENT' that lists those it may be: a name alone never chooses between sellers
+ */
+export function findByReference(reference: string, deps: ReferenceDeps): Listing | undefined {
+  const text = reference.trim()
+  if (text === '' || WHOLE_ID.test(text)) return undefined
+  const named = called(text, deps)
+  if (named.length > 0) return onlyOne(text, named)
+  // No seller's id holds a slash: what comes after the first belongs to the name.
+  const slash = text.indexOf('/')
+  if (slash >= SELLER_BEGINNING_MIN) {
+    const seller = text.slice(0, slash)
+    const isSeller = ({ seller_id, seller_did }: Listing) => seller_id.startsWith(seller) || seller_did === seller
+    const theirs = called(text.slice(slash + 1), deps).filter(isSeller)
+    if (theirs.length > 0) return onlyOne(text, theirs)
+  }
+  if (!ID_BEGINNING.test(text)) return undefined
+  const ids = deps.idsBeginning(text, SHOWN_MAX + 1)
+  return onlyOne(
+    text,
+    ids.flatMap((id) => deps.resolve(id) ?? []),
+  )
+}
+
+/** Letter case counts only where it decides. */
+function called(name: string, { named }: ReferenceDeps): Listing[] {
+  const folded = (text: string) => text.normalize('NFC').toLowerCase()
+  const found = named(name).filter((listing) => folded(listing.name) === folded(name))
+  const exact = found.filter((listing) => listing.name.normalize('NFC') === name.normalize('NFC'))
+  return exact.length === 1 ? exact : found
+}
+
+function onlyOne(reference: string, listings: readonly Listing[]): Listing | undefined {
+  if (listings.length < 2) return listings[0]
+  const shown = listings
+    .slice(0, SHOWN_MAX)
+    .map(({ id, name, seller_id }) => `${id} (${seller_id.slice(0, 16)}…/${name})`)
+  const more = listings.length > SHOWN_MAX ? ' and more' : ''
+  throw new MarketError(
+    'AMBIGUOUS_AGENT',
+    `several agents fit ${JSON.stringify(reference)}: give the id, or seller/name, of ${shown.join(', ')}${more}`,
+  )
+}

@@ -1,0 +1,125 @@
+import * as z from 'zod'
+import type { HostedAgent, Registry } from '../agents/registry.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import { createLane } from '../lib/lane.ts'
+import { AgentDefinition, privateFields, runsOwn } from '../schema/agent.ts'
+import { operatorFields } from '../schema/limits.ts'
+import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
+import type { OwnAgents } from './hosted-agents.ts'
+
+export type OperateAgentsDeps = {
+  clock: Clock
+  registry: Pick<Registry, 'get' | 'list'>
+  agents: Pick<OwnAgents, 'register' | 'remove' | 'test' | 'tryOut'>
+  isListed(id: string): boolean
+}
+
+/** What an operator does with the agents of this node. Each throws CodedError UNKNOWN_AGENT for one that is not here. */
+export interface OperateAgents {
+  list(): OwnAgent[]
+  /** Takes an agent that agents.yaml holds already, also one that cannot run: it is shown with the reason, and not sold. */
+  keep(definition: AgentDefinition): Promise<OwnAgent>
+  get(id: string): OwnAgent
+  /** Changes it here, on the market and in agents.yaml. @throws CodedError INVALID_REQUEST, FIELD_NOT_ALLOWED … */
+  update(id: string, change: UpdateAgent): Promise<OwnAgent>
+  setPaused(id: string, paused: boolean): Promise<OwnAgent>
+  /** @returns it as it was */
+  remove(id: string): Promise<OwnAgent>
+  /** Runs it once, unpaid and unrecorded. */
+  test(id: string, task: string, signal: AbortSignal): Promise<TestResult>
+  /** The same of one that is not here yet: nothing of it is kept. */
+  tryOut(definition: AgentDefinition, task: string, signal: AbortSignal): Promise<TestResult>
+}
+
+export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
+  const { registry, agents, clock } = deps
+  // Each begins with the agent as the one before has left it: a new price must not undo a pause.
+  const inTurn = createLane()
+
+  function hosted(id: string): HostedAgent {
+    const agent = registry.get(id)
+    if (agent !== undefined) return agent
+    throw new CodedError('UNKNOWN_AGENT', 'no agent of this node has this id: GET /agents/own lists them')
+  }
+
+  const view = (agent: HostedAgent) => ownAgent(agent, deps.isListed(agent.id))
+
+  async function timed(run: () => Promise<string>): Promise<TestResult> {
+    const from = clock.now()
+    const output = await run()
+    return { output, duration_ms: Math.max(0, Math.round(clock.now() - from)) }
+  }
+
+  async function replace(id: string, definition: AgentDefinition, keepBroken = true): Promise<OwnAgent> {
+    await agents.register(definition, { persist: true, keepBroken })
+    return view(hosted(id))
+  }
+
+  async function update(id: string, change: UpdateAgent): Promise<OwnAgent> {
+    const { definition: before } = hosted(id)
+    const { instructions_file: _file, ...withoutFile } = before
+    const definition = typeof change.instructions === 'string' ? withoutFile : before
+    if (change.model !== undefined && change.model !== null && runsOwn(definition)) {
+      throw new CodedError('FIELD_NOT_ALLOWED', 'model: this agent runs what agents.yaml names: change it there')
+    }
+    const given = Object.entries(change).filter(([, value]) => value !== undefined)
+    const merged = Object.entries({ ...definition, ...Object.fromEntries(given) }).filter(([, value]) => value !== null)
+    const changed = Object.fromEntries(merged) as AgentDefinition
+    const checked = z.safeEncode(AgentDefinition, changed)
+    if (!checked.success) throw new CodedError('INVALID_REQUEST', checked.error.issues[0]!.message)
+    // A new price of an agent that cannot run is kept; what it is now to run must be there.
+    return replace(id, changed, change.model === undefined)
+  }
+
+  return {
+    list: () => registry.list().map(view),
+    keep: async (definition) => view(hosted(await agents.register(definition, { persist: false, keepBroken: true }))),
+    get: (id) => view(hosted(id)),
+    update: (id, change) => inTurn(() => update(id, change)),
+    setPaused: (id, paused) =>
+      inTurn(async () => {
+        const { paused: _before, ...definition } = hosted(id).definition
+        return replace(id, paused ? { ...definition, paused } : definition)
+      }),
+    remove: (id) =>
+      inTurn(async () => {
+        const agent = view(hosted(id))
+        await agents.remove(id)
+        return { ...agent, listed: false }
+      }),
+    async test(id, task, signal) {
+      hosted(id)
+      return timed(() => agents.test(id, { input: task, signal }))
+    },
+    tryOut: (definition, task, signal) => timed(() => agents.tryOut(definition, { input: task, signal })),
+  }
+}
+
+function ownAgent({ id, definition, model, notice, lacks, timeoutMs }: HostedAgent, listed: boolean): OwnAgent {
+  return {
+    id,
+    name: definition.name,
+    description: definition.description,
+    price: definition.price,
+    price_atomic: definition.price.toString(),
+    ...(definition.max_price !== undefined && { max_price: definition.max_price }),
+    ...(definition.model !== undefined && { model: definition.model }),
+    runs: model,
+    ...privateOf(definition),
+    tags: definition.tags ?? [],
+    ...(definition.image !== undefined && { image: definition.image }),
+    timeout_seconds: Math.round(timeoutMs / 1000),
+    ...(definition.streaming !== undefined && { streaming: definition.streaming }),
+    paused: definition.paused === true,
+    listed,
+    runnable: lacks === undefined,
+    ...(notice !== undefined && { notice }),
+    managed_in_file: operatorFields.some((name) => Object.hasOwn(definition, name)),
+  }
+}
+
+function privateOf(definition: AgentDefinition): Pick<OwnAgent, keyof typeof privateFields> {
+  const given = Object.keys(privateFields).map((name) => [name, definition[name as keyof typeof privateFields]])
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined))
+}

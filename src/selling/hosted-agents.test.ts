@@ -1,0 +1,150 @@
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { payTo, usdc } from '../../test/support/payments.ts'
+import { createRegistry } from '../agents/registry.ts'
+import { RunSlots } from '../agents/run-slots.ts'
+import type { OwnListing, Replica } from '../listings/replica.ts'
+import { AgentDefinition } from '../schema/agent.ts'
+import { openDatabase } from '../store/database.ts'
+import { createExchanges } from '../store/exchanges.ts'
+import { createOwnAgents } from './hosted-agents.ts'
+
+const sellerId = '12D3KooWSeller'
+const signal = new AbortController().signal
+
+function setup() {
+  const listed = new Map<string, OwnListing>()
+  const persisted: string[] = []
+  const fails = { publish: false, persist: false }
+  const replica = {
+    publish: async (own: OwnListing) => {
+      if (fails.publish) throw new Error('the store is full')
+      listed.set(own.id, own)
+      return own as never
+    },
+    delist: async (id: string) => void listed.delete(id),
+    own: () => [...listed.values()].map((own) => ({ ...own, seller_id: sellerId }) as never),
+  } as Partial<Replica> as Replica
+  const registry = createRegistry(
+    { sellerId, agentsMax: 10 },
+    {
+      createRuntime: async ({ description }) => ({
+        model: 'test',
+        run: async ({ input, history }) => `${description} ${input} after ${history.length}`,
+      }),
+    },
+  )
+  const tokens = new Map<string, string>()
+  const exchanges = createExchanges(openDatabase({ path: ':memory:' }))
+  const agents = createOwnAgents({
+    clock: new HandClock(),
+    sellerId,
+    registry,
+    replica,
+    exchanges,
+    slots: new RunSlots({ concurrentMax: 2, waitingMax: 2 }),
+    asset: usdc,
+    payTo,
+    tokenOf: (id) => tokens.get(id),
+    persist: async ({ name }) => {
+      if (fails.persist) throw new Error('agents.yaml cannot be written')
+      persisted.push(name)
+    },
+    forget: async (name) => {
+      if (fails.persist) throw new Error('agents.yaml cannot be written')
+      persisted.splice(persisted.indexOf(name), 1)
+    },
+  })
+  return { agents, listed, persisted, fails, exchanges, tokens }
+}
+const define = (changes: object = {}) =>
+  AgentDefinition.parse({ name: 'a', description: 'says', price: 0.01, ...changes })
+
+test('D6: a paid agent is listed for the payment protocol only, a free one for both', async () => {
+  const { agents, listed, persisted } = setup()
+  const paid = await agents.register(define(), { persist: true })
+  const free = await agents.register(define({ name: 'free', price: 0 }), { persist: false })
+  expect(listed.get(paid)).toMatchObject({ price_atomic: 10_000n, protocols: ['/x402/libp2p/1.0.0'], pay_to: payTo })
+  expect(listed.get(free)?.protocols).toEqual(['/node/marketplace/1.0.0', '/x402/libp2p/1.0.0'])
+  expect(persisted).toEqual(['a'])
+})
+
+test('the identity an agent has on the chain, also the first, is in its listing and in its responses', async () => {
+  const { agents, listed, tokens } = setup()
+  const id = await agents.register(define(), { persist: false })
+  expect([listed.get(id)?.token_id, agents.served(id)?.tokenId]).toEqual([undefined, ''])
+  tokens.set(id, '0')
+  await agents.relist(id)
+  expect([listed.get(id)?.token_id, agents.served(id)?.tokenId]).toEqual(['0', '0'])
+})
+
+test.each(['publish', 'persist'] as const)('D12: what cannot be %s-ed is not registered at all', async (step) => {
+  const { agents, listed, fails } = setup()
+  fails[step] = true
+  await expect(agents.register(define(), { persist: true })).rejects.toThrow()
+  expect([...listed]).toEqual([])
+  fails[step] = false
+  const id = await agents.register(define(), { persist: true })
+  expect(agents.served(id)).toBeDefined()
+})
+
+test('D12: a change that cannot be kept leaves the agent as it was, listed and running', async () => {
+  const { agents, listed, fails } = setup()
+  const id = await agents.register(define(), { persist: true })
+  fails.persist = true
+  await expect(agents.register(define({ description: 'shouts', price: 5 }), { persist: true })).rejects.toThrow()
+  expect(listed.get(id)).toMatchObject({ description: 'says', price_atomic: 10_000n })
+  expect(agents.served(id)).toMatchObject({ amount: 10_000n })
+  expect(await agents.run(id, { callerId: 'local', input: 'x', correlationId: 'one', signal })).toBe('says x after 0')
+})
+
+test('T9: each caller’s agent remembers that caller only', async () => {
+  const { agents, exchanges } = setup()
+  const id = await agents.register(define({ price: 0 }), { persist: false })
+  const past = { agentId: id, correlationId: 'one', input: 'secret', output: 'told', createdAt: 0, durationMs: 0 }
+  await exchanges.record({ ...past, callerId: 'did:alice' })
+  const run = (callerId: string) => agents.served(id)!.run({ input: 'x', callerId, signal })
+  expect([await run('did:alice'), await run('did:mallory')]).toEqual(['says x after 1', 'says x after 0'])
+})
+
+test('an agent that is no longer here is not run', async () => {
+  const { agents } = setup()
+  expect(agents.served('gone')).toBeUndefined()
+  await expect(
+    agents.run('gone', { callerId: 'local', input: 'x', correlationId: 'one', signal }),
+  ).rejects.toMatchObject({
+    code: 'AGENT_NOT_RUNNABLE',
+  })
+})
+
+test('D9: all are taken off the market at a clean stop', async () => {
+  const { agents, listed } = setup()
+  await agents.register(define(), { persist: false })
+  await agents.register(define({ name: 'b' }), { persist: false })
+  await agents.delistAll()
+  expect([...listed]).toEqual([])
+})
+
+test('a paused agent is kept and answers its operator, but is neither listed nor sold', async () => {
+  const { agents, listed, persisted } = setup()
+  const id = await agents.register(define(), { persist: true })
+  await agents.register(define({ paused: true }), { persist: true })
+  expect([...listed]).toEqual([])
+  expect(agents.served(id)).toBeUndefined()
+  expect(await agents.test(id, { input: 'x', signal })).toBe('says x after 0')
+  await agents.delistUnknown()
+  await agents.register(define(), { persist: true })
+  expect([...listed.keys()]).toEqual([id])
+  expect(persisted).toEqual(['a', 'a', 'a'])
+})
+
+test('an agent that is removed is gone from the market and from agents.yaml; where that cannot be written it stays', async () => {
+  const { agents, listed, persisted, fails } = setup()
+  const id = await agents.register(define(), { persist: true })
+  fails.persist = true
+  await expect(agents.remove(id)).rejects.toThrow('agents.yaml')
+  expect(agents.served(id)).toBeDefined()
+  fails.persist = false
+  await agents.remove(id)
+  expect([listed.size, persisted.length, agents.served(id)]).toEqual([0, 0, undefined])
+})

@@ -1,0 +1,202 @@
+import { agentId } from '../agents/agent-id.ts'
+import type { HostedAgent, Registry } from '../agents/registry.ts'
+import type { RunSlots } from '../agents/run-slots.ts'
+import { type AgentCall, AgentError, type OnOutput, type RunOrigin } from '../agents/runtime.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Replica } from '../listings/replica.ts'
+import type { Asset } from '../payments/assets.ts'
+import type { ServedAgent } from '../protocols/x402/exchange.ts'
+import type { AgentDefinition } from '../schema/agent.ts'
+import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
+import type { Hex } from '../schema/primitives.ts'
+import { X402_PROTOCOL } from '../schema/x402.ts'
+import type { Exchanges } from '../store/exchanges.ts'
+
+/** What an agent is told of its caller's earlier tasks. */
+const HISTORY_MAX = 20
+
+export type OwnAgentsDeps = {
+  sellerId: string
+  clock: Clock
+  registry: Registry
+  replica: Replica
+  exchanges: Exchanges
+  slots: RunSlots
+  asset: Asset
+  payTo: Hex
+  /** How this node calls itself, in its listings. */
+  sellerName?: string | undefined
+  /** The identity an agent has on the chain. */
+  tokenOf(agentId: string): string | undefined
+  /** Keeps a definition over restarts, in agents.yaml (D12). */
+  persist(definition: AgentDefinition): Promise<void>
+  /** Takes it out of there. */
+  forget(name: string): Promise<unknown>
+}
+
+export type OwnCall = {
+  input: string
+  correlationId: string
+  /** Whose memory the agent has. */
+  callerId: string
+  signal: AbortSignal
+  onOutput?: OnOutput
+  /** Which run it is; its correlation id says so unless it is given. */
+  origin?: RunOrigin
+  /** Told when the run has begun to cost money. */
+  onCommitted?: () => void
+}
+
+/** The agents of this node: registered, listed, and run for peers and for the node's own API. */
+export interface OwnAgents {
+  /**
+   * Registers an agent and puts it on the market unless it is paused; one of the same name is replaced.
+   *
+   * @param options.keepBroken also one that cannot run is kept, off the market, with what is wrong as its notice
+   * @returns its id
+   * @throws AgentError 'AGENT_NOT_RUNNABLE' for one that cannot run, unless such are kept
+   */
+  register(definition: AgentDefinition, options: { persist: boolean; keepBroken?: boolean }): Promise<string>
+  /** Takes an agent off the market and out of agents.yaml. What runs of it ends as it began. */
+  remove(id: string): Promise<void>
+  /** Runs an agent for its operator: unpaid, kept nowhere, whether it is paused or not. */
+  test(id: string, call: { input: string; signal: AbortSignal }): Promise<string>
+  /** The same of one that is not here yet, and does not come by it. @throws AgentError 'AGENT_NOT_RUNNABLE' */
+  tryOut(definition: AgentDefinition, call: { input: string; signal: AbortSignal }): Promise<string>
+  served(id: string): ServedAgent | undefined
+  /** Says again what is on the market of an agent, if it is. */
+  relist(id: string): Promise<void>
+  /** Runs an own agent for the node's own API, unpaid (D17). */
+  run(id: string, call: OwnCall): Promise<string>
+  /** Takes all of them off the market. */
+  delistAll(): Promise<void>
+  /** Takes listings of this node off the market that no agent stands behind: removed while the node was down. */
+  delistUnknown(): Promise<void>
+}
+
+const DEFAULT_STREAMING = 'owed_once_shown'
+
+export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
+  const { registry, replica, exchanges, clock } = deps
+
+  function runFor(agent: HostedAgent, call: Omit<AgentCall, 'history'>): Promise<string> {
+    return agent.run({
+      ...call,
+      // Read only by agents that look back: most never do.
+      get history() {
+        return exchanges.history(agent.id, call.callerId, HISTORY_MAX)
+      },
+    })
+  }
+
+  async function withdraw(id: string): Promise<void> {
+    registry.remove(id)
+    await replica.delist(id)
+  }
+
+  async function reinstate({ definition }: HostedAgent): Promise<void> {
+    await offer(await registry.register(definition, { keepBroken: true }))
+  }
+
+  async function offer(agent: HostedAgent): Promise<void> {
+    if (agent.definition.paused === true || agent.lacks !== undefined) await replica.delist(agent.id)
+    else await replica.publish(listingOf(agent, deps))
+  }
+
+  function runOnce(agent: HostedAgent, { input, signal }: { input: string; signal: AbortSignal }): Promise<string> {
+    return deps.slots.run(undefined, () => agent.run({ input, callerId: 'local', signal, history: [] }))
+  }
+
+  function hosted(id: string): HostedAgent {
+    const agent = registry.get(id)
+    if (agent !== undefined) return agent
+    throw new AgentError('AGENT_NOT_RUNNABLE', 'this agent is listed, but not running on this node')
+  }
+
+  return {
+    async register(definition, { persist, keepBroken = false }) {
+      const before = registry.get(agentId(deps.sellerId, definition.name))
+      const agent = await registry.register(definition, { keepBroken })
+      try {
+        if (agent.lacks !== undefined && !keepBroken)
+          throw new AgentError('AGENT_NOT_RUNNABLE', agent.notice ?? 'this agent cannot run')
+        await offer(agent)
+        if (persist) await deps.persist(definition)
+      } catch (error) {
+        // Half registered is not registered: it would be gone after a restart. What it was to replace sells on.
+        await (before === undefined ? withdraw(agent.id) : reinstate(before)).catch(() => {})
+        throw error
+      }
+      return agent.id
+    },
+    async remove(id) {
+      const { name } = hosted(id).definition
+      await deps.forget(name)
+      await withdraw(id)
+    },
+    test: async (id, call) => runOnce(hosted(id), call),
+    async tryOut(definition, call) {
+      const agent = await registry.sketch(definition)
+      if (agent.lacks !== undefined) {
+        throw new AgentError('AGENT_NOT_RUNNABLE', agent.notice ?? 'this agent cannot run')
+      }
+      return runOnce(agent, call)
+    },
+    served(id) {
+      const agent = registry.get(id)
+      if (agent === undefined || agent.definition.paused === true || agent.lacks !== undefined) return undefined
+      const { definition, timeoutMs } = agent
+      return {
+        id,
+        amount: definition.price,
+        timeoutMs,
+        tokenId: deps.tokenOf(id) ?? '',
+        streaming: definition.streaming ?? DEFAULT_STREAMING,
+        run: (call) => runFor(agent, call),
+      }
+    },
+    relist: (id) => offer(hosted(id)),
+    async run(id, { correlationId, ...call }) {
+      const agent = hosted(id)
+      const createdAt = clock.now()
+      const output = await deps.slots.run(undefined, () =>
+        runFor(agent, { origin: { id: correlationId, isPaid: false, hops: 0 }, ...call }),
+      )
+      const durationMs = clock.now() - createdAt
+      const { input, callerId } = call
+      await exchanges.record({ agentId: id, callerId, correlationId, input, output, createdAt, durationMs })
+      return output
+    },
+    async delistUnknown() {
+      const ghosts = replica.own().filter(({ id }) => registry.get(id) === undefined)
+      for (const ghost of ghosts) await replica.delist(ghost.id)
+    },
+    async delistAll() {
+      await Promise.allSettled(registry.list().map((agent) => replica.delist(agent.id)))
+    },
+  }
+}
+
+function listingOf(
+  { id, definition, model, timeoutMs }: HostedAgent,
+  { asset, payTo, tokenOf, sellerName }: OwnAgentsDeps,
+) {
+  const free = definition.price === 0n
+  const token_id = tokenOf(id)
+  return {
+    id,
+    name: definition.name,
+    description: definition.description,
+    price_atomic: definition.price,
+    model,
+    tags: definition.tags ?? [],
+    protocols: free ? [MARKETPLACE_PROTOCOL, X402_PROTOCOL] : [X402_PROTOCOL],
+    network: asset.network,
+    asset: asset.address,
+    pay_to: payTo,
+    ...(token_id !== undefined && { token_id }),
+    timeout_seconds: Math.ceil(timeoutMs / 1000),
+    ...(!free && { streaming: definition.streaming ?? DEFAULT_STREAMING }),
+    ...(sellerName !== undefined && { seller_name: sellerName }),
+  }
+}

@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { until } from '../../test/support/until.ts'
+import type { NodeFeed } from '../ledger/ledger-events.ts'
+import { Feed } from '../lib/feed.ts'
+import { silentLogger } from '../lib/logger.ts'
+import type { NewDelivery, WebhookStore } from '../store/webhooks.ts'
+import { Webhooks } from './webhooks.ts'
+
+/** Webhooks over a store that takes a turn of the event loop for each message, and what it was given. */
+async function setup() {
+  const feed: NodeFeed = new Feed({ life: 'a' })
+  const told: string[] = []
+  const warnings: string[] = []
+  const store = {
+    all: () => [],
+    keepOnly: async () => {},
+    due: () => undefined,
+    nextDueAt: () => undefined,
+    async enqueue(deliveries: readonly NewDelivery[]) {
+      await new Promise((resolve) => setImmediate(resolve))
+      for (const { body } of deliveries) told.push(JSON.parse(body).data.agent_id)
+      return new Map()
+    },
+  }
+  let ids = 0
+  const webhooks = new Webhooks({
+    clock: new HandClock(),
+    logger: { ...silentLogger, warn: (_fields, message) => void warnings.push(message) },
+    store: store as unknown as WebhookStore,
+    feed,
+    newId: () => `message ${ids++}`,
+    postOut: async () => 204,
+    postAnywhere: async () => 204,
+    configured: [{ url: 'http://127.0.0.1:9/', events: ['listing'], secret: 'x'.repeat(32) }],
+  })
+  await webhooks.start()
+  const publish = (from: number, to: number) => {
+    for (let n = from; n < to; n++) {
+      const data = { change: 'listed' as const, agent_id: `agent ${n}`, seller_id: 'seller' }
+      feed.publish('listing', data.agent_id, () => data)
+    }
+  }
+  return { webhooks, publish, told, warnings }
+}
+const names = (count: number) => Array.from({ length: count }, (_, n) => `agent ${n}`)
+
+test('a burst beyond the queue of the feed is told in full, in order', async () => {
+  const { webhooks, publish, told, warnings } = await setup()
+  publish(0, 10)
+  await until(() => told.length > 0)
+  publish(10, 900)
+  await until(() => told.length === 900)
+  publish(900, 1000)
+  await until(() => told.length === 1000)
+  expect(told).toEqual(names(1000))
+  expect(warnings).toEqual([])
+  await webhooks.stop()
+})
+
+test('where even its history does not go back far enough, that is said, and telling goes on', async () => {
+  const { webhooks, publish, told, warnings } = await setup()
+  publish(0, 3000)
+  await until(() => warnings.length > 0)
+  publish(3000, 3010)
+  await until(() => told.at(-1) === 'agent 3009')
+  expect(warnings).toEqual(['too much happened at once: webhooks were not told of all of it'])
+  await webhooks.stop()
+})

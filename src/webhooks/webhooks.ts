@@ -1,0 +1,285 @@
+import { createHash } from 'node:crypto'
+import type { NodeFeed } from '../ledger/ledger-events.ts'
+import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Post } from '../lib/post.ts'
+import { within } from '../lib/within.ts'
+import { type CreateWebhook, WEBHOOKS_MAX, type Webhook, type WebhookTest, webhookEvents } from '../schema/webhook.ts'
+import type { Delivery, StoredWebhook, WebhookStore } from '../store/webhooks.ts'
+import { eventName, isWanted, signedHeaders } from './webhook-message.ts'
+
+/** Messages that wait for one address. Beyond it the oldest give way. */
+const WAITING_MAX = 1_000
+const ATTEMPT_TIMEOUT_MS = 15_000
+const STOP_GRACE_MS = 500
+/** Between two attempts: about a day in all. */
+const BACKOFF_MS = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 3 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000]
+const LOOK_AGAIN_MS = 60_000
+const ERROR_LENGTH_MAX = 300
+
+export type ConfiguredWebhook = { url: string; events: readonly string[]; secret: string }
+
+export type WebhooksDeps = {
+  clock: Clock
+  logger: Logger
+  store: WebhookStore
+  feed: NodeFeed
+  newId(): string
+  /** To addresses that the API was given: never into this machine's own network (T12). */
+  postOut: Post
+  /** To those of the operator's file. */
+  postAnywhere: Post
+  configured: readonly ConfiguredWebhook[]
+}
+
+type Target = StoredWebhook & { source: Webhook['source'] }
+type Seen = { delivered: number; dropped: number; lastAt?: UnixMs; lastError?: string | undefined }
+
+/**
+ * Tells other systems what happens, by signed messages that are kept until they are taken.
+ *
+ * What is queued is on disk and sent at least once; each address has a queue of its own and holds up no other.
+ */
+export class Webhooks implements Service {
+  readonly name = 'webhooks'
+  readonly #deps: WebhooksDeps
+  readonly #targets = new Map<string, Target>()
+  readonly #seen = new Map<string, Seen>()
+  readonly #timers = new Map<string, NodeJS.Timeout>()
+  readonly #working = new Map<string, Promise<void>>()
+  readonly #stopping = new AbortController()
+  readonly #cutting = new AbortController()
+  #following: Promise<void> | undefined
+
+  constructor(deps: WebhooksDeps) {
+    this.#deps = deps
+  }
+
+  async start(): Promise<void> {
+    const { store, configured, clock } = this.#deps
+    for (const { url, events, secret } of configured) {
+      const id = `cfg_${createHash('sha256').update(url).digest('hex').slice(0, 16)}`
+      this.#targets.set(id, { id, url, events: [...events], secret, createdAt: clock.now(), source: 'config' })
+    }
+    for (const webhook of store.all()) this.#targets.set(webhook.id, { ...webhook, source: 'api' })
+    if (this.#targets.size === 0) return
+    await store.keepOnly([...this.#targets.keys()])
+    this.#follow()
+    for (const id of this.#targets.keys()) this.#work(id)
+  }
+
+  /** What is on its way may still be taken, or it would be sent again. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('the node is stopping'))
+    for (const timer of this.#timers.values()) clearTimeout(timer)
+    const ended = Promise.allSettled([this.#following, ...this.#working.values()])
+    await within(STOP_GRACE_MS, ended)
+    this.#cutting.abort(new Error('the node is stopping'))
+    await ended
+  }
+
+  list(): Webhook[] {
+    return [...this.#targets.values()].map((target) => this.#view(target))
+  }
+
+  /** @throws CodedError WEBHOOKS_TOO_MANY */
+  async create({ url, events, secret }: CreateWebhook): Promise<Webhook> {
+    const { store, clock, newId } = this.#deps
+    const webhook = { id: newId(), url, events, secret, createdAt: clock.now() }
+    if (!(await store.add(webhook, WEBHOOKS_MAX))) {
+      throw new CodedError('WEBHOOKS_TOO_MANY', `there are ${WEBHOOKS_MAX} webhooks: remove one first`)
+    }
+    const target: Target = { ...webhook, source: 'api' }
+    this.#targets.set(target.id, target)
+    this.#follow()
+    return this.#view(target)
+  }
+
+  /** @throws CodedError UNKNOWN_WEBHOOK, WEBHOOK_CONFIGURED */
+  async remove(id: string): Promise<Webhook> {
+    const target = this.#known(id)
+    if (target.source === 'config') {
+      throw new CodedError('WEBHOOK_CONFIGURED', 'this webhook stands in config.yaml: take it out there')
+    }
+    const last = this.#view(target)
+    await this.#deps.store.remove(id)
+    this.#targets.delete(id)
+    this.#seen.delete(id)
+    clearTimeout(this.#timers.get(id))
+    return last
+  }
+
+  /** Sends a message at once and tells what became of it. @throws CodedError UNKNOWN_WEBHOOK */
+  async test(id: string): Promise<WebhookTest> {
+    const target = this.#known(id)
+    const { clock, newId } = this.#deps
+    const started = performance.now()
+    const body = JSON.stringify({ type: 'test', timestamp: isoTime(clock.now()), data: { webhook_id: id } })
+    const outcome = await this.#send(target, { id: newId(), body })
+    return { ...outcome, duration_ms: Math.round(performance.now() - started) }
+  }
+
+  #follow(): void {
+    this.#following ??= this.#queueEvents()
+  }
+
+  /** From the feed to the disk. What its queue had no room for is taken up from its history, as far as that goes back. */
+  async #queueEvents(): Promise<void> {
+    const { feed, logger } = this.#deps
+    const { signal } = this.#stopping
+    let after = feed.last
+    let lastReset: string | undefined
+    for (let goesOn = true; goesOn && !signal.aborted; ) {
+      goesOn = false
+      for await (const event of feed.subscribe({ types: webhookEvents, signal, own: true, after })) {
+        if (event.type === 'reset') {
+          goesOn = true
+          // Once more from the same place: the history no longer has what came then.
+          if (after === lastReset) {
+            after = event.id
+            logger.warn({}, 'too much happened at once: webhooks were not told of all of it')
+          } else lastReset = after
+          break
+        }
+        after = event.id
+        await this.#queue(event).catch((error: unknown) => {
+          logger.error({ err: error, event: event.type }, 'webhooks could not be told of an event')
+        })
+      }
+    }
+  }
+
+  async #queue(event: Parameters<typeof readEvent>[0]): Promise<void> {
+    const { store, clock, newId } = this.#deps
+    if (this.#targets.size === 0) return
+    const read = readEvent(event)
+    if (read === undefined) return
+    const wanting = [...this.#targets.values()].filter(({ events }) => isWanted(events, read.name))
+    if (wanting.length === 0) return
+    const now = clock.now()
+    const body = await read.body(now)
+    const deliveries = wanting.map(({ id: webhookId }) => ({ id: newId(), webhookId, body, now }))
+    for (const [id, count] of await store.enqueue(deliveries, WAITING_MAX)) this.#of(id).dropped += count
+    for (const { id } of wanting) this.#work(id)
+  }
+
+  /** Sends what is due to an address, one message after the other, and comes back when the next one is. */
+  #work(id: string): void {
+    if (this.#working.has(id) || this.#stopping.signal.aborted) return
+    const work = this.#sendDue(id)
+      .then(
+        () => 0,
+        (error: unknown) => {
+          this.#deps.logger.error({ err: error, webhook_id: id }, 'messages of a webhook could not be looked after')
+          return LOOK_AGAIN_MS
+        },
+      )
+      .then((waitMs) => {
+        this.#working.delete(id)
+        this.#later(id, waitMs)
+      })
+    this.#working.set(id, work)
+  }
+
+  /** Comes back when the next message is due, which may have come this moment. */
+  #later(id: string, leastMs: number): void {
+    const { store, clock } = this.#deps
+    if (this.#stopping.signal.aborted || !this.#targets.has(id)) return
+    const at = store.nextDueAt(id)
+    if (at === undefined) return
+    const waitMs = Math.max(leastMs, Math.min(at - clock.now(), LOOK_AGAIN_MS))
+    clearTimeout(this.#timers.get(id))
+    this.#timers.set(id, setTimeout(() => this.#work(id), waitMs).unref())
+  }
+
+  async #sendDue(id: string): Promise<void> {
+    const { store, clock } = this.#deps
+    for (;;) {
+      const target = this.#targets.get(id)
+      if (target === undefined || this.#stopping.signal.aborted) return
+      const delivery = store.due(id, clock.now())
+      if (delivery === undefined) return
+      await this.#deliver(target, delivery)
+    }
+  }
+
+  async #deliver(target: Target, { no, id, body, attempts }: Delivery): Promise<void> {
+    const { store, clock, logger } = this.#deps
+    const { delivered, error } = await this.#send(target, { id, body })
+    // An attempt that was cut off does not count.
+    if (this.#cutting.signal.aborted && !delivered) return
+    if (delivered) {
+      this.#of(target.id).delivered += 1
+      return store.done(no)
+    }
+    const waitMs = BACKOFF_MS[attempts]
+    if (waitMs !== undefined) return store.retry(no, clock.now() + waitMs)
+    this.#of(target.id).dropped += 1
+    logger.warn({ webhook_id: target.id, reason: error }, 'a webhook did not take a message for a day; it is given up')
+    await store.done(no)
+  }
+
+  async #send(target: Target, message: { id: string; body: string }): Promise<Omit<WebhookTest, 'duration_ms'>> {
+    const { clock, postOut, postAnywhere } = this.#deps
+    const post = target.source === 'config' ? postAnywhere : postOut
+    const signal = AbortSignal.any([this.#cutting.signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
+    const headers = signedHeaders({ ...message, secret: target.secret, now: clock.now() })
+    const seen = this.#of(target.id)
+    seen.lastAt = clock.now()
+    try {
+      const status = await post(target.url, { headers, body: message.body, signal })
+      const delivered = status >= 200 && status < 300
+      seen.lastError = delivered ? undefined : `it answered ${status}`
+      return { delivered, status, ...(seen.lastError !== undefined && { error: seen.lastError }) }
+    } catch (error) {
+      seen.lastError = reasonOf(error).slice(0, ERROR_LENGTH_MAX)
+      return { delivered: false, error: seen.lastError }
+    }
+  }
+
+  #of(id: string): Seen {
+    const seen = this.#seen.get(id) ?? { delivered: 0, dropped: 0 }
+    this.#seen.set(id, seen)
+    return seen
+  }
+
+  /** Never with its secret. */
+  #view({ id, url, events, source, createdAt }: Target): Webhook {
+    const { delivered, dropped, lastAt, lastError } = this.#of(id)
+    return {
+      id,
+      url,
+      events: [...events],
+      source,
+      created_at: isoTime(createdAt),
+      pending: this.#deps.store.pending(id),
+      delivered,
+      dropped,
+      ...(lastAt !== undefined && { last_attempt_at: isoTime(lastAt) }),
+      ...(lastError !== undefined && { last_error: lastError }),
+    }
+  }
+
+  #known(id: string): Target {
+    const target = this.#targets.get(id)
+    if (target !== undefined) return target
+    throw new CodedError('UNKNOWN_WEBHOOK', `no webhook ${id} is known here: see GET /webhooks or stoa webhook list`)
+  }
+}
+
+type Event = Exclude<
+  Awaited<ReturnType<ReturnType<NodeFeed['subscribe']>['next']>>['value'],
+  undefined | { type: 'reset' }
+>
+
+function readEvent(event: Event): { name: string; body(now: UnixMs): Promise<string> } | undefined {
+  const data = event.read()
+  if (data === undefined) return undefined
+  return {
+    name: eventName(event.type, data),
+    // With it come the schemas of all events, which a node that tells nobody never needs.
+    body: async (now) => (await import('./webhook-body.ts')).messageBody(event.type, data, now),
+  }
+}
