@@ -5,6 +5,7 @@ import { HandClock } from '../../test/support/hand-clock.ts'
 import { requirements } from '../../test/support/payments.ts'
 import { ScriptedSeller } from '../../test/support/scripted-seller.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
+import { until } from '../../test/support/until.ts'
 import { assets } from '../payments/assets.ts'
 import { createWallet } from '../payments/wallet.ts'
 import type { Listing } from '../schema/listing.ts'
@@ -179,15 +180,17 @@ describe('D37: what was signed on another network', () => {
   async function moved() {
     const database = openDatabase({ path: ':memory:' })
     const clock = new HandClock()
+    const process = new AbortController()
     const silent = new ScriptedSeller(async (stream) => {
       const asked = requirements({ network: 'eip155:8453', asset: live.address })
       await stream.challenge(await stream.next(), { payment_requirements: asked })
       await stream.next()
+      process.abort()
     })
     const wallet = createWallet(`0x${'01'.repeat(32)}`, live)
     const before = new TestBuyer({ database, clock, open: silent.open, wallet })
     before.list({ ...onBase, buyable: true })
-    await before.execute({ signal: AbortSignal.timeout(30) }).catch(() => {})
+    await before.execute({ signal: process.signal }).catch(() => {})
     const seller = new ScriptedSeller(async (stream) => stream.respond(await stream.next()))
     const chainAsked: string[] = []
     const chain = {
@@ -212,8 +215,14 @@ describe('D37: what was signed on another network', () => {
     expect(reservation).toMatchObject({ state: 'reserved', requirements: { network: 'eip155:8453' } })
     clock.advance(3 * 24 * 60 * 60 * 1000)
     await expect(buyer.recovery.look(order!.id)).rejects.toMatchObject({ code: 'NETWORK_MISMATCH' })
+    const { looksDue } = buyer.purchases
+    let sweeps = 0
+    buyer.purchases.looksDue = (...asked) => {
+      sweeps++
+      return looksDue(...asked)
+    }
     await buyer.recovery.start()
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await until(() => sweeps > 0)
     await buyer.recovery.stop()
     expect([seller.received, chainAsked]).toEqual([[], []])
     expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])

@@ -232,19 +232,23 @@ test('T16: a result that was paid for is given to the caller though it cannot be
 
 describe('a caller whose time is over', () => {
   test('before anything was signed has paid nothing', async () => {
+    const caller = new AbortController()
     const buyer = scripted(async (stream) => {
       await stream.next()
+      caller.abort()
     })
-    await expect(buyer.execute({ signal: AbortSignal.timeout(20) })).rejects.toMatchObject({ name: 'MarketError' })
+    await expect(buyer.execute({ signal: caller.signal })).rejects.toMatchObject({ name: 'MarketError' })
     expect(buyer.ledger()).toMatchObject([{ order: { status: 'failed' }, reservation: undefined }])
   })
 
   test('after the payment was signed is told that the result is pending, and the order stays open', async () => {
+    const caller = new AbortController()
     const buyer = scripted(async (stream) => {
       await stream.challenge(await stream.next())
       await stream.next()
+      caller.abort()
     })
-    await expect(buyer.execute({ signal: AbortSignal.timeout(50) })).rejects.toMatchObject({ code: 'RESULT_PENDING' })
+    await expect(buyer.execute({ signal: caller.signal })).rejects.toMatchObject({ code: 'RESULT_PENDING' })
     expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' }, reservation: { state: 'reserved' } }])
     // It goes on without its caller (D38).
     expect(buyer.deps.active.size).toBe(1)
@@ -267,7 +271,9 @@ describe('a caller whose time is over', () => {
 test('a free call whose caller goes ends the stream, so that the seller can stop', async () => {
   const [ours, theirs] = await streamPair({ protocol: '/test' })
   const buyer = new TestBuyer({ open: async () => ours })
-  const called = buyer.execute({ agentId: 'free', signal: AbortSignal.timeout(20) })
+  const caller = new AbortController()
+  theirs.addEventListener('message', () => caller.abort(), { once: true })
+  const called = buyer.execute({ agentId: 'free', signal: caller.signal })
   await expect(called).rejects.toMatchObject({ name: 'MarketError' })
   expect(ours.status).toBe('aborted')
   expect(theirs.status).not.toBe('closed')

@@ -13,19 +13,20 @@ afterEach(async () => {
   await Promise.all(buyers.splice(0).map(({ recovery }) => recovery.stop()))
 })
 
+type Answer = (stream: ScriptedStream, process: AbortController) => Promise<void>
+
 /** A purchase, and the chain at a time of the test's choosing. `answer`: what its seller answers the payment with. */
-async function bought(answer: (stream: ScriptedStream) => Promise<void>) {
+async function bought(answer: Answer) {
   const clock = new HandClock()
   const settlement = new FakeSettlement()
   const database = openDatabase({ path: ':memory:' })
+  const process = new AbortController()
   const selling = new ScriptedSeller(async (stream) => {
     await stream.challenge(await stream.next())
-    await answer(stream)
+    await answer(stream, process)
   })
   const kept = new ScriptedSeller(async (stream) => stream.respond(await stream.next()))
-  await new TestBuyer({ clock, database, open: selling.open })
-    .execute({ signal: AbortSignal.timeout(50) })
-    .catch(() => {})
+  await new TestBuyer({ clock, database, open: selling.open }).execute({ signal: process.signal }).catch(() => {})
   // As after a restart: nobody waits for the answer any more.
   let open: TestBuyerOptions['open'] = () => Promise.reject(new Error('the seller is away'))
   const buyer = new TestBuyer({ clock, database, open: (...args) => open(...args), chain: settlement.chain })
@@ -46,7 +47,11 @@ async function bought(answer: (stream: ScriptedStream) => Promise<void>) {
   }
   return { buyer, clock, settlement, authorization, orderId, view, now, sweepAt, comesBack }
 }
-const silent = async (stream: ScriptedStream) => void (await stream.next())
+/** The buyer's process ends while its seller has the payment and says nothing. */
+const silent: Answer = async (stream, process) => {
+  await stream.next()
+  process.abort()
+}
 const delivered = (txHash = randomHex()) => {
   return async (stream: ScriptedStream) => stream.respond(await stream.next(), { tx_hash: txHash })
 }

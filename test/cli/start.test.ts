@@ -105,8 +105,10 @@ test('Ctrl-C while it starts stops it with 0 and says nothing of being ready', a
   const { promise, resolve } = Promise.withResolvers<void>()
   const { seen, parts } = fakeNode({
     start: () => {
-      setTimeout(() => stop.abort(), 10)
-      setTimeout(resolve, 50)
+      setImmediate(() => {
+        stop.abort()
+        setImmediate(resolve)
+      })
       return promise
     },
   })
