@@ -1,9 +1,9 @@
 import type { Hex, Network } from '../schema/primitives.ts'
 
 /**
- * USDC per network: contract, decimals and the EIP-712 domain under which its contract checks signatures.
+ * USDC per network: contract, decimals and the EIP-712 domain under which the contract checks signatures.
  *
- * The domain's name differs between the two; a signature under the other's never settles (T14).
+ * The domain names of the two networks differ. A signature under the wrong name never settles (T14).
  */
 export const assets = {
   'eip155:84532': {
@@ -36,12 +36,12 @@ export type Asset = {
   chainId: number
 }
 
-/** The asset of a network, or undefined for a network that is not ours. */
+/** The USDC of a network, or undefined if Stoa does not support the network. */
 export function assetOf(network: string): Asset | undefined {
   return Object.hasOwn(assets, network) ? assets[network as Network] : undefined
 }
 
-/** Whether two addresses are the same account, whatever their letter case. */
+/** True if two addresses name the same account. Ignores letter case. */
 export function sameAddress(a: string, b: string): boolean {
   return a.length === b.length && a.toLowerCase() === b.toLowerCase()
 }

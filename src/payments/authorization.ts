@@ -50,24 +50,24 @@ export function authorizationDigest(asset: Asset, authorization: Authorization):
   return keccak256(signed)
 }
 
-/** What both sides call the payment: its digest, as hex (D29). */
+/** The payment id that buyer and seller use: the digest as hex (D29). */
 export function paymentIdOf(digest: Uint8Array): Hex {
   return `0x${Buffer.from(digest).toString('hex')}`
 }
 
-/** Signs a digest as USDC's contract wants it: r, s (low), v of 27 or 28. */
+/** Signs a digest in the form that the USDC contract accepts: r, low s, v of 27 or 28. */
 export function signDigest(digest: Uint8Array, privateKey: Uint8Array, curve: Secp256k1 = secp256k1): Hex {
   const { compact, recovery } = curve.sign(digest, privateKey)
   return `0x${Buffer.from(compact).toString('hex')}${recovery === 0 ? '1b' : '1c'}`
 }
 
-/** Why a signature is refused, or the public key that made it and the form in which the chain accepts it. */
+/** The public key behind a signature and the signature in the form that the chain accepts, or why it is refused. */
 export type Recovered = { ok: true; publicKey: Uint8Array; signature: Hex } | { ok: false; reason: string }
 
 /**
- * Recovers the signer of a digest from 65 bytes of signature.
+ * Recovers the signer of a digest from a signature of 65 bytes.
  *
- * `v` of 0 or 1 is normalised to 27 or 28; a high s, which USDC's contract rejects, is refused (D30).
+ * Changes a `v` of 0 or 1 to 27 or 28. Refuses a high s, because the USDC contract rejects it (D30).
  */
 export function recoverSigner(digest: Uint8Array, signature: string, curve: Secp256k1 = secp256k1): Recovered {
   const bytes = Buffer.from(signature.slice(2), 'hex')

@@ -6,17 +6,19 @@ export type Call = {
   purpose: string
   to: Hex
   data: Hex
-  /** Wei; none unless given. */
+  /** In wei. Default: 0. */
   value?: bigint
-  /** Names the request: with the same key it is sent once, however often it is asked for (D38). */
+  /** Idempotency key: requests with the same key are sent once (D38). */
   key?: string | undefined
-  /** Throws where it must not be sent. Asked before others are waited for, and again right before it is signed. */
+  /**
+   * Throws if the call must not be sent. Runs before waiting for earlier transactions, and again right before signing.
+   */
   guard?: () => Promise<void>
 }
-/** A transaction that happened, and what it minted. */
+/** A mined transaction, and the token it minted. */
 export type Mined = { hash: Hex; token: AgentToken | undefined }
 
-/** Whether a stored transaction does the same. */
+/** True if a stored transaction does the same as this call. */
 export function isSame(stored: StoredTransaction, { to, data, value = 0n }: Call): boolean {
   return stored.to === lower(to) && stored.data === lower(data) && stored.value === value
 }

@@ -7,14 +7,14 @@ import type { Claim } from '../store/payments.ts'
 import { sameAddress } from './assets.ts'
 import { checksumAddress } from './secp256k1.ts'
 
-/** What of the chain a payment needs. */
+/** The chain reads that payments need. */
 export type PaymentChain = Pick<Chain, 'authorizationUse' | 'authorizationAt' | 'transferOf' | 'blockTimeMs'>
 
 /**
- * What the chain says of a payment.
+ * What the chain says about a payment.
  *
- * `never`: the authorization is spent or cancelled and did not pay this payment. `unknown`: the chain could not be asked,
- * or does not show enough.
+ * `never`: the authorization is spent or canceled and did not pay this payment. `unknown`: the chain could not be
+ * asked, or does not show enough.
  */
 export type ChainVerdict =
   | { kind: 'paid'; txHash: Hex }
@@ -22,18 +22,20 @@ export type ChainVerdict =
   | { kind: 'never'; reason: string }
   | { kind: 'unknown'; reason: string }
 
-/** A block that lies past a window by less may still be replaced. */
+/** A block must lie this far past the window. Until then a reorganization may replace it. */
 const FINAL_MARGIN_MS = 30_000
-/** A transfer that the chain shows so long after its window stays. */
+/** A transfer is final if the chain still shows it this long after the window. */
 export const SETTLED_FINAL_MS = 60_000
-/** An answer to a buyer waits for settlement, and settlement for this look. */
+/**
+ * Limit for one read before settlement: the buyer's answer waits for settlement, and settlement waits for this read.
+ */
 const SPENT_LOOK_TIMEOUT_MS = 2_000
 
 /**
- * Asks the chain about an authorization whose window has ended. Never throws.
+ * Asks the chain about an authorization whose window has ended by our clock. Never throws.
  *
- * It has by our clock, which may be wrong, and an RPC may be behind: `unpaid` is said of a block alone that lies past the
- * window by a margin, and in which the authorization is unused.
+ * Our clock may be wrong and the RPC may lag. So the verdict is `unpaid` only if a block past the window plus a margin
+ * shows the authorization as unused.
  */
 export async function askChainAfter(
   chain: PaymentChain,
@@ -54,10 +56,10 @@ export async function askChainAfter(
 }
 
 /**
- * Asks the chain whether a payment was made for good. Never throws.
+ * Asks the chain whether a payment is final. Never throws.
  *
- * `paid` is said of a block alone that lies past the window by the depth at which a transfer stays: what lies less deep may be taken
- * back by a reorganization. By the time of the chain: our clock may be wrong.
+ * The verdict is `paid` only if the block lies at least `SETTLED_FINAL_MS` past the window: a reorganization may still
+ * undo an earlier one. Uses the time of the chain, because our clock may be wrong.
  */
 export async function askChainFinally(
   chain: PaymentChain,
@@ -77,8 +79,7 @@ export async function askChainFinally(
 }
 
 /**
- * Whether a block from `sinceMs` or later shows an authorization as unused. Never throws: false where nobody can say, also as the
- * RPC is behind.
+ * True if a block from `sinceMs` or later shows the authorization as unused. Never throws: false without such a block.
  */
 export async function isUnspentSince(
   chain: PaymentChain,
@@ -98,8 +99,8 @@ export async function isUnspentSince(
 /**
  * Asks the chain whether an authorization has paid what it was signed for (T13). Never throws.
  *
- * That its nonce is used is not enough: its owner may have spent the nonce on another transfer. `named` is the transaction
- * that somebody says did it; it is looked at where the chain no longer shows by itself which one it was.
+ * A used nonce is not enough: the owner may have spent the nonce on another transfer. `named` is the transaction that
+ * somebody claims settled the payment. It is read only if the chain no longer shows which transaction used the nonce.
  */
 export async function askChain(
   chain: PaymentChain,
@@ -109,7 +110,7 @@ export async function askChain(
   signal?: AbortSignal,
 ): Promise<ChainVerdict> {
   try {
-    // As a peer has spelled them, no chain may be asked (D49).
+    // RPC nodes refuse addresses in the spelling of some peers (D49).
     const [contract, from] = [checksumAddress(asset), checksumAddress(authorization.from)]
     const use = await chain.authorizationUse(contract, from, authorization.nonce, signal)
     return await verdictOf(use, chain, authorization, named, signal)
@@ -135,10 +136,10 @@ async function verdictOf(
 }
 
 /**
- * Why a payment cannot be settled any more, asked before the first attempt of this node. Never throws.
+ * Why a payment can no longer be settled. Called before the first attempt of this node. Never throws.
  *
- * A transfer that is there already was made by no attempt of ours: the authorization paid for another run, at a node or shop
- * that shares this wallet (T5). `undefined`: unused, or nobody can say.
+ * A transfer that already exists was not made by this node. The authorization paid for another run, at a node or shop
+ * that shares this wallet (T5). `undefined`: the authorization is unused, or the chain could not be asked.
  */
 export async function spentBefore(
   chain: PaymentChain | undefined,

@@ -2,9 +2,9 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
 
-/** How long a challenge lives (D26). */
+/** Lifetime of a challenge (D26). */
 export const CHALLENGE_TTL_MS = 300_000
-/** More than can wait for their turn to run: a consumed nonce is on disk long before it is forgotten here. */
+/** Consumed nonces kept in memory. More payments never wait for a run, and the store keeps the nonces of the rest. */
 const CONSUMED_MAX = 1_024
 
 export type Challenge = {
@@ -15,16 +15,16 @@ export type Challenge = {
   expiresAt: UnixMs
 }
 
-/** Forgotten challenges whose payers still hear that they have expired. More than a peer asks for at once. */
+/** Dropped challenges kept per peer, so that their payers still hear "expired". More than a peer asks for at once. */
 const FORGOTTEN_PER_PEER_MAX = 256
 const FORGOTTEN_MAX = 10_000
 
 /**
- * The challenges a seller has issued and that no payment has consumed (D26).
+ * The challenges that the seller has issued and no payment has consumed (D26).
  *
- * Bounded: the oldest give way, a peer's own before those of others. The payer of one that gave way hears that it has
- * expired, which says that another one may be asked for. A consumed one leaves this map: the payments on disk know its
- * nonce for ever, and until they do it is remembered here.
+ * At the maximum the oldest challenge is dropped, first among those of the same peer. The payer of a dropped challenge
+ * hears "expired" and can ask for a new challenge. A consumed challenge leaves this map. Its nonce is remembered here
+ * until the store holds the payment, which keeps it for good.
  */
 export class Challenges {
   readonly #issued: Shelf
@@ -46,7 +46,7 @@ export class Challenges {
     return issued
   }
 
-  /** Finds what a payment names, without consuming it; the error says why it does not fit. */
+  /** Finds the challenge that a payment names, without consuming it. The error says why no challenge fits. */
   find(
     asked: Pick<Challenge, 'nonce' | 'correlationId' | 'peerId'>,
     now: UnixMs,
@@ -63,20 +63,20 @@ export class Challenges {
     return { error: isForgotten ? 'PAYMENT_NONCE_EXPIRED' : 'PAYMENT_NONCE_MISMATCH' }
   }
 
-  /** Consumes a challenge: for a payment that has passed every check, and only then. */
+  /** Consumes a challenge. Call it only for a payment that has passed every check. */
   consume(challenge: Challenge): void {
     this.#issued.remove(challenge.nonce)
     this.#consumed.add(challenge.nonce)
     if (this.#consumed.size > CONSUMED_MAX) this.#consumed.delete(first(this.#consumed))
   }
 
-  /** Puts a challenge back whose payment was refused after all. */
+  /** Puts back the challenge of a payment that was refused later. */
   restore(challenge: Challenge): void {
     this.#consumed.delete(challenge.nonce)
     for (const evicted of this.#issued.put(challenge)) this.#forgotten.put(evicted)
   }
 
-  /** An expired one is kept for another lifetime, so that its payer hears "expired" and not "unknown". */
+  /** Removes challenges one lifetime after they expired. Until then the payer hears "expired" and not "unknown". */
   #forgetExpired(now: UnixMs): void {
     for (const shelf of [this.#issued, this.#forgotten]) {
       for (const challenge of shelf.oldestFirst()) {
@@ -87,7 +87,7 @@ export class Challenges {
   }
 }
 
-/** Challenges by nonce, so many in all and of a peer; beyond it the oldest leave. */
+/** Challenges by nonce, with a maximum in total and per peer. Beyond it the oldest are dropped. */
 class Shelf {
   readonly #byNonce = new Map<string, Challenge>()
   readonly #byPeer = new Map<string, Set<string>>()
@@ -109,7 +109,7 @@ class Shelf {
     return this.#byNonce.values()
   }
 
-  /** @returns those that had to leave */
+  /** @returns the challenges that were dropped */
   put(challenge: Challenge): Challenge[] {
     const { nonce, peerId } = challenge
     this.#byNonce.set(nonce, challenge)

@@ -11,14 +11,14 @@ import { DISTRUST_MS, LOSERS_MAX, LOSS_SLOT_MS, type Loss, Losses } from './loss
 
 export type ExposureOptions = {
   /**
-   * Work that may be done for one payer, and for all, before its payments have settled: atomic units. What was lost
-   * lately counts among that of all: accounts cost nothing, and each could take as much once.
+   * Unsettled work allowed for one payer and in total, in atomic units. Recent losses count toward the total: accounts
+   * cost nothing, so each new account could otherwise take `perPayerMax` once.
    */
   perPayerMax: bigint
   totalMax: bigint
-  /** From this amount on the chain is asked whether the payer has the money. */
+  /** From this amount on, the node checks the balance of the payer on chain. */
   checkFrom: bigint
-  /** Accounts that are not taken money from, and peers that are not served. */
+  /** Accounts that cannot pay and peers that are not served. */
   blocked: readonly string[]
 }
 
@@ -26,14 +26,14 @@ export type ExposureDeps = {
   clock: Clock
   logger: Logger
   payments: Payments
-  /** Undefined: nobody can say what a payer has. */
+  /** Undefined: balances are unknown. */
   chain: Pick<Chain, 'usdcBalance' | 'authorizationUse' | 'simulateTransfer'> | undefined
 }
 
 /** `settle first`: the payment is settled before the agent runs, as with `--settle-first`. */
 export type ExposureVerdict = { kind: 'run' | 'settle first' } | { kind: 'refuse'; reason: string }
 
-/** Where the operator says nothing else. */
+/** Defaults. */
 export const exposureLimits: ExposureOptions = {
   perPayerMax: parsePrice('10'),
   totalMax: parsePrice('100'),
@@ -42,19 +42,19 @@ export const exposureLimits: ExposureOptions = {
 }
 
 const CHECK_TIMEOUT_MS = 5_000
-/** A cheap run waits no longer for the chain: without an answer the bounds above limit what can be lost. */
+/** Limit for the check of a cheap run. Without an answer it runs, and the limits above bound the loss. */
 const CHEAP_CHECK_TIMEOUT_MS = 2_000
-/** After an RPC gave no answer, cheap runs do not ask again for this long. */
+/** After the RPC fails, cheap runs skip the check for this long. */
 const CHAIN_AWAY_MS = 10_000
 
-/** Peers whose latest payer is known. A newer one takes the place of the oldest. */
+/** Peers whose latest payer is remembered. Beyond it the oldest is dropped. */
 const PEERS_MAX = 10_000
 
 /**
- * How much work is out on promises (T6): a signed payment is worth nothing once its authorization is cancelled or its account
- * empty, and many can be signed against one balance.
+ * Counts the work done for payments that have not settled (T6). A signed payment is worthless once its authorization is
+ * canceled or its account is empty, and a payer can sign many against one balance.
  *
- * What is counted follows from the ledger: it is read at the start, and every change of it passes here.
+ * The counts follow the ledger: they are read at start and updated on every change.
  */
 export class Exposure {
   readonly #options: ExposureOptions
@@ -63,7 +63,7 @@ export class Exposure {
   readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
   readonly #byPayer = new Map<string, bigint>()
   readonly #losses: Losses
-  /** With which account a peer has paid last, the latest ones last. */
+  /** The latest account of each peer, latest last. */
   readonly #payers = new Map<string, string>()
   #total = 0n
   /** By the monotonic clock. */
@@ -83,7 +83,7 @@ export class Exposure {
     }
   }
 
-  /** Work that is not paid for yet, atomic units. */
+  /** Amount of unsettled work, in atomic units. */
   get total(): bigint {
     return this.#total
   }
@@ -92,19 +92,16 @@ export class Exposure {
     return this.#blocked.size > 0 && names.some((name) => this.#blocked.has(name.toLowerCase()))
   }
 
-  /**
-   * Whether a payment of this peer would be settled first, as far as that is known before it has signed (D45): it may pay
-   * with another account than the last time.
-   */
+  /** Predicts if this peer's next payment settles first (D45). The peer may still sign with another account. */
   settlesFirst(peerId: string, amount: bigint): boolean {
     const payer = this.#payers.get(peerId)
     return this.#isTooMuch(payer, amount) || (payer !== undefined && this.#isDistrusted(payer))
   }
 
   /**
-   * Decides over a verified payment before it is claimed, and counts it from then on. `counted`: by this very call.
+   * Decides about a verified payment before it is claimed, and counts it from then on. `counted`: this call counted it.
    *
-   * With an RPC the chain is asked before every run whether it would take this very transfer (D50).
+   * With an RPC, the chain simulates this transfer before every run (D50).
    */
   async enter(
     claim: Claim,
@@ -113,7 +110,7 @@ export class Exposure {
   ): Promise<ExposureVerdict & { counted: boolean }> {
     const { amount } = claim.requirements
     const payer = claim.signed.authorization.from.toLowerCase()
-    // One that is counted was claimed before: the claim will say so.
+    // A counted payment was claimed before: the claim will report it.
     if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
     this.#meet(claim.peerId, payer)
     if (settleFirst || this.#isTooMuch(payer, amount) || this.#isDistrusted(payer)) {
@@ -126,7 +123,7 @@ export class Exposure {
     return { ...verdict, counted: verdict.kind === 'run' }
   }
 
-  /** It was not claimed, or has come to an end. */
+  /** Stops counting a payment that was not claimed or has ended. */
   leave(id: Hex): void {
     const entry = this.#open.get(id)
     if (entry === undefined) return
@@ -137,7 +134,7 @@ export class Exposure {
     else this.#byPayer.delete(entry.payer)
   }
 
-  /** The ledger, which tells of every payment that ends. */
+  /** The ledger, wrapped so that every payment that ends updates the counts. */
   watched(): Payments {
     const { payments } = this.#deps
     return {
@@ -167,7 +164,7 @@ export class Exposure {
     }
   }
 
-  /** The exchanges. A settlement may be taken back while its work runs: from its end on that work is out on promises. */
+  /** The exchanges, wrapped. A settlement may be undone while its work runs: the work then counts once it is done. */
   watchedExchanges<Kept extends Pick<Exchanges, 'record'>>(exchanges: Kept): Kept {
     const { payments } = this.#deps
     return {
@@ -186,7 +183,7 @@ export class Exposure {
   }
 
   #follow({ id, state }: PaymentProgress): void {
-    // A hash that the facilitator names is a claim: the payment counts until the ledger says `settled` (D50).
+    // The hash that a facilitator names is only a claim: the payment counts until the ledger says `settled` (D50).
     if (state === 'authorized' || state === 'owed') return
     this.leave(id)
     const lost = state === 'unsettled' ? lossOf(this.#deps.payments.get(id)) : undefined
@@ -221,9 +218,9 @@ export class Exposure {
   }
 
   /**
-   * Has the chain try the transfer, and for a dear one compares the balance with all that is open of this payer.
+   * Simulates the transfer on chain. For an expensive payment, compares the balance with all open work of this payer.
    *
-   * Without an answer a dear payment settles first; a cheap one runs, within the bounds of what may be open.
+   * Without an answer an expensive payment settles first. A cheap one runs within the exposure limits.
    *
    * @param payer undefined: the payment settles first anyway
    */
@@ -246,14 +243,14 @@ export class Exposure {
   }
 }
 
-/** Work that was done and is given up. */
+/** The loss of a payment whose work was done and whose settlement was given up. */
 function lossOf(payment: StoredPayment | undefined): Loss | undefined {
   if (payment?.state !== 'unsettled' || !isWorkDone(payment)) return undefined
   const { signed, requirements, updatedAt: at, blamed } = payment
   return { payer: signed.authorization.from, amount: requirements.amount, at, blamed }
 }
 
-/** Why the chain would not pay this payment; undefined when it would. @throws ChainError */
+/** Why the chain would refuse this payment; undefined if it would accept it. @throws ChainError */
 async function refusalOf(
   chain: NonNullable<ExposureDeps['chain']>,
   { signed, requirements: { asset } }: Claim,
@@ -270,7 +267,7 @@ async function refusalOf(
   if (simulated.kind === 'refused') return `the chain refuses this transfer: ${simulated.reason}; nothing was charged`
   let held = balance
   if (simulated.kind === 'untimely') {
-    // The newest block comes before the window, so the chain cannot try the transfer. It still knows nonce and balance.
+    // The newest block is older than the window, so the transfer cannot be simulated. Nonce and balance can be read.
     const use = await chain.authorizationUse(asset, from, nonce, signal)
     if (use.state !== 'unused') return 'the chain shows this authorization as spent or canceled'
     held ??= await balanceOf()

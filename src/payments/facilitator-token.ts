@@ -4,16 +4,17 @@ import { CodedError } from '../lib/errors.ts'
 
 const CDP_HOST = 'api.cdp.coinbase.com'
 const LIFE_SECONDS = 120
-/** PKCS #8 of an Ed25519 key, up to its 32 bytes. */
+/** The PKCS #8 header that precedes the 32 bytes of an Ed25519 key. */
 const ED25519_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 
-/** Headers that a facilitator wants with a request. */
+/** Makes the headers that a facilitator requires on a request. */
 export type FacilitatorHeaders = (method: string, host: string, path: string) => Record<string, string>
 
 /**
- * Signs each request to the Coinbase CDP facilitator: a JWT of two minutes that names method, host and path.
+ * Signs each request to the Coinbase CDP facilitator with a JWT. The JWT is valid for 2 minutes and names method, host
+ * and path.
  *
- * @param secret an Ed25519 key as CDP gives it (base64 of 64 bytes), or a P-256 key in PEM
+ * @param secret an Ed25519 key as CDP provides it (base64 of 64 bytes), or a P-256 key in PEM
  * @throws CodedError FACILITATOR_KEY_INVALID; its message never holds the key
  */
 export function cdpHeaders({ id, secret }: { id: string; secret: string }, clock: Clock): FacilitatorHeaders {
@@ -32,13 +33,13 @@ export function cdpHeaders({ id, secret }: { id: string; secret: string }, clock
   }
 }
 
-/** The headers for a facilitator, where its operator has given a key for it: `CDP_API_KEY_ID` and `CDP_API_KEY_SECRET`. */
+/** The headers for a facilitator, if the operator has set its key: `CDP_API_KEY_ID` and `CDP_API_KEY_SECRET`. */
 export function facilitatorHeaders(
   url: string,
   key: { id: string; secret: string } | undefined,
   clock: Clock,
 ): FacilitatorHeaders | undefined {
-  // No other host is shown a token of this key.
+  // Only the CDP host receives a token signed with this key.
   return key !== undefined && URL.parse(url)?.host === CDP_HOST ? cdpHeaders(key, clock) : undefined
 }
 

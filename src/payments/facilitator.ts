@@ -9,11 +9,10 @@ import { httpCall } from './http-call.ts'
 import { checksumAddress } from './secp256k1.ts'
 
 /**
- * What one attempt at settlement has come to.
+ * The outcome of one settlement attempt.
  *
- * `refused` is final. `unclear` may have reached the chain or not: the chain knows, or another attempt finds out. `down`: the
- * facilitator or its RPC is away, so that most likely nothing moved; the chain knows. `unreached`: there was no connection, so
- * nothing was asked.
+ * `refused` is final. `unclear` may have reached the chain: ask the chain or try again. `down`: the facilitator or its
+ * RPC failed; probably nothing was sent, but ask the chain. `unreached`: no connection was made, so nothing was sent.
  */
 export type SettleOutcome =
   | { kind: 'settled'; txHash: Hex }
@@ -22,10 +21,10 @@ export type SettleOutcome =
   | { kind: 'down'; reason: string }
   | { kind: 'unreached'; reason: string }
 
-/** Client of an x402 v2 facilitator (D34). Never throws for what the facilitator does. */
+/** Client of an x402 v2 facilitator (D34). Failures of the facilitator are outcomes, not exceptions. */
 export interface Facilitator {
   settle(signed: SignedAuthorization, requirements: PaymentRequirements, signal: AbortSignal): Promise<SettleOutcome>
-  /** Whether it settles `exact` payments on a network. Throws what went wrong. */
+  /** True if the facilitator settles `exact` payments on a network. Throws if the request fails. */
   supports(network: string, signal: AbortSignal): Promise<boolean>
   close(): Promise<void>
 }
@@ -33,15 +32,17 @@ export interface Facilitator {
 const CONNECTIONS_MAX = 64
 const ANSWER_BYTES_MAX = 64 * 1024
 const REASON_CHARS_MAX = 200
-/** What undici and the system say of a connection that was never made. Some of it ends one that stood, too: see `isUnreached`. */
+/**
+ * Error codes of undici and the system for a failed connection. Some also end an open connection: see `isUnreached`.
+ */
 const NO_CONNECTION = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN']
 const CONNECTING = ['connect', 'getaddrinfo']
 
 /**
- * Reasons after which the same authorization can never settle. Everything else is tried again. What this node has checked
- * itself, and what is the facilitator's own trouble, is none of them.
+ * Reasons after which the same authorization can never settle. All other refusals are tried again. Reasons that this
+ * node has already checked itself, and the facilitator's own failures, are not in this list.
  *
- * The strings are those of the reference facilitator and of the specification it grew from; both are in use.
+ * The strings come from the reference facilitator and from the specification before it. Both sets are in use.
  */
 const FINAL_REASONS = new Set([
   'invalid_exact_evm_recipient_mismatch',
@@ -55,12 +56,12 @@ const FINAL_REASONS = new Set([
   'insufficient_funds',
 ])
 
-/** What of its refusals is the payer's own fault (D45). */
+/** Refusals that are the payer's fault (D45). */
 export const NO_FUNDS = /insufficient_(balance|funds)/
 
 /**
- * What facilitators answer while their RPC is away. The reference one finds the signature wrong then, as it cannot ask whether the
- * payer has code; this node has recovered the signer itself.
+ * Answers of facilitators whose RPC is down. The reference facilitator then calls the signature invalid, because it
+ * cannot check whether the payer has code. This node has recovered the signer itself.
  */
 const DOWN_REASONS = new Set([
   'invalid_exact_evm_signature',
@@ -69,7 +70,7 @@ const DOWN_REASONS = new Set([
   'unexpected_settle_error',
   'unexpected_verify_error',
 ])
-/** What of its message tells that it could not reach its RPC, or was sent away there. */
+/** Error messages of a facilitator that could not reach its RPC, or was rate limited there. */
 const RPC_TROUBLE =
   /HTTP request failed|fetch failed|network error|socket|timed? ?out|ECONN|ENOTFOUND|EAI_AGAIN|rate limit|unavailable|Status: (429|5\d\d)/i
 const TOO_MANY_REQUESTS = 429
@@ -78,7 +79,7 @@ export function createFacilitator(options: { url: string; headers?: FacilitatorH
   const { origin, host, pathname } = new URL(options.url)
   const base = pathname.replace(/\/$/, '')
   let pool: Promise<Pool> | undefined
-  // undici costs a tenth of a second to load: a node that never settles never pays it.
+  // Loading undici takes 100 ms: only a node that settles loads it.
   const connect = () => {
     pool ??= import('undici').then(({ Pool }) => new Pool(origin, { connections: CONNECTIONS_MAX, pipelining: 1 }))
     return pool
@@ -112,10 +113,12 @@ export function createFacilitator(options: { url: string; headers?: FacilitatorH
   }
 }
 
-/** Whether nothing was sent, as there was no connection. A route that is lost later goes by the same codes. */
+/**
+ * True if no connection was made, so nothing was sent. An open connection breaks with the same codes, other `syscall`.
+ */
 export function isUnreached(error: unknown): boolean {
   const { code = '', syscall = '', errors } = error as { code?: string; syscall?: string; errors?: unknown[] }
-  // One for each address that was tried.
+  // One error for each address that was tried.
   if (errors !== undefined && errors.length > 0) return errors.every(isUnreached)
   return code === 'UND_ERR_CONNECT_TIMEOUT' || (NO_CONNECTION.includes(code) && CONNECTING.includes(syscall))
 }
@@ -123,7 +126,7 @@ export function isUnreached(error: unknown): boolean {
 function settleBody(signed: SignedAuthorization, requirements: PaymentRequirements): string {
   const { name, version } = assetOf(requirements.network)!
   const accepted = { ...requirements, extra: { name, version } }
-  // Payments of an older node may be stored as their buyers spelled them (D49).
+  // Payments stored by an older version may hold addresses as their buyers spelled them (D49).
   const [from, to] = [checksumAddress(signed.authorization.from), checksumAddress(signed.authorization.to)]
   const payload = { ...signed, authorization: { ...signed.authorization, from, to } }
   const body = {
@@ -134,7 +137,9 @@ function settleBody(signed: SignedAuthorization, requirements: PaymentRequiremen
   return JSON.stringify(body, (_key, value) => (typeof value === 'bigint' ? value.toString() : value))
 }
 
-/** Some facilitators answer a refusal with 200, others with 4xx: the body decides, where it can be read. */
+/**
+ * Reads the outcome from the body where it can be parsed: some facilitators answer a refusal with 200, others with 4xx.
+ */
 export function outcomeOf({ status, text }: { status: number; text: string }): SettleOutcome {
   const answer = parseAnswer(text)
   const isAway = status >= 500 || status === TOO_MANY_REQUESTS
@@ -150,7 +155,7 @@ export function outcomeOf({ status, text }: { status: number; text: string }): S
   const reason = answer.errorReason ?? 'no reason given'
   if (FINAL_REASONS.has(reason)) return { kind: 'refused', reason: short(`the facilitator refuses: ${reason}`) }
   const isDown = isAway || DOWN_REASONS.has(reason) || RPC_TROUBLE.test(`${reason} ${answer.errorMessage ?? ''}`)
-  // One that names a transaction has sent it: only the chain knows what comes of that.
+  // A facilitator that names a transaction has sent it: only the chain knows its result.
   const kind = isDown && !hash.success ? 'down' : 'unclear'
   return { kind, reason: short(`the facilitator could not settle: ${reason}`) }
 }
@@ -163,7 +168,7 @@ function parseAnswer(text: string): SettleAnswer | undefined {
   }
 }
 
-/** Reasons come from outside and go to logs and to the operator: bounded, one line. */
+/** Reasons come from outside and go to logs and to the operator: limit their length, keep one line. */
 function short(reason: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
   return reason.replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, REASON_CHARS_MAX)

@@ -1,19 +1,20 @@
 import { askChain, type PaymentChain } from './chain-verdict.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
 
-/** Authorizations whose facilitator is remembered; those beyond are settled by now, or ask the first again. */
+/** Authorizations whose facilitator is remembered. Older ones are settled, or start again at the first facilitator. */
 const REMEMBERED_MAX = 10_000
 
 /**
- * Several facilitators in order, as one: the next is used where one cannot be reached.
+ * Combines several facilitators: if one cannot be reached, the next is used.
  *
- * One that was asked may have sent the transaction, whatever it answered. Another is asked for the same authorization only when the
- * chain says that it is unspent; without a chain, or an answer of it, the payment stays where it is.
+ * A facilitator that was asked may have sent the transaction, whatever its answer. Another is asked for the same
+ * authorization only if the chain shows it as unspent. Without a chain or its answer, the payment stays with the first
+ * one asked.
  */
 export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], chain?: PaymentChain): Facilitator {
   const [first] = facilitators
   if (facilitators.length === 1) return first
-  /** The one that each authorization was last brought to. */
+  /** The facilitator last asked for each authorization, by index. */
   const asked = new Map<string, number>()
 
   function remember(nonce: string, at: number): void {
@@ -31,7 +32,7 @@ export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], 
       if (before !== undefined) {
         const verdict = chain && (await askChain(chain, requirements.asset, authorization, undefined, signal))
         if (verdict?.kind === 'paid') return { kind: 'settled', txHash: verdict.txHash }
-        // The one after it first, and itself last: it had its chance.
+        // Start with the facilitator after the last one asked, and end with that one.
         const turned = order.map((index) => (before + 1 + index) % facilitators.length)
         order = verdict?.kind === 'unpaid' ? turned : [before]
       }

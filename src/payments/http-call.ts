@@ -10,11 +10,11 @@ export type HttpCall = {
 export type HttpAnswer = { status: number; text: string }
 
 /**
- * One HTTP request to its whole answer.
+ * Sends one HTTP request and reads the whole answer.
  *
- * A settlement is one small request and one small answer: without a stream for the body, undici takes half the time.
+ * Uses undici's dispatch without body streams, which takes half the time: request and answer of a settlement are small.
  *
- * @throws the signal's reason, an answer that is too long, or what the connection fails with
+ * @throws the signal's reason, an error for an answer that is too long, or the connection's error
  */
 export function httpCall(dispatcher: Dispatcher, call: HttpCall, signal: AbortSignal): Promise<HttpAnswer> {
   const { method, path, body, answerBytesMax } = call
@@ -23,7 +23,7 @@ export function httpCall(dispatcher: Dispatcher, call: HttpCall, signal: AbortSi
     const chunks: Buffer[] = []
     let [status, length] = [0, 0]
     let controller: Dispatcher.DispatchController | undefined
-    // One that waits for a connection has no controller yet; it must not wait for the end of its time.
+    // A request that waits for a connection has no controller yet, so reject it here.
     const aborted = () => {
       controller?.abort(signal.reason)
       reject(signal.reason)

@@ -1,7 +1,7 @@
 import { getHashes, hash } from 'node:crypto'
 import { createRequire } from 'node:module'
 
-/** Keccak-256, by OpenSSL where it has it (Node 24 and later): four times as fast as in JavaScript. */
+/** Keccak-256, from OpenSSL if it has it (Node 24 and later). OpenSSL is four times as fast as JavaScript. */
 export const keccak256: (bytes: Uint8Array) => Uint8Array = nativeKeccak256() ?? nobleKeccak256()
 
 export function nativeKeccak256(): ((bytes: Uint8Array) => Uint8Array) | undefined {

@@ -1,34 +1,34 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { StoredLosses } from '../store/losses.ts'
 
-/** A payer whose payment was lost settles first for so long. */
+/** After a lost payment, its payer settles first for this long. */
 export const DISTRUST_MS = 7 * 24 * 60 * 60 * 1000
-/** For so long what was lost counts among what may be. */
+/** Losses count toward the total limit for this long. */
 export const LATELY_MS = 24 * 60 * 60 * 1000
-/** Losses of this time are one sum: how many they are costs nothing. */
+/** Losses within this time are stored as one sum, so their number costs no memory. */
 export const LOSS_SLOT_MS = 5 * 60 * 1000
-/** Payers that are remembered, the latest ones. */
+/** Payers remembered after a loss. Beyond it the oldest is dropped. */
 export const LOSERS_MAX = 10_000
 
-/** Work that was never paid for. */
+/** Work that was done and never paid. */
 export type Loss = {
   payer: string
   amount: bigint
   at: UnixMs
-  /** By the payer's own fault: the seller's own trouble makes nobody settle first (D45). */
+  /** True if the payer caused the loss. Failures on the seller's side do not make payers settle first (D45). */
   blamed: boolean
 }
 
 /**
- * What was lost lately, and by whose payments.
+ * Recent losses, and the payers that caused them.
  *
- * The sum hangs on no list: whoever pays with thousands of worthless accounts cannot push the first of them out of it. Only
- * whom to distrust is a list, and an account that has left it is worth no more than a new one.
+ * The sum does not depend on a list, so a payer with thousands of worthless accounts cannot push older losses out of
+ * it. Only the distrusted payers are a list: an account that was dropped from it is treated like a new account.
  */
 export class Losses {
   readonly #lately = new Map<number, bigint>()
   #sum = 0n
-  /** The latest ones last. */
+  /** Latest last. */
   readonly #payers = new Map<string, { count: number; at: UnixMs }>()
 
   constructor({ slots, payers }: StoredLosses) {
@@ -36,7 +36,7 @@ export class Losses {
     for (const { payer, count, at } of payers) this.#payers.set(payer.toLowerCase(), { count, at })
   }
 
-  /** Of the last day, atomic units. */
+  /** Losses of the last 24 h, in atomic units. */
   lately(now: UnixMs): bigint {
     for (const [slot, amount] of this.#lately) {
       if ((slot + 1) * LOSS_SLOT_MS + LATELY_MS > now) continue
@@ -61,7 +61,7 @@ export class Losses {
     if (this.#payers.size > LOSERS_MAX) this.#payers.delete(this.#payers.keys().next().value!)
   }
 
-  /** It is no loss any more: it is tried again, or was paid after all. */
+  /** Removes a loss whose payment is tried again or was paid. */
   takeBack({ payer, amount, at, blamed }: Loss): void {
     const slot = slotOf(at)
     const rest = (this.#lately.get(slot) ?? 0n) - amount

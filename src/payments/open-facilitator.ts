@@ -12,7 +12,7 @@ import { sparedFacilitator } from './spared-facilitator.ts'
 type Settings = Pick<Config, 'facilitatorUrl' | 'facilitatorFallbacks' | 'facilitatorHeaders'>
 type Keys = Pick<Secrets, 'facilitatorKey' | 'env'>
 
-/** The facilitators of the configuration, in their order, as one; undefined where none is set. @throws ConfigError */
+/** The facilitators of the configuration, combined in their order; undefined if none is set. @throws ConfigError */
 export function openFacilitator(
   { facilitatorUrl, facilitatorFallbacks, facilitatorHeaders: named }: Settings,
   secrets: Keys,
@@ -26,7 +26,7 @@ export function openFacilitator(
     const headers: FacilitatorHeaders = (...request) => ({ ...signed?.(...request), ...extra })
     return createFacilitator({ url, headers })
   }
-  // The headers are those of one account: no other facilitator is shown them.
+  // The configured headers belong to one account: only the main facilitator receives them.
   const main = open(first, facilitatorUrl === undefined ? {} : own)
   if (others.length === 0) return main
   const spared = (one: Facilitator) => sparedFacilitator(one, deps)

@@ -5,8 +5,8 @@ import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { type Owed, reopened } from './payment.ts'
 
 /**
- * What an operator can do for a payment: an owed one is looked at now. One that was given up is looked for on the chain, and
- * tried once more while its authorization is valid.
+ * Retries a payment for the operator. An owed payment is looked at now. A payment that was given up is looked up on
+ * chain, and tried once more while its authorization is valid.
  *
  * @throws CodedError PAYMENT_FINAL: nothing can be done
  */
@@ -35,7 +35,7 @@ export async function retrySettlement(
   wake()
 }
 
-/** An owed payment as the machine has it. */
+/** A stored payment as the state machine's `Owed`. */
 export function owedOf(payment: StoredPayment): Owed {
   return {
     state: 'owed',
@@ -48,7 +48,7 @@ export function owedOf(payment: StoredPayment): Owed {
   }
 }
 
-/** When a payment can no longer be settled. */
+/** When the authorization of a payment expires. */
 export function validBeforeMs(payment: Pick<Claim, 'signed'>): UnixMs {
   return Number(payment.signed.authorization.validBefore) * 1000
 }

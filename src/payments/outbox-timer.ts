@@ -1,16 +1,16 @@
 import type { Logger } from '../lib/logger.ts'
 
-/** Between two looks at the outbox while the store fails. */
+/** Wait between two looks at the outbox while the store fails. */
 const FAILING_WAIT_MS = 1_000
 
 export type OutboxTimerOptions = {
   /** The longest wait between two looks. */
   tickMaxMs: number
-  /** One look. @returns the wait until the next one */
+  /** Looks once. @returns the wait until the next look */
   tick(): Promise<number>
 }
 
-/** Looks at the outbox when something in it is due, and now and then. The earliest request counts. */
+/** Looks at the outbox when an entry is due, and at least every `tickMaxMs`. The earliest request counts. */
 export class OutboxTimer {
   readonly #options: OutboxTimerOptions
   readonly #logger: Logger
@@ -34,7 +34,7 @@ export class OutboxTimer {
     this.#timer.unref()
   }
 
-  /** A step failed: the next look waits a little. */
+  /** Delays the next look, because a step failed. */
   failed(): void {
     this.#failing = true
   }

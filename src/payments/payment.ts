@@ -3,26 +3,26 @@ import type { Hex } from '../schema/primitives.ts'
 import { SETTLEMENT_MARGIN_SECONDS } from './verify.ts'
 
 export const SETTLEMENT_ATTEMPTS_MAX = 5
-/** How long one attempt may take before its outcome is unclear. */
+/** After this time the outcome of an attempt is unclear. */
 export const ATTEMPT_TIMEOUT_MS = 30_000
-/** After the first, second and third attempt: they are made at once and some 5, 20 and 60 s later (D40). */
+/** Waits after the first, second and third attempt. Attempts start at once and about 5, 20 and 60 s later (D40). */
 const GAPS_MS = [5_000, 15_000, 40_000]
-/** The last attempt is made when a payment has so long to live, or a little less. */
+/** The last attempt starts when the authorization is valid for this long, or up to `LAST_JITTER_MS` less. */
 const LAST_MS = 15_000
 const LAST_JITTER_MS = 5_000
-/** Between attempts in those last seconds, where some are left. */
+/** Wait between attempts in those last seconds, if any are left. */
 const LAST_GAP_MS = 1_000
-/** A facilitator that cannot be reached, or is down, is asked again after this. */
+/** Wait before asking again a facilitator that is down or cannot be reached. */
 const AWAY_WAIT_MS = 5_000
-/** The facilitator's word is looked up on chain this long after it was given: RPC nodes lag behind. */
+/** Wait before looking up on chain what the facilitator reported: RPC nodes lag. */
 const CONFIRM_DELAY_MS = 2_000
-/** Between two looks at the chain when all attempts are spent and the outcome is still unclear. */
+/** Wait between two looks at the chain when no attempts are left and the outcome is unclear. */
 const RECONCILE_INTERVAL_MS = 60_000
-/** How long after an authorization has expired its outcome is still looked for where the chain cannot be asked. */
+/** Without a chain, an unclear outcome is given up this long after the authorization expired. */
 const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
 
 /**
- * A payment the seller has accepted, from its claim to its end.
+ * A payment that the seller has accepted, from its claim to its end.
  *
  *   authorized ──executed()──▶ owed ──settled()──▶ settled
  *       │                       │ ▲
@@ -31,22 +31,22 @@ const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
  *       ▼
  *     voided
  *
- * `voided` is final; so is `settled`, unless the chain takes it back (settled-watch.ts), and `unsettled`, unless the operator asks again. Each transition takes only the states it may leave; time, chance and
- * counts are arguments.
+ * `voided` is final. `settled` is final unless the chain undoes it (settled-watch.ts), `unsettled` unless the operator
+ * retries. Each transition takes only the states that it may leave. Time, chance and counts are arguments.
  */
 export type Payment = Authorized | Owed | Settled | Voided | Unsettled
 
-/** Verified, nonce claimed; the agent is running. After a restart these are voided. */
+/** Verified, nonce claimed, the agent is running. A restart voids these payments. */
 export type Authorized = { state: 'authorized'; id: Hex }
-/** The agent has delivered; settlement is under way. Survives a restart. */
+/** The agent has delivered; settlement is in progress. Survives a restart. */
 export type Owed = {
   state: 'owed'
   id: Hex
   attempts: number
   nextAttemptAt: UnixMs
-  /** An attempt may have reached the chain although nobody said so: ask the chain before trying or giving up. */
+  /** An attempt may have reached the chain without an answer: ask the chain before trying again or giving up. */
   unclear: boolean
-  /** The transaction the facilitator named; the chain has yet to show it. */
+  /** The transaction that the facilitator named. The chain does not show it yet. */
   txHash?: Hex | undefined
   error?: string | undefined
 }
@@ -55,22 +55,24 @@ export type Settled = {
   id: Hex
   txHash: Hex | undefined
   settledAt: UnixMs
-  /** When the chain is asked again: a reorganization takes back what it has shown. Undefined: never. */
+  /** When to ask the chain again, since a reorganization can undo a settlement. Undefined: never. */
   lookAt?: UnixMs
 }
-/** The agent failed: the authorization is never submitted, the buyer is not charged. */
+/** The agent failed. The authorization is never submitted and the buyer is not charged. */
 export type Voided = { state: 'voided'; id: Hex; error: string }
-/** The work was done and was not paid for. */
+/** The work was done and not paid. */
 export type Unsettled = {
   state: 'unsettled'
   id: Hex
   attempts: number
   error: string
-  /** Chain or facilitator blames the payer: no funds, canceled, replaced (D45). */
+  /** Chain or facilitator blames the payer: no funds, authorization canceled or replaced (D45). */
   blamed?: boolean
 }
 
-/** The agent has delivered. The first attempt follows at once and is counted already, so that a crash cannot hide it. */
+/**
+ * The agent has delivered. The first attempt follows at once and is already counted, so that a crash cannot hide it.
+ */
 export function executed(payment: Authorized, now: UnixMs): Owed {
   return { state: 'owed', id: payment.id, attempts: 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
 }
@@ -79,12 +81,12 @@ export function voided(payment: Authorized, error: string): Voided {
   return { state: 'voided', id: payment.id, error }
 }
 
-/** Counts an attempt before it is made. */
+/** Counts an attempt before it starts. */
 export function attemptStarted(payment: Owed, now: UnixMs): Owed {
   return { ...payment, attempts: payment.attempts + 1, nextAttemptAt: now + ATTEMPT_TIMEOUT_MS, unclear: true }
 }
 
-/** The facilitator says it has settled; the chain is asked a little later. */
+/** The facilitator reports a settlement. The chain is asked a little later. */
 export function accepted(payment: Owed, txHash: Hex, now: UnixMs): Owed {
   return { ...payment, txHash, unclear: true, nextAttemptAt: now + CONFIRM_DELAY_MS, error: undefined }
 }
@@ -93,44 +95,44 @@ export function settled(payment: Owed, txHash: Hex | undefined, now: UnixMs): Se
   return { state: 'settled', id: payment.id, txHash, settledAt: now }
 }
 
-/** The facilitator or the chain says that it can never be settled. */
+/** The facilitator or the chain says that the payment can never be settled. */
 export function refused(payment: Owed, error: string, { blamed = false } = {}): Unsettled {
   return { state: 'unsettled', id: payment.id, attempts: payment.attempts, error, ...(blamed && { blamed }) }
 }
 
-/** Nothing was asked of the facilitator: that was no attempt, and whatever the chain shows, this node did not do it. */
+/** Takes back an attempt in which the facilitator was not asked: this node did not cause what the chain shows. */
 export function unattempted(payment: Owed): Owed {
   const attempts = payment.attempts - 1
   return { ...payment, attempts, unclear: attempts > 0 }
 }
 
-/** Its agent is gone, so that nothing could be done for the money (D39): no attempt is made as long as it does not come back. */
+/** The agent was removed, so the buyer would pay for nothing (D39). No attempt is made until the agent returns. */
 export function withheld(payment: Owed, now: UnixMs): Owed {
   const error = 'its agent was removed: it is not settled, and nothing is charged, unless the agent comes back in time'
   return { ...payment, error, nextAttemptAt: now + AWAY_WAIT_MS }
 }
 
-/** The operator asks for one attempt more. Whether an earlier one has paid after all is asked of the chain first. */
+/** The operator asks for one more attempt. The chain is asked first whether an earlier attempt has paid. */
 export function reopened(payment: Unsettled, now: UnixMs): Owed {
   const attempts = Math.min(payment.attempts, SETTLEMENT_ATTEMPTS_MAX - 1)
   return { state: 'owed', id: payment.id, attempts, nextAttemptAt: now, unclear: attempts > 0, error: payment.error }
 }
 
-/** When something is judged: by which clock, in which window. `chance` is in [0, 1): the jitter. */
+/** The time, the end of the window and the jitter (`chance`, in [0, 1)) for a decision. */
 export type Moment = { now: UnixMs; validBeforeMs: UnixMs; chance: number }
 
-/** An attempt ended without settlement. What follows depends on time and on whether the chain may know more. */
+/** An attempt ended without settlement. The next state depends on the time and on whether the chain may know more. */
 export function attemptFailed(payment: Owed, failure: { error: string; unclear: boolean }, at: Moment): Payment {
   return triedAgain({ ...payment, ...failure, nextAttemptAt: attemptAfter(payment.attempts, at) }, at)
 }
 
 /**
- * There was no facilitator to ask, or it was down and the chain shows that nothing moved: that was no attempt, and another
- * follows as long as it can arrive in time. `unclear`: it was asked, so that something may move yet.
+ * The facilitator was unreachable, or was down and the chain shows no payment. This does not count as an attempt, and
+ * another follows while there is time. `unclear`: the facilitator was asked, so the chain may still change.
  */
 export function away(payment: Owed, failure: { error: string; unclear: boolean }, at: Moment): Payment {
   const attempts = payment.attempts - 1
-  // With no attempt before it there is nothing that the chain could know.
+  // Without an earlier attempt the chain has nothing to show.
   const unclear = failure.unclear || (payment.unclear && attempts > 0)
   const nextAttemptAt = at.now + jittered(AWAY_WAIT_MS, at.chance)
   return triedAgain({ ...payment, attempts, error: failure.error, unclear, nextAttemptAt }, at)
@@ -143,8 +145,7 @@ function triedAgain(failed: Owed & { error: string }, at: Moment): Payment {
 }
 
 /**
- * Nothing is left to try, and the chain cannot say yet whether it was paid. When it never will, the facilitator's word
- * is all there is.
+ * No attempts are left and the chain shows no outcome yet. After `RECONCILE_LIMIT_MS` the facilitator's report decides.
  */
 export function waiting(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs }): Owed | Settled | Unsettled {
   if (at.now > at.validBeforeMs + RECONCILE_LIMIT_MS) {
@@ -154,15 +155,12 @@ export function waiting(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs 
   return { ...payment, nextAttemptAt: at.now + RECONCILE_INTERVAL_MS }
 }
 
-/** Whether another attempt may be made: fewer than 5 so far, and time for it to reach the chain. */
+/** True if another attempt is allowed: fewer than 5 so far, and enough time to reach the chain. */
 export function canAttempt(payment: Owed, at: { now: UnixMs; validBeforeMs: UnixMs }): boolean {
   return payment.attempts < SETTLEMENT_ATTEMPTS_MAX && at.now + SETTLEMENT_MARGIN_SECONDS * 1000 < at.validBeforeMs
 }
 
-/**
- * When the next attempt comes after so many: they are spread over the whole window, since whatever is down is back at some
- * time, and the last one is kept for its end (D40).
- */
+/** When to make the next attempt. Attempts spread over the window to outlast outages, the last near its end (D40). */
 export function attemptAfter(attempts: number, { now, validBeforeMs, chance }: Moment): UnixMs {
   const lastAt = validBeforeMs - LAST_MS + Math.round(LAST_JITTER_MS * chance)
   if (now >= lastAt) return now + LAST_GAP_MS
@@ -170,7 +168,7 @@ export function attemptAfter(attempts: number, { now, validBeforeMs, chance }: M
   return gap === undefined ? lastAt : Math.min(lastAt, now + jittered(gap, chance))
 }
 
-/** 20 % more or less. */
+/** Up to 20 % more or less. */
 function jittered(ms: number, chance: number): number {
   return Math.round(ms * (0.8 + 0.4 * chance))
 }

@@ -7,10 +7,10 @@ import { assetOf, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf } from './authorization.ts'
 import { contentHash, receiptSigner } from './receipt.ts'
 
-/** What a receipt proves by itself, what in it is contradicted, and what it cannot say. For people. */
+/** What a receipt proves, what contradicts it, and what it cannot prove. Text for people. */
 export type Proof = { ok: boolean; signer?: Hex; proven: string[]; failed: string[]; unproven: string[] }
 
-/** What is to be judged: the receipt, and what it is compared with where that is at hand. */
+/** The receipt to judge, and what it is compared with, if available. */
 export type Evidence = {
   receipt: SignedReceipt
   authorization?: ReceiptRecord['authorization'] | undefined
@@ -19,10 +19,10 @@ export type Evidence = {
 }
 
 /**
- * Judges a receipt offline, from what it holds alone.
+ * Judges a receipt offline, from its own contents.
  *
- * Believes nothing that is not under the signature or hashed by it: the authorization counts only where its digest is the payment
- * id that was signed.
+ * Trusts only what the signature covers, directly or by hash. The authorization counts only if its digest equals the
+ * signed payment id.
  */
 export function proveReceipt({ receipt, authorization, task, result }: Evidence): Proof {
   const { payload } = receipt

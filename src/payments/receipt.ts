@@ -11,13 +11,13 @@ const WORD_BYTES = 32
 const FIELDS = 9
 
 const text = (value: string) => keccak256(Buffer.from(value, 'utf8'))
-/** The domain of x402's receipts. Chain 1 whatever the network is: nothing of it ever goes to a chain. */
+/** The EIP-712 domain of x402 receipts. Always chain 1, because receipts never go to a chain. */
 const DOMAIN = domain()
 const RECEIPT_TYPE = text(
   'Receipt(uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction,bytes32 paymentId,bytes32 taskHash,bytes32 resultHash)',
 )
 
-/** What a receipt is about, as either side knows it by itself. */
+/** What a receipt is about, as buyer and seller each know it. */
 export type Delivery = {
   network: string
   agentId: string
@@ -28,7 +28,7 @@ export type Delivery = {
   txHash?: Hex | undefined
 }
 
-/** The receipt that a seller signs for what it has delivered. */
+/** The receipt that a seller signs for a delivery. */
 export function receiptOf(delivery: Delivery, now: UnixMs): Receipt {
   return {
     version: 1,
@@ -43,7 +43,7 @@ export function receiptOf(delivery: Delivery, now: UnixMs): Receipt {
   }
 }
 
-/** SHA-256, of which every machine has a tool: `sha256sum` shows the same. */
+/** SHA-256, so that people can check it with `sha256sum`. */
 export function contentHash(content: string | Uint8Array): Hex {
   return `0x${hash('sha256', content, 'hex')}`
 }
@@ -69,22 +69,22 @@ export function receiptDigest(receipt: Receipt): Uint8Array {
   return keccak256(signed)
 }
 
-/** The account that signed a receipt; undefined where no key can have. */
+/** The account that signed a receipt; undefined if the signature is invalid. */
 export function receiptSigner({ payload, signature }: SignedReceipt): Hex | undefined {
   const recovered = recoverSigner(receiptDigest(payload), signature)
   return recovered.ok ? addressOfPublicKey(recovered.publicKey) : undefined
 }
 
-/** A receipt that is kept, or why there is none. */
+/** A receipt to keep, or why there is none. */
 export type ReceivedReceipt =
   | { status: 'valid'; receipt: SignedReceipt }
   | { status: 'missing' }
   | { status: 'wrong'; note: string }
 
 /**
- * Checks what a seller sent for a receipt against what this node knows it bought: shape, then each field, then the signer.
+ * Checks the receipt from a seller against what this node bought: shape, then each field, then the signer.
  *
- * Never throws, since a result that is paid for must not be lost to its receipt.
+ * Never throws, because a bad receipt must not lose a paid result.
  */
 export function checkReceipt(sent: unknown, bought: Delivery & { payTo: string }): ReceivedReceipt {
   if (sent === undefined || sent === null) return { status: 'missing' }
@@ -107,7 +107,7 @@ export function checkReceipt(sent: unknown, bought: Delivery & { payTo: string }
 const constants = new Map<string, Uint8Array>()
 const CONSTANTS_MAX = 16
 
-/** The hash of a text that is nearly always the same: the network, and the empty transaction. */
+/** The hash of a text that rarely changes: the network, and the empty transaction. */
 function constantText(value: string): Uint8Array {
   const known = constants.get(value)
   if (known !== undefined) return known

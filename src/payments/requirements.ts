@@ -2,10 +2,10 @@ import type { PaymentRequirements } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { type Asset, sameAddress } from './assets.ts'
 
-/** Seconds beyond the agent's own time limit that settlement may take (D28). */
+/** Seconds for settlement beyond the agent's own time limit (D28). */
 export const SETTLEMENT_SECONDS = 120
 
-/** What a seller asks for one run of an agent. `settlesFirst`: it is told to the buyer before it signs (D45). */
+/** What a seller asks for one run of an agent. `settlesFirst` is shown to the buyer before it signs (D45). */
 export function requirementsOf(
   agent: { amount: bigint; timeoutMs: number },
   asset: Asset,
@@ -23,13 +23,13 @@ export function requirementsOf(
   }
 }
 
-/** What the buyer has agreed to, from the seller's signed listing. */
+/** What the buyer has agreed to: the terms of the seller's signed listing. */
 export type ListedTerms = { amount: bigint; network: string; asset: string; payTo: string }
 
 /**
- * Compares what a seller asks with what it has listed (D33): the first difference, in words, or undefined.
+ * Compares the seller's requirements with its listing (D33). Returns the first difference in words, or undefined.
  *
- * The guard against blind signing (T2): whatever differs is never signed.
+ * Guards against blind signing (T2): the buyer never signs requirements that differ.
  */
 export function differenceFromListing(asked: PaymentRequirements, listed: ListedTerms): string | undefined {
   if (asked.amount !== listed.amount) return `asks for ${asked.amount} atomic units, its listing says ${listed.amount}`

@@ -1,4 +1,4 @@
-/** The native half of the `secp256k1` package: libsecp256k1, and never its slow fallback. */
+/** The native half of the `secp256k1` package: libsecp256k1 without its slow fallback. */
 declare module 'secp256k1/bindings.js' {
   const native: {
     publicKeyCreate(privateKey: Uint8Array, compressed: boolean): Uint8Array

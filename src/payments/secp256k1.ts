@@ -6,20 +6,20 @@ import { keccak256 } from './keccak.ts'
 /** A compact signature: 32 bytes r, 32 bytes s, and which of the two possible keys signed. */
 export type Signature = { compact: Uint8Array; recovery: 0 | 1 }
 
-/** What signing and recovering need of the curve. Keys are 65 bytes, uncompressed. */
+/** The curve operations for signing and recovering. Public keys are 65 bytes, uncompressed. */
 export interface Secp256k1 {
   readonly name: 'native' | 'noble'
   publicKey(privateKey: Uint8Array): Uint8Array
   /** Deterministic (RFC 6979), low s. */
   sign(digest: Uint8Array, privateKey: Uint8Array): Signature
-  /** The key that made the signature, or undefined where none can have. */
+  /** The key that made the signature, or undefined if the signature is invalid. */
   recover(digest: Uint8Array, signature: Signature): Uint8Array | undefined
 }
 
 const require = createRequire(import.meta.url)
 const PRIVATE_KEY_BYTES = 32
 
-/** libsecp256k1 through N-API, twenty times as fast as pure JavaScript; undefined where it has no build. */
+/** libsecp256k1 through N-API, twenty times as fast as JavaScript; undefined if there is no build for this machine. */
 export function nativeSecp256k1(): Secp256k1 | undefined {
   let native: typeof import('secp256k1/bindings.js').default
   try {
@@ -44,7 +44,7 @@ export function nativeSecp256k1(): Secp256k1 | undefined {
   }
 }
 
-/** The same in JavaScript, for machines without a native build. */
+/** The curve in JavaScript, for machines without a native build. */
 export function nobleSecp256k1(): Secp256k1 {
   const { secp256k1 } = require('@noble/curves/secp256k1.js') as typeof import('@noble/curves/secp256k1.js')
   return {
@@ -73,7 +73,9 @@ function fastest(): Secp256k1 {
   return loaded
 }
 
-/** The fastest there is on this machine. It loads with the first signature: the account of a key is known without it. */
+/**
+ * The fastest implementation on this machine. It loads with the first signature: deriving an account does not need it.
+ */
 export const secp256k1: Secp256k1 = {
   get name() {
     return fastest().name
@@ -83,9 +85,9 @@ export const secp256k1: Secp256k1 = {
   recover: (digest, signature) => fastest().recover(digest, signature),
 }
 
-/** By the OpenSSL in Node; undefined where that knows no such curve, or no such key. */
+/** Derives the public key with Node's OpenSSL; undefined if OpenSSL lacks the curve or rejects the key. */
 export function openSslPublicKey(privateKey: Uint8Array): Uint8Array | undefined {
-  // It takes shorter ones too, as numbers.
+  // OpenSSL would accept a shorter key as a number.
   if (privateKey.length !== PRIVATE_KEY_BYTES) return undefined
   try {
     const ecdh = createECDH('secp256k1')
@@ -101,7 +103,7 @@ export function addressOfPublicKey(publicKey: Uint8Array): Hex {
   return checksumAddress(`0x${Buffer.from(keccak256(publicKey.subarray(1)).subarray(12)).toString('hex')}`)
 }
 
-/** An address in the one spelling that is stored, compared and submitted (EIP-55, D49), whatever letters it came in. */
+/** An address in the only spelling that is stored, compared and submitted (EIP-55, D49). Accepts any letter case. */
 export function checksumAddress(address: Hex): Hex {
   const hex = address.slice(2).toLowerCase()
   const hash = keccak256(Buffer.from(hex, 'latin1'))

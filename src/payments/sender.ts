@@ -15,11 +15,11 @@ const WAIT_MS = 60_000
 const POLL_MS = 1_000
 const FIRST_POLL_MS = 100
 /**
- * Looks in a row at which the account is past our transaction and nobody knows it. Then another one has taken its place. RPC nodes
- * show a receipt some seconds late.
+ * Looks in a row at which the account nonce is used and the RPC does not know our transaction. Then another transaction
+ * has replaced it. RPC nodes show a receipt some seconds late.
  */
 const LOST_LOOKS = 20
-/** Transactions of the account that may wait before ours. More, or fewer than none, is a wrong answer of the RPC. */
+/** Transactions of the account that may wait before ours. A count outside 0 to 16 is a wrong answer of the RPC. */
 const WAITING_MAX = 16
 const ABANDON = 'abandon '
 
@@ -28,7 +28,7 @@ export type SenderDeps = {
   wallet: Pick<Wallet, 'address' | 'signTransaction'>
   transactions: Transactions
   clock: Clock
-  /** Reads what a transaction minted out of its logs. It is stored together with its end, whoever waited for it. */
+  /** Reads from its logs what a transaction minted. The token is stored together with the end of the transaction. */
   tokenIn(transaction: StoredTransaction, logs: readonly Log[]): AgentToken | undefined
   /** How long one call waits for its transaction. */
   waitMs?: number
@@ -36,12 +36,13 @@ export type SenderDeps = {
 }
 
 /**
- * Sends transactions of this node's account, one after the other, none of them twice.
+ * Sends the transactions of this node's account, one after the other, each at most once.
  *
- * 1. what was sent before and never seen mined is sent again, byte for byte: its account nonce lets it happen once
- * 2. what would revert, or cannot be paid for, is refused before anything is signed
- * 3. sign, store, send: in this order, so that after a crash it is the same transaction that is sent again
- * 4. wait for its receipt; when that takes too long the next call goes on waiting, with the same transaction
+ * 1. A transaction that was sent and never seen mined is sent again, byte for byte. Its account nonce lets it happen
+ * once.
+ * 2. A call that would revert or cannot be paid is refused before anything is signed.
+ * 3. Sign, store, send: in this order, so that after a crash the same transaction is sent again.
+ * 4. Wait for the receipt. If that takes too long, the next call continues to wait for the same transaction.
  */
 export class Sender {
   readonly #deps: SenderDeps
@@ -53,8 +54,8 @@ export class Sender {
   }
 
   /**
-   * @param make gives the call, or throws where there is nothing to do: asked when it is this call's turn, and again when
-   * what was sent before has ended
+   * @param make gives the call, or throws if there is nothing to do. Called when it is this call's turn, and again
+   * after earlier transactions have ended
    * @throws TransactionError, ChainError
    */
   send(make: () => Call, signal: AbortSignal): Promise<Mined> {
@@ -73,7 +74,7 @@ export class Sender {
     for (const earlier of open) {
       const isOurs = earlier.purpose === call.purpose && isSame(earlier, call)
       const mined = await this.#follow(earlier, signal).catch((error: unknown) => {
-        // That another one came to nothing is for whoever wanted it.
+        // The failure of another transaction is reported to its own caller.
         const isOver = error instanceof TransactionError && error.code !== 'TRANSACTION_PENDING'
         if (isOurs || !isOver) throw error
       })
@@ -86,7 +87,9 @@ export class Sender {
     return this.#follow(transaction, signal)
   }
 
-  /** What came of a call with this key. @throws TransactionError where it did not happen, CodedError IDEMPOTENCY_CONFLICT */
+  /**
+   * The result of an earlier call with this key. @throws TransactionError if it failed, CodedError IDEMPOTENCY_CONFLICT
+   */
   async #sentBefore(call: Call, signal: AbortSignal): Promise<Mined | undefined> {
     const { chain, wallet, transactions } = this.#deps
     const rows = call.key === undefined ? [] : transactions.withKey(chain.network, wallet.address, call.key)
@@ -101,14 +104,14 @@ export class Sender {
     throw new TransactionError(code, `transaction ${latest.hash} did not happen: to send again, use a new key`)
   }
 
-  /** Transactions that were sent and whose end is not known, the oldest first. */
+  /** Sent transactions whose end is not known, oldest first. */
   open(): StoredTransaction[] {
     const { chain, wallet, transactions } = this.#deps
     return transactions.open(chain.network, wallet.address)
   }
 
   /**
-   * Sends a transaction that does not get mined again with higher fees. It has the same account nonce, so one of the two happens.
+   * Sends a stuck transaction again with higher fees. Both have the same account nonce, so only one can happen.
    *
    * @throws TransactionError, ChainError
    */
@@ -116,14 +119,14 @@ export class Sender {
     return this.#instead(hash, ({ purpose, to, data, value, key }) => ({ purpose, to, data, value, key }), signal)
   }
 
-  /** Has a transaction of nothing take the place of one that does not get mined. @throws TransactionError, ChainError */
+  /** Replaces a stuck transaction by an empty one. @throws TransactionError, ChainError */
   abandon(hash: Hex, signal: AbortSignal): Promise<Mined> {
     const { address: to } = this.#deps.wallet
     return this.#instead(hash, () => ({ purpose: `${ABANDON}${hash}`, to, data: '0x' }), signal)
   }
 
   #instead(hash: Hex, callOf: (stuck: StoredTransaction) => Call, signal: AbortSignal): Promise<Mined> {
-    // Ahead of the lane: what waits there waits for this very transaction.
+    // Runs outside the lane, because the calls in the lane wait for this transaction.
     const work = async () => {
       const stuck = this.open().find((one) => one.hash === hash)
       if (stuck === undefined) {
@@ -142,7 +145,10 @@ export class Sender {
     return done
   }
 
-  /** A transaction of somebody else with this key was dropped: nothing of the account goes on until its nonce is used. */
+  /**
+   * Fills nonces below `accountNonce` with empty transactions. Another program dropped a transaction of this account,
+   * and nothing later is mined until that nonce is used.
+   */
   async #fillGap(accountNonce: number, signal: AbortSignal): Promise<void> {
     const { wallet, transactions, clock } = this.#deps
     const ours = new Set(this.open().map((one) => one.accountNonce))
@@ -161,7 +167,7 @@ export class Sender {
     return Number(readQuantity(await chain.request('eth_getTransactionCount', [wallet.address, block], signal)))
   }
 
-  /** @throws CodedError CHAIN_UNAVAILABLE for numbers that cannot be: a transaction with such a nonce would block the account */
+  /** @throws CodedError CHAIN_UNAVAILABLE for impossible counts: a transaction with a wrong nonce blocks the account */
   async #nextNonce(signal: AbortSignal): Promise<number> {
     const { chain, wallet, transactions } = this.#deps
     const [latest, pending] = await Promise.all([this.#count('latest', signal), this.#count('pending', signal)])
@@ -171,7 +177,7 @@ export class Sender {
     throw new CodedError('CHAIN_UNAVAILABLE', `${said}: nothing was sent; try again, or use another RPC`)
   }
 
-  /** @param stuck the one whose place it takes: nodes want higher fees then */
+  /** @param stuck the transaction to replace: nodes then require higher fees */
   async #sign(
     { purpose, to, data, value = 0n, key }: Call,
     accountNonce: number,
@@ -188,12 +194,12 @@ export class Sender {
     return { purpose, network: chain.network, account, accountNonce, ...call, ...signed }
   }
 
-  /** The others with the same account nonce: one of them happens. */
+  /** Other open transactions with the same account nonce. One of them happens. */
   #rivals({ accountNonce, hash }: StoredTransaction): StoredTransaction[] {
     return this.open().filter((one) => one.accountNonce === accountNonce && one.hash !== hash)
   }
 
-  /** What came of a replacement, once it is mined. @throws TransactionError when the transaction was abandoned */
+  /** The result of a replacement that was mined. @throws TransactionError if the transaction was abandoned */
   async #rivalMined(transaction: StoredTransaction, signal: AbortSignal): Promise<Mined | undefined> {
     for (const rival of this.#rivals(transaction)) {
       const mined = await this.#ended(rival, signal)
@@ -206,14 +212,14 @@ export class Sender {
       throw new TransactionError('TRANSACTION_LOST', why)
     }
     if (this.open().some(({ hash }) => hash === transaction.hash)) return undefined
-    // Whoever sent the replacement has seen it mined first.
+    // The caller that sent the replacement saw it mined first.
     const instead = this.#deps.transactions.minedInstead(transaction)
     const mined = instead && (await this.#ended(instead, signal))
     if (mined !== undefined) return mined
     throw new TransactionError('TRANSACTION_LOST', `transaction ${transaction.hash} was replaced: look what came of it`)
   }
 
-  /** Stores the end of a transaction that was mined. @throws TransactionError when it failed */
+  /** Stores the end of a mined transaction. @throws TransactionError if it failed */
   async #ended(transaction: StoredTransaction, signal: AbortSignal): Promise<Mined | undefined> {
     const { chain, transactions, clock, tokenIn } = this.#deps
     const { hash } = transaction
@@ -233,7 +239,7 @@ export class Sender {
     throw new TransactionError('TRANSACTION_FAILED', why)
   }
 
-  /** Sends it as often as it takes, and waits until it is mined. */
+  /** Sends a transaction as often as needed and waits until it is mined. */
   async #follow(transaction: StoredTransaction, signal: AbortSignal): Promise<Mined> {
     const { chain, transactions, clock, waitMs = WAIT_MS, pollMs = POLL_MS } = this.#deps
     const { hash, raw, accountNonce, account } = transaction
@@ -243,10 +249,11 @@ export class Sender {
     for (let look = 0; ; look++) {
       const mined = (await this.#ended(transaction, signal)) ?? (await this.#rivalMined(transaction, signal))
       if (mined !== undefined) return mined
-      // A node that has it says so, one that has seen it mined too: neither is an answer.
+      // An RPC node that already has or mined the transaction refuses it again: that is no failure.
       if (look % 10 === 0) {
         refusal = await chain.request('eth_sendRawTransaction', [raw], signal).then(() => '', refusalOf)
-        // Fees beyond gas, such as for the data of a rollup, show only now. It is kept, and sent again once there is ether.
+        // Fees beyond gas, such as a rollup's data fee, show only now. The transaction is sent again once there is
+        // ether.
         if (/insufficient funds/i.test(refusal))
           throw this.#tooPoor(await this.#balance(signal), undefined, transaction.value)
       }

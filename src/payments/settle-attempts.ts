@@ -2,10 +2,10 @@ import type { Claim } from '../store/payments.ts'
 import { type PaymentChain, spentBefore } from './chain-verdict.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
 
-/** `spent`: the chain shows that the authorization was used before the first attempt. Nothing was asked. */
+/** `spent`: the authorization was used before the first attempt, as the chain shows. The facilitator was not asked. */
 export type Attempted = SettleOutcome | { kind: 'spent'; reason: string }
 
-/** The attempts at settlement that are under way: each has a time limit, and all end with the node. */
+/** The running settlement attempts. Each has a time limit, and all end with the node. */
 export class SettleAttempts {
   readonly #timeoutMs: number
   readonly #deps: { facilitator: Facilitator | undefined; chain?: PaymentChain | undefined }
@@ -20,7 +20,7 @@ export class SettleAttempts {
     return this.#underWay.size
   }
 
-  /** @param isFirst nothing was asked for this payment yet, so that whoever has spent it was somebody else */
+  /** @param isFirst no attempt was made yet, so a spent authorization was spent by another node */
   async settle(payment: Pick<Claim, 'signed' | 'requirements'>, isFirst: boolean): Promise<Attempted> {
     const { facilitator, chain } = this.#deps
     if (facilitator === undefined)

@@ -6,12 +6,12 @@ import { validBeforeMs } from './outbox-entry.ts'
 import { OutboxTimer } from './outbox-timer.ts'
 import { SETTLEMENT_ATTEMPTS_MAX, type Settled } from './payment.ts'
 
-/** The look within the window leaves so much of it for another attempt. */
+/** The look within the window leaves this much time for another attempt. */
 const BEFORE_END_MS = 45_000
-/** A settlement is not looked up again sooner. */
+/** A settlement is not looked up again sooner than this. */
 const SETTLED_MIN_MS = 10_000
 const UNKNOWN_WAIT_MS = 15_000
-/** Where the chain cannot be asked for a day, what it showed at first holds. */
+/** If the chain cannot be asked for 24 h, its first answer counts. */
 const LIMIT_MS = 24 * 60 * 60 * 1000
 const LOOKS_MAX = 16
 const TICK_MAX_MS = 60_000
@@ -21,14 +21,15 @@ export type SettledWatchDeps = {
   logger: Logger
   payments: Payments
   chain: PaymentChain | undefined
-  /** Told when a payment is owed again. */
+  /** Called when a payment is owed again. */
   wake(): void
 }
 
 /**
- * Looks at settled payments again: before the window ends, while another attempt is possible, and at a depth after it.
+ * Looks at settled payments again: before the window ends, while another attempt is possible, and once more after it.
  *
- * A reorganization of the chain takes a transfer back. The authorization is then unspent, and valid until its window ends.
+ * A reorganization of the chain can undo a transfer. The authorization is then unspent, and valid until its window
+ * ends.
  */
 export class SettledWatch {
   readonly #deps: SettledWatchDeps
@@ -50,7 +51,7 @@ export class SettledWatch {
     await this.#looking.catch(() => {})
   }
 
-  /** A payment that has just settled, with the time of its next look. */
+  /** A newly settled payment, with the time of its next look. */
   watched(payment: Settled): Settled {
     const { chain, payments, clock } = this.#deps
     const stored = chain && payments.get(payment.id)
@@ -88,7 +89,7 @@ export class SettledWatch {
     const { clock, payments, logger, wake } = this.#deps
     const now = clock.now()
     const error = `the chain has taken back the settlement in ${payment.txHash ?? 'a transaction'}`
-    // At least two attempts more; what the window no longer allows is not tried.
+    // Allow at least two more attempts. The end of the window limits them further.
     const attempts = Math.max(1, Math.min(payment.attempts, SETTLEMENT_ATTEMPTS_MAX - 2))
     const owed = { id: payment.id, attempts, nextAttemptAt: now, error }
     if (!(await payments.takeBack(owed, now))) return
@@ -98,7 +99,7 @@ export class SettledWatch {
   }
 }
 
-/** Once before the window ends where there is time for it, else at a depth after its end. */
+/** One look before the window ends if there is time, else a look `SETTLED_FINAL_MS` after the window. */
 function firstLookAt(endMs: UnixMs, now: UnixMs): UnixMs {
   const beforeEnd = endMs - BEFORE_END_MS
   return beforeEnd > now + SETTLED_MIN_MS ? beforeEnd : endMs + SETTLED_FINAL_MS

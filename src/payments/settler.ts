@@ -35,7 +35,7 @@ import { untilShown } from './until-shown.ts'
 /** How long the answer to a buyer waits for the first attempt (D31). */
 const FIRST_ATTEMPT_WAIT_MS = 10_000
 const CONCURRENT_MAX = 16
-/** Beyond it answers go out at once, settlement pending: one that hangs must not pile up those that wait for it. */
+/** Open attempts. Beyond it answers go out with settlement pending, so that none wait for a hanging facilitator. */
 const ATTEMPTS_MAX = 256
 const TICK_MAX_MS = 60_000
 
@@ -43,11 +43,11 @@ export type SettlerDeps = {
   clock: Clock
   logger: Logger
   payments: Payments
-  /** Undefined: none is configured, payments stay owed. */
+  /** Undefined: no facilitator is configured and payments stay owed. */
   facilitator: Facilitator | undefined
-  /** Undefined: no RPC is configured, the facilitator's word is all there is. */
+  /** Undefined: no RPC is configured and the facilitator's report decides. */
   chain?: PaymentChain | undefined
-  /** Whether an agent can do what is settled before it runs. Undefined: each can. */
+  /** True if the agent still exists, asked before a payment is settled ahead of its run. Undefined: always true. */
   isOffered?(agentId: string): boolean
   /** A number in [0, 1) for the jitter of the back-off. */
   chance(): number
@@ -55,14 +55,14 @@ export type SettlerDeps = {
 
 type Claimed = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
 
-/** Why a payment is voided whose agent ran when the node died. */
+/** Why a payment was voided whose agent was running when the node stopped. */
 export const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
 
 /**
- * Takes every accepted payment to its end: claim, void, or settlement through the facilitator (D31, D34).
+ * Takes every accepted payment to its end: claim, then void or settlement through the facilitator (D31, D34).
  *
- * The outbox is the store: what is owed is found there by its due time, after a restart as before it. An outcome that is
- * unclear is looked up on chain before it is tried again or given up.
+ * The outbox is the store: owed payments are found there by due time, also after a restart. An unclear outcome is
+ * looked up on chain before it is tried again or given up.
  */
 export class Settler implements Service {
   readonly name = 'settler'
@@ -70,7 +70,7 @@ export class Settler implements Service {
   readonly #firstAttemptWaitMs: number
   readonly #busy = new Map<Hex, Promise<void>>()
   readonly #attempts: SettleAttempts
-  /** Hashes that were told to buyers and are not on disk yet. */
+  /** Hashes that buyers have received and that are not on disk yet. */
   readonly #named = new Map<Hex, Hex>()
   readonly namedFor = (id: Hex): Hex | undefined => this.#named.get(id)
   readonly #jumps: ClockJumps
@@ -95,7 +95,7 @@ export class Settler implements Service {
     const { payments, clock, logger } = this.#deps
     const lost = await payments.voidRunning(RUN_INTERRUPTED, clock.now())
     if (lost > 0) logger.warn({ payments: lost }, 'voided payments whose run was interrupted')
-    // Whatever attempt they waited for has ended with the process that made it.
+    // The attempts that these payments waited for ended with the previous process.
     await payments.hasten(clock.now())
     this.#timer.schedule(0)
     this.#watch.start()
@@ -108,21 +108,21 @@ export class Settler implements Service {
     await Promise.allSettled([this.#watch.stop(), ...this.#busy.values()])
   }
 
-  /** Stores a verified payment before its agent runs. False when its nonce or its challenge was used before. */
+  /** Stores a verified payment before its agent runs. False if its nonce or challenge was used before. */
   claim(claim: Claim): Promise<boolean> {
     return this.#deps.payments.claim(claim, this.#deps.clock.now())
   }
 
-  /** The agent failed: the payment ends here, and nobody is charged. */
+  /** Ends the payment after the agent failed. The buyer is not charged. */
   async void(id: Hex, reason: string, exchange: NewExchange): Promise<void> {
     const now = this.#deps.clock.now()
     await this.#deps.payments.deliver(voided({ state: 'authorized', id }, reason), exchange, now)
   }
 
   /**
-   * Stores the result and that it is owed for, then makes the first attempt at settlement.
+   * Stores the result and the owed payment, then makes the first settlement attempt.
    *
-   * @returns the transaction hash, or undefined while it is pending
+   * @returns the transaction hash, or undefined while settlement is pending
    */
   async deliver(claim: Claim, exchange: NewExchange): Promise<Hex | undefined> {
     const { clock, payments } = this.#deps
@@ -132,12 +132,12 @@ export class Settler implements Service {
     return this.#firstAttempt(claim, owed)
   }
 
-  /** Looks at the outbox now: something in it has been made due. */
+  /** Looks at the outbox now, because an entry became due. */
   wake(): void {
     this.#timer.schedule(0)
   }
 
-  /** Settles before the agent runs (`--settle-first`): the hash once the chain shows it, else undefined (D50). */
+  /** Settles before the agent runs (`--settle-first`). Returns the hash once the chain shows it (D50). */
   async settleFirst(claim: Claim): Promise<Hex | undefined> {
     const { clock, payments } = this.#deps
     const owed = executed({ state: 'authorized', id: claim.id }, clock.now())
@@ -146,7 +146,7 @@ export class Settler implements Service {
     return named === undefined || this.#deps.chain === undefined ? named : this.#shown(claim, this.#deps.chain)
   }
 
-  /** Waits until the chain shows what the facilitator has named. When that takes too long, the outbox goes on looking. */
+  /** Waits until the chain shows the named transaction. After the limit, the outbox continues to look. */
   #shown(claim: Claim, chain: PaymentChain): Promise<Hex | undefined> {
     const look = () => this.#exclusive(claim, () => this.#confirm(claim, chain))
     const ended = () => this.#stopping
@@ -160,7 +160,7 @@ export class Settler implements Service {
     if (verdict.kind === 'paid') await this.#save(settled(owedOf(stored), verdict.txHash, this.#deps.clock.now()))
   }
 
-  /** The answer is not kept waiting for the store: should the state be lost, the chain is asked again. */
+  /** Answers before the state is stored. If the state is lost, the chain is asked again. */
   async #firstAttempt(claim: Claim, owed: Owed): Promise<Hex | undefined> {
     if (this.#attempts.size >= ATTEMPTS_MAX) {
       this.#timer.schedule(owed.nextAttemptAt - this.#deps.clock.now())
@@ -178,7 +178,7 @@ export class Settler implements Service {
     return (await within(this.#firstAttemptWaitMs, answered)) ? answered : undefined
   }
 
-  /** Runs `work` on a payment unless something else does; rescheduling finds it again. */
+  /** Runs `work` on a payment unless a step already runs. Rescheduling finds the payment again. */
   #exclusive(payment: Claimed, work: () => Promise<void>): Promise<void> {
     const { id } = payment
     const running = this.#busy.get(id)
@@ -193,7 +193,7 @@ export class Settler implements Service {
     return promise
   }
 
-  /** One look at the outbox: every due payment takes one step. */
+  /** Looks once at the outbox: every due payment takes one step. */
   async #sweep(): Promise<void> {
     const due = this.#deps.payments.due(this.#deps.clock.now(), CONCURRENT_MAX)
     await Promise.all(due.map((payment) => this.#exclusive(payment, () => this.#step(payment))))
@@ -218,20 +218,20 @@ export class Settler implements Service {
     await this.#save(await this.#afterAttempt(payment, owed, await this.#attempts.settle(payment, isFirst)))
   }
 
-  /** What the chain knows of an unclear payment, as the state that follows; undefined when it must be tried again. */
+  /** The next state of an unclear payment by what the chain shows; undefined if it must be tried again. */
   async #askChain(payment: StoredPayment, owed: Owed): Promise<Payment | undefined> {
     const { chain, clock, logger, chance } = this.#deps
     if (chain === undefined) return undefined
     const { authorization } = payment.signed
     const at = { now: clock.now(), validBeforeMs: validBeforeMs(payment) }
-    // Only a block past the window says that nothing can come any more: our clock may be fast, and the chain may stall.
+    // Only a block past the window proves that nothing more can settle: our clock may be fast, and the chain may stall.
     const ask = at.now > at.validBeforeMs ? askChainAfter : askChain
     const verdict = await ask(chain, payment.requirements.asset, authorization, owed.txHash)
     if (verdict.kind === 'paid') return settled(owed, verdict.txHash, at.now)
     if (verdict.kind === 'never') return refused(owed, verdict.reason, { blamed: true })
     if (verdict.kind === 'unknown') {
       logger.warn({ ...idsOf(payment), reason: verdict.reason }, 'the chain cannot tell about a payment')
-      // The facilitator says that it is paid: nothing is to be tried, only to be seen.
+      // The facilitator reports it as paid: make no attempt, wait until the chain shows it.
       return owed.txHash === undefined ? undefined : waiting(owed, at)
     }
     if (at.now > at.validBeforeMs) return refused(owed, `expired unpaid: ${owed.error ?? 'no attempt succeeded'}`)
@@ -251,14 +251,14 @@ export class Settler implements Service {
     const { reason } = outcome
     if (outcome.kind === 'spent') return refused(unattempted(owed), reason, { blamed: true })
     const isAway = outcome.kind === 'unreached' || outcome.kind === 'down'
-    // Once a payment; that it goes on is told for all of them together.
+    // Logged once per payment. The facilitator's return is logged once for all.
     if (isAway && owed.error === undefined)
       logger.info({ ...idsOf(payment), reason }, 'settlement waits for the facilitator')
     if (!isAway) logger.warn({ ...idsOf(payment), attempt: owed.attempts, reason }, 'settlement attempt failed')
     const moment = () => ({ now: clock.now(), validBeforeMs: validBeforeMs(payment), chance: chance() })
     if (outcome.kind === 'unreached') return away(owed, { error: reason, unclear: false }, moment())
     if (outcome.kind !== 'unclear') {
-      // "No money", "expired", "down": so it looks as well when an earlier attempt has paid. The chain decides.
+      // "No money", "expired" or "down" can also mean that an earlier attempt has paid. The chain decides.
       const { requirements, signed } = payment
       const verdict = chain && (await askChain(chain, requirements.asset, signed.authorization, undefined))
       if (verdict?.kind === 'paid') return settled(owed, verdict.txHash, clock.now())
@@ -282,10 +282,10 @@ export class Settler implements Service {
     if (payment.state === 'owed') this.#timer.schedule(payment.nextAttemptAt - this.#deps.clock.now())
   }
 
-  /** @returns how long until the next one is due */
+  /** @returns the wait until the next payment is due */
   async #tick(): Promise<number> {
     const { payments, clock } = this.#deps
-    // Due times are wall-clock: after a jump all that is owed is looked at, and gets new ones.
+    // Due times are wall-clock: after a clock jump, look at every owed payment, which also sets new due times.
     if (this.#jumps.seen()) await payments.hasten(clock.now())
     await this.#sweep()
     const next = payments.nextDueAt()
@@ -293,7 +293,7 @@ export class Settler implements Service {
   }
 }
 
-/** So that a log line is found beside those of the exchange it belongs to, here and at the buyer. */
+/** Log fields that match those of the exchange, here and at the buyer. */
 function idsOf({ id, correlationId }: Pick<Claim, 'id' | 'correlationId'>) {
   return { payment_id: id, correlation_id: correlationId }
 }

@@ -1,7 +1,9 @@
 import { createTurns } from '../lib/turns.ts'
 
-/** Some 60 µs each where the curve is native, and twenty times that where it is not. */
+/** Signatures per turn of the event loop. One takes about 60 µs on the native curve, and twenty times that without. */
 const SIGNATURES_PER_TURN = 8
 
-/** Resolves when another signature may be made or recovered: of all who wait, a few in each turn of the event loop. */
+/**
+ * Resolves when the caller may make or recover a signature: a few of those that wait in each turn of the event loop.
+ */
 export const signatureTurn = createTurns(SIGNATURES_PER_TURN)

@@ -4,7 +4,7 @@ import type { Facilitator, SettleOutcome } from './facilitator.ts'
 
 const SPARED_MS = 1_000
 
-/** One payment finds out for all of them that there is no facilitator: for a second after that nobody tries again. */
+/** Shares an `unreached` outcome between payments: for 1 s after it, no payment tries the facilitator again. */
 export function sparedFacilitator(
   facilitator: Facilitator,
   { clock, logger }: { clock: Clock; logger: Logger },

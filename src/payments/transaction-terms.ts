@@ -3,20 +3,23 @@ import type { Hex } from '../schema/primitives.ts'
 import { bumped, larger, readFees, type Transaction } from './transaction.ts'
 import { asRevert, ether, readQuantity, TransactionError } from './transaction-error.ts'
 
-/** More than any call of ours needs; a chain that asks for more has lost its senses, or its RPC lies (T13). */
+/** Highest gas cost in wei (0.01 ETH). A higher cost means a broken chain or an RPC that lies (T13). */
 const COST_MAX = 10n ** 16n
 const GAS_MAX = 5_000_000n
 
 export type Terms = Pick<Transaction, 'gas' | 'maxPriorityFeePerGas' | 'maxFeePerGas'>
 type AskTerms = {
   call: { from: Hex; to: Hex; data: Hex; value: bigint }
-  /** The one whose place it takes: nodes want higher fees then. */
+  /** The transaction to replace: nodes then require higher fees. */
   stuck?: { raw: Hex } | undefined
-  /** What is thrown where the account cannot pay, and how much it would take. */
+  /** The error for an account that cannot pay, with the cost if known. */
   tooPoor(balance: bigint, cost: bigint | undefined): TransactionError
 }
 
-/** Asks the chain for gas and fees of a call. @throws TransactionError for what would revert, costs too much or cannot be paid for */
+/**
+ * Asks the chain for gas and fees of a call. @throws TransactionError if it would revert, costs too much or is
+ * unpayable
+ */
 export async function askTerms(
   chain: Pick<Chain, 'request'>,
   { call, stuck, tooPoor }: AskTerms,
@@ -32,7 +35,7 @@ export async function askTerms(
   ])
   if (balance <= value) throw tooPoor(balance, undefined)
   const [estimate, suggestedTip, gasPrice] = await Promise.all([
-    // Many nodes take the pending block by default: there the one whose place it takes has happened already.
+    // Many nodes estimate on the pending block by default. There the transaction to replace has already happened.
     quantity('eth_estimateGas', [asked, 'latest']).catch((error: unknown) =>
       asRevert(error, tooPoor(balance, undefined)),
     ),
@@ -42,7 +45,7 @@ export async function askTerms(
   const gas = (estimate * 5n) / 4n
   const before = stuck && readFees(stuck.raw)
   const maxPriorityFeePerGas = larger(suggestedTip, bumped(before?.maxPriorityFeePerGas))
-  // The base fee can double in six blocks. A block that names too low a fee is outvoted by the gas price.
+  // The base fee can double in six blocks. If a block names too low a base fee, the gas price counts.
   const baseFee = readQuantity((block as { baseFeePerGas?: unknown } | null)?.baseFeePerGas)
   const enough = larger(2n * baseFee + maxPriorityFeePerGas, gasPrice)
   const maxFeePerGas = larger(enough, bumped(before?.maxFeePerGas))

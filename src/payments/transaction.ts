@@ -2,7 +2,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { signDigest } from './authorization.ts'
 import { keccak256 } from './keccak.ts'
 
-/** An EIP-1559 transaction: a call of a contract, or ether that moves. */
+/** An EIP-1559 transaction: a contract call or a transfer of ether. */
 export type Transaction = {
   chainId: number
   accountNonce: number
@@ -10,16 +10,16 @@ export type Transaction = {
   maxFeePerGas: bigint
   gas: bigint
   to: Hex
-  /** Wei. */
+  /** In wei. */
   value: bigint
   data: Hex
 }
-/** As it is sent, and the hash by which it is found: the same however often it is sent. */
+/** The bytes to send and their hash. Both stay the same however often the transaction is sent. */
 export type SignedTransaction = { raw: Hex; hash: Hex }
 
 const TYPE = 0x02
 
-/** Signs a transaction (EIP-1559, EIP-2718). The tests hold it against a library. */
+/** Signs a transaction (EIP-1559, EIP-2718). The tests compare the result with a library. */
 export function signTransaction(transaction: Transaction, key: Uint8Array): SignedTransaction {
   const { chainId, accountNonce, maxPriorityFeePerGas, maxFeePerGas, gas, to, value, data } = transaction
   const fields: Item[] = [
@@ -39,10 +39,10 @@ export function signTransaction(transaction: Transaction, key: Uint8Array): Sign
   return { raw: `0x${raw.toString('hex')}`, hash: `0x${Buffer.from(keccak256(raw)).toString('hex')}` }
 }
 
-/** What a transaction signed here pays for gas. */
+/** Reads the fees from a transaction signed here. */
 export function readFees(raw: Hex): Pick<Transaction, 'maxPriorityFeePerGas' | 'maxFeePerGas'> {
   const bytes = bytesOf(raw)
-  // Past the type and the prefix of the list: chain id, account nonce, then the two fees. Each is shorter than 56 bytes.
+  // Skip type and list prefix. Chain id, account nonce and the two fees follow, each shorter than 56 bytes.
   let at = 1 + lengthOfPrefix(bytes[1]!)
   const next = () => {
     const first = bytes[at]!
@@ -56,7 +56,7 @@ export function readFees(raw: Hex): Pick<Transaction, 'maxPriorityFeePerGas' | '
   return { maxPriorityFeePerGas: next(), maxFeePerGas: next() }
 }
 
-/** What a replacement pays at least: nodes want a tenth more. */
+/** The lowest fee for a replacement: nodes require 10 % more, this adds 12.5 %. */
 export function bumped(fee: bigint | undefined): bigint {
   return fee === undefined ? 0n : (fee * 9n) / 8n + 1n
 }
@@ -75,7 +75,7 @@ function typed(fields: readonly Item[]): Buffer {
   return Buffer.concat([Buffer.of(TYPE), rlp(fields)])
 }
 
-/** Recursive length prefix: the encoding of everything in Ethereum. */
+/** Recursive length prefix (RLP), the encoding of Ethereum. */
 function rlp(item: Item): Buffer {
   if (item instanceof Uint8Array) {
     if (item.length === 1 && item[0]! < 0x80) return Buffer.from(item)

@@ -19,13 +19,13 @@ const ETHER_DECIMALS = 18
 export type TransfersDeps = {
   wallet: Pick<Wallet, 'address' | 'asset'>
   logger: Logger
-  /** The chain, and the one lane of this account. @throws CodedError CHAIN_UNAVAILABLE */
+  /** The chain, and the only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
   lane(): Promise<{ chain: Pick<Chain, 'usdcBalance'>; sender: Pick<Sender, 'send' | 'open'> }>
-  /** What signed authorizations may still take, atomic units. */
+  /** What signed authorizations may still take, in atomic units. */
   held(): bigint
 }
 
-/** Money that the operator has the wallet send. No budget holds it: those are about what this node buys. */
+/** Money that the operator sends from the wallet. Budgets do not apply: they limit what this node buys. */
 export type Transfers = {
   /** @throws CodedError, TransactionError, ChainError */
   send(
@@ -60,7 +60,7 @@ export function createTransfers({ wallet, logger, lane, held }: TransfersDeps): 
     return { purpose, to: usdc.address as Hex, data: encodeTransfer(to, atomic), key }
   }
 
-  /** What is signed for must stay there: its seller has worked for it. */
+  /** Refuses to send USDC that signed authorizations may still take: their sellers have worked for it. */
   async function checkFunds(chain: Pick<Chain, 'usdcBalance'>, { atomic }: Known, signal: AbortSignal): Promise<void> {
     const balance = await chain.usdcBalance(address, signal)
     const free = balance - held()

@@ -2,17 +2,17 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Hex } from '../schema/primitives.ts'
 import type { StoredPayment } from '../store/payments.ts'
 
-/** Between two looks at the chain: it doubles from the first to the second. */
+/** First wait between two looks at the chain. Each wait doubles, up to `POLL_MAX_MS`. */
 const POLL_MS = 50
 const POLL_MAX_MS = 1_000
 
-/** `look` asks the chain once and saves what it shows; `ended` stops the wait. */
+/** `look` asks the chain once and saves the answer. `ended` stops the wait. */
 export type Watched = { payment(): StoredPayment | undefined; look(): Promise<void>; ended(): boolean }
 
 /**
- * Waits until the ledger says that the chain shows a payment, for `limitMs` at most.
+ * Waits up to `limitMs` until the ledger says that the chain shows a payment.
  *
- * @returns the transaction, or undefined when the chain does not show it in time or the payment ended otherwise
+ * @returns the transaction, or undefined if the chain does not show it in time or the payment ended otherwise
  */
 export async function untilShown({ payment, look, ended }: Watched, limitMs: number): Promise<Hex | undefined> {
   const end = performance.now() + limitMs

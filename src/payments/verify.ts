@@ -6,9 +6,9 @@ import { type Asset, assetOf, sameAddress } from './assets.ts'
 import { authorizationDigest, paymentIdOf, recoverSigner } from './authorization.ts'
 import { addressOfPublicKey, checksumAddress } from './secp256k1.ts'
 
-/** Seconds an authorization must still be valid for, so that settlement can reach the chain. */
+/** Seconds an authorization must still be valid, so that settlement can reach the chain. */
 export const SETTLEMENT_MARGIN_SECONDS = 6
-/** Seconds of a window that settlement may need after the run, however soon the facilitator answers (D51). */
+/** Seconds that settlement may need after the run, even with a fast facilitator (D51). */
 export const RUN_MARGIN_SECONDS = 30
 /** Seconds by which the buyer's clock may run ahead of ours. */
 const CLOCK_SKEW_SECONDS = 30
@@ -19,8 +19,8 @@ export type Verification = { ok: true; payment: VerifiedPayment } | { ok: false;
 /**
  * Decides whether a signed payment meets the requirements at a point in time (D27, D28).
  *
- * Touches no clock, store or network. The checks run in the order written and the first that fails names the error.
- * Nonces are the caller's concern: see challenges.ts and the claim in settler.ts.
+ * Uses no clock, store or network. The checks run in the written order, and the first that fails names the error.
+ * Callers check nonces: see challenges.ts and the claim in settler.ts.
  */
 export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRequirements, now: UnixMs): Verification {
   const { payload } = envelope
@@ -43,7 +43,7 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
   const proof = proveSigner(envelope, asset)
   if (!proof.ok) return proof
 
-  // "amount equals the requirement": equal, so that more is refused as well.
+  // The contract says "amount equals the requirement", so a higher amount is refused as well.
   if (authorization.value !== requirements.amount) {
     return refuse(
       'PAYMENT_AMOUNT_WRONG',
@@ -51,7 +51,7 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
     )
   }
 
-  // "timestamp bounds": open now, open long enough to settle, no wider than agreed.
+  // "Timestamp bounds": valid now, valid long enough to settle, and no longer than agreed.
   const nowSeconds = BigInt(Math.floor(now / 1000))
   const latest = nowSeconds + BigInt(requirements.maxTimeoutSeconds + CLOCK_SKEW_SECONDS)
   if (authorization.validAfter > nowSeconds)
@@ -69,14 +69,14 @@ export function verifyPayment(envelope: PaymentEnvelope, requirements: PaymentRe
   return proof
 }
 
-/** Whether a payment that is valid now can still be settled after a run of this length: what cannot is settled first (D51). */
+/** True if a payment that is valid now can be settled after a run of this length. If not, it is settled first (D51). */
 export function coversRun({ authorization }: SignedAuthorization, timeoutMs: number, now: UnixMs): boolean {
   return Number(authorization.validBefore) * 1000 >= now + timeoutMs + RUN_MARGIN_SECONDS * 1000
 }
 
 /**
- * "recover the signer … comparing with payer and authorization.from": who signed what, and nothing about whether it is
- * enough. Signature and accounts come back in the one form that chain and facilitators accept (D30, D49).
+ * Recovers the signer and compares it with `payer` and `authorization.from`. Does not check amount or time. Returns
+ * signature and accounts in the only form that chain and facilitators accept (D30, D49).
  */
 export function proveSigner(envelope: PaymentEnvelope, asset: Asset): Verification {
   const { payload, payer, network } = envelope

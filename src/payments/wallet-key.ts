@@ -7,9 +7,9 @@ import { dataFile } from '../store/data-dir.ts'
 import { loadOrCreateSecret, readSecretFile, writeSecretFile } from '../store/secret-file.ts'
 
 /**
- * The wallet's private key: from the environment, else from `wallet.key`, which is made once (D4).
+ * The wallet's private key, from the environment or from `wallet.key`. The file is created once (D4).
  *
- * @returns created: whether a new wallet was made just now, which holds no money yet
+ * @returns created: true if this call made a new wallet, which holds no money yet
  * @throws CodedError 'WALLET_KEY_UNREADABLE', or what secret-file throws. No message holds the key.
  */
 export async function loadOrCreateWalletKey(
@@ -22,7 +22,7 @@ export async function loadOrCreateWalletKey(
   return { key: parseKey(text, path), created }
 }
 
-/** The same without making one: undefined where there is none yet. */
+/** Reads the wallet key without creating one; undefined if there is none yet. */
 export async function readWalletKey(dataDir: string, secrets: Pick<Secrets, 'walletKey'>): Promise<Hex | undefined> {
   if (secrets.walletKey !== undefined) return secrets.walletKey
   const path = dataFile(dataDir, 'wallet')
@@ -30,14 +30,16 @@ export async function readWalletKey(dataDir: string, secrets: Pick<Secrets, 'wal
   return text === undefined ? undefined : parseKey(text, path)
 }
 
-/** Stores a key of one's own as this node's wallet. @throws CodedError 'SECRET_FILE_EXISTS': a wallet is never overwritten */
+/**
+ * Stores the operator's own key as the wallet. @throws CodedError 'SECRET_FILE_EXISTS': a wallet is never overwritten
+ */
 export async function storeWalletKey(dataDir: string, key: Hex): Promise<void> {
   await writeSecretFile(dataFile(dataDir, 'wallet'), `${key}\n`, { replace: false })
 }
 
 function makeKey(): Hex {
   for (;;) {
-    // All but one of 2^128 draws lie within the order of the curve.
+    // All but one of 2^128 random values lie within the order of the curve.
     const drawn = PrivateKeyText.safeParse(randomBytes(32).toString('hex'))
     if (drawn.success) return drawn.data
   }

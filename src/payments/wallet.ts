@@ -10,10 +10,10 @@ import { receiptDigest } from './receipt.ts'
 import { addressOfPublicKey, secp256k1 } from './secp256k1.ts'
 import { type SignedTransaction, signTransaction, type Transaction } from './transaction.ts'
 
-/** The longest part of a window that lies in the past: the chain's clock lags and its rule is strict (D28). */
+/** The most of a window that lies in the past: the chain's clock lags and its rule is strict (D28). */
 const BACKDATE_SECONDS_MAX = 60
 
-/** The hash of plain text: no transaction, payment or permit has it. */
+/** The hash of plain text, so it never equals the digest of a transaction, payment or permit. */
 const PROBE = keccak256(Buffer.from('Stoa: does the code of this account take a signature of its key?'))
 
 export class WalletError extends CodedError<'WALLET_KEY_INVALID' | 'ASSET_UNKNOWN'> {
@@ -22,27 +22,27 @@ export class WalletError extends CodedError<'WALLET_KEY_INVALID' | 'ASSET_UNKNOW
 
 export type SignedPayment = { paymentId: Hex; envelope: PaymentEnvelope }
 
-/** The account this node pays from and is paid to. The key stays inside. */
+/** The account that this node pays from and is paid to. The key stays inside. */
 export interface Wallet {
   readonly address: Hex
-  /** The one asset that this wallet pays in, on its one network (D37). */
+  /** The only asset and network of this wallet (D37). */
   readonly asset: Asset
   /**
-   * Signs an authorization for exactly what is asked. Whether it should is decided before: see budget.ts.
+   * Signs an authorization for exactly these requirements. The budget decides before whether to sign: see budget.ts.
    *
-   * `serverNonce` is the challenge nonce, which becomes the authorization's own (D30), or `preemptive` with a fresh one.
-   * `windowSeconds`: how long it is valid; as long as is asked unless given.
+   * `serverNonce` is the challenge nonce, which is also the nonce of the authorization (D30), or `preemptive` with a
+   * fresh nonce. `windowSeconds`: how long the authorization is valid; default `maxTimeoutSeconds`.
    */
   authorize(
     requirements: PaymentRequirements,
     terms: { serverNonce: Hex | 'preemptive'; authorizationNonce: Hex; windowSeconds?: number },
     now: UnixMs,
   ): SignedPayment
-  /** Signs what this node has delivered, with the key of the account that is paid for it. */
+  /** Signs a receipt for a delivery of this node, with the key of the account that is paid. */
   signReceipt(receipt: Receipt): SignedReceipt
-  /** Signs a fixed text that stands for nothing: shows whether the account's code takes its key's signature. */
+  /** Signs a fixed text without meaning. It shows whether the account's code accepts signatures of its key. */
   signProbe(): { digest: Hex; signature: Hex }
-  /** Signs a call of a contract, for which the account pays gas. */
+  /** Signs a contract call. The account pays the gas. */
   signTransaction(transaction: Transaction): SignedTransaction
 }
 
@@ -88,12 +88,12 @@ export function createWallet(privateKey: Hex, asset: Asset): Wallet {
   }
 }
 
-/** How much of a window lies in the past when it is signed (D28). */
+/** How much of a window lies in the past at signing (D28). */
 export function backdatedSeconds(windowSeconds: number): number {
   return Math.min(BACKDATE_SECONDS_MAX, Math.floor(windowSeconds / 4))
 }
 
-/** The address of a wallet's key, for those who sign nothing. @throws WalletError `WALLET_KEY_INVALID` */
+/** The address of a wallet key, for callers that sign nothing. @throws WalletError `WALLET_KEY_INVALID` */
 export function walletAddress(privateKey: Hex): Hex {
   return addressOf(Buffer.from(privateKey.slice(2), 'hex'))
 }
