@@ -1,31 +1,32 @@
 import { MarketError } from '../listings/market-error.ts'
 import type { Listing } from '../schema/listing.ts'
 
-/** Ids are 32 characters of base32; so long a name is taken for one. */
+/** An id has 32 base32 characters. Text of 26 to 64 such characters is read as an id, never as a name. */
 const WHOLE_ID = /^[a-z2-7]{26,64}$/
 const ID_BEGINNING = /^[a-z2-7]{6,25}$/
 const SELLER_BEGINNING_MIN = 8
 const SHOWN_MAX = 5
 
 export type ReferenceDeps = {
-  /** Listings that may be called so, the longest-known first. */
+  /** Listings with this name, the longest-known first. */
   named(name: string): readonly Listing[]
-  /** Ids on the market that begin so. */
+  /** Ids on the market that start with `beginning`. */
   idsBeginning(beginning: string, max: number): readonly string[]
   resolve(id: string): Listing | undefined
 }
 
 /**
- * The one agent that people mean: by its name where no other has it, by `seller/name`, or by the beginning of its id.
+ * Finds the one agent that a person means. A reference is a name that only one agent has, `seller/name`, or the
+ * beginning of an id.
  *
- * @throws MarketError 'AMBIGUOUS_AGENT' that lists those it may be: a name alone never chooses between sellers
+ * @throws MarketError 'AMBIGUOUS_AGENT' with the agents that fit. A name alone never chooses between sellers.
  */
 export function findByReference(reference: string, deps: ReferenceDeps): Listing | undefined {
   const text = reference.trim()
   if (text === '' || WHOLE_ID.test(text)) return undefined
   const named = called(text, deps)
   if (named.length > 0) return onlyOne(text, named)
-  // No seller's id holds a slash: what comes after the first belongs to the name.
+  // A seller's id has no slash, so everything after the first slash is the name.
   const slash = text.indexOf('/')
   if (slash >= SELLER_BEGINNING_MIN) {
     const seller = text.slice(0, slash)
@@ -41,7 +42,7 @@ export function findByReference(reference: string, deps: ReferenceDeps): Listing
   )
 }
 
-/** Letter case counts only where it decides. */
+/** Compares names without letter case. If exactly one name also has the same case, only that listing fits. */
 function called(name: string, { named }: ReferenceDeps): Listing[] {
   const folded = (text: string) => text.normalize('NFC').toLowerCase()
   const found = named(name).filter((listing) => folded(listing.name) === folded(name))

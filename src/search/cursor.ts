@@ -5,25 +5,25 @@ import { CodedError } from '../lib/errors.ts'
 const Count = z.int().min(0)
 
 /**
- * Where a search goes on. It names a place in an order, not a number of listings, so what comes or goes in the meantime
- * shifts nothing: a page never repeats what stood before it.
+ * Where a search continues. It names a position in the order, not a count of listings. Listings that come or go between
+ * two pages therefore shift nothing, and no page repeats a listing.
  */
 const Place = z.union([
   z.strictObject({
     order: z.literal('rank'),
-    /** Which way to take what was typed (search-words.ts). */
+    /** Index of the reading of the query (query-words.ts). */
     reading: Count,
-    /** The sections are those of a query that finds very many. */
+    /** True if the query finds more than one block, so that the search runs in several sections. */
     split: z.boolean(),
     section: Count,
-    /** The block begins after this number. */
+    /** The block begins after this listing number. */
     after: Count,
-    /** Of the listing shown last, if any of the block was. */
+    /** The last listing shown from this block, if there is one. */
     last: z.strictObject({ score: z.number(), number: Count }).optional(),
-    /** When the first page was asked for: freshness is measured from there, so that the order stands still. */
+    /** Time of the first page. Freshness is measured from here, so that the order does not change between pages. */
     at: Count,
   }),
-  /** So many of those that were imported have been shown: they stand before all others. */
+  /** Number of imported listings already shown. Imported listings come before all others. */
   z.strictObject({ order: z.literal('imported'), shown: Count }),
   z.strictObject({ order: z.enum(['price', 'newest']), reading: Count, price: Count, number: Count }),
 ])
@@ -33,9 +33,9 @@ export type RankPlace = Extract<SearchPlace, { order: 'rank' }>
 const DIGEST_BYTES = 9
 
 /**
- * A place as text for a URL. `query` is everything that decides the order: a cursor serves the query it came from and no
- * other. The digest finds damage and mix-ups. It keeps no secret, and needs none: whatever a cursor says, it only leads
- * to a place in a public list.
+ * Encodes a place as text for a URL. `query` is everything that decides the order, so a cursor fits only the query it
+ * came from. The digest detects damaged and mixed-up cursors. It is not a secret: a forged cursor only leads to another
+ * place in a public list.
  */
 export function encodeCursor(place: SearchPlace, query: string): string {
   const json = JSON.stringify(place)

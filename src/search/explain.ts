@@ -5,7 +5,7 @@ import type { Reading } from './query-words.ts'
 
 const places = ['name', 'tags', 'description'] as const
 
-/** Which of the words that were sought stand where in a listing, in words. */
+/** Describes in words which of the searched words appear in which part of a listing. */
 export function whereFound(listing: Listing, { list, corrected }: Reading, named: boolean): string {
   const texts = { name: listing.name, tags: listing.tags.join(' , '), description: listing.description }
   const found = places.map((place) => ({ place, words: wordsOf(foldText(texts[place])), hits: [] as string[] }))

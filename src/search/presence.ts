@@ -8,46 +8,48 @@ import type { Presence } from './ranking.ts'
 export type PresenceDeps = {
   host: Pick<Host, 'peers' | 'peerId' | 'probe'>
   clock: Clock
-  /** Where a listing says that its seller is; undefined once it is off the market. */
+  /** Addresses of the seller in this listing, or undefined if the listing has left the market. */
   addressesOf(listingId: string): readonly string[] | undefined
 }
 
-/** Whether sellers answer: those connected do, and those that were looked for are asked now and then, never paid. */
+/**
+ * Tracks which sellers answer. A connected seller counts as online. Sellers that somebody looked up are probed from
+ * time to time, without payment.
+ */
 export interface Presences {
-  /** A look-up. Whoever is looked up is asked in its turn, at the addresses of the listing. */
+  /** A lookup in memory. It also queues the seller for a probe at the addresses of the listing. */
   of(sellerId: string, listingId: string): Presence | undefined
-  /** Asks those that are due, a few; its service does so regularly. */
+  /** Probes a few of the sellers that are due. `service` calls it regularly. */
   probe(): Promise<void>
   readonly service: Service
 }
 
-/** How long a look at the connections serves. */
+/** How long one reading of the connections is reused. */
 const LOOK_MS = 1000
 const PROBE_EVERY_MS = 4000
 const PROBES_AT_ONCE_MAX = 4
 const PROBE_TIMEOUT_MS = 10_000
-/** Sellers that are looked after, those looked for last. Somebody nobody looks for costs nothing. */
+/** Sellers tracked. Beyond it the one looked up longest ago is dropped, so that memory stays bounded. */
 const SELLERS_MAX = 2000
 const LOOKED_FOR_MS = 30 * 60 * 1000
-/** Sellers that one search, or several of the same second, put on the list: their listings say where they are dialed (D52). */
-const NEW_PER_LOOK_MAX = 16
 /**
- * The presence interval: an answer counts for so long. A seller that was killed is shown online no longer than that after
- * its last answer.
+ * Sellers that the searches of one second can add. Listings decide where a seller is dialed, so they must not cause
+ * many dials (D52).
  */
+const NEW_PER_LOOK_MAX = 16
+/** How long an answer counts. A seller that was killed is shown as online at most this long after its last answer. */
 export const PRESENCE_MS = 60_000
-/** A seller that answered is asked again after half of this up to all of it. */
+/** A seller that answered is probed again after 50 to 100 % of this time. */
 const ONLINE_AGAIN_MS = 45_000
-/** One that does not answer is asked again later each time; the first time soon. */
+/** A seller that does not answer is probed after 15 s at first, then ever later, up to 30 min. */
 const OFFLINE_AGAIN = { firstMs: 15_000, mostMs: 30 * 60 * 1000 }
-/** One lost answer is nobody's absence. */
+/** Failed probes before a seller counts as offline. One lost answer proves nothing. */
 const FAILURES_MIN = 2
 
 type Seller = {
   listingId: string
   soughtAt: UnixMs
   presence?: Presence
-  /** When it last answered. */
   answeredAt?: UnixMs
   failures: number
   dueAt: UnixMs
@@ -55,7 +57,7 @@ type Seller = {
 
 export function createPresences({ host, clock, addressesOf }: PresenceDeps): Presences {
   const connected = new Map<string, Presence>()
-  /** By peer id, the one looked for last at the end. */
+  /** By peer id, the latest lookup last. */
   const sellers = new Map<string, Seller>()
   let lookedAt: UnixMs | undefined
   let newInLook = 0
@@ -88,10 +90,10 @@ export function createPresences({ host, clock, addressesOf }: PresenceDeps): Pre
     const now = clock.now()
     look(now)
     for (const [id, { soughtAt }] of sellers) if (now - soughtAt > LOOKED_FOR_MS) sellers.delete(id)
-    // Alone, this node learns nothing of others: it is itself that cannot be reached.
+    // A node without peers learns nothing about sellers: probably this node itself is offline.
     if (connected.size < 2) return
     const due = [...sellers].filter(([id, { dueAt }]) => dueAt <= now && !connected.has(id))
-    // Those nothing is known of, then those looked for last.
+    // Sellers with unknown presence first, then the latest lookups.
     const rank = ([, { presence, soughtAt }]: [string, Seller]) => (presence === undefined ? 1e15 : 0) + soughtAt
     const next = due.toSorted((a, b) => rank(b) - rank(a)).slice(0, PROBES_AT_ONCE_MAX)
     await Promise.all(next.map(([id, seller]) => ask(id, seller)))
@@ -115,7 +117,7 @@ export function createPresences({ host, clock, addressesOf }: PresenceDeps): Pre
       found = { ...(presence && { presence }), failures: failures + 1, dueAt: clock.now() + jittered(again) }
     }
     const seller = sellers.get(peerId)
-    // In its place: nobody has looked for it by this.
+    // Update the entry without moving it to the end: a probe is not a lookup.
     if (seller !== undefined) Object.assign(seller, found)
   }
 

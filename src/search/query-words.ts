@@ -3,38 +3,41 @@ import { type SoughtWord, typedWords } from '../store/listing-match.ts'
 import type { ListingSearch } from '../store/listing-search.ts'
 
 /**
- * A way to take what was typed. Each is tried only where those before it find nothing: every word · every word, those
- * that nobody uses corrected · any of those.
+ * One way to read a query. A reading is tried only if all stricter readings find nothing. First all words must match,
+ * then all words with unused words corrected, then any of the corrected words.
  */
 export type Reading = {
   list: readonly SoughtWord[]
   join: 'all' | 'any'
-  /** Words that were taken for others: typed → taken for. */
+  /** Corrected words: typed → used. */
   corrected: ReadonlyMap<string, string>
 }
 
 /** The readings of one query, the strictest first. */
 export type Readings = {
-  /** Undefined where there is none: as for what holds no word at all. */
+  /** Undefined if there is no such reading, or if the query contains no word. */
   at(place: number): Reading | undefined
-  /** The place of the first that finds anything. */
+  /** Index of the first reading that finds anything. */
   first(): number | undefined
 }
 
 type Source = Pick<ListingSearch, 'count' | 'wordsLike'>
 
-/** Words that say nothing of what an agent does, as people type them around those that do. */
+/** Filler words. People type them around the words that describe an agent. */
 const fillers = new Set(
   'a an and any are as at be by can could do for from give have help how i in is it let make me my need of on or our please should some that the their them this to us want was we what which who will with would you your'.split(
     ' ',
   ),
 )
-/** Every word costs the time to count where it stands. Of more, the rarest tell the most. */
+/**
+ * Words searched. Each word costs time to count its listings. Of a longer query the rarest words are kept, because they
+ * tell the most.
+ */
 const WORDS_MAX = 5
 const COUNT_MAX = 5000
 const BEGINNING_LENGTH_MIN = 2
 const CORRECTED_LENGTH_MIN = 4
-/** Of words equally close to a mistyped one, those that are counted. */
+/** Candidates counted among the words that are equally close to a mistyped word. */
 const CLOSEST_MAX = 8
 
 export function readingsOf(query: string, source: Source): Readings {
@@ -58,12 +61,12 @@ export function readingsOf(query: string, source: Source): Readings {
   }
 }
 
-/** How many listings hold a word, up to a limit. */
+/** Number of listings that contain a word, up to `limit`. */
 function countOf(word: SoughtWord, source: Source, limit = COUNT_MAX): number {
   return source.count({ words: { list: [word], join: 'all', place: 'anywhere' } }, limit)
 }
 
-/** The last word may be the beginning of one: nobody waits for the end of it. Where it is a word itself it is that one. */
+/** The last word may be unfinished, so it also matches as a prefix unless it is a known word itself. */
 function asTyped(word: SoughtWord, source: Source): SoughtWord {
   return { ...word, begins: word.tokens.at(-1)!.length >= BEGINNING_LENGTH_MIN && countOf(word, source, 1) === 0 }
 }
@@ -88,7 +91,7 @@ function correct(words: readonly SoughtWord[], source: Source): Reading {
   return { list, join: 'all', corrected }
 }
 
-/** The word with the fewest edits; of several the commonest. */
+/** The word with the fewest edits. If several are equally close, the most common. */
 function closestWord(typed: string, source: Source): string | undefined {
   let closest: string[] = []
   let least = typed.length < 8 ? 1 : 2

@@ -2,47 +2,52 @@ import type { UnixMs } from '../lib/clock.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { LISTING_TTL_MS, type Ranking, type rankingSignals } from '../schema/listing.ts'
 
-/** What is known of whether a seller answers. */
+/** What this node knows about whether a seller answers. */
 export type Presence = { online: boolean; latencyMs?: number | undefined }
 
-/** All that a listing is ranked by. */
+/** Everything that decides the rank of a listing. */
 export type Signals = {
-  /** How well the words fit, from 0 to 1, the best of those found; undefined where no words were sought. */
+  /** How well the words fit, from 0 to 1 for the best fit found. Undefined if the query has no words. */
   fit: number | undefined
-  /** Its name is what was typed. */
+  /** True if the listing's name equals the query. */
   named: boolean
   /** Atomic units. */
   price: number
-  /** Undefined: not known. */
+  /** Undefined if unknown. */
   presence: Presence | undefined
-  /** Since its seller confirmed it. */
+  /** Time since the seller confirmed the listing. */
   ageMs: UnixMs
-  /** What this node has seen of it in use, from 0 (never works) to 1; undefined before it was used. */
+  /** How well the agent worked for this node, from 0 (never works) to 1. Undefined before its first use. */
   measured: number | undefined
-  /** The same in words. */
+  /** `measured` in words. */
   measuredDetail?: string | undefined
-  /** It may be taken for an older listing of another seller. */
+  /** True if people may mistake it for an older listing of another seller. */
   isLookAlike: boolean
 }
 
 export type Points = Record<(typeof rankingSignals)[number], number>
 
-/** The most each thing can add. Only what cannot be bought at all, or may deceive, takes away. */
+/**
+ * The most points that each signal can add. Points are subtracted only if the agent cannot be bought or may deceive.
+ */
 const TEXT = 0.8
 const PRESENCE = 0.18
 const PRICE = 0.12
 const MEASURED = 0.1
 const FRESHNESS = 0.05
-/** More than everything else together: whoever does not answer stands below whoever may. */
+/** More than all other signals together: a seller that does not answer ranks below every seller that may. */
 const OFFLINE = -2
 const LOOK_ALIKE = -0.15
 
-/** A name that was typed whole goes before any other fit. */
+/**
+ * The most `fit` can count without an exact name. A listing whose name equals the query therefore ranks above any other
+ * fit.
+ */
 const FIT_MAX = 0.7
-/** What is not known counts as something in the middle. */
+/** An unknown value counts as a medium value. */
 const UNKNOWN = 0.5
 const LATENCY_SCALE_MS = 250
-/** The dearest price has 12 digits; what matters is how many times dearer, not how much. */
+/** The highest price has 12 digits. Price counts by its ratio (logarithm), not by its difference. */
 const PRICE_DIGITS_MAX = 12
 
 export function pointsOf(signals: Signals): Points {
@@ -57,12 +62,12 @@ export function pointsOf(signals: Signals): Points {
   }
 }
 
-/** Rounded, so that a score is the same wherever it is written down. */
+/** Rounded, so that a score is the same wherever it is written. */
 export function scoreOf({ text, presence, price, freshness, measured, look_alike }: Points): number {
   return Math.round((text + presence + price + freshness + measured + look_alike) * 1e6) / 1e6
 }
 
-/** The ranking with its reasons in words. `fitDetail` says which words were found where. */
+/** The score with its reasons in words. `fitDetail` says which words were found where. */
 export function explain(signals: Signals, fitDetail: string): Ranking {
   const points = pointsOf(signals)
   const details: Record<keyof Points, string | undefined> = {
@@ -101,7 +106,7 @@ function ageText(ageMs: number): string {
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`
 }
 
-/** NaN counts as nothing. */
+/** NaN counts as 0. */
 function within(share: number): number {
   return share > 0 ? Math.min(1, share) : 0
 }

@@ -5,12 +5,12 @@ import { searchable } from '../listings/row.ts'
 import { readListing } from '../listings/signed-listing.ts'
 import type { ListingStore, SearchOf, StoredEnvelope } from '../store/listings.ts'
 
-/** Rows read at once. Those that there is no time left to index in one transaction are read again (T32). */
+/** Rows read at once. Rows that did not fit into the time of one transaction are read again (T32). */
 const ROWS_AT_ONCE = 32
 
 /**
- * Builds the search index anew where it is missing, is of another version of the code, or was left half done. What comes
- * in meanwhile is indexed as ever. Until it is done, searches find what is there already.
+ * Rebuilds the search index if it is missing, unfinished or from another version of the code. Listings that arrive
+ * meanwhile are indexed as usual. Until the rebuild ends, searches find only what is indexed already.
  */
 export async function reindexListings(
   deps: { store: ListingStore; clock: Clock; logger: Logger },
@@ -34,9 +34,9 @@ export async function reindexListings(
 }
 
 /**
- * Indexes some of what was stored in haste, as a replica does that catches up with a whole market.
+ * Indexes some of the listings that were stored without being indexed, as during catch-up with a whole market.
  *
- * @returns whether some is left
+ * @returns whether some listings are still left
  */
 export async function indexWaiting(store: ListingStore): Promise<boolean> {
   const rows = store.toIndex(ROWS_AT_ONCE)

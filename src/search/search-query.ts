@@ -1,7 +1,7 @@
 import type { AgentQuery, AgentScope } from '../schema/search.ts'
 import type { Mark } from '../store/listing-text.ts'
 
-/** What a cursor of this query serves. */
+/** Identifies the order of a query's results. A cursor is valid only for the same key. */
 export function keyOf(
   { cursor: _c, sort = 'rank', limit: _l, explain: _e, include: _i, ...deciding }: AgentQuery,
   scope: AgentScope,
@@ -9,7 +9,10 @@ export function keyOf(
   return JSON.stringify([scope, sort, { ...deciding, max_price: deciding.max_price?.toString() }])
 }
 
-/** Whether anything is looked for. A list of all that is known shows agents of other networks too, marked (D37). */
+/**
+ * True if the query filters anything. Without a filter it is a list of everything known, which also shows agents of
+ * other networks, marked (D37).
+ */
 export function isSearch({
   cursor: _c,
   sort: _s,

@@ -22,39 +22,49 @@ export type SearchDeps = {
   catalog: Pick<Catalog, 'resolve'>
   /** This node's own peer id. */
   sellerId: string
-  /** Whether a seller answers, as far as this node knows. Asked hundreds of times a page: it must be a look-up. */
+  /**
+   * Whether a seller answers, as far as this node knows. One page asks hundreds of times, so this must be a lookup in
+   * memory.
+   */
   presence(sellerId: string, listingId: string): Presence | undefined
-  /** What this node has seen of an agent in use, from 0 to 1. */
+  /** How well an agent worked for this node, from 0 to 1. */
   measured?(listingId: string): { share: number; detail: string } | undefined
-  /** Ids on the market that begin so. */
+  /** Ids on the market that start with `beginning`. */
   idsBeginning?(beginning: string, max: number): string[]
-  /** Agents that are known here alone. */
+  /** Agents that only this node knows, because its operator imported them. */
   imported?(query: AgentQuery, scope: AgentScope): Listing[]
-  /** What else this node knows of an agent, for whoever asks. */
+  /** What else this node knows about an agent. Added on request (`include`). */
   standing?(listing: Listing): Pick<Listing, 'stats' | 'reputation'>
 }
 
-/** The market, searched. */
+/** Search over the market's listings. */
 export interface Search {
   /** @throws CodedError `CURSOR_INVALID` */
   page(query: AgentQuery, scope?: AgentScope): Page<Listing>
   /**
-   * One listing, with what this node knows of it: by its id, the beginning of it, its name, or `seller/name`.
+   * Finds one listing by its id, the beginning of its id, its name, or `seller/name`. The result includes what this
+   * node knows about the listing.
    *
-   * @throws MarketError 'AMBIGUOUS_AGENT' where several fit
+   * @throws MarketError 'AMBIGUOUS_AGENT' if several fit
    */
   find(id: string, include?: AgentQuery['include']): Listing | undefined
 }
 
-/** Listings that are ranked against each other. More are ranked in blocks of so many, the longest-known first. */
+/**
+ * Listings ranked against each other. A larger result is ranked in blocks of this size, the longest-known listings
+ * first.
+ */
 const BLOCK_MAX = 500
-/** Looked at for one page; a page that would take more ends early, and its cursor leads on. */
+/** Blocks read for one page. A page that needs more ends early, and its cursor continues there. */
 const BLOCKS_MAX = 6
-/** Read at once in an order other than by rank: some may have left since they were indexed. */
+/**
+ * Least number of listings read at once in an order other than by rank. Some may have left the market since they were
+ * indexed.
+ */
 const SORTED_MIN = 200
 
 type Candidate = { found: FoundListing; fit: number | undefined; score: number }
-/** A query with all that follows from it. */
+/** A query with everything derived from it. */
 type Task = {
   query: AgentQuery
   scope: AgentScope
@@ -64,7 +74,7 @@ type Task = {
   reading: Reading | undefined
   readingPlace: number
   network: NonNullable<AgentQuery['network']>
-  /** For the cursor: what decides the order. */
+  /** Identifies the order, for the cursor. */
   key: string
 }
 
@@ -79,7 +89,7 @@ export function createSearch(deps: SearchDeps): Search {
     const readingPlace =
       readings === undefined ? 0 : place !== undefined && 'reading' in place ? place.reading : readings.first()
     const reading = readingPlace === undefined ? undefined : readings?.at(readingPlace)
-    // Words were typed, and there is nothing they could mean.
+    // The query has words, but no reading of them finds anything.
     if (readings !== undefined && reading === undefined) return { items: [], next: undefined }
     const task: Task = {
       query,
@@ -95,7 +105,7 @@ export function createSearch(deps: SearchDeps): Search {
     return sort === 'rank' ? rankedPage(task, place) : sortedPage(task, sort, place)
   }
 
-  /** Blocks in the order of meeting, each ranked, until the page is full. */
+  /** Ranks block after block, the longest-known listings first, until the page is full. */
   function rankedPage(task: Task, from: SearchPlace | undefined): Page<Listing> {
     const now = clock.now()
     let place = from?.order === 'rank' ? from : firstPlace(task, now)
@@ -130,7 +140,7 @@ export function createSearch(deps: SearchDeps): Search {
     return { order: 'rank', reading: readingPlace, split, section: 0, after: 0, at: now }
   }
 
-  /** The candidates of a block that are left, the best first. */
+  /** The remaining candidates of a block, the best first. */
   function ranked(block: readonly FoundListing[], task: Task, { at, last }: RankPlace, now: number): Candidate[] {
     let best = 0
     for (const { fit } of block) best = Math.max(best, fit)
@@ -166,7 +176,8 @@ export function createSearch(deps: SearchDeps): Search {
     for (let looked = 0; ; ) {
       const next = () => ({ items, next: after === undefined ? undefined : encodeCursor(after, task.key) })
       if (looked >= BLOCKS_MAX * BLOCK_MAX) return next()
-      // Where words are sought, each reading costs the sorting of all that hold them: so one is to be enough.
+      // With words, each read sorts all listings that contain them. An online filter drops many listings, so one large
+      // read is cheaper.
       const isSieved = task.query.online !== undefined
       const limit = isSieved ? BLOCKS_MAX * BLOCK_MAX : Math.max(SORTED_MIN, task.limit - items.length + 1)
       const chunk = search.sorted(wanted, { sort, after, priceMax: task.priceMax, now, limit })
@@ -181,14 +192,14 @@ export function createSearch(deps: SearchDeps): Search {
     }
   }
 
-  /** What is cheap to see before a listing is looked up. */
+  /** The checks that need no lookup of the listing. */
   function isUsable(found: FoundListing, { scope, query, priceMax }: Task, now: number): boolean {
     if (found.price > priceMax || found.expiresAt <= now) return false
     if (scope === 'discovered' && found.sellerId === sellerId) return false
     return query.online === undefined || deps.presence(found.sellerId, found.id)?.online === query.online
   }
 
-  /** The listing as it now is. The index may be a moment behind, and its marks may collide: so all is looked at again. */
+  /** The current listing. The index may be slightly old and its marks may collide, so every filter is checked again. */
   function shown(found: FoundListing, { query, priceMax, scope, network }: Task): Listing | undefined {
     const listing = catalog.resolve(found.id)
     if (listing === undefined || Number(listing.price) > priceMax) return undefined
@@ -220,7 +231,7 @@ export function createSearch(deps: SearchDeps): Search {
     }
   }
 
-  /** What was imported stands before all else. */
+  /** Places imported listings before all others. */
   function withImported(query: AgentQuery, scope: AgentScope = 'all'): Page<Listing> {
     const limit = query.limit ?? PAGE_LISTINGS_MAX
     const all = deps.imported?.(query, scope) ?? []
@@ -237,7 +248,7 @@ export function createSearch(deps: SearchDeps): Search {
     return { items: [...imported, ...items], next }
   }
 
-  /** Those whose names look like this one, the longest-known first: what else there is outranks none of them. */
+  /** Listings whose names look like this name, the longest-known first. No other signal counts. */
   function bearing(name: string): Listing[] {
     const skeleton = skeletonOf(name)
     const block = search.block({ marks: [{ kind: 'name', skeleton }] }, { after: 0, limit: BLOCK_MAX, skeleton })
@@ -275,8 +286,8 @@ function wordsOf({ reading }: Task): Pick<Wanted, 'words'> {
 }
 
 /**
- * What is looked through, one after the other. Where words find more than one block, those found in names go first: the
- * name typed whole, then all words in the name, then the rest.
+ * The sections of a search, in order. If words find more than one block, matches in names go first. These are names
+ * equal to the query, then names that contain all words. The rest follows.
  */
 function sectionsOf(task: Task, split: boolean, skeleton: string): Wanted[] {
   const { reading, marks } = task

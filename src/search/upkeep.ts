@@ -8,13 +8,18 @@ import type { LookAlikes } from '../store/look-alikes.ts'
 import { indexWaiting, reindexListings } from './reindex.ts'
 
 const COMPARE_MS = 500
-/** For so long at once, in steps of a few ms: a market of 100,000 is compared within a minute or two. */
+/**
+ * Time per round, worked off in steps of a few ms. A market of 100,000 listings is compared within one to two minutes.
+ */
 const INDEX_MS = 150
 const MERGE_MS = 50
 const NAMES_MS = 50
 const FORGET_MS = 10 * 60 * 1000
 
-/** What keeps searches true: the index whole, also of what came in by the thousand, new names compared with older ones, what is long gone forgotten. */
+/**
+ * Keeps the search index complete and correct. It indexes listings that arrived in bulk, compares new names with older
+ * ones, and forgets listings that left long ago.
+ */
 export function searchUpkeep(deps: {
   store: ListingStore
   lookAlikes: LookAlikes
@@ -40,12 +45,12 @@ export function searchUpkeep(deps: {
   ])
 }
 
-/** Does steps while some are left and there is time. */
+/** Repeats `step` until nothing is left or `ms` have passed. */
 async function forSome(ms: number, step: () => Promise<boolean>): Promise<void> {
   for (const until = performance.now() + ms; performance.now() < until && (await step()); ) await nextTurn()
 }
 
-/** Work that begins with the node, and ends with it where it is not done. */
+/** Work that starts with the node. If it is still running when the node stops, it is aborted. */
 function inBackground(name: string, work: (signal: AbortSignal) => Promise<void>): Service {
   const stopping = new AbortController()
   let working: Promise<void> = Promise.resolve()
