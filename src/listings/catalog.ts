@@ -5,25 +5,25 @@ import type { Network } from '../schema/primitives.ts'
 import type { Imports } from './imports.ts'
 import type { Replica } from './replica.ts'
 
-/** The market as the API shows it (D6). Prices are atomic units in memory. */
+/** The market as the API shows it (D6). Prices in memory are atomic units. */
 export type Catalog = {
-  /** What is on the market, this node's own included. */
+  /** All listings on the market, this node's own included. */
   all(): Listing[]
-  /** This node's own only. */
+  /** This node's own listings. */
   local(): Listing[]
-  /** Others' only. */
+  /** Listings of other sellers. */
   discovered(): Listing[]
-  /** How many are on the market. */
+  /** Number of listings on the market. */
   count(): number
   resolve(id: string): Listing | undefined
-  /** What its seller calls an agent: its id, unless it was imported. */
+  /** The name by which the seller of this agent knows it. It is the id, unless the agent was imported. */
   resourceOf(id: string): string
 }
 
 export function createCatalog(deps: {
   replica: Pick<Replica, 'all' | 'get' | 'own' | 'count'>
   sellerId: string
-  /** The one network that this node pays on (D37). */
+  /** The only network this node pays on (D37). */
   network: Network
   imports?: Pick<Imports, 'get' | 'resourceOf'>
 }): Catalog {
@@ -56,7 +56,7 @@ export function createCatalog(deps: {
   }
 }
 
-/** A replicated record as the node `sellerId`, which pays on `network`, shows it. */
+/** Converts a replicated record for the node `sellerId`, which pays on `network`. */
 export function toListing(
   record: ListingRecord,
   { sellerId, network }: { sellerId: string; network: Network },

@@ -4,23 +4,33 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 
 export type CatchUpOptions = {
-  /** Exchanges at once; further peers wait in line. */
+  /** Exchanges at once. More peers wait in a queue. */
   concurrentMax?: number
-  /** Peers attended to at once; those beyond are met by the regular rounds. */
+  /** Newly connected peers attended to at once. More peers are met by the regular rounds. */
   peersMax?: number
-  /** Tries per new connection, with waits of `retryMs` · 1, 2, 4 … between them. */
+  /** Attempts per new connection. The waits between them are `retryMs` × 1, 2, 4 … */
   triesMax?: number
   retryMs?: number
-  /** A second look at a new peer, for what it learnt while gossip between us was not yet set up. */
+  /**
+   * Wait before a second session with a new peer. It fetches what the peer learned before gossip between both was set
+   * up.
+   */
   followUpMs?: number
-  /** How often one peer, chosen at random, is met for what gossip may have lost. */
+  /** Interval of the rounds. Each round meets one random peer to fetch what gossip lost. */
   roundMs?: number
   meetTimeoutMs?: number
 }
 
 /**
- * How a session ended: `equal` (the peer had nothing to send), `news`, `idle` (it sent, nothing was news), `foreign` (does
- * not speak the protocol), `hostile` (sends what it must not). A peer that does not answer for now is an exception.
+ * How a session ended.
+ *
+ * - `equal`: the peer had nothing to send.
+ * - `news`: the peer sent something new.
+ * - `idle`: the peer sent listings, but none was new.
+ * - `foreign`: the peer does not speak the protocol.
+ * - `hostile`: the peer sent what no honest peer sends.
+ *
+ * A peer that does not answer for now causes an exception.
  */
 export type SyncOutcome = 'equal' | 'news' | 'idle' | 'foreign' | 'hostile'
 
@@ -30,13 +40,16 @@ export type CatchUpDeps = {
   logger: Logger
 }
 
-/** A peer that was just met may not have its handlers yet, so a foreign one is asked a second time. */
+/** A peer that just connected may not have its handlers yet. A foreign peer is therefore asked a second time. */
 const FOREIGN_TRIES = 2
 
-/** A peer from which nothing new came is left out of 1, 2, 4 … rounds, a hostile one of this many. */
+/**
+ * Most rounds a peer is skipped. The number of rounds doubles each time the peer brings nothing new. A hostile peer is
+ * skipped for this many at once.
+ */
 const ROUNDS_LEFT_OUT_MAX = 64
 
-/** Decides when which peer is met, for both to become equal. Knows nothing of how. */
+/** Decides when to meet which peer, so that both replicas become equal. It does not know how a session works. */
 export class CatchUp {
   readonly #deps: CatchUpDeps
   readonly #options: Required<CatchUpOptions>
@@ -66,13 +79,13 @@ export class CatchUp {
     for (const peerId of this.#deps.connectedPeers()) this.attend(peerId)
   }
 
-  /** Ends all exchanges and waits for their end. */
+  /** Aborts all exchanges and waits until they end. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the replica is stopping'))
     await Promise.allSettled([...this.#attended.values(), this.#rounds])
   }
 
-  /** Catches up with a newly connected peer. One that comes and goes is attended to once at a time. */
+  /** Catches up with a newly connected peer. A peer that reconnects often is still attended to only once at a time. */
   attend(peerId: string): void {
     if (this.#stopping.signal.aborted || this.#attended.has(peerId)) return
     if (this.#attended.size >= this.#options.peersMax) return
@@ -106,7 +119,10 @@ export class CatchUp {
     }
   }
 
-  /** Replicas that are full, or whose clocks differ, may never be equal: they must not resend all they have for ever. */
+  /**
+   * Skips a peer that brings nothing new. Full replicas and replicas with different clocks may never become equal. They
+   * must not resend everything forever.
+   */
   #leaveOut(peerId: string, outcome: SyncOutcome | undefined, round: number): void {
     if (outcome === 'news' || outcome === 'equal') {
       this.#leftOut.delete(peerId)
@@ -117,7 +133,7 @@ export class CatchUp {
     this.#leftOut.set(peerId, { rounds, until: round + rounds })
   }
 
-  /** The outcome, or undefined where the peer did not answer. */
+  /** Returns undefined if the peer did not answer. */
   async #tryToMeet(peerId: string): Promise<SyncOutcome | undefined> {
     const { logger, meet } = this.#deps
     await this.#turn()
@@ -135,10 +151,10 @@ export class CatchUp {
     }
   }
 
-  /** Waits for one of the places. The line is bounded by the peers attended to. */
+  /** Waits for a free exchange. `peersMax` bounds the queue. */
   async #turn(): Promise<void> {
     if (this.#running < this.#options.concurrentMax) this.#running++
-    // Who leaves hands over its place.
+    // An exchange that ends passes its slot to the next in the queue.
     else await new Promise<void>((resolve) => this.#line.push(resolve))
   }
 
@@ -146,7 +162,7 @@ export class CatchUp {
     return this.#deps.connectedPeers().includes(peerId)
   }
 
-  /** A wait of 80 to 120 % of the time, so that nodes do not act in step. */
+  /** Waits 80 to 120 % of the time, so that nodes do not act in step. */
   #wait(ms: number): Promise<void> {
     return delay((ms * randomInt(80, 121)) / 100, undefined, { signal: this.#stopping.signal, ref: false })
   }

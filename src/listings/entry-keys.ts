@@ -2,12 +2,12 @@ import { type ElementKey, elementKey, KEY_BYTES, writeElementKey } from '../prot
 import { RangeIndex } from '../protocols/sync/reconcile/range-index.ts'
 import type { ListingEntry, ListingSet } from './set.ts'
 
-/** What stands for an entry in reconciliation. */
+/** The key of an entry in reconciliation. */
 export function keyOf({ record, hash }: ListingEntry): ElementKey {
   return elementKey(record.updated_at, hash)
 }
 
-/** The index of all that a set holds. */
+/** Builds the index of all entries of a set. */
 export function indexOf(set: ListingSet): RangeIndex {
   const keys = Buffer.alloc(set.size * KEY_BYTES)
   let at = 0

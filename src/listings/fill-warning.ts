@@ -1,13 +1,13 @@
 import type { Logger } from '../lib/logger.ts'
 
-/** From this share of its room on the replica warns. */
+/** The replica warns when it is this full. */
 const WARN_SHARE = 0.8
-/** Below it the next warning is due again. */
+/** Below this share the warning is armed again. */
 const CALM_SHARE = 0.75
 
 export type Fill = { listings: number; listingsMax: number; bytes: number; bytesMax: number }
 
-/** Warns once, until there is room again, that the replica of the market fills up. */
+/** Warns once when the replica of the market fills up. It warns again only after there was room in between. */
 export class FillWarning {
   readonly #logger: Logger
   #warned = false

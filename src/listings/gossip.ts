@@ -15,25 +15,30 @@ import type { ListingEntry } from './set.ts'
 import { isHostile, type OpenedListing, readListing } from './signed-listing.ts'
 
 export const LISTINGS_TOPIC = '/stoa/listings/1'
-/** A message: as long as the host gossips. Most sellers fit into one. */
+/** The largest message that the host gossips. The listings of most sellers fit into one message. */
 const MESSAGE_BYTES_MAX = 64 * 1024
 const MESSAGE_LISTINGS_MAX = 64
 const CAUGHT_UP_MAX = 4096
 const STOP_TRIES = 5
 
 export type ListingGossipOptions = {
-  /** Own listings that change within this time travel together. */
+  /** Own listings that change within this time are sent together. */
   gatherMs?: number
-  /** What nobody has taken is offered again after this, then twice this, and so on up to `retryMsMax`. */
+  /** Wait before listings that no peer took are offered again. It doubles up to `retryMsMax`. */
   retryMs?: number
   retryMsMax?: number
-  /** What one neighbour may hand us, its own or others' listings: a market's worth at once, then a trickle. */
+  /**
+   * Listings one neighbor may send, its own or others'. The burst is room for a whole market, followed by a slow rate.
+   */
   peerBurst?: number
   peerPerSecond?: number
-  /** What one seller may say, whoever hands it over: all its listings a few times over, then one every other second. */
+  /**
+   * Listings one seller may change, no matter which neighbor sends them. The burst is all its listings a few times,
+   * followed by one listing every 2 s.
+   */
   sellerBurst?: number
   sellerPerSecond?: number
-  /** What all neighbours at one address may hand us: identities cost nothing (T29). */
+  /** Listings all neighbors at one address may send together, because identities cost nothing (T29). */
   siteBurst?: number
   sitePerSecond?: number
   keysMax?: number
@@ -44,25 +49,28 @@ export type ListingGossipDeps = {
   clock: Clock
   logger: Logger
   signatures: Pick<SignaturePool, 'check'>
-  /** What neighbours make this node look at is done at this pace. */
+  /** Limits how much of the event loop the work for neighbors takes. */
   pace: Pace
-  /** Opens an envelope and merges it where it is news. */
+  /** Opens an envelope and merges it if it is new. */
   learn(envelope: Uint8Array, options: Teller & { wanted(entry: ListingEntry): boolean }): Promise<OpenedListing>
 }
 
-/** Listings that travel by gossip: one topic, batches of envelopes, each judged before it is passed on. */
+/**
+ * Sends and receives listings by gossip. All nodes share one topic. A message is a batch of envelopes, and each batch
+ * is judged before it is passed on.
+ */
 export class ListingGossip {
   readonly #deps: ListingGossipDeps
   readonly #timing: { gatherMs: number; retryMs: number; retryMsMax: number }
   readonly #peers: TokenBuckets
   readonly #sites: TokenBuckets
   readonly #sellers: TokenBuckets
-  /** By listing id: of two versions only the last is sent. */
+  /** By listing id, so that only the latest version is sent. */
   #outgoing = new Map<string, Uint8Array>()
-  /** Hashes of envelopes that catch-up has brought and gossip not yet. */
+  /** Hashes of envelopes that arrived by catch-up but not yet by gossip. */
   readonly #caughtUp = new Set<string>()
   #timer: NodeJS.Timeout | undefined
-  /** The flush under way. */
+  /** The flush that is running. */
   #flushing: Promise<void> | undefined
   #retryMs: number
   #stopped = false
@@ -79,13 +87,16 @@ export class ListingGossip {
     this.#sellers = new TokenBuckets({ burst: sellerBurst, perSecond: sellerPerSecond, keysMax })
   }
 
-  /** Sends one of our own with the next message. */
+  /** Sends one of our own listings with the next message. */
   announce(id: string, envelope: Uint8Array): void {
     this.#outgoing.set(id, envelope)
     this.#flushIn(this.#timing.gatherMs)
   }
 
-  /** A new neighbour hears what nobody has taken so far: soon, since gossip between us is not set up at once. */
+  /**
+   * Offers the listings that nobody has taken to a new neighbor. It waits a moment, because gossip with the neighbor is
+   * not set up at once.
+   */
   noteConnected(): void {
     this.#retryMs = this.#timing.retryMs
     if (this.#outgoing.size === 0) return
@@ -94,7 +105,7 @@ export class ListingGossip {
     this.#flushIn(this.#retryMs)
   }
 
-  /** Offers what is waiting, a few times if need be while there is somebody who might take it; then no more. */
+  /** Offers what is waiting, up to 5 times while peers are connected. After that nothing more is sent. */
   async stop(connected: () => boolean): Promise<void> {
     this.#stopped = true
     clearTimeout(this.#timer)
@@ -109,7 +120,7 @@ export class ListingGossip {
     if (!this.#stopped) this.#timer ??= setTimeout(() => void this.#flush(), ms).unref()
   }
 
-  /** Never throws. One at a time: what a slow one has under way is not sent twice. */
+  /** Never throws. Only one flush runs at a time, so that a slow flush does not send a listing twice. */
   async #flush(): Promise<void> {
     this.#timer = undefined
     while (this.#flushing !== undefined) await this.#flushing
@@ -119,7 +130,10 @@ export class ListingGossip {
     return this.#flushing
   }
 
-  /** What nobody takes stays waiting; who takes it passes it on, so one is enough. */
+  /**
+   * Sends what is waiting. A batch that no peer takes keeps waiting. One peer is enough, because it passes the batch
+   * on.
+   */
   async #send(): Promise<void> {
     const waiting = [...this.#outgoing]
     const limits = { itemsMax: MESSAGE_LISTINGS_MAX, bytesMax: MESSAGE_BYTES_MAX }
@@ -150,8 +164,8 @@ export class ListingGossip {
   }
 
   /**
-   * Takes note of an envelope that came by catch-up. Should gossip bring it too, it is no news here, and yet others may
-   * wait for it behind us: it is passed on once.
+   * Records an envelope that arrived by catch-up. When gossip brings it too, it is not new here, but other nodes may
+   * still need it. It is then passed on once.
    */
   noteCaughtUp(envelope: Uint8Array): void {
     this.#caughtUp.add(hashOf(envelope))
@@ -159,17 +173,17 @@ export class ListingGossip {
   }
 
   /**
-   * Judges a message (T3): `accept` passes it on, `ignore` does not, `reject` also costs the neighbour its score.
+   * Judges a message (T3). `accept` passes it on. `ignore` does not. `reject` also lowers the neighbor's score.
    *
-   * A batch is passed on when it brought news and every signature in it is genuine, also of listings that we know, or
-   * that are too old or too new for us: a node that does not know them checks them, and blames whoever passed them on.
-   * News beyond a rate are dropped here; catch-up brings them later.
+   * A batch is passed on if it has something new and every signature in it is genuine. This includes listings that we
+   * already know and listings too old or too new for us. Nodes that do not know them check them, and would blame this
+   * node for passing them on. New listings over a rate are dropped here, and catch-up brings them later.
    */
   async receive(message: Uint8Array, fromPeerId: string): Promise<Verdict> {
     const { host, clock, learn } = this.#deps
     const envelopes = decodeMessage(message)
     if (envelopes === undefined) return this.#reject(fromPeerId, 'the message is no list of listings')
-    // Before anything of it is looked at: what is refused here costs nothing.
+    // Check the rates before reading any listing, so that a refused message costs nothing.
     const site = host.siteOf?.(fromPeerId)
     const isInShare =
       this.#peers.take(fromPeerId, envelopes.length, clock.now()) &&
@@ -182,7 +196,7 @@ export class ListingGossip {
     for (const envelope of envelopes) {
       const opened = await learn(envelope, { wanted, from: fromPeerId, site })
       if (opened.ok) {
-        // Charged only now: before the signature was checked anybody could have spent a seller's share.
+        // Charge the seller only after its signature was checked. Otherwise anybody could use up a seller's share.
         this.#sellers.take(opened.entry.record.seller_id, 1, clock.now())
         verdict = 'accept'
       } else if (isHostile(opened.error)) {
@@ -208,7 +222,7 @@ export class ListingGossip {
     return (await signatures.check(checks)).every((isGenuine) => isGenuine)
   }
 
-  /** A liar is not listened to for a while, so that its lies cost us little. */
+  /** Ignores the peer for a while, so that its false listings cost little. */
   #reject(peerId: string, reason: string): Verdict {
     this.#deps.logger.warn({ peer: peerId, reason: reason.slice(0, 200) }, 'a peer gossips false listings')
     this.#peers.drain(peerId, this.#deps.clock.now())

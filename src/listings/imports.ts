@@ -18,24 +18,27 @@ import { MarketError } from './market-error.ts'
 
 const IMPORTS_MAX = 1_000
 const ED25519_PEER = '12D3KooW'
-/** An imported listing does not expire: this node's operator answers for it. */
+/** An imported listing does not expire, because the operator of this node vouches for it. */
 const NEVER = '9999-12-31T23:59:59.000Z'
 
 export type ImportsDeps = { clock: Clock; store: ImportStore; network: Network; sellerId: string }
-/** Asks a seller what one run costs. Nothing is signed. */
+/** Asks a seller for the price of one run. Nothing is signed. */
 export type AskPrice = (seller: StreamPeer, resource: string) => Promise<PaymentRequirements>
 
-/** Agents that the operator has named by hand: local, unsigned, and marked as such. */
+/** Agents that the operator added by hand. They are local, unsigned and marked as imported. */
 export interface Imports {
-  /** @param asset of this node's network @throws MarketError */
+  /**
+   * @param asset the asset of this node's network
+   * @throws MarketError
+   */
   add(request: ImportAgent, asset: Hex, ask: AskPrice): Promise<Listing>
   /** @throws MarketError UNKNOWN_AGENT */
   remove(id: string): Promise<Listing>
   all(): Listing[]
   get(id: string): Listing | undefined
-  /** What the seller of an agent calls it, also after it was removed. */
+  /** The name by which the seller knows an agent, also after the import was removed. */
   resourceOf(id: string): string | undefined
-  /** Those that a search would find. */
+  /** Imported agents that match a search. */
   matching(query: AgentQuery, scope: AgentScope): Listing[]
 }
 
@@ -123,7 +126,7 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
   }
 }
 
-/** Asks a seller what one run costs, as long as the signal allows. */
+/** Asks a seller for the price of one run, until the signal aborts. */
 export type AskSeller = (seller: StreamPeer, resource: string, signal: AbortSignal) => Promise<PaymentRequirements>
 
 /** The imports as the API changes them. */
@@ -145,8 +148,8 @@ function fits(listing: Listing, { max_price, free, protocol, seller_id, network 
 }
 
 /**
- * The original node lists agents as `<its peer id>/<id>` too, and knows them by the rest alone: asked for the whole, it
- * takes the money and finds no agent.
+ * Removes the seller's peer id from the front of an agent's name. The original node also lists agents as `<its peer
+ * id>/<id>`, but knows them only as `<id>`. Asked for the long form, it takes the payment and then finds no agent.
  */
 function idAtSeller(named: string, { peerId }: StreamPeer): string {
   const prefix = `${peerId}/`
@@ -165,14 +168,20 @@ function sellerOf(peer: string): StreamPeer {
   )
 }
 
-/** A seller that runs the agent, with no task, when it is asked for its price takes it for a free one; or knows no such agent. */
+/**
+ * Explains an error in place of a price. If the agent is free, the seller runs it without a task, which fails. If the
+ * seller does not know the agent, it answers with an error too.
+ */
 function asNotPaid(error: unknown): never {
   if (!(error instanceof PeerError) || !['EXECUTION_FAILED', 'INVALID_MESSAGE'].includes(error.code)) throw error
   const why = `the seller did not ask to be paid (${error.message}): check the id; a free agent has the price 0`
   throw new MarketError('LISTING_MISMATCH', `${why}; nothing was imported`, { cause: error })
 }
 
-/** How what the seller asks for differs from what the operator named; undefined where it does not. */
+/**
+ * Describes how the price that the seller asks for differs from what the operator entered. Undefined if it does not
+ * differ.
+ */
 function differs(
   asked: PaymentRequirements,
   named: { network: string; asset: string; amount: bigint },

@@ -1,17 +1,19 @@
-/** Places of ids that have left may be kept until they are as many as those of the others, and these. */
+/**
+ * Empty places kept beyond twice the number of ids. Above it the list is compacted, so that its memory stays bounded.
+ */
 const LEFT_MAX = 64
 
-/** A set of ids that tells the latest of them, however many there are. */
+/** A set of ids that finds the latest ids fast, however many ids it has. */
 export class LatestIds {
   readonly #placeOf = new Map<string, number>()
-  /** In the order in which they came, some of which have left. */
+  /** Ids in order of arrival. The place of a removed id is undefined. */
   #places: (string | undefined)[] = []
 
   get size(): number {
     return this.#placeOf.size
   }
 
-  /** One that is there already comes anew. */
+  /** Adds an id as the latest, also if the set has it already. */
   add(id: string): void {
     this.delete(id)
     this.#placeOf.set(id, this.#places.push(id) - 1)
@@ -27,7 +29,7 @@ export class LatestIds {
     return true
   }
 
-  /** As many as `max`, the earliest of them first. */
+  /** The latest ids, at most `max`, in order of arrival. */
   latest(max: number): string[] {
     const ids: string[] = []
     for (let place = this.#places.length - 1; place >= 0 && ids.length < max; place--) {

@@ -47,14 +47,14 @@ type Options = ErrorOptions & {
   issues?: readonly Issue[]
 }
 
-/** Why a purchase did not happen, or did not end, on the buyer's side; or why an order or a workflow is refused. */
+/** Why a purchase did not start or did not end on the buyer's side, or why an order or workflow is refused. */
 export class MarketError extends CodedError<MarketErrorCode> {
   override name = 'MarketError'
   readonly correlationId: string | undefined
-  /** The approval that is waited for, and the order that waits. */
+  /** The approval that the order waits for. */
   readonly approvalId: string | undefined
   readonly orderId: string | undefined
-  /** Each field that is wrong, where it is the request's fault. */
+  /** Each wrong field of the request. */
   readonly issues: readonly Issue[]
 
   constructor(code: MarketErrorCode, message: string, options: Options = {}) {
@@ -65,13 +65,13 @@ export class MarketError extends CodedError<MarketErrorCode> {
     this.issues = options.issues ?? []
   }
 
-  /** Only of what may pass by itself, with nothing signed. */
+  /** True only if the cause may pass by itself and nothing was signed. */
   get retryable(): true | undefined {
     return this.code === 'SELLER_UNREACHABLE' || undefined
   }
 }
 
-/** What was signed for is on its way, with or without its caller. */
+/** The payment is signed and its result is still to come. The node keeps asking for it, even if the caller leaves. */
 export function resultPending(
   { id, correlationId }: { id: string; correlationId: string },
   cause?: unknown,
@@ -81,22 +81,25 @@ export function resultPending(
   return new MarketError('RESULT_PENDING', `${still}; ${how}`, { cause, correlationId, orderId: id })
 }
 
-/** Whether a caller may see what belongs to `owner`; undefined: the operator's. */
+/** True if a caller may see what belongs to `owner`. An undefined owner is the operator. */
 export function maySee(caller: Caller, owner: string | undefined): boolean {
   const seen = ownerSeen(caller)
   return seen === undefined || seen === owner
 }
 
-/** Whoever is not the operator calls off only what is his own. @throws MarketError SCOPE_TOO_LOW */
+/**
+ * Allows callers without the admin scope to change only what their own token placed. @throws MarketError SCOPE_TOO_LOW
+ */
 export function mayChange({ scope, tokenId }: Caller, owner: string | undefined, what: string): void {
   if (permits(scope, 'admin') || tokenId === owner) return
   throw new MarketError('SCOPE_TOO_LOW', `this ${what} was not placed with the token that was sent`)
 }
 
 /**
- * Why the node lets go of an order that goes on after the restart.
+ * Aborts an order that continues after the restart.
  *
- * Unlike every other end it does not reset the seller's stream: what runs there runs on, and its result is asked for.
+ * Unlike every other abort it does not reset the seller's stream. The run continues at the seller, and this node asks
+ * for the result later.
  */
 export class NodeStopping extends CodedError<'STOPPING'> {
   override name = 'NodeStopping'

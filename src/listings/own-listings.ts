@@ -7,7 +7,7 @@ import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/l
 import { compareEntries, isShown, LISTINGS_PER_SELLER_MAX, type ListingSet } from './set.ts'
 import { type ReadEntry, sealListing } from './signed-listing.ts'
 
-/** What a seller says of an agent; the rest of its listing is the replica's. */
+/** What a seller says about an agent. The replica fills in the rest of the listing. */
 export type OwnListing = Omit<
   ListingRecord,
   'v' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at' | 'addrs'
@@ -18,33 +18,33 @@ export type OwnListingsDeps = {
   clock: Clock
   logger: Logger
   set: Pick<ListingSet, 'get' | 'entriesOf'>
-  /** All of a listing that the set holds. */
+  /** The complete record of a listing that the set holds. */
   record(id: string): ListingRecord | undefined
   addresses(): string[]
   /** The highest version signed before this start. */
   lastVersion: number
-  /** Stores durably, then merges and gossips. Throws where it could not be stored. */
+  /** Stores durably, then merges and gossips. Throws if the listing could not be stored. */
   commit(entry: ReadEntry, envelope: Uint8Array): Promise<void>
-  /** Told once: another node signs listings with our key, now. */
+  /** Called once when another running node signs listings with our key. */
   copied?(agentName: string): void
 }
 
 type Hosted = {
   own: OwnListing
   refreshAt: UnixMs
-  /** A later version under our key came from a peer, and has been answered by a later one of ours. */
+  /** `heard`: a peer sent a later version under our key. `answered`: we then signed a later version of our own. */
   overtaken?: 'heard' | 'answered'
 }
 
-/** As many and as long as the schema of a listing allows. */
+/** The most addresses, and characters of each, that the schema of a listing allows. */
 const ADDRESSES_MAX = 16
 const ADDRESS_LENGTH_MAX = 512
 
 /**
- * The listings this node signs: their versions, their refreshes, their end.
+ * Signs this node's listings, refreshes them and takes them off the market.
  *
- * The version is a clock that never goes back: max(last + 1, now). All times of a listing are its version's, so that a
- * later version always lives longer. One change at a time.
+ * The version is a clock that never goes back: max(last + 1, now). All times of a listing derive from its version, so
+ * that a later version always lives longer. Changes run one at a time.
  */
 export class OwnListings {
   readonly #deps: OwnListingsDeps
@@ -58,7 +58,10 @@ export class OwnListings {
     this.#lastVersion = deps.lastVersion
   }
 
-  /** @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or what storing throws; then nothing was published. */
+  /**
+   * @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or the error of the store. In each case nothing was
+   * published.
+   */
   publish(own: OwnListing): Promise<ListingRecord> {
     return this.#inTurn(async () => {
       if (this.#isCopied) throw new CodedError('LEDGER_COPIED', 'another node lists agents under the key of this one')
@@ -67,15 +70,15 @@ export class OwnListings {
     })
   }
 
-  /** Signs a tombstone. Nothing to do where the listing is not ours or not on the market. */
+  /** Signs a tombstone. Does nothing if the listing is not ours or not on the market. */
   delist(id: string): Promise<void> {
     return this.#inTurn(async () => {
-      // What stands there by then may be the other node's, which goes on.
+      // If another node uses our key, the listing may be the one of that node, which continues to sell.
       if (!this.#isCopied) await this.#bury(id)
     })
   }
 
-  /** Signs again what is due, and what names other addresses than the node now has. */
+  /** Signs listings again that are due, or whose addresses are no longer those of the node. */
   refreshDue(): Promise<void> {
     return this.#inTurn(async () => {
       if (this.#isCopied) return
@@ -91,10 +94,11 @@ export class OwnListings {
   }
 
   /**
-   * Takes note of a listing under our signature that came from a peer and is later than ours: of an earlier life of this
-   * node (a lost database, a restored backup), or of a second node with our key. Versions go on above it, and what we host is
-   * said again. An earlier life is silent then. Where the answer is overtaken as well, a second node lives (T33): both leave
-   * the market. Only the holder of the key can bring that about: the signature was checked, and what is older is no news.
+   * Records a listing that a peer sent, signed with our key and later than ours. It comes from an earlier life of this
+   * node (a lost database or a restored backup) or from a second node with our key. This node answers with a higher
+   * version of its own listing. An earlier life stays silent after that. If a still later version arrives, a second
+   * node is running, and both leave the market (T33). Only the holder of the key can cause this: the signature was
+   * checked, and older versions never get here.
    */
   heard(record: ListingRecord): void {
     this.#lastVersion = Math.max(this.#lastVersion, record.version)
@@ -114,7 +118,7 @@ export class OwnListings {
     hosted.refreshAt = this.#deps.clock.now()
   }
 
-  /** Waits for changes under way. */
+  /** Waits for running changes. */
   async settle(): Promise<void> {
     await this.#lane
   }
@@ -125,7 +129,7 @@ export class OwnListings {
     const times = this.#times()
     const record: ListingRecord = { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
     await this.#commit(record)
-    // One that a peer brought in the meantime may stand instead: then at once again.
+    // A peer may have brought a later version meanwhile, which then stands instead of ours. Sign again at once.
     const stands = this.#deps.set.get(own.id)?.record.version === times.version
     const overtaken = this.#hosted.get(own.id)?.overtaken
     this.#hosted.set(own.id, {
@@ -141,12 +145,15 @@ export class OwnListings {
     const held = record(id)
     this.#hosted.delete(id)
     if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
-    // What a tombstone need not say is left out: it is carried as long as a listing.
+    // Leave out the fields that a tombstone does not need. It is kept and sent as long as a listing.
     const { model: _model, token_id: _tokenId, timeout_seconds: _timeout, seller_name: _sellerName, ...rest } = held
     await this.#commit({ ...rest, state: 'delisted', description: 'delisted', tags: [], addrs: [], ...this.#times() })
   }
 
-  /** The last that is said: nobody is to buy here, and the other node is told by it as well. */
+  /**
+   * Signs tombstones for all our listings, as the last thing this node publishes. Nobody then buys here, and the other
+   * node learns of the conflict.
+   */
   #leaveMarket(): void {
     for (const id of this.#hosted.keys()) {
       this.#inTurn(() => this.#bury(id)).catch((error: unknown) => {
@@ -172,7 +179,7 @@ export class OwnListings {
     return { version, updated_at: version, expires_at: version + LISTING_TTL_MS }
   }
 
-  /** At about half of its life. Where others cannot take it yet, once they can. */
+  /** About half of the listing's life from now. A version in the future is refreshed once other nodes accept it. */
   #refreshAt(version: number): UnixMs {
     if (version > this.#deps.clock.now() + LISTING_SKEW_MS) return version - LISTING_SKEW_MS / 2
     return version + (LISTING_TTL_MS * randomInt(45, 56)) / 100
@@ -185,8 +192,9 @@ export class OwnListings {
   }
 
   /**
-   * A seller's share holds its newest versions only, so a new agent pushes out the oldest. That must be a tombstone: by
-   * then 64 newer versions stand above whatever it shadows.
+   * Makes room for a new agent. The replicas keep only the newest versions of a seller, so a new agent pushes out the
+   * oldest. The oldest must be a tombstone. It is safe to drop, because 64 newer versions then stand above every
+   * version it shadows.
    */
   async #makeRoomFor(id: string): Promise<void> {
     const { set, identity, clock } = this.#deps
@@ -210,7 +218,7 @@ export class OwnListings {
   }
 }
 
-/** Addresses as a listing names them: the host's order, the best first, as far as there is room. */
+/** Addresses for a listing in the host's order, the best first, as many as fit. */
 function listedAddresses(addresses: readonly string[], peerId: string): string[] {
   const own = addresses.filter((address) => address.endsWith(`/p2p/${peerId}`) && address.length <= ADDRESS_LENGTH_MAX)
   return [...new Set(own)].slice(0, ADDRESSES_MAX)

@@ -29,10 +29,10 @@ import { ListingWriter } from './writer.ts'
 
 export type ListingBookOptions = {
   listingsMax: number
-  /** Of all envelopes together: a measure of memory and disk. */
+  /** Bytes of all envelopes together. Bounds memory and disk. */
   bytesMax: number
   ownSellerId: string
-  /** How long others' listings may wait to be written together. */
+  /** How long listings of others may wait to be written together, in ms. */
   writeMs: number
 }
 
@@ -41,12 +41,12 @@ export type ListingBookDeps = {
   signatures: SignatureChecks
   clock: Clock
   logger: Logger
-  /** What others make this node look at is done at this pace. */
+  /** Limits how much of the event loop the work for other nodes takes. */
   pace: Pace
-  /** Whether this node has called the agent: then its listing is never pushed out. */
+  /** True if this node has called the agent. The agent's listing is then never pushed out. */
   isCalled?(agentId: string): boolean
 }
-/** Checks signatures by the hundred. */
+/** Checks signatures in batches of hundreds. */
 export type SignatureChecks = Pick<SignaturePool, 'check'>
 
 export type ListingListener = (record: ListingRecord, wasShown: boolean) => void
@@ -54,16 +54,16 @@ export type ListingListener = (record: ListingRecord, wasShown: boolean) => void
 export type LearnOptions = Teller & {
   /** May refuse a listing before its signature is checked. */
   wanted?: (entry: ReadEntry) => boolean
-  /** It need not be found by searches at once. */
+  /** True if searches need not find it at once. */
   indexLater?: boolean
 }
 
-/** After a start a node is told at once what came up while it was away: of that, nothing is known to be the older. */
+/** Listings learned this soon after a start count as first seen at the start: nobody knows which is older. */
 const CATCH_UP_MS = 10 * 60 * 1000
 
 /**
- * The set of listings, in memory by their heads, together with their rows on disk and the index by which two replicas
- * find out how they differ. Whatever enters from outside is opened and checked here.
+ * The set of listings. Memory holds the head of each listing and the index for reconciliation; the disk holds the rows.
+ * Everything from outside is opened and checked here.
  */
 export class ListingBook {
   readonly #deps: ListingBookDeps
@@ -100,7 +100,7 @@ export class ListingBook {
     return head !== undefined && isShown(head, this.#deps.clock.now()) ? this.record(id) : undefined
   }
 
-  /** All that are on the market, read from the disk: not for where it matters how long it takes. */
+  /** All listings on the market, read from disk. Do not use it where latency matters. */
   allShown(): ListingRecord[] {
     const now = this.#deps.clock.now()
     const shown = this.#set.entries().filter(({ record }) => isShown(record, now))
@@ -112,28 +112,28 @@ export class ListingBook {
     return this.#set.entries().reduce((count, { record }) => count + Number(isShown(record, now)), 0)
   }
 
-  /** All of a listing that is held, be it on the market or not. */
+  /** The complete record of a listing that is held, on the market or not. */
   record(id: string): ListingRecord | undefined {
     const held = this.#set.get(id)
     return held === undefined ? undefined : this.#records.recordOf(held)
   }
 
-  /** Opens an envelope from anywhere and, where it is news, keeps it. */
+  /** Opens an envelope from any source and keeps it if it is new. */
   async learn(envelope: Uint8Array, options: LearnOptions = {}): Promise<OpenedListing> {
     const inTurn = <T>(work: () => T) => this.#deps.pace.run(siteOf(options), work)
     const isGenuine = async (check: SignatureCheck) => (await this.#deps.signatures.check([check]))[0]!
     const opened = await openListing(envelope, this.#judging(options), { run: inTurn, isGenuine })
     if (!opened.ok) return opened
-    // While the signature was checked the same, or a later one, may have come.
+    // The same or a later version may have arrived while the signature was checked.
     if (await inTurn(() => this.#keep(opened.entry, envelope, options))) return opened
     return { ok: false, error: 'UNWANTED', reason: 'it has been overtaken' }
   }
 
   /**
-   * Learns a batch. It is to be written by `write` before very many more are learnt. Ends early where one shows that its
-   * bearer is hostile.
+   * Learns a batch. Call `write` before learning many more batches. Stops early if an envelope shows that the sender is
+   * hostile.
    *
-   * @param each is told of every listing that was news
+   * @param each is called with every new listing
    */
   async learnAll(
     envelopes: readonly Uint8Array[],
@@ -158,25 +158,25 @@ export class ListingBook {
     return { news }
   }
 
-  /** Keeps a listing of our own: on disk before anybody sees it. @throws what the store throws */
+  /** Keeps a listing of our own. It is on disk before anybody sees it. @throws the error of the store */
   async keepOwn(entry: ReadEntry, envelope: Uint8Array): Promise<void> {
     await this.#deps.store.putOwn(rowOf(entry, envelope, { seenAt: this.#seenAt() }))
     this.#merge(entry)
   }
 
-  /** Forgets, in memory and on disk, what can no longer matter (T19). */
+  /** Removes what can no longer matter, from memory and disk (T19). */
   purge(): void {
     const gone = this.#set.purge(this.#deps.clock.now())
     for (const entry of gone) this.#forget(entry)
   }
 
-  /** What is held, for reconciliation, as it is now. */
+  /** A snapshot of what is held, for reconciliation. */
   view(): RangeView {
     this.purge()
     return this.#index.snapshot()
   }
 
-  /** The envelopes of these elements, as far as they are still held and written. */
+  /** The envelopes of these elements, if they are still held and already written. */
   envelopes(keys: readonly ElementKey[]): Uint8Array[] {
     return keys.flatMap((key) => {
       const found = this.#deps.store.find(timeOf(key), key.subarray(TIME_BYTES))
@@ -186,12 +186,10 @@ export class ListingBook {
     })
   }
 
-  /** Writes what waits. */
   async write(): Promise<void> {
     await this.#writer.write()
   }
 
-  /** Writes what waits, for the last time. */
   async close(): Promise<void> {
     await this.#writer.close()
   }
@@ -209,7 +207,7 @@ export class ListingBook {
     }
   }
 
-  /** Whether it is news, and its teller has room for it. */
+  /** True if the entry is new and its teller has room for it. */
   #isWelcome(entry: ReadEntry, teller: Teller, now: UnixMs): boolean {
     const { outcome } = this.#set.judge(entry, now)
     if (outcome !== 'full' && !isNews(outcome)) return false
@@ -219,7 +217,7 @@ export class ListingBook {
   }
 
   #keep(entry: ReadEntry, envelope: Uint8Array, options: LearnOptions): boolean {
-    // Others of the same peer's may have been kept while the signature was checked.
+    // Check again: other listings of the same peer may be new since the signature check began.
     if (!this.#isWelcome(entry, options, this.#deps.clock.now()) || !this.#merge(entry, options)) return false
     const { indexLater = false } = options
     this.#deps.store.putLater(rowOf(entry, new Uint8Array(envelope), { seenAt: this.#seenAt(), indexLater }))
@@ -244,7 +242,7 @@ export class ListingBook {
     if (evicted !== undefined) this.#forget(evicted)
     this.#index.add(keyOf(entry))
     this.#room.add(entry)
-    // Whoever is told looks at it at once, and it is not on disk yet.
+    // Listeners read the record at once, and it is not on disk yet.
     this.#records.remember(read)
     const wasShown = held !== undefined && isShown(held.record, now)
     for (const listener of this.#listeners) this.#tell(() => listener(record, wasShown))

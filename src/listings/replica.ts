@@ -17,35 +17,36 @@ import { ListingExchange } from './sync-schedule.ts'
 
 export type { OwnListing } from './own-listings.ts'
 
-/** This node's copy of the market: every listing it has seen signed, kept equal with its peers'. */
+/** This node's copy of the market: every signed listing it has seen. It is kept equal with the copies of its peers. */
 export interface Replica extends Service {
   /**
-   * Puts an agent on the market, or changes it: signed, stored durably, then gossiped. Refreshed before it expires and
-   * when the node's addresses change, until `delist` or the end of the process.
+   * Puts an agent on the market, or changes it. The listing is signed, stored durably and then gossiped. It is
+   * refreshed before it expires and when the node's addresses change, until `delist` or the end of the process.
    *
-   * @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or the store's error; then nothing was published
+   * @throws CodedError `LISTING_INVALID`, `LISTINGS_FULL`, or the error of the store. In each case nothing was
+   * published.
    */
   publish(own: OwnListing): Promise<ListingRecord>
-  /** Takes a listing of ours off the market. Nothing to do where it is not on it. */
+  /** Takes a listing of ours off the market. Does nothing if it is not on the market. */
   delist(id: string): Promise<void>
   /** A listing that is on the market: active and not expired. */
   get(id: string): ListingRecord | undefined
-  /** All that is on the market, read from the disk: 20 µs each. */
+  /** All listings on the market, read from disk at 20 µs each. */
   all(): ListingRecord[]
-  /** This node's own on the market. */
+  /** This node's own listings on the market. */
   own(): ListingRecord[]
-  /** How many are on the market. */
+  /** Number of listings on the market. */
   count(): number
-  /** Ids of listings on the market that begin so. */
+  /** Ids of listings on the market that start with `beginning`. */
   idsBeginning(beginning: string, max: number): string[]
   /**
-   * Tells of each version that is merged, tombstones (`state: 'delisted'`) included, and whether the listing was on the
-   * market before. Expiry is not told.
+   * Reports each merged version, tombstones (`state: 'delisted'`) included, and whether the listing was on the market
+   * before. Expiry is not reported.
    */
   onChange(listener: ListingListener): () => void
 }
 
-/** What the replica needs of the p2p host. */
+/** The part of the p2p host that the replica uses. */
 export type ReplicaHost = Pick<
   Host,
   'addresses' | 'peers' | 'handle' | 'openStream' | 'subscribe' | 'publish' | 'onPeerConnect' | 'onAddressesChange'
@@ -54,13 +55,16 @@ export type ReplicaHost = Pick<
 
 export type ReplicaOptions = {
   listingsMax?: number
-  /** Of all envelopes together: a measure of memory and disk. */
+  /** Bytes of all envelopes together. Bounds memory and disk. */
   bytesMax?: number
-  /** How often expiry and refreshes are looked after. */
+  /** How often expired listings and due refreshes are handled. */
   tickMs?: number
-  /** How long others' listings may wait to be written together. */
+  /** How long listings of others may wait to be written together. */
   writeMs?: number
-  /** How long to wait for the last of a burst of address changes, or of own listings that peers bring. */
+  /**
+   * Wait after an address change, or after a peer sends one of our own listings, so that a burst causes only one
+   * refresh.
+   */
   addressesMs?: number
   gossip?: ListingGossipOptions
   catchUp?: CatchUpOptions
@@ -73,11 +77,11 @@ export type ReplicaDeps = {
   store: ListingStore
   clock: Clock
   logger: Logger
-  /** What others make this node look at is done at this pace. */
+  /** Limits how much of the event loop the work for other nodes takes. */
   pace?: Pace
-  /** Whether this node has called an agent: no flood pushes its listing out. */
+  /** True if this node has called an agent. No flood pushes such a listing out. */
   isCalled?(agentId: string): boolean
-  /** Told once: another node signs listings with the key of this one. */
+  /** Called once when another running node signs listings with the key of this node. */
   copied?(agentName: string): void
 }
 
@@ -85,10 +89,10 @@ const LISTINGS_MAX = 250_000
 const BYTES_MAX = 256 * 1024 * 1024
 
 /**
- * The replica, with what the store holds. `start` joins it with its peers'.
+ * Creates the replica from what the store holds. `start` connects it with the replicas of the peers.
  *
- * What merging means is in listing-set.ts; here is only how versions travel: gossip brings changes, sessions with one
- * peer at a time what gossip did not.
+ * set.ts defines how versions merge. This file only connects the ways that versions travel. Gossip brings changes, and
+ * sessions with one peer at a time bring what gossip lost.
  */
 export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Replica {
   const {
@@ -142,7 +146,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
     },
   })
   const exchange = new ListingExchange(
-    // A peer of our size may hold as much as we do and its own beside.
+    // A peer of our size may hold as much as we do, and its own listings in addition.
     { ...options.exchange, ownId: ownSellerId, listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
     {
       host,

@@ -6,43 +6,43 @@ import type { ListingEntry, ListingSet } from './set.ts'
 
 export type ListingRoomOptions = {
   listingsMax: number
-  /** Of all envelopes together. */
+  /** Bytes of all envelopes together. */
   bytesMax: number
 }
 
 export type ListingRoomDeps = {
   set: Pick<ListingSet, 'get' | 'judge' | 'remove' | 'size' | 'bytes'>
   logger: Logger
-  /** Listings that nobody can push out, such as those that this node has called. */
+  /** True for listings that nobody can push out: our own, and those of agents that this node has called. */
   isPinned(entry: ListingEntry): boolean
 }
 
-/** Share of the room that one peer, or one site, can fill with listings that nobody told before. */
+/** Share of the room that one peer, or one site, can fill with listings it was the first to send (T29). */
 const SHARE_MAX = 0.5
-/** Listings that leave for one newcomer: the largest listing is as large as a few dozen of the smallest. */
+/** Listings that may leave for one newcomer. The largest listing is as large as a few dozen of the smallest. */
 const LEAVING_MAX = 64
-/** Listings of one peer that are compared to find the one that leaves. */
+/** Listings of one peer compared to find the one that leaves. It bounds the work for each newcomer. */
 const COMPARED_MAX = 32
 
-/** Who tells of a listing: a peer, and where it connects from, an IPv4 address or the /64 of an IPv6 address. */
+/** The peer that sent a listing, and its site. A site is an IPv4 address or the /64 of an IPv6 address. */
 export type Teller = { from?: string | undefined; site?: string | undefined }
-/** What one peer has told first. */
+/** The listings that one peer was the first to send. */
 type Told = { bytes: number; ids: LatestIds }
 type Site = { bytes: number; listings: number; tellers: Map<string, Told> }
 
-/** Listings of unknown origin, such as those from before a restart, count for one teller together. */
+/** Listings of unknown origin, such as those from before a restart, count together as one teller. */
 const UNKNOWN = ''
 
 /**
- * Divides the room for listings between those who tell of them (T29).
+ * Divides the room for listings between the peers that send them (T29). The teller of a listing is the peer that sent
+ * it first.
  *
- * Identities cost nothing, so a peer can make up sellers without end. Neither a peer nor a site (an IPv4 address or the
- * /64 of an IPv6 address) fills more than half of the room. When the room is full, a newcomer takes the place of a
- * listing of the site that holds most, and there of the peer that holds most, as long as that holds more than the
- * newcomer's own. Of that peer's listings the least worth leaves: never one that this node has called, and of the
- * latest that came the largest.
+ * Identities cost nothing, so a peer can make up any number of sellers. No peer and no site (an IPv4 address or the /64
+ * of an IPv6 address) can fill more than half of the room. When the room is full, a newcomer replaces a listing of the
+ * site that holds most, and there of the peer that holds most. It may do so only while that peer or site holds more
+ * than the newcomer's own. Among the 32 latest listings of that peer, the largest leaves. Pinned listings never leave.
  *
- * Who told first is known as long as the process runs. After a restart all that is held counts for one unknown teller.
+ * Tellers are known only while the process runs. After a restart all stored listings count for one unknown teller.
  */
 export class ListingRoom {
   readonly #options: ListingRoomOptions
@@ -56,13 +56,18 @@ export class ListingRoom {
     this.#warning = new FillWarning(deps.logger)
   }
 
-  /** The entry with who told of it. A version is charged to who told of the listing first, whoever brought the version. */
+  /**
+   * Adds the teller to the entry. A new version is charged to the first teller of the listing, no matter who sent the
+   * version.
+   */
   toldBy<E extends ListingEntry>(entry: E, held: ListingEntry | undefined, { from, site }: Teller): E {
     if (held !== undefined) return { ...entry, from: held.from, site: held.site }
     return { ...entry, from, site }
   }
 
-  /** Whether an entry fits into the shares of its teller and site, in place of another version where there is one. */
+  /**
+   * True if the entry fits into the shares of its teller and its site. It replaces `held` if another version is held.
+   */
   fits(entry: ListingEntry, held: ListingEntry | undefined): boolean {
     if (entry.from === undefined) return true
     const site = this.#sites.get(siteOf(entry))
@@ -77,12 +82,12 @@ export class ListingRoom {
     })
   }
 
-  /** Whether there is room for an entry, or another listing may leave for it. */
+  /** True if there is room for an entry, or another listing may leave for it. */
   hasPlace(entry: ListingEntry, now: UnixMs): boolean {
     return this.#deps.set.judge(entry, now).outcome !== 'full' || this.#leaving(entry) !== undefined
   }
 
-  /** Takes out of the set what has to leave for this entry, and returns it. */
+  /** Removes from the set what must leave for this entry, and returns it. */
   makePlace(entry: ListingEntry, now: UnixMs): ListingEntry[] {
     const left: ListingEntry[] = []
     while (left.length < LEAVING_MAX && this.#deps.set.judge(entry, now).outcome === 'full') {
@@ -150,7 +155,7 @@ export class ListingRoom {
   }
 }
 
-/** A peer whose site is not known has one of its own. */
+/** A peer whose site is unknown counts as a site of its own. */
 export function siteOf({ site, from }: Teller): string {
   return site ?? from ?? UNKNOWN
 }

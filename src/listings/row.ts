@@ -4,7 +4,9 @@ import type { ListingRow } from '../store/listings.ts'
 import { keptUntil } from './set.ts'
 import type { ReadEntry } from './signed-listing.ts'
 
-/** A listing as the store keeps it, met at `seenAt`. With `indexLater` it can be searched only once it is indexed. */
+/**
+ * The stored form of a listing first seen at `seenAt`. With `indexLater`, searches find it only after it was indexed.
+ */
 export function rowOf(
   { record, hash }: ReadEntry,
   envelope: Uint8Array,
@@ -16,7 +18,7 @@ export function rowOf(
   return { ...head, envelope, ...(indexLater ? { toIndex: seenAt } : { search: searchable(record, seenAt) }) }
 }
 
-/** What of a listing can be searched. */
+/** The searchable part of a listing. */
 export function searchable(record: ListingRecord, seenAt: UnixMs): NonNullable<ListingRow['search']> {
   const { name, description, tags, protocols, price_atomic: price } = record
   const facts = { name, description, tags, protocols, price }

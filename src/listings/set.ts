@@ -1,38 +1,41 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
 
-/** Listings one seller may have at a time, tombstones included. */
+/** Listings of one seller, tombstones included. A seller's oldest versions are dropped beyond it. */
 export const LISTINGS_PER_SELLER_MAX = 64
 
-/** What of a listing matters to merging, and to whether it is on the market. The rest of it is on disk. */
+/** The fields of a listing that decide how it merges and whether it is on the market. The other fields are on disk. */
 export type ListingHead = Pick<ListingRecord, 'id' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at'>
 
 /** One version of a listing. */
 export type ListingEntry = {
   record: ListingHead
-  /** SHA-256, in hex, of the bytes its owner signed. */
+  /** SHA-256, in hex, of the bytes that the owner signed. */
   hash: string
-  /** Size of its envelope: what it is charged with. */
+  /** Size of the envelope, charged against the room. */
   bytes: number
-  /** The peer that told of the listing first. Unknown of what was stored, and of our own. */
+  /** The peer that sent the listing first. Undefined for stored listings and our own. */
   from?: string | undefined
   /** Where that peer connects from: an IPv4 address, or the /64 of an IPv6 address. */
   site?: string | undefined
 }
 
 export type MergeOutcome = 'added' | 'replaced' | 'known' | 'older' | 'expired' | 'seller-full' | 'full'
-/** `evicted` had to leave for it. */
+/** `evicted` had to leave for the merged entry. */
 export type Merged = { outcome: MergeOutcome; evicted?: ListingEntry }
 
 export type ListingSetOptions = {
   listingsMax: number
   bytesMax: number
   perSellerMax?: number
-  /** Never refused for lack of room: our own. */
+  /** The seller whose listings are never refused for lack of room: this node. */
   ownSellerId?: string
 }
 
-/** The order of all versions: the higher version, and of equal ones the larger hash. Never 0 for different contents. */
+/**
+ * The order of all versions: the higher version is later, and of equal versions the larger hash. It is 0 only for equal
+ * contents.
+ */
 export function compareEntries(a: ListingEntry, b: ListingEntry): number {
   if (a.record.version !== b.record.version) return a.record.version - b.record.version
   if (a.hash === b.hash) return 0
@@ -40,14 +43,14 @@ export function compareEntries(a: ListingEntry, b: ListingEntry): number {
 }
 
 /**
- * When a version, shown or not, may be forgotten: no older version of the listing can be valid any more, since none may
- * expire later than its own version + TTL + skew. Forgetting sooner would let an old version rise again.
+ * When a version, shown or not, may be forgotten. By then no older version of the listing can be valid, because none
+ * may expire later than its own version + TTL + skew. If it were forgotten sooner, an old version could return.
  */
 export function keptUntil(record: Pick<ListingHead, 'version'>): UnixMs {
   return record.version + LISTING_TTL_MS + LISTING_SKEW_MS
 }
 
-/** Whether a listing is on the market: not a tombstone, not expired. */
+/** True if a listing is on the market: not a tombstone and not expired. */
 export function isShown(record: ListingHead, now: UnixMs): boolean {
   return record.state === 'active' && now < record.expires_at
 }
@@ -59,19 +62,19 @@ export function headOf({ id, seller_id, state, version, updated_at, expires_at }
 /**
  * The market's listings as this node knows them: a last-writer-wins map (a delta-state CRDT).
  *
- * Holds, per seller, the 64 listings with the highest versions. Merging is commutative, associative and idempotent, so
- * replicas that have seen the same versions, in any order and number, hold the same. It knows nothing of signatures
- * (see signed-listing.ts) and nothing of how versions travel (see replica.ts).
+ * For each seller the set holds the 64 listings with the highest versions. Merging is commutative, associative and
+ * idempotent. Replicas that have seen the same versions, in any order and number, therefore hold the same listings. The
+ * set knows nothing about signatures (signed-listing.ts) or about how versions travel (replica.ts).
  *
- * The limits on all listings are a shield and no part of these laws: a full set takes newer versions of what it holds
- * and refuses unknown listings. Who leaves for a newcomer is decided in listing-room.ts.
+ * The limits on all listings protect memory and are not part of these laws. A full set accepts newer versions of
+ * listings it holds and refuses unknown listings. room.ts decides which listing leaves for a newcomer.
  */
 export class ListingSet {
   readonly #options: Required<Omit<ListingSetOptions, 'ownSellerId'>> & { ownSellerId: string | undefined }
   readonly #entries = new Map<string, ListingEntry>()
   readonly #idsOf = new Map<string, Set<string>>()
   #bytes = 0
-  /** No entry may be forgotten before. */
+  /** No entry may be forgotten before this time. */
   #purgeDue = Number.POSITIVE_INFINITY
 
   constructor({ listingsMax, bytesMax, perSellerMax = LISTINGS_PER_SELLER_MAX, ownSellerId }: ListingSetOptions) {
@@ -86,7 +89,7 @@ export class ListingSet {
     return this.#bytes
   }
 
-  /** Ids that begin so, shown or not. */
+  /** Ids that start with `beginning`, shown or not. */
   *idsBeginning(beginning: string): Generator<string> {
     for (const id of this.#entries.keys()) if (id.startsWith(beginning)) yield id
   }
@@ -103,7 +106,7 @@ export class ListingSet {
     return [...(this.#idsOf.get(sellerId) ?? [])].map((id) => this.#entries.get(id)!)
   }
 
-  /** What `merge` would answer, without merging. */
+  /** What `merge` would return, without merging. */
   judge(entry: ListingEntry, now: UnixMs): Merged {
     const { record } = entry
     if (now >= keptUntil(record)) return { outcome: 'expired' }
@@ -129,12 +132,12 @@ export class ListingSet {
     return merged
   }
 
-  /** Makes room: the entry is no longer held. */
+  /** Stops holding the entry, to make room. */
   remove(entry: ListingEntry): void {
     if (this.#entries.get(entry.record.id) === entry) this.#remove(entry)
   }
 
-  /** Forgets what no longer matters and returns it. Costs nothing before the first of them is due. */
+  /** Removes what no longer matters and returns it. Costs nothing before the first entry is due. */
   purge(now: UnixMs): ListingEntry[] {
     if (now < this.#purgeDue) return []
     const gone = [...this.#entries.values()].filter(({ record }) => now >= keptUntil(record))

@@ -13,24 +13,25 @@ import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { keptUntil, type ListingEntry } from './set.ts'
 
-/** Why an envelope is no listing for us. */
+/** Why this node does not accept an envelope as a listing. */
 export type ListingRefusal = {
   error: ListingRefusalCode
-  /** What is wrong, for people. */
+  /** What is wrong, as text for people. */
   reason: string
 }
 export type ListingRefusalCode = HostileCode | 'FUTURE' | 'EXPIRED' | 'UNWANTED'
 type HostileCode = 'TOO_LARGE' | 'MALFORMED' | 'NOT_OWNER' | 'INCONSISTENT' | 'FORGED'
-/** An entry with all of its record. */
+/** An entry with its complete record. */
 export type ReadEntry = ListingEntry & { record: ListingRecord }
 export type ReadListing = { ok: true; entry: ReadEntry; check: () => SignatureCheck } | ({ ok: false } & ListingRefusal)
 export type OpenedListing = { ok: true; entry: ReadEntry } | ({ ok: false } & ListingRefusal)
 
 /**
- * Whether only a hostile or broken peer can have sent this.
+ * True if only a hostile or broken peer can have sent this.
  *
- * Clocks differ and news travel twice, so an honest peer may send what is too new, too old or known. What contradicts
- * itself or its signature contradicts them for everybody: no honest peer has taken it, so none passes it on.
+ * Clocks differ and news arrives more than once, so an honest peer may send listings that are too new, too old or
+ * known. A listing that contradicts itself or its signature is refused by every honest peer, so no honest peer passes
+ * it on.
  */
 export function isHostile(code: ListingRefusalCode): code is HostileCode {
   return code !== 'FUTURE' && code !== 'EXPIRED' && code !== 'UNWANTED'
@@ -38,15 +39,15 @@ export function isHostile(code: ListingRefusalCode): code is HostileCode {
 
 export type JudgeOptions = {
   now: UnixMs
-  /** Asked last. What it answers may rest on nothing but claims. */
+  /** Called last. The record is still unsigned at that time, so its contents are only claims. */
   wanted?: (entry: ReadEntry) => boolean
 }
 
 /**
- * Opens an envelope from anywhere and checks all that a listing must be (D5–D9), cheap checks first, the signature last,
- * which is most of the cost.
+ * Opens an envelope from any source and checks all that a listing must be (D5–D9). Cheap checks come first. The
+ * signature comes last, because it is most of the cost.
  *
- * @param run does the cheap checks when it is their turn
+ * @param run schedules the cheap checks
  * @param isGenuine checks the signature
  */
 export async function openListing(
@@ -62,7 +63,7 @@ export async function openListing(
   return (await isGenuine(judged.check())) ? { ok: true, entry: judged.entry } : forged(judged.entry)
 }
 
-/** The same but for the signature, which is still to be checked. */
+/** Does all checks of `openListing` except the signature. */
 export function judgeListing(envelope: Uint8Array, { now, wanted }: JudgeOptions): ReadListing {
   const read = readListing(envelope)
   if (!read.ok) return read
@@ -77,7 +78,7 @@ export function forged({ record }: ReadEntry): { ok: false } & ListingRefusal {
   return refused('FORGED', `the signature is not ${record.seller_id}'s`)
 }
 
-/** Reads an envelope without checking what it says, as for rows that were checked before they were stored. */
+/** Reads an envelope without checking its contents, for example a row that was checked before it was stored. */
 export function readListing(envelope: Uint8Array): ReadListing {
   if (envelope.length > LISTING_BYTES_MAX) {
     return refused('TOO_LARGE', `a listing of ${envelope.length} bytes, limit ${LISTING_BYTES_MAX}`)
@@ -95,7 +96,7 @@ export function readListing(envelope: Uint8Array): ReadListing {
 /**
  * Signs a listing of our own.
  *
- * @throws CodedError `LISTING_INVALID` for what no other node would take, with the reason.
+ * @throws CodedError `LISTING_INVALID`, with the reason, if no other node would accept the listing
  */
 export async function sealListing(
   record: ListingRecord,
@@ -134,37 +135,37 @@ function firstIssue({ issues: [issue] }: z.ZodError): string {
   return `${issue?.path.join('.')}: ${issue?.message}`
 }
 
-/** The hash is of what was signed: bytes that a stranger could add around it must not make a new version. */
+/** Hashes only the signed bytes. Bytes that a stranger adds around them must not make a new version. */
 function hashOf(payload: Uint8Array): string {
   return hash('sha256', payload, 'hex')
 }
 
-/** What must hold whatever the time is. */
+/** Checks everything that does not depend on the current time. */
 function refuseContents(record: ListingRecord): ListingRefusal | undefined {
   const { id, seller_id, name, network, asset, price_atomic, protocols, addrs, version, updated_at, expires_at } =
     record
 
-  // D5: the id is derived from the seller and the name, so nobody can take another's.
+  // D5: the id derives from the seller and the name, so nobody can take another seller's id.
   if (id !== agentId(seller_id, name)) return inconsistent(`${id} is not the id of ${name} at ${seller_id}`)
 
   // D7
   if (price_atomic > PRICE_ATOMIC_MAX) return inconsistent('the price is over 1000000 USDC')
 
-  // T14: USDC of the network it names, and nothing else.
+  // T14: the asset must be USDC on the listing's network.
   if (!sameAddress(asset, assetOf(network)?.address ?? '')) return inconsistent(`${asset} is not USDC on ${network}`)
 
-  // D6: a paid agent speaks x402 only, a free one both protocols. Others may be added.
+  // D6: a paid agent speaks only x402, a free agent both protocols. Further protocols may be added.
   if (!protocols.includes(X402_PROTOCOL)) return inconsistent(`protocols lack ${X402_PROTOCOL}`)
   const free = price_atomic === 0n
   if (free !== protocols.includes(MARKETPLACE_PROTOCOL)) {
     return inconsistent(`${free ? 'a free agent speaks' : 'a paid agent does not speak'} ${MARKETPLACE_PROTOCOL}`)
   }
 
-  // A listing sends buyers to its own seller, not to others.
+  // A listing sends buyers only to its own seller.
   const lost = addrs.find((address) => !address.startsWith('/') || !address.endsWith(`/p2p/${seller_id}`))
   if (lost !== undefined) return inconsistent(`${lost} is no address of ${seller_id}`)
 
-  // D9. One clock has written all three, so they agree whatever it shows.
+  // D9. One clock wrote all three times, so they agree even if that clock is wrong.
   if (updated_at > version) return inconsistent('updated_at is after version')
   if (expires_at <= updated_at) return inconsistent('it expires before it begins')
   if (expires_at > updated_at + LISTING_TTL_MS + LISTING_SKEW_MS) return inconsistent('it lives longer than 24 hours')
@@ -172,7 +173,7 @@ function refuseContents(record: ListingRecord): ListingRefusal | undefined {
 }
 
 function refuseTimes(record: ListingRecord, now: UnixMs): ListingRefusal | undefined {
-  // `updated_at` is not later than `version`: checked above.
+  // `updated_at` is not later than `version`: checked in `refuseContents`.
   if (record.version > now + LISTING_SKEW_MS) {
     return { error: 'FUTURE', reason: `version ${record.version} is ${record.version - now} ms ahead of our clock` }
   }

@@ -4,17 +4,17 @@ import { readListing } from './signed-listing.ts'
 
 export type StoredEntry = {
   row: LoadedListing
-  /** Undefined where the row cannot be read: it is to be removed. */
+  /** Undefined if the row cannot be read. Such a row must be removed. */
   entry: ListingEntry | undefined
 }
 
 /**
- * What the store holds, as the set knows it: 3 µs each. Signatures were checked before the rows were written.
+ * Reads the stored listings as entries of the set, at 3 µs each. Signatures were checked before the rows were written.
  *
- * Rows of an earlier version of the store come with their envelopes, and are to be written anew.
+ * Rows of an earlier version of the store include their envelopes and must be written again.
  */
 export function* storedEntries(store: Pick<ListingStore, 'load'>): Generator<StoredEntry> {
-  // One text for all listings of a seller, as each row comes with its own.
+  // Share one string among all listings of a seller. Each row has its own copy.
   const sellers = new Map<string, string>()
   for (const row of store.load()) {
     const entry = entryOf(row)

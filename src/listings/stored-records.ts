@@ -3,10 +3,10 @@ import type { ListingStore } from '../store/listings.ts'
 import type { ListingEntry } from './set.ts'
 import { type ReadEntry, readListing } from './signed-listing.ts'
 
-/** Records kept beside the disk: as many as searches show again and again. */
+/** Records kept in memory: about as many as searches show again and again. */
 const RECORDS_MAX = 1024
 
-/** Reads listings back from the store: 20 µs each, and those read lately at once. */
+/** Reads listings from the store at 20 µs each. Recently read listings come from memory. */
 export class StoredRecords {
   readonly #store: Pick<ListingStore, 'envelope'>
   readonly #read = new Map<string, ReadEntry>()
@@ -15,7 +15,10 @@ export class StoredRecords {
     this.#store = store
   }
 
-  /** All of a listing that is held. Undefined where a later version of the code has written what this cannot read. */
+  /**
+   * The complete record of a listing that is held. Undefined if a later version of the code wrote a form that this
+   * version cannot read.
+   */
   recordOf({ record: { id }, hash }: ListingEntry): ListingRecord | undefined {
     const known = this.#read.get(id)
     if (known?.hash === hash) return known.record
@@ -26,7 +29,7 @@ export class StoredRecords {
     return read.entry.record
   }
 
-  /** One that may not be on disk yet. */
+  /** Keeps a record in memory that may not be on disk yet. */
   remember(entry: ReadEntry): void {
     this.#read.delete(entry.record.id)
     this.#read.set(entry.record.id, entry)

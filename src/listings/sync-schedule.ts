@@ -14,11 +14,11 @@ import { ListingSync } from './sync-sessions.ts'
 
 export type ListingExchangeOptions = {
   ownId: string
-  /** What one peer may hand over in one session. */
+  /** Listings one peer may send in one session. */
   listingsMax: number
   bytesMax: number
   servesMax?: number
-  /** Sessions one peer may ask for: a few at once, then one in ten seconds. */
+  /** Sessions one peer may ask for: this many at once, then one every 10 s. */
   servesPerPeer?: number
   stepTimeoutMs?: number
 }
@@ -28,25 +28,28 @@ export type ListingExchangeDeps = {
   clock: Clock
   logger: Logger
   book: Pick<ListingBook, 'write' | 'view' | 'envelopes' | 'learnAll'>
-  /** What a peer has brought and was news. */
+  /** Called with each new listing that a peer sent. */
   learnt(entry: ReadEntry, envelope?: Uint8Array): void
 }
 
-/** Enough for a hundred thousand listings over a slow line; what is cut goes on with the next. */
+/** Enough for a hundred thousand listings over a slow line. The next session continues where this one was cut. */
 const SESSION_TIMEOUT_MS = 120_000
 const HOUR_S = 60 * 60
 const PEERS_MAX = 4096
 
 type Session = { stream: FramedStream; done: Promise<SyncOutcome> }
 
-/** Sessions with one peer at a time each, over `/node/sync/1.0.0`, in both roles. */
+/** Runs sync sessions over `/node/sync/1.0.0` in both roles, one at a time with each peer. */
 export class ListingExchange {
   readonly #deps: ListingExchangeDeps
   readonly #options: Required<ListingExchangeOptions>
   readonly #asked: TokenBuckets
-  /** One token an hour: who hands over what is false has none. */
+  /** One token an hour. A peer that sent false listings has no token. */
   readonly #trusted: TokenBuckets
-  /** A few tokens: who as a client brings what is of no use spends one each time; without any it is only given to. */
+  /**
+   * Each session in which a client sends only known listings costs it one token. A client without tokens may still read
+   * from this node.
+   */
   readonly #useful: TokenBuckets
   readonly #stopping = new AbortController()
   readonly #asking = new Map<string, FramedStream>()
@@ -60,11 +63,11 @@ export class ListingExchange {
     this.#useful = new TokenBuckets({ burst: 4, perSecond: 6 / HOUR_S, keysMax: PEERS_MAX })
   }
 
-  /** Client: becomes equal with a connected peer, trusting it no more than a stranger. */
+  /** Client: becomes equal with a connected peer. The peer is trusted no more than a stranger. */
   async meet(peerId: string, signal: AbortSignal): Promise<SyncOutcome> {
     const { host, clock } = this.#deps
     if (!this.#trusted.has(peerId, 1, clock.now())) return 'hostile'
-    // It came to us: whoever opens a session, both learn.
+    // The peer opened a session itself. Both sides learn in a session, so that session is enough.
     const served = this.#serving.get(peerId)
     if (served !== undefined) return served.done
     const opened = await host.openStream({ peerId, addrs: [] }, SYNC_PROTOCOL, signal).catch(foreignOrThrow)
@@ -87,7 +90,7 @@ export class ListingExchange {
     }
   }
 
-  /** Server: a stream handler. Over its limits the stream is reset, and the peer comes again later. */
+  /** Server: handles a stream. Over the limits the stream is reset, and the peer tries again later. */
   serve(opened: Stream, peerId: string): void {
     const stream = new FramedStream(opened)
     try {
@@ -116,7 +119,7 @@ export class ListingExchange {
     if (this.#serving.size >= this.#options.servesMax) throw new Error('too many sessions at once')
     if (!this.#trusted.has(peerId, 1, now)) throw new Error('it has handed over false listings')
     if (!this.#asked.take(peerId, 1, now)) throw new Error('it asks too often')
-    // Both have opened one: that of the smaller id stands.
+    // Both peers opened a session. The session opened by the peer with the smaller id continues.
     const asking = this.#asking.get(peerId)
     if (asking === undefined) return
     if (this.#options.ownId < peerId) throw new Error('there is a session with it already')
@@ -127,7 +130,7 @@ export class ListingExchange {
     const { book, clock } = this.#deps
     try {
       const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
-      // The disk serves, so that memory need not hold envelopes: it must have all that the index speaks for.
+      // Envelopes are read from disk and not kept in memory. Write first, so that the disk has everything in the index.
       await book.write()
       const side = this.#side(peerId, { takes: this.#useful.has(peerId, 1, clock.now()) })
       await serveSync(stream, side, { signal, stepTimeoutMs: this.#options.stepTimeoutMs })
@@ -147,7 +150,7 @@ export class ListingExchange {
     return new ListingSync({ peerId, site, listingsMax, bytesMax, takes }, this.#deps)
   }
 
-  /** @throws the error, where it is not the peer's fault */
+  /** @throws the error, if it is not the peer's fault */
   #blame(peerId: string, error: unknown): SyncOutcome {
     if (!isPeersFault(error)) throw error
     const reason = reasonOf(error).slice(0, 200)

@@ -11,33 +11,37 @@ import type { ListingBook } from './replica-state.ts'
 import type { ReadEntry } from './signed-listing.ts'
 
 export type ListingSyncOptions = {
-  /** What the peer may hand over in one session. */
+  /** Listings the peer may send in one session. */
   listingsMax: number
   bytesMax: number
   peerId: string
-  /** Where it connects from, as far as it is known. */
+  /** The peer's site, if it is known. */
   site?: string | undefined
-  /** Whether anything is taken from this peer. */
+  /** True if listings are accepted from this peer. */
   takes: boolean
 }
 
 export type ListingSyncDeps = {
   book: Pick<ListingBook, 'view' | 'envelopes' | 'learnAll' | 'write'>
-  /** What the peer has brought and was news; without its envelope where a whole market comes. */
+  /** Called with each new listing that the peer sent. The envelope is undefined while a whole market arrives. */
   learnt(entry: ReadEntry, envelope?: Uint8Array): void
 }
 
 /** Elements looked up at once. */
 const LOOKED_UP_AT_ONCE = 64
 /**
- * The newest come first: where they are of no use, the others are not waited for. For each change there is an old version
- * as well as a new one; more than that is somebody's past.
+ * Known listings one session may bring, in addition to two for each new listing. Beyond it the session takes no more.
+ * The newest come first, and each change may come as an old and a new version. More known listings mean that the peer's
+ * replica is old.
  */
 const USELESS_MAX = 64
-/** News that can be searched at once. A whole market is indexed behind, as that takes longer than all else about it. */
+/**
+ * New listings that searches find at once. Indexing takes longer than everything else, so a whole market is indexed
+ * later.
+ */
 const INDEXED_AT_ONCE_MAX = 500
 
-/** One side of one session: what of the replica it reads and changes. */
+/** One side of one session: the parts of the replica that the session reads and changes. */
 export class ListingSync implements SyncSide {
   readonly #deps: ListingSyncDeps
   readonly #options: ListingSyncOptions
@@ -45,7 +49,7 @@ export class ListingSync implements SyncSide {
   #have: ElementKey[] = []
   #bytes = 0
   #received = 0
-  /** Of what was received, how many have been looked at. */
+  /** How many of the received listings have been examined. */
   #looked = 0
   #news = 0
   #learning: Promise<void> = Promise.resolve()
@@ -61,7 +65,7 @@ export class ListingSync implements SyncSide {
     return this.#options.takes
   }
 
-  /** What the peer has handed over. */
+  /** Number of listings the peer has sent. */
   get received(): number {
     return this.#received
   }
@@ -85,22 +89,25 @@ export class ListingSync implements SyncSide {
     }
   }
 
-  /** The newest first. What has been replaced meanwhile, as by what the peer has brought, is left out. */
+  /**
+   * The newest first. Listings that were replaced since the reconciliation, for example by the peer's own, are left
+   * out.
+   */
   batches(): Generator<Uint8Array[]> {
     const limits = { itemsMax: SYNC_BATCH_LISTINGS_MAX, bytesMax: SYNC_BATCH_BYTES_MAX }
     return splitBatches(this.#envelopes(), limits)
   }
 
-  /** @throws CodedError `LISTING_FALSE` for what only a hostile peer hands over */
+  /** @throws CodedError `LISTING_FALSE` for what only a hostile peer sends */
   async take(envelopes: Uint8Array[]): Promise<boolean> {
     const { listingsMax, bytesMax } = this.#options
-    // Batches that are known already cost no signature, and so no turn of the event loop.
+    // Known batches need no signature check, and so would never let the event loop turn.
     await nextTurn()
     this.#received += envelopes.length
     this.#bytes += envelopes.reduce((sum, { length }) => sum + length, 0)
     const before = this.#learning
     this.#learning = this.#learn(envelopes)
-    // Awaited with the next batch, or at the end.
+    // Errors are handled when the next batch, or `settle`, awaits `#learning`.
     this.#learning.catch(() => {})
     await before
     if (this.#received > listingsMax || this.#bytes > bytesMax) return false
@@ -111,7 +118,7 @@ export class ListingSync implements SyncSide {
     return this.#learning
   }
 
-  /** While the signatures of one batch are checked, the one before is merged and written. */
+  /** Merges and writes one batch while the signatures of the next batch are checked. */
   async #learn(envelopes: Uint8Array[]): Promise<void> {
     const { book, learnt } = this.#deps
     const { peerId, site } = this.#options
@@ -121,7 +128,8 @@ export class ListingSync implements SyncSide {
     )
     this.#news += news
     this.#looked += envelopes.length
-    // What waits to be written is in memory: a batch or two, not a market.
+    // Listings waiting to be written are in memory. Wait, so that they are at most a batch or two and never a whole
+    // market.
     await this.#writing
     this.#writing = book.write()
     if (hostile !== undefined) throw new CodedError('LISTING_FALSE', `${hostile.error}: ${hostile.reason}`)

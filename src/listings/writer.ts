@@ -2,7 +2,7 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { ListingStore } from '../store/listings.ts'
 
-/** Writes what the store remembers, some time after a change. */
+/** Writes the store's pending changes a short time after a change. */
 export class ListingWriter {
   readonly #store: Pick<ListingStore, 'flush'>
   readonly #logger: Logger
@@ -22,7 +22,10 @@ export class ListingWriter {
     if (!this.#closed) this.#timer ??= setTimeout(() => void this.write(), this.#writeMs).unref()
   }
 
-  /** Writes what waits. A disk that refuses is logged, once until it takes again, and asked anew with the next change. */
+  /**
+   * Writes what is waiting. If the disk refuses, it logs once and tries again with the next change. The next failure
+   * after a success is logged again.
+   */
   async write(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -36,7 +39,7 @@ export class ListingWriter {
     }
   }
 
-  /** Writes what waits, for the last time. */
+  /** Writes what is waiting, for the last time. */
   async close(): Promise<void> {
     this.#closed = true
     await this.write()
