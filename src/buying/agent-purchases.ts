@@ -15,7 +15,7 @@ import type { Order, Purchases } from '../store/purchases.ts'
 import type { ExecuteRequest } from './execute.ts'
 import { EXECUTION_MS_MAX } from './run-order.ts'
 
-/** Purchases of one agent of this node that may be without a result at once: under way, in doubt, or lost within a day. */
+/** Orders without a result that runs of one agent may have within 24 h: under way, in doubt, or charged (T6). */
 const FRUITLESS_MAX = 32
 const DAY_MS = 24 * 60 * 60 * 1000
 
@@ -26,25 +26,26 @@ export type AgentPurchasesDeps = {
   catalog: Pick<Catalog, 'resolve'>
   purchases: Pick<Purchases, 'order' | 'orderOfRun' | 'fruitlessFor' | 'reservationOf'>
   changes: Changes
-  /** The id of an own agent. */
+  /** Returns the id of an agent of this node. */
   ownId(name: string): string
   execute(request: ExecuteRequest): Promise<ExecutionResult>
-  /** Waits for an order that was made before, or answers from the ledger. */
+  /** Waits for an order that was placed before, or answers from the ledger. */
   again(orderId: string, waiting: Waiting): Promise<ExecutionResult | 'given up'>
-  /** Asks the seller and the chain at once what became of a signed order. */
+  /** Asks the seller and the chain now what became of a signed order. */
   look(orderId: string): Promise<void>
   cancel(orderId: string): Promise<unknown>
 }
 
 /**
- * What own agents buy for their own work, through the same guard, ledger and recovery as all that this node buys.
+ * Buys what the agents of this node need for their own work. Uses the same guard, ledger and recovery as every
+ * purchase.
  *
- * A run buys once (D38): its order is found by the run, however often the run is begun. Another one is placed only after the
- * one before can never be charged any more (D33).
+ * A run buys once (D38). Its order is found by the run's id, even if the run starts again. A run places another order
+ * only after its earlier order can never be charged (D33).
  */
 export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
   const { purchases } = deps
-  /** One purchase of a run at a time. */
+  /** Each run makes one purchase at a time. */
   const underWay = new Map<string, Promise<unknown>>()
 
   /** @throws AgentError */
@@ -61,11 +62,11 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     }
   }
 
-  /** What the run has bought before. It is waited for where it is under way. */
+  /** Returns what the run bought before. Waits if that purchase is under way. */
   async function bought(run: string, { isPaid }: RunOrigin, waiting: Waiting): Promise<ExecutionResult | undefined> {
     const before = purchases.orderOfRun(run)
     if (before === undefined) return undefined
-    // A payment names one run for ever, a key or another id of the caller's only for a day (D38).
+    // A payment names one run forever. A key or another id from the caller names a run for one day (D38).
     if (!isPaid && before.createdAt < deps.clock.now() - DAY_MS) return undefined
     if (await isUncharged(before)) return undefined
     const result = await deps.again(before.id, waiting).catch((error: unknown) => approved(error, waiting))
@@ -91,7 +92,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
         agentId: listing.id,
         input,
         maxPriceAtomic: maxPrice,
-        // Who pays for the run has it bought by the operator; whoever has it for nothing pays for this part.
+        // The operator buys for a paid run. The owner of a free run pays for this purchase.
         caller: callerOf(origin.isPaid ? undefined : ownerOfCaller(callerId)),
         boughtFor: { agentId, agentName: name, run },
         hops: origin.hops + 1,
@@ -118,7 +119,10 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     return { signal, onSigning: onCommitted, ...(onOutput && { onProgress }) }
   }
 
-  /** A seller that takes payments and gives nothing could have them from every stranger's run, who is then not charged (T6). */
+  /**
+   * Limits the loss to a seller that takes payments and returns nothing. Strangers whose runs fail are not charged
+   * (T6).
+   */
   function refuseFruitless(agentId: string): void {
     const count = purchases.fruitlessFor(agentId, deps.clock.now() - DAY_MS)
     if (count < FRUITLESS_MAX) return
@@ -127,9 +131,9 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
   }
 
   /**
-   * Whether an earlier order of this run has ended, has brought nothing, and can never be charged.
+   * Returns true if an earlier order of this run ended without a result and can never be charged.
    *
-   * @throws AgentError where it has ended and was charged, or may be (D33)
+   * @throws AgentError if the order ended and was charged, or may still be charged (D33)
    */
   async function isUncharged({ id }: Order): Promise<boolean> {
     const isEnded = () => /^(failed|cancelled)$/.test(purchases.order(id)!.status)
@@ -139,7 +143,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     }
     if (!isEnded()) return false
     if (isGone()) return true
-    // The chain may show by now that it was never charged, or the seller have its result.
+    // By now the chain may show that the order was not charged, or the seller may have the result.
     await deps.look(id).catch(() => {})
     if (!isEnded() || isGone()) return isEnded()
     if (purchases.reservationOf(id)!.state === 'spent')
@@ -147,7 +151,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
     throw fruitless('the agent behind this one gave no result; it is asked again once that payment has expired', id)
   }
 
-  /** Waits for the operator's word as long as the run has time; then the order is withdrawn. */
+  /** Waits for the operator's decision while the run has time. Then cancels the order. */
   async function approved(error: unknown, { signal, onProgress, onSigning }: Waiting): Promise<ExecutionResult> {
     if (!(error instanceof MarketError) || error.code !== 'APPROVAL_REQUIRED' || error.orderId === undefined)
       throw error
@@ -162,7 +166,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
   }
 }
 
-/** The signed listing of the agent that a card names. @throws AgentError where the two differ (T2) */
+/** Returns the signed listing of the agent that a card names. @throws AgentError if card and listing differ (T2) */
 function listingOf({ named }: AgentPurchase, { catalog }: AgentPurchasesDeps): Listing {
   const listing = catalog.resolve(named.agentId)
   if (listing === undefined) {
@@ -182,7 +186,7 @@ function listingOf({ named }: AgentPurchase, { catalog }: AgentPurchasesDeps): L
   throw refused('the agent behind this one is not what its card says', reason)
 }
 
-/** An agent that buys itself would pay for nothing. */
+/** Refuses an agent that would buy from itself and pay for nothing. */
 function refuseLoop(listing: Listing, callerId: string, hops: number): void {
   if (listing.local) throw loop('its card names an agent of this very node')
   if (peerNamed(callerId) === listing.seller_id) throw loop('it is asked by the node that it would buy from')
@@ -213,7 +217,7 @@ function refused(message: string, reason: string): AgentError {
 
 type Said = [AgentErrorCode, string]
 const CANNOT_PAY: Said = ['AGENT_NOT_RUNNABLE', 'this seller cannot pay the agent behind this one now']
-/** What a buyer may read of a purchase that did not happen. The rest is failures of the other seller. */
+/** What a buyer may read about a purchase that did not happen. Other codes count as failures of the other seller. */
 const said: Readonly<Record<string, Said>> = {
   OVER_PRICE: ['AGENT_NOT_RUNNABLE', 'the agent behind this one costs more than this one pays for it: see `max_price`'],
   NETWORK_MISMATCH: ['AGENT_NOT_RUNNABLE', 'the agent behind this one is sold on another network'],

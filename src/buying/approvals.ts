@@ -15,15 +15,15 @@ import type { Purchases } from '../store/purchases.ts'
 import type { Budget } from './budget.ts'
 import { amountsOf } from './budget-rules.ts'
 
-/** Approvals that wait at once: in all, and for one token. */
+/** Approvals that wait at the same time: in total, and per token. */
 const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
 const LISTED_MAX = 1_000
-/** Characters of a task that an approval shows; its order has all. */
+/** Characters of a task that an approval shows. The order holds the full task. */
 const TASK_SHOWN_MAX = 2_000
 const SWEEP_MS = 1_000
 
 export type ApprovalsOptions = {
-  /** How long the operator has. */
+  /** Time the operator has to decide, in ms. */
   limitMs: number
 }
 
@@ -34,37 +34,42 @@ export type ApprovalsDeps = {
   store: ApprovalStore
   purchases: Pick<Purchases, 'over'>
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day' | 'view'>
-  /** A token, whether it still holds or not. */
+  /** Returns a token, also if it is revoked or expired. */
   token(id: string): TokenRecord | undefined
-  /** Told when an approval has come or changed … */
+  /** Called when an approval is new or has changed. */
   published(approval: StoredApproval): void
-  /** … and when its order may go on, or has ended. */
+  /** Called when the order of an approval may run, or has ended. */
   decided(orderId: string, verdict: Verdict | 'expired'): void
 }
 
-/** Purchases that wait for the operator's word: asked for before anything is signed, decided outside of the call. */
+/**
+ * Purchases that wait for the operator's decision. Stoa asks before it signs; the operator decides outside the call.
+ */
 export interface Approvals extends Service {
   /**
-   * Asks for an order that needs it, and stores both; the order stays pending, and executes in the background once it is
-   * approved. Undefined: it needs none, or would be refused anyway.
+   * Stores an order that needs an approval, together with the approval. The order stays pending and executes in the
+   * background once it is approved. Returns undefined if the order needs no approval or would be refused anyway.
    *
    * @throws MarketError APPROVALS_TOO_MANY, KeyTaken
    */
   hold(order: Order, listing: Listing, request?: KeyedRequest | undefined): Promise<StoredApproval | undefined>
-  /** Those that the caller may see, newest first. */
+  /** Lists the approvals that the caller may see, newest first. */
   list(status?: ApprovalStatus, caller?: Caller): ApprovalRecord[]
   /** @throws MarketError UNKNOWN_APPROVAL */
   get(id: string, caller?: Caller): ApprovalRecord
   /** @throws MarketError UNKNOWN_APPROVAL, APPROVAL_FINAL */
   decide(id: string, verdict: Verdict): Promise<ApprovalRecord>
-  /** Decides each that still can be, and answers all as they then are. @throws MarketError UNKNOWN_APPROVAL before any is decided */
+  /**
+   * Decides every approval that is still pending and returns all of them. @throws MarketError UNKNOWN_APPROVAL before
+   * any is decided
+   */
   decideAll(ids: readonly string[], verdict: Verdict): Promise<ApprovalRecord[]>
 }
 
 export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDeps): Approvals {
   const { clock, store, budget, purchases } = deps
 
-  /** Why an order needs an approval. One that would be refused with it is left to its refusal. */
+  /** Returns why an order needs an approval. Returns undefined for an order that a limit refuses anyway. */
   function reasonFor(order: Order, listing: Listing): string | undefined {
     if (listing.local || listing.price === 0n) return undefined
     const wanted = { agentId: listing.id, sellerId: listing.seller_id, amount: listing.price }
@@ -80,7 +85,7 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
     }
   }
 
-  /** As it is now: what is overdue counts as expired before the sweep has come by. */
+  /** Returns the current record. An overdue approval counts as expired, even before the sweep marks it. */
   function view(approval: StoredApproval): ApprovalRecord {
     const isOverdue = approval.status === 'pending' && clock.now() >= approval.expiresAt
     return {
@@ -98,7 +103,7 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
     }
   }
 
-  /** What is asked for, by whom, and what the budget then has left. */
+  /** Returns the task, who requested it, and what the budget has left after it. */
   function asked({ task = '', tokenId, workflowId, amount, status }: StoredApproval) {
     const { left_today_atomic: day, left_month_atomic: month } = budget.view()
     const token = tokenId === undefined ? undefined : deps.token(tokenId)
@@ -207,12 +212,12 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
   }
 }
 
-/** Null: there is no limit. */
+/** A `max` of null means no limit. */
 function leftOf(max: string | null, spent: string | null): bigint | undefined {
   return max === null ? undefined : BigInt(max) - BigInt(spent ?? 0)
 }
 
-/** What a caller who waits is told. */
+/** The error for a caller that waits. */
 export function approvalRequired({ id, orderId, reason }: StoredApproval): MarketError {
   const how = `the operator decides: stoa approvals approve ${id} (or deny)`
   const then = `order ${orderId} then executes by itself: GET /orders/${orderId} has the result`

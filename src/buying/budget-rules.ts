@@ -2,16 +2,16 @@ import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
 import type { ChangeBudget } from '../schema/budget.ts'
 import type { Database } from '../store/database.ts'
 
-/** What this node may spend. Amounts are atomic units; undefined: no limit. */
+/** What this node may spend. Amounts are atomic units. Undefined means no limit. */
 export type BudgetRules = {
   perCall: bigint | undefined
-  /** Each per UTC day or month. */
+  /** These three limits apply per UTC day or UTC month. */
   perSeller: bigint | undefined
   perDay: bigint | undefined
   perMonth: bigint | undefined
-  /** What costs this or more waits for an approval. */
+  /** A purchase of this amount or more needs an approval. */
   autoApproveBelow: bigint | undefined
-  /** Peer ids, DIDs and ids of agents. Unless empty, only these. */
+  /** Peer ids, DIDs and agent ids. If the list is not empty, only these may be bought from. */
   allow: readonly string[]
   deny: readonly string[]
 }
@@ -19,7 +19,7 @@ type Rule = keyof BudgetRules
 const amountRules = ['perCall', 'perSeller', 'perDay', 'perMonth', 'autoApproveBelow'] as const
 const listRules = ['allow', 'deny'] as const
 
-/** The rules as the configuration gives them. */
+/** The rules from the configuration. */
 export function budgetRules(buyer: {
   maxPriceAtomic: bigint
   dailyBudgetAtomic: bigint
@@ -42,20 +42,17 @@ export function budgetRules(buyer: {
 
 const APPROVAL_MINUTES = 60
 
-/** How long the operator has to approve a purchase. */
+/** Time the operator has to approve a purchase, in ms. */
 export function approvalMsOf({ approvalMinutes = APPROVAL_MINUTES }: { approvalMinutes?: number | undefined }): number {
   return approvalMinutes * 60_000
 }
 
-/** A rule as text, for the store: decimal USDC, null for none, or the list. */
+/** A rule as stored text: decimal USDC, null for no limit, or the list. */
 type RuleText = string | null | readonly string[]
-/** Each rule that was changed while the node ran, and what the configuration said then. */
+/** Each rule changed while the node ran, with the configured value at that time. */
 export type StoredRules = { [R in Rule]?: { is: RuleText; configured: RuleText } }
 
-/**
- * The rules in force. The last word holds: a change made while the node ran, until the configuration says something else
- * than it did then.
- */
+/** The rules in force. A change made at runtime holds until the configured value of that rule changes. */
 export function effectiveRules(configured: BudgetRules, stored: StoredRules): BudgetRules {
   const rules = { ...configured }
   for (const name of amountRules) {
@@ -87,7 +84,7 @@ export function changedRules(rules: BudgetRules, change: ChangeBudget): BudgetRu
 
 export type RulesStore = {
   load(): StoredRules
-  /** Durable when it resolves. */
+  /** Durable when the promise resolves. */
   save(configured: BudgetRules, rules: BudgetRules): Promise<void>
 }
 
@@ -112,7 +109,7 @@ export function createRulesStore(database: Database): RulesStore {
   }
 }
 
-/** An amount as the API writes it, twice. */
+/** An amount in the two fields the API uses: decimal, and atomic units. */
 export function amountsOf<N extends string>(name: N, atomic: bigint): Record<N | `${N}_atomic`, string>
 export function amountsOf<N extends string>(
   name: N,

@@ -18,37 +18,37 @@ export type BudgetDeps = {
   asset: Pick<Asset, 'network' | 'address' | 'symbol'>
   store: RulesStore
   purchases: Pick<Purchases, 'spentOn' | 'heldOn'>
-  /** The token while it holds. */
+  /** Returns the token if it is valid: neither revoked nor expired. */
   token(id: string): StoredToken | undefined
-  /** The most that an order may cost by the operator's word. */
+  /** The highest price that the operator approved for an order. */
   approvedFor(orderId: string): bigint | undefined
-  /** Told when the rules have changed. */
+  /** Called when the rules have changed. */
   changed?(): void
 }
 
 type Asking = Pick<Order, 'id' | 'tokenId'>
-/** What is to be bought, as the seller asks for it. */
+/** A purchase, as the seller asks for it. */
 export type Wanted = { agentId: string; sellerId: string; amount: bigint }
 
-/** The operator's rules, asked before every signature. */
+/** The operator's rules. Checked before every signature. */
 export interface Budget {
   rules(): BudgetRules
-  /** The most one call may cost, atomic units. */
+  /** Highest price of one call, in atomic units. */
   perCall(): bigint
-  /** Today, in UTC. */
+  /** The current UTC day. */
   day(): string
   /**
-   * The limits a purchase must fit.
+   * Returns the limits that a purchase must fit.
    *
-   * @throws MarketError where nothing left of them would do: SELLER_NOT_ALLOWED, OVER_PRICE, TOKEN_ENDED, SCOPE_TOO_LOW
+   * @throws MarketError if no limit could allow it: SELLER_NOT_ALLOWED, OVER_PRICE, TOKEN_ENDED, SCOPE_TOO_LOW
    */
   limitsFor(order: Asking, wanted: Wanted): SpendingLimits
-  /** Why a purchase needs an approval that it does not have. */
+  /** Returns why a purchase needs an approval that it does not have. */
   approvalFor(order: Asking, wanted: Wanted): string | undefined
-  /** The limit of the UTC day, and what counts against it. */
+  /** The limit of the current UTC day, and the amount that counts against it. */
   today(): { perDay: bigint | undefined; spentToday: bigint }
   view(): BudgetRecord
-  /** Changes the rules from now on, for orders that wait too. */
+  /** Changes the rules at once, also for orders that wait. */
   change(change: ChangeBudget): Promise<BudgetRecord>
 }
 
@@ -139,7 +139,7 @@ export function createBudget(configured: BudgetRules, deps: BudgetDeps): Budget 
     approvalFor,
     today: () => ({ perDay: rules.perDay, spentToday: purchases.spentOn(day()) }),
     view,
-    // Each begins with what the one before has left: a limit that was just set must not be lost to another.
+    // Changes run one after the other. Each starts from the result of the one before, so that no change is lost.
     change: (change) =>
       inTurn(async () => {
         const next = changedRules(rules, change)
@@ -159,7 +159,7 @@ const limitTexts: Record<LimitName, { what: string; fix: string }> = {
   'token day': { what: 'the daily budget of this token', fix: 'wait, or ask the operator for another token' },
 }
 
-/** Why an amount is not signed for. */
+/** The error for an amount that exceeds a limit. */
 export function overBudget(amount: bigint, { over, spent, max }: Over, day: string): MarketError {
   const { what, fix } = limitTexts[over]
   const used = `${usdc(spent)} of ${usdc(max)} are paid or held on ${day} (UTC)`
@@ -179,7 +179,7 @@ function least(one: bigint | undefined, other: bigint | undefined): bigint | und
   return one < other ? one : other
 }
 
-/** A peer id that is no Ed25519 key's has no DID. */
+/** A peer id without an Ed25519 key has no DID. */
 function didOrNothing(peerId: string): string | undefined {
   try {
     return didOfPeer(peerId)

@@ -4,7 +4,9 @@ import { networkText } from '../schema/network-kind.ts'
 
 type Sold = Pick<Listing, 'name' | 'network' | 'local' | 'buyable'>
 
-/** Why this node does not buy an agent: it is sold on another network (D37). An own agent runs here, unpaid. */
+/**
+ * Returns why this node cannot buy an agent: the agent is sold on another network (D37). Own agents run here, unpaid.
+ */
 export function foreignNetwork({ name, network, local, buyable }: Sold): string | undefined {
   if (local || buyable) return undefined
   return `${name} is sold on ${networkText(network)}, and this node buys only on its own network`

@@ -51,19 +51,19 @@ import { createTokens, type Tokens } from './tokens.ts'
 import type { WalletFunds } from './wallet-funds.ts'
 import { Workflows } from './workflow/workflows.ts'
 
-/** What runs when the node stops has this long to take note. */
+/** Time that running executions have to record their state when the node stops. */
 const EXECUTIONS_END_MS = 1_000
 
 export type BuyerOptions = {
   callerDid: string
-  /** Whose own agents buy. */
+  /** The peer id of the node whose own agents buy. */
   sellerId: string
   rules: BudgetRules
-  /** How long the operator has to approve a purchase. */
+  /** Time the operator has to approve a purchase, in ms. */
   approvalMs: number
-  /** The widest window of a payment that this node signs; undefined: the default. */
+  /** Longest payment window that this node signs. Undefined: the default. */
   maxWindowSeconds?: number | undefined
-  /** Whether a seller may be paid that settles before its agent runs. */
+  /** True if this node may pay a seller that settles before its agent runs. */
   allowSettleFirst?: boolean | undefined
 }
 
@@ -82,24 +82,24 @@ export type BuyerDeps = {
   chain: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
   funds?: WalletFunds | undefined
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
-  /** Whether a stream runs over a relay that a direct connection has made needless. */
+  /** True if a stream uses a relay although a direct connection now exists. */
   superseded?(stream: Stream): boolean
   runOwn: RunOrderDeps['runOwn']
   random(length: number): Uint8Array
   measures: Pick<Measures, 'ended' | 'settled'>
 }
 
-/** All of a node that has agents work: at once, in the background, and after a crash. */
+/** The part of a node that buys: calls, orders in the background, and recovery after a crash. */
 export type Buyer = {
   execute(request: ExecuteRequest): Promise<ExecutionResult>
   agentPurchases: AgentPurchases
-  /** What one task of an agent costs now. Pays nothing. */
+  /** Returns the current price of one task. Pays nothing. */
   quote(agentId: string, signal: AbortSignal): Promise<QuoteOutput>
-  /** Looks again what became of an order's payment. */
+  /** Checks again what became of an order's payment. */
   look(orderId: string): Promise<void>
-  /** Whether an order has its result. */
+  /** True if an order has its result. */
   isReceived(orderId: string): boolean
-  /** Asks a seller what it wants to be paid. Pays nothing. */
+  /** Asks a seller for its payment requirements. Pays nothing. */
   askPrice(seller: StreamPeer, resource: string, signal: AbortSignal): Promise<PaymentRequirements>
   readonly orders: Orders
   readonly sessions: Sessions
@@ -107,11 +107,11 @@ export type Buyer = {
   readonly tokens: Tokens
   readonly budget: Budget
   readonly approvals: Approvals
-  /** The token of an order. */
+  /** The token that placed an order. */
   ownerOf(orderId: string): string | undefined
   readonly keys: Pick<IdempotencyKeys, 'purge'>
   readonly streams: StreamPool
-  /** In the order in which they start. */
+  /** In start order. */
   readonly services: readonly Service[]
 }
 
@@ -147,7 +147,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const superseded = (stream: Stream) => deps.superseded?.(stream) === true
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream, superseded })
   const active: ActiveOrders = new Map()
-  /** What a purchase ended with is the seller's word until the chain is asked. */
+  /** A new purchase counts as settled by the seller's claim alone. The recovery asks the chain soon. */
   const ended = (orderId: string) => {
     changed(orderId)
     recovery.soon()
@@ -156,7 +156,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
 
   const recovery = new Recovery({
     ...shared,
-    // Who waited for it has gone: the time it took says nothing of its seller.
+    // The caller no longer waits, so the duration says nothing about the seller.
     purchases: measuredPurchases(purchases, deps.measures, { timed: false }),
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
     resourceOf: catalog.resourceOf,
@@ -177,7 +177,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     maxWindowSeconds: options.maxWindowSeconds,
     allowSettleFirst: options.allowSettleFirst,
   }
-  /** The rules may change while the node runs. */
+  /** Read at each call, because the rules may change while the node runs. */
   const ids = { newId: () => risingUuid(clock.now(), deps.random), newCorrelationId: randomUUID }
   const priced = { catalog, ...ids, maxPrice: budget.perCall }
   const approvals = createApprovals(
@@ -244,7 +244,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     maxPrice: budget.perCall,
   })
 
-  /** Whoever waits when the node stops is told so; what was signed for is looked after from the next start on. */
+  /** When the node stops, waiting callers get an error. The recovery takes up signed orders at the next start. */
   const waiting: Service = {
     name: 'executions',
     start: async () => {},

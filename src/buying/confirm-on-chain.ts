@@ -8,14 +8,15 @@ export type ConfirmDeps = {
   logger: Logger
   purchases: Pick<Purchases, 'confirm' | 'giveBack'>
   chain?: PaymentChain | undefined
-  /** Told when something of what was signed for an order has changed. */
+  /** Called when the state of an order's payment has changed. */
   changed(orderId: string): void
 }
 
 /**
- * Asks the chain whether a purchase was charged, whatever its seller says (D41).
+ * Asks the chain whether a purchase was charged. The seller's claim does not count (D41).
  *
- * Before its window is over only a transfer counts. What the seller let expire afterwards was not spent.
+ * Before the payment window ends, only a transfer counts. After it, a payment that was never settled counts as not
+ * spent.
  */
 export async function confirmOnChain(
   reservation: StoredReservation,
@@ -28,7 +29,7 @@ export async function confirmOnChain(
   if (chain === undefined) return undefined
   const { asset } = requirements
   const shown = isOver ? await askChainAfter(chain, asset, authorization) : undefined
-  // Where the chain's logs do not reach back so far, it is asked for the transaction that the seller names.
+  // If the chain's logs do not reach back far enough, check the transaction that the seller named.
   const isShown = shown !== undefined && shown.kind !== 'unknown'
   const verdict = isShown ? shown : await askChain(chain, asset, authorization, txHash)
   if (verdict.kind === 'paid') {

@@ -1,6 +1,6 @@
 import { MarketError } from '../listings/market-error.ts'
 
-/** The window of the payment is over and its result has not come: the order stays in doubt. */
+/** The payment window ended and no result came. The order stays in doubt. */
 export class ResultOverdue extends Error {
   override name = 'ResultOverdue'
   constructor() {
@@ -8,7 +8,7 @@ export class ResultOverdue extends Error {
   }
 }
 
-/** The caller's signal, a limit of our own, and whoever else may call off, in one. */
+/** One signal that combines the caller's signal, our own time limit, and `abort`. */
 export class Deadline {
   readonly #controller = new AbortController()
   #timer: NodeJS.Timeout | undefined
@@ -23,7 +23,7 @@ export class Deadline {
     if (ms !== undefined) this.limit(ms, () => new MarketError('DEADLINE', 'the seller did not answer in time'))
   }
 
-  /** Ends the wait after this long, instead of the limit before. */
+  /** Sets the time limit to `ms` from now. Replaces the earlier limit. */
   limit(ms: number, reason: () => Error): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {

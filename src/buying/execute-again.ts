@@ -16,12 +16,12 @@ export type AgainDeps = {
   flights: Flights
   changes: Changes
   approval(id: string): StoredApproval | undefined
-  /** Asks the seller at once what became of a signed order. */
+  /** Asks the seller now what became of a signed order. */
   look(orderId: string): Promise<void>
 }
 type Waiting = { signal: AbortSignal; onProgress?: OnProgress }
 
-/** How an order ended, for a request that was sent again. */
+/** The stored failure of an order, as the answer to a repeated request. */
 class RecordedFailure extends CodedError {
   override name = 'RecordedFailure'
   readonly retryable: boolean
@@ -37,10 +37,10 @@ class RecordedFailure extends CodedError {
 }
 
 /**
- * Answers a request that was sent before: its order is waited for, or answered from the ledger (D38).
+ * Answers a repeated request: waits for its order, or answers from the ledger (D38).
  *
  * @returns 'given up' for an order whose caller left before anything was signed
- * @throws MarketError, or what the order failed with
+ * @throws MarketError, or the error that the order failed with
  */
 export async function executeAgain(
   id: string,
@@ -82,7 +82,7 @@ function isGivenUp(id: string, { purchases }: AgainDeps): boolean {
   )
 }
 
-/** An order as its caller would have been answered. */
+/** Returns the answer that the caller of this order would have got. */
 function recorded(order: Order, { purchases }: AgainDeps): ExecutionResult {
   const { id, agentId, sellerId: seller_id = '', status, error, output, correlationId = id } = order
   if (status === 'completed' && output !== undefined) {

@@ -19,23 +19,23 @@ import { watchOf } from './watch.ts'
 export type ExecuteRequest = {
   agentId: string
   input: string
-  /** The most this call may cost, atomic units. Never more than the node's own limit. */
+  /** Highest price of this call, in atomic units. The node's own limit also applies. */
   maxPriceAtomic?: bigint
-  /** On whose behalf; the operator's own unless given. */
+  /** The principal that pays. Default: the operator. */
   caller?: Caller
-  /** The same request with the same key is done once (D38). */
+  /** Requests with the same key and content are done once (D38). */
   idempotencyKey?: string | undefined
-  /** Aborts when the caller leaves. That cancels until something is signed; afterwards the order goes on. */
+  /** Aborts when the caller leaves. Before the signature this cancels the order; after it the order goes on. */
   signal: AbortSignal
-  /** Aborts when the caller cancels, which stops the seller too. */
+  /** Aborts when the caller cancels. This also stops the seller. */
   cancel?: AbortSignal
-  /** The run of an own agent that it is bought for. */
+  /** The run of an own agent that needs this call. */
   boughtFor?: BoughtFor | undefined
-  /** How many agents have bought for one another, this call included. */
+  /** Length of the chain of agents that buy for one another, including this call. */
   hops?: number
-  /** Told right before something is signed. */
+  /** Called right before the signature. */
   onSigning?: (() => void) | undefined
-  /** Told how far it has come, and what the agent says while it works. */
+  /** Receives the status, and the agent's output while it works. */
   onProgress?: OnProgress
 }
 
@@ -43,23 +43,24 @@ export type ExecuteDeps = AgainDeps &
   RunOrderDeps & {
     catalog: { resolve(id: string): Listing | undefined }
     keys: Pick<IdempotencyKeys, 'find' | 'now'>
-    /** Stores an order together with the key of its request. @throws MarketError ORDERS_TOO_MANY */
+    /** Stores an order and the key of its request. @throws MarketError ORDERS_TOO_MANY */
     place(order: RunnableOrder, request: KeyedRequest): Promise<void>
     newId(): string
     newCorrelationId(): string
-    /** The most this node pays for one call, atomic units. */
+    /** Highest price of one call on this node, in atomic units. */
     maxPrice(): bigint
-    /** Has an order wait that needs the operator's word first. */
+    /** Holds an order that needs the operator's approval. */
     hold: Approvals['hold']
   }
 
 const NEVER = new AbortController().signal
 
 /**
- * Executes an agent for a caller who waits: an own one here, a free one over the marketplace protocol, a paid one by
- * buying it. It is an order like any other (D18).
+ * Executes an agent for a caller that waits. Runs an own agent here, calls a free agent over the marketplace protocol,
+ * and buys a paid agent. The call is stored as an order (D18).
  *
- * @throws MarketError, PeerError as the seller answers, AgentError of an own agent, CodedError IDEMPOTENCY_CONFLICT
+ * @throws MarketError; PeerError if the seller answers with an error; AgentError from an own agent; CodedError
+ * IDEMPOTENCY_CONFLICT
  */
 export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promise<ExecutionResult> {
   const { agentId, input, maxPriceAtomic, caller = OPERATOR, signal } = request
@@ -70,7 +71,7 @@ export async function execute(request: ExecuteRequest, deps: ExecuteDeps): Promi
     () => executeFirst(request, caller, keyed, deps),
     async ({ id }) => {
       const before = await executeAgain(id, request, deps)
-      // Its caller left before anything was signed. Somebody waits again.
+      // The earlier caller left before anything was signed. This caller waits, so the call runs again.
       return before === 'given up' && !signal.aborted ? execute(request, deps) : givenUp(before)
     },
   )
@@ -111,7 +112,7 @@ async function executeFirst(
   return flight.attend(request.signal)
 }
 
-/** An execution that is asked for again with its key is the same run, though the order of the first may have ended. */
+/** A repeated execution with the same key is the same run, even if the first order has ended. */
 function runIdOf(keyed: KeyedRequest | undefined): string | undefined {
   if (keyed === undefined) return undefined
   const { tokenId = '', key, hash } = keyed
@@ -126,14 +127,15 @@ function givenUp(before: ExecutionResult | 'given up'): ExecutionResult {
   throw new MarketError('ORDER_CANCELLED', 'its caller has given it up; nothing was paid')
 }
 
-/** @throws MarketError for a task that fits no frame */
+/** @throws MarketError for a task that does not fit a frame */
 export function checkTask(task: string): void {
   if (Buffer.byteLength(task) <= TASK_BYTES_MAX) return
   throw new MarketError('INPUT_TOO_LARGE', `the task is longer than ${TASK_BYTES_MAX} bytes`)
 }
 
 /**
- * The most that may be paid. A listing above it, or of another network, is refused before anyone is asked.
+ * Returns the highest price that may be paid. Refuses a listing above it, or of another network, before asking the
+ * seller.
  *
  * @throws MarketError OVER_PRICE, NETWORK_MISMATCH
  */

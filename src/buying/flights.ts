@@ -1,21 +1,21 @@
 import { resultPending } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 
-/** What an execution is told, and says, of its callers. */
+/** The link between an execution and its callers. */
 export type Attendance = {
-  /** Aborts when nobody waits any more. */
+  /** Aborts when no caller waits any more. */
   left: AbortSignal
-  /** Something is about to be signed: from here on it goes on without its callers. */
+  /** Called before the signature. From here on the execution continues without callers. */
   onSigning(): void
 }
 
-/** An execution under way, and who waits for it. */
+/** An execution under way, and its callers. */
 export class Flight {
   readonly #order: { id: string; correlationId: string }
   readonly #left = new AbortController()
   #present = 0
   #isSigned = false
-  /** How it ends, whoever waits. */
+  /** The outcome, even if no caller waits. */
   readonly result: Promise<ExecutionResult>
 
   constructor(
@@ -34,8 +34,8 @@ export class Flight {
   }
 
   /**
-   * Waits for the result. A caller whose signal aborts has left: before the signature the last one to leave ends the execution;
-   * after it each is told that the order goes on (D38).
+   * Waits for the result until `signal` aborts. Before the signature, the execution ends when its last caller leaves.
+   * After the signature, a leaving caller gets RESULT_PENDING and the order goes on (D38).
    */
   async attend(signal: AbortSignal): Promise<ExecutionResult> {
     const { promise: gone, reject } = Promise.withResolvers<never>()
@@ -55,5 +55,5 @@ export class Flight {
   }
 }
 
-/** Executions that a caller waits for, or waited for, by their orders, as long as they run. */
+/** Running executions that have or had a waiting caller, by order id. */
 export type Flights = Map<string, Flight>

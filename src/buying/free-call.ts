@@ -14,14 +14,14 @@ import { Deadline } from './deadline.ts'
 import { onStream } from './on-stream.ts'
 import { formOf, type PurchaseDeps, type Purchased, readResponse } from './purchase.ts'
 
-/** Where a listing says no time limit of its agent, as those of another make. */
+/** Time limit assumed for listings that state none, such as listings of other implementations. */
 const UNKNOWN_RUN_SECONDS = 600
-/** For the queue at the seller: as long as a payment leaves for it, too (D28). */
+/** Time in the seller's queue. A payment allows the same time for settlement (D28). */
 const QUEUE_SECONDS = 120
 
 export type FreeCallDeps = Pick<PurchaseDeps, 'streams' | 'callerDid'> & {
   openStream(peer: StreamPeer, protocol: string, signal: AbortSignal): Promise<Stream>
-  /** How long a free agent may take: unless given, the limit of its listing and time for its queue. */
+  /** Time a free agent may take. Default: the time limit of its listing plus queue time. */
   unpaidMs?: number
 }
 type FreeAgent = {
@@ -29,15 +29,15 @@ type FreeAgent = {
   resource: string
   protocols: readonly string[]
   timeoutSeconds: number | undefined
-  /** Whether somebody looks on while it works. */
+  /** True if a caller watches the agent's output. */
   isShown: boolean
 }
 
 /**
- * Has a free agent of another node work. A seller that lists one and never answers holds its caller no longer than a run and
- * its queue may take (T7).
+ * Runs a free agent of another node. Ends the wait after the time for one run and its queue, so that a silent seller
+ * does not hold the caller (T7).
  *
- * @throws SellerSilent, PeerError as the seller answers, MarketError, CodedError of the connection
+ * @throws SellerSilent; PeerError if the seller answers with an error; MarketError; CodedError of the connection
  */
 export async function callFreeAgent(agent: FreeAgent, call: OwnCall, deps: FreeCallDeps): Promise<Purchased> {
   const { timeoutSeconds = UNKNOWN_RUN_SECONDS } = agent
@@ -60,7 +60,7 @@ async function overEither({ seller, resource, protocols, isShown }: FreeAgent, c
   const freeProtocol = protocols.includes(MARKETPLACE_PROTOCOL)
   if (paidProtocol && (isShown || !freeProtocol)) return askFree(seller, resource, call, deps)
   return callFree(seller, resource, call, deps).then(unpaid, (error: unknown) => {
-    // Its listing says that it speaks the other protocol, and nothing has run.
+    // Nothing has run. The listing says that the seller also speaks the paid protocol, so use that.
     if (paidProtocol && isUnsupported(error)) return askFree(seller, resource, call, deps)
     throw error
   })
@@ -70,7 +70,7 @@ function isUnsupported(error: unknown): boolean {
   return error instanceof CodedError && error.code === 'PROTOCOL_UNSUPPORTED'
 }
 
-/** Over the protocol that can show the work while it is done. */
+/** Uses the protocol that can show output while the agent works. */
 async function askFree(
   seller: StreamPeer,
   resource: string,

@@ -13,19 +13,19 @@ import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import { type Budget, overBudget, usdc } from './budget.ts'
 import type { WalletFunds } from './wallet-funds.ts'
 
-/** What no honest seller asks for: more than the longest time limit an agent may have, and time to settle. */
+/** Longest window a seller may ask for: the longest agent time limit (3600 s) plus time to settle (120 s). */
 const ASKED_SECONDS_MAX = 3600 + 120
 
-/** What the buyer knows of the agent, from its signed listing, and the most it will pay. */
+/** What the buyer knows about the agent from its signed listing. */
 export type Terms = {
   agentId: string
-  /** What its seller calls the agent, where that is something else. */
+  /** The seller's own name for the agent, if it differs from the id. */
   resource?: string
   seller: StreamPeer
   listed: { amount: bigint; network: string; asset: string; payTo: string }
-  /** The agent's time limit, where its listing says it. */
+  /** The agent's time limit, if the listing states it. */
   timeoutSeconds?: number | undefined
-  /** How many agents have bought for one another, this call included. */
+  /** Length of the chain of agents that buy for one another, including this call. */
   hops?: number | undefined
 }
 
@@ -34,23 +34,23 @@ export type SigningDeps = {
   purchases: Purchases
   wallet: Wallet
   budget: Pick<Budget, 'day' | 'limitsFor' | 'approvalFor'>
-  /** The widest window that this node signs, whatever a seller asks for. */
+  /** Longest window that this node signs, even if a seller asks for more. */
   maxWindowSeconds?: number | undefined
-  /** Whether a seller may be paid that settles before its agent runs; by default it may (D45). */
+  /** True if this node may pay a seller that settles before its agent runs. Default: true (D45). */
   allowSettleFirst?: boolean | undefined
-  /** Undefined: no RPC is configured, so the balance is not known. */
+  /** Undefined if no RPC is configured, so the balance is unknown. */
   funds?: WalletFunds | undefined
-  /** Whether this node may buy at all. @throws MarketError LEDGER_COPIED, StoreError */
+  /** Checks that this node may buy. @throws MarketError LEDGER_COPIED, StoreError */
   checkTrading?(): void
-  /** Told right before the signature: from there on the purchase is taken to its end. */
+  /** Called right before the signature. From there on the purchase runs to its end. */
   onSigning?(): void
 }
 
 /**
- * The buyer's guard: the one place where this node signs (D33).
+ * The buyer's guard: the only place where this node signs payments (D33).
  *
- * Signs once for one order, whatever the seller asks afterwards, and only what listing, order and budget allow; the
- * reservation is on disk before the signature leaves.
+ * Signs once per order, even if the seller asks again. Signs only what listing, order and budget allow. Stores the
+ * reservation on disk before the signature leaves.
  */
 export class Signing {
   readonly #order: Order
@@ -70,7 +70,7 @@ export class Signing {
     if (this.reservation !== undefined) return { ...this.reservation.envelope, server_nonce: challengeNonce }
     const { clock, wallet, purchases, budget, funds, onSigning } = this.#deps
     await funds?.check(requirements.amount, signal)
-    // What was called off meanwhile is not signed for.
+    // Do not sign for an order that was canceled during the checks above.
     signal.throwIfAborted()
     this.#deps.checkTrading?.()
     onSigning?.()
@@ -110,14 +110,17 @@ export class Signing {
     return envelope
   }
 
-  /** As long as the seller asks, and no longer than the agent's limit and 120 s, or the operator's maximum (D51). */
+  /**
+   * Returns the window in s: the seller's request, capped by the agent's limit + 120 s and the operator's maximum
+   * (D51).
+   */
   #window({ maxTimeoutSeconds }: PaymentRequirements): number {
     const { timeoutSeconds = Number.POSITIVE_INFINITY } = this.#terms
     const { maxWindowSeconds = PAYMENT_WINDOW_SECONDS } = this.#deps
     return Math.min(maxTimeoutSeconds, timeoutSeconds + SETTLEMENT_SECONDS, maxWindowSeconds)
   }
 
-  /** Nothing is signed blindly (T2). */
+  /** Refuses to sign anything that differs from the listing or the network (T2). */
   #guard(requirements: PaymentRequirements): void {
     const { listed } = this.#terms
     const difference = differenceFromListing(requirements, listed)
@@ -147,8 +150,9 @@ export class Signing {
 }
 
 /**
- * Whether the seller settles before its agent runs: it says so, or would not be paid after the longest run (D51). A seller's
- * `maxTimeoutSeconds` is its agent's limit and the time for settlement (D28).
+ * Returns true if the seller settles before its agent runs. Either the seller says so, or the payment would expire
+ * before the longest run ends (D51). A seller's `maxTimeoutSeconds` is its agent's limit plus the time for settlement
+ * (D28).
  */
 export function settlesFirst(requirements: PaymentRequirements, windowSeconds: number): boolean {
   const runSeconds = requirements.maxTimeoutSeconds - SETTLEMENT_SECONDS

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto'
 import type { Caller } from '../schema/caller.ts'
 import { type IdempotencyKeys, type KeyedRequest, KeyTaken, type KeyTarget } from '../store/idempotency.ts'
 
-/** A request with its key, if it was sent with one. `asked` is all that makes it this request. */
+/**
+ * Returns the request with its key, or undefined without a key. `asked` lists every value that identifies the request.
+ */
 export function keyedRequest(
   key: string | undefined,
   { tokenId }: Caller,
@@ -15,10 +17,10 @@ export function keyedRequest(
 }
 
 /**
- * Does a request once (D38): `first` binds its key in the transaction that stores what it makes, and `again` answers the same
- * request from then on.
+ * Does a request once (D38). `first` stores the key in the same transaction as its result. A repeated request is
+ * answered by `again`.
  *
- * @throws CodedError IDEMPOTENCY_CONFLICT when the key was sent with another request
+ * @throws CodedError IDEMPOTENCY_CONFLICT if the key came with another request before
  */
 export async function once<T>(
   request: KeyedRequest | undefined,

@@ -7,7 +7,10 @@ type Readers = {
   ledger: { payment(id: string, caller: Caller): unknown }
 }
 
-/** Whether a caller may see what an event tells: its own orders, payments, workflows and approvals (D48), and what is everybody's. */
+/**
+ * Returns true if a caller may see an event: public events, and events of its own orders, payments, workflows and
+ * approvals (D48).
+ */
 export function mayFollowOf({ orders, workflows, ledger }: Readers) {
   return (caller: Caller, type: EventType, data: unknown): boolean => {
     if (ownerSeen(caller) === undefined) return true

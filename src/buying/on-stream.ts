@@ -3,18 +3,18 @@ import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 
-/** A pooled stream that failed: its peer may have ended it before we asked. */
+/** A pooled stream failed. The peer may have closed it before this request. */
 export class StaleStream extends Error {
   override name = 'StaleStream'
 }
 
 type Use<T> = (stream: FramedStream, reopen: () => Promise<FramedStream>) => Promise<T>
-/** `fresh`: on a stream of its own. `urgent`: without waiting for calls to the same seller to end. */
+/** `fresh`: use a new stream. `urgent`: do not wait until other calls to the same seller end. */
 type Options = { fresh?: boolean; urgent?: boolean }
 
 /**
- * Uses a stream to a seller for one exchange, and any further one that it opens. They are kept for the next exchange
- * unless this one failed.
+ * Borrows a stream to a seller for one exchange. `use` may open more streams. All of them return to the pool unless the
+ * exchange fails.
  */
 export async function onStream<T>(
   seller: StreamPeer,
@@ -57,7 +57,7 @@ async function exchange<T>(
       for (const stream of used) streams.give(seller, stream)
       throw error
     }
-    // A reset would cancel what runs at the seller (see protocols/serve): a node that only stops asks for it later.
+    // A reset cancels the run at the seller (see protocols/serve). A stopping node keeps the run and asks for it later.
     if (signal.reason instanceof NodeStopping) throw error
     for (const stream of used) stream.abort(error instanceof Error ? error : new Error('the call failed'))
     if (taken.reused && !signal.aborted && !(error instanceof MarketError)) {

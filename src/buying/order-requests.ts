@@ -11,15 +11,15 @@ import type { ActiveOrders, RunnableOrder } from './run-order.ts'
 
 export type NewOrder = {
   agentId: string
-  /** The most to pay, atomic units. */
+  /** Highest price to pay, in atomic units. */
   price: bigint
   task?: string | undefined
-  /** On whose behalf; the operator's own unless given. */
+  /** The principal that pays. Default: the operator. */
   caller?: Caller | undefined
-  /** The same request with the same key is done once (D38). */
+  /** Requests with the same key and content are done once (D38). */
   idempotencyKey?: string | undefined
 }
-/** Of `idempotencyKey` the one it was made with. */
+/** `idempotencyKey` selects the order that was made with this key. */
 export type OrderList = Omit<OrdersQuery, 'ownerId'>
 
 export type OrdersDeps = {
@@ -31,16 +31,16 @@ export type OrdersDeps = {
   purchases: Purchases
   keys: Pick<IdempotencyKeys, 'find' | 'now'>
   catalog: { resolve(id: string): Listing | undefined }
-  /** Tells of each version of a listing that comes to be known. */
+  /** Calls `listener` for each listing version that this node learns. */
   onListing(listener: (record: Pick<ListingRecord, 'id' | 'state'>) => void): () => void
   run(order: RunnableOrder, listing: Listing, signal: AbortSignal): Promise<unknown>
   active: ActiveOrders
-  /** Told of each order that has ended, or that nobody works on any more. */
+  /** Reports each order that has ended or that this process no longer works on. */
   changes: Changes
-  /** Asks the seller at once what became of a signed order. */
+  /** Asks the seller now what became of a signed order. */
   look(orderId: string): Promise<void>
-  /** The most this node pays for one call, atomic units. */
+  /** Highest price of one call on this node, in atomic units. */
   maxPrice(): bigint
-  /** Has an order wait that needs the operator's word first. */
+  /** Holds an order that needs the operator's approval. */
   hold: Approvals['hold']
 }

@@ -14,30 +14,30 @@ import { keyedRequest, once } from './keyed.ts'
 import type { NewOrder, OrderList, OrdersDeps } from './order-requests.ts'
 import { orderError } from './run-order.ts'
 
-/** Orders that are pending or executing at once: in all, and of one token, so that no token shuts out the others. */
+/** Orders that are pending or executing: in total, and per token. One token cannot use up all of them. */
 export const OPEN_ORDERS_MAX: OpenLimits = { all: 10_000, perToken: 1_000 }
-/** Placed orders that execute at once; the others wait their turn. */
+/** Placed orders that execute at the same time. More orders wait. */
 const RUNNING_MAX = 32
-/** An order that the store could not begin is tried again after this. */
+/** Wait before retrying an order that the store could not begin. */
 const RETRY_MS = 10_000
-/** How long a cancellation waits for what it stops: the seller's agent may take a few seconds to end. */
+/** How long a cancellation waits for the run to stop. The seller's agent may need a few seconds to end. */
 const CANCEL_WAIT_MS = 10_000
 const STOP_WAIT_MS = 1_000
 
-/** What others may do with orders. */
+/** The operations that other parts may use. */
 export type OrdersApi = Pick<Orders, 'create' | 'execute' | 'cancel' | 'get' | 'list' | 'settled'>
 
 /**
- * Orders that are placed: each executes in the background as soon as its task and its agent are known (D18).
+ * Placed orders. Each executes in the background once its task and its agent are known (D18).
  *
- * What an order is lies in the store. Here is only which of them wait for what, found again at each start.
+ * Orders live in the store. This class only tracks which orders wait for what, and rebuilds that at each start.
  */
 export class Orders implements Service {
   readonly name = 'orders'
   readonly #deps: OrdersDeps
   readonly #stopping = new AbortController()
   readonly #ready = new Set<string>()
-  /** By the agent that is not known yet. */
+  /** Orders that wait, by the id of the agent that is not known yet. */
   readonly #waiting = new Map<string, Set<string>>()
   readonly #running = new Map<string, Promise<void>>()
   #started = false
@@ -47,7 +47,7 @@ export class Orders implements Service {
     this.#deps = deps
   }
 
-  /** Takes up what is pending. The recovery has started before: it makes orders pending again that a crash cut off. */
+  /** Takes up pending orders. The recovery starts first and makes orders pending again that a crash interrupted. */
   async start(): Promise<void> {
     this.#leave = this.#deps.onListing(({ id, state }) => {
       if (state === 'active') this.#agentCame(id)
@@ -56,14 +56,18 @@ export class Orders implements Service {
     for (const order of this.#deps.store.pending()) this.enqueue(order.id)
   }
 
-  /** Lets go of what runs. The next start takes it up, or the recovery where it is signed for. */
+  /** Stops waiting for running orders. The next start takes up unsigned orders; the recovery takes up signed orders. */
   async stop(): Promise<void> {
     this.#leave()
     this.#stopping.abort(new NodeStopping())
     await within(STOP_WAIT_MS, Promise.allSettled(this.#running.values()))
   }
 
-  /** An agent that is not known yet is waited for. @throws MarketError INPUT_TOO_LARGE, NETWORK_MISMATCH, ORDERS_TOO_MANY; CodedError IDEMPOTENCY_CONFLICT */
+  /**
+   * Places an order. An order for an unknown agent waits for its listing.
+   *
+   * @throws MarketError INPUT_TOO_LARGE, NETWORK_MISMATCH, ORDERS_TOO_MANY; CodedError IDEMPOTENCY_CONFLICT
+   */
   async create({ agentId, price, task, caller = OPERATOR, idempotencyKey }: NewOrder): Promise<OrderRecord> {
     if (task !== undefined) checkTask(task)
     const request = keyedRequest(idempotencyKey, caller, ['order', agentId, price, task], this.#deps.keys)
@@ -78,7 +82,7 @@ export class Orders implements Service {
     return once(request, this.#deps, create, ({ id }) => this.get(id))
   }
 
-  /** Stores an order, with the key of its request. @throws MarketError ORDERS_TOO_MANY; KeyTaken */
+  /** Stores an order and the key of its request. @throws MarketError ORDERS_TOO_MANY; KeyTaken */
   async place(order: Order, keyed?: Keyed): Promise<void> {
     const outcome = await this.#deps.store.place(order, OPEN_ORDERS_MAX, keyed)
     if (outcome === 'placed') return
@@ -88,7 +92,7 @@ export class Orders implements Service {
   }
 
   /**
-   * Gives a waiting order its task; it executes in the background, paid by its owner (D48).
+   * Gives a waiting order its task. The order executes in the background and its owner pays (D48).
    *
    * @throws MarketError; CodedError IDEMPOTENCY_CONFLICT
    */
@@ -112,10 +116,10 @@ export class Orders implements Service {
   }
 
   /**
-   * Calls an order off. One that runs is aborted at its seller too, who then charges nothing; what turns out to be paid
-   * for is kept, and the order completed.
+   * Cancels an order. A running order is also aborted at its seller, which then charges nothing. If the seller was paid
+   * anyway, the result is kept and the order is completed.
    *
-   * @returns the order as it is then; one whose seller has not said what became of it is executing still
+   * @returns the current order; it is still executing if the seller has not said what became of it
    * @throws MarketError UNKNOWN_ORDER, ORDER_FINAL, SCOPE_TOO_LOW
    */
   async cancel(id: string, caller = OPERATOR): Promise<OrderRecord> {
@@ -144,13 +148,13 @@ export class Orders implements Service {
     return this.#recordOf(this.#known(id, caller))
   }
 
-  /** Those that the caller may see, newest first. */
+  /** Lists the orders that the caller may see, newest first. */
   list(query: OrderList, caller = OPERATOR): Page<OrderRecord> {
     const { items, next } = this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
     return { items: items.map((order) => this.#recordOf(order)), next }
   }
 
-  /** The order as soon as it has ended, or as it is after `limitMs`. @throws MarketError UNKNOWN_ORDER */
+  /** Returns the order when it has ended, or its current state after `limitMs`. @throws MarketError UNKNOWN_ORDER */
   async settled(
     id: string,
     options: { limitMs: number; signal?: AbortSignal },
@@ -161,7 +165,7 @@ export class Orders implements Service {
     return this.get(id)
   }
 
-  /** A pending order that is not stored yet. */
+  /** Builds a pending order without storing it. */
   compose(
     { agentId, price, task, tokenId }: Omit<NewOrder, 'caller'> & { tokenId: string | undefined },
     step?: { workflowId: string; stepId: string },
@@ -172,7 +176,7 @@ export class Orders implements Service {
     return { id, agentId, price, task, status: 'pending', ...blank, createdAt: now, updatedAt: now, tokenId, ...step }
   }
 
-  /** Executes a stored, pending order as soon as there is room and its agent is known. */
+  /** Executes a stored, pending order once there is room and its agent is known. */
   enqueue(id: string): void {
     this.#ready.add(id)
     this.#fill()
@@ -181,7 +185,7 @@ export class Orders implements Service {
   #fill(): void {
     for (const id of this.#ready) {
       if (!this.#started || this.#stopping.signal.aborted || this.#running.size >= RUNNING_MAX) return
-      // Looked at again when that run has ended.
+      // The order is running. `#fill` looks at it again when that run ends.
       if (this.#running.has(id)) continue
       this.#ready.delete(id)
       const run = this.#run(id)
@@ -206,11 +210,11 @@ export class Orders implements Service {
     } catch (error) {
       return this.#fail(order, orderError(error))
     }
-    // It goes on when the operator has decided.
+    // The order needs an approval. It goes on when the operator decides.
     if ((await this.#deps.hold(order, listing)) !== undefined) return
     const correlationId = newCorrelationId()
     const begun = await store.begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
-    // Cancelled meanwhile.
+    // The order was canceled in the meantime.
     if (begun === undefined) return
     const runnable = { ...begun, price, task: order.task, correlationId }
     await run(runnable, listing, this.#stopping.signal).catch((error: unknown) => {
@@ -218,7 +222,7 @@ export class Orders implements Service {
     })
   }
 
-  /** A step of a workflow does not wait: it may have another agent to ask. */
+  /** Waits for the agent's listing. A workflow step fails at once instead, because it may have a fallback agent. */
   async #agentIsMissing(order: Order): Promise<void> {
     const { id, agentId, workflowId } = order
     if (workflowId !== undefined) {

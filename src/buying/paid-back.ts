@@ -14,11 +14,11 @@ export type PaidBackDeps = {
 }
 
 /**
- * Notes that a seller has paid back (D45), once the chain shows that its transaction moved the very amount from the account that was
- * paid to the one that paid, and came after the payment's settlement. An older transfer was made for something else. A transaction
+ * Records that a seller paid back (D45). The chain must show a transfer of the same amount, from the account that was
+ * paid to the account that paid, after the payment's settlement. An older transfer had another purpose. One transaction
  * counts for one purchase.
  *
- * @returns whether the order is over by that
+ * @returns true if the refund was recorded
  */
 export async function notePaidBack(reservation: StoredReservation, txHash: Hex, deps: PaidBackDeps): Promise<boolean> {
   const { clock, logger, purchases, chain, changed } = deps
@@ -39,7 +39,7 @@ export async function notePaidBack(reservation: StoredReservation, txHash: Hex, 
   return true
 }
 
-/** Never throws: false as long as the chain does not show both transfers. */
+/** Never throws. Returns false until the chain shows both transfers. */
 async function isPaidBack(
   { requirements, envelope, amount: value, txHash: named }: StoredReservation,
   txHash: Hex,

@@ -28,27 +28,27 @@ import { onStream, StaleStream } from './on-stream.ts'
 import type { Watch } from './watch.ts'
 
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000]
-/** A payment is sent again only while the seller has time to run and settle it. */
+/** Resend a payment only if this much of its window is left: the seller needs time to run and settle. */
 const RESEND_MARGIN_SECONDS = 15
-/** After its window a payment is judged by the chain, which the recovery asks. No caller waits longer. */
+/** How long a caller waits after the payment window ends. Then the recovery asks the chain. */
 const AFTER_WINDOW_MS = 30_000
 
 export type PurchaseDeps = SigningDeps & {
   logger: Logger
   streams: StreamPool
   callerDid: string
-  /** How long a seller may take to name its price; and where it shows work before that. */
+  /** How long a seller may take to name its price, and how long a seller that shows output before that may take. */
   firstAnswerMs?: number
   shownWorkMs?: number
-  /** How long its answer is waited for after the window of the payment. */
+  /** How long to wait for the answer after the payment window ends, in ms. */
   afterWindowMs?: number
 }
 
-/** What a response holds: text, whatever bytes it is, and the bytes where they are no text. */
+/** The content of a response: text, and also the bytes if they are not valid UTF-8. */
 export type Delivered = {
   output: string
   outputBytes: Uint8Array | undefined
-  /** What was missing or odd in the response. */
+  /** What was missing or unexpected in the response. */
   notes: readonly string[]
   txHash: Hex | undefined
 }
@@ -57,12 +57,13 @@ export type Purchased = Delivered & { reservation: Reservation | undefined; paid
 /**
  * Buys one run of a paid agent.
  *
- * 1. ask; the seller names its requirements and a challenge
- * 2. guard: what is asked equals the listing and fits order and budget, or nothing is signed (D33)
- * 3. sign, store the reservation, send: in this order, so that what may be spent is always known
- * 4. take the result; after a lost connection ask for it again, with the same authorization and never a second one (D32)
+ * 1. Ask. The seller sends its requirements and a challenge.
+ * 2. Guard. Sign nothing unless the requirements equal the listing and fit order and budget (D33).
+ * 3. Sign, store the reservation, send. This order ensures that every possible charge is on record.
+ * 4. Take the result. After a lost connection, ask again with the same authorization, never with a second one (D32).
  *
- * @throws MarketError, or PeerError as the seller answers. Once signed for, the reservation stays until it is resolved.
+ * @throws MarketError; PeerError if the seller answers with an error. A signed reservation stays open until it is
+ * resolved.
  */
 export async function purchase(
   order: Order,
@@ -133,10 +134,10 @@ async function buy(
 }
 
 /**
- * Gets what was paid for after the connection was lost, whichever side was restarted meanwhile.
+ * Fetches a paid result after the connection was lost. Works after a restart of either side.
  *
- * A seller that never saw the payment is sent the same one again: the authorization can be spent once, whoever asks how
- * often.
+ * If the seller never saw the payment, sends the same payment again. An authorization can be spent only once, so asking
+ * again is safe.
  */
 export async function recoverResult(
   reservation: Reservation,
@@ -177,13 +178,13 @@ async function sendAgain(
     )
   } catch (error) {
     signal.throwIfAborted()
-    // "used": an earlier copy got through after all, so there is a result to ask for.
+    // `PAYMENT_NONCE_USED` means that an earlier copy arrived, so there is a result to ask for.
     if (error instanceof PeerError && isLastWord(error) && error.code !== 'PAYMENT_NONCE_USED') throw error
     return undefined
   }
 }
 
-/** The whole exchange; a stream that turns out to be dead is replaced as long as nothing was signed. */
+/** Runs the whole exchange. Replaces a dead stream as long as nothing was signed. */
 async function firstCall(
   seller: StreamPeer,
   call: Call,
@@ -205,10 +206,10 @@ async function firstCall(
 }
 
 /**
- * Whether nothing more will come of a payment after this answer.
+ * Returns true if this answer is final for the payment.
  *
- * A run that failed has voided it: "retryable" means then that another purchase may fare better. Only of an error we do
- * not know is it believed that asking again may help. An answer that cannot be read says nothing of the payment.
+ * A failed run voids its payment. Its `retryable` flag means that a new purchase may succeed. Retry only on unknown
+ * errors. An unreadable answer says nothing about the payment.
  */
 export function isLastWord(error: PeerError): boolean {
   if (error instanceof UnreadableAnswer) return false
@@ -216,10 +217,10 @@ export function isLastWord(error: PeerError): boolean {
 }
 
 /**
- * An answer to a payment after which asking again cannot help, or a refusal of our own.
+ * Returns true if asking again with this payment cannot help, or if this node refused.
  *
- * "Used" means that there is a result to ask for; "mismatch", that the seller has forgotten its challenge, in a restart
- * or among too many: it takes the same payment without one.
+ * `PAYMENT_NONCE_USED` means that there is a result to ask for. `PAYMENT_NONCE_MISMATCH` means that the seller forgot
+ * its challenge, after a restart or because it had too many. It accepts the same payment without a challenge.
  */
 function isFinal(error: unknown): boolean {
   if (!(error instanceof PeerError)) return error instanceof MarketError
@@ -246,7 +247,7 @@ function received(
   return { ...delivered, notes, reservation, paid: paidFor(response, reservation, task, deps.logger) }
 }
 
-/** All that is odd in the response to a payment. */
+/** Lists everything unexpected in the response to a payment. */
 export function notesOf(
   { payment_id, seller_did }: ReceivedResponse,
   { paymentId, sellerId }: Pick<Reservation, 'paymentId' | 'sellerId'>,
@@ -262,7 +263,7 @@ export function notesOf(
   ]
 }
 
-/** The result is the seller's data: text, whatever bytes it sent (T10). */
+/** Decodes the result. The body is the seller's data and is treated as text (T10). */
 export function readResponse({ body, tx_hash, oddities }: ReceivedResponse): Delivered {
   const bytes = Buffer.from(body, 'base64')
   return {
@@ -273,7 +274,7 @@ export function readResponse({ body, tx_hash, oddities }: ReceivedResponse): Del
   }
 }
 
-/** Ids of our own kind are plain; a DID, or a peer id before it, is how the original node names its agents. */
+/** Our ids are plain. The original node names its agents by a DID, or by a peer id and a DID. */
 export function formOf(agentId: string): BodyForm {
   return { wrapped: agentId.includes('did:') }
 }

@@ -23,16 +23,17 @@ export type QuoteDeps = {
   newCorrelationId(): string
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
   purchases: Pick<Purchases, 'over'>
-  /** Whether a seller may be paid that settles before its agent runs; by default it may (D45). */
+  /** True if this node may pay a seller that settles before its agent runs. Default: true (D45). */
   allowSettleFirst?: boolean | undefined
 }
 
 type PriceCall = { correlationId: string; resource: string; callerDid: string }
 
 /**
- * What one task of an agent costs now, as its seller says, and whether this node would pay it. Pays nothing.
+ * Returns the seller's current price for one task, and whether this node would pay it. Pays nothing.
  *
- * @throws MarketError UNKNOWN_AGENT, NETWORK_MISMATCH, SELLER_UNREACHABLE; PeerError as the seller answers
+ * @throws MarketError UNKNOWN_AGENT, NETWORK_MISMATCH, SELLER_UNREACHABLE; PeerError if the seller answers with an
+ * error
  */
 export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal): Promise<QuoteOutput> {
   const listing = deps.catalog.resolve(agentId)
@@ -72,7 +73,10 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
   }
 }
 
-/** What a seller asks for one run. @throws MarketError SELLER_UNREACHABLE; PeerError as the seller answers */
+/**
+ * Returns what a seller asks for one run. @throws MarketError SELLER_UNREACHABLE; PeerError if the seller answers with
+ * an error
+ */
 export async function askPrice(
   seller: StreamPeer,
   call: PriceCall,
@@ -86,7 +90,7 @@ async function askTerms(seller: StreamPeer, call: PriceCall, streams: StreamPool
   const signal = AbortSignal.any([outer, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
   const ask = (fresh: boolean) =>
     onStream(seller, streams, signal, (stream) => askX402Price(stream, call, signal), { fresh })
-  // A pooled stream may be dead: nothing was bought, so it is simply asked again.
+  // A pooled stream may be dead. Nothing was bought, so ask again on a new stream.
   return ask(false)
     .catch((error: unknown) => (error instanceof PeerError || signal.aborted ? Promise.reject(error) : ask(true)))
     .catch((error: unknown) => {
@@ -102,7 +106,7 @@ function termsOf(id: string, terms: { amount: bigint; network: string; asset: st
   return { agent_id: id, price: usdc(amount), price_atomic: amount.toString(), network, asset, pay_to: payTo }
 }
 
-/** Why this node would not pay now. A purchase that is not over a limit may still need an approval. */
+/** Returns why this node would not pay now. A purchase within all limits may still need an approval. */
 function refusalOf(
   wanted: Wanted,
   { budget, purchases }: Pick<QuoteDeps, 'budget' | 'purchases'>,
@@ -121,7 +125,7 @@ function refusalOf(
   }
 }
 
-/** What a seller calls a time need not be one. */
+/** A seller may send a number that is not a valid time. */
 function isTime(seconds: number): boolean {
   return seconds >= 0 && seconds <= 8.64e12
 }

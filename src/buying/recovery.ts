@@ -20,19 +20,19 @@ import { lookAgain, lookAgainWhereDue } from './second-look.ts'
 const INTERVAL_MS = 15_000
 const INTERVAL_MIN_MS = 2_000
 const ASK_TIMEOUT_MS = 20_000
-/** Looked at in one turn. Those that failed stay open until they have expired, and must not hide the others. */
+/** Purchases checked per turn. A failed purchase stays open until it expires and must not block the others. */
 const BATCH_MAX = 512
-/** Sellers that are asked at once: one that is slow to answer holds up few. */
+/** Sellers asked at the same time. With several lanes, one slow seller delays few others. */
 const ASKED_MAX = 8
-/** How long the chain is asked whether a purchase was charged. Its window has ended long before. */
+/** How long to ask the chain whether a purchase was charged. Its payment window ends long before. */
 const CONFIRM_WAIT_MS = 7 * 24 * 60 * 60 * 1000
-/** How soon after a purchase the chain is asked for it. */
+/** Delay after a purchase before the chain is asked. */
 const SOON_MS = 1_000
-/** The chain's clock may lag behind ours; an authorization is judged this long after its window. */
+/** The chain's clock may lag behind ours, so an authorization is judged this long after its window. */
 const EXPIRY_MARGIN_MS = 30_000
-/** A seller keeps a result this long after settlement (D32), and settlement ends with the window. */
+/** A seller keeps a result this long after settlement (D32). Settlement ends with the payment window. */
 const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
-/** Without a chain to ask, a reservation is counted as spent after this. */
+/** If the chain cannot be asked, a reservation counts as spent after this time. */
 const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 
 export type RecoveryDeps = {
@@ -41,24 +41,25 @@ export type RecoveryDeps = {
   purchases: Purchases
   streams: StreamPool
   callerDid: string
-  /** Orders that this process works on: not ours to touch. */
+  /** Orders that this process works on. The recovery does not touch them. */
   active: { has(orderId: string): boolean }
-  /** Told when an order has ended, or what was signed for it has. */
+  /** Called when an order or its payment has ended. */
   changed(orderId: string): void
   addrsOf(agentId: string): readonly string[]
-  /** What its seller calls an agent. */
+  /** Returns the seller's own name for an agent. */
   resourceOf?(agentId: string): string
-  /** The one network of this node. What was signed on another waits until the node is back there (D37). */
+  /**
+   * The network of this node. Payments signed on another network wait until the node runs on that network again (D37).
+   */
   network: string
   chain?: (PaymentChain & Partial<Pick<Chain, 'hasMoved'>>) | undefined
 }
 
 /**
- * Brings every signed purchase to its end that lost its caller: the process died, or the answer did not come in time.
- *
- * While the payment can be settled the seller is asked for the result (D32). Once it no longer can, the chain says
- * whether it was: a reservation is given back to the budget only when it is certain that it was not. An order that is
- * paid and has no result stays in doubt: the seller is asked with growing pauses as long as it keeps results (D44).
+ * Brings every signed purchase without a caller to its end. The process may have died, or the answer may be late. While
+ * the payment can be settled, asks the seller for the result (D32). After that, asks the chain whether it was settled,
+ * and releases a reservation only if the chain proves that it was not. An order that is paid and has no result stays in
+ * doubt: the recovery asks the seller with growing pauses as long as the seller keeps results (D44).
  */
 export class Recovery implements Service {
   readonly name = 'recovery'
@@ -86,7 +87,7 @@ export class Recovery implements Service {
     await this.#turn
   }
 
-  /** Looks after purchases a second from now at the latest: one has just ended. */
+  /** Checks purchases within 1 s. Called when a purchase has ended. */
   soon(): void {
     if (this.#timer === undefined || this.#isSoon) return
     this.#isSoon = true
@@ -113,7 +114,7 @@ export class Recovery implements Service {
     this.#timer.unref()
   }
 
-  /** Looks after every purchase that is due. @returns how long until the next one is */
+  /** Checks every purchase that is due. @returns ms until the next purchase is due */
   async #sweep(): Promise<number> {
     const { purchases, clock, active, logger, network } = this.#deps
     const open = purchases.reserved(BATCH_MAX, network)
@@ -138,9 +139,9 @@ export class Recovery implements Service {
   }
 
   /**
-   * Asks the seller of an order at once what became of it. The order says how that ended; so does `changed`.
+   * Asks the seller of an order now what became of it. The result is in the order and reported by `changed`.
    *
-   * @throws MarketError NETWORK_MISMATCH: the seller and the chain of another network are not asked (D37)
+   * @throws MarketError NETWORK_MISMATCH: the payment was signed on another network, where nothing is asked (D37)
    */
   async look(orderId: string): Promise<void> {
     const reservation = this.#deps.purchases.reservationOf(orderId)
@@ -150,12 +151,12 @@ export class Recovery implements Service {
       const why = `order ${orderId} was signed for on ${networkText(network)}, and this node runs on another network`
       throw new MarketError('NETWORK_MISMATCH', `${why}: start it with --network ${network} to ask what became of it`)
     }
-    // What counts as not charged may have been: the chain is asked before the seller.
+    // A payment released earlier may have been charged after all. Ask the chain before the seller.
     if (reservation.state === 'released') await lookAgain(reservation, this.#deps)
     await this.#step(this.#deps.purchases.reservationOf(orderId) ?? reservation, { requested: true })
   }
 
-  /** @param options `requested`: a person asks, so the seller is asked even for an order that has failed */
+  /** @param options `requested`: a person asks, so ask the seller even if the order has failed */
   async #step(reservation: StoredReservation, options: { requested?: boolean } = {}): Promise<void> {
     const { purchases, clock } = this.#deps
     const { state, txHash, confirmation, validBeforeSeconds } = reservation
@@ -171,14 +172,14 @@ export class Recovery implements Service {
     if (state === 'spent' && !isConfirmed && (await confirmOnChain(reservation, isOver, this.#deps)) === 'released')
       return
     const isFirst = reservation.settlesFirst === true && (order?.status === 'failed' || order?.status === 'cancelled')
-    // Settled first, whatever came of the run: that is known long before the window ends (D45).
+    // A seller that settles first has charged even for a failed run. Ask the chain before the window ends (D45).
     if (state === 'reserved' && (isOver || isFirst)) return this.#askChain(order, reservation)
     if (!isOver) return
     const isKept = now <= validBeforeSeconds * 1000 + RESULT_KEPT_MS
     if (state === 'spent' && !isReceived && !isKept) await this.#giveUp(order, reservation)
   }
 
-  /** True when the seller has answered for good and nothing is left to do. */
+  /** Returns true if the seller's answer is final and nothing is left to do. */
   async #askSeller(order: Order, reservation: StoredReservation): Promise<boolean> {
     const { purchases, clock, streams, callerDid, addrsOf } = this.#deps
     const seller = { peerId: reservation.sellerId, addrs: addrsOf(reservation.agentId) }
@@ -211,7 +212,7 @@ export class Recovery implements Service {
     } catch (error) {
       const { refundTx } = error as PeerError
       if (refundTx !== undefined && (await notePaidBack(reservation, refundTx, this.#deps))) return true
-      // What is paid for is asked for again, whatever the seller says of it now.
+      // A paid order does not fail on the seller's answer. Its result is asked for again.
       const mayFail = order.status === 'executing' && reservation.state === 'reserved'
       if (mayFail && error instanceof PeerError && isFinal(error)) {
         await this.#fail(order, error.code, error.message, error.retryable)
@@ -228,7 +229,7 @@ export class Recovery implements Service {
     const waited = clock.now() - reservation.validBeforeSeconds * 1000
     const known = verdict !== undefined && verdict.kind !== 'unknown'
     if (!known && waited < UNKNOWN_LIMIT_MS) return
-    // The order first: a crash in between leaves the reservation open, and this is done again.
+    // Update the order first. After a crash in between, the reservation is still open and this step runs again.
     if (verdict?.kind === 'unpaid' || verdict?.kind === 'never') {
       if (order?.status === 'executing')
         await this.#fail(order, 'SELLER_FAILED', 'no result came, and nothing was charged')
@@ -238,7 +239,7 @@ export class Recovery implements Service {
     }
     const ids = { order_id: reservation.orderId, correlation_id: order?.correlationId }
     const txHash = verdict?.kind === 'paid' ? verdict.txHash : undefined
-    // Whatever the seller said before, it has taken the money: it may have the result after all (T23).
+    // The seller took the money, although it reported a failure. It may have the result after all (T23).
     const ended = order?.status === 'failed' || order?.status === 'cancelled'
     if (txHash !== undefined && ended && (await this.#askSeller(order, reservation))) return
     if (txHash === undefined && order?.status === 'executing') {
@@ -249,7 +250,7 @@ export class Recovery implements Service {
     this.#deps.changed(reservation.orderId)
   }
 
-  /** The seller no longer keeps the result. A person may still have it asked for. */
+  /** The seller no longer keeps the result. A person can still ask for it. */
   async #giveUp(order: Order | undefined, { paymentId, txHash }: StoredReservation): Promise<void> {
     if (order?.status === 'executing') {
       const proof = txHash === undefined ? 'the chain could not be asked' : `the payment was settled in ${txHash}`
@@ -265,7 +266,7 @@ export class Recovery implements Service {
     changed(order.id)
   }
 
-  /** Each purchase is looked at less and less often: a seller that is gone costs little. */
+  /** Doubles the pause after each check, up to 10 min, so that a vanished seller costs little. */
   #isDue(reservation: StoredReservation): boolean {
     if (this.#waitFor(reservation) > 0) return false
     const { orderId } = reservation
@@ -278,9 +279,8 @@ export class Recovery implements Service {
   }
 
   /**
-   * How long until the next look, by the monotonic clock: one that is set must not stop the looks.
-   *
-   * The end of its window is not waited beyond: what is released then may be what a retry waits for.
+   * Returns ms until the next check, by the monotonic clock. A change of the wall clock does not stop the checks. Never
+   * waits past the end of the payment window, because a retry may wait for the reservation to be released.
    */
   #waitFor({ orderId, validBeforeSeconds }: StoredReservation): number {
     const last = this.#asked.get(orderId)
@@ -293,7 +293,7 @@ export class Recovery implements Service {
   }
 }
 
-/** The seller has never seen the payment, or the run failed: nothing more will come. */
+/** The answer is final, or the seller never saw the payment. No result will come. */
 function isFinal(error: PeerError): boolean {
   return isLastWord(error) || error.code === 'PAYMENT_REQUIRED'
 }

@@ -17,45 +17,46 @@ import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
 import { type PurchaseDeps, type Purchased, purchase } from './purchase.ts'
 import type { Watch } from './watch.ts'
 
-/** How long one execution may take, however patient the caller: the longest agent, and time to settle and ask again. */
+/** Longest execution: the longest agent time limit, plus time to settle and to ask again. */
 export const EXECUTION_MS_MAX = 65 * 60 * 1000
 
-/** An order that executes: `price` is the most that may be paid by now. */
+/** An order that executes. `price` is the highest price that may be paid now. */
 export type RunnableOrder = Order & { task: string; correlationId: string }
 
-/** Orders this process is working on, each with what calls it off. The recovery leaves them alone. */
+/** Orders that this process works on, each with its cancel function. The recovery skips them. */
 export type ActiveOrders = Map<string, (reason: Error) => void>
 
 export type RunOrderDeps = PurchaseDeps &
   FreeCallDeps & {
     /** Runs an agent of this node, unpaid (D17). */
     runOwn(agentId: string, call: OwnCall): Promise<string>
-    /** Whether a token may run paid agents of this node unpaid. */
+    /** True if a token may run paid agents of this node without paying. */
     mayRunUnpaid(tokenId: string): boolean
     active: ActiveOrders
-    /** Told when an order has come to an end, or is left to the recovery. */
+    /** Called when an order has ended, or is left to the recovery. */
     changed(orderId: string): void
   }
 
-/** Whom an order is executed for. */
+/** The call for which an order executes. */
 export type OrderCall = {
-  /** Stops it at any time, at its seller too. */
+  /** Stops the order at any time, also at its seller. */
   signal: AbortSignal
-  /** Of callers who wait: when they leave, that counts until something is signed. */
+  /** The waiting callers. When all have left before the signature, the order is canceled. */
   attendance?: Attendance
   watch?: Watch | undefined
-  /** How many agents have bought for one another, this call included. */
+  /** Length of the chain of agents that buy for one another, including this call. */
   hops?: number | undefined
-  /** Which run of an own agent it is, where another order may take it up; its own unless given. */
+  /** The run of an own agent, if another order may continue it. Default: the order's own id. */
   runId?: string | undefined
 }
 
 /**
- * Takes an order that executes to its end, and stores that.
+ * Runs an order to its end and stores the outcome.
  *
- * What was signed and is in doubt stays executing: the recovery finds out. So does what a stopping node lets go of.
+ * A signed order in doubt stays executing, and the recovery resolves it. An order interrupted by a stopping node also
+ * stays executing.
  *
- * @throws MarketError, PeerError as the seller answers, AgentError of an own agent
+ * @throws MarketError; PeerError if the seller answers with an error; AgentError from an own agent
  */
 export async function runOrder(
   order: RunnableOrder,
@@ -83,9 +84,9 @@ export async function runOrder(
     const isStored = await deps.purchases.finish(completed, bought.paid).then(
       () => true,
       (cause: unknown) => {
-        // It is bought, and the caller has it. What the store could not take it is given again: see unstored-ends.ts.
+        // The caller has the result. If the store could not save it, it is saved later: see unstored-ends.ts.
         deps.logger.error({ ...idsOf(order), err: cause }, 'could not record what was bought')
-        // What was placed or signed for was stored before.
+        // Placed orders and signed orders were stored before this.
         return deps.purchases.order(order.id) !== undefined
       },
     )
@@ -135,7 +136,10 @@ async function perform(
   )
 }
 
-/** An agent that others pay for is free to its owner, not to everybody who has a token (D48). @throws MarketError SCOPE_TOO_LOW */
+/**
+ * Refuses a token that would run a paid own agent unpaid. Only the owner may do that (D48). @throws MarketError
+ * SCOPE_TOO_LOW
+ */
 function refuseUnpaid({ tokenId }: Order, { price }: Listing, { mayRunUnpaid }: RunOrderDeps): void {
   if (price === 0n || tokenId === undefined || mayRunUnpaid(tokenId)) return
   const how = 'ask the operator, or pay for it over A2A or from a node of your own'
@@ -145,7 +149,7 @@ function refuseUnpaid({ tokenId }: Order, { price }: Listing, { mayRunUnpaid }: 
   )
 }
 
-/** What the caller of a completed order is answered. */
+/** Builds the answer to the caller of a completed order. */
 export function resultOf(
   order: Order & { correlationId: string },
   listing: Pick<Listing, 'id' | 'seller_id'>,
@@ -173,7 +177,7 @@ function paymentOf({ reservation, txHash }: Purchased, made: StoredReservation |
   }
 }
 
-/** Records how an order failed, unless that is not known yet, and says it to the caller in the market's own words. */
+/** Records how an order failed, unless its outcome is in doubt. Returns the error for the caller. */
 async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, deadline: Deadline): Promise<unknown> {
   const reservation = deps.purchases.reservationOf(order.id)
   const signed = reservation !== undefined
@@ -184,8 +188,8 @@ async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, 
     told.message += `; its seller settles first: whether this was paid for, the chain says (stoa order show ${order.id})`
   }
   deps.logger.debug({ ...idsOf(order), err: error, in_doubt: inDoubt }, 'an order failed')
-  // A signed purchase in doubt stays open: the recovery asks the seller until it knows. One that was not signed for when
-  // the node stopped is taken up again.
+  // A signed order in doubt stays open: the recovery asks the seller until the outcome is known. An order that was not
+  // signed when the node stopped is taken up at the next start.
   if (inDoubt || (reason instanceof NodeStopping && !signed)) return told
   const record: Order = { ...order, status: 'failed', error: orderError(told), updatedAt: deps.clock.now() }
   await deps.purchases.finish(record).catch((cause: unknown) => {
@@ -194,7 +198,7 @@ async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, 
   return told
 }
 
-/** What a log line of an order carries, so that it is found beside those of its seller. */
+/** Log fields of an order. They match the fields of the seller's log lines. */
 function idsOf({ id, correlationId, agentId }: RunnableOrder) {
   return { order_id: id, correlation_id: correlationId, agent_id: agentId }
 }
@@ -226,7 +230,7 @@ function isCoded(error: unknown, name: string): boolean {
   return error instanceof Error && error.name === name
 }
 
-/** What is kept of a failure. */
+/** The part of a failure that is stored. */
 export function orderError(told: unknown): OrderError {
   const code = (told as { code?: unknown }).code
   const retryable = (told as { retryable?: unknown }).retryable === true

@@ -4,14 +4,14 @@ import { askChain, askChainAfter, type PaymentChain } from '../payments/chain-ve
 import type { Hex } from '../schema/primitives.ts'
 import type { Purchases, StoredReservation } from '../store/purchases.ts'
 
-/** What was given back is final when the chain has not shown it so long after the window: more than its nodes lag. */
+/** A released payment is final this long after its window. RPC nodes lag less than that. */
 const RELEASED_FINAL_MS = 15 * 60 * 1000
-/** What was charged is final so long after the window. */
+/** A charged payment is final this long after its window. */
 const PAID_FINAL_MS = 60_000
 const UNKNOWN_WAIT_MS = 60_000
-/** Where the chain cannot be asked for a day, what it said at first holds. */
+/** If the chain cannot be asked for 24 h, its first answer stands. */
 const LIMIT_MS = 24 * 60 * 60 * 1000
-/** Asked about at once. */
+/** Purchases checked at the same time. */
 const LOOKS_MAX = 16
 
 export type SecondLookDeps = {
@@ -19,11 +19,11 @@ export type SecondLookDeps = {
   logger: Logger
   purchases: Purchases
   chain?: PaymentChain | undefined
-  /** Told when something of what was signed for an order has changed. */
+  /** Called when the state of an order's payment has changed. */
   changed(orderId: string): void
 }
 
-/** Asks the chain once more about the purchases whose time has come. Never throws. */
+/** Asks the chain again about the purchases that are due. Never throws. */
 export async function lookAgainWhereDue(network: string, deps: SecondLookDeps): Promise<void> {
   const due = deps.purchases.looksDue(deps.clock.now(), LOOKS_MAX, network)
   const look = (reservation: StoredReservation) =>
@@ -34,10 +34,11 @@ export async function lookAgainWhereDue(network: string, deps: SecondLookDeps): 
 }
 
 /**
- * Asks the chain once more what became of a purchase.
+ * Asks the chain again what became of a purchase.
  *
- * One of an RPC's nodes may lag and say that nothing was charged, and a reorganization takes a transfer back. What was given back and
- * is charged after all counts again, and its seller is asked for the result; what is no longer shown is the seller's word again.
+ * An RPC node may lag and report "not charged", and a reorganization can take a transfer back. A released payment that
+ * was charged after all counts as spent again, and the seller is asked for the result. A payment that the chain no
+ * longer shows becomes the seller's claim again.
  */
 export async function lookAgain(reservation: StoredReservation, deps: SecondLookDeps): Promise<void> {
   const { clock, logger, purchases, chain, changed } = deps
@@ -69,7 +70,7 @@ export async function lookAgain(reservation: StoredReservation, deps: SecondLook
   changed(orderId)
 }
 
-/** What an order says that had ended as not charged. */
+/** The error of an order that had ended as not charged. */
 function chargedAfterAll(txHash: Hex) {
   const message = `no result came, and the payment was charged after all, in ${txHash}: its seller is asked for the result`
   return { code: 'SELLER_FAILED', message, retryable: false }

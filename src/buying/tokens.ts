@@ -6,7 +6,7 @@ import type { CreatedToken, CreateToken, TokenRecord } from '../schema/token.ts'
 import type { StoredToken, TokenStore } from '../store/tokens.ts'
 import { amountsOf } from './budget-rules.ts'
 
-/** Revoked ones stay, for what was bought with them. */
+/** Tokens stored, revoked tokens included: orders refer to them. */
 const TOKENS_MAX = 1_000
 const SECRET_BYTES = 32
 const ID_BYTES = 9
@@ -16,22 +16,22 @@ export type TokensDeps = {
   clock: Clock
   store: TokenStore
   random(length: number): Uint8Array
-  /** What a token has spent or reserved, atomic units: in all, and on the UTC day of `now`. */
+  /** What a token has spent or reserved, in atomic units: in total, and on the UTC day of `now`. */
   spentBy(tokenId: string, now: number): { total: bigint; today: bigint }
 }
 
-/** Tokens of the API, each with a scope, and the budget of those that spend. */
+/** API tokens. Each has a scope. A token that may spend has a budget. */
 export interface Tokens {
   /** @throws MarketError TOKENS_TOO_MANY */
   create(wanted: CreateToken): Promise<CreatedToken>
   list(): TokenRecord[]
-  /** One, also when it holds no longer. */
+  /** Returns a token, also if it is revoked or expired. */
   record(id: string): TokenRecord | undefined
   /** @throws MarketError UNKNOWN_TOKEN */
   revoke(id: string): Promise<TokenRecord>
-  /** Whose token a text is. Undefined: nobody's, or one that holds no longer. */
+  /** Returns the caller that a token text belongs to. Undefined: unknown, revoked or expired. */
   identify(text: string): Caller | undefined
-  /** The token while it holds. */
+  /** Returns the token if it is valid: neither revoked nor expired. */
   held(id: string): StoredToken | undefined
 }
 
@@ -84,7 +84,7 @@ export function createTokens({ clock, store, random, spentBy }: TokensDeps): Tok
     identify(text) {
       const id = /^stoa_([A-Za-z0-9_-]{12})\.[A-Za-z0-9_-]{43}$/.exec(text)?.[1]
       const token = id === undefined ? undefined : store.get(id)
-      // As long for a token that is not there: nothing is told but yes or no.
+      // Takes the same time for an unknown token, so that timing reveals nothing but yes or no.
       const isIt = timingSafeEqual(digest(text), token?.hash ?? NOBODY)
       return isIt && token !== undefined && isHeld(token) ? { scope: token.scope, tokenId: token.id } : undefined
     },

@@ -8,14 +8,14 @@ import type { Wallet } from '../payments/wallet.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { createWalletFunds, type WalletFunds } from './wallet-funds.ts'
 
-/** What the chain said of the wallet's code holds for so long. */
+/** How long the chain's answer about the wallet's code is used. */
 const FRESH_MS = 5 * 60_000
-/** A call does not wait longer for the RPC: without an answer the seller finds out. */
+/** A call waits no longer for the RPC. Without an answer, the seller's check decides. */
 const ANSWER_MS_MAX = 3_000
-/** `isValidSignature(bytes32,bytes)` of EIP-1271: selector and answer. */
+/** `isValidSignature(bytes32,bytes)` of EIP-1271: selector and magic return value. */
 const IS_VALID_SIGNATURE = '0x1626ba7e'
 
-/** What is checked of the wallet before a signature: its code, then its balance. */
+/** The wallet checks before a signature: its code, then its balance. */
 export function createWalletChecks(deps: {
   clock: Clock
   logger: Logger
@@ -26,10 +26,10 @@ export function createWalletChecks(deps: {
 }
 
 /**
- * Tells a buyer whose account has code (EIP-7702), before anything is signed, that USDC would refuse its payments.
+ * Refuses to sign if the wallet has code (EIP-7702) that makes USDC refuse its payments.
  *
- * USDC asks the code of such an account by EIP-1271 and looks at no key. Code that takes the key's signature is fine. An RPC that
- * does not answer stops nothing. The balance is checked next.
+ * For an account with code, USDC asks the code by EIP-1271 and ignores the key. Code that accepts the key's signature
+ * is fine. If the RPC does not answer, the check passes. Then `funds` checks the balance.
  */
 export function checkedForCode(
   funds: WalletFunds,
@@ -69,7 +69,7 @@ export function checkedForCode(
         logger.debug({ err }, 'the code of the wallet could not be read before a payment')
       }
       if (known?.takesKey === false) {
-        // Its owner may change it at any time.
+        // Ask again at the next call, because the owner may change the code at any time.
         known = undefined
         const why = `the wallet ${address} has code on ${chain.network} (EIP-7702) that refuses the signature of its own key`
         const advice = 'Remove the delegation of this account, or use a wallet without code'

@@ -6,22 +6,22 @@ import type { Wallet } from '../payments/wallet.ts'
 import { networkKind, networkText } from '../schema/network-kind.ts'
 import { usdc } from './budget.ts'
 
-/** A balance that was read is counted down for this long before it is read again. */
+/** How long a balance stays in use after it was read. Payments are subtracted from it meanwhile. */
 const FRESH_MS = 15_000
-/** A call does not wait longer for the RPC: without an answer the seller finds out. */
+/** A call waits no longer for the RPC. Without an answer, the seller's check decides. */
 const ANSWER_MS_MAX = 3_000
 const FAUCET = 'https://faucet.circle.com'
 
-/** Whether the wallet holds what is about to be signed for. */
+/** Checks that the wallet holds the amount to sign. */
 export interface WalletFunds {
-  /** @throws MarketError INSUFFICIENT_FUNDS where the chain shows less than the amount */
+  /** @throws MarketError INSUFFICIENT_FUNDS if the chain shows less than the amount */
   check(amount: bigint, signal: AbortSignal): Promise<void>
 }
 
 /**
- * Reads the wallet's balance before a signature. An RPC that does not answer stops nothing.
+ * Reads the wallet's balance before a signature. If the RPC does not answer, the check passes.
  *
- * Payments that are signed and not settled are not taken off a balance that was just read: some of them are in it.
+ * A newly read balance ignores payments that are signed and not settled, because it may include some of them already.
  */
 export function createWalletFunds(deps: {
   clock: Clock
@@ -31,7 +31,7 @@ export function createWalletFunds(deps: {
 }): WalletFunds {
   const { clock, logger, chain } = deps
   const { address, asset } = deps.wallet
-  /** `at`: by the monotonic clock. */
+  /** `at` is a time of the monotonic clock. */
   let known = { left: 0n, at: Number.NEGATIVE_INFINITY }
 
   async function read(signal: AbortSignal): Promise<bigint | undefined> {

@@ -1,6 +1,6 @@
 import type { ExecutionStatus, OnProgress } from '../schema/execution.ts'
 
-/** Who looks on while an order executes. What is shown of a run that fails is worth nothing: only the result counts. */
+/** An observer of an executing order. Only the final result counts; output of a failed run is worth nothing. */
 export type Watch = {
   status(status: ExecutionStatus['status']): void
   output(text: string): void

@@ -21,22 +21,22 @@ export type AdvanceDeps = {
   orders: Pick<Orders, 'compose' | 'enqueue'>
   resolve(agentId: string): Listing | undefined
   maxPrice(): bigint
-  /** Undefined: the word of a seller is all there is. */
+  /** Undefined: only the seller's claims are known. */
   chain?: PaymentChain | undefined
-  /** Has the workflow looked at when the order changes … */
+  /** Checks the workflow when the order changes. */
   watch(orderId: string, workflowId: string): void
-  /** … or after a time. */
+  /** Checks the workflow after a delay. */
   later(workflowId: string, inMs: number): void
 }
 
-/** Between two looks whether the chain shows what a seller says, and the longest look. */
+/** Pause between two chain checks of a seller's claim, and the longest duration of one check. */
 const LOOK_MS = 2_000
 const LOOK_TIMEOUT_MS = 5_000
 
-/** Who is asked next for a step, and for which time. */
+/** Which agent a step asks next, by index, and the number of the attempt. */
 type Asked = { agent: number; tries: number }
 
-/** Takes workflows further, step by step. One workflow is in one hand at a time. */
+/** Advances workflows step by step. The caller runs one `run` or `cancel` per workflow at a time. */
 export class Advance {
   readonly #deps: AdvanceDeps
 
@@ -44,7 +44,7 @@ export class Advance {
     this.#deps = deps
   }
 
-  /** Takes a workflow as far as it can go. @returns whether nothing of it is left to wait for */
+  /** Advances a workflow as far as it can go. @returns true if nothing of it is left to wait for */
   async run(id: string): Promise<boolean> {
     for (;;) {
       const workflow = this.#deps.store.get(id)
@@ -55,7 +55,10 @@ export class Advance {
     }
   }
 
-  /** Cancels it and skips what has not begun. @returns the orders of what has. @throws MarketError WORKFLOW_FINAL */
+  /**
+   * Cancels a workflow and skips its pending steps. @returns the orders of running steps. @throws MarketError
+   * WORKFLOW_FINAL
+   */
   async cancel(id: string): Promise<string[]> {
     const { store, clock } = this.#deps
     const { status, steps } = store.get(id)!
@@ -65,14 +68,14 @@ export class Advance {
     return steps.flatMap((step) => (step.status === 'running' && step.orderId !== undefined ? [step.orderId] : []))
   }
 
-  /** One look at each step. @returns whether anything has changed, so that another look may find more */
+  /** Checks each step once. @returns true if something changed, so that another pass may find more */
   async #pass(workflow: StoredWorkflow): Promise<boolean> {
     const { store, clock } = this.#deps
     let moved = false
     for (const step of workflow.steps) {
       if (step.status === 'running' && (await this.#judge(workflow, step))) moved = true
     }
-    // What has just ended is read again before anything new is begun.
+    // Read the ended steps again before any new step begins.
     if (moved) return true
     const canceled = workflow.status === 'canceled'
     const skipped = stepsToSkip(workflow.steps).map((step) => this.#ended(step, 'skipped'))
@@ -83,13 +86,13 @@ export class Advance {
     }
     if (isFinalWorkflow(status)) return false
     for (const step of stepsToBegin(workflow.steps)) {
-      // One at a time, as each changes what is left of the budget.
+      // Begin one step per pass, because each order changes the remaining budget.
       if (await this.#ask(workflow, step, { agent: 0, tries: 1 })) return true
     }
     return false
   }
 
-  /** What follows from how the step's latest attempt stands. @returns whether the step has changed */
+  /** Acts on the state of the step's latest attempt. @returns true if the step has changed */
   async #judge(workflow: StoredWorkflow, step: StoredStep): Promise<boolean> {
     const { clock, later } = this.#deps
     const { attempt, at } = this.#attemptOf(workflow, step)
@@ -130,7 +133,7 @@ export class Advance {
     }
   }
 
-  /** Whether a block from after its seller's answer shows that what was signed for an order is not spent. */
+  /** Returns true if a block after the seller's answer shows the authorization as unspent. */
   async #isUnspent(orderId: string, answeredAt: UnixMs): Promise<boolean> {
     const { chain, purchases } = this.#deps
     const reservation = purchases.reservationOf(orderId)
@@ -140,14 +143,14 @@ export class Advance {
     return isUnspentSince(chain, requirements.asset, authorization, answeredAt, AbortSignal.timeout(LOOK_TIMEOUT_MS))
   }
 
-  /** How the latest attempt at a step stands: its order, or the refusal to place one. */
+  /** Returns the latest attempt at a step: its order, or the refusal to place one. */
   #attemptOf(workflow: StoredWorkflow, step: StoredStep): { attempt: Attempt; at: number } {
     const { purchases, store } = this.#deps
     const made = store
       .orders(workflow.id)
       .filter(({ stepId }) => stepId === step.id)
       .map(({ id }) => purchases.reservationOf(id))
-    // Money that an earlier order for this step has lost is not followed by more, but by its rule.
+    // An earlier order for this step lost money. Then only the workflow's `rebuy` rule allows another order.
     const isSpent = step.rebuy !== true && made.some((reservation) => reservation?.state === 'spent')
     const order = step.orderId === undefined ? undefined : purchases.order(step.orderId)
     if (step.error !== undefined || order === undefined) {
@@ -159,7 +162,7 @@ export class Advance {
     return { attempt: { status: order.status, error: order.error, signed, settlesFirst }, at: order.updatedAt }
   }
 
-  /** Places the order for a step, or notes why none is. @returns whether the step has changed */
+  /** Places the order for a step, or stores why it cannot. @returns true if the step has changed */
   async #ask(workflow: StoredWorkflow, step: StoredStep, asked: Asked): Promise<boolean> {
     const { store, orders, clock, watch } = this.#deps
     const agentId = step.agents[asked.agent]!
@@ -182,7 +185,7 @@ export class Advance {
     return true
   }
 
-  /** What may be paid for a step, and its task. Or why it cannot be ordered now. */
+  /** Returns the price limit and the task of a step, or why it cannot be ordered now. */
   #termsFor(workflow: StoredWorkflow, step: StoredStep, agentId: string) {
     const { resolve, store, maxPrice } = this.#deps
     const listing = resolve(agentId)

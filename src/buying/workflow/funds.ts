@@ -2,27 +2,27 @@ import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
 import type { OrderError } from '../../store/order-row.ts'
 import type { Spending } from '../../store/workflows.ts'
 
-/** What one more purchase is held against. All amounts are atomic units. */
+/** The limits that one more purchase must fit. All amounts are atomic units. */
 export type Funds = {
   cost: bigint
-  /** Of the step. */
+  /** Price limit of the step. */
   stepMax: bigint | undefined
-  /** Of the node, for one call. */
+  /** Price limit of the node for one call. */
   nodeMax: bigint
-  /** Of the whole workflow. */
+  /** Budget of the whole workflow. */
   budget: bigint | undefined
   spending: Spending
-  /** What the steps that have not begun will cost. */
+  /** Expected cost of the steps that have not begun. */
   rest: bigint
 }
 
 export type Verdict = 'buy' | 'wait' | OrderError
 
 /**
- * Whether a step may be bought.
+ * Decides whether a step may be bought.
  *
- * `wait`: it would fit if what was signed for in vain, and may still be settled, were released. What would leave too
- * little for the steps that follow is not bought at all: the workflow could not be completed.
+ * `wait`: the step would fit if failed payments that may still be settled were released. A step that would leave too
+ * little for the remaining steps is refused, because the workflow could not be completed.
  */
 export function judgeFunds({ cost, stepMax, nodeMax, budget, spending, rest }: Funds): Verdict {
   if (stepMax !== undefined && cost > stepMax) {

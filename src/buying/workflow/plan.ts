@@ -6,12 +6,12 @@ import { parseTemplate, stepsIn, TemplateError } from './template.ts'
 type Issue = { path: string; message: string }
 
 /**
- * What a definition means, step by step: who waits for whom, and what each is asked.
+ * Resolves a definition step by step: the dependencies and the input of each step.
  *
- * A step depends on what it names in `depends_on` and in its template. Where no step has `depends_on`, each depends on
- * the one before it.
+ * A step depends on every step in its `depends_on` and in its template. If no step has `depends_on`, each step depends
+ * on the step before it.
  *
- * @throws MarketError WORKFLOW_INVALID with every fault that was found
+ * @throws MarketError WORKFLOW_INVALID with every fault found
  */
 export function planSteps({ steps }: WorkflowDefinition): StepPlan[] {
   const issues: Issue[] = []
@@ -71,7 +71,7 @@ function planStep(
   }
 }
 
-/** What a step without an input is given: whatever it waits for. */
+/** The input of a step that states none: the outputs it depends on, or the workflow's input. */
 function defaultInput(dependsOn: readonly string[]): string {
   return dependsOn.length === 0 ? '{{input}}' : dependsOn.map((id) => `{{steps.${id}.output}}`).join('\n\n')
 }
@@ -91,7 +91,7 @@ function readSteps(input: string, path: string, id: string, ids: ReadonlySet<str
   }
 }
 
-/** Takes away what waits for nothing, again and again; what is left waits for itself. */
+/** Removes steps without open dependencies until none is left to remove. The remaining steps form or follow a cycle. */
 function findCycle(plans: readonly StepPlan[]): Issue[] {
   let left = plans
   for (;;) {

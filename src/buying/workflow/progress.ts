@@ -3,16 +3,16 @@ import { x402Errors } from '../../schema/x402.ts'
 import type { OrderError, OrderStatus } from '../../store/order-row.ts'
 import type { ReservationState } from '../../store/purchases.ts'
 
-/** Steps of one workflow that are at work at once. */
+/** Steps of one workflow that run at the same time. */
 export const STEPS_AT_ONCE_MAX = 8
 
 const RETRY_MS = 1_000
 const RETRY_MS_MAX = 30_000
 
-/** What of a step decides how its workflow goes on. */
+/** The fields of a step that decide how its workflow goes on. */
 export type StepProgress = { id: string; status: StepStatus; dependsOn: readonly string[] }
 
-/** Steps that may begin now: what they depend on is completed, nothing has failed, and there is room. */
+/** Returns the steps that may begin now: their dependencies are completed, no step failed, and there is room. */
 export function stepsToBegin<S extends StepProgress>(steps: readonly S[]): S[] {
   if (steps.some(({ status }) => isFruitless(status))) return []
   const completed = new Set(steps.filter(({ status }) => status === 'completed').map(({ id }) => id))
@@ -22,13 +22,13 @@ export function stepsToBegin<S extends StepProgress>(steps: readonly S[]): S[] {
     .slice(0, Math.max(0, room))
 }
 
-/** Steps that will never begin: once one has failed, nothing more is bought. */
+/** Returns the steps that will never begin. After a failed step, nothing more is bought. */
 export function stepsToSkip<S extends StepProgress>(steps: readonly S[]): S[] {
   if (!steps.some(({ status }) => isFruitless(status))) return []
   return steps.filter(({ status }) => status === 'pending')
 }
 
-/** What a workflow is, going by its steps; one that was canceled is so whatever they say. */
+/** Derives the status of a workflow from its steps. Not for canceled workflows, which stay canceled. */
 export function statusOf(steps: readonly StepProgress[]): Exclude<WorkflowStatus, 'canceled'> {
   if (steps.some(({ status }) => status === 'running')) return 'running'
   if (steps.some(({ status }) => isFruitless(status))) return 'failed'
@@ -44,21 +44,21 @@ export function isFinalWorkflow(status: WorkflowStatus): boolean {
   return status === 'completed' || status === 'failed' || status === 'canceled'
 }
 
-/** How one order for a step stands. `signed`: what became of what was signed for it; undefined: nothing was. */
+/** The state of one order for a step. `signed`: the state of its payment; undefined if nothing was signed. */
 export type Attempt = {
   status: OrderStatus
   error: OrderError | undefined
   signed: ReservationState | undefined
-  /** Its seller settles before the agent runs, so a run that failed may be paid for (D45). */
+  /** The seller settles before its agent runs, so a failed run may be charged (D45). */
   settlesFirst?: boolean | undefined
 }
 
-/** How often a step has been tried with the agent at work, and whom it may ask beside. */
+/** How often the current agent was tried, and how many fallback agents are left. */
 export type Chances = {
   tries: number
   retries: number
   fallbacksLeft: number
-  /** The workflow's rule: what is paid for, or may be, is bought again (D45). */
+  /** The workflow's rule: buy again even if an earlier order was or may be charged (D45). */
   rebuy?: boolean | undefined
 }
 
@@ -66,21 +66,21 @@ export type Move =
   | { kind: 'wait' }
   | { kind: 'complete' }
   | { kind: 'retry'; inMs: number }
-  /** `ifUnspent`: once the chain shows that the seller has not taken the money of which it says that it does not. */
+  /** `ifUnspent`: only after the chain shows that the seller did not take the money. */
   | { kind: 'fall back'; ifUnspent?: boolean }
   | { kind: 'fail' }
   | { kind: 'cancel' }
 
 /**
- * What follows from how an order for a step stands.
+ * Decides what follows from the state of an order for a step.
  *
- * A step is bought again only where that cannot make it paid twice:
- * - from the same agent after an error that may pass, and only when nothing signed before can be settled any more: never
- *   signed, or released. Where it still could be, the step waits until that is decided.
- * - from another agent also when its seller itself has said that it failed, and so charges nothing, and the chain shows
- *   nothing else. What was signed counts against the budget until it is released.
- * - never when the money is gone, with or without a result, and not while its seller may have settled first: that is waited
- *   for, unless the workflow's rule says `rebuy` (D45).
+ * A step is bought again only if it cannot be charged twice:
+ * - From the same agent after a retryable error, if no earlier payment can still be settled: nothing was signed, or the
+ *   payment was released. Otherwise the step waits until that is decided.
+ * - From a fallback agent also if the seller reported the failure, so it charges nothing, and the chain does not show a
+ *   charge. The signed amount counts against the budget until it is released.
+ * - Never if the money is gone, with or without a result. If the seller may have settled first, the step waits. The
+ *   workflow's `rebuy` rule overrides both (D45).
  */
 export function nextMove(attempt: Attempt, { tries, retries, fallbacksLeft, rebuy = false }: Chances): Move {
   const { status, error, signed, settlesFirst = false } = attempt
@@ -102,7 +102,7 @@ function retryDelayMs(tries: number): number {
   return Math.min(RETRY_MS * 2 ** (tries - 1), RETRY_MS_MAX)
 }
 
-/** Only a seller's answer has one of these names. */
+/** Only a seller's answer carries one of these codes. */
 function isSellersWord(error: OrderError | undefined): boolean {
   return error !== undefined && Object.hasOwn(x402Errors, error.code)
 }

@@ -8,20 +8,20 @@ import { invalid, planSteps } from './plan.ts'
 export type PricedStep = StepPlan & { listings: readonly Listing[] }
 export type QuoteDeps = {
   resolve(agentId: string): Listing | undefined
-  /** The most this node pays for one call, atomic units. */
+  /** Highest price of one call on this node, in atomic units. */
   maxPrice(): bigint
 }
 
-/** What running an agent costs this node: its own agents work for nothing (D17). */
+/** What a run of an agent costs this node. Own agents are free (D17). */
 export function costOf(listing: Listing): bigint {
   return listing.local ? 0n : listing.price
 }
 
 /**
- * Plans a workflow at today's prices.
+ * Plans a workflow at current prices. Pays nothing.
  *
- * @throws MarketError NETWORK_MISMATCH for an agent of another network (D37), WORKFLOW_INVALID for what else cannot be
- * done: the shape, an agent nobody knows, a limit that the listed prices already break. Nothing has been paid then.
+ * @throws MarketError NETWORK_MISMATCH for an agent of another network (D37); WORKFLOW_INVALID for a wrong shape, an
+ * unknown agent, or a limit that the listed prices exceed
  */
 export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }: QuoteDeps): PricedStep[] {
   const issues: { path: string; message: string }[] = []
@@ -55,7 +55,7 @@ export function priceSteps(definition: WorkflowDefinition, { resolve, maxPrice }
   return steps
 }
 
-/** What a workflow would cost, step by step. @throws MarketError WORKFLOW_INVALID, NETWORK_MISMATCH */
+/** Returns the cost of a workflow, step by step. @throws MarketError WORKFLOW_INVALID, NETWORK_MISMATCH */
 export function quoteOf(definition: WorkflowDefinition, deps: QuoteDeps): WorkflowQuote {
   const steps = priceSteps(definition, deps)
   const total = sum(steps.map(({ listings }) => costOf(listings[0]!)))

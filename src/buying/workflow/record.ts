@@ -14,7 +14,7 @@ export type RecordSources = {
   orders: readonly { id: string; stepId: string }[]
 }
 
-/** A workflow as a list shows it: without texts that may be long. */
+/** A workflow as a list shows it: without long texts. */
 export function briefWorkflow(workflow: StoredWorkflow, { books, orders }: RecordSources): WorkflowRecord {
   const { id, name, status, budget, createdAt, updatedAt, steps } = workflow
   const estimate = steps.reduce((total, { price }) => total + price, 0n)
@@ -37,7 +37,7 @@ export function briefWorkflow(workflow: StoredWorkflow, { books, orders }: Recor
   }
 }
 
-/** The whole of it, with what was said and what was paid. */
+/** The full record, with outputs and payments. */
 export function workflowRecord(workflow: StoredWorkflow, sources: RecordSources): WorkflowRecord {
   const brief = briefWorkflow(workflow, sources)
   const steps = brief.steps.map((step) => withOutcome(step, sources.purchases))
@@ -67,7 +67,7 @@ function briefStep(step: StoredStep, orders: readonly { id: string; stepId: stri
   }
 }
 
-/** What came of a step stands in its latest order. */
+/** Adds the outcome from the step's latest order. */
 function withOutcome(step: WorkflowStep, purchases: RecordSources['purchases']): WorkflowStep {
   const orderId = step.order_ids.at(-1)
   const order = orderId === undefined ? undefined : purchases.order(orderId)
@@ -76,7 +76,7 @@ function withOutcome(step: WorkflowStep, purchases: RecordSources['purchases']):
   return {
     ...step,
     ...(order.output !== undefined && { output: order.output }),
-    // Why it is tried again, or what it waits for.
+    // The error of the last attempt, while the step retries or waits.
     ...(step.status === 'running' && order.error !== undefined && step.error === undefined && { error: order.error }),
     ...(reservation !== undefined && { payment: signedPayment(reservation) }),
   }

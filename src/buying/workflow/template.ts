@@ -1,12 +1,12 @@
 import { MarketError } from '../../listings/market-error.ts'
 
-/** A text with holes: the workflow's input, or the output of a step. */
+/** A text with placeholders for the workflow's input or the output of a step. */
 export type Template = readonly (string | { input: true } | { step: string })[]
 
-/** What a template is filled with. */
+/** The values for the placeholders. */
 export type TemplateValues = { input: string; outputOf(step: string): string }
 
-/** The text is no template. The message says where and what to write instead. */
+/** The text is not a valid template. The message says where the fault is and what to write instead. */
 export class TemplateError extends Error {
   override name = 'TemplateError'
 }
@@ -54,22 +54,22 @@ function holeOf(inside: string | undefined): Template[number] {
   )
 }
 
-/** The steps whose output a template needs, each once. */
+/** Returns the steps whose output a template needs, without duplicates. */
 export function stepsIn(template: Template): string[] {
   const steps = template.flatMap((part) => (typeof part === 'object' && 'step' in part ? [part.step] : []))
   return [...new Set(steps)]
 }
 
 /**
- * Fills a template, once: what is put in is text, whatever braces it holds.
+ * Fills a template in one pass. Braces in the inserted values are plain text.
  *
- * @throws MarketError INPUT_TOO_LARGE before anything that large is built
+ * @throws MarketError INPUT_TOO_LARGE before a text of that size is built
  */
 export function fillTemplate(template: Template, values: TemplateValues, bytesMax: number): string {
   const known = new Map<string, { text: string; bytes: number }>()
   const valueFor = (part: Template[number]) => {
     if (typeof part === 'string') return { text: part, bytes: Buffer.byteLength(part) }
-    // A text that stands there a thousand times is measured once.
+    // Measure each value once, even if the template uses it many times.
     const key = 'step' in part ? `step ${part.step}` : 'input'
     const cached = known.get(key)
     if (cached !== undefined) return cached

@@ -21,10 +21,10 @@ import { isFinalWorkflow } from './progress.ts'
 import { costOf, priceSteps, type QuoteDeps, quoteOf } from './quote.ts'
 import { briefWorkflow, workflowRecord } from './record.ts'
 
-/** Workflows that are open at once: in all, and of one token. */
+/** Open workflows: in total, and per token. */
 const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
 const STOP_WAIT_MS = 1_000
-/** After the store could not be written. */
+/** Wait before retrying after the store could not be written. */
 const STORE_RETRY_MS = 10_000
 const unbegun = {
   status: 'pending',
@@ -37,7 +37,7 @@ const unbegun = {
   endedAt: undefined,
 } as const
 
-/** What others may do with workflows. */
+/** The operations that other parts may use. */
 export type WorkflowsApi = Pick<Workflows, 'create' | 'quote' | 'cancel' | 'get' | 'list' | 'settled'>
 
 export type WorkflowsDeps = QuoteDeps & {
@@ -50,25 +50,25 @@ export type WorkflowsDeps = QuoteDeps & {
   chain?: PaymentChain | undefined
   keys: Pick<IdempotencyKeys, 'find' | 'now'>
   orders: Pick<Orders, 'compose' | 'enqueue' | 'cancel'>
-  /** Tells of each order that has ended, and of what was signed for it. */
+  /** Reports each order, and each payment of an order, that has ended. */
   orderChanges: Changes
-  /** Told of each workflow that has moved. */
+  /** Reports each workflow that has changed. */
   changes: Changes
 }
 
 /**
- * Workflows (D20): steps that are orders, each begun when what it depends on is completed.
+ * Workflows (D20). Each step is an order and begins when its dependencies are completed.
  *
- * Nothing is kept here that is not in the store. Whatever happens, an order's end, a retry's time, a cancel, a start, the
- * workflow is read and taken as far as it can go; so a crash between any two writes loses nothing and pays nothing twice.
+ * All state is in the store. On every event (an order ends, a retry is due, a cancel, a start) the workflow is read and
+ * advanced as far as it can go. A crash between any two writes loses nothing and pays nothing twice.
  */
 export class Workflows implements Service {
   readonly name = 'workflows'
   readonly #deps: WorkflowsDeps
   readonly #advance: Advance
-  /** Workflows that are being taken further, each one turn after the other. */
+  /** The running turn of each workflow. Turns of one workflow run one after the other. */
   readonly #turns = new Map<string, Promise<void>>()
-  /** Which workflow to look at when an order has changed. */
+  /** The workflow that each watched order belongs to, by order id. */
   readonly #owners = new Map<string, string>()
   readonly #timers = new Map<string, NodeJS.Timeout>()
   #stopped = false
@@ -102,7 +102,7 @@ export class Workflows implements Service {
     await within(STOP_WAIT_MS, Promise.allSettled(this.#turns.values()))
   }
 
-  /** Says what a workflow would cost. @throws MarketError WORKFLOW_INVALID */
+  /** Returns what a workflow would cost. @throws MarketError WORKFLOW_INVALID */
   quote(definition: WorkflowDefinition): WorkflowQuote {
     return quoteOf(definition, this.#deps)
   }
@@ -110,8 +110,8 @@ export class Workflows implements Service {
   /**
    * Stores a workflow and begins it.
    *
-   * @throws MarketError WORKFLOW_INVALID, INPUT_TOO_LARGE, WORKFLOWS_TOO_MANY, CodedError IDEMPOTENCY_CONFLICT; then nothing was
-   *   stored or paid
+   * @throws MarketError WORKFLOW_INVALID, INPUT_TOO_LARGE, WORKFLOWS_TOO_MANY, CodedError IDEMPOTENCY_CONFLICT; in
+   * these cases nothing was stored or paid
    */
   async create(
     definition: WorkflowDefinition,
@@ -154,8 +154,8 @@ export class Workflows implements Service {
   }
 
   /**
-   * Calls a workflow off: nothing more begins, what runs is aborted at its sellers too. What turns out to be paid for is
-   * kept with its step, even after this has answered.
+   * Cancels a workflow. No new step begins, and running steps are aborted at their sellers too. If a seller was paid
+   * anyway, the result is kept with its step, even after this method has returned.
    *
    * @throws MarketError UNKNOWN_WORKFLOW, WORKFLOW_FINAL
    */
@@ -183,13 +183,15 @@ export class Workflows implements Service {
     return workflowRecord(this.#known(id, caller), this.#sources(id))
   }
 
-  /** Those that the caller may see, newest first, without inputs and outputs. */
+  /** Lists the workflows that the caller may see, newest first, without inputs and outputs. */
   list(query: Omit<WorkflowsQuery, 'ownerId'>, caller = OPERATOR): Page<WorkflowRecord> {
     const { items, next } = this.#deps.store.list({ ...query, ownerId: ownerSeen(caller) })
     return { items: items.map((workflow) => briefWorkflow(workflow, this.#sources(workflow.id))), next }
   }
 
-  /** The workflow as soon as it has ended, or as it is after `limitMs`. @throws MarketError UNKNOWN_WORKFLOW */
+  /**
+   * Returns the workflow when it has ended, or its current state after `limitMs`. @throws MarketError UNKNOWN_WORKFLOW
+   */
   async settled(
     id: string,
     options: { limitMs: number; signal?: AbortSignal },
@@ -200,7 +202,7 @@ export class Workflows implements Service {
     return this.get(id)
   }
 
-  /** Takes a workflow as far as it can go now. */
+  /** Advances a workflow as far as it can go now. */
   #turn(id: string): Promise<void> {
     const { logger, changes } = this.#deps
     return this.#exclusive(id, async () => {
@@ -213,7 +215,7 @@ export class Workflows implements Service {
     })
   }
 
-  /** One after the other: of two that read a workflow, both would begin its next step. */
+  /** Runs `work` after the workflow's other turns. Two turns at once would both begin the next step. */
   #exclusive<T>(id: string, work: () => Promise<T>): Promise<T> {
     const result = (this.#turns.get(id) ?? Promise.resolve()).then(work)
     const turn = result.then(
