@@ -7,20 +7,20 @@ import { madeBook, receivedBook } from './payment-view.ts'
 
 export const DAY_MS = 24 * 60 * 60 * 1000
 export const HOUR_MS = 60 * 60 * 1000
-/** Latency is told of an agent's latest runs. */
+/** Runs per agent that latency figures cover: the latest. */
 const DURATIONS_MAX = 200
 
 type Day = { earned: bigint; paid: bigint; executions: number; failed: number; bought: number }
 type Hour = { earned: bigint; paid: bigint; executions: number; failed: number }
 type AgentSums = { calls: number; failed: number; earned: bigint; durations: number[]; lastAt: UnixMs }
 
-/** What has been counted. Days and hours are numbers since 1970, UTC. */
+/** Sums counted so far. The keys of `days` and `hours` count days and hours since 1970, UTC. */
 export class Sums {
   readonly days = new Map<number, Day>()
   readonly hours = new Map<number, Hour>()
   readonly agents = new Map<string, AgentSums>()
   readonly open = { held: none(), owed: none(), lost: none(), refused: none(), not_charged: none(), refunded: none() }
-  /** Of these what tokens asked for, by token (D48). */
+  /** The part of these sums that each token requested, by token id (D48). */
   readonly owned = new Map<string, Sums>()
 
   day(at: UnixMs): Day {
@@ -51,7 +51,7 @@ export class Sums {
     } else if (book === 'paid') {
       for (const counted of [this.day(createdAt), this.hour(createdAt)]) counted.paid += amount
     }
-    // What was voided or is running at the seller is no sum of its own.
+    // Voided and running payments of the seller are not summed.
     else if (direction === 'out' || (book !== 'held' && book !== 'not_charged')) addTo(this.open[book], amount)
     if (direction === 'out' && book !== 'not_charged') this.day(createdAt).bought += 1
   }
@@ -71,7 +71,7 @@ export class Sums {
     if (failed) agent.failed += 1
   }
 
-  /** Lets go of hours that are shown no more. */
+  /** Drops hours that are no longer shown. */
   forget(oldestHour: number): void {
     for (const hour of this.hours.keys()) if (hour < oldestHour) this.hours.delete(hour)
     for (const sums of this.owned.values()) sums.forget(oldestHour)
@@ -104,7 +104,7 @@ export function mergedHours(parts: readonly Sums[]): [number, Hour][] {
   return [...merged]
 }
 
-/** The ones that earned most first. */
+/** Agents by earnings, highest first. */
 export function agentsOf(parts: readonly Sums[]): [string, AgentSums][] {
   const merged = new Map<string, AgentSums>()
   for (const [id, sums] of parts.flatMap((part) => [...part.agents])) {
@@ -129,7 +129,7 @@ function none(): { amount: bigint; payments: number } {
   return { amount: 0n, payments: 0 }
 }
 
-/** The word of the books for a payment (D42). */
+/** Classifies a payment as the books name it (D42). */
 function bookOf(direction: LedgerDirection, { state, proven, refundTx }: PaymentFact): Book {
   if (direction === 'in') return receivedBook({ state: state as PaymentState, ran: proven, refundTx })
   return madeBook({ state: state as ReservationState, confirmation: proven ? 'chain' : 'awaited', refundTx })

@@ -11,9 +11,9 @@ export type NodeFeed = Feed<NodeEvents>
 type NameOf = (agentId: string) => string | undefined
 
 /**
- * The ledgers of a node, which tell its feed of each change that is on disk.
+ * Wraps the stores of a node so that each change is published to the feed once it is on disk.
  *
- * They are told here, at the one place that all changes pass, so that none is missed, whoever makes it.
+ * Every change passes through these wrappers, so no event is missed.
  */
 export function publishedPayments(payments: Payments, feed: NodeFeed, nameOf: NameOf): Payments {
   const tell = (id: Hex) =>
@@ -139,7 +139,7 @@ export function publishedOrders(
   }
 }
 
-/** An order keeps what its agent and its seller were called: the seller may take the agent off the market (D42). */
+/** Stores the names of agent and seller with an order, because the seller may delist the agent later (D42). */
 function withNames(order: Order, namesOf: NamesOf): Order {
   if (order.agentName !== undefined && order.sellerName !== undefined) return order
   const { name, seller_name } = namesOf(order.agentId) ?? {}

@@ -17,23 +17,23 @@ import type {
 import { madePayment, receivedPayment } from './payment-record.ts'
 
 export type LedgerApiDeps = {
-  /** The token of an order. */
+  /** The token that placed an order. */
   ownerOf(orderId: string): string | undefined
   ledger: Ledger
   nameOf(agentId: string): string | undefined
-  /** Own agents whose name holds this text. */
+  /** Returns the ids of own agents whose name contains this text. */
   named(text: string): string[]
-  /** Tries to settle one that came in. @throws CodedError PAYMENT_FINAL */
+  /** Tries again to settle a received payment. @throws CodedError PAYMENT_FINAL */
   retrySettlement(id: Hex): Promise<void>
-  /** Pays back one that came in. @throws CodedError, TransactionError, ChainError */
+  /** Pays back a received payment. @throws CodedError, TransactionError, ChainError */
   refund(id: Hex, signal: AbortSignal): Promise<void>
-  /** Looks again what became of an order's payment. */
+  /** Checks again what became of an order's payment. */
   look(orderId: string): Promise<void>
-  /** Whether an order has its result. */
+  /** True if an order has its result. */
   isReceived(orderId: string): boolean
 }
 
-/** Both ledgers as the API shows them. */
+/** Received and made payments, and executions, as the API shows them. */
 export interface LedgerApi {
   payments(query: PaymentQuery, caller?: Caller): Page<PaymentRecord>
   payment(id: string, caller?: Caller): PaymentRecord
@@ -45,7 +45,7 @@ export interface LedgerApi {
   execution(id: string, caller?: Caller): ExecutionRecord
 }
 
-/** States as the API names them, and what they are called in the ledger of each direction. */
+/** Payment states of the API, and the stored states they stand for in each direction. */
 const storedStates: Readonly<Record<PaymentRecord['state'], { in: LedgerState[]; out: LedgerState[] }>> = {
   settled: { in: ['settled'], out: ['spent'] },
   claimed: { in: [], out: ['spent'] },
@@ -56,7 +56,7 @@ const storedStates: Readonly<Record<PaymentRecord['state'], { in: LedgerState[];
   failed: { in: ['unsettled'], out: [] },
 }
 
-/** What those that went out have of a transaction. */
+/** For outgoing payments: the kind of transaction each state requires. */
 const transactions: { [S in PaymentRecord['state']]?: LedgerQuery['transaction'] } = {
   settled: 'confirmed',
   claimed: 'claimed',
@@ -76,7 +76,7 @@ export function createLedgerApi({
   const record = (entry: LedgerEntry) =>
     entry.direction === 'in' ? receivedPayment(entry.payment, nameOf) : madePayment(entry.made, nameOf)
 
-  /** Payments that a token made for its orders are its own; those that came in are the operator's (D48). */
+  /** Token callers see only payments for their own orders. Received payments belong to the operator (D48). */
   function isSeen(entry: LedgerEntry, caller: Caller): boolean {
     if (ownerSeen(caller) === undefined) return true
     return entry.direction === 'out' && maySee(caller, ownerOf(entry.made.orderId))
@@ -88,7 +88,7 @@ export function createLedgerApi({
     throw new CodedError('UNKNOWN_PAYMENT', 'no payment has this id: GET /payments lists them')
   }
 
-  /** What was signed and not given back, as long as it has brought no result (D44). */
+  /** True if a payment was signed, not released, and has no result yet (D44). */
   function mayBeAskedFor({ state, orderId }: { state: LedgerState; orderId: string }): boolean {
     return state === 'reserved' || (state === 'spent' && !isReceived(orderId))
   }

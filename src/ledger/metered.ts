@@ -4,19 +4,19 @@ import type { Exchanges, NewExchange } from '../store/exchanges.ts'
 import type { Payments } from '../store/payments.ts'
 import type { Purchases } from '../store/purchases.ts'
 
-/** Payments whose settlement is timed from the moment the work was delivered. */
+/** Payments whose time from delivery to settlement is measured at the same time. Beyond it the oldest is dropped. */
 const TIMED_MAX = 10_000
 
 export const meterNames = {
   /** side: `sold` or `ordered`; result: `completed`, `failed` or `cancelled`. */
   executions: 'stoa_executions_total',
   executionSeconds: 'stoa_execution_seconds',
-  /** direction: `in` or `out`; state: the one it came to. */
+  /** direction: `in` or `out`; state: the new state of the payment. */
   payments: 'stoa_payments_total',
   settlementSeconds: 'stoa_settlement_seconds',
 } as const
 
-/** The ledgers of a node, counted as they are written. */
+/** Wraps the stores of a node so that each write is counted. */
 export function meteredPayments(payments: Payments, meters: Meters): Payments {
   const owedSince = new Map<string, number>()
   const count = (state: string, by?: number) => meters.count(meterNames.payments, { direction: 'in', state }, by)
@@ -105,7 +105,7 @@ export function meteredPurchases(purchases: Purchases, meters: Meters): Purchase
   }
 }
 
-/** What was done for peers: an own task is an order already. */
+/** Counts runs for peers only. Tasks from this node's own API are counted as orders. */
 function countSold({ callerId, error, durationMs }: NewExchange, meters: Meters): void {
   if (isLocalCaller(callerId)) return
   meters.count(meterNames.executions, { side: 'sold', result: error === undefined ? 'completed' : 'failed' })

@@ -4,12 +4,12 @@ import type { NodeStatus } from '../schema/api.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { NodeFeed } from './ledger-events.ts'
 
-/** How often the status is looked at while somebody follows it … */
+/** How often the status is read while a client follows it. */
 const LOOK_MS = 1_000
-/** … and how often it is told although nothing but time has changed. */
+/** How often the status is published when nothing but its time has changed. */
 const TELL_MS = 10_000
 
-/** Tells the feed of listings as the replica learns them, and of the node's status. */
+/** Publishes listing changes from the replica, and the node's status. */
 export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChange'>; status(): NodeStatus }): Service {
   const { feed, replica } = deps
   let leave = () => {}
@@ -18,7 +18,7 @@ export function nodeFeed(deps: { feed: NodeFeed; replica: Pick<Replica, 'onChang
   let toldAt = 0
 
   function listing({ id, name, seller_id, state }: ListingRecord, wasShown: boolean): void {
-    // Who has not seen it need not hear that it is gone.
+    // Clients that never saw a listing need no event about its delisting.
     if (state === 'delisted' && !wasShown) return
     const change = state === 'delisted' ? 'delisted' : wasShown ? 'updated' : 'listed'
     feed.publish('listing', id, () => ({ change, agent_id: id, name, seller_id }))

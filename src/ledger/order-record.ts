@@ -4,10 +4,10 @@ import type { OrderRecord } from '../schema/order.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { signedPayment } from './payment-view.ts'
 
-/** What an agent and its seller are called, where they are known. */
+/** Returns the names of an agent and its seller, if known. */
 export type NamesOf = (agentId: string) => Pick<Listing, 'name' | 'seller_name'> | undefined
 
-/** An order as the API shows it (D18), with what was signed for it. */
+/** An order as the API shows it (D18), with its payment. */
 export function orderRecord(
   order: Order,
   reservation: StoredReservation | undefined,
@@ -41,7 +41,7 @@ export function orderRecord(
   }
 }
 
-/** A result as the API shows it: bytes that are no text are shown as text as far as that goes, and whole as base64. */
+/** A result as the API shows it. Output that is not UTF-8 also comes in full as base64. */
 export function resultFields(result: Pick<Order, 'outputBytes' | 'notes'> & { output: string }) {
   const { output, outputBytes, notes } = result
   return {

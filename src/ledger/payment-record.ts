@@ -5,7 +5,7 @@ import type { PaymentState, StoredPayment } from '../store/payments.ts'
 import type { StoredReservation } from '../store/purchases.ts'
 import { factsOf, madeBook, noteOf, paymentView, receivedBook, refundOf, signedPayment } from './payment-view.ts'
 
-/** States of the seller's ledger, as the API names them. */
+/** The stored states of received payments, as the API names them. */
 const receivedStates = {
   authorized: 'reserved',
   owed: 'pending',
@@ -14,7 +14,7 @@ const receivedStates = {
   unsettled: 'failed',
 } as const satisfies Record<PaymentState, PaymentRecord['state']>
 
-/** A payment this node has received, or waits for. */
+/** A payment that this node received or expects. */
 export function receivedPayment(
   payment: StoredPayment,
   nameOf: (agentId: string) => string | undefined,

@@ -17,7 +17,7 @@ export type PaymentFacts = {
   txHash: Hex | undefined
 }
 
-/** A payment as the API shows it, without what became of it. */
+/** The fields of a payment that do not depend on its outcome. */
 export function paymentView(paid: PaymentFacts): Omit<ExecutionPayment, 'settlement'> {
   return {
     payment_id: paid.paymentId,
@@ -31,14 +31,14 @@ export function paymentView(paid: PaymentFacts): Omit<ExecutionPayment, 'settlem
   }
 }
 
-/** What this node has signed, as the facts of a payment. */
+/** The facts of a payment that this node signed. */
 export function factsOf(reservation: Reservation, txHash: Hex | undefined): PaymentFacts {
   const { paymentId, requirements, envelope, amount } = reservation
   const { network, asset, payTo } = requirements
   return { paymentId, network, asset, amount, payer: envelope.payer, payTo, txHash }
 }
 
-/** What this node has signed, and what became of it. */
+/** A payment that this node signed, with its outcome. */
 export function signedPayment(reservation: StoredReservation): RecordedPayment {
   const { state, txHash } = reservation
   const settlement = state === 'spent' ? boughtSettlement(reservation) : state
@@ -58,7 +58,7 @@ export function refundOf({ refundTx }: { refundTx?: Hex | undefined }): { refund
   return refundTx === undefined ? {} : { refund_tx_hash: refundTx }
 }
 
-/** What a payment of this node is in the books (D42): only the chain makes it paid. */
+/** Classifies a payment of this node in the books (D42). Only the chain's confirmation makes it `paid`. */
 export function madeBook(made: Pick<StoredReservation, 'state' | 'confirmation' | 'refundTx'>): Book {
   const { state, confirmation, refundTx } = made
   if (refundTx !== undefined) return 'refunded'
@@ -66,7 +66,7 @@ export function madeBook(made: Pick<StoredReservation, 'state' | 'confirmation' 
   return confirmation === 'chain' ? 'paid' : 'held'
 }
 
-/** What a payment to this node is in the books. `ran`: whether the agent did its work. */
+/** Classifies a payment to this node in the books. `ran`: true if the agent did its work. */
 export function receivedBook({
   state,
   ran,
@@ -81,7 +81,7 @@ export function receivedBook({
   return ({ authorized: 'held', owed: 'owed', settled: 'earned', voided: 'not_charged' } as const)[state]
 }
 
-/** What is known of the settlement of something bought: the chain's word, the seller's, or nothing (D41). */
+/** What is known about the settlement of a purchase: the chain's confirmation, the seller's claim, or nothing (D41). */
 export function boughtSettlement({
   txHash,
   confirmation,
@@ -90,7 +90,7 @@ export function boughtSettlement({
   return txHash === undefined ? 'pending' : 'claimed'
 }
 
-/** Says why a payment stays the seller's word. */
+/** Explains why a payment stays a claim of the seller. */
 export function noteOf({
   state,
   confirmation,

@@ -10,7 +10,7 @@ import type { ReceiptStore, ReceiptsQuery, StoredReceipt } from '../store/receip
 
 export type ReceiptsDeps = {
   store: ReceiptStore
-  /** What an agent is called now, where it is known. */
+  /** Returns the current name of an agent, if known. */
   nameOf(agentId: string): string | undefined
 }
 export type ReceiptSelection = {
@@ -19,11 +19,11 @@ export type ReceiptSelection = {
   cursor?: string | undefined
 }
 
-/** The receipts this node gave and was given. */
+/** The receipts that this node gave and received. */
 export interface Receipts {
   list(query: Omit<ReceiptsQuery, 'ownerId'>, caller?: Caller): Page<ReceiptRecord>
   get(paymentId: string, caller?: Caller): ReceiptRecord | undefined
-  /** As many as one answer holds; the page's `next` leads on. */
+  /** Returns the largest page an answer may hold. Its `next` leads to the following page. */
   export(selection: ReceiptSelection, caller?: Caller): Page<ReceiptRecord>
 }
 
@@ -106,7 +106,7 @@ const columns: Record<string, (record: ReceiptRecord) => string | undefined> = {
   note: (record) => record.note,
 }
 
-/** A line for each, below their names unless the text continues another. */
+/** CSV with one line per receipt. `headings` adds the column names; omit them when the text continues another. */
 export function receiptsCsv(records: readonly ReceiptRecord[], { headings }: { headings: boolean }): string {
   const lines = records.map((record) => csvLine(Object.values(columns).map((read) => read(record) ?? '')))
   return (headings ? csvLine(Object.keys(columns)) : '') + lines.join('')

@@ -3,7 +3,7 @@ import { checkReceipt } from '../payments/receipt.ts'
 import type { ReceivedResponse } from '../protocols/x402/answers.ts'
 import type { Paid, Reservation } from '../store/purchases.ts'
 
-/** What a response says of the payment: its transaction, and its receipt where that is as it must be. */
+/** Reads the payment details from a response: the transaction, and the receipt if it is valid. */
 export function paidFor(
   response: ReceivedResponse,
   { paymentId, orderId, agentId, requirements, envelope }: Reservation,

@@ -16,27 +16,31 @@ import type { ExchangePayment, SessionSpan, SessionStore, StoredExchange } from 
 import { paymentView, receivedBook, signedPayment } from './payment-view.ts'
 import { sessionId } from './session-id.ts'
 
-/** How many exchanges of a session a list of sessions shows: the latest. */
+/** Exchanges shown per session in a list of sessions: the latest. */
 const LISTED_EXCHANGES = 5
 
 export type SessionsDeps = {
   store: SessionStore
   purchases: Pick<Purchases, 'reservationOf'>
-  /** Whether the agent is on the market, here or elsewhere. */
+  /** True if the agent is on the market, here or elsewhere. */
   isKnown(agentId: string): boolean
 }
 
 type PageQuery = { limit: number; cursor?: string | undefined }
 
 /**
- * Who said what to an agent (D19): one session for each agent and caller.
+ * The exchanges with an agent (D19): one session for each agent and caller.
  *
- * Callers are peers, by the DID their connection proved, and this node's own API: `local`. Peers read none of this.
+ * A caller is a peer, identified by the DID its connection proved, or this node's own API: `local`. Peers cannot read
+ * sessions.
  */
 export interface Sessions {
-  /** By the name of the caller, each with its latest exchanges. @throws MarketError UNKNOWN_AGENT */
+  /** Sessions of an agent, sorted by caller, each with its latest exchanges. @throws MarketError UNKNOWN_AGENT */
   list(agentId: string, query: PageQuery, reader?: Caller): Page<SessionRecord>
-  /** With the latest exchanges before the cursor; `next` leads to earlier ones. @throws MarketError UNKNOWN_SESSION */
+  /**
+   * One session with the latest exchanges before the cursor. `next` leads to earlier ones. @throws MarketError
+   * UNKNOWN_SESSION
+   */
   get(
     agentId: string,
     callerId: string,
@@ -61,7 +65,7 @@ export function createSessions({ store, purchases, isKnown }: SessionsDeps): Ses
   }
 
   function read(agentId: string, callerId: string, query: PageQuery, owner: string | undefined) {
-    // What this node asks of its own agents is an order like any other, and failures stand only there.
+    // Calls of this node to its own agents are stored as orders. Their failures exist only there.
     const isOwn = isLocalCaller(callerId)
     const token = callerId === LOCAL_CALLER ? owner : callerId.slice(LOCAL_CALLER.length + 1)
     const span = isOwn ? store.ownSpan(agentId, token) : store.span(agentId, callerId)
@@ -72,7 +76,10 @@ export function createSessions({ store, purchases, isKnown }: SessionsDeps): Ses
     return { session: recordOf(agentId, callerId, span, items), next }
   }
 
-  /** Peers, and conversations over A2A; what is asked over this node's own API is the session of `local`. */
+  /**
+   * Callers with sessions: peers and A2A conversations. Calls over this node's own API belong to the session of
+   * `local`.
+   */
   function callersOf(agentId: string, after: string, limit: number, owner: string | undefined): string[] {
     const first = owner === undefined ? '' : a2aCaller(owner, '')
     let last = after < first ? first : after
@@ -154,7 +161,7 @@ function mapPage<T, U>({ items, next }: Page<T>, map: (item: T) => U): Page<U> {
   return { items: items.map(map), next }
 }
 
-/** As the store compares names. */
+/** Compares like the store's collation: by code units. */
 function byCodeUnits(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }

@@ -5,30 +5,31 @@ import type { Stats } from '../schema/ledger.ts'
 import type { Ledger, LedgerDirection, PaymentFact } from '../store/ledger.ts'
 import { agentsOf, DAY_MS, HOUR_MS, mergedDay, mergedHours, Sums } from './earning-sums.ts'
 
-/** After this no reorganization takes a settlement back. */
+/** After this time no reorganization is expected to undo a settlement. */
 const SETTLED_MS = 2 * HOUR_MS
 const MONTH_DAYS = 30
 const HOURS_SHOWN = 48
-/** Rows read at a time: the event loop goes on between two reads. */
+/** Rows per read. The event loop runs between two reads. */
 const BATCH_ROWS = 500
 
 export type EarningsDeps = {
   clock: Clock
   ledger: Pick<Ledger, 'paymentFacts' | 'executionFacts' | 'revisions'>
   decimals: number
-  /** Of an agent that is known. */
+  /** Returns the name of an agent, if known. */
   nameOf(agentId: string): string | undefined
 }
 
-/** What a node has earned, spent and done, summed up. */
+/** Sums of what a node earned, spent and executed. */
 export interface Earnings {
-  /** `owner`: of what this token asked for alone. */
+  /** `owner`: count only what this token requested. */
   stats(options: { days: number; owner?: string | undefined }): Promise<Stats>
 }
 
 /**
- * Sums over the ledgers. What counts as final is counted once and kept, until the ledger tells that some of it changed after
- * all; from the first payment on that is not final, all are counted anew at each question. Nothing is written for it.
+ * Computes sums over the ledgers. Final payments are counted once and cached, until the ledger reports that a final
+ * payment changed. From the first payment that is not final, all are counted again at each request. Nothing is written
+ * to the store.
  */
 export function createEarnings(deps: EarningsDeps): Earnings {
   const { ledger, clock } = deps
@@ -80,7 +81,7 @@ export function createEarnings(deps: EarningsDeps): Earnings {
 
   return {
     async stats({ days, owner }) {
-      // One after the other: two at once would count the same rows twice.
+      // One count at a time: two would count the same rows twice.
       const parts = counting.then(count)
       counting = parts.catch(() => {})
       const all = await parts
@@ -159,8 +160,8 @@ function statsOf(
 }
 
 /**
- * Whether a payment hardly changes any more in what is counted of it. One that failed may be tried again while its window is
- * open; the chain may take back what it has just shown, and has yet to show what is spent.
+ * Returns true if the counted fields of a payment hardly change any more. A failed payment may be retried while its
+ * window is open. The chain may undo a recent settlement. A spent payment waits for the chain's confirmation.
  */
 function isFinal({ state, proven, createdAt }: PaymentFact, now: UnixMs): boolean {
   if (state === 'unsettled') return now - createdAt > DAY_MS

@@ -12,13 +12,15 @@ export type TradingDeps = {
   logger: Logger
 }
 
-/** Whether this node buys and sells. It stops, and says so, where its ledger turns out to be damaged or copied (T33). */
+/**
+ * Tells whether this node buys and sells. Trading stops, with a reason, if the ledger is damaged or was copied (T33).
+ */
 export interface Trading {
   state(): NonNullable<NodeStatus['trading']>
   isStopped(): boolean
-  /** Asked before anything is signed. @throws MarketError LEDGER_COPIED, StoreError STORE_DAMAGED */
+  /** Called before every signature. @throws MarketError LEDGER_COPIED, StoreError STORE_DAMAGED */
   check(): void
-  /** Another node has signed a listing with the key of this one. Remembered until the operator goes on. */
+  /** Called when another node signed a listing with this node's key. Remembered until the operator resumes trading. */
   copied(agentName: string): void
 }
 

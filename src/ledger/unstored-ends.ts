@@ -5,14 +5,14 @@ import type { Order, Paid, Purchases } from '../store/purchases.ts'
 
 const RETRY_MS = 2_000
 const KEPT_MAX = 10_000
-/** Of tasks and results; what is dropped is found again after a restart. */
+/** Length of all kept tasks and results, in UTF-16 units. The recovery finds dropped ones again after a restart. */
 const KEPT_LENGTH_MAX = 64 * 1024 * 1024
 
 type End = { order: Order; paid: Paid | undefined }
 
 /**
- * Purchases whose ends are not lost when the store cannot take them, as on a full disk: they are kept here and stored as
- * soon as it can. Whoever ends one is told that it is not stored.
+ * Keeps the outcome of a purchase in memory when the store cannot write it, for example on a full disk. Stores it as
+ * soon as the store works again. `finish` still throws, so the caller knows that the outcome is not stored.
  */
 export function withUnstoredEnds(
   purchases: Purchases,
@@ -39,7 +39,7 @@ export function withUnstoredEnds(
 
   async function finish(order: Order, paid?: Paid): Promise<void> {
     const kept = ends.get(order.id)
-    // What brought a result is not followed by a failure: it is stored in its place.
+    // A failure must not replace a result that waits to be stored. Store the result.
     if (kept?.order.status === 'completed' && order.status !== 'completed') return finish(kept.order, kept.paid)
     try {
       await purchases.finish(order, paid)
@@ -55,7 +55,7 @@ export function withUnstoredEnds(
       try {
         await purchases.finish(order, paid)
       } catch (error) {
-        // While the store takes nothing it need not be asked for each of them.
+        // If the store fails, do not try the remaining orders.
         if (isOfStore(error)) throw error
         logger.error({ order_id: id, err: error }, 'the end of an order cannot be stored')
         if (ends.get(id)?.order === order) drop(id)

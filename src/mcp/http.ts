@@ -13,8 +13,8 @@ import { CALLER, callerOf, createServerFactory, SESSION } from './server.ts'
 const SMALL_BYTES_MAX = 64 * 1024
 
 /**
- * MCP over streamable HTTP: clients of 2025 and of 2026 alike. No state is kept of a session; its id only tells whose call a
- * client of 2025 cancels.
+ * MCP over streamable HTTP, for clients of the 2025 and 2026 protocol versions. The server keeps no session state. The
+ * session id only tells whose call a 2025 client cancels.
  */
 export type McpHttp = {
   handle(request: IncomingMessage, response: ServerResponse, caller: Caller): Promise<void>
@@ -28,7 +28,7 @@ export function createMcpHttp(options: { version: string }, deps: { tools: Marke
   const factory = createServerFactory(options, marketCall(deps.tools, { logger, stopping: stopping.signal }), calls)
   const onerror = (error: Error) => logger.debug({ err: error }, 'an MCP request was refused')
   const limits = { maxRequestBodySize: BODY_BYTES_MAX, onerror }
-  // As a stream, with signs of life: an agent may work for longer than clients and proxies bear silence.
+  // Answers as a stream with keep-alive messages. An agent may work longer than clients and proxies accept silence.
   const handler = createMcpHandler(factory, { ...limits, responseMode: 'sse' })
   const handle = toNodeHandler({ fetch: (request, more) => answer(request, more) }, limits)
 
@@ -54,7 +54,7 @@ export function createMcpHttp(options: { version: string }, deps: { tools: Marke
         scopes: [caller.scope],
         extra: { [CALLER]: caller },
       }
-      // The adapter asks for less than a request of Node is, in types of its own.
+      // The adapter's request type is narrower than Node's request.
       return handle(Object.assign(request, { auth }) as Parameters<typeof handle>[0], response)
     },
     async stop() {
@@ -66,7 +66,7 @@ export function createMcpHttp(options: { version: string }, deps: { tools: Marke
 
 type Message = { method?: unknown; params?: { requestId?: unknown } }
 
-/** What a client says in short requests, as those are that concern sessions. */
+/** Parses a short request body. Requests about sessions are always short. */
 async function smallMessages(request: Request): Promise<Message[]> {
   const length = Number(request.headers.get('content-length') ?? 0)
   if (request.method !== 'POST' || length > SMALL_BYTES_MAX) return []

@@ -4,10 +4,10 @@ import type { MarketTools } from '../tools/tools.ts'
 import type { CallTool } from './server.ts'
 import { type ToolFailure, toolFailure, toolResult } from './tool-result.ts'
 
-/** Clients give up on a call that shows no life. */
+/** Progress interval. Clients give up on a silent call. */
 const PROGRESS_MS = 10_000
 
-/** Does calls on the market of this node. `stopping` ends those under way. */
+/** Calls the market tools of this node. `stopping` ends running calls. */
 export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping: AbortSignal }): CallTool {
   return async (name, args, { caller, signal, progress }) => {
     const timer = setInterval(() => progress('the agent is at work'), PROGRESS_MS)
@@ -25,7 +25,7 @@ export function marketCall(tools: MarketTools, deps: { logger: Logger; stopping:
   }
 }
 
-/** What was thrown on purpose may be shown. */
+/** Only errors with a code may be shown to the client. */
 function failureOf(error: unknown): ToolFailure | undefined {
   if (!(error instanceof CodedError)) return undefined
   const { retryable, correlationId } = error as { retryable?: unknown; correlationId?: unknown }

@@ -3,17 +3,20 @@ import { CodedError } from '../lib/errors.ts'
 import type { Caller } from '../schema/caller.ts'
 import type { McpHttp } from './http.ts'
 
-/** Where MCP stands in the API: one path, let in like an execution (D16). Its libraries load with the first request. */
+/**
+ * Mounts MCP at one path of the API, with the access rules of an execution (D16). Its libraries load with the first
+ * request.
+ */
 export function mcpMount(load: () => Promise<McpHttp>) {
   let loading: Promise<McpHttp> | undefined
   return {
     path: '/mcp',
-    // Those of sessions are answered too, with what the protocol has for a server that keeps none.
+    // GET and DELETE concern sessions. They get the protocol's answer of a server without sessions.
     methods: ['GET', 'POST', 'DELETE'],
     offered: () => ['POST'],
     requestHeaders: ['mcp-protocol-version', 'mcp-session-id', 'mcp-method', 'mcp-name', 'last-event-id'],
     access: () => 'private' as const,
-    // Each tool has a scope of its own.
+    // The lowest scope. Each tool checks its own scope.
     scope: () => 'read' as const,
     async handle(call: {
       request: IncomingMessage

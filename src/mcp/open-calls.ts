@@ -1,16 +1,16 @@
 import type { Caller } from '../schema/caller.ts'
 
-/** A request as its client names it: its own id, and the session the node gave it. */
+/** A request as its client names it: the client's request id and the session id from this node. */
 export type RequestName = { caller: Caller; session: string | undefined; id: string | number }
 
 /**
- * Calls under way, for `notifications/cancelled` of a 2025-era client, which comes as a request of its own: each request has a
- * server of its own, which knows of no other.
+ * Running calls, for `notifications/cancelled` of a 2025 client. The notification is a separate request with its own
+ * server, which knows no other request.
  */
 export class OpenCalls {
   readonly #open = new Map<string, Set<AbortController>>()
 
-  /** @returns what aborts when the client cancels, and how to say that the call has ended */
+  /** @returns a signal that aborts when the client cancels, and a function to call when the call ends */
   enter(name: RequestName): { signal: AbortSignal; leave(): void } {
     const key = keyOf(name)
     const controller = new AbortController()
@@ -24,8 +24,7 @@ export class OpenCalls {
   }
 
   /**
-   * Ends a call. Clients that keep no session count their requests alike: where two calls have one name, which of them is meant
-   * is not known, and none is ended.
+   * Cancels a call. Clients without a session use the same request ids. If two calls share a name, neither is canceled.
    */
   cancel(name: RequestName): boolean {
     const calls = this.#open.get(keyOf(name))

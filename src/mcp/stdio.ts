@@ -8,33 +8,34 @@ import { BODY_BYTES_MAX } from '../schema/limits.ts'
 import { type CallTool, createServerFactory, type ToolCall } from './server.ts'
 import { toolFailure } from './tool-result.ts'
 
-/** As long as the slowest agent and its settlement may take. */
+/** Longer than the slowest agent and its settlement. */
 const CALL_TIMEOUT_MS = 66 * 60_000
 
 export type StdioDeps = {
   input: Readable
-  /** Carries the protocol and nothing else. */
+  /** Carries only the protocol. */
   output: Writable
-  /** Finds the node that runs now. @throws CodedError that says how to start one */
+  /** Finds the running node. @throws CodedError that says how to start one */
   findNode(): Promise<{ url: string; token: string | undefined }>
   fetch: typeof fetch
-  /** For the operator, who reads the log of the program that started us. */
+  /** Writes a line for the operator. It lands in the log of the program that started this process. */
   tell(line: string): void
   signal: AbortSignal
 }
 
 /**
- * MCP over standard input and output, for programs that start their servers themselves: it knows the tools, and hands each
- * call to the node that runs. So all of them share one wallet and one budget, and a node may be started later.
+ * Serves MCP over standard input and output, for programs that start their own servers. It lists the tools itself and
+ * forwards each call to the running node. All such programs share the node's wallet and budget. The node may start
+ * later.
  *
- * Resolves when the other side has gone, or `signal` aborts.
+ * Resolves when the other side has closed, or `signal` aborts.
  */
 export async function serveMcpStdio(options: { version: string }, deps: StdioDeps): Promise<void> {
   const { promise: ended, resolve: end } = Promise.withResolvers<void>()
   for (const event of ['end', 'close', 'error']) deps.input.once(event, () => end())
   deps.signal.addEventListener('abort', () => end(), { once: true })
   if (deps.signal.aborted) end()
-  // Base64 or escapes make a task longer than it is.
+  // Base64 or JSON escapes can double the size of a task.
   const transport = new StdioServerTransport(deps.input, deps.output, { maxBufferSize: 2 * BODY_BYTES_MAX })
   const onerror = (error: Error) => deps.tell(`mcp: ${error.message}`)
   const handle = serveStdio(createServerFactory(options, nodeCall(options, deps)), { transport, onerror })
@@ -42,13 +43,16 @@ export async function serveMcpStdio(options: { version: string }, deps: StdioDep
   await handle.close()
 }
 
-/** Hands a call to the node. A connection for each: the node may have been started again, elsewhere, since the last. */
+/**
+ * Forwards a call to the node over a new connection. The node may have restarted at another address since the last
+ * call.
+ */
 function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
   return async (name, args, call) => {
     const key = name === 'execute_agent' ? (args.idempotency_key ?? randomUUID()) : undefined
     const keyed = key === undefined ? args : { ...args, idempotency_key: key }
     const first = await askNode(name, keyed, call, options, deps)
-    // With a key it is done once, however often it is asked for (D38).
+    // A call with a key is done once, so it is safe to repeat (D38).
     const isLost = 'lost' in first && first.isSent && key !== undefined && !call.signal.aborted
     const answer = isLost ? await askNode(name, keyed, call, options, deps) : first
     if (!('lost' in answer)) return answer
@@ -61,7 +65,7 @@ function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
   }
 }
 
-/** No answer came. */
+/** No answer arrived. */
 type Lost = { lost: unknown; isSent: boolean }
 
 async function askNode(

@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto'
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import type { Foreign, ToolResult } from '../tools/tools.ts'
 
-/** Where the text of another party comes from. */
+/** Metadata key for the origin of text from another party. */
 const PROVENANCE = 'stoa/provenance'
-/** The code of a refusal, for programs. */
+/** Metadata key for the error code, for programs. */
 const ERROR = 'stoa/error'
-/** The key of x402 over MCP. */
+/** Metadata key defined by x402 over MCP. */
 const PAYMENT_RESPONSE = 'x402/payment-response'
 
-/** As MCP has it: structured, and as text. */
+/** An MCP result: structured content and text. */
 export function toolResult({ value, foreign }: ToolResult): CallToolResult {
   const text = foreign === undefined ? JSON.stringify(value) : fenced(value, foreign)
   return {
@@ -19,7 +19,7 @@ export function toolResult({ value, foreign }: ToolResult): CallToolResult {
   }
 }
 
-/** What is no text, as the bytes it is. */
+/** Output that is not text, as a binary resource. */
 function bytesOf(foreign: Foreign | undefined): CallToolResult['content'] {
   if (foreign?.output_base64 === undefined) return []
   const uri = `stoa:orders/${foreign.order_id ?? 'unknown'}/output`
@@ -34,7 +34,7 @@ export type ToolFailure = {
   correlation_id?: string
 }
 
-/** A refusal in words a model can hand on. The budget is decided outside of the conversation. */
+/** A refusal in words that a model can pass on. The budget is decided outside the conversation. */
 export function toolFailure(failure: ToolFailure): CallToolResult {
   const { code, message, retryable } = failure
   const lines = [`${code}: ${message}`]
@@ -43,8 +43,8 @@ export function toolFailure(failure: ToolFailure): CallToolResult {
 }
 
 /**
- * Text of another party between two markers that it cannot have foreseen, so that it cannot pretend to end early and go on
- * as ours (T10).
+ * Puts text of another party between two random markers. The text cannot predict them, so it cannot end its part early
+ * and speak as this node (T10).
  */
 function fenced(value: Record<string, unknown>, foreign: Foreign): string {
   const mark = randomBytes(8).toString('hex')

@@ -23,7 +23,7 @@ export type StandardsDeps = AgentWorkDeps & {
   balance(): Promise<WalletBalance>
 }
 
-/** The same market through the two standards that agents speak, A2A and MCP: what they need loads when they are first asked. */
+/** Offers the market over A2A and MCP. Their libraries load with the first request. */
 export function createStandards(options: CardOptions, deps: StandardsDeps) {
   const { buyer, catalog, balance } = deps
   const loadTools = async () =>
@@ -66,10 +66,10 @@ export function createStandards(options: CardOptions, deps: StandardsDeps) {
       await Promise.all([a2a.stop(), mcp.stop()])
     },
   }
-  /** For whoever found this node at `url`. */
+  /** `url` is the address where the caller found this node. */
   const cards = {
     agents: (url: string) => catalog.local().map((listing) => hybridCard(agentCard(listing, url, options))),
-    /** As the reader's version of A2A wants it: 1.0 alone, or with what 0.3 looks for beside it. */
+    /** Version 1.x gets the plain card. Other versions also get the fields of A2A 0.3. */
     node(url: string, version: string) {
       const card = marketCard(url, options)
       return version.startsWith('1.') ? card : hybridCard(card)

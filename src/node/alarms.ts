@@ -19,11 +19,11 @@ export type AlarmsDeps = {
   nameOf(agentId: string): string | undefined
 }
 
-/** What wants a person, grouped. One that was dismissed comes back with something new alone (D42). */
+/** Problems that need a person, grouped. A dismissed alarm returns only if something new happens (D42). */
 export interface Alarms extends Service {
-  /** The most urgent first. */
+  /** Sorted by urgency, most urgent first. */
   list(options?: { dismissed?: boolean | undefined }): AlarmRecord[]
-  /** How many are not dismissed, as of a moment ago. */
+  /** Number of alarms that are not dismissed. May be some seconds old. */
   count(): number
   /** @throws MarketError UNKNOWN_ALARM */
   dismiss(id: string, mark?: string): Promise<AlarmRecord>
@@ -34,7 +34,7 @@ const FAILING_CALLS_MIN = 5
 const REASON_LENGTH = 160
 const COUNT_KEPT_MS = 5_000
 const LOOK_MS = 60_000
-/** Those that hold or do not: once one no longer holds, its dismissal is forgotten, so that the next time is new. */
+/** Alarms about a state. When the state ends, its dismissal is deleted, so that the next occurrence alerts again. */
 const states: readonly AlarmKind[] = ['trading_stopped', 'settlement_stuck', 'agent_broken', 'unreachable', 'no_peers']
 
 type Found = Omit<AlarmRecord, 'dismissed_at'>
@@ -98,7 +98,7 @@ export function createAlarms(deps: AlarmsDeps): Alarms {
 
 const isState = (id: string) => states.some((kind) => id === kind || id.startsWith(`${kind}-`))
 
-/** Marks of events are numbers that rise; marks of states are what they say. */
+/** The mark of an event alarm is a rising number. The mark of a state alarm is its text. */
 function isNewer(alarm: Found, { mark }: Dismissal): boolean {
   if (states.includes(alarm.kind)) return alarm.mark !== mark
   return !(Number(alarm.mark) <= Number(mark))
@@ -108,7 +108,7 @@ function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12)
 }
 
-/** Without what differs from payment to payment, so that one cause is one alarm. */
+/** Replaces values that differ between payments, so that one cause gives one alarm. */
 function causeOf(error: string): string {
   return error
     .slice(0, REASON_LENGTH)
@@ -124,7 +124,7 @@ function amounts(amount: bigint): Pick<AlarmRecord, 'amount' | 'amount_atomic'> 
   return { amount: formatAmount(amount, PRICE_DECIMALS), amount_atomic: amount.toString() }
 }
 
-/** By reason; where a reason was dismissed and is met again, only what came since counts. */
+/** Groups unpaid work by reason. If a dismissed reason occurs again, counts only what came after the dismissal. */
 function unpaidWork(store: AlarmStore, dismissals: ReadonlyMap<string, Dismissal>): Found[] {
   return byReason('work_unpaid', store.unpaid()).map(({ id, reason, errors, ...sum }) => {
     const since = Number(dismissals.get(id)?.mark)
@@ -164,12 +164,12 @@ function brokenAgents(agents: readonly OwnAgent[]): Found[] {
   })
 }
 
-/** Judged by the latest runs, and by those alone that came after it was dismissed. */
+/** Judges each agent by its latest runs. After a dismissal, only later runs count. */
 function failingAgents({ store, agents, nameOf }: AlarmsDeps, dismissals: ReadonlyMap<string, Dismissal>): Found[] {
   const idOf = (agentId: string) => `agent_failing-${digest(agentId)}`
   const isFailing = ({ calls, failed }: { calls: number; failed: number }) =>
     calls >= FAILING_CALLS_MIN && failed / calls >= FAILING_SHARE
-  // Why a broken one fails has been said.
+  // Broken agents have an alarm of their own.
   const broken = new Set(agents().flatMap(({ id, notice }) => (notice === undefined ? [] : [id])))
   const all = store.lateRuns(() => 0).filter((runs) => isFailing(runs) && !broken.has(runs.agentId))
   if (all.length === 0) return []
@@ -223,7 +223,7 @@ function unreached({
   return [{ ...{ id: 'unreachable', kind: 'unreachable', severity: 'bad', title, text, count: 1 }, mark: 'none' }]
 }
 
-/** `reason`: of the newest. */
+/** `reason` is that of the newest payment. */
 type Reason = Omit<FailedPayments, 'error'> & { id: string; reason: string; errors: string[] }
 
 function byReason(kind: AlarmKind, groups: readonly FailedPayments[]): Reason[] {

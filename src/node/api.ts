@@ -18,56 +18,56 @@ import type { OperateAgents } from '../selling/agent-admin.ts'
 import type { ReputationCalls } from '../trust/reputation.ts'
 import type { Search } from './market.ts'
 
-/** What a test may replace. Everything else is built from configuration. */
+/** Parts that a test may replace. Everything else is built from the configuration. */
 export type Ports = {
   clock: Clock
   fetch: typeof fetch
   logger: Logger
-  /** Instead of the one at `facilitatorUrl`. */
+  /** Replaces the facilitator at `facilitatorUrl`. */
   facilitator: Facilitator
   randomBytes(length: number): Uint8Array
 }
 
-/** A marketplace node: it sells the agents registered on it and buys from others. */
+/** A marketplace node. It sells the agents registered on it and buys from other nodes. */
 export interface StoaNode {
   readonly peerId: string
   readonly did: string
   readonly walletAddress: Hex
-  /** Where the HTTP API answers; undefined where it is switched off. Known once started. */
+  /** URL of the HTTP API. Undefined before the start and if the API is switched off. */
   readonly apiUrl: string | undefined
   start(): Promise<void>
-  /** Delists, lets running work end or hands it over, and closes everything, within 5 s. */
+  /** Delists its agents, lets running work end or hands it over, and closes everything within 5 s. */
   stop(): Promise<void>
   addresses(): string[]
   listings(): Listing[]
-  /** The market, searched. */
+  /** Searches the market. */
   readonly market: Search
   /**
-   * Puts an agent on the market. It is kept in agents.yaml unless told otherwise, or `run` is what it runs: a function lasts as
-   * long as the process.
+   * Lists an agent on the market and stores it in agents.yaml, unless `persist` is false. An agent that runs the
+   * function `run` is not stored: it lasts as long as the process.
    */
   registerAgent(
     definition: AgentDefinition,
     options?: { persist?: boolean; run?: AgentFunction | undefined },
   ): Promise<Listing>
   execute(request: ExecuteRequest): Promise<ExecutionResult>
-  /** The agents of this node, for whoever runs it. */
+  /** The agents of this node, for the operator. */
   readonly ownAgents: OperateAgents
-  /** Payments received and made, and what own agents did. */
+  /** Payments received and made, and the executions of own agents. */
   readonly ledger: LedgerApi
-  /** What has been earned, spent and done, summed up. */
+  /** Sums of what was earned, spent and executed. */
   stats(options: { days: number }): Promise<Stats>
-  /** Purchases in the background, and the ledger of all (D18). */
+  /** Orders: background purchases, and the ledger of all purchases (D18). */
   readonly orders: OrdersApi
-  /** What was paid for, signed by whoever was paid. */
+  /** Signed receipts for payments. */
   readonly receipts: Receipts
-  /** What the chain says of agents, and what this node says of them there (ERC-8004). */
+  /** Ratings of agents on the chain, and this node's own ratings (ERC-8004). */
   readonly reputation: ReputationCalls
-  /** What callers and agents said to each other (D19). */
+  /** The exchanges between callers and agents (D19). */
   readonly sessions: Sessions
-  /** Several agents, step by step (D20). */
+  /** Workflows: several agents, step by step (D20). */
   readonly workflows: WorkflowsApi
-  /** What happens here, while it happens. */
+  /** Events of this node as they happen. */
   readonly events: Pick<NodeFeed, 'subscribe' | 'last'>
   status(): NodeStatus
   peers(): PeerStatus[]

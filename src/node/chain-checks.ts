@@ -6,16 +6,19 @@ import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
 import { silentLogger } from '../lib/logger.ts'
 
 const RPC_MS_MAX = 4000
-/** Payments we sign begin a little in the past (D28); a clock further behind signs what is not yet valid, or no longer. */
+/**
+ * Our payments are valid from slightly before their signature (D28). A clock further behind signs payments that are not
+ * valid.
+ */
 const CLOCK_BEHIND_MS_MAX = 5000
 const BLOCK_AGE_MS_MAX = 120_000
 
-/** What these checks look at: the settings of a node, and the world it is in. */
+/** Input of these checks: the settings of a node and its environment. */
 export type Surroundings = {
   config: Pick<Config, 'network' | 'rpcUrl' | 'facilitatorUrl'> & Partial<Pick<Config, 'facilitatorFallbacks'>>
   fetch: typeof fetch
   clock: Clock
-  /** Whether any agent here has a price. */
+  /** True if any agent of this node has a price. */
   sells: boolean
 }
 
@@ -59,7 +62,7 @@ const Supported = z.object({
   kinds: z.array(z.looseObject({ x402Version: z.unknown(), scheme: z.unknown(), network: z.unknown() })).max(1000),
 })
 
-/** Each facilitator in its order: one that works settles, those that do not are told all the same. */
+/** Checks each facilitator in order. One that works is enough to settle, but broken ones are still reported. */
 export async function checkFacilitator(around: Surroundings, signal: AbortSignal): Promise<Finding> {
   const { facilitatorUrl, facilitatorFallbacks = [] } = around.config
   const [first, ...others] = [...(facilitatorUrl === undefined ? [] : [facilitatorUrl]), ...facilitatorFallbacks]
@@ -86,7 +89,7 @@ async function checkOneFacilitator(
   const host = hostOf(url)
   try {
     const answer = await fetch(`${url.replace(/\/+$/, '')}/supported`, { signal, redirect: 'error' })
-    // Asked without the node's own headers: no key leaves for a look.
+    // The request carries none of the node's own headers, so that a check never sends a key.
     if (answer.status === 401 || answer.status === 403) {
       return warn(`${host} wants a key to say what it settles`, 'see that the key for it is set and right')
     }
@@ -111,12 +114,12 @@ async function openChain({ config, fetch }: Surroundings) {
   return createChain(options, { logger: silentLogger, fetch })
 }
 
-/** Only the host: the rest of an RPC's URL is often a key. */
+/** Returns only the host: the rest of an RPC's URL often contains a key. */
 function hostOf(url: string | undefined): string {
   return (url === undefined ? null : URL.parse(url))?.host ?? 'none'
 }
 
-/** `fetch` says only that it failed; its cause says why. */
+/** `fetch` throws a generic error. Its cause holds the reason. */
 function causeOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   return (cause as NodeJS.ErrnoException).code ?? reasonOf(cause)

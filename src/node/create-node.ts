@@ -58,9 +58,9 @@ import { createTrust } from './reputation.ts'
 import { createSelling } from './selling.ts'
 
 /**
- * Builds a node, whole, from its configuration; nothing listens before `start`.
+ * Builds a complete node from its configuration. Nothing listens before `start`.
  *
- * Takes the lock of the data directory, which `stop` gives back: a node that was built must be stopped.
+ * Takes the lock of the data directory. `stop` releases the lock, so every built node must be stopped.
  *
  * @throws CodedError that says what is wrong with the data directory, its keys, its database or a setting
  */
@@ -82,13 +82,13 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
   }
 
   async function assemble(database: Database): Promise<StoaNode> {
-    // Who this node is.
+    // Identity and wallet.
     const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
     const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
     const asset = assetOf(config.network)!
     const wallet = createWallet(key, asset)
 
-    // What it keeps.
+    // Stored data.
     const feed: NodeFeed = new Feed({ life: clock.now().toString(36) })
     const meters = new Meters()
     const metered = meteredPayments(createPayments(database), meters)
@@ -99,7 +99,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     const runTime = createRunTime(database, clock)
     const messages = createSentMessageStore(database, runTime)
 
-    // Whom it reaches.
+    // Network, chain and market.
     const version = stoaVersion()
     const pace = new Pace()
     const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger, pace })
@@ -114,7 +114,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     })
     const { replica, catalog } = market
 
-    // What it sells.
+    // Selling.
     const transactions = createTransactions(database)
     const selling = createSelling(config, secrets, {
       tokenOf: (agentId) => transactions.tokenOf(agentId, config.network),
@@ -123,7 +123,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     })
     const { agents, registry, models, named } = selling
 
-    // What it buys.
+    // Buying.
     const buyer = createBuyer(
       {
         ...{ callerDid: identity.did, sellerId: identity.peerId },
@@ -141,7 +141,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       },
     )
 
-    // Whom it may trust.
+    // Trust in sellers.
     const trust = createTrust({
       ...{ database, catalog, measures, chain, wallet, transactions, clock, feed, logger },
       rateEvery: config.buyer.rateEvery,
@@ -150,7 +150,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       publicUrl: config.publicUrl,
     })
 
-    // What it has earned and done.
+    // Ledger and statistics.
     const ledger = createLedger(database, { hasChain: chain !== undefined, network: config.network })
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
@@ -163,7 +163,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       ...{ clock, agents, registry, isListed: (id) => catalog.resolve(id) !== undefined },
     })
 
-    // How it is asked.
+    // The node's API.
     let startedAt = clock.now()
     const seen = {
       ...{ host, registry, catalog, payments, trading, version },

@@ -19,7 +19,7 @@ export type DiagnosisDeps = {
   alarms: Pick<Alarms, 'list'>
 }
 
-/** What a node finds of itself, with the settings and keys it runs with. Changes nothing. */
+/** Checks the node with the settings and keys it runs with. Changes nothing. */
 export async function diagnose(deps: DiagnosisDeps, signal: AbortSignal): Promise<Diagnosis> {
   const { config, clock, fetch } = deps
   const agents = deps.agents()
@@ -75,7 +75,7 @@ function ofPeers({ config, status }: DiagnosisDeps): Finding {
   return warn(`nobody yet; looked for ${looked.join(' and ')}`, fix)
 }
 
-/** What stands among the alarms: one that was dismissed is known. */
+/** Reads the alarms. Dismissed alarms are known and not reported. */
 function ofSettlement({ status, alarms }: DiagnosisDeps): Finding | Finding[] {
   const told = alarms.list().filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
   if (told.length === 0) return ok(`${status().settlement.pending} pending`)

@@ -10,7 +10,7 @@ import type { SentMessageStore } from '../store/sent-messages.ts'
 const MINUTE_MS = 60 * 1000
 const HOUR_MS = 60 * MINUTE_MS
 
-/** What is done now and then, so that nothing grows without end. */
+/** Periodic cleanup, so that no table grows without limit. */
 export function housekeeping(deps: {
   clock: Clock
   logger: Logger

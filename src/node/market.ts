@@ -20,11 +20,11 @@ import type { Measures } from '../trust/measures.ts'
 
 export type { Search } from '../search/search.ts'
 
-/** What is for sale: the replica of it, shown and searched. */
+/** The market: the replica of all listings, the catalog and the search. */
 export type Market = {
   replica: Replica
   catalog: Catalog
-  /** The imports as the API changes them. */
+  /** Imported listings, as the API changes them. */
   importing(asset: Hex, ask: AskSeller): ReturnType<typeof importing>
   search: Search
   services: readonly Service[]
@@ -36,13 +36,13 @@ export function createMarket(deps: {
   database: Database
   clock: Clock
   logger: Logger
-  /** What others make this node look at is done at this pace. */
+  /** Limits how fast this node works on input from others. */
   pace: Pace
   measures: Pick<Measures, 'share'>
-  /** The one network that this node pays on (D37). */
+  /** The only network on which this node pays (D37). */
   network: Network
   standing: NonNullable<SearchDeps['standing']>
-  /** Told once: another node signs listings with the key of this one. */
+  /** Called once when another node signs listings with this node's key. */
   copied(agentName: string): void
 }): Market {
   const { host, identity, database, clock, logger, pace, measures, network } = deps

@@ -24,7 +24,7 @@ export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersi
   }
 }
 
-/** The node in one look (D21). */
+/** The status of the node (D21). */
 export function nodeStatus(
   deps: {
     host: Pick<Host, 'peerId' | 'addresses' | 'peers' | 'reachability' | 'search'>
@@ -65,10 +65,13 @@ function openFiles(): NodeStatus['open_files'] {
   return { ...(max !== undefined && { max }), wanted: OPEN_FILES_WANTED }
 }
 
-/** The USDC is what is asked for: ETH that takes longer is left out. */
+/** The caller needs the USDC balance. The ETH balance is omitted if it takes longer. */
 const ETHER_MS_MAX = 5000
 
-/** The wallet's USDC and ETH, read from the chain (D21). @throws CodedError `CHAIN_UNAVAILABLE` also where no RPC is configured */
+/**
+ * Reads the wallet's USDC and ETH balance from the chain (D21). @throws CodedError `CHAIN_UNAVAILABLE`, also without an
+ * RPC
+ */
 export async function walletBalance(address: Hex, asset: Asset, chain: Chain | undefined): Promise<WalletBalance> {
   if (chain === undefined) {
     throw new CodedError('CHAIN_UNAVAILABLE', 'no RPC is configured: set ETHEREUM_RPC_URL or --rpc-url')

@@ -32,7 +32,7 @@ export type ObservingDeps = {
   database: Database
   feed: NodeFeed
   replica: Replica
-  /** Without the alarms, which are told from it. */
+  /** The status without alarms. The alarms are derived from it. */
   condition(): NodeStatus
   nameOf(agentId: string): string | undefined
   stats: Earnings['stats']
@@ -45,7 +45,10 @@ export type ObservingDeps = {
   agents(): OwnAgent[]
 }
 
-/** All by which others see what happens in a node. @throws ConfigError for a webhook whose secret is missing */
+/**
+ * Events, webhooks, alarms and metrics: the parts that report on a node. @throws ConfigError for a webhook without its
+ * secret
+ */
 export function createObserving(config: Config, secrets: Secrets, deps: ObservingDeps) {
   const { clock, logger, database, feed } = deps
   const webhooks = new Webhooks({
@@ -94,7 +97,7 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
   }
 }
 
-/** Limits as they hold now: defaults of the seller's guard, and a budget that was changed while the node runs. */
+/** The limits in force: defaults of the seller's guard, and a budget that may have changed while the node runs. */
 function inForce({ buyer, seller }: Config, budget: BudgetRecord) {
   const { perPayerMax, totalMax, checkFrom } = exposureLimits
   const usdc = (amount: bigint) => formatAmount(amount, PRICE_DECIMALS)

@@ -29,21 +29,21 @@ export type TrustDeps = {
   transactions: Transactions
   clock: Clock
   relist(agentId: string): Promise<void>
-  /** For the registration file of own agents on the chain. */
+  /** The image URL for the registration file of an own agent. */
   imageOf(agentId: string): string | undefined
   publicUrl: string | undefined
   feed: NodeFeed
   logger: Logger
-  /** Rate agents on the chain after so many paid orders; undefined: only when asked. */
+  /** Rate an agent on the chain after this many paid orders. Undefined: only on request. */
   rateEvery: number | undefined
 }
 
 const mined = ({ hash }: { hash: Hex }) => ({ tx_hash: hash })
 
-/** Questions to the chain at once, whoever asks: any web page may. */
+/** Chain reads at the same time, for all callers. Any web page may trigger reads. */
 const READS_MAX = 8
 
-/** All by which a buyer tells sellers apart: what they signed for, what was measured of them, what the chain says of them. */
+/** The facts by which a buyer compares sellers: signed receipts, own measurements, and the chain's ratings. */
 export function createTrust(deps: TrustDeps) {
   const { database, catalog, measures, chain, wallet, transactions, clock, relist, imageOf, publicUrl } = deps
   const listing = (agentId: string) => catalog.resolve(agentId)
@@ -53,7 +53,7 @@ export function createTrust(deps: TrustDeps) {
   })
 
   let loading: Promise<ReputationApi> | undefined
-  /** Loads when the chain is first asked. */
+  /** Loads when the chain is first read. */
   async function registries(): Promise<ReputationApi> {
     if (chain === undefined) {
       throw new CodedError('CHAIN_UNAVAILABLE', 'no RPC is configured: set ETHEREUM_RPC_URL or --rpc-url')
@@ -96,7 +96,7 @@ export function createTrust(deps: TrustDeps) {
   }
   const known = knownReputation({ clock, read: async (one) => (await registries()).ofListing(one) })
 
-  /** What this node knows of an agent beyond its listing. */
+  /** What this node knows about an agent beyond its listing. */
   function standing(one: Listing): Pick<Listing, 'stats' | 'reputation'> {
     const said = chain === undefined ? undefined : known(one)
     return { stats: measures.stats(one.id), ...(said !== undefined && { reputation: said }) }

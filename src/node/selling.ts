@@ -57,7 +57,7 @@ export type SellingDeps = {
   chain: Chain | undefined
   clock: Clock
   logger: Logger
-  /** Told of each call. */
+  /** Receives each call. */
   pace: Pick<Pace, 'noteCall'>
   fetch: typeof fetch
   random(length: number): Uint8Array
@@ -65,7 +65,7 @@ export type SellingDeps = {
   agentPurchases(): AgentPurchases
 }
 
-/** All of a node that sells: its agents, the doors they are asked through, and what collects what they earned. */
+/** The part of a node that sells: its agents, the protocols that serve them, and settlement. */
 export function createSelling(config: Config, secrets: Secrets, deps: SellingDeps) {
   const { identity, wallet, asset, exchanges, facilitator, chain, host, clock, logger, random } = deps
   const { replica } = deps.market
@@ -111,14 +111,17 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     asset,
     payTo: wallet.address,
     sellerName: config.nodeName,
-    // A function cannot be kept, and an agent without what it runs must not be.
+    // A function cannot be stored. An agent whose function is missing must not be stored.
     persist: async (definition) => {
       if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)
     },
     tokenOf: deps.tokenOf,
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
-  /** After a crash our listings stand while the agents behind them are registered, one by one; what stays behind is delisted. */
+  /**
+   * After a crash, our listings are still published while agents register one by one. Listings without an agent are
+   * delisted.
+   */
   const isStarting = (id: string) => registry.get(id) === undefined && replica.get(id)?.seller_id === identity.peerId
   const noteCall = () => deps.pace.noteCall()
   const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock, noteCall })
@@ -127,7 +130,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     logger,
     didOf: didOfPeer,
     findAgent(id: string) {
-      // What would be written of a sale could be lost, or stand in one of two ledgers.
+      // With a damaged or copied ledger, a sale could not be recorded safely.
       if (deps.trading.isStopped()) {
         throw new PeerError(
           'OVERLOADED',
@@ -140,7 +143,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       }
       return agent
     },
-    // What was paid for is handed over, whatever has come of selling since.
+    // A paid result is delivered even if selling has stopped since.
     tokenOf: (id: string) => agents.served(id)?.tokenId,
     admit: <T>(caller: string, work: (place: Place) => Promise<T>) =>
       slots.admit(queueOf(caller), work).catch(asOverloaded),
@@ -152,7 +155,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     ...serving,
     exchanges: exposure.watchedExchanges(exchanges),
     asset,
-    // One key: whoever is paid signs for what was paid for.
+    // The same key receives payments and signs receipts.
     payTo: wallet.address,
     signReceipt: (receipt: Receipt) => wallet.signReceipt(receipt),
     sellerDid: identity.did,
@@ -182,12 +185,12 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   return {
     outbox: { payments, wake: () => settler.wake() },
     ...{ agents, functions, registry, settler, x402, doors: [settledWork, protocols] },
-    /** What an agent can run on. */
+    /** Returns the models that agents can use. */
     async models(signal: AbortSignal) {
       const { availableModels } = await import('../agents/available-models.ts')
       return availableModels({ keys: secrets.providerKeys, fetch: deps.fetch }, signal)
     },
-    /** Own agents whose name holds this text. */
+    /** Returns the ids of own agents whose name contains this text. */
     named(text: string): string[] {
       const sought = text.toLowerCase()
       return registry.list().flatMap(({ id, definition: { name } }) => (name.toLowerCase().includes(sought) ? id : []))
@@ -195,7 +198,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   }
 }
 
-/** In whose name a call waits: a peer's, or that of all who come over A2A, who may call themselves anything. */
+/** The queue of a call. Each peer has one. All A2A callers share one, because they can choose any name. */
 function queueOf(caller: string): string {
   return caller.startsWith('did:') ? caller : 'a2a'
 }

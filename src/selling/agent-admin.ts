@@ -15,26 +15,28 @@ export type OperateAgentsDeps = {
   isListed(id: string): boolean
 }
 
-/** What an operator does with the agents of this node. Each throws CodedError UNKNOWN_AGENT for one that is not here. */
+/** The operator's actions on the agents of this node. Each throws CodedError UNKNOWN_AGENT for an unknown id. */
 export interface OperateAgents {
   list(): OwnAgent[]
-  /** Takes an agent that agents.yaml holds already, also one that cannot run: it is shown with the reason, and not sold. */
+  /** Hosts an agent that is already in agents.yaml. An agent that cannot run is shown with the reason and not sold. */
   keep(definition: AgentDefinition): Promise<OwnAgent>
   get(id: string): OwnAgent
-  /** Changes it here, on the market and in agents.yaml. @throws CodedError INVALID_REQUEST, FIELD_NOT_ALLOWED … */
+  /**
+   * Changes the agent here, on the market and in agents.yaml. @throws CodedError INVALID_REQUEST, FIELD_NOT_ALLOWED …
+   */
   update(id: string, change: UpdateAgent): Promise<OwnAgent>
   setPaused(id: string, paused: boolean): Promise<OwnAgent>
-  /** @returns it as it was */
+  /** @returns the agent as it was before */
   remove(id: string): Promise<OwnAgent>
-  /** Runs it once, unpaid and unrecorded. */
+  /** Runs the agent once. The run is unpaid and not recorded. */
   test(id: string, task: string, signal: AbortSignal): Promise<TestResult>
-  /** The same of one that is not here yet: nothing of it is kept. */
+  /** Runs an agent that is not hosted yet. Nothing of it is kept. */
   tryOut(definition: AgentDefinition, task: string, signal: AbortSignal): Promise<TestResult>
 }
 
 export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
   const { registry, agents, clock } = deps
-  // Each begins with the agent as the one before has left it: a new price must not undo a pause.
+  // Changes run one after the other. Each starts from the result of the one before: a new price must not undo a pause.
   const inTurn = createLane()
 
   function hosted(id: string): HostedAgent {
@@ -68,7 +70,7 @@ export function createOperateAgents(deps: OperateAgentsDeps): OperateAgents {
     const changed = Object.fromEntries(merged) as AgentDefinition
     const checked = z.safeEncode(AgentDefinition, changed)
     if (!checked.success) throw new CodedError('INVALID_REQUEST', checked.error.issues[0]!.message)
-    // A new price of an agent that cannot run is kept; what it is now to run must be there.
+    // The price of an agent that cannot run may change. A new model must be able to run.
     return replace(id, changed, change.model === undefined)
   }
 

@@ -12,7 +12,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { Exchanges } from '../store/exchanges.ts'
 
-/** What an agent is told of its caller's earlier tasks. */
+/** Earlier exchanges with the same caller that an agent may read. */
 const HISTORY_MAX = 20
 
 export type OwnAgentsDeps = {
@@ -24,53 +24,53 @@ export type OwnAgentsDeps = {
   slots: RunSlots
   asset: Asset
   payTo: Hex
-  /** How this node calls itself, in its listings. */
+  /** The name of this node in its listings. */
   sellerName?: string | undefined
-  /** The identity an agent has on the chain. */
+  /** Returns the agent's token on the chain (ERC-8004). */
   tokenOf(agentId: string): string | undefined
-  /** Keeps a definition over restarts, in agents.yaml (D12). */
+  /** Writes a definition to agents.yaml, so that it survives a restart (D12). */
   persist(definition: AgentDefinition): Promise<void>
-  /** Takes it out of there. */
+  /** Removes a definition from agents.yaml. */
   forget(name: string): Promise<unknown>
 }
 
 export type OwnCall = {
   input: string
   correlationId: string
-  /** Whose memory the agent has. */
+  /** The caller whose history the agent may read. */
   callerId: string
   signal: AbortSignal
   onOutput?: OnOutput
-  /** Which run it is; its correlation id says so unless it is given. */
+  /** Identifies the run. Default: the correlation id. */
   origin?: RunOrigin
-  /** Told when the run has begun to cost money. */
+  /** Called when the run has begun to cost money. */
   onCommitted?: () => void
 }
 
-/** The agents of this node: registered, listed, and run for peers and for the node's own API. */
+/** The agents of this node: registers and lists them, and runs them for peers and for the node's own API. */
 export interface OwnAgents {
   /**
-   * Registers an agent and puts it on the market unless it is paused; one of the same name is replaced.
+   * Registers an agent and lists it on the market unless it is paused. Replaces an agent of the same name.
    *
-   * @param options.keepBroken also one that cannot run is kept, off the market, with what is wrong as its notice
-   * @returns its id
-   * @throws AgentError 'AGENT_NOT_RUNNABLE' for one that cannot run, unless such are kept
+   * @param options.keepBroken also keep an agent that cannot run, off the market, with the reason as its notice
+   * @returns the agent's id
+   * @throws AgentError 'AGENT_NOT_RUNNABLE' for an agent that cannot run, unless `keepBroken` is set
    */
   register(definition: AgentDefinition, options: { persist: boolean; keepBroken?: boolean }): Promise<string>
-  /** Takes an agent off the market and out of agents.yaml. What runs of it ends as it began. */
+  /** Removes an agent from the market and from agents.yaml. Its running calls end as they began. */
   remove(id: string): Promise<void>
-  /** Runs an agent for its operator: unpaid, kept nowhere, whether it is paused or not. */
+  /** Runs an agent for its operator. The run is unpaid and not recorded, and works for paused agents too. */
   test(id: string, call: { input: string; signal: AbortSignal }): Promise<string>
-  /** The same of one that is not here yet, and does not come by it. @throws AgentError 'AGENT_NOT_RUNNABLE' */
+  /** Runs an agent that is not hosted, without hosting it. @throws AgentError 'AGENT_NOT_RUNNABLE' */
   tryOut(definition: AgentDefinition, call: { input: string; signal: AbortSignal }): Promise<string>
   served(id: string): ServedAgent | undefined
-  /** Says again what is on the market of an agent, if it is. */
+  /** Publishes the agent's listing again, if the agent is on the market. */
   relist(id: string): Promise<void>
   /** Runs an own agent for the node's own API, unpaid (D17). */
   run(id: string, call: OwnCall): Promise<string>
-  /** Takes all of them off the market. */
+  /** Delists all agents of this node. */
   delistAll(): Promise<void>
-  /** Takes listings of this node off the market that no agent stands behind: removed while the node was down. */
+  /** Delists listings of this node without an agent, such as agents removed while the node was down. */
   delistUnknown(): Promise<void>
 }
 
@@ -82,7 +82,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
   function runFor(agent: HostedAgent, call: Omit<AgentCall, 'history'>): Promise<string> {
     return agent.run({
       ...call,
-      // Read only by agents that look back: most never do.
+      // Loaded on first access, because most agents never read the history.
       get history() {
         return exchanges.history(agent.id, call.callerId, HISTORY_MAX)
       },
@@ -123,7 +123,8 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         await offer(agent)
         if (persist) await deps.persist(definition)
       } catch (error) {
-        // Half registered is not registered: it would be gone after a restart. What it was to replace sells on.
+        // Undo a registration that failed halfway: the agent would vanish at a restart. The replaced agent keeps
+        // selling.
         await (before === undefined ? withdraw(agent.id) : reinstate(before)).catch(() => {})
         throw error
       }

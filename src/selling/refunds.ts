@@ -19,17 +19,17 @@ export type RefundsDeps = {
   payments: Pick<Payments, 'get' | 'paidBack'>
   wallet: Pick<Wallet, 'address' | 'asset'>
   transactions: Pick<Transactions, 'ended'>
-  /** The chain, and the one lane of this account. @throws CodedError CHAIN_UNAVAILABLE */
+  /** Returns the chain and the only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
   lane(): Promise<{ chain: PaymentChain & Pick<Chain, 'request' | 'usdcBalance'>; sender: Pick<Sender, 'send'> }>
-  /** What signed authorizations may still take, atomic units. */
+  /** What signed authorizations may still take, in atomic units. */
   held(): bigint
-  /** What works on payments: whoever asks for a result waits for it. */
+  /** Work in progress per payment. A request for the result waits for this work. */
   running: Map<Hex, Promise<unknown>>
 }
 
-/** Money that this node was paid and sends back to whoever paid it (D45): by a transaction of its own, once for each payment. */
+/** Pays a received payment back to its payer (D45), by one transaction per payment. */
 export type Refunds = {
-  /** Does nothing for one that was paid back before. @throws CodedError, TransactionError, ChainError */
+  /** Does nothing if the payment was paid back before. @throws CodedError, TransactionError, ChainError */
   refund(id: Hex, signal: AbortSignal): Promise<void>
 }
 
@@ -66,7 +66,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     const purpose = refundPurpose(id)
     const { network } = wallet.asset
     const ended = transactions.ended(network, wallet.address, purpose)
-    // One that was called lost, by an RPC that lagged, may have been mined: it is asked for before another one is signed.
+    // A transaction that a lagging RPC reported as dropped may have been mined. Check it before signing another one.
     for (const { hash, state } of ended) {
       if (state === 'mined') return hash
       const receipt = parseReceipt(await chain.request('eth_getTransactionReceipt', [hash], signal))
@@ -82,7 +82,8 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     const call = {
       guard,
       purpose,
-      // What was sent before it was recorded, as in a crash, is taken further and not sent anew.
+      // The key is the same after a crash, so a transaction that was sent and not recorded is continued and not sent
+      // again.
       key: `${purpose} ${ended.length}`,
       to: wallet.asset.address as Hex,
       data: encodeTransfer(signed.authorization.from, requirements.amount),
@@ -90,7 +91,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
     return (await sender.send(() => call, signal)).hash
   }
 
-  /** What a reorganization can still take back is not paid back: its payer would have the money twice. */
+  /** Refuses a refund while a reorganization can still undo the settlement, or the payer could have the money twice. */
   async function checkFinal({ signed, requirements, txHash }: StoredPayment, chain: PaymentChain): Promise<void> {
     const verdict = await askChainFinally(chain, requirements.asset, signed.authorization, txHash)
     if (verdict.kind === 'paid') return
@@ -119,7 +120,7 @@ export function createRefunds(deps: RefundsDeps): Refunds {
 
   return {
     async refund(id, signal) {
-      // Its result is not asked for, and nothing runs for it, while it is paid back.
+      // During the refund, no result is delivered and no agent runs for this payment.
       for (let work = running.get(id); work !== undefined; work = running.get(id)) await work.catch(() => {})
       const payment = check(id)
       if (payment.refundTx !== undefined) return

@@ -37,35 +37,35 @@ export type MarketToolsDeps = {
   balance(): Promise<WalletBalance>
 }
 
-/** What a tool gave: its JSON, and what in it another party has written. */
+/** The result of a tool: its JSON, and the part that another party wrote. */
 export type ToolResult = { value: Record<string, unknown>; foreign?: Foreign }
-/** Text of another party, and where it comes from. */
+/** Text from another party, and its origin. */
 export type Foreign = {
-  /** Name of the field of `value` that holds the text, or whose value holds it as `output`. */
+  /** Name of the field of `value` that holds the text directly or as its `output`. */
   output: string
-  /** All of an output that is not UTF-8, as base64; `output` then shows as much of it as is text. */
+  /** The complete output as base64 if it is not UTF-8. `output` then shows the readable part. */
   output_base64?: string | undefined
   agent_id: string
   seller_id: string | null
-  /** Absent where the order of a free result could not be stored. */
+  /** Absent if the order of a free result could not be stored. */
   order_id?: string | undefined
   paid: string
   tx_hash: string
 }
 
-/** The market as tools for models: what MCP and the node's own A2A agent offer. */
+/** The market as tools for models. MCP and the node's own A2A agent offer them. */
 export type MarketTools = {
-  /** @throws CodedError INVALID_REQUEST for arguments that do not fit, SCOPE_TOO_LOW; whatever the market throws */
+  /** @throws CodedError INVALID_REQUEST for invalid arguments, SCOPE_TOO_LOW; any error of the market */
   call(name: MarketToolName, args: unknown, by: By): Promise<ToolResult>
 }
 
 type By = {
   caller: Caller
-  /** Aborts when the caller leaves: nothing is signed then, and what is signed goes on (D38). */
+  /** Aborts when the caller leaves. Nothing is signed after that; a signed order goes on (D38). */
   signal: AbortSignal
-  /** Aborts when the caller has an order stopped at its seller too. */
+  /** Aborts when the caller cancels the order, also at its seller. */
   cancel?: AbortSignal
-  /** Of a call whose arguments have none. */
+  /** Used if the arguments of the call have no key. */
   idempotencyKey?: string | undefined
 }
 
@@ -123,7 +123,7 @@ export function createMarketTools(deps: MarketToolsDeps): MarketTools {
     budget_status: (_args, { caller }) => ({ value: deps.budget(caller) }),
     wallet_balance: async () => ({ value: await deps.balance() }),
   }
-  /** A purchase that waits for the operator is no failure: the caller is told how it goes on. */
+  /** A purchase that waits for approval is not a failure. The answer tells the caller what happens next. */
   function heldOf(error: unknown, agentId: string): { held: Record<string, unknown> } {
     if (!(error instanceof MarketError) || error.approvalId === undefined) throw error
     const { approvalId, orderId } = error

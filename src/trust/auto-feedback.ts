@@ -7,23 +7,23 @@ import type { GiveFeedback } from '../schema/standing.ts'
 
 const AGENTS_MAX = 1_000
 const ORDERS_MAX = 1_000
-/** Longer than a transaction takes; what is not mined by then is looked for by the next rating. */
+/** Longer than a transaction takes. The next rating looks for a transaction that was not mined by then. */
 const RATING_MS_MAX = 120_000
 
 export type AutoFeedbackDeps = {
   logger: Logger
   feed: Pick<NodeFeed, 'subscribe'>
-  /** How often this node's calls of an agent brought a result, from 0 to 1. */
+  /** Share of this node's calls of an agent that brought a result, from 0 to 1. */
   successRate(agentId: string): number
-  /** Whether an agent can be rated at all: it is listed by another, with a token. */
+  /** True if an agent can be rated: another node lists it, with a token. */
   isRatable(agentId: string): boolean
   rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<unknown>
 }
 
 /**
- * Rates agents on the chain without being asked, where its operator wants that (`buyer.rate_every`): each one after every
- * so many paid orders, by the share of them that brought a result. Each rating costs gas, so it is one at a time, counted
- * from the start of the node, and what fails is told and not tried again.
+ * Rates agents on the chain automatically (`buyer.rate_every`): each agent after a fixed number of paid orders, by the
+ * share that brought a result. Each rating costs gas, so ratings run one at a time. Counts start at zero with the node.
+ * A failed rating is logged and not retried.
  */
 export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedbackDeps): Service {
   const { feed, logger } = deps
@@ -32,10 +32,10 @@ export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedb
   const counts = new Map<string, number>()
   let following: Promise<void> = Promise.resolve()
 
-  /** Whether it is this agent's turn. */
+  /** Counts an order. Returns true if its agent is due for a rating. */
   function counted({ id, agent_id: agentId, status, payment }: OrderRecord): boolean {
     const hasEnded = status === 'completed' || status === 'failed'
-    // What nothing was signed for says nothing of the seller's work; one order is told of more than once.
+    // An order without a payment says nothing about the seller's work. One order can cause several events.
     if (!hasEnded || payment === undefined || seen.has(id)) return false
     remember(seen, id)
     const count = (counts.get(agentId) ?? 0) + 1
@@ -57,7 +57,7 @@ export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedb
     }
   }
 
-  /** @returns whether to begin anew: what waits for a transaction may be too slow for the feed, which then lets go of it */
+  /** @returns true to subscribe again: while this waits for a transaction, the feed may drop a slow reader */
   async function follow(): Promise<boolean> {
     for await (const event of feed.subscribe({ types: ['order'], own: true, signal: stopping.signal })) {
       if (event.type === 'reset') return true

@@ -3,16 +3,16 @@ import type { Listing } from '../schema/listing.ts'
 import type { Reputation } from '../schema/standing.ts'
 
 const FRESH_MS = 10 * 60 * 1000
-/** What could not be read is tried again sooner. */
+/** Wait before retrying a read that failed. */
 const RETRY_MS = 60 * 1000
 const KNOWN_MAX = 2_000
 const ASKED_MAX = 4
 const WAITING_MAX = 200
 
 /**
- * What the chain says of listed agents, as far as it has been asked.
+ * Reputation of listed agents from the chain, as far as it is known.
  *
- * A list of agents does not wait for the chain: it shows what is known, and has the rest looked up for whoever asks next.
+ * A list of agents does not wait for the chain. It shows what is cached and starts to read the rest for later requests.
  */
 export function knownReputation(deps: {
   clock: Clock
@@ -47,7 +47,7 @@ export function knownReputation(deps: {
 
   return (listing) => {
     if (listing.token_id === undefined) return undefined
-    // Of this very claim: another account to be paid on may not have the token.
+    // The key includes the payee, because another payee may not own the token.
     const key = JSON.stringify([listing.token_id, listing.pay_to, listing.network])
     const entry = known.get(key)
     if ((entry === undefined || entry.until <= deps.clock.now()) && waiting.size < WAITING_MAX) {

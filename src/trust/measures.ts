@@ -10,7 +10,7 @@ import type { Order, Purchases } from '../store/purchases.ts'
 
 const SAVE_MS = 5_000
 
-/** Errors that a seller answered, or that are its doing. All others are this node's, its caller's or its budget's. */
+/** Error codes that a seller answered or caused. All other codes come from this node, its caller or its budget. */
 const ANSWERED: ReadonlySet<string> = new Set([...Object.keys(x402Errors), 'LISTING_MISMATCH'])
 const SILENT: ReadonlySet<string> = new Set([
   'SELLER_UNREACHABLE',
@@ -24,17 +24,17 @@ export type MeasuresDeps = { store: MeasureStore; clock: Clock; logger: Logger }
 
 /** This node's own measurements of the agents it has called. */
 export interface Measures {
-  /** Counts an order that has ended. `latencyMs`: where somebody waited for it from the beginning to the end. */
+  /** Counts an ended order. `latencyMs`: set if a caller waited for the whole order. */
   ended(order: Order, latencyMs?: number): void
   settled(agentId: string, amount: bigint): void
   stats(agentId: string): AgentStats
-  /** How an agent has done, from 0 to 1, careful where little is known; undefined before it was called. */
+  /** Share of successful calls, from 0 to 1, with a prior for few calls. Undefined if the agent was never called. */
   share(agentId: string): { share: number; detail: string } | undefined
   readonly service: Service
 }
 
 export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures {
-  /** Loaded when it is first needed. */
+  /** Loaded on first use. */
   let known: Map<string, Measure> | undefined
   const changed = new Set<string>()
   const all = () => (known ??= store.all())
@@ -43,7 +43,7 @@ export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures
     const measures = all()
     const measure = measures.get(agentId) ?? { calls: 0, succeeded: 0, volume: 0n, lastSeen: undefined, latencies: [] }
     update(measure)
-    // To the end: those called last are those that stay.
+    // Move the agent to the end of the map. The first entry is the agent called least recently.
     measures.delete(agentId)
     measures.set(agentId, measure)
     if (measures.size > MEASURED_MAX) measures.delete(measures.keys().next().value!)
@@ -99,7 +99,7 @@ export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures
   }
 }
 
-/** The ledger of purchases, whose ends are measured: at the one place that all of them pass. */
+/** Wraps the purchase store, which all outcomes pass, so that each outcome is measured. */
 export function measuredPurchases(
   purchases: Purchases,
   measures: Pick<Measures, 'ended' | 'settled'>,
@@ -142,7 +142,7 @@ function durationOf({ startedAt, createdAt, updatedAt }: Order): UnixMs {
   return updatedAt - (startedAt ?? createdAt)
 }
 
-/** One good call says less than a hundred: as if one more had gone well, and one not. */
+/** Adds one success and one failure to the counts, so that one good call weighs less than a hundred. */
 function judged({ calls, succeeded, latencies }: Measure): { share: number; detail: string } {
   const p50 = quantile(latencies, 0.5)
   const well = `${Math.floor((100 * succeeded) / calls)} % of ${calls} ${calls === 1 ? 'call' : 'calls'} went well`
@@ -163,7 +163,7 @@ function statsOf(measure: Measure | undefined): AgentStats {
   }
 }
 
-/** The nearest-rank quantile. */
+/** Returns a quantile by the nearest-rank method. */
 function quantile(values: readonly number[], share: number): number | null {
   if (values.length === 0) return null
   const sorted = values.toSorted((a, b) => a - b)

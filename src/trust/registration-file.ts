@@ -2,21 +2,21 @@ import type { Listing } from '../schema/listing.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 
 const TYPE = 'https://eips.ethereum.org/EIPS/eip-8004#registration-v1'
-/** The newest versions that this node speaks. */
+/** The newest protocol versions that this node supports. */
 const A2A_VERSION = '1.0'
 const MCP_VERSION = '2025-11-25'
 
 export type RegistrationFacts = {
   listing: Pick<Listing, 'id' | 'name' | 'description' | 'network' | 'seller_id' | 'seller_did'>
   image: string | undefined
-  /** Where the HTTP side of this node is reached from elsewhere, without a slash at its end. */
+  /** The public URL of this node's HTTP side, without a slash at the end. */
   publicUrl: string | undefined
   identity: string
-  /** Known only once it is minted. */
+  /** Undefined until the token is minted. */
   tokenId: string | undefined
 }
 
-/** The registration file itself, kept on the chain: it needs no server that lasts as long. */
+/** The registration file as a data URI. It is stored on the chain, so no server has to keep it. */
 export function registrationUri(facts: RegistrationFacts): string {
   return `data:application/json;base64,${Buffer.from(JSON.stringify(registrationFile(facts))).toString('base64')}`
 }
@@ -48,7 +48,7 @@ function httpServices(publicUrl: string, id: string) {
   ]
 }
 
-/** A number, as the standard has it, where JSON can hold it. */
+/** The standard wants a number. Use a string if JSON cannot hold the number exactly. */
 function numberOf(tokenId: string): number | string {
   return Number.isSafeInteger(Number(tokenId)) ? Number(tokenId) : tokenId
 }

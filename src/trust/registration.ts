@@ -8,11 +8,11 @@ import type { OnchainIdentity } from '../schema/standing.ts'
 import type { Transactions } from '../store/transactions.ts'
 import { registrationUri } from './registration-file.ts'
 
-/** What the transactions are for, before the id of the agent. */
+/** Prefixes of a transaction's purpose. The agent's id follows. */
 export const REGISTER = 'register '
 const UPDATE = 'registration-file '
 
-/** An RPC of several machines shows a new token some blocks late. */
+/** Reads before giving up on a new token: RPC nodes may lag some blocks behind. */
 const LOOKS_MAX = 10
 const LOOK_MS = 1_000
 const NO_PUBLIC_URL =
@@ -23,20 +23,21 @@ export type RegistrationDeps = {
   network: string
   sender: Pick<Sender, 'open' | 'send'>
   transactions: Pick<Transactions, 'tokenOf'>
-  /** Puts an own agent on the market again, with the token it now has. */
+  /** Publishes the listing of an own agent again, with its token. */
   relist(agentId: string): Promise<void>
-  /** The picture of an own agent. */
+  /** Returns the image URL of an own agent. */
   imageOf(agentId: string): string | undefined
-  /** Where the HTTP side of this node is reached from elsewhere. */
+  /** The public URL of this node's HTTP side. */
   publicUrl: string | undefined
-  /** How long one call waits for its transaction, and how often it looks. */
+  /** How long one call waits for its transaction, and how often it checks, in ms. */
   waits?: { waitMs?: number; pollMs?: number }
 }
 
 /**
- * Gives an own agent its identity. The token is known only once it is minted, so a second transaction puts it into the file.
+ * Registers an own agent on the chain. The token id is known only after the mint, so a second transaction writes the id
+ * into the file.
  *
- * Asked again it takes up what is missing: the mint, the file, or a file that is no longer true.
+ * A repeated call does what is missing: the mint, the file, or an update of an outdated file.
  */
 export function createRegistration(deps: RegistrationDeps) {
   const { erc8004, network, sender, transactions } = deps
@@ -50,7 +51,7 @@ export function createRegistration(deps: RegistrationDeps) {
     return new CodedError('ALREADY_REGISTERED', `${has}, ${why}`)
   }
 
-  /** @returns the transaction; undefined where an earlier one, with another file, has minted the token */
+  /** @returns the transaction; undefined if an earlier transaction, with another file, has minted the token */
   async function mint(agentId: string, uri: string, signal: AbortSignal): Promise<string | undefined> {
     const call = { purpose: `${REGISTER}${agentId}`, to: identity, data: encodeRegister(uri) }
     let isMinted = false
@@ -76,12 +77,12 @@ export function createRegistration(deps: RegistrationDeps) {
     }
   }
 
-  /** @returns the transaction. @throws CodedError ALREADY_REGISTERED where there is nothing to change */
+  /** @returns the transaction. @throws CodedError ALREADY_REGISTERED if there is nothing to change */
   async function update(agentId: string, uri: string, signal: AbortSignal): Promise<string> {
     const tokenId = BigInt(tokenOf(agentId)!)
     const purpose = `${UPDATE}${agentId}`
     const guard = async () => {
-      // One under way is waited for first.
+      // An update is under way: `send` waits for it.
       if (sender.open().some((one) => one.purpose === purpose)) return
       if ((await presentUri(tokenId, signal)) === uri) throw already(agentId)
     }
@@ -97,10 +98,10 @@ export function createRegistration(deps: RegistrationDeps) {
     }
   }
 
-  /** Of an agent that has its token. A file that somebody keeps elsewhere is replaced only by one that is named. */
+  /** Updates an agent that has its token. Replaces a file kept elsewhere only if `given` names a new one. */
   async function updated(listing: Listing, given: string | undefined, signal: AbortSignal): Promise<OnchainIdentity> {
     const tokenId = tokenOf(listing.id)!
-    // The node may have died between the mint and this.
+    // The node may have stopped between the mint and the new listing.
     if (listing.token_id !== tokenId) await deps.relist(listing.id).catch(() => {})
     const present = given === undefined ? await presentUri(BigInt(tokenId), signal) : undefined
     if (present !== undefined && present !== '' && !present.startsWith('data:')) {
@@ -119,7 +120,7 @@ export function createRegistration(deps: RegistrationDeps) {
     if (tokenOf(id) !== undefined) return updated(listing, given, signal)
     const tx_hash = await mint(id, given ?? fileOf(listing, undefined), signal)
     if (tx_hash === undefined) return updated(listing, given, signal)
-    // It has its token, whatever becomes of this listing: the next one names it.
+    // The token exists even if relisting fails. The next listing names it.
     await deps.relist(id).catch(() => {})
     const uri = given ?? fileOf(listing, tokenOf(id))
     const made = { ...identityOf(id, uri, given === undefined), minted: true, tx_hash }
@@ -132,7 +133,7 @@ export function createRegistration(deps: RegistrationDeps) {
     return { ...made, update_tx_hash }
   }
 
-  // Two at once would both find the same missing.
+  // One registration at a time: two would both find the same part missing.
   const inTurn = createLane()
   return (listing: Listing, given: string | undefined, signal: AbortSignal) =>
     inTurn(() => register(listing, given, signal))

@@ -17,25 +17,25 @@ export type ReputationDeps = Pick<RegistrationDeps, 'relist' | 'imageOf' | 'publ
   transactions: Transactions
   clock: Clock
   listing(agentId: string): Listing | undefined
-  /** How often this node has called an agent. */
+  /** Number of calls that this node made to an agent. */
   calls(agentId: string): number
 }
 
-/** ERC-8004: what the chain says of agents, and what this node says of them there. Each method throws ChainError too. */
+/** ERC-8004: reads the chain's ratings of agents and writes this node's own. Each method may throw ChainError. */
 export interface ReputationApi {
   /** @throws CodedError UNKNOWN_IDENTITY */
   read(tokenId: bigint, signal?: AbortSignal): Promise<Reputation>
-  /** What is said of a listing's token, if that is its seller's: anybody can name anybody's token. */
+  /** Reads the reputation of a listing's token if the seller owns the token. A listing can name any token. */
   ofListing(listing: Listing, signal?: AbortSignal): Promise<Reputation | undefined>
-  /** Mints the identity of an own agent, or updates its file. It costs gas. @throws TransactionError, CodedError */
+  /** Mints the identity of an own agent, or updates its file. Costs gas. @throws TransactionError, CodedError */
   register(agentId: string, options: { uri?: string | undefined }, signal: AbortSignal): Promise<OnchainIdentity>
-  /** Rates an agent of another seller that this node has called. It costs gas. @throws TransactionError, CodedError */
+  /** Rates another seller's agent that this node has called. Costs gas. @throws TransactionError, CodedError */
   rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<FeedbackGiven>
-  /** The one lane of transactions of this node: those that were sent and are not mined, and others to come. */
+  /** The only sender of this node's transactions, sent and new ones. */
   readonly transactions: Pick<Sender, 'open' | 'send' | 'replace' | 'abandon'>
 }
 
-/** As the API asks it. */
+/** The part that the API uses. */
 export type ReputationCalls = Pick<ReputationApi, 'read' | 'register' | 'rate'> & { transactions: TransactionCalls }
 
 export function createReputation(deps: ReputationDeps): ReputationApi {
@@ -49,7 +49,7 @@ export function createReputation(deps: ReputationDeps): ReputationApi {
     tokenIn({ purpose }, logs) {
       if (!purpose.startsWith(REGISTER)) return undefined
       const token = registeredToken(logs, identity, wallet.address)
-      // The first token is 0.
+      // Token ids start at 0, so compare with undefined.
       if (token === undefined) return undefined
       return { agentId: purpose.slice(REGISTER.length), network, tokenId: token.toString() }
     },
@@ -102,7 +102,7 @@ export function createReputation(deps: ReputationDeps): ReputationApi {
         const why = tokenId === undefined ? 'lists no token' : `lists token ${tokenId}, which is not its seller's`
         throw new CodedError('UNKNOWN_IDENTITY', `this agent ${why}: it cannot be rated on the chain`)
       }
-      // Hundredths, so that what is given is what is stored.
+      // Hundredths, so that the stored score equals the given score.
       const value = BigInt(Math.round(score * 100))
       const endpoint = `x402+libp2p:${agentId}`
       const data = encodeGiveFeedback({ tokenId, value, decimals: 2, tag1, tag2, endpoint })
@@ -112,7 +112,7 @@ export function createReputation(deps: ReputationDeps): ReputationApi {
   }
 }
 
-/** A listing's token is text of its seller's. */
+/** Parses the token id of a listing. The text comes from the seller and may be invalid. */
 function tokenOf({ token_id }: Listing): bigint | undefined {
   return token_id !== undefined && /^(0|[1-9][0-9]{0,77})$/.test(token_id) && BigInt(token_id) < 2n ** 256n
     ? BigInt(token_id)

@@ -2,7 +2,7 @@ import * as editor from './line-editor.ts'
 import { type Line, textOf } from './line-editor.ts'
 import type { ScreenState } from './screen-state.ts'
 
-/** The keys that mean something here, as Ink names them. */
+/** The keys that have a function here, as Ink names them. */
 export type Key = {
   upArrow: boolean
   downArrow: boolean
@@ -21,9 +21,9 @@ export type Key = {
   meta: boolean
 }
 export type Deed =
-  /** Carries out a line. */
+  /** Runs a line. */
   {
-    send(text: string): void /** Ctrl-C: stops the command under way, else leaves. */
+    send(text: string): void /** Ctrl-C: stops the running command, or leaves if none runs. */
     interrupt(): void
     leave(): void
   }
@@ -31,7 +31,7 @@ export type Deed =
 export type Completion = { from: number; candidates: readonly string[] }
 export type Complete = (text: string) => Completion
 
-/** What each key does to the screen. */
+/** Maps each key to its effect on the screen. */
 export function createControls(state: ScreenState, complete: Complete, deed: Deed) {
   const edit = (change: (line: Line) => Line) => {
     const line = change(state.get().line)
@@ -90,7 +90,10 @@ export function createControls(state: ScreenState, complete: Complete, deed: Dee
       else if (key.escape) edit(() => editor.emptyLine)
       else if (!key.meta) this.type(input)
     },
-    /** Text that comes in one piece, as fast typing and slow lines have it: the keys in it do what they do alone. */
+    /**
+     * Handles text that arrives in one piece, as from fast typing or slow connections. Control characters in it act as
+     * keys.
+     */
     type(input: string): void {
       for (const part of input.match(/\p{Cc}|\P{Cc}+/gu) ?? []) {
         if (part === '\r' || part === '\n') send()
@@ -99,7 +102,7 @@ export function createControls(state: ScreenState, complete: Complete, deed: Dee
         else insert(part)
       }
     },
-    /** Pasted text is never carried out by itself, whatever line ends it holds. */
+    /** Inserts pasted text. Line ends in it never run the line. */
     paste(text: string): void {
       insert(text.replace(/\r\n?/g, '\n').replace(/\n+$/, ''), true)
     },

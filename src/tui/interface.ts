@@ -4,31 +4,31 @@ import { type Complete, createControls } from './controls.ts'
 import { App } from './screen.ts'
 import { createScreenState, type Panel } from './screen-state.ts'
 
-/** What the text interface needs of the command line: words in, lines out. Every text is safe to show. */
+/** What the text interface needs from the command line: lines in, lines out. Every text is safe to show. */
 export type InterfaceDeps = {
-  /** Carries out a line as it was typed. @returns 'leave' when the user wants to go */
+  /** Runs a line as typed. @returns 'leave' if the user wants to leave */
   run(line: string, output: Output): Promise<'leave' | 'clear' | undefined>
   complete: Complete
-  /** Calls back with what the status panel is to say, again and again until the signal aborts. */
+  /** Calls `show` with each new content of the status panel until the signal aborts. */
   watchStatus(show: (panel: Panel) => void, signal: AbortSignal): Promise<void>
-  /** Calls back with each line of the node's log. */
+  /** Calls `show` with each line of the node's log until the signal aborts. */
   watchLog(show: (line: string) => void, signal: AbortSignal): Promise<void>
   welcome: readonly string[]
-  /** Called once the screen is there. */
+  /** Called once the screen is ready. */
   begin(print: Output['print']): void
   stdin: NodeJS.ReadStream
   stdout: NodeJS.WriteStream
-  /** Ends the interface from outside: SIGTERM, a closed terminal. */
+  /** Ends the interface from outside: SIGTERM, or a closed terminal. */
   signal: AbortSignal
 }
 export type Output = { print(...lines: string[]): void; columns: number; signal: AbortSignal }
 
-/** Draws the interface over the whole terminal until the user leaves. What was on the terminal before is there again then. */
+/** Draws the interface over the whole terminal until the user leaves. Then restores the previous content. */
 export async function runInterface(deps: InterfaceDeps): Promise<void> {
   const state = createScreenState()
   const ended = new AbortController()
   let running: AbortController | undefined
-  /** Typed while another command runs, as a shell lets one. */
+  /** Lines typed while a command runs. They run afterwards, as in a shell. */
   const queue: string[] = []
   const leave = () => {
     queue.length = 0
@@ -53,7 +53,7 @@ export async function runInterface(deps: InterfaceDeps): Promise<void> {
     stdout: deps.stdout,
     exitOnCtrlC: false,
     alternateScreen: true,
-    // A terminal it is: the caller has looked.
+    // The caller has checked that this is a terminal.
     interactive: true,
     incrementalRendering: true,
   })

@@ -5,27 +5,27 @@ const OUTPUT_LINES_MAX = 2000
 const LOG_LINES_MAX = 200
 const HISTORY_MAX = 500
 
-/** What the status panel says; each part is left out where the terminal is too narrow. */
+/** The content of the status panel. Parts that do not fit the terminal are left out. */
 export type Panel = { well: boolean; parts: readonly (readonly string[])[] }
 
-/** Everything on the screen. Replaced, never changed. */
+/** Everything on the screen. Replaced on each change, never mutated. */
 export type Screen = {
   output: readonly string[]
   log: readonly string[]
   panel: Panel
   line: Line
-  /** Rows above the end of the output that are looked at. */
+  /** Rows scrolled up from the end of the output. */
   back: number
-  /** The command under way. */
+  /** The running command. */
   busy: string | undefined
-  /** What could stand at the cursor. */
+  /** Completions for the text at the cursor. */
   candidates: readonly string[]
   history: readonly string[]
-  /** Where in the history the line came from; its length: it is a new one. */
+  /** The history index of the current line. Equal to the history's length for a new line. */
   at: number
 }
 
-/** The screen's state with its changes; whoever draws it listens. */
+/** Holds the screen's state and notifies its listeners of changes. */
 export function createScreenState() {
   let screen: Screen = {
     output: [],
@@ -52,14 +52,14 @@ export function createScreenState() {
     change,
     print: (...lines: string[]) => change({ output: [...screen.output, ...lines].slice(-OUTPUT_LINES_MAX) }),
     log: (line: string) => change({ log: [...screen.log, line].slice(-LOG_LINES_MAX) }),
-    /** The line has been sent: it is kept, and a new one begun. */
+    /** Stores the sent line in the history and begins a new one. */
     remember() {
       const text = textOf(screen.line).trim()
       const isNew = text !== '' && screen.history.at(-1) !== text
       const history = isNew ? [...screen.history, text].slice(-HISTORY_MAX) : screen.history
       change({ history, at: history.length, line: emptyLine, candidates: [], back: 0 })
     },
-    /** Up and down through what was sent before. */
+    /** Moves through the history. */
     recall(by: -1 | 1) {
       const at = Math.max(0, Math.min(screen.history.length, screen.at + by))
       if (at === screen.at) return

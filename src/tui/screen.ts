@@ -5,13 +5,13 @@ import { visible } from './line-editor.ts'
 import type { Panel, Screen, ScreenState } from './screen-state.ts'
 import { lastRows, wrap } from './wrap.ts'
 
-/** Smaller than this nothing can be read. */
+/** Smallest usable terminal. */
 const COLUMNS_MIN = 40
 const ROWS_MIN = 10
 const PANEL_ROWS_MAX = 2
 const CANDIDATES_SHOWN = 40
 
-/** The whole screen: status panel, output, log, command line, what could be typed next. */
+/** The whole screen: status panel, output, log, command line and completions. */
 export function App({ state, controls }: { state: ScreenState; controls: Controls }): ReactElement {
   const screen = useSyncExternalStore(state.subscribe, state.get)
   const { columns, rows } = useWindowSize()
@@ -47,7 +47,7 @@ export function App({ state, controls }: { state: ScreenState; controls: Control
   )
 }
 
-/** Rows of each part; one is left free at the bottom, so that nothing ever scrolls. */
+/** Rows of each part. One row at the bottom stays free, so that the terminal never scrolls. */
 export function layout(rows: number): { output: number; log: number } {
   const log = rows >= 20 ? 4 : rows >= 14 ? 2 : 1
   return { log, output: Math.max(1, rows - 1 - PANEL_ROWS_MAX - log - 3 - 2) }

@@ -2,20 +2,20 @@ const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
 const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
 
-/** A colour, or text between colours. */
+/** A color sequence, or text between color sequences. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one
 const parts = /\u001b\[[0-9;]*m|\P{Cc}+/gu
 
-/** Columns a character takes on a terminal. */
+/** Columns that a character takes on a terminal. */
 function widthOf(character: string): number {
   if (/^[\p{Mn}\p{Me}\p{Cf}]+$/u.test(character)) return 0
   return wide.test(character) ? 2 : 1
 }
 
 /**
- * A line of text as rows of at most `width` columns, broken at blanks where there are any.
+ * Breaks a line of text into rows of at most `width` columns, at spaces if there are any.
  *
- * Of control sequences only colours are expected; a colour that is on where a row ends is on again in the next.
+ * Supports only color sequences. A color that is active at the end of a row is set again in the next row.
  */
 export function wrap(line: string, width: number): string[] {
   const rows: string[] = []
@@ -23,7 +23,7 @@ export function wrap(line: string, width: number): string[] {
   let used = 0
   let colours = ''
   let full = false
-  // Where the row could be broken: its length and the columns used up to there, the blank included.
+  // The last possible break in the row: the length and columns up to it, the space included.
   let blank: { length: number; used: number; colours: string } | undefined
   const end = (rest: string, restUsed: number) => {
     rows.push(colours === '' ? row : `${row}\u001b[0m`)
@@ -49,7 +49,7 @@ export function wrap(line: string, width: number): string[] {
           end(rest, restUsed)
         } else end('', 0)
       }
-      // A blank after a full row is where it breaks; it is not carried over.
+      // A space after a full row becomes the line break and is dropped.
       if (used + columns > width) {
         full = true
         continue
@@ -62,7 +62,7 @@ export function wrap(line: string, width: number): string[] {
   return [...rows, row]
 }
 
-/** The rows that are seen: as many as fit, `back` rows above the end. */
+/** The visible rows: as many as fit, `back` rows above the end. */
 export function lastRows(
   lines: readonly string[],
   { width, height, back }: { width: number; height: number; back: number },

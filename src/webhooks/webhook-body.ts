@@ -3,11 +3,11 @@ import { isoTime, type UnixMs } from '../lib/clock.ts'
 import { type EventType, type NodeEvents, nodeEvents } from '../schema/events.ts'
 import { eventName } from './webhook-message.ts'
 
-/** Of a task, a result or any other text. The whole stands in what the id leads to. */
+/** Characters of any text in a message, such as a task or a result. The API returns the full text by id. */
 const TEXT_LENGTH_MAX = 4_096
 const BODY_LENGTH_MAX = 256 * 1024
 
-/** The body of a message: small, whatever texts the event holds. */
+/** Builds the body of a message. Long texts are cut so that the body stays small. */
 export function messageBody<T extends EventType>(type: T, data: NodeEvents[T], now: UnixMs): string {
   const name = eventName(type, data)
   const message = { type: name, timestamp: isoTime(now), data: z.encode(nodeEvents[type] as z.ZodType, data as never) }

@@ -2,20 +2,20 @@ import { createHmac } from 'node:crypto'
 import type { UnixMs } from '../lib/clock.ts'
 import type { EventType, NodeEvents } from '../schema/events.ts'
 
-/** The name under which a webhook is told of an event: its type, and the state it tells of. */
+/** The event's name for webhooks: its type and, if it has one, its state. */
 export function eventName<T extends EventType>(type: T, data: NodeEvents[T]): string {
   const { change, status, state } = data as { change?: unknown; status?: unknown; state?: unknown }
   return [type, change ?? status ?? state].filter((part) => typeof part === 'string').join('.')
 }
 
-/** Whether somebody who asked for `wanted` is told of `name`. */
+/** Returns true if a webhook for `wanted` receives the event `name`. */
 export function isWanted(wanted: readonly string[], name: string): boolean {
   return wanted.includes(name) || wanted.includes(name.split('.', 1)[0]!)
 }
 
 /**
- * The headers that prove a message, as Standard Webhooks has them: the signature is over id, time and body, so that nobody
- * can change one of them or send it again much later.
+ * Builds the headers that prove a message (Standard Webhooks). The signature covers id, time and body, so that a third
+ * party can neither change them nor replay the message much later.
  */
 export function signedHeaders(message: {
   id: string

@@ -10,11 +10,11 @@ import { type CreateWebhook, WEBHOOKS_MAX, type Webhook, type WebhookTest, webho
 import type { Delivery, StoredWebhook, WebhookStore } from '../store/webhooks.ts'
 import { eventName, isWanted, signedHeaders } from './webhook-message.ts'
 
-/** Messages that wait for one address. Beyond it the oldest give way. */
+/** Messages that wait per webhook. Beyond it the oldest are dropped. */
 const WAITING_MAX = 1_000
 const ATTEMPT_TIMEOUT_MS = 15_000
 const STOP_GRACE_MS = 500
-/** Between two attempts: about a day in all. */
+/** Pauses between two attempts. Together about a day. */
 const BACKOFF_MS = [5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000, 3 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000]
 const LOOK_AGAIN_MS = 60_000
 const ERROR_LENGTH_MAX = 300
@@ -27,9 +27,9 @@ export type WebhooksDeps = {
   store: WebhookStore
   feed: NodeFeed
   newId(): string
-  /** To addresses that the API was given: never into this machine's own network (T12). */
+  /** For URLs given over the API: never connects to this machine's own network (T12). */
   postOut: Post
-  /** To those of the operator's file. */
+  /** For URLs from the operator's configuration file. */
   postAnywhere: Post
   configured: readonly ConfiguredWebhook[]
 }
@@ -38,9 +38,9 @@ type Target = StoredWebhook & { source: Webhook['source'] }
 type Seen = { delivered: number; dropped: number; lastAt?: UnixMs; lastError?: string | undefined }
 
 /**
- * Tells other systems what happens, by signed messages that are kept until they are taken.
+ * Sends signed messages about events to other systems. Messages are kept until they are accepted.
  *
- * What is queued is on disk and sent at least once; each address has a queue of its own and holds up no other.
+ * Queued messages are on disk and sent at least once. Each webhook has its own queue, so a slow one delays no other.
  */
 export class Webhooks implements Service {
   readonly name = 'webhooks'
@@ -70,7 +70,7 @@ export class Webhooks implements Service {
     for (const id of this.#targets.keys()) this.#work(id)
   }
 
-  /** What is on its way may still be taken, or it would be sent again. */
+  /** Gives messages in flight time to be accepted. Otherwise they would be sent again. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the node is stopping'))
     for (const timer of this.#timers.values()) clearTimeout(timer)
@@ -111,7 +111,7 @@ export class Webhooks implements Service {
     return last
   }
 
-  /** Sends a message at once and tells what became of it. @throws CodedError UNKNOWN_WEBHOOK */
+  /** Sends a message now and returns the outcome. @throws CodedError UNKNOWN_WEBHOOK */
   async test(id: string): Promise<WebhookTest> {
     const target = this.#known(id)
     const { clock, newId } = this.#deps
@@ -125,7 +125,10 @@ export class Webhooks implements Service {
     this.#following ??= this.#queueEvents()
   }
 
-  /** From the feed to the disk. What its queue had no room for is taken up from its history, as far as that goes back. */
+  /**
+   * Copies events from the feed to the disk. After a reset, reads missed events from the feed's history as far as it
+   * goes back.
+   */
   async #queueEvents(): Promise<void> {
     const { feed, logger } = this.#deps
     const { signal } = this.#stopping
@@ -136,7 +139,7 @@ export class Webhooks implements Service {
       for await (const event of feed.subscribe({ types: webhookEvents, signal, own: true, after })) {
         if (event.type === 'reset') {
           goesOn = true
-          // Once more from the same place: the history no longer has what came then.
+          // A second reset from the same position: the history no longer holds the missed events. Skip them.
           if (after === lastReset) {
             after = event.id
             logger.warn({}, 'too much happened at once: webhooks were not told of all of it')
@@ -165,7 +168,7 @@ export class Webhooks implements Service {
     for (const { id } of wanting) this.#work(id)
   }
 
-  /** Sends what is due to an address, one message after the other, and comes back when the next one is. */
+  /** Sends the due messages of a webhook one after the other. Then schedules the next turn. */
   #work(id: string): void {
     if (this.#working.has(id) || this.#stopping.signal.aborted) return
     const work = this.#sendDue(id)
@@ -183,7 +186,7 @@ export class Webhooks implements Service {
     this.#working.set(id, work)
   }
 
-  /** Comes back when the next message is due, which may have come this moment. */
+  /** Schedules the next turn for the next due message, which may be due already. */
   #later(id: string, leastMs: number): void {
     const { store, clock } = this.#deps
     if (this.#stopping.signal.aborted || !this.#targets.has(id)) return
@@ -208,7 +211,7 @@ export class Webhooks implements Service {
   async #deliver(target: Target, { no, id, body, attempts }: Delivery): Promise<void> {
     const { store, clock, logger } = this.#deps
     const { delivered, error } = await this.#send(target, { id, body })
-    // An attempt that was cut off does not count.
+    // An attempt that the stop interrupted does not count.
     if (this.#cutting.signal.aborted && !delivered) return
     if (delivered) {
       this.#of(target.id).delivered += 1
@@ -245,7 +248,7 @@ export class Webhooks implements Service {
     return seen
   }
 
-  /** Never with its secret. */
+  /** The secret is never shown. */
   #view({ id, url, events, source, createdAt }: Target): Webhook {
     const { delivered, dropped, lastAt, lastError } = this.#of(id)
     return {
@@ -279,7 +282,7 @@ function readEvent(event: Event): { name: string; body(now: UnixMs): Promise<str
   if (data === undefined) return undefined
   return {
     name: eventName(event.type, data),
-    // With it come the schemas of all events, which a node that tells nobody never needs.
+    // Loaded on demand, because it brings the schemas of all events. A node without webhooks never loads it.
     body: async (now) => (await import('./webhook-body.ts')).messageBody(event.type, data, now),
   }
 }
