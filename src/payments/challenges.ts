@@ -4,7 +4,7 @@ import type { X402ErrorName } from '../schema/x402.ts'
 
 /** Lifetime of a challenge (D26). */
 export const CHALLENGE_TTL_MS = 300_000
-/** Consumed nonces kept in memory. More payments never wait for a run, and the store keeps the nonces of the rest. */
+/** Consumed nonces kept in memory until the store has them. More than the payments that can wait for a run. */
 const CONSUMED_MAX = 1_024
 
 export type Challenge = {

@@ -252,8 +252,7 @@ export class Sender {
       // An RPC node that already has or mined the transaction refuses it again: that is no failure.
       if (look % 10 === 0) {
         refusal = await chain.request('eth_sendRawTransaction', [raw], signal).then(() => '', refusalOf)
-        // Fees beyond gas, such as a rollup's data fee, show only now. The transaction is sent again once there is
-        // ether.
+        // Fees beyond gas, such as a rollup's data fee, show only now. The transaction is kept and sent again later.
         if (/insufficient funds/i.test(refusal))
           throw this.#tooPoor(await this.#balance(signal), undefined, transaction.value)
       }

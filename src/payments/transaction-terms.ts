@@ -16,10 +16,7 @@ type AskTerms = {
   tooPoor(balance: bigint, cost: bigint | undefined): TransactionError
 }
 
-/**
- * Asks the chain for gas and fees of a call. @throws TransactionError if it would revert, costs too much or is
- * unpayable
- */
+/** Asks the chain for gas and fees of a call. @throws TransactionError if it would revert or costs too much */
 export async function askTerms(
   chain: Pick<Chain, 'request'>,
   { call, stuck, tooPoor }: AskTerms,

@@ -1,20 +1,20 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-/** Payments with the same error. */
+/** Payments that share an error. */
 export type FailedPayments = { error: string; count: number; amount: bigint; newestAt: UnixMs }
-/** What an agent did of late, from an exchange on. */
+/** Recent runs of an agent. `newest` is the number of the last exchange. */
 export type LateRuns = { agentId: string; calls: number; failed: number; newest: number }
 export type Dismissal = { mark: string; at: UnixMs }
 
-/** What alarms are made of, and which the operator has dismissed. */
+/** The data behind alarms, and the alarms that the operator has dismissed. */
 export interface AlarmStore {
-  /** Work that was never paid, by reason, the newest first; `since`: only what was given up after it, of one reason. */
+  /** Work that was never paid, grouped by error, newest first. `unpaidSince`: one error, given up after `since`. */
   unpaid(): FailedPayments[]
   unpaidSince(error: string, since: UnixMs): FailedPayments | undefined
-  /** Payments owed whose attempts fail, by reason. */
+  /** Owed payments whose attempts fail, grouped by error. */
   stuck(): FailedPayments[]
-  /** Of the latest runs of all agents, by agent; `after`: the number of the last exchange that does not count. */
+  /** The latest runs of all agents, grouped by agent. `after`: exchanges up to this number do not count. */
   lateRuns(after: (agentId: string) => number): LateRuns[]
   dismissals(): Map<string, Dismissal>
   /** Durable when it resolves. */
@@ -24,16 +24,18 @@ export interface AlarmStore {
 
 const GROUPS_MAX = 1_000
 const RUNS_LOOKED_AT = 1_000
-/** Dismissals kept; the oldest go first. */
+/** Dismissals kept. Beyond it the oldest are dropped. */
 const DISMISSALS_MAX = 10_000
-/** One failed attempt is nothing: the second is made soon. No attempt counts while nobody is reached who could settle. */
+/**
+ * Skips payments with one failed attempt: the second follows soon. Attempts do not count while no facilitator answers.
+ */
 const STUCK = `state IN ('authorized', 'owed') AND state = 'owed' AND error IS NOT NULL AND attempts <> 1`
 const UNPAID = `state = 'unsettled' AND exchange_id IS NOT NULL`
 const SUMS = `coalesce(error, '') AS error, count(*) AS count, CAST(sum(amount) AS TEXT) AS amount, max(updated_at) AS newest`
 const byReason = (where: string) =>
   `SELECT ${SUMS} FROM payments WHERE ${where} GROUP BY error ORDER BY newest DESC LIMIT ${GROUPS_MAX}`
 const UNPAID_SINCE = `SELECT ${SUMS} FROM payments WHERE ${UNPAID} AND coalesce(error, '') = ? AND updated_at > ?`
-// Both without a look at the texts of an exchange, which are large.
+// Both queries avoid reading the texts of exchanges, which are large.
 const LATE = `SELECT id, agent_id FROM exchanges ORDER BY id DESC LIMIT ${RUNS_LOOKED_AT}`
 const LATE_FAILED = `SELECT id FROM exchanges WHERE error IS NOT NULL AND id >= ?`
 
@@ -58,7 +60,7 @@ export function createAlarmStore(database: Database): AlarmStore {
       const newest = late[0]?.id ?? 0
       for (const { id, agent_id: agentId } of late) {
         const from = after(agentId)
-        // Numbers are given again where the table was emptied.
+        // Ids start again after the table was emptied.
         if (id <= from && from <= newest) continue
         const runs = byAgent.get(agentId) ?? { agentId, calls: 0, failed: 0, newest: id }
         runs.calls += 1

@@ -11,9 +11,9 @@ export type StoredApproval = {
   agentId: string
   agentName: string
   sellerId: string
-  /** Atomic units. */
+  /** In atomic units. */
   amount: bigint
-  /** Of its order. */
+  /** The task of the order. */
   task: string | undefined
   tokenId: string | undefined
   workflowId: string | undefined
@@ -24,11 +24,12 @@ export type StoredApproval = {
 }
 export type Verdict = 'approved' | 'denied'
 
-/** Purchases that wait for the operator's word. Every change is one transaction, durable when it resolves. */
+/** Purchases that wait for the operator's approval. Every change is one transaction, durable when it resolves. */
 export interface ApprovalStore {
   /**
-   * Asks for an order: both are stored, or the question that stands for the same purchase already is given back. The key of
-   * the request then names the order of that question. `full`: as many as may be are open; `share`: of one token.
+   * Stores an order and its approval request, or returns the pending approval of the same purchase. The key of the
+   * request then names the order of that approval. `full`: too many approvals are open. `share`: too many are open for
+   * this token.
    *
    * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
    */
@@ -38,14 +39,14 @@ export interface ApprovalStore {
     limits: OpenLimits,
     request?: KeyedRequest | undefined,
   ): Promise<StoredApproval | 'full' | 'share'>
-  /** Decides a pending one in time. A denied order fails. @returns it as it then is; undefined: it is not known */
+  /** Decides a pending approval before it expires. A denied order fails. @returns the approval; undefined: unknown */
   decide(id: string, verdict: Verdict, now: UnixMs): Promise<{ approval: StoredApproval; decided: boolean } | undefined>
-  /** Ends what nobody decided in time, and what waits for an order that has ended. @returns their ids and orders */
+  /** Expires approvals that nobody decided in time or whose orders have ended. @returns the expired approvals */
   expire(now: UnixMs): Promise<StoredApproval[]>
   get(id: string): StoredApproval | undefined
   /** Newest first. */
   list(query: { status?: ApprovalStatus | undefined; ownerId?: string | undefined }, limit: number): StoredApproval[]
-  /** The most that an order may cost by the operator's word, atomic units. */
+  /** The highest price that the operator has approved for an order, in atomic units. */
   approvedFor(orderId: string): bigint | undefined
 }
 
@@ -68,7 +69,7 @@ type Row = {
 const INSERT = `
   INSERT INTO approvals (id, order_id, agent_id, agent_name, seller_id, amount, reason, status, created_at, expires_at)
   VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`
-/** The same agent, task and caller, or the same order; for no less. */
+/** Matches the same order, or the same agent, task and caller, at the same price or a higher one. */
 const SELECT = `
   SELECT a.*, o.task, o.token_id, o.workflow_id FROM approvals a LEFT JOIN orders o ON o.id = a.order_id`
 const STANDING = `
@@ -100,7 +101,7 @@ export function createApprovalStore(database: Database): ApprovalStore {
     ask: (asked, approval, limits, request) =>
       database.write(() => {
         const { agentId, amount } = approval
-        // A run's order ends with the run: nobody else waits for it.
+        // An order of a run ends with the run, so no other request can share it.
         const isNew = order(asked.id) === undefined && asked.boughtFor === undefined
         const same = [asked.id, isNew ? 1 : 0, asked.task ?? null, asked.tokenId ?? null]
         const [standing] = rows(STANDING, agentId, Number(amount), ...same)
@@ -132,7 +133,7 @@ export function createApprovalStore(database: Database): ApprovalStore {
         return { approval: { ...approval, status: verdict }, decided: true }
       }),
     async expire(now) {
-      // Asked every second: nothing is written where nothing is to be.
+      // Runs every second: avoid a write if nothing has expired.
       if (rows(`${OVERDUE} LIMIT 1`, now).length === 0) return []
       return database.write(() => {
         const overdue = rows(OVERDUE, now)

@@ -3,8 +3,7 @@ import type { Hex, Network } from '../schema/primitives.ts'
 import { toBytes, toHex } from './hex.ts'
 
 /**
- * An authorization together with what it was asked for, as columns: of one that was verified, or that this node has
- * signed itself, the amounts and accounts of both are the same.
+ * An authorization and its requirements as columns. Both have the same amounts and accounts: this node checked them.
  */
 export type AuthorizationRow = {
   network: string
@@ -23,7 +22,7 @@ export const AUTHORIZATION_COLUMNS =
   'network, asset, pay_to, amount, max_timeout_s, payer, authorization_nonce, valid_after_s, valid_before_s, signature'
 export const AUTHORIZATION_PLACES = '?, ?, ?, ?, ?, ?, ?, ?, ?, ?'
 
-/** In the order of the columns. */
+/** Values in the order of the columns. */
 export function authorizationValues(
   requirements: PaymentRequirements,
   { authorization, signature }: SignedAuthorization,

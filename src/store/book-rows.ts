@@ -1,6 +1,6 @@
 import type { Book } from '../schema/book.ts'
 
-/** Which rows of either ledger stand under a word of the books (D42). A direction that has none is left out. */
+/** SQL conditions for the rows of each book (D42), by direction. A direction without rows is left out. */
 export const BOOK_ROWS: Readonly<Record<Book, { in?: string; out?: string }>> = {
   held: { in: "state = 'authorized'", out: "a.state <> 'released' AND a.confirmed_at IS NULL AND a.refund_tx IS NULL" },
   paid: { out: "a.state <> 'released' AND a.confirmed_at IS NOT NULL AND a.refund_tx IS NULL" },

@@ -30,9 +30,9 @@ export function dataFile(dataDir: string, name: keyof typeof dataFiles): string 
 }
 
 /**
- * Makes the data directory where it is missing (0700), proves that it can be written, and closes it to other users.
+ * Creates the data directory if it is missing (0700), checks that it is writable, and closes it to other users.
  *
- * @param options.probe false: without the proof, which waits for the disk, where another follows
+ * @param options.probe false: skips the write check, which waits for the disk, if the caller writes to the disk anyway
  * @returns notes: one sentence for each permission that was too loose
  * @throws CodedError<'DATA_DIR_UNUSABLE'> that says what to do
  */
@@ -52,7 +52,7 @@ export async function openDataDir(
 }
 
 /**
- * Looks at the data directory and changes nothing: whether it exists, and its permission bits where there are any.
+ * Inspects the data directory without changing it: whether it exists, and its permission bits if the system has any.
  *
  * @throws CodedError<'DATA_DIR_UNUSABLE'> if a node could not use it
  */
@@ -67,7 +67,7 @@ export async function inspectDataDir(path: string): Promise<{ exists: boolean; m
   }
 }
 
-/** The bearer token of the HTTP API: made once, 256 bits. @throws CodedError if the file holds no usable one */
+/** The bearer token of the HTTP API: created once, 256 bits. @throws CodedError if the file holds no usable token */
 export async function loadOrCreateApiToken(dataDir: string): Promise<string> {
   const path = dataFile(dataDir, 'apiToken')
   const { text } = await loadOrCreateSecret(path, () => `${randomBytes(32).toString('base64url')}\n`)
@@ -79,7 +79,7 @@ export async function loadOrCreateApiToken(dataDir: string): Promise<string> {
   )
 }
 
-/** What the operating system refused, as a sentence that says what to do about it. */
+/** An error of the operating system as a sentence that says what to do. */
 export function dataDirError(path: string, error: unknown): CodedError<'DATA_DIR_UNUSABLE'> {
   const choose = 'choose another with --data-dir or NODE_DATA_DIR'
   const sentences: Record<string, string> = {
@@ -100,10 +100,10 @@ export function dataDirError(path: string, error: unknown): CodedError<'DATA_DIR
 }
 
 /**
- * Tightens the mode of the directory and of the keys in it.
+ * Tightens the modes of the directory and of the keys in it.
  *
- * Only a directory that is ours or empty is touched: `--data-dir /tmp` must not take /tmp from everybody else, nor may
- * keys lie where other users can swap them.
+ * Changes only a directory that is ours or empty: `--data-dir /tmp` must not close /tmp to other users. Refuses a
+ * shared directory, where other users could swap the keys.
  */
 async function closeToOthers(path: string): Promise<string[]> {
   if (process.platform === 'win32') return []
@@ -121,7 +121,7 @@ async function closeToOthers(path: string): Promise<string[]> {
   return notes.filter((note) => note !== undefined)
 }
 
-/** Not `recursive: true`: where the parent exists and still answers ENOENT (as under /proc), that spins for ever. */
+/** Does not use `recursive: true`: under /proc, where the parent exists and ENOENT remains, that never returns. */
 async function makeDirectory(path: string): Promise<void> {
   const make = () =>
     mkdir(path, { mode: 0o700 }).catch((error: unknown) => {
@@ -137,7 +137,9 @@ async function makeDirectory(path: string): Promise<void> {
   }
 }
 
-/** Permission bits do not tell: root passes them all, and a full disk has none. So a block is written, and synced. */
+/**
+ * Writes and syncs a block. Permission bits prove nothing: root passes all of them, and they do not show a full disk.
+ */
 async function probe(path: string): Promise<void> {
   const draft = draftName(join(path, '.probe'))
   try {

@@ -9,31 +9,29 @@ export class StoreError extends CodedError<
   override name = 'StoreError'
 }
 
-/** The node's SQLite database. One process holds it (see lock.ts); reads are synchronous. */
+/** The node's SQLite database. One process holds it (see lock.ts). Reads are synchronous. */
 export type Database = {
-  /** A prepared statement, kept by its text. */
+  /** A prepared statement, cached by its text. */
   prepare(sql: string): StatementSync
   /**
-   * Runs `fn` in the next grouped transaction and resolves with its value once that is on disk (`synchronous=FULL`).
+   * Runs `fn` in the next grouped transaction and resolves with its value once the commit is on disk
+   * (`synchronous=FULL`).
    *
-   * Writes that arrive in the same turn of the event loop share one commit, so durability costs one flush a group, not
-   * one a call. `fn` is synchronous and touches nothing but the database: if another member of its group throws, the
-   * group is rolled back and each runs again alone.
+   * Writes of the same turn of the event loop share one commit, so durability costs one flush per group. `fn` is
+   * synchronous and touches only the database. If another member of the group throws, the group is rolled back and each
+   * member runs again alone.
    *
-   * @throws StoreError `STORE_WRITE_FAILED` when the disk refuses, `STORE_DAMAGED` once a page was found damaged, or whatever
-   * `fn` throws; then nothing was written.
+   * @throws StoreError `STORE_WRITE_FAILED` if the disk refuses, `STORE_DAMAGED` after a damaged page was found, or the
+   * error of `fn`. Nothing was written then.
    */
   write<T>(fn: () => T): Promise<T>
-  /**
-   * As `write`, for what nobody waits for: it shares the commit of the next write, and has one of its own only if none
-   * comes within 10 ms.
-   */
+  /** Like `write`, for writes that nobody waits for. Joins the next commit, or gets its own after 10 ms. */
   writeLater<T>(fn: () => T): Promise<T>
-  /** Why nothing is written any more: the file was found damaged. Whoever trades asks first. */
+  /** Why writes are refused: the file is damaged. Callers check this before they trade. */
   damage(): StoreError | undefined
-  /** Says that the file is damaged, as a check beside has found. */
+  /** Marks the file as damaged, after a check found it. */
   condemn(reason: string): void
-  /** Commits what is waiting, then closes. */
+  /** Commits waiting writes, then closes. */
   close(): Promise<void>
 }
 
@@ -50,16 +48,16 @@ const LATER_MS = 10
 
 export type DatabaseOptions = {
   path: string
-  /** Nobody else may have the file open when this begins, nor begin the same while it is open. Others may read it. */
+  /** Requires that no other process has the file open with `alone`, or opens it so later. Others may read it. */
   alone?: boolean
-  /** Told once, when a read or a write finds the file damaged. */
+  /** Called once, when a read or a write finds damage. */
   onDamage?(error: StoreError): void
 }
 
 /**
- * Opens the database file, or one in memory, and brings its schema up to date.
+ * Opens the database file, or one in memory, and migrates its schema.
  *
- * @throws StoreError `STORE_UNREADABLE` for a file that is no database of ours, `STORE_NEWER` for one of a later version,
+ * @throws StoreError `STORE_UNREADABLE` if the file is not a Stoa database, `STORE_NEWER` if a later version wrote it,
  * `STORE_IN_USE`
  */
 export function openDatabase(options: DatabaseOptions): Database {
@@ -88,7 +86,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     return damaged
   }
 
-  /** What a statement has thrown, as it is told. */
+  /** Turns an error of a statement into the error to throw. */
   function noted(error: unknown): unknown {
     return isDamage(error) ? condemn(reasonOf(error), error) : error
   }
@@ -118,7 +116,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   }
 
   function transaction(jobs: readonly Job[]): unknown[] {
-    // In the middle of a damaged file a write may make it worse, and what is read for it may be wrong.
+    // A write to a damaged file may damage it further, and the reads it relies on may be wrong.
     if (damaged !== undefined) throw damaged
     try {
       prepare('BEGIN IMMEDIATE').run()
@@ -162,7 +160,7 @@ function connect({ path, alone = false }: DatabaseOptions): DatabaseSync {
   let sqlite: DatabaseSync | undefined
   try {
     sqlite = new DatabaseSync(path)
-    // Tasks and results are in it. SQLite gives its -wal and -shm files the same mode.
+    // The file holds tasks and results. SQLite gives its -wal and -shm files the same mode.
     if (path !== ':memory:') chmodSync(path, 0o600)
     sqlite.exec('PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL')
     if (alone) proveAlone(sqlite, path)
@@ -177,14 +175,15 @@ function connect({ path, alone = false }: DatabaseOptions): DatabaseSync {
 }
 
 /**
- * Takes the whole file for a moment, which fails while anybody else has it open, and then shares it again.
+ * Takes the whole file for a moment, then shares it again. Fails while another process has it open.
  *
- * From here on this process holds it shared until it closes it. So of two nodes the second one is refused, though the files
- * of the lock beside it (lock.ts) were deleted meanwhile. Trap: as with those, no descriptor of it may be closed otherwise.
+ * From here on this process holds the file shared until it closes it. So a second node is refused even if the lock
+ * files (lock.ts) were deleted meanwhile. Trap: as with the lock files, no other descriptor of the file may be closed
+ * by this process.
  */
 function proveAlone(sqlite: DatabaseSync, path: string): void {
   try {
-    // The index of the WAL must be in use before, or it would stay in this process's own memory.
+    // Read once, so that the index of the WAL is in use. Otherwise it would stay in this process's own memory.
     sqlite.prepare('SELECT count(*) FROM sqlite_schema').get()
     sqlite.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT')
     sqlite.exec('PRAGMA locking_mode = NORMAL; BEGIN IMMEDIATE; COMMIT')
@@ -209,7 +208,7 @@ function migrate(sqlite: DatabaseSync, path: string): void {
   }
 }
 
-/** Has whatever a statement throws looked at first. */
+/** Wraps a statement so that every error it throws passes through `noted` first. */
 function watched(statement: StatementSync, noted: (error: unknown) => unknown): StatementSync {
   for (const name of ['run', 'get', 'all'] as const) {
     const call = statement[name].bind(statement) as (...args: unknown[]) => unknown
@@ -239,13 +238,13 @@ function isDamage(error: unknown): boolean {
   return code === SQLITE_CORRUPT || code === SQLITE_NOTADB
 }
 
-/** SQLite's result code, without what extends it. */
+/** SQLite's primary result code, without the extended bits. */
 function codeOf(error: unknown): number | undefined {
   const { errcode } = (error ?? {}) as { errcode?: number }
   return errcode === undefined ? undefined : errcode & 0xff
 }
 
-/** SQLite's own failures (full disk, I/O, read-only) get a code and a hint; what a job threw stays as it is. */
+/** Gives SQLite's own failures (full disk, I/O, read-only) a code and a hint. Errors of a job stay unchanged. */
 function asStoreError(error: unknown): unknown {
   if ((error as { code?: unknown } | null)?.code !== 'ERR_SQLITE_ERROR') return error
   const hint = 'check free space and permissions of the data directory'

@@ -4,25 +4,28 @@ import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
 
 /**
- * Payments whose buyers are to be given what they bought when they ask anew, until they have it: those that were to be
- * settled first and were answered 2007 (D39), and those of buyers that had gone before the result was there (D32).
+ * Payments whose buyers get their result when they ask again. Some were to settle first and were answered 2007 (D39).
+ * The other buyers had disconnected before the result was ready (D32).
  */
 export interface Deferred {
-  /** Makes a claimed payment one that is settled before its agent runs: a crash must not lose what is paid for. */
+  /** Marks a claimed payment as settled before its run, by storing its task: a crash must not lose paid work. */
   keepTask(id: Hex, task: string): Promise<void>
-  /** Durable when it resolves: before the buyer hears of it. */
+  /** Durable when it resolves, so before the buyer is answered. */
   defer(id: Hex): Promise<void>
-  /** Its buyer cannot ask for the result as others can: it had gone when that was there, or its run failed once it was settled. */
+  /**
+   * Marks a payment whose buyer cannot ask for the result in the usual way. The buyer had disconnected before the
+   * result was ready, or the run failed after settlement.
+   */
   unheard(id: Hex): Promise<void>
-  /** The oldest such payment of this peer for this very task. */
+  /** The oldest `unheard` payment of this peer for this exact task. */
   findUnheard(asked: { peerId: string; agentId: string; task: string }): Hex | undefined
-  /** Its buyer was given the result. */
+  /** Marks that the buyer received the result. */
   taken(id: Hex): Promise<void>
-  /** Whether its buyer was told 2007 at any time. */
+  /** True if the buyer was ever answered 2007. */
   was(id: Hex): boolean
-  /** The oldest payment of this peer for this very task that may still settle, or has, and whose result was not given. */
+  /** The oldest deferred payment of this peer for this exact task, owed or settled, whose result was not delivered. */
   find(asked: { peerId: string; agentId: string; task: string }): Hex | undefined
-  /** What is settled and never ran: of buyers that were told 2007, or of all whose payments came after `since`. */
+  /** Settled payments that never ran: those answered 2007, or all payments made after `since`. */
   unrun(limit: number, since?: UnixMs): Hex[]
 }
 

@@ -5,50 +5,50 @@ import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
 import { packReceipt } from './receipt-row.ts'
 
-/** One task that a caller gave one of this node's agents, and what came of it. */
+/** A task that a caller gave to an agent of this node, and its outcome. */
 export type NewExchange = {
   agentId: string
-  /** The caller's DID as the connection proved it, or `local`. */
+  /** The caller's DID, proven by the connection, or `local`. */
   callerId: string
   correlationId: string
   input: string
   output?: string | undefined
   error?: string | undefined
-  /** Of a payment that is stored. */
+  /** The id of a stored payment. */
   paymentId?: Hex | undefined
-  /** Lies with that payment. */
+  /** Stored with that payment. */
   receipt?: SignedReceipt | undefined
   createdAt: UnixMs
   durationMs: number
 }
 
-/** The exchanges of this node's agents, which make up its sessions (D19) and its paid results (D32). */
+/** The exchanges of this node's agents: the basis of its sessions (D19) and its paid results (D32). */
 export interface Exchanges {
   record(exchange: NewExchange): Promise<void>
   /** The latest exchanges of one caller with one agent that have an answer, oldest first. */
   history(agentId: string, callerId: string, limit: number): { input: string; output: string }[]
-  /** What a payment has bought, for as long as it is kept. */
+  /** The result of a payment, as long as it is kept. */
   paidOutput(paymentId: Hex): string | undefined
-  /** Drops paid results whose time is over and what sessions hold beyond their limits. */
+  /** Drops paid results and session exchanges that are older than their limits. */
   purge(now: UnixMs): Promise<void>
   /**
-   * Where the database is too large, drops the oldest exchanges but paid results: whoever gives tasks for nothing, or pays
-   * with what cannot be settled, must not fill the disk (T7, T19). What is dropped leaves room for what comes.
+   * If the database is too large, drops the oldest exchanges except paid results. Callers who pay nothing, or pay with
+   * worthless authorizations, must not fill the disk (T7, T19). The freed pages are used again.
    */
   trim(now: UnixMs): Promise<void>
 }
 
-/** How long a paid result is kept after its payment has settled or has been given up (D32). */
+/** How long a paid result is kept after its payment was settled or given up (D32). */
 const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
 /** How long a session remembers an exchange. */
 const SESSION_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const PURGE_ROWS_MAX = 5_000
-/** All that the database holds; what makes it large are tasks and results, of up to 6 MiB each. */
+/** Size limit of the whole database in bytes. Most of it are tasks and results, up to 6 MiB each. */
 const DATABASE_BYTES_MAX = 4 * 1024 ** 3
 const TRIM_ROWS = 50
 const TRIM_STEPS_MAX = 200
 
-/** For use inside a transaction. @returns its id, for its payment to note */
+/** For use inside a transaction. @returns the id, which the payment notes */
 export function recordExchange(database: Database, exchange: NewExchange): number | bigint {
   const { lastInsertRowid } = database
     .prepare(`
@@ -69,10 +69,10 @@ export function recordExchange(database: Database, exchange: NewExchange): numbe
   return lastInsertRowid
 }
 
-/** Of several, a payment keeps the first. */
+/** A payment with several exchanges keeps the first. */
 const NOTE_IN_PAYMENT = `
   UPDATE payments SET exchange_id = coalesce(exchange_id, ?), receipt = coalesce(?, receipt) WHERE id = ?`
-// Numbers of exchanges that were purged may be given again.
+// Checks `payment_no` too, because ids of purged exchanges may be reused.
 const PAID_OUTPUT = `
   SELECT e.output FROM payments p JOIN exchanges e ON e.id = p.exchange_id AND e.payment_no = p.no WHERE p.id = ?`
 /** Ids rise with time, so the oldest come first. */
@@ -83,7 +83,7 @@ const PURGE = `
     WHERE e.created_at < ?
       AND (p.no IS NULL OR (p.state NOT IN ('authorized', 'owed') AND p.updated_at < ?)))`
 
-/** Those that a session only remembers: no result of theirs is owed to anybody. */
+/** Exchanges that only a session still uses: nobody can claim their results. */
 const OLDEST_DROPPABLE = `
   DELETE FROM exchanges WHERE id IN (
     SELECT e.id FROM exchanges e LEFT JOIN payments p ON p.no = e.payment_no
@@ -91,7 +91,7 @@ const OLDEST_DROPPABLE = `
     ORDER BY e.id LIMIT ?)`
 
 export function createExchanges(database: Database, { bytesMax = DATABASE_BYTES_MAX } = {}): Exchanges {
-  /** A file does not shrink: its free pages are used again. */
+  /** A file does not shrink: its free pages are reused. */
   function usedBytes(): number {
     const pragma = (name: string) => Object.values(database.prepare(`PRAGMA ${name}`).get() as object)[0] as number
     return (pragma('page_count') - pragma('freelist_count')) * pragma('page_size')

@@ -1,4 +1,4 @@
-/** The first step of the schema: what the store began with. See migrations.ts. */
+/** The first step of the schema. See migrations.ts. */
 export const firstMigration = `
   -- What this node has been paid, or is owed (seller). The numbers rise: what is changed together lies together.
   CREATE TABLE payments (

@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-/** The chain's clock may lag behind ours: an authorization may be settled so long after its window. */
+/** The chain's clock may lag behind ours: an authorization may still settle this long after its window. */
 const MARGIN_MS = 60_000
 
 const HELD = `
@@ -9,9 +9,10 @@ const HELD = `
   WHERE network = ? AND (state = 'reserved' OR (state = 'spent' AND confirmed_at IS NULL AND valid_before_s * 1000 > ?))`
 
 /**
- * What authorizations that are under way may still take from the wallet, atomic units: signed, and not shown by the chain (D42).
+ * What open authorizations may still take from the wallet, in atomic units: signed, and not shown by the chain (D42).
  *
- * One of which nobody knows yet what became counts whatever our clock says of its window: the chain says when it is over (T16).
+ * An authorization with an unknown outcome counts even if our clock says its window has ended: the chain decides when
+ * it is over (T16).
  */
 export function heldByAuthorizations(database: Database, network: string, now: UnixMs): bigint {
   const row = database.prepare(HELD).get(network, now - MARGIN_MS) as { held: number }

@@ -3,15 +3,15 @@ import { CodedError } from '../lib/errors.ts'
 import type { Database } from './database.ts'
 import { noteRunTime, type RunTime } from './run-time.ts'
 
-/** A key names the same request for this long (D38), by the time that the node has run: no clock that is set drops it early. */
+/** How long a key names the same request (D38). Measured in run time, so setting the clock drops no key early. */
 const KEY_LIFE_MS = 24 * 60 * 60 * 1000
 
-/** A request that must be done once: who asks, the key it was sent with, SHA-256 of what it asks for, and when, by the run time. */
+/** A request that must run at most once: its token, its key, the SHA-256 of its contents, and its run time. */
 export type KeyedRequest = { tokenId: string | undefined; key: string; hash: Uint8Array; at: number }
-/** What came of a request. `execute`: an order that its caller waits for; `order`: one in the background. */
+/** What a request created. `execute`: an order whose caller waits; `order`: an order in the background. */
 export type KeyTarget = { kind: 'execute' | 'order' | 'workflow'; id: string }
 
-/** Thrown inside the transaction that would do a request again; it holds what the first one made. */
+/** Thrown inside the transaction that would run a request again. Holds what the first request created. */
 export class KeyTaken extends Error {
   override name = 'KeyTaken'
   readonly target: KeyTarget
@@ -24,19 +24,21 @@ export class KeyTaken extends Error {
 
 /** Requests by their idempotency keys. */
 export interface IdempotencyKeys {
-  /** What a request has made before. @throws CodedError IDEMPOTENCY_CONFLICT when the key was sent with another request */
+  /**
+   * What an earlier request created. @throws CodedError IDEMPOTENCY_CONFLICT if the key was sent with another request
+   */
   find(request: KeyedRequest): KeyTarget | undefined
-  /** How long the node has run: the age of keys. */
+  /** How long the node has run: the time base for the age of keys. */
   now(): number
-  /** Removes keys that are older than a day. */
+  /** Removes keys older than 24 h. */
   purge(): Promise<void>
 }
 
 type Row = { hash: Uint8Array; kind: KeyTarget['kind']; target: string }
 
 /**
- * A key is free again when the caller of its order left before anything was signed: nothing was done, so the same request may
- * do it. An order that was canceled by request stays what the key names.
+ * A key is free again if the caller of its order left before anything was signed: nothing was done yet. A key keeps
+ * naming an order that was canceled by request.
  */
 const GIVEN_UP = `
   EXISTS (SELECT 1 FROM orders o WHERE o.id = k.target AND o.status = 'failed' AND o.cancel_requested_at IS NULL
@@ -62,8 +64,8 @@ export function createIdempotencyKeys(database: Database, runTime: RunTime): Ide
 }
 
 /**
- * Binds a key to what its request makes. For use inside the transaction that stores it, so that there is never one without
- * the other.
+ * Binds a key to what its request creates. Call it inside the transaction that stores both, so that neither exists
+ * alone.
  *
  * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
  */
@@ -75,15 +77,12 @@ export function bindKey(database: Database, request: KeyedRequest, target: KeyTa
   noteRunTime(database, at)
 }
 
-/** Lets a key go whose request was refused in the same transaction. */
+/** Frees the key of a request that was refused in the same transaction. */
 export function freeKey(database: Database, { key, tokenId = '' }: KeyedRequest): void {
   database.prepare('DELETE FROM idempotency_keys WHERE key = ? AND token_id = ?').run(key, tokenId)
 }
 
-/**
- * Ends orders whose caller was cut off by the end of the process before anything was signed: nobody waits for them. For use
- * inside a transaction.
- */
+/** Ends unsigned orders whose caller was cut off by the end of the process. For use inside a transaction. */
 export function endUnattended(database: Database, now: UnixMs): void {
   const message = 'the node ended before anything was signed; nothing was paid'
   database
@@ -95,10 +94,7 @@ export function endUnattended(database: Database, now: UnixMs): void {
     .run(JSON.stringify({ code: 'ORDER_CANCELLED', message, retryable: true }), now)
 }
 
-/**
- * Ends unsigned orders of runs of own agents, which had waited for an approval: the runs have ended with the process. For use
- * inside a transaction.
- */
+/** Ends unsigned orders of runs of own agents: the runs ended with the process. For use inside a transaction. */
 export function endOrdersOfRuns(database: Database, now: UnixMs): void {
   const message = 'the run that ordered it ended with the node; nothing was paid'
   database

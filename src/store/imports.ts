@@ -3,7 +3,7 @@ import type { Database } from './database.ts'
 
 export type StoredImport = { id: string; listing: string; removed: boolean }
 
-/** Agents that the operator has named by hand, and that no listing vouches for. A removed one is kept for its orders. */
+/** Agents that the operator added by hand, without a signed listing. A removed agent is kept for its orders. */
 export interface ImportStore {
   all(): StoredImport[]
   put(id: string, listing: string, now: UnixMs): Promise<void>

@@ -7,13 +7,13 @@ import { dataFile } from './data-dir.ts'
 import type { Database } from './database.ts'
 import { readSecretFile } from './secret-file.ts'
 
-/** Where a ledger was used last. It stands in the ledger itself, so that a copy carries it along. */
+/** Where a ledger was last used. Stored in the ledger itself, so that a copy includes it. */
 const Home = z.object({
-  /** Of the data directory. */
+  /** Path of the data directory. */
   path: z.string().max(4096),
-  /** The inode of the database: a copy has another one. */
+  /** The inode of the database. A copy has another inode. */
   file: z.string().max(40),
-  /** A digest of the machine's id; absent where the system has none, as in most containers. */
+  /** A digest of the machine's id. Absent if the system has none, as in most containers. */
   machine: z.string().max(64).optional(),
 })
 export type Home = z.infer<typeof Home>
@@ -23,7 +23,7 @@ const MET_KEY = 'ledger_met_at'
 const PUT = 'INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)'
 const MACHINE_ID = '/etc/machine-id'
 
-/** What a ledger that was opened is, as far as its home tells. */
+/** What an opened ledger is, judged by its stored home. */
 export type Whereabouts = 'new' | 'home' | 'moved' | 'copy' | 'elsewhere'
 
 /** Where the ledger of a data directory is now. `machineId`: the file that names the machine. */
@@ -33,7 +33,7 @@ export async function homeOf(dataDir: string, machineId = MACHINE_ID): Promise<H
     stat(dataFile(dataDir, 'database'), { bigint: true }),
     readFile(machineId, 'utf8').catch(() => ''),
   ])
-  // The id itself is to be kept to the machine (machine-id(5)).
+  // Store only a digest, because the id itself must stay on the machine (machine-id(5)).
   const machine = /^[0-9a-f]{32}$/.test(id.trim())
     ? createHash('sha256').update(`stoa ledger ${id.trim()}`).digest('hex')
     : undefined
@@ -48,7 +48,7 @@ export function readHome(database: Database): Home | undefined {
   }
 }
 
-/** When this node met another one with its identity and ledger, unless its operator has gone on since. */
+/** When this node met another node with the same identity and ledger. Undefined if the operator has continued since. */
 export function readMet(database: Database): UnixMs | undefined {
   const at = Number(read(database, MET_KEY))
   return Number.isSafeInteger(at) && at > 0 ? at : undefined
@@ -58,7 +58,7 @@ export async function writeMet(database: Database, at: UnixMs): Promise<void> {
   await database.write(() => database.prepare(PUT).run(MET_KEY, String(at)))
 }
 
-/** Takes the ledger as at home here, and used by nobody else. */
+/** Records that the ledger is at home here and that no other node uses it. */
 export async function settleIn(database: Database, home: Home): Promise<void> {
   const text = JSON.stringify(home)
   if (read(database, HOME_KEY) === text && readMet(database) === undefined) return
@@ -69,10 +69,10 @@ export async function settleIn(database: Database, home: Home): Promise<void> {
 }
 
 /**
- * Whether a ledger is where it was used last, was moved, or is a copy of one.
+ * Decides if a ledger is where it was last used, was moved, or is a copy.
  *
- * Moved is what is no longer at its old place. The same path on another machine may be a disk or a volume that was taken
- * there, which keeps the inode; without the inode it is a copy. Where the machine has no id only paths are compared.
+ * A ledger is moved if it is gone from its old path. The same path on another machine may be a disk or volume that was
+ * moved there, which keeps the inode. With another inode it is a copy. Without a machine id only paths are compared.
  */
 export async function whereaboutsOf(ledgerId: string, last: Home | undefined, here: Home): Promise<Whereabouts> {
   if (last === undefined) return 'new'
@@ -82,7 +82,7 @@ export async function whereaboutsOf(ledgerId: string, last: Home | undefined, he
   return (await holds(last.path, ledgerId, here.path)) ? 'copy' : 'moved'
 }
 
-/** Whether a data directory still holds the ledger, in a file of its own. Read without opening the database there. */
+/** True if a data directory still holds the ledger in its own file. Does not open the database there. */
 async function holds(path: string, ledgerId: string, here: string): Promise<boolean> {
   try {
     const mark = JSON.parse((await readSecretFile(dataFile(path, 'ledger'))) ?? '{}') as { ledger?: unknown }
@@ -96,7 +96,7 @@ async function holds(path: string, ledgerId: string, here: string): Promise<bool
   }
 }
 
-/** What the operator risks who goes on with a copy. */
+/** The risk for an operator who continues with a copy. */
 export const COPY_RISK =
   'What was bought and sold with the other copy is in no book here: budgets do not count it, its results cannot be fetched, ' +
   'and what it has signed may still be charged'

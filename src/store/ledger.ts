@@ -22,7 +22,7 @@ import { revisionsOf } from './revisions.ts'
 export type LedgerDirection = 'in' | 'out'
 export type LedgerState = PaymentState | ReservationState
 
-/** A payment of either direction. `no` rises in the order of making, by direction. */
+/** A payment of either direction. `no` rises in the order of creation, per direction. */
 export type LedgerEntry = { no: number; createdAt: UnixMs } & (
   | { direction: 'in'; payment: StoredPayment }
   | { direction: 'out'; made: StoredReservation }
@@ -43,39 +43,39 @@ export type StoredExecution = {
 
 export type LedgerQuery = {
   direction?: LedgerDirection | undefined
-  /** Of payments that came in, and of those that went out: what their states are called there. */
+  /** States of incoming and of outgoing payments: each direction has its own names. */
   states?: { in: readonly LedgerState[]; out: readonly LedgerState[] } | undefined
-  /** With `spent` among the states: what is known of its transaction. */
+  /** If `spent` is among the states: what is known about the transaction. */
   transaction?: 'confirmed' | 'claimed' | 'none' | undefined
   book?: Book | undefined
-  /** Only those made for orders of this token. */
+  /** Only payments for orders of this token. */
   ownerId?: string | undefined
   limit: number
   cursor?: string | undefined
 }
 
-/** With `ownerId` only those that this token asked for. */
+/** With `ownerId`, only executions that this token requested. */
 export type ExecutionsQuery = {
   agentId?: string | undefined
   ownerId?: string | undefined
-  /** Only those that failed, or only those that did not. */
+  /** True: only failed ones. False: only those that did not fail. */
   failed?: boolean | undefined
   limit: number
   cursor?: string | undefined
 } & Sought
 
-/** What counts, of many rows: for sums. */
+/** The figures of one payment, used for sums over many rows. */
 export type PaymentFact = {
   no: number
   state: LedgerState
-  /** Of one that came in: whether the agent did its work. Of one that went out: whether the chain shows it. */
+  /** Incoming: true if the agent did its work. Outgoing: true if the chain shows the payment. */
   proven: boolean
-  /** The transaction in which it was paid back. */
+  /** The transaction that refunded the payment. */
   refundTx?: Hex | undefined
   agentId: string
   amount: bigint
   createdAt: UnixMs
-  /** The token that asked for it. */
+  /** The token that requested the payment. */
   owner?: string | undefined
 }
 export type ExecutionFact = {
@@ -87,18 +87,18 @@ export type ExecutionFact = {
   owner?: string | undefined
 }
 
-/** Reads over both ledgers, the seller's and the buyer's, and over what own agents did. */
+/** Reads over both ledgers, the seller's and the buyer's, and over the executions of own agents. */
 export interface Ledger {
   /** Newest first, both directions merged by time. */
   payments(query: LedgerQuery): Page<LedgerEntry>
   payment(id: Hex): LedgerEntry | undefined
-  /** Newest first. A page also ends early when its texts are long, and, where something is sought, after so many rows. */
+  /** Newest first. A page ends early if its texts are long, and a search page ends after a fixed number of rows. */
   executions(query: ExecutionsQuery): Page<StoredExecution>
   execution(id: number): StoredExecution | undefined
-  /** The oldest `limit` rows beyond number `after`. */
+  /** The oldest `limit` rows after number `after`. */
   paymentFacts(direction: LedgerDirection, after: number, limit: number): PaymentFact[]
   executionFacts(after: number, limit: number): ExecutionFact[]
-  /** Rises whenever a payment has changed that counted as final. */
+  /** Rises when a payment that counted as final has changed. */
   revisions(): number
 }
 
@@ -118,7 +118,7 @@ const EXECUTIONS = `SELECT e.*, p.id AS payment_id FROM exchanges e LEFT JOIN pa
 const EXECUTION_FACTS = `
   SELECT id AS no, agent_id, caller_id, error IS NOT NULL AS failed, created_at, duration_ms FROM exchanges
   WHERE id > ? ORDER BY id LIMIT ?`
-/** By one token: over this API, or over A2A. */
+/** Executions requested by one token, over this API or over A2A. */
 const OWNED = '(e.caller_id = ? OR substr(e.caller_id, 1, ?) = ?)'
 const EXCHANGES = {
   ...{ table: 'exchanges e', key: 'e.id', agentId: 'e.agent_id', createdAt: 'e.created_at' },
@@ -159,7 +159,7 @@ const TRANSACTION = {
   none: 'a.confirmed_at IS NULL AND a.tx_hash IS NULL',
 } as const
 
-/** @param options `hasChain`: whether this node can ask the chain what became of a payment; `network`: the one that is summed up */
+/** @param options `hasChain`: true if this node can ask the chain about payments; `network`: the network to sum up */
 export function createLedger(
   database: Database,
   { hasChain = true, network }: { hasChain?: boolean; network?: string } = {},
@@ -209,7 +209,7 @@ export function createLedger(
       )[0],
     executions({ agentId, ownerId, failed, limit, cursor, ...sought }) {
       const before = cursor === undefined ? NEWEST : Number(cursor)
-      // Nothing is indexed by whom an agent worked for.
+      // No index covers the caller of an execution.
       const isSought = failed !== undefined || ownerId !== undefined || isSearch(sought)
       const found = isSought
         ? lookBack(database, EXCHANGES, sought, before)
@@ -268,7 +268,7 @@ export function createLedger(
   }
 }
 
-/** The number before which to go on, of payments received and of payments made. */
+/** The numbers before which the page continues, for incoming and for outgoing payments. */
 function positions(cursor: string | undefined): [number, number] {
   if (cursor === undefined) return [NEWEST, NEWEST]
   const [received, made] = cursor.split('.').map(Number)

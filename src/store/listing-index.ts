@@ -5,56 +5,56 @@ import type { Database } from './database.ts'
 import { type IndexedText, indexedText, type ListingFacts } from './listing-text.ts'
 import { createLookAlikes, type Named } from './look-alikes.ts'
 
-/** A listing on the market, as far as it is searched. */
+/** The parts of a listing that search needs. */
 export type IndexedListing = {
   id: string
   sellerId: string
   facts: ListingFacts
   updatedAt: UnixMs
   expiresAt: UnixMs
-  /** When this node met this version: it becomes `first_seen` with the first. */
+  /** When this node met this version. Becomes `first_seen` with the first version. */
   seenAt: UnixMs
 }
 
 /**
- * The writing side of search: what is on the market by number, and the text index over it. Everything but `forget` and
- * `reset` is called inside a transaction of the listings' own, so that the two never differ.
+ * The write side of search: the known listings by number, and the text index over them. All methods except `forget` and
+ * `reset` run inside a transaction of the listings, so that both stay in step.
  */
 export interface ListingIndex {
   put(listing: IndexedListing): void
-  /** It has left the market, or is another listing than before. */
+  /** The listing has left the market, or its contents changed. */
   hide(id: string): void
   /**
-   * Merges what was indexed lately into the rest, as far as so many listings need it: 1 ms for four of them.
+   * Merges recent index entries into the rest, by the amount that this many listings need: 1 ms for four.
    *
-   * @returns whether there may be more to merge
+   * @returns true if more may be left to merge
    */
   merge(listings: number): boolean
-  /** Forgets some of what left the market long ago; a listing that comes back after that is a new one. */
+  /** Forgets some listings that left the market long ago. A listing that returns later counts as new. */
   forget(now: UnixMs): Promise<void>
-  /** Whether the index was built by this version of the code, to its end. */
+  /** True if this version of the code has built the complete index. */
   isWhole(): boolean
-  /** Empties the index. Who was first is kept. */
+  /** Empties the index. Keeps the order in which listings were met. */
   reset(): Promise<void>
-  /** From here on `isWhole`. */
+  /** Marks the index as whole. */
   setWhole(): Promise<void>
 }
 
-/** How long a listing is remembered after it would have expired. */
+/** How long a listing is remembered after it expired. */
 const REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
-/** Pages of the text index that are merged for each listing: with fewer, searches have ever more parts to look into. */
+/** Pages of the text index merged per listing. With fewer, searches must look into ever more parts. */
 const MERGED_PER_LISTING = 8
-/** Listings that have left the market and are remembered; of more, those that were met last go first. */
+/** Listings remembered after they left the market. Beyond it the ones met last are dropped first. */
 const REMEMBERED_MAX = 100_000
-/** Forgotten, or hidden, in one transaction. */
+/** Listings forgotten or hidden in one transaction. */
 const TIDIED_MAX = 500
-/** Of one call: a market that falls apart is forgotten over several. */
+/** Transactions per call. A market that falls apart is forgotten over several calls. */
 const FORGET_STEPS_MAX = 20
 const WORDS_MAX = 100_000
-/** Words this process has stored lately and need not store again. */
+/** Words that this process stored recently and need not store again. */
 const FRESH_WORDS_MAX = 20_000
 
-/** Of the format: raise it with any change of what is indexed or how, and it is built anew. */
+/** Version of the format. Raise it with any change of what is indexed or how: the index is then rebuilt. */
 const INDEX_VERSION = '2'
 const INDEX_KEY = 'listings.index'
 
@@ -68,7 +68,7 @@ const UPDATE = `
   WHERE number = ?`
 const REFRESH = 'UPDATE met_listings SET price = ?, updated_at = ?, expires_at = ? WHERE number = ?'
 const PUT_TEXT = 'INSERT OR REPLACE INTO listing_text (rowid, name, tags, description, marks) VALUES (?, ?, ?, ?, ?)'
-/** Its text goes with it, by a trigger. */
+/** A trigger deletes the text too. */
 const HIDE = 'UPDATE met_listings SET shown = 0 WHERE id = ? AND shown = 1'
 const HIDE_SOME = `
   UPDATE met_listings SET shown = 0
@@ -97,7 +97,7 @@ export function createListingIndex(database: Database): ListingIndex {
     run(PUT_TEXT, number, name, tags, description, marks)
   }
 
-  /** Past its limit the table is emptied: listings fill it again as they are refreshed. */
+  /** Beyond the limit the table is emptied. Listings fill it again as they are refreshed. */
   function putWords({ words }: IndexedText): void {
     for (const word of words) {
       if (freshWords.has(word)) continue
@@ -110,7 +110,7 @@ export function createListingIndex(database: Database): ListingIndex {
     }
   }
 
-  /** @returns how many there were */
+  /** @returns the number of rows */
   function forgetRows(rows: readonly Named[]): number {
     for (const { number } of rows) run(FORGET, number)
     names.remove(rows)
@@ -143,7 +143,7 @@ export function createListingIndex(database: Database): ListingIndex {
       const changes = () => one<{ count: number }>(CHANGES)!.count
       const before = changes()
       database.prepare(MERGE).run(BigInt(MERGED_PER_LISTING * listings))
-      // One is the command itself.
+      // The command itself counts as one change.
       return changes() - before > 1
     },
 

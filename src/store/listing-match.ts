@@ -2,10 +2,10 @@ import { foldText, wordsOf } from '../lib/text/fold.ts'
 import { stemOf } from '../lib/text/stem.ts'
 import { type Mark, markWord, nameWord } from './listing-text.ts'
 
-/** A word that is looked for, in whatever form. Several tokens are a phrase: a compound, or a script without spaces. */
+/** A word to search for, in any of its forms. Several tokens are a phrase: a compound, or a script without spaces. */
 export type SoughtWord = {
   tokens: readonly string[]
-  /** Also found where a longer word begins with it. */
+  /** Also matches longer words that begin with this word. */
   begins: boolean
 }
 
@@ -13,15 +13,15 @@ export type SoughtWord = {
 export type Wanted = {
   words?: { list: readonly SoughtWord[]; join: 'all' | 'any'; place: 'anywhere' | 'name' }
   marks?: readonly Mark[]
-  /** Of those, not these. */
+  /** Excluded from the result. */
   except?: readonly Wanted[]
 }
 
-/** What is more is not looked for. */
+/** Words of a query that are searched. Further words are ignored. */
 const TYPED_WORDS_MAX = 24
 const TOKENS_MAX = 32
 
-/** The words of whatever somebody typed, as they stand, doubles dropped. Nothing in it is syntax. */
+/** The words of a query as typed, without duplicates. No character is syntax. */
 export function typedWords(query: string): string[][] {
   const words = query
     .split(/\s+/)
@@ -31,7 +31,7 @@ export function typedWords(query: string): string[][] {
   return [...distinct.values()].slice(0, TYPED_WORDS_MAX)
 }
 
-/** The expression in the language of FTS5; undefined for all listings. */
+/** The FTS5 expression; undefined for all listings. */
 export function matchExpression({ words, marks = [], except = [] }: Wanted): string | undefined {
   const parts = marks.map((mark) => `marks : ${quoted(markWord(mark))}`)
   if (words !== undefined && words.list.length > 0) {
@@ -49,7 +49,7 @@ function wordExpression({ tokens, begins }: SoughtWord, form: (word: string) => 
   return begins ? `(${whole} OR ${quoted(tokens.map(form).join(' '))} *)` : whole
 }
 
-/** A string of FTS5: what stands in it is looked for, never read as an operator. */
+/** A string of FTS5: its contents are searched for and never read as an operator. */
 function quoted(text: string): string {
   return `"${text.replaceAll('"', '""')}"`
 }

@@ -2,26 +2,26 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 import { matchExpression, type Wanted } from './listing-match.ts'
 
-/** A listing that was found, as far as ranking needs to know it. */
+/** The parts of a found listing that ranking needs. */
 export type FoundListing = {
-  /** Of all listings met; a lower number was met earlier. */
+  /** Rises with each listing met: a lower number was met earlier. */
   number: number
   id: string
   sellerId: string
-  /** Atomic units. */
+  /** In atomic units. */
   price: number
   updatedAt: UnixMs
   expiresAt: UnixMs
   firstSeen: UnixMs
-  /** Number of the older listing of another seller it may be taken for. */
+  /** Number of the older listing of another seller that this listing resembles. */
   alike: number | null
-  /** How well the words fit: BM25, higher is better; 0 where no words were sought. */
+  /** How well the words fit: BM25, higher is better. 0 without words. */
   fit: number
-  /** 1 where its name is what was typed, or looks the same. */
+  /** 1 if the name equals what was typed, or looks the same. */
   named: 0 | 1
 }
 
-/** What is remembered of a listing that this node has met, whether or not it is still on the market. */
+/** What this node remembers of a listing it has met, on the market or not. */
 export type MetListing = {
   number: number
   id: string
@@ -31,7 +31,7 @@ export type MetListing = {
   alike: number | null
 }
 
-/** Where in an order to go on: after this one. */
+/** The position in an order after which a page continues. */
 export type SortPosition = { price: number; number: number }
 export type SortedQuery = {
   sort: 'price' | 'newest'
@@ -41,21 +41,21 @@ export type SortedQuery = {
   limit: number
 }
 
-/** The reading side of search. All of it is bounded and synchronous; nothing is kept between calls. */
+/** The read side of search. Every method is bounded and synchronous, and keeps no state between calls. */
 export interface ListingSearch {
-  /** How many are wanted, counted up to a limit. */
+  /** The number of wanted listings, counted up to a limit. */
   count(wanted: Wanted, limit: number): number
-  /** Those met after a number, in the order of meeting. `skeleton` is that of what was typed. */
+  /** Listings met after a number, in the order of meeting. `skeleton` belongs to the typed query. */
   block(wanted: Wanted, range: { after: number; limit: number; skeleton: string }): FoundListing[]
-  /** The cheapest, or the latest met, first. */
+  /** The cheapest or the latest met first. */
   sorted(wanted: Wanted, query: SortedQuery): FoundListing[]
   met(by: { id: string } | { number: number }): MetListing | undefined
-  /** Words on the market that begin like `word` and are about as long. */
+  /** Words on the market that begin like `word` and have about its length. */
   wordsLike(word: string, longer: number): string[]
 }
 
 const WORDS_LIKE_MAX = 4000
-/** name ≫ tags > description; among the marks, the words of a name. */
+/** Weights: name ≫ tags > description. The marks hold the words of a name. */
 const FIT = '-bm25(listing_text, 10, 4, 1, 10)'
 const COLUMNS = `
   met.number, met.id, met.seller_id AS sellerId, met.price, met.updated_at AS updatedAt, met.expires_at AS expiresAt,
@@ -76,8 +76,8 @@ const blockOf = (fit: string) => `
 const BLOCK_BY_WORDS = blockOf(FIT)
 const BLOCK_BY_MARKS = blockOf('0')
 /**
- * How well words fit listings that hold them. BM25 counts every listing that any part of its expression stands in, each
- * time: with a filter in it, it would take twice as long, and rank by the filter.
+ * Computes the fit of words for listings that contain them. BM25 counts every listing that matches any part of its
+ * expression. With a filter in the expression it would take twice as long and rank by the filter.
  */
 const FITS = `
   SELECT rowid AS number, ${FIT} AS fit FROM listing_text
@@ -88,7 +88,7 @@ const USABLE = 'met.price <= :priceMax AND met.expires_at > :now'
 const ALL = 'met_listings AS met WHERE met.shown = 1 AND'
 const MATCHING = `
   listing_text CROSS JOIN met_listings AS met ON met.number = listing_text.rowid WHERE listing_text MATCH :match AND`
-/** In the order of prices, leaving out what does not match: for words that stand in very many. */
+/** Goes through all prices in order and skips listings that do not match. For words that match very many listings. */
 const AMONG_MATCHING = `
   met_listings AS met INDEXED BY met_by_price
   WHERE met.shown = 1 AND +met.number IN (SELECT rowid FROM listing_text WHERE listing_text MATCH :match) AND`
@@ -103,14 +103,14 @@ const CHEAPEST_OF_FEW = cheapest(MATCHING)
 const CHEAPEST_OF_MANY = cheapest(AMONG_MATCHING)
 const NEWEST = newest(ALL, 'met.number')
 const NEWEST_MATCHING = newest(MATCHING, 'listing_text.rowid')
-/** So many are sorted sooner than all prices are gone through. */
+/** Up to this many matches, sorting them is faster than going through all prices. */
 const FEW = 500
 
 const MET = 'SELECT number, id, seller_id AS sellerId, name, first_seen AS firstSeen, alike FROM met_listings WHERE'
 const WORDS_LIKE = `
   SELECT word FROM market_words WHERE initial = :initial AND length BETWEEN :from AND :to LIMIT ${WORDS_LIKE_MAX}`
 
-/** Where to begin, in each order. */
+/** The start of each order. */
 const FIRST: Record<SortedQuery['sort'], SortPosition> = {
   price: { price: -1, number: 0 },
   newest: { price: 0, number: Number.MAX_SAFE_INTEGER },
@@ -126,7 +126,7 @@ export function createListingSearch(database: Database): ListingSearch {
     return (row as { count: number }).count
   }
 
-  /** Sets how well words fit listings that hold them, given in the order of their numbers. */
+  /** Sets how well words fit listings that contain them. `found` is in the order of numbers. */
   function setFits(found: readonly FoundListing[], words: NonNullable<Wanted['words']>): void {
     const match = matchExpression({ words })
     if (match === undefined || found.length === 0) return
@@ -146,7 +146,7 @@ export function createListingSearch(database: Database): ListingSearch {
       const { words, marks = [] } = wanted
       const isFiltered = words !== undefined && marks.length > 0
       const sql = words === undefined || isFiltered ? BLOCK_BY_MARKS : BLOCK_BY_WORDS
-      // As a bigint: FTS5 takes no notice of a rowid that is bound as a double, as numbers are.
+      // Bound as a bigint: FTS5 ignores a rowid bound as a double, as numbers are.
       const found = all<FoundListing>(sql, { match, after: BigInt(after), limit, skeleton })
       if (isFiltered) setFits(found, words)
       return found

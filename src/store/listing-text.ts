@@ -2,32 +2,32 @@ import { foldText, wordsOf } from '../lib/text/fold.ts'
 import { textKey } from '../lib/text/near-keys.ts'
 import { stemOf } from '../lib/text/stem.ts'
 
-/** What can be searched of a listing that is on the market. */
+/** The searchable parts of a listing on the market. */
 export type ListingFacts = {
   name: string
   description: string
   tags: readonly string[]
   protocols: readonly string[]
-  /** Atomic units. */
+  /** In atomic units. */
   price: bigint
 }
 
-/** Something a search may be limited to. It has an index, so that even rare ones are found at once. */
+/** A filter of a search. Each mark is indexed, so that even rare ones are found at once. */
 export type Mark =
   | { kind: 'tag'; tag: string }
   | { kind: 'protocol'; protocol: string }
   | { kind: 'seller'; sellerId: string }
   | { kind: 'free' }
   | { kind: 'paid' }
-  /** Names of one skeleton (lib/text/skeleton.ts). */
+  /** Names with this skeleton (lib/text/skeleton.ts). */
   | { kind: 'name'; skeleton: string }
 
-/** A listing as the text index has it: stems of words, apart from its marks, which end with the words of its name. */
+/** A listing as the text index holds it: stems of words, apart from the marks, which end with the words of the name. */
 export type IndexedText = { name: string; tags: string; description: string; marks: string; words: readonly string[] }
 
 /**
- * A mark as a word of the index. It begins with a private-use character, which folded text never holds, so no word of a
- * listing or of a query is ever taken for one. Marks may collide: whoever filters looks at what was found.
+ * A mark as a word of the index. It begins with a private-use character that folded text never contains, so no word of
+ * a listing or query equals a mark. Marks may collide: callers that filter check the results.
  */
 export function markWord(mark: Mark): string {
   switch (mark.kind) {
@@ -46,14 +46,13 @@ export function markWord(mark: Mark): string {
 }
 
 /**
- * A word of a name as a word of the index of its own: where it stands in names is then found without passing all places
- * where it stands at all.
+ * A word of a name as a separate word of the index. So a search in names does not read all other places of the word.
  */
 export function nameWord(word: string): string {
   return `\ue001${word}`
 }
 
-/** Tags that differ only in case, accents or form are one. */
+/** Tags that differ only in case, accents or form are equal. */
 export function tagForm(tag: string): string {
   return foldText(tag).trim().replace(/\s+/g, ' ')
 }
@@ -70,7 +69,7 @@ export function indexedText(facts: ListingFacts, sellerId: string, skeleton: str
   const tags = facts.tags.map((tag) => wordsOf(foldText(tag)))
   return {
     name: stems(name),
-    // Words of two tags are no phrase.
+    // Keep the words of two tags from forming a phrase.
     tags: tags.map(stems).join(' \ue000 '),
     description: stems(wordsOf(foldText(facts.description))),
     marks: [...marks.map(markWord), ...name.map((word) => nameWord(stemOf(word)))].join(' '),
@@ -82,7 +81,7 @@ function stems(words: readonly string[]): string {
   return words.map(stemOf).join(' ')
 }
 
-/** Whether a mistyped word may be taken for this one. */
+/** True if a mistyped word may be corrected to this one. */
 function isCorrectable({ length }: string): boolean {
   return length >= 4 && length <= 32
 }

@@ -3,7 +3,7 @@ import { Pace } from '../lib/pace.ts'
 import type { Database } from './database.ts'
 import { createListingIndex, type IndexedListing, type ListingIndex } from './listing-index.ts'
 
-/** What is known of a stored listing without opening its envelope. */
+/** The facts of a stored listing that are known without opening its envelope. */
 export type StoredHead = {
   id: string
   sellerId: string
@@ -11,75 +11,75 @@ export type StoredHead = {
   state: 'active' | 'delisted'
   updatedAt: UnixMs
   expiresAt: UnixMs
-  /** When the row, shown or not, may be forgotten. */
+  /** When the row may be forgotten, shown or not. */
   keptUntil: UnixMs
-  /** SHA-256, in hex, of what its owner signed. */
+  /** SHA-256, in hex, of what the owner signed. */
   hash: string
 }
 
 /** A listing on disk. */
 export type ListingRow = StoredHead & {
   envelope: Uint8Array
-  /** What of it can be searched; nothing of a tombstone. Not read back. */
+  /** The searchable parts; absent for a tombstone. Not read back. */
   search?: Pick<IndexedListing, 'facts' | 'updatedAt' | 'expiresAt' | 'seenAt'>
-  /** Instead: when it was met. It is searched as soon as `reindex` has been given it. */
+  /** Used instead of `search`: when the listing was met. It is searchable once `reindex` has processed it. */
   toIndex?: UnixMs
 }
 
-/** `opened` only where an earlier version of the store has written it: then the head is all zeros and empty. */
+/** `opened` is set only for rows of an earlier version. The other fields of such rows are zero or empty. */
 export type LoadedListing = StoredHead & { bytes: number; opened?: Uint8Array }
 export type StoredEnvelope = { id: string; version: number; state: 'active' | 'delisted'; envelope: Uint8Array }
 
 /** The replica on disk. */
 export interface ListingStore {
-  /** What can be searched; kept in step with the rows, in the same transactions, but for those that wait `toIndex`. */
+  /** The search index. It changes in the same transactions as the rows, except for rows that wait `toIndex`. */
   readonly index: ListingIndex
-  /** All that is stored: read to the end, at once. */
+  /** All stored listings. Read the iterator to its end at once. */
   load(): Iterable<LoadedListing>
-  /** Rows in the order of their ids, at most `limit`, after the id given ('' for the first). */
+  /** Up to `limit` rows in the order of ids, after the given id ('' for the first). */
   page(afterId: string, limit: number): StoredEnvelope[]
-  /** What is to be indexed, and when it was met. */
+  /** Rows to index, and when they were met. */
   toIndex(limit: number): (StoredEnvelope & { seenAt: UnixMs })[]
   /**
-   * Indexes rows that `page` or `toIndex` gave, as far as they still are what they were; without `search` they are hidden.
+   * Indexes rows from `page` or `toIndex` that have not changed since. Rows without `search` are hidden.
    *
-   * @returns how many of them, from the first on: it ends when its time is over
+   * @returns how many rows were processed, from the first on: it stops at its time limit
    */
   reindex<Row extends Pick<StoredEnvelope, 'id' | 'version'>>(
     rows: readonly Row[],
     read: (row: Row) => SearchOf,
   ): Promise<number>
-  /** Merges some of what was indexed. @returns whether there may be more to merge */
+  /** Merges some recent index entries. @returns true if more may be left to merge */
   merge(): Promise<boolean>
-  /** The envelope of a listing, written or remembered. */
+  /** The envelope of a listing, on disk or waiting to be written. */
   envelope(id: string): Uint8Array | undefined
-  /** The written listing of that time whose hash begins so. @param hash 16 bytes */
+  /** The written listing with this time and hash prefix. @param hash 16 bytes */
   find(updatedAt: UnixMs, hash: Uint8Array): StoredEnvelope | undefined
-  /** Writes one of our own, and its version as the highest we have signed, before resolving. */
+  /** Writes one of our own listings, and its version as the highest signed, before it resolves. */
   putOwn(row: ListingRow): Promise<void>
   /** The highest version ever given to `putOwn`; 0 before the first. */
   ownVersion(): number
-  /** Remembers to write a row or to delete one up to a version. `flush` does it; lost before that, peers tell us again. */
+  /** Queues a write of a row, or a removal up to a version, for `flush`. If the queue is lost, peers send it again. */
   putLater(row: ListingRow): void
   removeLater(id: string, version: number): void
-  /** Writes what is remembered. Where the disk refuses, it stays remembered. */
+  /** Writes the queue. If the disk refuses, the changes stay queued. */
   flush(): Promise<void>
 }
 
 export type SearchOf = { sellerId: string; search?: ListingRow['search'] }
 
 const OWN_VERSION_KEY = 'listings.own_version'
-/** Rows of one transaction, and for how long it changes them: calls wait for it, since it holds the event loop (T32). */
+/** Rows and milliseconds per transaction. The transaction blocks the event loop, so calls wait for it (T32). */
 const ROWS_AT_ONCE = 200
 const WRITE_MS = 5
-/** While calls come in. Merging and the commit take twice as long again. */
+/** Limit while calls come in. Merging and the commit take twice as long again. */
 const WRITE_BESIDE_CALLS_MS = 1
-/** Listings as for how many is merged at once where none is indexed. */
+/** Amount of merging per step, in listings, while nothing is indexed. */
 const MERGED_AT_ONCE = 4
-/** All of it is one party's work: what is behind a listing is not told any more. */
+/** All index work is paced as one party, because the sender of a listing is no longer known. */
 const PARTY = 'store'
 
-/** A newer row is never replaced by an older one, in whatever order they are written. */
+/** Keeps the newer row, in whatever order rows are written. */
 const PUT = `
   INSERT INTO listings (id, seller_id, version, state, updated_at, valid_until, expires_at, hash, envelope, to_index)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -105,12 +105,12 @@ const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 type Loaded = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
 type Change = { put: ListingRow } | { remove: number }
 
-/** @param pace what others' listings are written at */
+/** @param pace the pace for writing listings of others */
 export function createListingStore(database: Database, pace = new Pace()): ListingStore {
   const changes = new Map<string, Change>()
   const index = createListingIndex(database)
   let flushing: Promise<void> | undefined
-  /** Whether something was indexed, or left, since all was merged. */
+  /** True if something was indexed or hidden since everything was merged. */
   let mayMerge = true
 
   function put(row: ListingRow): void {
@@ -134,7 +134,7 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
     return row === undefined ? 0 : Number(row.value)
   }
 
-  /** Does of each row what is to be done, until the time of one transaction is over. @returns the rows it was done of */
+  /** Applies the change to each row until the time of one transaction is over. @returns the changed rows */
   async function write<Row>(
     rows: readonly Row[],
     change: (row: Row) => void,
@@ -150,7 +150,7 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
         while (count < rows.length && (count === 0 || performance.now() < until)) change(rows[count++]!)
         if (indexes) mayMerge = index.merge(count)
       })
-      // Its commit counts too.
+      // The time of the commit counts too.
       return performance.now() - from
     })
     return rows.slice(0, count)
@@ -225,7 +225,7 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
     removeLater: (id, version) => void changes.set(id, { remove: version }),
 
     async flush() {
-      // Who comes while another writes has what it came for written by the next.
+      // Changes queued during a write are written by the next.
       while (flushing !== undefined) await flushing.catch(() => {})
       flushing = writeAll()
       try {

@@ -3,19 +3,19 @@ import { DatabaseSync } from 'node:sqlite'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import { dataFile } from './data-dir.ts'
 
-/** Holds a data directory for this process until it is released, or the process ends in whatever way. */
+/** Holds a data directory for this process until it is released or the process ends. */
 export type Lock = { release(): void }
 
 const SQLITE_BUSY = 5
 const SQLITE_NOTADB = 26
 
 /**
- * Takes the data directory for this process: one stoa per directory (D3).
+ * Locks the data directory for this process: one stoa per directory (D3).
  *
- * The lock is an exclusive SQLite transaction on a file that holds nothing. The kernel drops it with the process,
- * SIGKILL and power cut included, so there is no stale lock to clean up. The pid stands beside it only for the message.
+ * The lock is an exclusive SQLite transaction on an empty database. The kernel releases it with the process, also after
+ * SIGKILL or a power cut, so no stale lock remains. The pid file only serves the error message.
  *
- * Trap: POSIX locks vanish when any descriptor of the file is closed by this process. Nothing else may open lock.db.
+ * Trap: POSIX locks vanish when this process closes any descriptor of the file. Nothing else may open lock.db.
  *
  * @throws CodedError<'DATA_DIR_LOCKED'> naming the pid, or 'DATA_DIR_UNUSABLE'
  */
@@ -37,14 +37,14 @@ export function lockDataDir(dataDir: string): Lock {
     release() {
       if (!held) return
       held = false
-      // While it is still ours: afterwards the file may be the next holder's.
+      // Remove the pid file while we hold the lock: later the file may belong to the next holder.
       rmSync(pidPath, { force: true })
       close(database)
     },
   }
 }
 
-/** Pid of the process that wrote its name beside the lock, if it lives. It need not hold the lock any more. */
+/** The pid in the pid file, if that process lives. The process may no longer hold the lock. */
 export function lockHolder(dataDir: string): number | undefined {
   try {
     const pid = Number(readFileSync(dataFile(dataDir, 'lockPid'), 'utf8').trim())
@@ -54,7 +54,7 @@ export function lockHolder(dataDir: string): number | undefined {
   }
 }
 
-/** Whether a process of this pid exists; one that belongs to another user counts. */
+/** True if a process with this pid exists, also one of another user. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)

@@ -5,30 +5,30 @@ import { skeletonOf } from '../lib/text/skeleton.ts'
 import type { Database } from './database.ts'
 
 /**
- * Which listings may be taken for one of another seller that this node met before them.
+ * Finds listings that resemble an older listing of another seller.
  *
- * Comparing costs more than everything else about a listing but its signature, so it is done behind, in the order of
- * meeting, and the work can be left at any point: two marks say how far it has come.
+ * Comparing is the most expensive work on a listing after its signature. So it runs in the background, in the order of
+ * meeting, and can stop at any point: two marks store the progress.
  */
 export interface LookAlikes {
-  /** Compares some of the listings that are not compared yet, in one transaction. @returns whether some are left */
+  /** Compares some listings in one transaction. @returns true if some are left */
   step(): Promise<boolean>
-  /** Inside a transaction: these listings are forgotten. */
+  /** Call it inside a transaction, with listings that are forgotten. */
   remove(forgotten: readonly Named[]): void
-  /** Inside a transaction: all names are to be read and compared anew. */
+  /** Call it inside a transaction. All names are then read and compared again. */
   reset(): void
 }
 
 export type Named = { number: number; skeleton: string }
 type Met = Named & { name: string; sellerId: string; firstSeen: UnixMs; alike: number | null }
-/** Numbers up to which listings have their keys, and have been compared. */
+/** The last listing with keys, and the last compared, by number. */
 type Progress = { keyed: number; compared: number }
 
-/** Keys are written for many listings at once, in their order: each would touch a page of its own otherwise. */
+/** Keys are written for many listings at once, in key order. Otherwise each key would touch its own page. */
 const KEYED_AT_ONCE = 250
 /** About 3 ms of work. */
 const COMPARED_AT_ONCE = 50
-/** Of the listings that share a key with a name, the longest-known are compared. */
+/** Listings compared of those that share a key with a name: the ones known longest. */
 const SHARING_MAX = 16
 
 const PARTY = 'names'
@@ -46,7 +46,7 @@ const ANY_WIDOWED = 'SELECT 1 FROM met_listings WHERE alike = 0 LIMIT 1'
 const LAST = 'SELECT max(number) AS number FROM met_listings'
 const SET_SKELETON = 'UPDATE met_listings SET skeleton = ? WHERE number = ?'
 const SET_ALIKE = 'UPDATE met_listings SET alike = ? WHERE number = ?'
-/** No listing has the number 0: what it stands at is to be compared anew. */
+/** No listing has the number 0: it marks listings to compare again. */
 const WIDOW = 'UPDATE met_listings SET alike = 0 WHERE alike = ?'
 const PUT_KEYS = `
   INSERT OR IGNORE INTO name_keys (key, number) SELECT value ->> 0, value ->> 1 FROM json_each(?)`
@@ -56,7 +56,7 @@ const SHARING = `
     SELECT json_group_array(number) FROM
       (SELECT number FROM name_keys WHERE key = sought.value ORDER BY number LIMIT ${SHARING_MAX}))) AS found`
 
-/** @param pace what others' listings are compared at */
+/** @param pace the pace for comparing listings of others */
 export function createLookAlikes(database: Database, pace = new Pace()): LookAlikes {
   const run = (sql: string, ...values: (string | number | null)[]) => database.prepare(sql).run(...values)
   const one = <T>(sql: string, ...values: (string | number)[]) => database.prepare(sql).get(...values) as T | undefined
@@ -71,7 +71,7 @@ export function createLookAlikes(database: Database, pace = new Pace()): LookAli
     run(SET_PROGRESS, PROGRESS_KEY, JSON.stringify(reached))
   }
 
-  /** @returns the number of the last that has got its keys */
+  /** @returns the number of the last listing that received its keys */
   function putKeys(after: number): number {
     const met = all<Met>(AFTER, after, KEYED_AT_ONCE)
     const keys = met.flatMap(({ number, name, skeleton: before }) => {
@@ -84,8 +84,8 @@ export function createLookAlikes(database: Database, pace = new Pace()): LookAli
   }
 
   /**
-   * Of two that were first seen at once neither is known to be the older: then each is noted at the other, unless it has
-   * been at another already.
+   * If two listings were first seen at the same time, neither is known to be older. Each is then noted at the other,
+   * unless it already has a note.
    */
   function compare(met: readonly Met[]): void {
     const sought = met

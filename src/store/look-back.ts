@@ -1,31 +1,31 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-/** What is looked for in a ledger. */
+/** What to search for in a ledger. */
 export type Sought = {
-  /** Somewhere in its texts, whatever the case of its letters. */
+  /** A part of its texts. Ignores case. */
   text?: string | undefined
-  /** Agents whose name holds the text. */
+  /** Agents whose names contain the text. */
   agentIds?: readonly string[] | undefined
   since?: UnixMs | undefined
   until?: UnixMs | undefined
 }
 
-/** A table whose numbers rise with time. `texts` are SQL: what a text is looked for in. */
+/** A table whose numbers rise with time. `texts`: SQL expressions to search in. */
 type Book = { table: string; key: string; agentId: string; createdAt: string; texts: readonly string[] }
 
 export type LookedBack = {
   terms: string[]
   values: (string | number)[]
-  /** The number at which this page stops looking: the next one goes on before it. Undefined: there is nothing older. */
+  /** The number at which this page stops. The next page continues before it. Undefined: there are no older rows. */
   floor: number | undefined
 }
 
-/** Rows that one page looks at: a search over a large ledger goes on page by page, and holds nobody up. */
+/** Rows that one page reads. A search over a large ledger continues page by page and blocks nothing. */
 const ROWS_MAX = 5_000
-/** Of each text that much is looked at. */
+/** Characters of each text that are searched. */
 const TEXT_LENGTH_MAX = 4_096
-/** What an agent did is numbered when it has ended: it began that long before at most. */
+/** Executions get their number when they end. They start at most this long before. */
 const ORDER_SLACK_MS = 2 * 60 * 60 * 1000
 
 /** SQL for the beginning of a long text. */

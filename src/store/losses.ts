@@ -2,14 +2,14 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 import { WORK_DONE } from './payment-row.ts'
 
-/** Work that was never paid for: what it comes to by slots of time, and by whose fault. */
+/** Work that was never paid: sums by slot of time, and counts by payer at fault. */
 export type StoredLosses = {
   slots: { at: UnixMs; amount: bigint }[]
-  /** The latest ones last. */
+  /** Latest last. */
   payers: { payer: string; peerId: string; count: number; at: UnixMs }[]
 }
 
-/** What is given up was accepted so much earlier, at most. */
+/** A payment that is given up was accepted at most this long before. */
 const LOSING_MAX_MS = 3 * 24 * 60 * 60 * 1000
 
 const LOST = `state = 'unsettled' AND created_at >= ? AND updated_at >= ? AND ${WORK_DONE}`
@@ -28,7 +28,7 @@ export function storedLosses(
   const slots = database.prepare(BY_TIME).all(slotMs, slotMs, created, since)
   const payers = database.prepare(BY_PAYER).all(created, since, payersMax)
   return {
-    // More than a number holds, where there are many of them.
+    // Sums are read as text: many of them exceed a number.
     slots: (slots as { at: number; amount: string }[]).map(({ at, amount }) => ({ at, amount: BigInt(amount) })),
     payers: (payers as StoredLosses['payers']).reverse(),
   }

@@ -1,26 +1,26 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-/** What this node has seen of an agent in use. */
+/** What this node measured while using an agent. */
 export type Measure = {
-  /** Calls that ended by the seller's doing, well or not. */
+  /** Calls that the seller ended, with success or not. */
   calls: number
   succeeded: number
-  /** Atomic units that were settled. */
+  /** Settled amount in atomic units. */
   volume: bigint
-  /** When its seller answered last. */
+  /** When the seller last answered. */
   lastSeen: UnixMs | undefined
-  /** Of the latest calls that went well, milliseconds, the latest last. */
+  /** Milliseconds of the latest successful calls, latest last. */
   latencies: number[]
 }
 
 export const LATENCIES_MAX = 128
-/** How many agents are remembered: those that were called last. */
+/** Agents remembered: those called last. */
 export const MEASURED_MAX = 10_000
 
-/** Measures, derived from orders as they end. They may lag behind by what was not written when the node died. */
+/** Measures, derived from orders as they end. After a crash they may miss the last orders. */
 export interface MeasureStore {
-  /** Those called last come last. */
+  /** Agents called last come last. */
   all(): Map<string, Measure>
   save(measures: readonly (readonly [agentId: string, measure: Measure])[]): Promise<void>
 }

@@ -1,10 +1,10 @@
 import { earlyMigrations } from './early-migrations.ts'
 
 /**
- * The schema of the store, as numbered steps: step n takes a database from version n to n + 1.
+ * The schema of the store, as numbered steps: step n migrates a database from version n to n + 1.
  *
- * A step that has shipped is never edited; a change is a new step at the end. Times are Unix ms unless the name ends
- * in `_s`; amounts are atomic units.
+ * Never edit a step that has shipped: add a new step at the end. Times are Unix ms unless the name ends in `_s`.
+ * Amounts are atomic units.
  */
 export const migrations: readonly string[] = [
   ...earlyMigrations,

@@ -3,10 +3,10 @@ import * as z from 'zod'
 import { dataFile } from './data-dir.ts'
 import { readSecretFile, writeSecretFile } from './secret-file.ts'
 
-/** What a running node tells the other processes of its machine, in `node.json`. */
+/** What a running node tells other processes on its machine, in `node.json`. */
 export const NodeFile = z.object({
   pid: z.int().positive(),
-  /** Absent where the API is switched off. */
+  /** Absent if the API is switched off. */
   api_url: z.url({ protocol: /^http$/ }).optional(),
   peer_id: z.string().max(128),
   addresses: z.array(z.string().max(512)).max(256),
@@ -18,7 +18,9 @@ export async function writeNodeFile(dataDir: string, node: NodeFile): Promise<vo
   await writeSecretFile(dataFile(dataDir, 'node'), `${JSON.stringify(node, null, 2)}\n`, { replace: true })
 }
 
-/** What the last node wrote. It may be gone without having removed it: see whether it lives before trusting it. */
+/**
+ * What the last node wrote. A crashed node leaves the file behind: check that its process lives before you trust it.
+ */
 export async function readNodeFile(dataDir: string): Promise<NodeFile | undefined> {
   try {
     const text = await readSecretFile(dataFile(dataDir, 'node'))

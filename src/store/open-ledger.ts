@@ -11,7 +11,7 @@ import { readSecretFile, writeSecretFile } from './secret-file.ts'
 import { checkSoundness } from './soundness.ts'
 import { lostFrames } from './wal-loss.ts'
 
-/** What lies beside the database, so that it is missed: its id, and whether it was closed in good order. */
+/** A mark beside the database: its id, and whether it was closed cleanly. So a missing database is noticed. */
 const Mark = z.object({ ledger: z.string().max(100), closed: z.boolean() })
 type Mark = z.infer<typeof Mark>
 
@@ -19,18 +19,18 @@ const ID_KEY = 'ledger_id'
 
 export type LedgerOptions = {
   logger: Logger
-  /** The operator has said that no other copy of the ledger is in use. */
+  /** The operator confirms that no other copy of the ledger is in use. */
   adopt?: boolean
-  /** The file that names the machine, where it is not the system's. */
+  /** The file that names the machine, if not the system's. */
   machineId?: string
 }
 
 /**
- * Opens a node's database, its ledger, for this process alone, and sees that it is the one that was there before, whole,
- * and no copy.
+ * Opens the node's ledger database for this process alone. Checks that it is the same ledger as before, complete, and
+ * not a copy.
  *
- * @throws CodedError 'LEDGER_LOST' where it is missing, empty, another one, or has lost what was written last;
- * 'LEDGER_COPIED' where it is a copy of one that may be in use; StoreError
+ * @throws CodedError 'LEDGER_LOST' if it is missing, empty, another ledger, or lost its last writes; 'LEDGER_COPIED' if
+ * it is a copy of a ledger that may be in use; StoreError
  */
 export async function openLedger(dataDir: string, options: LedgerOptions): Promise<Database> {
   const { logger } = options
@@ -86,13 +86,13 @@ function closing(database: Database, closed: () => Promise<void>): Database {
     ...database,
     async close() {
       await database.close()
-      // As on a full disk: the next start looks more closely, that is all.
+      // This may fail, for example on a full disk. Then only the next start checks more.
       await closed().catch(() => {})
     },
   }
 }
 
-/** One of an early version has none: then it takes the one that is expected. */
+/** A ledger of an early version has no id: it receives the expected one. */
 async function idOf(database: Database, expected: string | undefined): Promise<string> {
   const read = () => database.prepare('SELECT value FROM kv WHERE key = ?').get(ID_KEY) as { value: string } | undefined
   const id = read()?.value
@@ -112,7 +112,7 @@ function lost(dataDir: string, what: string): CodedError<'LEDGER_LOST'> {
   )
 }
 
-/** Damaged or unreadable counts as none: it holds nothing but this. */
+/** A damaged or unreadable mark counts as none: the file holds nothing else. */
 async function readMark(dataDir: string): Promise<Mark | undefined> {
   try {
     const text = await readSecretFile(dataFile(dataDir, 'ledger'))

@@ -4,7 +4,7 @@ import type { Database } from './database.ts'
 export type OrderStatus = 'pending' | 'executing' | 'completed' | 'failed' | 'cancelled'
 export type OrderError = { code: string; message: string; retryable: boolean }
 
-/** One purchase, paid or free (D18). `price` is the most the buyer will pay, in atomic units. */
+/** One purchase, paid or free (D18). `price` is the most that the buyer pays, in atomic units. */
 export type Order = {
   id: string
   agentId: string
@@ -13,33 +13,33 @@ export type Order = {
   status: OrderStatus
   task: string | undefined
   output: string | undefined
-  /** Of an output that is not UTF-8. `output` shows as much of it as is text. */
+  /** The bytes of an output that is not UTF-8. `output` then shows the readable part. */
   outputBytes?: Uint8Array | undefined
-  /** What was missing or odd in the seller's response. */
+  /** What was missing or unusual in the seller's response. */
   notes?: readonly string[] | undefined
   error: OrderError | undefined
   correlationId: string | undefined
   createdAt: UnixMs
   updatedAt: UnixMs
-  /** When it began to execute; undefined where that is when it was made. */
+  /** When execution started; undefined if it started at creation. */
   startedAt?: UnixMs | undefined
-  /** The workflow and the step that placed it. */
+  /** The workflow and the step that placed the order. */
   workflowId?: string | undefined
   stepId?: string | undefined
   cancelRequested?: boolean | undefined
-  /** The token of the API it was placed with; undefined: the operator's own. */
+  /** The API token that placed the order; undefined for the operator. */
   tokenId?: string | undefined
-  /** The approval it waits for, or waited for. */
+  /** The approval that the order waits or waited for. */
   approvalId?: string | undefined
-  /** As the agent was called when it was ordered: its seller may take it off the market. */
+  /** The agent's name at the time of the order. Its seller may take the agent off the market later. */
   agentName?: string | undefined
-  /** As its seller was called then. */
+  /** The seller's name at the time of the order. */
   sellerName?: string | undefined
-  /** The agent of this node whose run it was bought for. */
+  /** The agent of this node for whose run the order was bought. */
   boughtFor?: BoughtFor | undefined
 }
 
-/** For which run an agent of this node has bought. `run` is the same for each attempt at it. */
+/** The run of an own agent that bought something. `run` is the same for each attempt. */
 export type BoughtFor = { agentId: string; agentName: string; run: string }
 
 export function isFinal(status: OrderStatus): boolean {
@@ -75,8 +75,8 @@ export type OrderRow = {
 }
 
 /**
- * What has ended stays as it ended, but for a result that was paid for: it is kept whenever it comes. An order that was to
- * be cancelled while it ran ends `cancelled` unless it brought a result: whoever ends it need not know.
+ * An ended order does not change, except that a paid result is stored whenever it arrives. An order with a cancel
+ * request ends `cancelled` unless it brought a result, so callers need not check for the request.
  */
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,

@@ -9,45 +9,45 @@ import { isFinal, type Order, type OrderRow, type OrderStatus, putOrder, toOrder
 export type OrdersQuery = {
   status?: OrderStatus | undefined
   agentId?: string | undefined
-  /** Only those of this token. */
+  /** Only orders of this token. */
   ownerId?: string | undefined
-  /** The key it was made with. */
+  /** The key of the request that created the order. */
   idempotencyKey?: string | undefined
   limit: number
   cursor?: string | undefined
 } & Sought
 export type PendingOrder = { id: string; agentId: string; workflowId: string | undefined }
 
-/** Orders as they wait, begin and are cancelled. How they end is the ledger's: purchases.ts. */
+/** Orders from placement to start or cancellation. The ledger stores how they end: purchases.ts. */
 export interface OrderStore {
   /**
-   * Stores a new order, with the idempotency key of its request. `full`: as many as may be open are; `share`: its token has as
-   * many open as one token may.
+   * Stores a new order with the idempotency key of its request. `full`: too many orders are open. `share`: the token
+   * has too many open orders.
    *
    * @throws KeyTaken, CodedError IDEMPOTENCY_CONFLICT
    */
   place(order: Order, limits: OpenLimits, keyed?: Keyed | undefined): Promise<'placed' | 'full' | 'share'>
-  /** Gives a pending order its task, and the token of whoever gives it. Undefined: it is not pending, or has one. */
+  /** Gives a pending order its task and the token of the caller. Undefined: the order is not pending or has a task. */
   giveTask(
     id: string,
     task: string,
     given: { tokenId: string | undefined; now: UnixMs; keyed?: Keyed | undefined },
   ): Promise<Order | undefined>
-  /** pending → executing. Undefined: it is no longer pending. */
+  /** pending → executing. Undefined: the order is no longer pending. */
   begin(id: string, begun: { sellerId: string; correlationId: string; now: UnixMs }): Promise<Order | undefined>
   /**
-   * pending → cancelled at once; an executing order is marked, and ends `cancelled` unless it brings a result.
+   * pending → cancelled at once. An executing order is marked, and ends `cancelled` unless it brings a result.
    *
-   * @returns the order; one that had ended before stays as it is
+   * @returns the order; an ended order is not changed
    */
   cancel(id: string, now: UnixMs): Promise<Order | undefined>
-  /** Pending orders that have a task, the oldest first. */
+  /** Pending orders that have a task, oldest first. */
   pending(): PendingOrder[]
-  /** Newest first. A page also ends early when its texts are long, and, where something is sought, after so many rows. */
+  /** Newest first. A page ends early if its texts are long, and a search page ends after a fixed number of rows. */
   list(query: OrdersQuery): Page<Order>
 }
 
-/** How much may be open at once: in all, and of one token. */
+/** Open orders allowed in total, and per token. */
 export type OpenLimits = { all: number; perToken: number }
 /** The key of a request, and whether its caller waits for the order. */
 export type Keyed = { request: KeyedRequest; kind: KeyTarget['kind'] }
@@ -68,7 +68,7 @@ export function createOrderStore(database: Database): OrderStore {
     const row = database.prepare(ONE).get(id)
     return row === undefined ? undefined : toOrder(row as unknown as OrderRow)
   }
-  /** Runs an update of one order and gives the order if it took place. */
+  /** Updates one order and returns it if a row changed. */
   const change = (sql: string, id: string, ...values: (string | number | null)[]) =>
     database.write(() => (database.prepare(sql).run(...values, id).changes === 1 ? one(id) : undefined))
 
@@ -136,7 +136,7 @@ export function createOrderStore(database: Database): OrderStore {
   }
 }
 
-/** What each status can be found by stands beside it, in the words of the index. */
+/** Adds the condition of an index beside each status, in the words of the index. */
 function conditions(
   { status, agentId, idempotencyKey, ownerId, cursor }: Omit<OrdersQuery, 'limit'>,
   sought: LookedBack | undefined,

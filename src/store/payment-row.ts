@@ -8,7 +8,7 @@ import { unpackReceipt } from './receipt-row.ts'
 
 export type PaymentState = 'authorized' | 'owed' | 'settled' | 'voided' | 'unsettled'
 
-/** A payment as it is claimed: verified, its nonce not seen before. */
+/** A payment at its claim: verified, with an unused nonce. */
 export type Claim = {
   id: Hex
   agentId: string
@@ -19,8 +19,8 @@ export type Claim = {
   requirements: PaymentRequirements
   signed: SignedAuthorization
   /**
-   * Kept where the payment is settled before the agent runs: a crash must not lose what was paid for. Empty once it is
-   * given up, since whoever signs on an empty account must not fill the disk with tasks that nobody will run (T19).
+   * Stored if the payment settles before the agent runs, so that a crash loses no paid work. Emptied when the payment
+   * is given up: payers with empty accounts must not fill the disk with tasks that never run (T19).
    */
   task?: string | undefined
 }
@@ -33,23 +33,23 @@ export type StoredPayment = Claim & {
   blamed: boolean
   txHash: Hex | undefined
   error: string | undefined
-  /** The transaction in which it was paid back. */
+  /** The transaction that refunded the payment. */
   refundTx?: Hex | undefined
-  /** What was signed with the result; undefined before there is one. */
+  /** The receipt signed with the result; undefined before there is a result. */
   receipt: SignedReceipt | undefined
-  /** Whether the agent did its work. */
+  /** True if the agent did its work. */
   ran: boolean
   createdAt: UnixMs
   updatedAt: UnixMs
 }
 
 /**
- * Of payments that are owed or given up: those whose work was done. What is settled first has a task from the start, and an
- * exchange once it has run.
+ * SQL condition for owed or given-up payments whose work was done. A payment that settles first has a task from the
+ * start, and an exchange once it has run.
  */
 export const WORK_DONE = '(task IS NULL OR exchange_id IS NOT NULL)'
 
-/** The same of a payment that was read. */
+/** The same condition for a payment in memory. */
 export function isWorkDone({ task, ran }: Pick<StoredPayment, 'task' | 'ran'>): boolean {
   return task === undefined || ran
 }

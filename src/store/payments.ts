@@ -21,66 +21,62 @@ import { refundPurpose } from './transactions.ts'
 
 export type { Claim, PaymentState, StoredPayment } from './payment-row.ts'
 
-/** What changes as a payment goes through its states. */
+/** The fields that change between the states of a payment. */
 export type PaymentProgress = {
   id: Hex
   state: PaymentState
   attempts?: number
   nextAttemptAt?: UnixMs
   unclear?: boolean
-  /** Of one that is given up: by the payer's own fault (D45). */
+  /** For a payment that is given up: true if the payer is at fault (D45). */
   blamed?: boolean
   txHash?: Hex | undefined
   error?: string | undefined
-  /** When a settled payment is looked up on the chain again. */
+  /** When to look up a settled payment on chain again. */
   lookAt?: UnixMs | undefined
 }
 
 /** The seller's ledger: every payment ever accepted, by payment id. */
 export interface Payments extends SettledLooks<StoredPayment> {
-  /** Stores a payment unless its authorization or its challenge was seen before. Durable when it resolves. */
+  /** Stores a payment unless its authorization or challenge was seen before. Durable when it resolves. */
   claim(claim: Claim, now: UnixMs): Promise<boolean>
-  /** Stores what the agent answered together with the state that follows from it. Durable when it resolves. */
+  /** Stores the answer of the agent together with the next state. Durable when it resolves. */
   deliver(progress: PaymentProgress, exchange: NewExchange, now: UnixMs): Promise<void>
-  /** Stores a step of settlement. Durable when it resolves, after the moment in which others may share its commit. */
+  /** Stores a settlement step. Durable when it resolves, after a short wait to share a commit. */
   save(progress: PaymentProgress, now: UnixMs): Promise<void>
-  /**
-   * Puts a payment that was given up back into the outbox. False: it is in another state by now, or nothing was done for
-   * it, and its task is forgotten.
-   */
+  /** Puts a given-up payment back into the outbox. False: its state has changed, or its work was not done. */
   reopen(progress: PaymentProgress, now: UnixMs): Promise<boolean>
   /** Makes an owed payment due. */
   hastenOne(id: Hex, now: UnixMs): Promise<boolean>
-  /** Notes that a settled payment was paid back. Durable when it resolves. */
+  /** Notes the refund of a settled payment. Durable when it resolves. */
   paidBack(id: Hex, txHash: Hex, now: UnixMs): Promise<void>
-  /** Whether a transaction was signed that pays it back, and may have been mined. */
+  /** True if a refund transaction was signed and may have been mined. */
   isBeingPaidBack(id: Hex): boolean
   get(id: Hex): StoredPayment | undefined
-  /** Whether a payment has consumed this challenge, in this life of the node or an earlier one. */
+  /** True if a payment has ever consumed this challenge, also before a restart. */
   challengeConsumed(challengeNonce: Hex): boolean
-  /** Whether this authorization was accepted before, whatever else the payment said (D30). */
+  /** True if this authorization was accepted before, whatever else the payment said (D30). */
   authorizationSeen(network: string, asset: string, from: string, authorizationNonce: string): boolean
   /**
-   * Owed payments whose time has come, the longest overdue first. So has that of one which was written in the future: the
-   * clock was set back.
+   * Owed payments that are due, longest overdue first. Rows written in the future are due too: the clock was set back.
    */
   due(now: UnixMs, limit: number): StoredPayment[]
   nextDueAt(): UnixMs | undefined
-  /** Makes every owed payment due: after a restart nobody works on them. */
+  /** Makes every owed payment due, because after a restart no attempt is running. */
   hasten(now: UnixMs): Promise<void>
-  /** Ends what was running when the node died: the work is gone and nobody is charged. */
+  /** Voids payments whose run was interrupted by the end of the node: the work is gone and nobody is charged. */
   voidRunning(error: string, now: UnixMs): Promise<number>
-  /** Work done for payments that are owed, also where the facilitator has named a transaction (D50). */
+  /** Work done for owed payments, including those with a transaction that the facilitator named (D50). */
   open(): { id: Hex; peerId: string; payer: Hex; amount: bigint }[]
-  /** Work that was never paid for since `since`: what it comes to by slots of time, and by whom, the latest payers last. */
+  /** Work never paid since `since`: sums by slot of time, and payers, latest last. */
   lost(since: UnixMs, options: { slotMs: number; payersMax: number }): StoredLosses
-  /** How many are owed, and how many never will be paid. */
+  /** The number of owed payments, and of those that will never be paid. */
   counts(): { owed: number; unsettled: number }
-  /** When the oldest payment was accepted that is owed. */
+  /** When the oldest owed payment was accepted. */
   oldestOwed(): UnixMs | undefined
 }
 
-/** What is written later than this from now was written before the clock was set back. */
+/** A row written further in the future than this was written before the clock was set back. */
 const SET_BACK_MS = 60_000
 
 const INSERT = `
@@ -98,12 +94,12 @@ const REOPEN = `
 
 const FORGET_TASK = `UPDATE payments SET task = '' WHERE id = ? AND state = 'unsettled' AND task IS NOT NULL`
 
-/** It was final: the chain is not asked about it again. */
+/** A refunded payment is final: the chain is not asked again. */
 const PAY_BACK = `UPDATE payments SET refund_tx = ?, look_at = NULL, updated_at = ? WHERE id = ? AND refund_tx IS NULL`
 
 const PAYING_BACK = `SELECT 1 FROM chain_transactions WHERE purpose = ? AND state IN ('sent', 'mined')`
 
-/** As the index of payments under way wants it said. */
+/** Worded like the index of open payments, so that SQLite uses it. */
 const OWED = `state IN ('authorized', 'owed') AND state = 'owed'`
 const RUNNING = `state IN ('authorized', 'owed') AND state = 'authorized'`
 

@@ -7,10 +7,10 @@ import type { Logger } from '../lib/logger.ts'
 import type { Database } from './database.ts'
 
 const FLUSH_AFTER_MS = 1000
-/** After a failed write: the disk may be full for long. */
+/** Wait after a failed write: the disk may stay full for long. */
 const RETRY_AFTER_MS = 30_000
 
-/** libp2p knows it by its name. */
+/** libp2p recognizes this error by its name. */
 class NotFoundError extends Error {
   override name = 'NotFoundError'
 }
@@ -18,8 +18,8 @@ class NotFoundError extends Error {
 /**
  * What libp2p remembers of other peers: an interface-datastore over the table `peer_data`.
  *
- * Held whole in memory and written behind, about a second later: libp2p writes a peer's entry on every new stream, and
- * none of it is promised to anybody. A crash loses that second; `stop` loses nothing. Whoever fills it bounds it.
+ * Held in memory and written about 1 s later, because libp2p writes a peer's entry on every new stream. A crash loses
+ * the last second; `stop` loses nothing. The code that fills the store limits its size.
  */
 export class PeerDatastore extends BaseDatastore implements Service {
   readonly name = 'peer-datastore'
@@ -27,7 +27,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
   readonly #logger: Logger
   readonly #flushAfterMs: number
   readonly #values = new Map<string, Uint8Array>()
-  /** Keys whose row differs from what is in memory. */
+  /** Keys whose rows differ from memory. */
   #unsaved = new Set<string>()
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> = Promise.resolve()
@@ -45,7 +45,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
 
   async start(): Promise<void> {}
 
-  /** Puts everything on disk. What comes later stays in memory. */
+  /** Writes everything to disk. Later changes stay in memory. */
   async stop(): Promise<void> {
     this.#stopped = true
     clearTimeout(this.#timer)
@@ -57,7 +57,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
     const name = key.toString()
     const held = this.#values.get(name)
     if (held !== undefined && Buffer.compare(held, value) === 0) return key
-    // A copy of its own: encoders hand out slices of large shared buffers, which it would keep alive.
+    // Copy the value: encoders return slices of large shared buffers, which the slice would keep alive.
     this.#values.set(name, new Uint8Array(value))
     this.#changed(name)
     return key
@@ -90,7 +90,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
     }
   }
 
-  /** Resolves once all that was put or deleted until now is on disk, or has failed to get there (which is logged). */
+  /** Resolves once all changes so far are on disk, or the write has failed (which is logged). */
   async flush(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#write())
     await this.#writing

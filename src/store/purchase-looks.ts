@@ -7,29 +7,30 @@ import { RESERVATIONS, type ReservationRow, type StoredReservation } from './res
 import { noteRevision } from './revisions.ts'
 import type { spending } from './spending.ts'
 
-/** What the chain has said of purchases and is asked once more: a node of the RPC may lag, and a chain may take back what it showed. */
+/** Purchases whose outcome is looked up on chain again: an RPC node may lag, and a chain may undo what it showed. */
 export interface PurchaseLooks {
-  /** Those on a network whose time has come, the longest overdue first. */
+  /** Purchases on a network that are due for a look, longest overdue first. */
   looksDue(now: UnixMs, limit: number, network: string): StoredReservation[]
-  /** When the chain is asked of a purchase again; undefined: what it said is final. */
+  /** Sets when the chain is asked again; undefined: the outcome is final. */
   lookAt(paymentId: Hex, at: UnixMs | undefined): Promise<void>
   /**
-   * The chain shows that what was given back was charged after all: it counts as spent, on its day. `error` is what its order
-   * says from now on, if it has failed.
+   * Counts a released purchase as spent again, on its day, because the chain shows that it was charged. `error` becomes
+   * the error of its order, if the order has failed.
    *
-   * @returns the order it was for; undefined where nothing was to be changed
+   * @returns the id of the order; undefined if nothing changed
    */
   takeBack(charged: { paymentId: Hex; txHash: Hex; error: OrderError }, now: UnixMs): Promise<string | undefined>
   /**
-   * The chain no longer shows a transfer that it showed: its transaction is the seller's word again.
+   * Removes the confirmation of a purchase whose transfer the chain no longer shows. Only the seller then vouches for
+   * its transaction.
    *
-   * @returns the order it was for; undefined where nothing was to be changed
+   * @returns the id of the order; undefined if nothing changed
    */
   unconfirm(paymentId: Hex, now: UnixMs): Promise<string | undefined>
 }
 
 const LOOK_MS = 60_000
-/** The first look after what the chain has said: so long after it, and after the window. */
+/** SQL for the first look: `LOOK_MS` after the chain's answer, and after the window. */
 export const nextLook = (now: string) => `max(${now}, valid_before_s * 1000) + ${LOOK_MS}`
 
 const DUE = `${RESERVATIONS} WHERE a.look_at <= ? AND a.network = ? ORDER BY a.look_at LIMIT ?`

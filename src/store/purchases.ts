@@ -21,7 +21,7 @@ import { type Over, type SpendingLimits, type Spent, spending } from './spending
 export type { Order, OrderError, OrderStatus } from './order-row.ts'
 export type { Confirmation, Reservation, ReservationState, StoredReservation } from './reservation-row.ts'
 
-/** What a purchase ended with. A note says why there is no receipt: '' when the seller sent none. */
+/** The outcome of a paid purchase. The note says why there is no receipt: '' if the seller sent none. */
 export type Paid = {
   paymentId: Hex
   amount: bigint
@@ -30,35 +30,35 @@ export type Paid = {
   receiptNote?: string | undefined
 }
 
-/** The buyer's ledger: orders, the authorizations signed for them, and what counts against the budget. */
+/** The buyer's ledger: orders, the authorizations signed for them, and the sums for the budget. */
 export interface Purchases extends PurchaseLooks {
   /**
-   * Stores an order with the authorization signed for it, if every limit holds both. Durable when it resolves.
+   * Stores an order with its signed authorization if every limit allows it. Durable when it resolves.
    *
-   * `limits` is asked within the transaction, so that no change of the rules comes in between, and `approve` where they
-   * hold; what either throws refuses.
-   * `again`: this order was signed for before; it never is twice (D33). `ended`: it was cancelled meanwhile.
+   * `limits` and then `approve` run inside the transaction, so that the rules cannot change in between. If either
+   * throws, the reservation is refused. `again`: this order already has an authorization and never gets a second (D33).
+   * `ended`: the order was canceled meanwhile.
    */
   reserve(
     order: Order,
     reservation: Reservation,
     budget: { day: string; limits(): SpendingLimits; approve?(): void },
   ): Promise<'reserved' | Over | 'again' | 'ended'>
-  /** Stores what was bought, or that nothing was. Durable when it resolves. */
+  /** Stores a purchase, or that nothing was bought. Durable when it resolves. */
   finish(order: Order, paid?: Paid): Promise<void>
-  /** Notes the transaction that the seller names. @returns the order it was for; undefined where nothing was to be changed */
+  /** Notes the transaction that the seller names. @returns the id of the order; undefined if nothing changed */
   setTxHash(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
    * Notes that the chain shows the transfer, and in which transaction.
    *
-   * @returns the order it was for; undefined where nothing was to be changed
+   * @returns the id of the order; undefined if nothing changed
    */
   confirm(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
   /**
-   * Ends a reservation that brought nothing: `spent` keeps it in the budget, `released` gives it back. A transaction
-   * is one that the chain shows.
+   * Ends a reservation without a result: `spent` keeps it in the budget, `released` returns the amount. `txHash` is a
+   * transaction that the chain shows.
    *
-   * @returns the order it was for; undefined where nothing was to be changed
+   * @returns the id of the order; undefined if nothing changed
    */
   resolve(
     paymentId: Hex,
@@ -67,39 +67,34 @@ export interface Purchases extends PurchaseLooks {
     now: UnixMs,
   ): Promise<string | undefined>
   /**
-   * Gives back what brought a result and was never settled, as its seller let the authorization expire.
+   * Releases a purchase that brought a result and was never settled, because its seller let the authorization expire.
    *
-   * @returns the order it was for; undefined where nothing was to be changed
+   * @returns the id of the order; undefined if nothing changed
    */
   giveBack(paymentId: Hex, now: UnixMs): Promise<string | undefined>
-  /**
-   * Notes that the chain shows a transfer back. False: it is noted already, or that transaction paid another one back.
-   */
+  /** Notes a refund that the chain shows. False: already noted, or the transaction refunded another purchase. */
   paidBack(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<boolean>
   order(id: string): Order | undefined
-  /** What was last ordered for a run of an own agent. */
+  /** The last order for a run of an own agent. */
   orderOfRun(run: string): Order | undefined
-  /** How many orders for runs of an own agent were signed for since then and have no result: under way, in doubt, or charged. */
+  /** Counts signed orders for runs of an own agent since then that have no result: executing, in doubt, or charged. */
   fruitlessFor(agentId: string, since: UnixMs): number
   reservationOf(orderId: string): StoredReservation | undefined
   /** Reservations on a network whose outcome is unknown, oldest window first. */
   reserved(limit: number, network: string): StoredReservation[]
-  /** Purchases that are spent by the word of their seller only, the oldest first. */
+  /** Spent purchases that the chain has not confirmed, oldest first. */
   unconfirmed(since: UnixMs, limit: number, network: string): StoredReservation[]
-  /** Purchases that are spent and have no result, the longest wait first, until `stopAsking` (D44). */
+  /** Spent purchases without a result, longest wait first, until `stopAsking` (D44). */
   unreceived(limit: number, network: string): StoredReservation[]
-  /** Takes a purchase out of `unreceived`: its seller no longer keeps the result. */
+  /** Removes a purchase from `unreceived`, because its seller no longer keeps the result. */
   stopAsking(paymentId: Hex): Promise<void>
-  /**
-   * Makes orders that were executing when the node died pending again, where nothing was signed for them. Those that a caller
-   * waited for end: nobody waits for them any more.
-   */
+  /** Makes unsigned orders pending again that were executing when the node ended. Orders with waiting callers end. */
   reopenUnsigned(now: UnixMs): Promise<void>
-  /** Which limit an amount does not fit now. */
+  /** The limit that an amount exceeds now. */
   over(spent: Spent, amount: bigint, limits: SpendingLimits): Over | undefined
-  /** On a UTC day, `2026-11-21`, or in a month, `2026-11`. */
+  /** The sum of a UTC day, `2026-11-21`, or of a month, `2026-11`. */
   spentOn(period: string): bigint
-  /** What of it the chain does not show yet: signed, and may still be charged (D42). */
+  /** The part of that sum that the chain does not show yet: signed, and may still be charged (D42). */
   heldOn(period: string): bigint
 }
 
@@ -142,7 +137,7 @@ const SIGNED = `
 const RESERVED = `${SIGNED} AND a.state = 'reserved'`
 const RELEASED = `${SIGNED} AND a.state = 'released'`
 const UNCONFIRMED = `${SIGNED} AND a.state = 'spent' AND a.confirmed_at IS NULL`
-/** `?1`: the period; `?2`: when nothing of it was made yet. Both parts by the indices of what is open. */
+/** `?1`: the period. `?2`: a time before its first purchase. Both parts use the indexes of open rows. */
 const HELD = `
   SELECT CAST(coalesce(sum(amount), 0) AS TEXT) AS held FROM (
     SELECT day, amount FROM authorizations WHERE state = 'reserved'
@@ -152,7 +147,7 @@ const HELD = `
 const DAY_MS = 24 * 60 * 60 * 1000
 type ReservedRow = ReservationRow & { order_no: number; token_id: string | null }
 
-/** @param options `hasChain`: whether this node can ask the chain what became of a payment */
+/** @param options `hasChain`: true if this node can ask the chain about payments */
 export function createPurchases(database: Database, { hasChain = true }: { hasChain?: boolean } = {}): Purchases {
   type Value = string | number | Uint8Array
   const one = (sql: string, ...values: Value[]) => database.prepare(sql).get(...values) as unknown
@@ -206,7 +201,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
         const spend = () =>
           database.prepare(SPEND).run(bytesOrNull(txHash), receipt, receiptNote, order.updatedAt, order.id).changes
         if (spend() !== 0) return
-        // The result of what was given back has come after all: it counts again, so that it can be given back once more.
+        // The result of a released purchase arrived late: the purchase counts again and may be released once more.
         const row = one(RELEASED, toBytes(paid.paymentId)) as ReservedRow | undefined
         if (row === undefined) return
         noteRevision(database)

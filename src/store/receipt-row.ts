@@ -6,12 +6,12 @@ const SIGNATURE_BYTES = 65
 const HASH_BYTES = 32
 const TRANSACTION_AT = SIGNATURE_BYTES + 8 + 2 * HASH_BYTES
 
-/** Of the row a receipt lies in: what the receipt repeats. */
+/** The columns of the row that the receipt repeats. */
 export type ReceiptRow = { agent_id: string; network: string; payer: string }
 
 /**
- * What a receipt says beyond its payment's row: signature, time (8 bytes, seconds), hashes of task and result, and the
- * transaction where it names one. It rides in a row that every paid call writes anyway, so it must be small.
+ * The parts of a receipt that its payment's row lacks: signature, time (8 bytes, seconds), hashes of task and result,
+ * and the transaction if there is one. Kept small, because every paid call writes the row.
  */
 export function packReceipt({ payload, signature }: SignedReceipt): Uint8Array {
   const issuedAt = Buffer.alloc(8)

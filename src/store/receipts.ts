@@ -9,7 +9,7 @@ import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
 import { unpackReceipt } from './receipt-row.ts'
 
-/** A receipt this node gave (`in`) or was given (`out`), with the payment it is about. */
+/** A receipt that this node gave (`in`) or received (`out`), with its payment. */
 export type StoredReceipt = {
   direction: Direction
   paymentId: Hex
@@ -20,13 +20,13 @@ export type StoredReceipt = {
   signed: SignedAuthorization
   txHash: Hex | undefined
   receipt: SignedReceipt | undefined
-  /** Why there is none: '' when the seller sent none. */
+  /** Why there is no receipt: '' if the seller sent none. */
   note: string | undefined
   createdAt: UnixMs
 }
 
 export type ReceiptsQuery = {
-  /** Only of orders of this token. */
+  /** Only receipts for orders of this token. */
   ownerId?: string | undefined
   direction?: Direction | undefined
   agentId?: string | undefined
@@ -34,7 +34,7 @@ export type ReceiptsQuery = {
   cursor?: string | undefined
 }
 
-/** The receipts of both ledgers. They are written there: payments.ts, purchases.ts. */
+/** Reads the receipts of both ledgers. payments.ts and purchases.ts write them. */
 export interface ReceiptStore {
   get(paymentId: string, ownerId?: string | undefined): StoredReceipt | undefined
   /** Newest first. */
@@ -52,7 +52,7 @@ type Row = {
   created_at: number
 } & AuthorizationRow
 
-/** Each ledger in the same columns, and what of it is a receipt. */
+/** Each ledger in the same columns, limited to rows with a receipt or a note. */
 const ledgers = {
   in: {
     rows: 'SELECT *, id AS payment_id, NULL AS receipt_note FROM payments WHERE receipt IS NOT NULL',
@@ -67,7 +67,7 @@ const ledgers = {
     id: 'payment_id',
   },
 } as const
-/** The cursor of a ledger from its newest on. */
+/** The cursor that starts at the newest row. */
 const NEWEST = 999_999_999_999_999
 
 export function createReceiptStore(database: Database): ReceiptStore {
@@ -110,7 +110,7 @@ export function createReceiptStore(database: Database): ReceiptStore {
   }
 }
 
-/** A token was given receipts, and gave none. */
+/** Tokens only receive receipts and never give any. */
 function sidesOf(ownerId: string | undefined): readonly Direction[] {
   return ownerId === undefined ? ['in', 'out'] : ['out']
 }
@@ -123,7 +123,7 @@ function given(ownerId: string | undefined): string[] {
 
 type Found = { direction: Direction; row: Row }
 
-/** Both in one, the newer of the two foremost first; each stays in its own order, which its cursor relies on. */
+/** Merges both lists, newer first. Each list keeps its own order, because its cursor relies on it. */
 function merged(left: Found[], right: Found[]): Found[] {
   const found: Found[] = []
   let [l, r] = [0, 0]

@@ -4,7 +4,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { type AuthorizationRow, authorizationOf } from './authorization-row.ts'
 import { toHex } from './hex.ts'
 
-/** A signature this node has given, stored before it left. */
+/** A signature of this node, stored before it is sent. */
 export type Reservation = {
   paymentId: Hex
   orderId: string
@@ -14,24 +14,26 @@ export type Reservation = {
   envelope: PaymentEnvelope
   amount: bigint
   validBeforeSeconds: number
-  /** Its seller settles before its agent runs: it has said so, or the window is too short for anything else (D45). */
+  /**
+   * True if the seller settles before its agent runs: the seller announced it, or the window allows nothing else (D45).
+   */
   settlesFirst?: boolean | undefined
 }
-/** `reserved`: may still be settled. `spent`: bought something, or was settled. `released`: can never be settled. */
+/** `reserved`: may still be settled. `spent`: bought something or was settled. `released`: can never be settled. */
 export type ReservationState = 'reserved' | 'spent' | 'released'
 export type StoredReservation = Reservation & {
   state: ReservationState
-  /** As the agent was called when it was ordered. */
+  /** The agent's name at the time of the order. */
   agentName?: string | undefined
-  /** As the seller says, unless `confirmation` is `chain`. */
+  /** Reported by the seller, unless `confirmation` is `chain`. */
   txHash: Hex | undefined
   confirmation: Confirmation
-  /** The transaction in which its seller paid it back, as the chain shows. */
+  /** The transaction in which the seller refunded the purchase, as the chain shows. */
   refundTx?: Hex | undefined
   createdAt: UnixMs
   updatedAt: UnixMs
 }
-/** Whether the chain shows the transfer (D41). `unavailable`: this node has no RPC to ask. */
+/** Whether the chain shows the transfer (D41). `unavailable`: this node has no RPC. */
 export type Confirmation = 'chain' | 'awaited' | 'unavailable'
 
 export type ReservationRow = {
@@ -52,7 +54,7 @@ export type ReservationRow = {
   updated_at: number
 } & AuthorizationRow
 
-/** Every reservation, for a condition to follow. */
+/** Selects every reservation. Callers append a condition. */
 export const RESERVATIONS =
   'SELECT o.id AS order_id, o.agent_name, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no'
 

@@ -2,15 +2,15 @@ import { type Clock, monotonicOf } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
 /**
- * How long this node has run, in all its processes together.
+ * How long this node has run, over all its processes.
  *
- * What must not be forgotten early ages by it: nobody can set it, and a clock that was set while the node was down cannot be told
- * from time that passed. One for each database.
+ * Used for ages, because nobody can set it. A wall clock that was set while the node was down looks like time that
+ * passed. One instance per database.
  */
 export interface RunTime {
-  /** Milliseconds. */
+  /** In milliseconds. */
   now(): number
-  /** Keeps it over the end of the process. What a crash loses of it makes things age later, never earlier. */
+  /** Stores the run time for the next process. After a crash the lost part makes things expire later, never earlier. */
   save(): Promise<void>
 }
 
@@ -23,7 +23,7 @@ export function createRunTime(database: Database, clock: Clock): RunTime {
   return { now, save: () => database.write(() => noteRunTime(database, now())) }
 }
 
-/** For use inside a transaction that stores something of this age. */
+/** For use inside a transaction that stores something with this age. */
 export function noteRunTime(database: Database, now: number): void {
   database.prepare(NOTE).run(now)
 }

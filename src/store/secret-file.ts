@@ -3,15 +3,15 @@ import { dirname } from 'node:path'
 import { draftName } from '../lib/draft-name.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 
-/** A secret is a line of text; anything longer is some other file. */
+/** Limit in bytes. A secret is a line of text: a larger file is some other file. */
 const SECRET_BYTES_MAX = 64 * 1024
 
 export type SecretFileCode = 'SECRET_FILE_EXISTS' | 'SECRET_FILE_UNUSABLE'
 
 /**
- * Writes a file that only its owner can read (0600): whole or not at all, and on disk when this resolves.
+ * Writes a file that only its owner can read (0600). Atomic, and on disk when it resolves.
  *
- * @param options.replace false: an existing file is left as it is, and SECRET_FILE_EXISTS thrown
+ * @param options.replace false: keeps an existing file and throws SECRET_FILE_EXISTS
  * @throws CodedError<SecretFileCode>
  */
 export async function writeSecretFile(
@@ -26,7 +26,7 @@ export async function writeSecretFile(
       await file.writeFile(contents)
       await file.sync()
     }
-    // A link fails where a rename would overwrite: of two processes that make a key at once, one wins and keeps it.
+    // A link fails where a rename would overwrite. If two processes create a key at once, the first one wins.
     if (replace) await rename(draft, path)
     else await claim(draft, path)
     await syncDirectory(dirname(path))
@@ -39,7 +39,7 @@ export async function writeSecretFile(
   }
 }
 
-/** The text of a secret file, or undefined where there is none. @throws CodedError<SecretFileCode> */
+/** The text of a secret file, or undefined if there is none. @throws CodedError<SecretFileCode> */
 export async function readSecretFile(path: string): Promise<string | undefined> {
   try {
     const { size } = await stat(path)
@@ -52,7 +52,7 @@ export async function readSecretFile(path: string): Promise<string | undefined> 
   }
 }
 
-/** Reads the secret at `path`; where there is none, makes one and keeps it. Two processes at once get the same. */
+/** Reads the secret at `path`, or creates and stores one. Two processes at once get the same secret. */
 export async function loadOrCreateSecret(
   path: string,
   make: () => string,
@@ -71,9 +71,9 @@ export async function loadOrCreateSecret(
 }
 
 /**
- * Takes rights away from group and others where a path grants any.
+ * Removes the rights of group and others from a path.
  *
- * @returns what was found and done, for the log; undefined when nothing had to be done or the path does not exist
+ * @returns what was found and done, for the log; undefined if nothing was to do or the path does not exist
  */
 export async function tighten(path: string, mode: 0o600 | 0o700): Promise<string | undefined> {
   const found = await modeOf(path)
@@ -87,7 +87,7 @@ export async function tighten(path: string, mode: 0o600 | 0o700): Promise<string
   }
 }
 
-/** The permission bits of a path, or undefined where nothing is. Windows has none to speak of. */
+/** The permission bits of a path; undefined if the path does not exist, and on Windows. */
 export async function modeOf(path: string): Promise<number | undefined> {
   if (process.platform === 'win32') return undefined
   try {
@@ -110,7 +110,7 @@ async function claim(draft: string, path: string): Promise<void> {
 }
 
 async function syncDirectory(path: string): Promise<void> {
-  // Windows cannot open a directory, and needs no such sync.
+  // Windows cannot open a directory and needs no such sync.
   if (process.platform === 'win32') return
   await using directory = await open(path, 'r')
   await directory.sync()

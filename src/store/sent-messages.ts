@@ -2,32 +2,32 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 import { noteRunTime, type RunTime } from './run-time.ts'
 
-/** Whose message, to which agent, and its id. */
+/** A message, named by its token, its agent and its id. */
 export type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
 export type StoredMessage = { hash: Uint8Array; taskId: string }
-/** How a task ended of which no exchange tells. */
+/** How a task ended that left no exchange. */
 export type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }
 export type EndedTask = TaskEnd & { tokenId: string | undefined; contextId: string }
 
-/** A2A messages whose tasks have begun, for as long as their ids name them (D38). */
+/** A2A messages whose tasks have begun, kept while their ids name them (D38). */
 export interface SentMessageStore {
   find(name: MessageName): StoredMessage | undefined
-  /** Durable when it resolves: before the task runs. */
+  /** Durable when it resolves, so before the task runs. */
   put(name: MessageName, message: StoredMessage & { contextId: string }): Promise<void>
   /** Notes how a task ended that leaves no exchange. */
   end(taskId: string, ended: TaskEnd): Promise<void>
   ended(agentId: string, taskId: string): EndedTask | undefined
-  /** Removes those whose time is over. */
+  /** Removes expired messages. */
   purge(): Promise<void>
 }
 
-/** An id names the same message for this long (D38), by the time that the node has run. */
+/** How long an id names the same message (D38), in run time of the node. */
 export const MESSAGE_LIFE_MS = 24 * 60 * 60 * 1000
-/** Messages of one principal; beyond it the oldest go. Some 300 bytes each, so that nobody fills the disk (T19). */
+/** Messages per principal, about 300 bytes each. Beyond it the oldest are dropped: nobody fills the disk (T19). */
 const MESSAGES_MAX = 100_000
-/** Of what a task said at its end, in characters. */
+/** Characters kept of the final text of a task. */
 const TEXT_LENGTH_MAX = 2_000
-/** Between two looks at how many there are. */
+/** Messages stored between two trims. */
 const LOOK_EVERY = 1_000
 
 const FIND = `

@@ -7,7 +7,7 @@ import { toHex } from './hex.ts'
 import { type Order, type OrderRow, toOrder } from './order-row.ts'
 import type { PaymentState } from './payments.ts'
 
-/** A payment to this node, beside the exchange that it paid for. */
+/** The payment of an exchange to this node. */
 export type ExchangePayment = {
   paymentId: Hex
   network: string
@@ -31,16 +31,16 @@ export type StoredExchange = {
 export type SessionSpan = { createdAt: UnixMs; updatedAt: UnixMs }
 type PageQuery = { limit: number; cursor?: string | undefined }
 
-/** What sessions (D19) are made of: exchanges of this node's agents with peers, and its own orders. */
+/** The parts of sessions (D19): exchanges of this node's agents with peers, and the node's own orders. */
 export interface SessionStore {
-  /** Who has called an agent of this node, in the order of their names, beginning after `after`. */
+  /** The callers of an agent of this node, in the order of their names, after `after`. */
   callers(agentId: string, after: string, limit: number): string[]
   span(agentId: string, callerId: string): SessionSpan | undefined
-  /** The latest exchanges before the cursor, oldest first; `next` leads to earlier ones. */
+  /** The latest exchanges before the cursor, oldest first. `next` leads to earlier ones. */
   exchanges(agentId: string, callerId: string, query: PageQuery): Page<StoredExchange>
-  /** The same of what this node itself had an agent do, its own or another's: orders that have run and ended. */
+  /** The span of this node's own orders from an agent, own or other: orders that ran and ended. */
   ownSpan(agentId: string, owner?: string | undefined): SessionSpan | undefined
-  /** Of one token where `owner` is given. */
+  /** With `owner`, only the orders of this token. */
   ownExchanges(agentId: string, query: PageQuery, owner?: string | undefined): Page<Order>
 }
 
@@ -81,7 +81,7 @@ export function createSessionStore(database: Database): SessionStore {
 
   return {
     callers(agentId, after, limit) {
-      // From caller to caller by the index: a session may have any number of exchanges.
+      // Jump from caller to caller in the index: a session may have any number of exchanges.
       const callers: string[] = []
       for (let last = after; callers.length < limit; ) {
         const row = one(NEXT_CALLER, agentId, last) as { caller_id: string } | undefined
@@ -124,7 +124,7 @@ export function createSessionStore(database: Database): SessionStore {
   }
 }
 
-/** Reads newest first until the page is full, and gives it oldest first. */
+/** Reads newest first until the page is full, and returns it oldest first. */
 function readBack<Row, T>(
   rows: Iterable<Row>,
   limit: number,

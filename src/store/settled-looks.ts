@@ -4,17 +4,17 @@ import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
 import { noteRevision } from './revisions.ts'
 
-/** What follows from a settlement that was taken back. */
+/** The new fields of a payment whose settlement was undone. */
 type OwedAgain = { id: Hex; attempts?: number; nextAttemptAt?: UnixMs; error?: string | undefined }
 
-/** Settled payments that the chain is asked about once more: it may take back what it has shown. */
+/** Settled payments that are looked up on chain again, because a chain may undo what it showed. */
 export interface SettledLooks<Payment> {
-  /** Those whose time has come, the longest overdue first. */
+  /** Settled payments that are due for a look, longest overdue first. */
   settledDue(now: UnixMs, limit: number): Payment[]
   nextLookAt(): UnixMs | undefined
-  /** The chain shows it still, maybe in another transaction. `at`: the next look; undefined: it is final. */
+  /** Notes that the chain still shows the payment, perhaps in another transaction. `at`: the next look, if any. */
   lookAgain(id: Hex, at: UnixMs | undefined, txHash?: Hex): Promise<void>
-  /** The chain has taken a settlement back: it is owed again. False: it is in another state by now. */
+  /** Makes a payment owed again whose settlement the chain undid. False: its state has changed. */
   takeBack(owed: OwedAgain, now: UnixMs): Promise<boolean>
 }
 

@@ -2,11 +2,11 @@ import { statSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { Database } from './database.ts'
 
-/** A file up to this size is checked in a moment, at once. */
+/** Files up to this size are checked at once, in a moment. */
 const AT_ONCE_BYTES = 16 * 1024 * 1024
 const LIMIT_MS = 5_000
 
-/** In a thread of its own, on a connection of its own: a large file takes seconds. */
+/** Runs in a separate thread with its own connection: a large file takes seconds. */
 const CHECK = `
   const { parentPort, workerData } = require('node:worker_threads')
   const { DatabaseSync } = require('node:sqlite')
@@ -20,11 +20,12 @@ const CHECK = `
   }`
 
 /**
- * Looks through an open database for pages that are damaged (SQLite's quick_check), and condemns it where there are any.
+ * Checks an open database for damaged pages (SQLite's quick_check), and condemns it if it finds any.
  *
- * A file so large that this takes more than the limit is checked on behind; then too it is condemned as soon as it is known.
+ * If the check takes longer than `limitMs`, it continues in the background. The database is then condemned as soon as
+ * damage is found.
  *
- * @returns whether it was looked through to its end
+ * @returns true if the check is complete
  */
 export async function checkSoundness(
   database: Database,
@@ -42,7 +43,7 @@ export async function checkSoundness(
       judge(database, finding)
       resolve()
     })
-    // A thread that cannot be had says nothing about the file.
+    // A thread that cannot start says nothing about the file.
     worker.once('error', () => resolve())
   })
   let timer: NodeJS.Timeout | undefined

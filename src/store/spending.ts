@@ -1,12 +1,12 @@
 import type { Database } from './database.ts'
 
-/** What a purchase may count against, and the most that may be spent or reserved there, in atomic units. */
+/** The limits of a purchase: the most that may be spent or reserved under each, in atomic units. */
 export type SpendingLimits = { [name in LimitName]?: bigint | undefined }
 export type LimitName = 'day' | 'month' | 'seller' | 'token' | 'token day'
-/** The first limit that a purchase does not fit. */
+/** The first limit that a purchase exceeds. */
 export type Over = { over: LimitName; spent: bigint; max: bigint }
 
-/** Who spends when, and on whom. */
+/** Who spends, when, and at which seller. */
 export type Spent = { day: string; sellerId: string; tokenId: string | undefined }
 
 type Place = { name: LimitName; period: string; scope: string }
@@ -15,7 +15,7 @@ const ADD = `
   INSERT INTO spending (period, scope, amount) VALUES (?, ?, ?)
   ON CONFLICT (period, scope) DO UPDATE SET amount = amount + excluded.amount`
 
-/** Every sum that a purchase is part of. A release takes it out of the same ones. */
+/** Every sum that a purchase belongs to. A release subtracts from the same sums. */
 function placesOf({ day, sellerId, tokenId }: Spent): Place[] {
   const token = `token ${tokenId}`
   return [
@@ -31,14 +31,14 @@ function placesOf({ day, sellerId, tokenId }: Spent): Place[] {
   ]
 }
 
-/** The sums that budgets are about. Those that change are for use inside a transaction. */
+/** The sums behind budgets. Call `add` inside a transaction. */
 export function spending(database: Database) {
   const at = ({ period, scope }: Pick<Place, 'period' | 'scope'>) => {
     const row = database.prepare('SELECT amount FROM spending WHERE period = ? AND scope = ?').get(period, scope)
     return BigInt((row as { amount: number } | undefined)?.amount ?? 0)
   }
   return {
-    /** Which limit an amount does not fit any more. Undefined: it fits them all. */
+    /** The first limit that an amount would exceed. Undefined: it exceeds none. */
     over(spent: Spent, amount: bigint, limits: SpendingLimits): Over | undefined {
       for (const place of placesOf(spent)) {
         const max = limits[place.name]
@@ -48,14 +48,14 @@ export function spending(database: Database) {
       }
       return undefined
     },
-    /** A negative amount takes it out again. */
+    /** A negative amount subtracts. */
     add(spent: Spent, amount: bigint): void {
       for (const { period, scope } of placesOf(spent)) database.prepare(ADD).run(period, scope, amount)
     },
-    /** Of a UTC day, `2026-11-21`, or of a month, `2026-11`. */
+    /** The sum of a UTC day, `2026-11-21`, or of a month, `2026-11`. */
     in: (period: string) => at({ period, scope: '' }),
     onSeller: (sellerId: string, day: string) => at({ period: day, scope: `seller ${sellerId}` }),
-    /** On one day, or in all. */
+    /** The sum of one day, or of all days. */
     byToken: (tokenId: string, day = '') => at({ period: day, scope: `token ${tokenId}` }),
   }
 }

@@ -7,7 +7,7 @@ import { toHex } from './hex.ts'
 import type { PaymentState } from './payments.ts'
 import { unpackReceipt } from './receipt-row.ts'
 
-/** An ended A2A task as its exchange and its payment have it. */
+/** An ended A2A task, read from its exchange and payment. */
 export type TaskRecord = {
   agentId: string
   callerId: string
@@ -22,13 +22,13 @@ export type TaskRecord = {
         network: string
         payer: Hex
         txHash: Hex | undefined
-        /** The receipt that was signed with the result. */
+        /** The receipt signed with the result. */
         signed?: SignedReceipt | undefined
       }
     | undefined
 }
 
-/** What is left of A2A tasks when the process that ran them is gone: a paid result is never lost (D32). */
+/** A2A tasks whose process is gone: a paid result is never lost (D32). */
 export interface TaskRecords {
   find(agentId: string, taskId: string): TaskRecord | undefined
 }

@@ -2,14 +2,14 @@ import type { UnixMs } from '../lib/clock.ts'
 import type { Scope } from '../schema/caller.ts'
 import type { Database } from './database.ts'
 
-/** A token of the API. Its secret is kept as a hash only. */
+/** An API token. Only a hash of its secret is stored. */
 export type StoredToken = {
   id: string
   name: string
   scope: Scope
   /** SHA-256 of the whole token. */
   hash: Uint8Array
-  /** Atomic units; undefined: no limit of its own. */
+  /** In atomic units; undefined: the token has no budget limit. */
   budget: bigint | undefined
   perDay: bigint | undefined
   createdAt: UnixMs
@@ -18,12 +18,12 @@ export type StoredToken = {
 }
 
 export interface TokenStore {
-  /** False: there are as many as may be. */
+  /** False: there are `tokensMax` tokens already. */
   add(token: StoredToken, tokensMax: number): Promise<boolean>
   get(id: string): StoredToken | undefined
   /** Newest first. */
   list(): StoredToken[]
-  /** False: it is not known, or was revoked before. */
+  /** False: the token is unknown or was revoked before. */
   revoke(id: string, now: UnixMs): Promise<boolean>
 }
 

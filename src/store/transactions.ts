@@ -3,47 +3,49 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
 import { toBytes, toHex } from './hex.ts'
 
-/** A transaction of this node's own account, stored before it is sent: it is sent again as it is, never anew. */
+/**
+ * A transaction of this node's own account, stored before it is sent. It is resent unchanged and never signed again.
+ */
 export type StoredTransaction = {
-  /** What it is for: one at a time. */
+  /** What the transaction is for. One transaction per purpose at a time. */
   purpose: string
   network: string
   account: Hex
   accountNonce: number
   to: Hex
   data: Hex
-  /** Wei. */
+  /** In wei. */
   value: bigint
   raw: Hex
   hash: Hex
-  /** Of the request that it does (D38). */
+  /** The key of its request (D38). */
   key: string | undefined
 }
 export type TransactionEnd = 'mined' | 'failed' | 'lost'
 export type EndedTransaction = StoredTransaction & { state: 'sent' | TransactionEnd }
 export type AgentToken = { agentId: string; network: string; tokenId: string }
 
-/** What a transaction is for that pays a payment back. */
+/** The purpose of a transaction that refunds a payment. */
 export function refundPurpose(paymentId: Hex): string {
   return `refund ${paymentId}`
 }
 
 export interface Transactions {
-  /** Stores one that is about to be sent. Durable when it resolves. */
+  /** Stores a transaction before it is sent. Durable when it resolves. */
   add(transaction: StoredTransaction, now: UnixMs): Promise<void>
-  /** Those whose end is not known, the oldest first. */
+  /** Transactions whose end is not known, oldest first. */
   open(network: string, account: Hex): StoredTransaction[]
-  /** Those that a request has led to, the newest first: one, and what replaced it. */
+  /** Transactions of one request, newest first: the first one and its replacements. */
   withKey(network: string, account: Hex, key: string): EndedTransaction[]
-  /** Those with a purpose whose end is known. */
+  /** Ended transactions with this purpose. */
   ended(network: string, account: Hex, purpose: string): { hash: Hex; state: TransactionEnd }[]
-  /** The one for the same purpose that was mined with the account nonce of this one: what took its place. */
+  /** The mined transaction with the same purpose and account nonce: the one that replaced this transaction. */
   minedInstead(transaction: StoredTransaction): StoredTransaction | undefined
-  /** The first account nonce after those that are known to be mined. */
+  /** The account nonce after the last one known to be mined. */
   nextNonce(network: string, account: Hex): number
-  /** Stores its end, and the token it minted in the same breath. Durable when it resolves. */
+  /** Stores the end of a transaction together with the token it minted. Durable when it resolves. */
   end(hash: Hex, end: TransactionEnd, now: UnixMs, token?: AgentToken): Promise<void>
-  /** The identity of an own agent on a network. */
+  /** The token id of an own agent on a network (ERC-8004). */
   tokenOf(agentId: string, network: string): string | undefined
 }
 
@@ -62,7 +64,7 @@ type Row = {
 }
 
 export function createTransactions(database: Database): Transactions {
-  /** Asked for with every call that is served. */
+  /** Cached, because every served call reads it. */
   let tokens: Map<string, string> | undefined
   const keyOf = (agentId: string, network: string) => `${network} ${agentId}`
   const all = () => {

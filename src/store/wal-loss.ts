@@ -1,16 +1,16 @@
 import { open, stat } from 'node:fs/promises'
 
-/** Sizes and places of SQLite's file formats: https://www.sqlite.org/walformat.html */
+/** Sizes and offsets of SQLite's file formats: https://www.sqlite.org/walformat.html */
 const WAL_HEADER_BYTES = 32
 const FRAME_HEADER_BYTES = 24
 const INDEX_BYTES = 100
 const INDEX_VERSION = 3_007_000
 
 /**
- * How many commits' frames a write-ahead log has lost since the process that wrote it was killed: 0, or how many are missing.
+ * How many frames of a killed process the write-ahead log has lost; 0 for none.
  *
- * SQLite takes a log that was cut off for one that never was longer. But the index beside it (`-shm`) says how far it was on
- * disk. Both go when the database is closed in good order. For a file that nobody has open.
+ * SQLite takes a truncated log for a log that was never longer. But the index beside it (`-shm`) says how far it was on
+ * disk. A clean close removes both files. Call it only on a file that nobody has open.
  */
 export async function lostFrames(databasePath: string): Promise<number> {
   const index = await head(`${databasePath}-shm`, INDEX_BYTES)
@@ -18,14 +18,14 @@ export async function lostFrames(databasePath: string): Promise<number> {
   const little = index.readUInt32LE(0) === INDEX_VERSION
   const word = (at: number) => (little ? index.readUInt32LE(at) : index.readUInt32BE(at))
   const half = (at: number) => (little ? index.readUInt16LE(at) : index.readUInt16BE(at))
-  // Two copies, written one after the other: where they differ, nothing is certain.
+  // Two copies, written one after the other. If they differ, nothing is certain.
   if (word(0) !== INDEX_VERSION || index[12] !== 1 || !index.subarray(0, 48).equals(index.subarray(48, 96))) return 0
   const pageBytes = half(14) === 1 ? 65_536 : half(14)
   const written = word(16)
   const inDatabase = word(96)
   if (written <= inDatabase || pageBytes < 512) return 0
   const log = await head(`${databasePath}-wal`, WAL_HEADER_BYTES)
-  // A log that was begun anew, of which the index on disk does not know yet.
+  // A restarted log has another salt, which the index on disk does not know yet.
   const isSame =
     log !== undefined && log.length === WAL_HEADER_BYTES && log.subarray(16, 24).equals(index.subarray(32, 40))
   if (log !== undefined && log.length === WAL_HEADER_BYTES && !isSame) return 0

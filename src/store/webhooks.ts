@@ -12,22 +12,24 @@ export type Delivery = {
 }
 export type NewDelivery = { id: string; webhookId: string; body: string; now: UnixMs }
 
-/** Addresses that are told what happens, and the messages that they have not taken yet. */
+/** The registered webhooks, and their undelivered messages. */
 export interface WebhookStore {
   all(): StoredWebhook[]
-  /** False: there are as many as there may be. */
+  /** False: there are `countMax` webhooks already. */
   add(webhook: StoredWebhook, countMax: number): Promise<boolean>
-  /** With all that waits for it. */
+  /** Removes a webhook and its waiting messages. */
   remove(id: string): Promise<void>
-  /** Of each, at most `waitingMax` wait: the oldest give way. @returns how many did */
+  /**
+   * Queues messages, up to `waitingMax` per webhook: beyond it the oldest are dropped. @returns how many were dropped
+   */
   enqueue(deliveries: readonly NewDelivery[], waitingMax: number): Promise<Map<string, number>>
-  /** The next message that is due. */
+  /** The next due message. */
   due(webhookId: string, now: UnixMs): Delivery | undefined
   nextDueAt(webhookId: string): UnixMs | undefined
   pending(webhookId: string): number
   retry(no: number, nextAttemptAt: UnixMs): Promise<void>
   done(no: number): Promise<void>
-  /** Forgets messages to addresses that are no more. */
+  /** Deletes messages of webhooks that no longer exist. */
   keepOnly(webhookIds: readonly string[]): Promise<void>
 }
 

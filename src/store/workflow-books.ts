@@ -1,9 +1,9 @@
 import type { Database } from './database.ts'
 
-/** What was signed for a workflow, by the words of the books (D42). */
+/** The amounts signed for a workflow, by book (D42). */
 export type WorkflowBooks = { paid: bigint; held: bigint; notCharged: bigint }
 
-/** As `madeBook` has it. */
+/** Follows the same rules as `madeBook`. */
 const BOOKS = `
   SELECT a.state = 'released' AS released, a.state = 'spent' AND a.confirmed_at IS NOT NULL AS paid,
     CAST(sum(a.amount) AS TEXT) AS amount

@@ -9,31 +9,31 @@ import { type Order, type OrderError, putOrder } from './order-row.ts'
 import type { OpenLimits } from './orders.ts'
 import { type WorkflowBooks, workflowBooks } from './workflow-books.ts'
 
-/** A step as it can be done: every choice is made. */
+/** A step ready to run: every choice is made. */
 export type StepPlan = {
   id: string
-  /** Who is asked: the agent named first, then its fallbacks. */
+  /** The agents to ask: the named agent first, then its fallbacks. */
   agents: readonly string[]
   /** A template. */
   input: string
   dependsOn: readonly string[]
-  /** Atomic units. */
+  /** In atomic units. */
   maxPrice: bigint | undefined
   retries: number
-  /** Whether what is paid for, or may be, is bought again (D45). */
+  /** True: a purchase that was or may have been charged is bought again (D45). */
   rebuy?: boolean | undefined
 }
 
 export type StoredStep = StepPlan & {
-  /** Atomic units, as listed when the workflow was made. */
+  /** In atomic units, as listed when the workflow was created. */
   price: bigint
   status: StepStatus
-  /** Which of `agents` is at work, and how often it has been asked. */
+  /** The index of the current agent in `agents`, and how often it has been asked. */
   agent: number
   tries: number
-  /** The latest order placed for it. */
+  /** The latest order of the step. */
   orderId: string | undefined
-  /** Why it failed; of a running step, why the latest attempt placed no order. */
+  /** Why the step failed, or why the latest attempt of a running step placed no order. */
   error: OrderError | undefined
   refusedAt: UnixMs | undefined
   startedAt: UnixMs | undefined
@@ -44,45 +44,47 @@ export type StoredWorkflow = {
   id: string
   name: string | undefined
   input: string
-  /** Atomic units. */
+  /** In atomic units. */
   budget: bigint | undefined
   status: WorkflowStatus
   createdAt: UnixMs
   updatedAt: UnixMs
-  /** The token of the API it was made with; undefined: the operator's own. */
+  /** The API token that created the workflow; undefined for the operator. */
   tokenId: string | undefined
   steps: StoredStep[]
 }
 
 export type StepChange = { id: string } & Partial<Omit<StoredStep, keyof StepPlan | 'price'>>
-/** What orders of a workflow cost: surely (paid, or under way), and perhaps (signed for in vain, not yet released). */
+/** Cost of the orders of a workflow. `sure`: paid or executing. `perhaps`: signed without a result and not released. */
 export type Spending = { sure: bigint; perhaps: bigint }
 export type WorkflowsQuery = {
   status?: WorkflowStatus | undefined
-  /** Only those of this token. */
+  /** Only workflows of this token. */
   ownerId?: string | undefined
   limit: number
   cursor?: string | undefined
 } & Pick<Sought, 'text' | 'since' | 'until'>
 
-/** Workflows and how far each is. Every change is one transaction, durable when it resolves. */
+/** Workflows and their progress. Every change is one transaction, durable when it resolves. */
 export interface WorkflowStore {
-  /** Stores a new workflow, with the idempotency key of its request. Answers as {@link OrderStore} `place`. */
+  /**
+   * Stores a new workflow with the idempotency key of its request. The answers are those of {@link OrderStore} `place`.
+   */
   create(
     workflow: StoredWorkflow,
     limits: OpenLimits,
     request?: KeyedRequest | undefined,
   ): Promise<'placed' | 'full' | 'share'>
-  /** Changes steps and, with them, the workflow. */
+  /** Changes steps together with the status of the workflow. */
   save(id: string, changes: readonly StepChange[], status: WorkflowStatus, now: UnixMs): Promise<void>
-  /** Stores an order together with the step that it is for: never one without the other. */
+  /** Stores an order together with its step: neither exists without the other. */
   begin(id: string, change: StepChange, order: Order, now: UnixMs): Promise<void>
   get(id: string): StoredWorkflow | undefined
-  /** Newest first, with an empty input. A page also ends early when its templates are long. */
+  /** Newest first, with an empty input. A page ends early if its templates are long. */
   list(query: WorkflowsQuery): Page<StoredWorkflow>
-  /** Those that are not final, and those whose steps are still running. */
+  /** Workflows that are not final, or whose steps are still running. */
   unfinished(): string[]
-  /** Every order placed for a workflow, oldest first. */
+  /** Every order of a workflow, oldest first. */
   orders(id: string): { id: string; stepId: string }[]
   spending(id: string): Spending
   books(id: string): WorkflowBooks
