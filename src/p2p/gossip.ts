@@ -4,7 +4,7 @@ import type { PeerScoreParams, TopicScoreParams } from '@libp2p/gossipsub/score'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { Pace } from '../lib/pace.ts'
-import { guardGossip, type Received } from './gossip-guard.ts'
+import { guardGossip, MESSAGES_PER_TRANSMISSION_MAX, type Received } from './gossip-guard.ts'
 import { hostIn, siteOf } from './networks.ts'
 import { orAbandon } from './waiting.ts'
 
@@ -18,8 +18,6 @@ export type Receive = (data: Uint8Array, fromPeerId: string) => Promise<Verdict>
 export const GOSSIP_BYTES_MAX = 64 * 1024
 /** Longest transmission: a peer that asks for what it missed gets many messages in one. */
 const TRANSMISSION_BYTES_MAX = 4 * 1024 * 1024
-/** Messages of one transmission: each takes a quarter of a millisecond before anybody has looked at it. */
-const MESSAGES_PER_TRANSMISSION_MAX = 64
 /** What else libp2p reads of one transmission, as it does by itself. */
 const DECODED_MAX = {
   maxSubscriptions: 5000,
