@@ -1,10 +1,10 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { claim, exchangeOf, requirements, testWallet } from '../../test/support/payments.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { openDatabase } from '../store/database.ts'
 import { type Claim, createPayments } from '../store/payments.ts'
-import { Exposure, exposureLimits } from './exposure.ts'
+import { Exposure, exposureLimits, PEERS_MAX } from './exposure.ts'
 import { LOSERS_MAX } from './losses.ts'
 import { executed, refused } from './payment.ts'
 
@@ -82,4 +82,60 @@ test('T6: a loss that is tried again counts as owed, and lost again as one loss'
   const { slots, payers } = stored.lost(0, { slotMs: HOUR_MS, payersMax: 10 })
   expect(slots).toEqual([{ at: clock.now(), amount: PRICE }])
   expect(payers).toMatchObject([{ count: 1, at: clock.now() }])
+})
+
+describe('T6 D45: peer ids cost nothing', () => {
+  const open = AbortSignal.timeout(60_000)
+
+  test('an account that comes with a new one for each call pushes out no other peer', async () => {
+    const { clock, open: start } = setup()
+    const next = claims(clock)
+    const exposure = start()
+    const honest = { ...next(), peerId: 'honest', requirements: requirements({ amount: 999_999n }) }
+    for (let n = 1; n <= 10; n++) {
+      await exposure.enter({ ...honest, id: `0x${(0x200000 + n).toString(16).padStart(64, '0')}` }, open)
+    }
+    expect(exposure.settlesFirst('honest', PRICE)).toBe(true)
+    const hostile = next()
+    for (let n = 0; n <= PEERS_MAX; n++) {
+      const id = `0x${(0x100000 + n).toString(16).padStart(64, '0')}` as const
+      await exposure.enter({ ...hostile, id, peerId: `a2a:${n}`, requirements: requirements({ amount: 1n }) }, open)
+    }
+    expect(exposure.settlesFirst('honest', PRICE)).toBe(true)
+  })
+
+  test('where every known account owes, a peer nobody knows settles first, and is told so', async () => {
+    const { clock, open: start } = setup()
+    const next = claims(clock)
+    const exposure = start()
+    const cheap = requirements({ amount: 1n })
+    let last = next()
+    for (let n = 0; n < PEERS_MAX; n++, last = next()) {
+      expect((await exposure.enter({ ...last, peerId: `peer ${n}`, requirements: cheap }, open)).kind).toBe('run')
+    }
+    const stranger = { ...last, peerId: 'stranger', requirements: cheap }
+    expect(await exposure.enter(stranger, open)).toEqual({ kind: 'settle first', counted: false })
+    expect([exposure.settlesFirst('stranger', 1n), exposure.settlesFirst('peer 0', 1n)]).toEqual([true, false])
+    exposure.leave(`0x${'1'.padStart(64, '0')}`)
+    expect(exposure.settlesFirst('stranger', 1n)).toBe(false)
+    expect((await exposure.enter(stranger, open)).kind).toBe('run')
+  })
+})
+
+test('T6: after a restart the payers that lost last are the last to be forgotten', async () => {
+  const { clock, open, stored } = setup()
+  const next = claims(clock)
+  const exposure = open()
+  const first = next()
+  const from = first.signed.authorization.from
+  const again = () => {
+    const other = next()
+    return { ...other, signed: { ...other.signed, authorization: { ...other.signed.authorization, from } } }
+  }
+  // One payer loses twice, before the others.
+  expect(await Promise.all([() => first, again].map((one) => loseOne(one, exposure, clock)))).toEqual([true, true])
+  clock.advance(HOUR_MS)
+  for (let n = 0; n < 2; n++, clock.advance(HOUR_MS)) await loseOne(next, exposure, clock)
+  const { payers } = stored.lost(0, { slotMs: HOUR_MS, payersMax: 2 })
+  expect(payers.map(({ at }) => at)).toEqual([clock.now() - 2 * HOUR_MS, clock.now() - HOUR_MS])
 })

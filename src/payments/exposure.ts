@@ -7,6 +7,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Exchanges } from '../store/exchanges.ts'
 import { isWorkDone } from '../store/payment-row.ts'
 import type { Claim, PaymentProgress, Payments, StoredPayment } from '../store/payments.ts'
+import { LatestPayers } from './latest-payers.ts'
 import { DISTRUST_MS, LOSERS_MAX, LOSS_SLOT_MS, type Loss, Losses } from './losses.ts'
 
 export type ExposureOptions = {
@@ -47,8 +48,12 @@ const CHEAP_CHECK_TIMEOUT_MS = 2_000
 /** After the RPC fails, cheap runs skip the check for this long. */
 const CHAIN_AWAY_MS = 10_000
 
-/** Peers whose latest payer is remembered. Beyond it the oldest is dropped. */
-const PEERS_MAX = 10_000
+/** Peers whose latest payer is remembered. Without room for it, the payment of an unknown peer settles first. */
+export const PEERS_MAX = 10_000
+/** Peers remembered for one payer. */
+const PEERS_PER_PAYER_MAX = 16
+/** Open payments of any amount. Beyond it every payment settles first. */
+const OPEN_MAX = 100_000
 
 /**
  * Counts the work done for payments that have not settled (T6). A signed payment is worthless once its authorization is
@@ -63,8 +68,12 @@ export class Exposure {
   readonly #open = new Map<Hex, { payer: string; amount: bigint }>()
   readonly #byPayer = new Map<string, bigint>()
   readonly #losses: Losses
-  /** The latest account of each peer, latest last. */
-  readonly #payers = new Map<string, string>()
+  /** Predicts what a peer hears before it signs. The limits themselves count by account. */
+  readonly #payers = new LatestPayers({
+    peersMax: PEERS_MAX,
+    perPayerMax: PEERS_PER_PAYER_MAX,
+    owes: (payer) => this.#byPayer.has(payer),
+  })
   #total = 0n
   /** By the monotonic clock. */
   #chainAwayUntil = 0
@@ -76,9 +85,9 @@ export class Exposure {
     const stored = { slotMs: LOSS_SLOT_MS, payersMax: LOSERS_MAX }
     const lost = deps.payments.lost(deps.clock.now() - DISTRUST_MS, stored)
     this.#losses = new Losses(lost)
-    for (const { peerId, payer } of lost.payers) this.#meet(peerId, payer.toLowerCase())
+    for (const { peerId, payer } of lost.payers) this.#payers.meet(peerId, payer.toLowerCase())
     for (const { id, peerId, payer, amount } of deps.payments.open()) {
-      this.#meet(peerId, payer.toLowerCase())
+      this.#payers.meet(peerId, payer.toLowerCase())
       this.#count(id, payer.toLowerCase(), amount)
     }
   }
@@ -94,7 +103,8 @@ export class Exposure {
 
   /** Predicts if this peer's next payment settles first (D45). The peer may still sign with another account. */
   settlesFirst(peerId: string, amount: bigint): boolean {
-    const payer = this.#payers.get(peerId)
+    const payer = this.#payers.of(peerId)
+    if (this.#payers.isNoRoomFor(peerId)) return true
     return this.#isTooMuch(payer, amount) || (payer !== undefined && this.#isDistrusted(payer))
   }
 
@@ -112,8 +122,8 @@ export class Exposure {
     const payer = claim.signed.authorization.from.toLowerCase()
     // A counted payment was claimed before: the claim will report it.
     if (this.#open.has(claim.id)) return { kind: 'run', counted: false }
-    this.#meet(claim.peerId, payer)
-    if (settleFirst || this.#isTooMuch(payer, amount) || this.#isDistrusted(payer)) {
+    const hasRoom = this.#payers.meet(claim.peerId, payer)
+    if (settleFirst || !hasRoom || this.#isTooMuch(payer, amount) || this.#isDistrusted(payer)) {
       const verdict = await this.#askChain(claim, undefined, signal)
       return { ...(verdict.kind === 'refuse' ? verdict : { kind: 'settle first' }), counted: false }
     }
@@ -131,7 +141,10 @@ export class Exposure {
     this.#total -= entry.amount
     const rest = (this.#byPayer.get(entry.payer) ?? 0n) - entry.amount
     if (rest > 0n) this.#byPayer.set(entry.payer, rest)
-    else this.#byPayer.delete(entry.payer)
+    else {
+      this.#byPayer.delete(entry.payer)
+      this.#payers.settled()
+    }
   }
 
   /** The ledger, wrapped so that every payment that ends updates the counts. */
@@ -194,17 +207,12 @@ export class Exposure {
     const { perPayerMax, totalMax } = this.#options
     const owes = (payer === undefined ? undefined : this.#byPayer.get(payer)) ?? 0n
     const lost = this.#losses.lately(this.#deps.clock.now())
+    if (this.#open.size >= OPEN_MAX) return true
     return owes + amount > perPayerMax || this.#total + lost + amount > totalMax
   }
 
   #isDistrusted(payer: string): boolean {
     return this.#losses.isDistrusted(payer, this.#deps.clock.now())
-  }
-
-  #meet(peerId: string, payer: string): void {
-    this.#payers.delete(peerId)
-    this.#payers.set(peerId, payer)
-    if (this.#payers.size > PEERS_MAX) this.#payers.delete(this.#payers.keys().next().value!)
   }
 
   #countOwed({ id, signed, requirements }: StoredPayment): void {

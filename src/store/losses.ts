@@ -17,7 +17,7 @@ const BY_TIME = `
   SELECT (updated_at / ?) * ? AS at, CAST(sum(amount) AS TEXT) AS amount FROM payments WHERE ${LOST} GROUP BY 1`
 const BY_PAYER = `
   SELECT payer, peer_id AS peerId, count(*) AS count, max(updated_at) AS at FROM payments WHERE ${LOST} AND blamed = 1
-  GROUP BY payer ORDER BY 3 DESC LIMIT ?`
+  GROUP BY payer ORDER BY max(updated_at) DESC LIMIT ?`
 
 export function storedLosses(
   database: Database,
