@@ -51,6 +51,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   faulty.faults.length = 0
+  faulty.ofPayer.clear()
   rpc.fault = undefined
   await Promise.all(sellers.splice(0).map((seller) => seller.stop()))
 })
@@ -153,6 +154,31 @@ describe('T6 T13 hashes that a facilitator invents', () => {
     }
     expect(seller.runs).toHaveLength(3)
     expect(await buy(seller, honest)).toBe('re: task')
+  })
+
+  test('leave an honest one’s calls as quick as they were, and the bounds where they were', { retry: 2 }, async () => {
+    const totalMax = 200_000n
+    const seller = await start({ exposure: { perPayerMax: 30_000n, totalMax }, attemptTimeoutMs: 500 })
+    const rich = await payer(100_000_000n)
+    const hostile = await Promise.all([payer(1_000_000n), payer(1_000_000n), payer(1_000_000n)])
+    for (const { address } of hostile) {
+      faulty.ofPayer.set(address.toLowerCase(), () => ({ kind: 'other-hash', transaction: randomHex() }))
+    }
+    const free = new Map<string, number>()
+    const attack = async () => {
+      for (let count = 0; count < 4; count++) {
+        const answers = await Promise.all(hostile.map((wallet) => buy(seller, wallet)))
+        for (const [index, answer] of answers.entries()) {
+          const { address } = hostile[index]!
+          if (answer === 're: task') free.set(address, (free.get(address) ?? 0) + 1)
+        }
+      }
+    }
+    const call = async () => expect(await buy(seller, rich)).toBe('re: task')
+    await expectBearable(call, attack, { calls: 15 })
+    expect([...free.values()].sort()).toEqual([3, 3, 3])
+    expect(seller.exposure.total).toBeGreaterThanOrEqual(90_000n)
+    await until(() => seller.exposure.total === 90_000n || seller.clock.advance(2_000))
   })
 })
 

@@ -34,7 +34,7 @@ export type Fault = { settles?: boolean } & (
 /** A call as it came, and what was done about it. */
 export type FacilitatorCall = {
   operation: 'verify' | 'settle'
-  body: { paymentPayload?: { payload?: { signature?: string; authorization?: { nonce?: string } } } }
+  body: { paymentPayload?: { payload?: { signature?: string; authorization?: { nonce?: string; from?: string } } } }
   fault: Fault['kind']
   /** What the real facilitator said, when it was asked. */
   upstream?: Upstream
@@ -47,6 +47,8 @@ export type FaultyFacilitator = {
   /** Faults of the next /settle calls, first in first out; afterwards calls pass through. */
   readonly faults: Fault[]
   readonly verifyFaults: Fault[]
+  /** Faults of this account's /settle calls, as long as it stands here. Those of `faults` come first. */
+  readonly ofPayer: Map<string, () => Fault>
   readonly calls: readonly FacilitatorCall[]
   settles(): FacilitatorCall[]
   /** Drops all calls that are held. */
@@ -59,6 +61,7 @@ const CALLS_MAX = 100_000
 /** A real HTTP server before the facilitator at `upstreamUrl`, failing as it is told. */
 export async function startFaultyFacilitator(upstreamUrl: string, faults: Fault[] = []): Promise<FaultyFacilitator> {
   const verifyFaults: Fault[] = []
+  const ofPayer = new Map<string, () => Fault>()
   const calls: FacilitatorCall[] = []
   const held = new Set<ServerResponse>()
   const stopping = new AbortController()
@@ -84,8 +87,11 @@ export async function startFaultyFacilitator(upstreamUrl: string, faults: Fault[
     const text = await readText(request)
     const operation = path === '/verify' ? 'verify' : 'settle'
     const queue = operation === 'verify' ? verifyFaults : faults
-    const fault: Fault = queue.shift() ?? { kind: 'pass' }
-    const call: FacilitatorCall = { operation, body: JSON.parse(text), fault: fault.kind }
+    const body: FacilitatorCall['body'] = JSON.parse(text)
+    const payer = body.paymentPayload?.payload?.authorization?.from?.toLowerCase() ?? ''
+    const ofThisPayer = operation === 'settle' ? ofPayer.get(payer)?.() : undefined
+    const fault: Fault = queue.shift() ?? ofThisPayer ?? { kind: 'pass' }
+    const call: FacilitatorCall = { operation, body, fault: fault.kind }
     if (calls.push(call) > CALLS_MAX) calls.shift()
     if (fault.kind === 'pass' || fault.kind === 'truncated' || fault.settles === true) {
       call.upstream = await forward(path, text)
@@ -119,6 +125,7 @@ export async function startFaultyFacilitator(upstreamUrl: string, faults: Fault[
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     faults,
     verifyFaults,
+    ofPayer,
     calls,
     settles: () => calls.filter((call) => call.operation === 'settle'),
     release,
