@@ -10,7 +10,7 @@ export const FRAME_BYTES_MAX = TYPE_LENGTH_BYTES + TYPE_BYTES_MAX + DATA_LENGTH_
 
 export type Frame = { type: string; data: Uint8Array }
 
-/** What is wrong with the bytes of a frame. None of these can be recovered from on the same stream. */
+/** What is wrong with the bytes of a frame. After such an error the stream cannot be used again. */
 export class FrameError extends CodedError<
   'TYPE_LENGTH' | 'TYPE_NOT_UTF8' | 'DATA_LENGTH' | 'FRAME_CUT' | 'FRAME_SLOW' | 'FRAMES_UNREAD'
 > {
@@ -30,7 +30,7 @@ export function encodeFrame({ type, data }: Frame): Uint8Array {
   return frame
 }
 
-/** The frame of a JSON text, without an encoded copy of the text in between. */
+/** Encodes a frame of a JSON text directly, without an encoded copy of the text in between. */
 export function encodeTextFrame(type: string, text: string): Uint8Array {
   const length = Buffer.byteLength(text)
   const frame = frameOf(type, length)
@@ -52,10 +52,10 @@ function frameOf(type: string, dataLength: number): Buffer {
 }
 
 /**
- * Cuts a stream of bytes, however it is chunked, into frames.
+ * Cuts a stream of bytes, chunked in any way, into frames.
  *
- * Holds what has arrived of frames not yet taken, and no more: what a header announces costs nothing until it comes.
- * A length over its limit is refused as soon as it can be read, before a byte of what it announces.
+ * It holds only bytes that have arrived. A length in a header reserves no memory. A length over its limit is refused as
+ * soon as it can be read, before any byte of the data.
  */
 export class FrameDecoder {
   #chunks: Uint8Array[] = []
@@ -103,7 +103,7 @@ export class FrameDecoder {
     return { type: decodeType(header.subarray(TYPE_LENGTH_BYTES, bytes - DATA_LENGTH_BYTES)), bytes, dataLength }
   }
 
-  /** A peer that sends byte by byte must not cost an object, and the buffer it points into, for each. */
+  /** Joins small chunks, so that a peer that sends byte by byte does not cost an object and a buffer for each byte. */
   #joinSmallChunks(): void {
     let start = this.#chunks.length
     while (start > 0 && this.#chunks[start - 1]!.length < SMALL_CHUNK_BYTES) start--
@@ -111,7 +111,7 @@ export class FrameDecoder {
     this.#smallChunks = 0
   }
 
-  /** The first `count` bytes as one view; joins the first chunks only where they are too short. */
+  /** The first `count` bytes as one view. It joins the first chunks only if the first chunk is too short. */
   #peek(count: number): Buffer {
     while (this.#chunks[0]!.length < count) {
       const [first, second] = this.#chunks.splice(0, 2)

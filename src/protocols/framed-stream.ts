@@ -2,24 +2,31 @@ import type { Stream } from '@libp2p/interface'
 import type { Uint8ArrayList } from 'uint8arraylist'
 import { encodeFrame, encodeTextFrame, FRAME_BYTES_MAX, type Frame, FrameDecoder, FrameError } from './frame.ts'
 
-/** How long a frame may take from its first byte to its last (D24), and how long the peer may take to accept one. */
+/**
+ * The longest time from the first to the last byte of a frame (D24). The peer may also take this long to accept a
+ * frame.
+ */
 const FRAME_TIMEOUT_MS = 30_000
-/** Frames held for a reader that has not asked yet. Beyond it the peer is made to wait. */
+/**
+ * Frames held until the reader asks for them. Beyond it the stream is paused, so that a fast peer does not fill the
+ * memory.
+ */
 const FRAMES_WAITING_MAX = 4
 
 export type FramedStreamOptions = {
   frameTimeoutMs?: number
-  /** Told of every change in the bytes this stream holds; answers whether they may be held. */
+  /** Called with every change in the bytes this stream holds. Returns whether they may be held. */
   account?: (change: number) => boolean
 }
 
 type Reader = { resolve: (frame: Frame | undefined) => void; reject: (error: unknown) => void }
 
 /**
- * Frames over one libp2p stream.
+ * Reads and writes frames over one libp2p stream.
  *
- * Construct it in the first, synchronous step of a stream handler: it listens at once, as libp2p drops what comes
- * before a listener is there. Holds at most one frame that is arriving and a few that wait for their reader.
+ * Construct it in the first, synchronous step of a stream handler. It must listen at once, because libp2p drops bytes
+ * that arrive before a listener is attached. It holds at most one arriving frame and a few frames waiting for the
+ * reader.
  */
 export class FramedStream {
   readonly #stream: Stream
@@ -39,7 +46,7 @@ export class FramedStream {
     this.#account = options.account ?? (() => true)
     stream.maxReadBufferLength = 2 * FRAME_BYTES_MAX
     stream.addEventListener('message', (event) => this.#receive(event.data))
-    // Not `remoteCloseWrite`: while the stream is paused, what came before it is still to be delivered.
+    // Do not use `remoteCloseWrite`: while the stream is paused, earlier bytes are still undelivered then.
     stream.addEventListener('end', () => {
       if (stream.status !== 'aborted' && stream.status !== 'reset') this.#finish()
     })
@@ -47,20 +54,20 @@ export class FramedStream {
     this.#finishIfEnded()
   }
 
-  /** False once no further frame can be written, whatever the reason. */
+  /** False once no further frame can be written, for any reason. */
   get writable(): boolean {
     return this.#stream.status === 'open' && this.#stream.writeStatus === 'writable'
   }
 
-  /** True once the peer has ended or broken its side; frames that wait can still be read. */
+  /** True once the peer has ended or broken its side. Waiting frames can still be read. */
   get ended(): boolean {
     return this.#end !== undefined
   }
 
   /**
-   * The next frame, or undefined where the peer has ended its side between two frames.
+   * The next frame, or undefined if the peer ended its side between two frames.
    *
-   * One reader at a time. @throws FrameError, the stream's own error, or the signal's reason
+   * Only one reader at a time. @throws FrameError, the stream's own error, or the signal's reason
    */
   read(signal: AbortSignal): Promise<Frame | undefined> {
     if (signal.aborted) return Promise.reject(signal.reason)
@@ -93,17 +100,17 @@ export class FramedStream {
     return this.#send(encodeFrame(frame), signal)
   }
 
-  /** Writes a frame whose data is a text, JSON as a rule. */
+  /** Writes a frame whose data is text, usually JSON. */
   async writeText(type: string, text: string, signal: AbortSignal): Promise<void> {
     return this.#send(encodeTextFrame(type, text), signal)
   }
 
-  /** Writes bytes outside any frame, as the free protocol answers. */
+  /** Writes bytes outside any frame. The free protocol answers in this way. */
   writeRaw(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     return this.#send(bytes, signal)
   }
 
-  /** Ends our side once the peer has taken what was written. One that does not take it in time is cut off. */
+  /** Ends our side once the peer has accepted what was written. A peer that does not accept it in time is cut off. */
   async close(signal: AbortSignal = AbortSignal.timeout(this.#frameTimeoutMs)): Promise<void> {
     if (!this.writable) return
     await this.#stream.close({ signal }).catch((error: Error) => this.abort(error))
@@ -114,7 +121,9 @@ export class FramedStream {
     this.#finish(error)
   }
 
-  /** Drops what waits and whatever still comes: nobody reads any more. What was written still goes out. */
+  /**
+   * Drops waiting frames and everything that still arrives, because nobody reads any more. Written frames still leave.
+   */
   discard(): void {
     this.#finish(new Error('nobody reads this stream any more'))
     this.#waiting = []
@@ -134,10 +143,11 @@ export class FramedStream {
   }
 
   /**
-   * Ends our reading side when the stream fired `end` before this reader listened.
+   * Ends the reading side if the stream fired `end` before this reader listened.
    *
-   * Protocol negotiation reads ahead. When request and half-close arrive together, it sees the end, and then hands the
-   * bytes of the request back to the stream: `end` comes before `message`, and never again.
+   * Protocol negotiation reads ahead. When the request and the half-close arrive together, negotiation sees the end
+   * first. Then it hands the bytes of the request back to the stream. `end` then fires before `message`, and never
+   * again.
    */
   #finishIfEnded(): void {
     if (this.#stream.readableEnded && this.#stream.readBufferLength === 0) this.#finish()
@@ -147,7 +157,10 @@ export class FramedStream {
     return this.#waiting.length >= FRAMES_WAITING_MAX
   }
 
-  /** Cuts frames for the reader and a few ahead of it. What lies behind them stays bytes: small frames cost no objects. */
+  /**
+   * Cuts frames for the reader and a few ahead of it. The rest stays as bytes, so that many small frames cost no
+   * objects.
+   */
   #advance(): void {
     let frame = this.#next()
     if (frame !== undefined || this.#isFull) this.#stopWatch()
@@ -166,20 +179,22 @@ export class FramedStream {
     try {
       return this.#decoder.next()
     } catch (error) {
-      // The bytes that follow a broken frame mean nothing, but the stream can still carry our answer.
+      // The bytes after a broken frame have no meaning, but the stream can still carry our answer.
       this.#fail(error)
       return undefined
     }
   }
 
-  /** Nothing that comes after the frames before has a meaning. */
+  /** Drops everything after the complete frames. */
   #fail(error: unknown): void {
     this.#decoder = new FrameDecoder()
     if (this.#end === undefined) this.#finish(error)
     else this.#end.error ??= error
   }
 
-  /** Each frame has its own time, which begins with its first byte, or with the end of the frame before. */
+  /**
+   * Limits the time of each frame. The time starts with the first byte of the frame or the end of the previous frame.
+   */
   #startWatch(): void {
     const late = () => this.#fail(new FrameError('FRAME_SLOW', `a frame took longer than ${this.#frameTimeoutMs} ms`))
     this.#slow ??= setTimeout(late, this.#frameTimeoutMs).unref()
@@ -190,7 +205,10 @@ export class FramedStream {
     this.#slow = undefined
   }
 
-  /** QUIC cannot be paused, so what waits is bounded here as well. Answers whether it may be held. */
+  /**
+   * Accounts for the held bytes and returns whether they may be held. QUIC cannot be paused, so waiting bytes are
+   * bounded here too.
+   */
   #hold(): boolean {
     const now = this.#waiting.reduce((sum, frame) => sum + frame.data.length, this.#decoder.buffered)
     const change = now - this.#held
@@ -203,7 +221,7 @@ export class FramedStream {
     if (!this.#isFull && this.#stream.readStatus === 'paused') this.#stream.resume()
   }
 
-  /** No more bytes come, or none that matter. Frames that are complete can still be read. */
+  /** Ends reading: no more useful bytes will arrive. Complete frames can still be read. */
   #finish(error?: unknown): void {
     if (this.#end !== undefined) return
     this.#end = error === undefined ? {} : { error }
@@ -228,7 +246,7 @@ export class FramedStream {
       if (!mayWait) throw new FrameError('FRAMES_UNREAD', 'too many bytes wait for the peer to take them')
       await drained(this.#stream, isOut, this.#frameTimeoutMs, signal)
     } catch (error) {
-      // A part of the frame may be out: what follows it would mean nothing.
+      // Part of the frame may have left, so any later frame on this stream would have no meaning.
       if (error instanceof FrameError) this.abort(error)
       throw error
     } finally {
@@ -237,7 +255,7 @@ export class FramedStream {
   }
 }
 
-/** Waits for the stream's own `drain` until the frame is out: libp2p's `onDrain()` waits only the first time. */
+/** Waits for the stream's `drain` event until the frame has left. libp2p's `onDrain()` waits only the first time. */
 function drained(stream: Stream, isOut: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (finish: () => void) => {
@@ -247,7 +265,7 @@ function drained(stream: Stream, isOut: () => boolean, limitMs: number, signal: 
       signal.removeEventListener('abort', aborted)
       finish()
     }
-    // The stream sends on in a microtask of its own, which it has queued before.
+    // The stream sends more in its own microtask, which it queued before this one.
     const more = () => queueMicrotask(() => isOut() && settle(resolve))
     const closed = () => settle(() => reject(new Error('the stream closed before it took the frame')))
     const aborted = () => settle(() => reject(signal.reason))

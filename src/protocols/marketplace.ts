@@ -25,12 +25,12 @@ export type MarketplaceServerDeps = {
 }
 
 /**
- * Serves the free-agent protocol (D35): typed requests in frames, raw answers.
+ * Serves the protocol for free agents (D35): requests are typed frames, answers are raw.
  *
  * ```bnf
  * answer ::= length(u32be) json
  * ```
- * One request after the other, until the client ends its side.
+ * Requests are answered one after another, until the client ends its side.
  */
 export async function serveMarketplace(
   stream: FramedStream,
@@ -52,7 +52,7 @@ export async function serveMarketplace(
   }
 }
 
-/** Tells a peer that its stream is not served, and ends it. */
+/** Sends the reason for refusing the stream, and ends it. */
 export async function refuseMarketplace(stream: FramedStream, error: PeerError, signal: AbortSignal): Promise<void> {
   await stream.writeRaw(encodeAnswer(errorAnswer(error)), signal)
   await stream.close()
@@ -93,7 +93,7 @@ async function execute(
   return runFree(agent, input, { callerDid: deps.didOf(peerId), correlationId, signal }, deps)
 }
 
-/** Runs one call, as the client of the protocol. @throws PeerError as the seller sends it */
+/** Makes one call as the client of the protocol. @throws PeerError that the seller sends */
 export async function callMarketplace(
   stream: Stream,
   call: { agentId: string; input: string; correlationId: string },

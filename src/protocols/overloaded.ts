@@ -1,7 +1,7 @@
 import { RunSlotsFull } from '../agents/run-slots.ts'
 import { PeerError } from './peer-error.ts'
 
-/** What a caller is told when all places to run are taken: a `catch` for whatever waits for one. */
+/** A `catch` handler for work that waits for a run slot. It turns full slots into the answer `OVERLOADED`. */
 export function asOverloaded(error: unknown): never {
   if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all places to run are taken; try again later')
   throw error

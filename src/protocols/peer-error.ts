@@ -2,16 +2,16 @@ import { CodedError } from '../lib/errors.ts'
 import { Hash32, type Hex } from '../schema/primitives.ts'
 import { type X402ErrorName, x402Errors } from '../schema/x402.ts'
 
-/** A failure that either side puts on the wire, in both peer protocols: a row of the error table and a reason. */
+/** A failure that either side sends in both peer protocols: a row of the error table and a reason. */
 export class PeerError extends CodedError<X402ErrorName> {
   override name = 'PeerError'
   readonly retryable: boolean
-  /** Came under a name that is not in the table. */
+  /** True if the error arrived under a name that is not in the table. */
   readonly isForeign: boolean
   correlationId: string | undefined
-  /** Of the buyer that was told so. */
+  /** The order of the buyer that received the error. */
   orderId: string | undefined
-  /** The transaction in which the seller has paid back what was settled, as it says. */
+  /** The transaction in which the seller claims to have refunded the settled payment. */
   refundTx: Hex | undefined
 
   constructor(
@@ -24,15 +24,15 @@ export class PeerError extends CodedError<X402ErrorName> {
     this.isForeign = options.isForeign ?? false
   }
 
-  /** The number of the error table. */
+  /** The number of the error in the error table. */
   get errorCode(): number {
     return x402Errors[this.code].code
   }
 }
 
 /**
- * A peer's error as it arrives. The number says which one it is, the name only where the number is not in the table; what neither
- * names counts as EXECUTION_FAILED. Its own `retryable` is believed.
+ * Converts an error received from a peer. The number identifies the error. The name counts only if the number is not in
+ * the table. If neither is known, the error counts as EXECUTION_FAILED. The peer's `retryable` is believed.
  */
 export function peerErrorFrom(wire: {
   number: number

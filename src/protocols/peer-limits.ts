@@ -3,17 +3,17 @@ import { createLane } from '../lib/lane.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 
 export type PeerLimitsOptions = {
-  /** A peer may burst to twice that. */
+  /** Requests a second. A peer may burst to twice this number. */
   requestsPerSecond: number
   streamsMax?: number
   bytesHeldMax?: number
-  /** Over all peers. */
+  /** Limit for all peers together. */
   bytesHeldTotalMax?: number
 }
 
 const defaults = { streamsMax: 128, bytesHeldMax: 64 * 1024 * 1024, bytesHeldTotalMax: 256 * 1024 * 1024 }
 
-/** What one peer may use of this node at once (D36). Keeps nothing about a peer that uses nothing. */
+/** What one peer may use of this node at once (D36). A peer that uses nothing takes no memory. */
 export class PeerLimits {
   readonly #options: Required<PeerLimitsOptions>
   readonly #clock: Clock
@@ -32,7 +32,7 @@ export class PeerLimits {
     this.#requests = new TokenBuckets({ burst: 2 * perSecond, perSecond, keysMax: 10_000 })
   }
 
-  /** Takes a stream; answers how to give it back, or undefined when the peer has too many. */
+  /** Admits a stream. Returns a function that releases it, or undefined if the peer has too many streams. */
   openStream(peerId: string): (() => void) | undefined {
     const open = this.#streams.get(peerId) ?? 0
     if (open >= this.#options.streamsMax) return undefined
@@ -50,7 +50,7 @@ export class PeerLimits {
     return isTaken
   }
 
-  /** Books a change of the bytes held for a peer; answers whether they may be held. */
+  /** Records a change of the bytes held for a peer. Returns whether they may be held. */
   holdBytes(peerId: string, change: number): boolean {
     const held = (this.#bytes.get(peerId) ?? 0) + change
     this.#bytesTotal += change
@@ -59,7 +59,7 @@ export class PeerLimits {
     return change <= 0 || (held <= this.#options.bytesHeldMax && this.#bytesTotal <= this.#options.bytesHeldTotalMax)
   }
 
-  /** Does such work of a peer one after the other: what a few bytes of it ask for may be megabytes (T31). */
+  /** Runs such work of one peer one after another: a request of a few bytes may ask for megabytes (T31). */
   async oneByOne<T>(peerId: string, work: () => Promise<T>): Promise<T> {
     const own = this.#lanes.get(peerId) ?? { lane: createLane(), within: 0 }
     this.#lanes.set(peerId, own)

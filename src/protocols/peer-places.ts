@@ -1,6 +1,6 @@
 import { PeerError } from './peer-error.ts'
 
-/** How many calls one peer is given at a time. Others wait, in the order in which they came. */
+/** Limits the calls that run at once to one peer. Further calls wait, first come, first served. */
 export class PeerPlaces {
   readonly #callsMax: number
   readonly #waitingMax: number
@@ -12,10 +12,10 @@ export class PeerPlaces {
   }
 
   /**
-   * Waits for a place.
+   * Waits until another call may run.
    *
-   * @returns how to give it back, once
-   * @throws PeerError `OVERLOADED` at once where too many wait; the signal's reason
+   * @returns a function that releases the lease; call it once
+   * @throws PeerError `OVERLOADED` at once if too many calls wait; the signal's reason
    */
   async take(peerId: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
@@ -33,7 +33,7 @@ export class PeerPlaces {
   }
 }
 
-/** Whoever is next takes over the place of one who leaves. */
+/** Waits for a lease. A call that ends passes its lease to the next in the queue. */
 function turn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const next = () => {

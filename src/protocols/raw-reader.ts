@@ -5,7 +5,10 @@ const HELD_BYTES_MAX = DATA_BYTES_MAX + 64 * 1024
 
 type Waiting = { count: number; resolve: (bytes: Uint8Array) => void; reject: (error: unknown) => void }
 
-/** Counted bytes from a stream that carries no frames. Construct it before anything is awaited; one read at a time. */
+/**
+ * Reads a given number of bytes from a stream without frames. Construct it before the first `await`, so that no bytes
+ * are lost. Only one read at a time.
+ */
 export class RawReader {
   #held: Buffer[] = []
   #length = 0

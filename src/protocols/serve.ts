@@ -23,17 +23,17 @@ export type ProtocolServerDeps = {
   ): Promise<void>
   serveX402: Serve
   serveMarketplace: Serve
-  /** Peers the operator does not serve. */
+  /** True for peers that the operator does not serve. */
   isBlocked?(peerId: string): boolean
   /** Resolves when no agent runs and no answer waits for its settlement. */
   idle(): Promise<unknown>
 }
 
-/** Runs may end by themselves for this long when the node stops … */
+/** When the node stops, runs may finish for this long. */
 const STOP_GRACE_MS = 2_000
-/** … and this long is left to record how the others ended. */
+/** Time left after that to record how the aborted runs ended. */
 const STOP_ABORT_MS = 700
-/** How long a peer may keep its side of a stream open once ours has ended. */
+/** How long a peer may keep its side of a stream open after ours ended. */
 const PART_MS = 5_000
 
 /** Answers both peer protocols on inbound streams, within the limits of each peer (D36). */
@@ -72,7 +72,7 @@ export function createProtocolServer(deps: ProtocolServerDeps): Service {
   return {
     name: 'protocols',
     async start() {
-      // A paid run goes on without its caller, who may come back for the result; only a reset cancels it.
+      // A paid run continues without its caller, who may return for the result. Only a reset cancels it.
       await deps.handle(X402_PROTOCOL, accept(deps.serveX402, refuseX402, false), { relayed: true })
       await deps.handle(MARKETPLACE_PROTOCOL, accept(deps.serveMarketplace, refuseMarketplace, true), { relayed: true })
     },
@@ -85,7 +85,7 @@ export function createProtocolServer(deps: ProtocolServerDeps): Service {
   }
 }
 
-/** A stream that the other side has reset while the connection lives on: the buyer takes its request back. */
+/** True if the peer reset the stream while the connection lives on. The buyer cancels its request in this way. */
 function isCancellation(error: Error | undefined): boolean {
   return error?.name === 'StreamResetError'
 }
@@ -98,7 +98,10 @@ function blocked(): PeerError {
   return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
 }
 
-/** A stream counts, and costs, until both sides have ended it: a peer that does not end its own is cut off. */
+/**
+ * Waits until both sides have ended the stream, because an open stream counts and costs. A peer that does not end its
+ * side in time is cut off.
+ */
 async function part(stream: Stream, framed: FramedStream, signal: AbortSignal): Promise<void> {
   framed.discard()
   if (stream.status === 'open' || stream.status === 'closing') {

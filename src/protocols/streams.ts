@@ -8,16 +8,19 @@ export type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSigna
 const IDLE_PER_PEER_MAX = 64
 const IDLE_MAX = 512
 const IDLE_MS = 60_000
-/** A node serves 128 streams of one peer. Some are left for asking what became of calls. */
+/**
+ * Calls at once to one peer. A node serves 128 streams of one peer, so some are left to ask for the results of calls.
+ */
 const CALLS_PER_PEER_MAX = 112
 const CALLS_WAITING_MAX = 10_000
 
 type Idle = { stream: FramedStream; timer: NodeJS.Timeout }
 
 /**
- * Idle streams of one protocol, kept per peer and used again: five times the throughput of a new stream each (D23).
+ * Keeps idle streams of one protocol for each peer and reuses them. This gives five times the throughput of a new
+ * stream for each call (D23).
  *
- * A stream carries one exchange at a time. One that its peer has ended meanwhile is found out and replaced.
+ * A stream carries one exchange at a time. A stream that the peer ended while it was idle is detected and replaced.
  */
 export class StreamPool {
   readonly #protocol: string
@@ -39,12 +42,18 @@ export class StreamPool {
     this.#superseded = deps.superseded ?? (() => false)
   }
 
-  /** Waits until the peer takes another call. @returns how to say that it is over @throws PeerError, or the signal's reason */
+  /**
+   * Waits until the peer may get another call. @returns a function to call when the call is over @throws PeerError, or
+   * the signal's reason
+   */
   place(peerId: string, signal: AbortSignal): Promise<() => void> {
     return this.#places.take(peerId, signal)
   }
 
-  /** A stream to the peer, and whether it was used before: then the peer may have ended it without our knowing yet. */
+  /**
+   * Returns a stream to the peer and whether it was used before. The peer may have ended a reused stream without our
+   * knowledge.
+   */
   async take(peer: StreamPeer, signal: AbortSignal): Promise<{ stream: FramedStream; reused: boolean }> {
     const idle = this.#idle.get(peer.peerId) ?? []
     for (let last = idle.pop(); last !== undefined; last = idle.pop()) {
@@ -64,7 +73,7 @@ export class StreamPool {
     return stream
   }
 
-  /** Gives a stream back after an exchange that ended well; any other is aborted by its user. */
+  /** Returns a stream after an exchange that ended well. After any other exchange the user aborts the stream. */
   give(peer: StreamPeer, stream: FramedStream): void {
     const idle = this.#idle.get(peer.peerId) ?? []
     const usable = this.#reuse && this.#isUsable(stream)
@@ -86,7 +95,7 @@ export class StreamPool {
     await Promise.allSettled(all.map(({ stream }) => stream.close(AbortSignal.timeout(500))))
   }
 
-  /** Not one that a better way to its peer has superseded: it would keep the worse one in use. */
+  /** False also for a stream over a relay when a direct connection exists. Reuse would keep the relay in use. */
   #isUsable(stream: FramedStream): boolean {
     const raw = this.#raw.get(stream)
     return stream.writable && !stream.ended && !(raw !== undefined && this.#superseded(raw))

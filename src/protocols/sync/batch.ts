@@ -2,7 +2,7 @@ import { CodedError } from '../../lib/errors.ts'
 
 const LENGTH_BYTES = 4
 
-/** The bytes are no list of envelopes within the limits. */
+/** The bytes are not a list of envelopes within the limits. */
 export class BatchError extends CodedError<'BATCH_INVALID'> {
   override name = 'BatchError'
 }
@@ -10,7 +10,7 @@ export class BatchError extends CodedError<'BATCH_INVALID'> {
 export type BatchLimits = { itemsMax: number; itemBytesMax: number }
 
 /**
- * A list of envelopes, as gossip and catch-up carry it.
+ * Encodes a list of envelopes for gossip and catch-up.
  *
  * ```bnf
  * batch ::= item*
@@ -45,7 +45,7 @@ export function decodeBatch(bytes: Uint8Array, { itemsMax, itemBytesMax }: Batch
   return items
 }
 
-/** Splits envelopes over as few batches as keep within both limits, in order. */
+/** Splits envelopes, in order, into as few batches as the limits allow. */
 export function* splitBatches(
   items: Iterable<Uint8Array>,
   { itemsMax, bytesMax }: { itemsMax: number; bytesMax: number },

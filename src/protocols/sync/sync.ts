@@ -6,44 +6,48 @@ import { BatchError, decodeBatch, encodeBatch } from './batch.ts'
 
 export const SYNC_PROTOCOL = '/node/sync/1.0.0'
 
-/** Listings of one frame, and the bytes of them: they keep the event loop for about 5 ms, and a thread for 10. */
+/**
+ * Listings, and bytes of listings, in one frame. Handling a full frame takes the event loop about 5 ms and a thread 10
+ * ms.
+ */
 export const SYNC_BATCH_LISTINGS_MAX = 128
 export const SYNC_BATCH_BYTES_MAX = 128 * 1024
-/** Messages of reconciliation are shorter than this. */
+/** The longest message of reconciliation. */
 const MESSAGE_BYTES_MAX = 64 * 1024
-/** Messages of one side. Reconciliation itself allows as many, or fewer. */
+/** Messages of one side. Reconciliation itself allows this many or fewer. */
 const MESSAGES_MAX = 128
-/** Batches under way that the taker has not yet answered. */
+/** Batches sent that the receiver has not answered yet. */
 const WINDOW = 2
 /** How long either side may keep the other waiting for one step. */
 const STEP_TIMEOUT_MS = 10_000
 
 /**
- * `SYNC_CUT`: the peer ended before `sync.end`, as one does that is busy or stopping. `SYNC_INVALID`: not this protocol.
+ * `SYNC_CUT`: the peer ended before `sync.end`, for example because it is busy or stopping. `SYNC_INVALID`: the peer
+ * broke the protocol.
  */
 export class SyncError extends CodedError<'SYNC_CUT' | 'SYNC_INVALID'> {
   override name = 'SyncError'
 }
 
-/** One side of a session: what is said and done, of which this file only knows when. */
+/** One side of a session. It decides what to say and do; this file decides when. */
 export type SyncSide = {
-  /** The first message, of the client. */
+  /** The first message, sent by the client. */
   open(): Uint8Array
   /**
-   * Takes the peer's message. `say` is the reply, if any; after it, where it is `last`, the peer has nothing to say.
-   * `enough` ends the talk: what was found so far stands.
+   * Takes the peer's message. `say` is the reply, if there is one. `last` means that the peer has nothing to say after
+   * the reply. `enough` ends the talk; the differences found so far stay valid.
    */
   hear(message: Uint8Array): { say?: Uint8Array; last: boolean } | 'enough'
-  /** Batches of what the peer lacks; asked for when the peer can take one. */
+  /** Batches of what the peer lacks. A batch is read only when the peer can take it. */
   batches(): Iterable<Uint8Array[]>
-  /** Whether anything is taken from this peer at all. */
+  /** True if listings are accepted from this peer. */
   readonly takes: boolean
   /**
-   * Takes a batch, and tells whether another is welcome, as far as is known by now: it may still be looked at while the
-   * next one comes. What it throws ends the session.
+   * Takes a batch and returns whether another is welcome, as far as is known now. The batch may still be examined while
+   * the next one arrives. An exception ends the session.
    */
   take(envelopes: Uint8Array[]): Promise<boolean>
-  /** Resolves when all that was taken has been looked at. What it throws ends the session. */
+  /** Resolves when every batch has been examined. An exception ends the session. */
   settle(): Promise<void>
 }
 
@@ -54,14 +58,15 @@ type Steps = { read(): Promise<Frame>; write(type: string, data?: Uint8Array): P
 const NOTHING = new Uint8Array()
 
 /**
- * Client: both sides find out how they differ, then each hands over what the other lacks.
+ * Client: both sides find their differences, then each sends what the other lacks.
  *
  * 1. → `sync.open`, data: the first message of reconciliation (see protocols/sync/reconcile/reconciliation.ts)
- * 2. ←→ `sync.ranges`, data: a message; in turns, until nothing is asked any more. Or `sync.enough`, by who will go on no
- *    longer: what was found until then stands.
- * 3. ← `sync.listings`, data: a batch of envelopes; any number. Each is answered → `sync.more` or `sync.enough`; two may be
- *    unanswered. ← `sync.end`, or `sync.enough` from who wants nothing in return: then it is over.
- * 4. The same with the roles exchanged, ending with → `sync.end`.
+ * 2. ←→ `sync.ranges`, data: a message. The sides take turns until nothing is asked any more. Or `sync.enough`, from
+ * the side that stops early; the differences found until then stay valid.
+ * 3. ← `sync.listings`, data: a batch of envelopes; any number of batches. Each is answered with → `sync.more` or
+ * `sync.enough`; two may be unanswered. ← `sync.end`, or `sync.enough` from a server that accepts nothing in return.
+ * The session is then over.
+ * 4. The same with exchanged roles, ending with → `sync.end`.
  *
  * @throws SyncError, what the side throws, or what the stream throws
  */
@@ -75,7 +80,7 @@ export async function openSync(stream: FramedStream, side: SyncSide, options: Sy
   await steps.write('sync.end')
 }
 
-/** Server: the mirror of `openSync`. A stream that ends before it has begun is none. */
+/** Server: the mirror of `openSync`. A stream that ends before `sync.open` is an error (`SYNC_CUT`). */
 export async function serveSync(stream: FramedStream, side: SyncSide, options: SyncOptions): Promise<void> {
   const steps = stepsOf(stream, options)
   const first = await steps.read()
@@ -98,7 +103,7 @@ async function talk(steps: Steps, side: SyncSide): Promise<void> {
   throw new SyncError('SYNC_INVALID', `the peer talks without end: ${MESSAGES_MAX} messages`)
 }
 
-/** Answers a message, and tells whether the talk is over. */
+/** Answers a message and returns whether the talk is over. */
 async function answer(steps: Steps, side: SyncSide, frame: Frame): Promise<boolean> {
   if (frame.data.length > MESSAGE_BYTES_MAX) throw unexpected(frame)
   const heard = side.hear(frame.data)
@@ -137,7 +142,7 @@ async function takeOver(steps: Steps, side: SyncSide): Promise<string> {
     }
     const envelopes = decodeListings(frame)
     if (refused !== undefined) {
-      // What was under way when it was refused.
+      // This batch was sent before the peer received the refusal.
       if (++refused >= WINDOW) throw new SyncError('SYNC_INVALID', 'the peer hands over what was refused')
       continue
     }
@@ -148,7 +153,7 @@ async function takeOver(steps: Steps, side: SyncSide): Promise<string> {
 }
 
 function decodeListings(frame: Frame): Uint8Array[] {
-  // An empty frame is no progress: a peer must not keep us with a stream of them.
+  // An empty frame makes no progress. A peer must not keep the session open with empty frames.
   if (frame.type !== 'sync.listings' || frame.data.length === 0 || frame.data.length > SYNC_BATCH_BYTES_MAX) {
     throw unexpected(frame)
   }

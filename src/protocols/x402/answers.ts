@@ -6,7 +6,10 @@ import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import { type AnyX402Message, NO_CORRELATION_ID, parseJson, parseMessage, readFrame } from './messages.ts'
 
-/** A response as the buyer takes it: what is missing is empty, and what was odd is said. `body` is base64 again. */
+/**
+ * A response as the buyer reads it. Missing fields are empty, and `oddities` describes unusual ones. `body` is always
+ * base64.
+ */
 export type ReceivedResponse = Omit<z.infer<typeof X402Response>, 'payment_id' | 'tx_hash'> & {
   payment_id: Hex | ''
   tx_hash: Hex | ''
@@ -22,7 +25,7 @@ export type SellerAnswer =
   | { type: 'x402.response'; message: ReceivedResponse }
   | { type: 'x402.payment_required'; message: PaymentRequired; challengeText: string }
 
-/** The seller answered something that this node cannot read. After payment that says nothing of the result. */
+/** The seller's answer cannot be read. After payment this says nothing about the result. */
 export class UnreadableAnswer extends PeerError {
   override name = 'UnreadableAnswer'
 }
@@ -31,10 +34,10 @@ const ODDITY_LENGTH_MAX = 500
 const BARE_NONCE = /^[0-9a-fA-F]{64}$/
 
 /**
- * Reads the seller's next answer, undefined where it has ended its side.
+ * Reads the seller's next answer. Undefined if the seller has ended its side.
  *
- * More leniently than a seller reads: a result that is paid for must not be lost to a field beside it, and the original
- * node of this protocol spells some fields in its own way.
+ * It is more lenient than a seller is. A paid result must not be lost because another field is wrong. The original node
+ * of this protocol spells some fields in its own way.
  *
  * @throws UnreadableAnswer
  */
@@ -57,7 +60,7 @@ export function parseAnswer(frame: Frame): SellerAnswer {
   return parseMessage(frame) as Strict
 }
 
-/** Any response that names its exchange and has a body. */
+/** Accepts any response that names its exchange and has a body. */
 function responseOf(json: unknown): ReceivedResponse | undefined {
   const strict = X402Response.safeParse(json)
   if (strict.success) return { ...(strict.data as ReceivedResponse), oddities: [] }
@@ -82,7 +85,7 @@ function responseOf(json: unknown): ReceivedResponse | undefined {
   }
 }
 
-/** Says of each field that a strict reader would refuse what is wrong with it. */
+/** Describes each field that a strict reader would refuse. */
 function oddFields({ issues }: z.ZodError, fields: Readonly<Record<string, unknown>>): string {
   const names = new Set(issues.map(({ path }) => String(path[0])))
   const said = Array.from(names, (name) => {
@@ -92,7 +95,7 @@ function oddFields({ issues }: z.ZodError, fields: Readonly<Record<string, unkno
   return said.join('; ')
 }
 
-/** Base64 in whichever alphabet, else the text itself. */
+/** Decodes base64 in either alphabet; any other text is taken as it is. */
 function bytesOf(body: unknown): { bytes: Buffer; oddities: string[] } | undefined {
   if (body === undefined || body === null) return undefined
   if (typeof body !== 'string') {
@@ -107,7 +110,7 @@ function bytesOf(body: unknown): { bytes: Buffer; oddities: string[] } | undefin
   return { bytes: Buffer.from(body), oddities: ['body is not base64: taken as the text itself'] }
 }
 
-/** JSON that is too deep to be written again is none (T8). */
+/** Returns undefined for JSON that is too deep to be written again (T8). */
 function textOf(body: unknown): string | undefined {
   try {
     return JSON.stringify(body)
@@ -117,8 +120,8 @@ function textOf(body: unknown): string | undefined {
 }
 
 /**
- * A nonce without 0x is that of the original node. It settles before its agent runs, and does not say so: this node is
- * told as any other seller tells it (D45).
+ * Reads a challenge. A nonce without 0x comes from the original node. That node settles before its agent runs, without
+ * saying so. The message is therefore completed with `settles_first`, as other sellers send it (D45).
  */
 function challengeOf(frame: Frame): SellerAnswer {
   const json = parseJson(frame.data) as { challenge_nonce?: unknown } | null
@@ -133,7 +136,7 @@ function challengeOf(frame: Frame): SellerAnswer {
   return { type, message: { ...message, payment_requirements: { ...asked, extra } }, challengeText: nonce }
 }
 
-/** An error that names no exchange is about bytes that could not be read. */
+/** Reads an error. An error without a correlation id is about bytes that the seller could not read. */
 function errorOf(frame: Frame): SellerAnswer {
   const json = parseJson(frame.data)
   const unnamed = z.looseObject({ correlation_id: z.literal('').optional() }).safeParse(json)
@@ -142,7 +145,7 @@ function errorOf(frame: Frame): SellerAnswer {
   return parseMessage({ ...frame, data: Buffer.from(named) }) as Strict
 }
 
-/** @throws PeerError with what is wrong */
+/** @throws PeerError that says what is wrong */
 function refuse(frame: Frame): never {
   parseMessage(frame)
   throw new PeerError('INVALID_MESSAGE', `${frame.type} cannot be read`)

@@ -16,45 +16,58 @@ export type Call = {
   resource: string
   task: string
   callerDid: string
-  /** What is known of how this seller wants bodies; what the exchange shows is written here. */
+  /** The form of bodies that this seller wants, as far as known. The exchange writes what it learns here. */
   form?: BodyForm
-  /** Has the seller refuse the payment rather than settle it before its agent runs: an extension of the protocol (D45). */
+  /**
+   * Tells the seller to refuse the payment if it would settle before its agent runs. This is an extension of the
+   * protocol (D45).
+   */
   refusesSettleFirst?: boolean
-  /** How many agents have bought for one another, this call included: an extension of the protocol. */
+  /** Number of agents that bought for one another, this call included. This is an extension of the protocol. */
   hops?: number
-  /** Told what the agent says while it works, by a seller that can. Asking for it is an extension of the protocol. */
+  /**
+   * Called with the agent's output while it works, if the seller supports it. Asking for output is an extension of the
+   * protocol.
+   */
   onOutput?(text: string): void
 }
 
-/** Bodies are `{"resource","input"}` and `{"output"}`, as sellers of the original node want them, or plain. */
+/**
+ * The form of bodies. `wrapped`: `{"resource","input"}` and `{"output"}`, as sellers of the original node want them.
+ * Otherwise plain text.
+ */
 export type BodyForm = { wrapped: boolean }
 
 /**
- * Signs a payment for what the seller asks, or throws when it is more than the buyer agreed to.
+ * Signs a payment for what the seller asks, or throws if it is more than the buyer agreed to.
  *
- * Called again for the same call when the seller wants a new challenge: it then returns the same authorization under the
- * new nonce. One purchase is never signed twice (D33).
+ * It is called again for the same call if the seller wants a new challenge. It then returns the same authorization
+ * under the new nonce. One purchase is never signed twice (D33).
+ *
+ * @param sellerDid the seller's DID, as the seller states it
  */
-/** @param sellerDid who the seller says it is */
 export type Pay = (
   requirements: PaymentRequirements,
   challengeNonce: Hex,
   sellerDid?: string,
 ) => Promise<PaymentEnvelope>
 
-/** Opens another stream to the same seller, for one that ends its stream after every message (D23). */
+/** Opens another stream to the same seller. A seller may end its stream after every message (D23). */
 export type Reopen = () => Promise<FramedStream>
 
 const CHALLENGES_MAX = 3
-/** Characters of output, the smallest piece counting for more than it is: several times the longest result. */
+/**
+ * Characters of output accepted: several times the longest result. Each piece counts for 16 more, so that tiny pieces
+ * are bounded too (T7).
+ */
 const OUTPUT_MAX = 16 * 1024 * 1024
 const OUTPUT_FRAME_COST = 16
 
 /**
- * Runs one exchange, as the client of the protocol. The mirror of serveX402.
+ * Runs one exchange as the client of the protocol. It is the mirror of serveX402.
  *
- * @returns the response; for a free agent no payment is asked for
- * @throws PeerError as the seller sends it, SellerSilent, or whatever the stream fails with
+ * @returns the response; a free agent asks for no payment
+ * @throws PeerError that the seller sends, SellerSilent, or the error of the stream
  */
 export async function callX402(
   stream: FramedStream,
@@ -77,9 +90,9 @@ export async function callX402(
     if (asked.type === 'x402.response') return unwrapped(asked.message, call)
     const { payment_requirements, challenge_nonce, seller_did } = asked.message
     const { challengeText } = asked
-    // A nonce without 0x: the original node, whose bodies are wrapped.
+    // A nonce without 0x comes from the original node, which wraps bodies.
     if (challengeText !== challenge_nonce) form.wrapped = true
-    // Nothing is signed for a task that can then not be sent.
+    // Check before signing: a task that does not fit cannot be sent.
     if (form.wrapped && !fitsWrapped(call)) throw new TaskTooLong()
     const payment = await deps.pay(payment_requirements, challenge_nonce as Hex, seller_did)
     try {
@@ -87,19 +100,21 @@ export async function callX402(
     } catch (error) {
       if (!(error instanceof PeerError)) throw error
       if (asksForWrapped(error) && !form.wrapped && fitsWrapped(call)) {
-        // Nothing was charged. That seller has used up its challenge, and takes the same authorization without one.
+        // Nothing was charged. The seller has consumed its challenge, but takes the same authorization without a
+        // challenge.
         form.wrapped = true
         return callX402Preemptively(await open(), call, payment, signal)
       }
-      // "request a new challenge": the same authorization, under a nonce that still lives.
+      // The seller's challenge expired. Ask for a new challenge and send the same authorization under its nonce.
       if (error.code !== 'PAYMENT_NONCE_EXPIRED' || challenges >= CHALLENGES_MAX) throw error
     }
   }
 }
 
 /**
- * Sends the paid request, and once more on another stream if the seller has ended this one unanswered: it may have done
- * so before it came. The authorization can be spent once, however often it is sent.
+ * Sends the paid request. If the seller ends the stream without an answer, it sends the request once more on another
+ * stream, because the first may not have arrived. The authorization can be spent only once, no matter how often it is
+ * sent.
  */
 async function sendPayment(
   open: Reopen,
@@ -120,7 +135,10 @@ async function sendPayment(
   }
 }
 
-/** Sends the task with a payment that was signed before: for a seller that never saw it, or no longer knows its challenge. */
+/**
+ * Sends the task with a payment that was signed earlier. Use it if the seller never saw the payment or forgot its
+ * challenge.
+ */
 export async function callX402Preemptively(
   stream: FramedStream,
   call: Call,
@@ -132,7 +150,7 @@ export async function callX402Preemptively(
   return nextResponse(stream, call, signal)
 }
 
-/** Asks what one run costs now, with an empty task, and leaves it at that. @throws PeerError as the seller sends it */
+/** Asks for the price of one run with an empty task, and does nothing more. @throws PeerError that the seller sends */
 export async function askX402Price(
   stream: FramedStream,
   call: Omit<Call, 'task'>,
@@ -145,9 +163,10 @@ export async function askX402Price(
 }
 
 /**
- * Asks again for what a payment has bought (D32).
+ * Asks again for the result of a payment (D32).
  *
- * A seller that knows no `method` takes it for a payment of the task: where that may be, the task goes with it.
+ * A seller that does not know `method` reads the request as a payment for the task. If the seller wants wrapped bodies,
+ * the task is therefore sent too.
  */
 export async function askX402Result(
   stream: FramedStream,
@@ -175,7 +194,7 @@ function requestOf(call: Call, method: 'execute' | 'result', payment: PaymentEnv
   } as const
 }
 
-/** `challengeText`: the nonce as the seller spells it, which it compares as text. */
+/** `challengeText` is the nonce as the seller spells it, because the seller compares it as text. */
 function paidRequestOf(call: Call, payment: PaymentEnvelope, challengeText: string) {
   return {
     version: VERSION,
@@ -195,7 +214,7 @@ function bodyOf({ resource, task, form }: Call): string {
 
 type Answer = Extract<SellerAnswer, { type: 'x402.response' | 'x402.payment_required' }>
 
-/** The next message of this exchange; what a stream still carries of another one is passed over. */
+/** The next message of this exchange. Messages of other exchanges on the stream are skipped. */
 async function nextAnswer(
   stream: FramedStream,
   { correlationId, onOutput }: Pick<Call, 'correlationId' | 'onOutput'>,
@@ -236,7 +255,7 @@ function unwrapped(response: ReceivedResponse, { form }: Pick<Call, 'form'>): Re
   return form?.wrapped ? { ...response, body: unwrapOutput(response.body) } : response
 }
 
-/** The seller says more than any result may hold. What was paid for is there to be asked for (T7, T10). */
+/** The seller sent more output than any result may have. The buyer can still ask for the paid result (T7, T10). */
 class OutputEndless extends Error {
   override name = 'OutputEndless'
   constructor() {
@@ -244,7 +263,7 @@ class OutputEndless extends Error {
   }
 }
 
-/** The seller ended the stream without an answer, or inside it. */
+/** The seller ended the stream without an answer, or in the middle of it. */
 export class StreamEnded extends Error {
   override name = 'StreamEnded'
   constructor(options: ErrorOptions = {}) {
@@ -252,14 +271,17 @@ export class StreamEnded extends Error {
   }
 }
 
-/** A frame that did not arrive whole says nothing of the exchange: the answer is there to be asked for (T23). */
+/** An incomplete frame says nothing about the exchange. The buyer can still ask for the answer (T23). */
 function asStreamEnded(error: unknown): never {
   const cause = error instanceof PeerError ? error.cause : undefined
   const isCut = cause instanceof FrameError && (cause.code === 'FRAME_CUT' || cause.code === 'FRAME_SLOW')
   throw isCut ? new StreamEnded({ cause }) : error
 }
 
-/** An error about bytes that could not be read carries no id of ours: on a stream of our own it can only be ours. */
+/**
+ * True if an error belongs to this exchange. An error about unreadable bytes has no correlation id of ours. Only our
+ * own request can have caused it on our own stream.
+ */
 function isFor(received: string, correlationId: string): boolean {
   return received === correlationId || received.startsWith('00000000-')
 }

@@ -26,7 +26,7 @@ export type ServedAgent = {
   amount: bigint
   timeoutMs: number
   tokenId: string
-  /** Of its runs that are paid for; nothing: what was shown is owed for. */
+  /** How paid runs show output. Undefined means `owed_once_shown`. */
   streaming?: StreamingMode
   run(call: Omit<AgentCall, 'history'>): Promise<string>
 }
@@ -36,39 +36,41 @@ export type X402ServerDeps = {
   logger: Logger
   asset: Asset
   payTo: Hex
-  /** By the key of `payTo`. */
+  /** Signs with the key of `payTo`. */
   signReceipt(receipt: Receipt): SignedReceipt
   sellerDid: string
   didOf(peerId: string): string
   /** 32 random bytes. */
   newNonce(): Hex
-  /** @throws PeerError OVERLOADED where nothing is sold now */
+  /** @throws PeerError OVERLOADED if nothing is sold now */
   findAgent(id: string): ServedAgent | undefined
-  /** The agent's token on the chain, where it has one. */
+  /** The agent's token on the chain, if it has one. */
   tokenOf(id: string): string | undefined
-  /** Lets work of a caller in that has a run to wait for. @throws PeerError OVERLOADED at once when too many are in */
+  /**
+   * Admits work of a caller that will wait for a run. @throws PeerError OVERLOADED at once if too much work is admitted
+   */
   admit<T>(caller: string, work: (place: Place) => Promise<T>): Promise<T>
-  /** Lets a run in and runs it in its turn. @throws PeerError OVERLOADED */
+  /** Admits a run and starts it in its turn. @throws PeerError OVERLOADED */
   inSlot<T>(caller: string, work: () => Promise<T>): Promise<T>
   challenges: Challenges
   payments: Payments
-  /** What was answered 2007, and is still to be delivered. */
+  /** Payments that were answered with 2007 and still have to be delivered. */
   deferred: Deferred
   exchanges: Exchanges
   settler: Settler
   limits: PeerLimits
-  /** Paces runs that failed although they were paid for. */
+  /** Paces paid runs that failed. */
   reruns: Pick<Reruns, 'waitMs' | 'failed' | 'done'>
-  /** What runs now, by payment id: whoever asks for its result waits for it. */
+  /** Runs in progress by payment id. A request for a result waits for the run. */
   running: Map<Hex, Promise<unknown>>
-  /** What runs now for buyers that wrap their task, by buyer, agent and task. */
+  /** Runs in progress for buyers that wrap their tasks, by buyer, agent and task. */
   wrappedRuns: Map<string, WrappedRun>
   settleFirst: boolean
-  /** What is out on promises already decides who settles first. */
+  /** Unsettled exposure. It decides which payments settle first. */
   exposure: Pick<Exposure, 'enter' | 'leave' | 'isBlocked' | 'settlesFirst'>
 }
 
-/** Whether a payment for this agent would be settled before it runs, as far as that is known before it is signed (D45). */
+/** True if a payment for this agent would be settled before the run, as far as known before the buyer signs (D45). */
 export function willSettleFirst(
   agent: ServedAgent,
   { peerId, isStreamed }: { peerId: string; isStreamed: boolean },
@@ -78,24 +80,24 @@ export function willSettleFirst(
   return settleFirst || isShownLater || exposure.settlesFirst(peerId, agent.amount)
 }
 
-/** Who asks, and under which id. `signal` ends when the node stops or the caller takes its request back. */
+/** Who calls, and under which correlation id. `signal` aborts when the node stops or the caller cancels its request. */
 export type Caller = {
   peerId: string
-  /** Of that peer: the connection has proved it, whatever a message says (D25). */
+  /** The DID of that peer, proved by the connection. The DID in a message does not count (D25). */
   callerDid: string
   correlationId: string
   signal: AbortSignal
-  /** Told what the agent says while it works, where the caller wants to see it. */
+  /** Called with the agent's output while it works, if the caller wants to see it. */
   onOutput?: OnOutput
-  /** How many agents have bought for one another before this call, as its sender says. */
+  /** Number of agents that bought for one another before this call, as its sender states it. */
   hops?: number
-  /** Told when the run has cost its seller money: the caller cannot take its request back any more. */
+  /** Called when the run has cost its seller money. The caller can then no longer cancel. */
   onCommitted?(): void
-  /** The buyer wants nothing settled before the agent runs (D45). */
+  /** True if the buyer refuses settlement before the run (D45). */
   refusesSettleFirst?: boolean
 }
 
-/** A run of an agent for a caller. `run`: the payment that buys it, or its exchange. */
+/** The agent call for a caller. `run` is the payment that buys it, or its exchange if the agent is free. */
 export function runCall(caller: Omit<Caller, 'peerId'>, input: string, run: { id: string; isPaid: boolean }) {
   const { callerDid: callerId, signal, onCommitted, hops = 0 } = caller
   return { input, callerId, signal, origin: { ...run, hops }, ...(onCommitted && { onCommitted }) }
@@ -104,14 +106,14 @@ export function runCall(caller: Omit<Caller, 'peerId'>, input: string, run: { id
 /** One exchange on a stream. */
 export type Exchange = Caller & {
   stream: FramedStream
-  /** The buyer wraps its task, as the original node does, and reads a wrapped answer. */
+  /** True if the buyer wraps its task, as the original node does. It also expects a wrapped answer. */
   isWrapped?: boolean
 }
 
-/** A paid run for a buyer that wraps its task, and the stream on which that buyer waits for it. */
+/** A paid run for a buyer that wraps its task, and the stream on which that buyer waits. */
 export type WrappedRun = { id: Hex; stream: FramedStream }
 
-/** What a paid run needs, whichever door the payment came through. */
+/** What a paid run needs, for both messages that can bring a payment. */
 export type PaidRunDeps = Pick<
   X402ServerDeps,
   | 'clock'
@@ -132,14 +134,14 @@ export type PaidRunDeps = Pick<
   | 'exposure'
 >
 
-/** What else stands in a message, its receipt above all. */
+/** Room for the other fields of a message, mainly the receipt. */
 const BESIDE_BODY_BYTES = 64 * 1024
-/** A body of so many bytes fits into a message, as base64. */
+/** The longest body that fits into a message as base64. */
 const RESPONSE_BODY_BYTES_MAX = ((DATA_BYTES_MAX - BESIDE_BODY_BYTES) / 4) * 3
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The task is text: base64 of UTF-8, plain or wrapped; a wrapped one is answered wrapped. */
+/** Reads the task: base64 of UTF-8 text, plain or wrapped. A wrapped task gets a wrapped answer. */
 export function readTask(body: string, resource: string, exchange: Exchange): { input: string; exchange: Exchange } {
   const text = textOf(body)
   const unwrapped = unwrapTask(text, resource)
@@ -149,8 +151,8 @@ export function readTask(body: string, resource: string, exchange: Exchange): { 
 /**
  * The body of a response.
  *
- * JSON writes some characters as up to six: a result that is too long for a frame when it is wrapped goes as it is, which
- * the original node takes as well. What is paid for must not be lost to its wrapper.
+ * JSON may need up to six bytes for a character. If a wrapped result is too long for a frame, it is sent plain, which
+ * the original node accepts too. A paid result must not be lost to its wrapper.
  */
 export function outputBody(output: string, { isWrapped }: Pick<Exchange, 'isWrapped'>): string {
   const wrapped = isWrapped === true ? Buffer.from(wrapOutput(output)) : undefined
@@ -166,12 +168,15 @@ function textOf(body: string): string {
   }
 }
 
-/** What a buyer may read of a failed run: AgentError and PeerError are written for buyers, anything else is ours alone. */
+/**
+ * The reason of a failed run that a buyer may read. AgentError and PeerError are written for buyers; other errors stay
+ * private.
+ */
 export function buyerReason(failure: unknown): string {
   return failure instanceof AgentError || failure instanceof PeerError ? failure.message : 'the agent failed'
 }
 
-/** What an agent throws becomes EXECUTION_FAILED. */
+/** Converts an agent's error into EXECUTION_FAILED. */
 export function asExecutionFailed(cause: unknown): never {
   if (cause instanceof PeerError) throw cause
   throw new PeerError('EXECUTION_FAILED', buyerReason(cause), { cause })

@@ -1,14 +1,17 @@
-/** A seller names its price within this: nothing runs before it is paid. */
+/** Time for a seller to answer with its price. It can be short, because nothing runs before payment. */
 export const FIRST_ANSWER_MS = 30_000
-/** A seller that shows work before it asks for payment, as of a task that was paid for before (D39), answers within this. */
+/**
+ * Time for a seller that shows output before it asks for payment. This happens when the task was already paid for
+ * (D39).
+ */
 export const SHOWN_WORK_MS = 15 * 60_000
 
-/** Undefined: a free agent may take as long as it needs. */
+/** Undefined means no limit: a free agent may take as long as it needs. */
 export type AnswerLimits = { firstAnswerMs?: number | undefined; shownWorkMs?: number | undefined }
 
 /**
- * Ends a wait for the first answer, until `clear` says that it has come. Output alone is no answer: it gives the seller the
- * time of a run, once.
+ * Limits the wait for the first answer, until `clear` is called. Output alone is not an answer, but it extends the
+ * limit once, to the time of a run.
  */
 export function firstAnswerWithin({ firstAnswerMs, shownWorkMs = firstAnswerMs }: AnswerLimits, signal: AbortSignal) {
   if (firstAnswerMs === undefined) return { signal, begun: () => {}, clear: () => {}, failed: rethrow }
@@ -32,7 +35,7 @@ function rethrow(error: unknown): never {
   throw error
 }
 
-/** The seller took the request and has not answered it. Nothing is signed yet, or it is in doubt. */
+/** The seller took the request and did not answer. Either nothing was signed yet, or the payment is in doubt. */
 export class SellerSilent extends Error {
   override name = 'SellerSilent'
   constructor(limitMs: number) {

@@ -1,6 +1,6 @@
 import { asExecutionFailed, type Caller, runCall, type ServedAgent, type X402ServerDeps } from './exchange.ts'
 
-/** Runs a task of an agent that costs nothing, and keeps what came of it for the caller's session. @throws PeerError */
+/** Runs a task of a free agent and stores the outcome for the caller's session. @throws PeerError */
 export async function runFree(
   agent: ServedAgent,
   input: string,

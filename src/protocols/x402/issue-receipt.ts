@@ -4,7 +4,7 @@ import type { SignedReceipt } from '../../schema/signed-receipt.ts'
 import type { Claim } from '../../store/payments.ts'
 import type { PaidRunDeps } from './exchange.ts'
 
-/** Signs for what was delivered: before settlement, so without a transaction, unless it was settled first. */
+/** Signs a receipt for the delivered result. It has no transaction unless the payment was settled first. */
 export function issueReceipt(
   payment: Pick<Claim, 'id' | 'agentId' | 'correlationId' | 'signed' | 'requirements'> & { txHash?: Hex | undefined },
   task: string,

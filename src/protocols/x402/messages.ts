@@ -4,9 +4,9 @@ import { type Frame, FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 
-/** The version every message carries. */
+/** The version in every message. */
 export const VERSION = '1.0'
-/** Names an exchange that could not be told from the bytes. */
+/** Stands for a correlation id that could not be read. */
 export const NO_CORRELATION_ID = '00000000-0000-4000-8000-000000000000'
 const ISSUES_SHOWN_MAX = 5
 
@@ -15,16 +15,16 @@ export type AnyX402Message = { [T in X402MessageType]: { type: T; message: X402M
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Reads the next message, checked against its schema; undefined where the peer has ended its side.
+ * Reads the next message and checks it against its schema. Undefined if the peer has ended its side.
  *
- * @throws PeerError `INVALID_MESSAGE`, with the correlation id where one could be read
+ * @throws PeerError `INVALID_MESSAGE`, with the correlation id if it could be read
  */
 export async function readMessage(stream: FramedStream, signal: AbortSignal): Promise<AnyX402Message | undefined> {
   const frame = await readFrame(stream, signal)
   return frame === undefined ? undefined : parseMessage(frame)
 }
 
-/** @throws PeerError `INVALID_MESSAGE` for bytes that are no frame */
+/** @throws PeerError `INVALID_MESSAGE` for bytes that are not a frame */
 export function readFrame(stream: FramedStream, signal: AbortSignal): Promise<Frame | undefined> {
   return stream.read(signal).catch((cause: unknown) => {
     if (cause instanceof FrameError) throw new PeerError('INVALID_MESSAGE', cause.message, { cause })
@@ -76,13 +76,13 @@ export function writeError(
   )
 }
 
-/** Tells a peer that its stream is not served, and ends it. */
+/** Sends the reason for refusing the stream, and ends it. */
 export async function refuseX402(stream: FramedStream, error: PeerError, signal: AbortSignal): Promise<void> {
   await writeError(stream, error, undefined, signal)
   await stream.close()
 }
 
-/** Amounts and times are bigint in memory and decimal text on the wire: the schemas' codecs say so, this does it. */
+/** Encodes amounts and times, which are bigint in memory and decimal text on the wire, as the schemas define. */
 function bigintAsText(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? value.toString() : value
 }

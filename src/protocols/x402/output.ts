@@ -4,16 +4,19 @@ import { type AnyX402Message, VERSION, writeMessage } from './messages.ts'
 
 /** Characters in one frame. */
 const FRAME_LENGTH_MAX = 32 * 1024
-/** What a peer has not taken. One that is this far behind sees no more before the response, which holds all of it. */
+/**
+ * Characters a peer may be behind. Beyond it the peer gets no more output before the response, which contains
+ * everything.
+ */
 const BEHIND_LENGTH_MAX = 256 * 1024
-/** Words that come one by one travel together. */
+/** Single words that arrive within this time are sent together. */
 const FLUSH_MS = 20
 
 /**
- * What an agent says while it works, to a peer that has asked for it: `x402.output` frames before the response.
+ * True if the peer asked to see output while the agent works, in `x402.output` frames before the response.
  *
- * An extension: only `stream: true` in the request brings them about, and the response is what counts. The agent never waits
- * for the peer.
+ * This is an extension: only `stream: true` in the request enables it, and only the response counts. The agent never
+ * waits for the peer.
  */
 export function wantsOutput({ type, message }: AnyX402Message): boolean {
   if (type === 'x402.request') return message.method === 'execute' && message.stream === true
@@ -21,10 +24,10 @@ export function wantsOutput({ type, message }: AnyX402Message): boolean {
 }
 
 /**
- * The same exchange, its output shown.
+ * Adds output to an exchange.
  *
- * A peer that has seen a part of what it pays for cannot take its request back any more: it would have the work for nothing
- * (T6). The run then ends by itself, or with the node.
+ * A peer that has seen part of what it pays for can no longer cancel its request. Otherwise it would get work for
+ * nothing (T6). The run then stops only when it is done or when the node stops.
  */
 export function withOutput(
   exchange: Exchange,
@@ -59,7 +62,7 @@ export function withOutput(
         await writeMessage(stream, 'x402.output', message, signal)
       }
     } catch {
-      // It has gone, or takes nothing: what the agent says is no longer for it.
+      // The peer has left or accepts nothing, so it gets no more output.
       isOver = true
     } finally {
       isWriting = false
@@ -86,7 +89,7 @@ export function withOutput(
   }
 }
 
-/** Never between the two halves of a character. */
+/** Never cuts between the two halves of a surrogate pair. */
 function cut(text: string): number {
   if (text.length <= FRAME_LENGTH_MAX) return text.length
   const last = text.charCodeAt(FRAME_LENGTH_MAX - 1)

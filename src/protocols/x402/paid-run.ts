@@ -26,7 +26,7 @@ import { type OnClaimed, runWrapped } from './wrapped-run.ts'
 
 export type PaidTask = { payment: PaymentEnvelope; body: string; challenge: Challenge | undefined }
 
-/** Runs a paid task and answers it on its stream. */
+/** Runs a paid task and answers on its stream. */
 export async function payAndRun(
   agent: ServedAgent,
   { payment, body, challenge }: PaidTask,
@@ -41,15 +41,15 @@ export async function payAndRun(
 }
 
 /**
- * Turns a payment into a result, in the one order in which nobody loses (D31).
+ * Turns a payment into a result, in the only order in which nobody loses (D31).
  *
- * 1. verify: nothing is stored or consumed for a payment that fails a check (T4); weigh what is out on promises (T6)
- * 2. claim the authorization and its challenge, on disk, before anything runs: one authorization, one run (T5)
- * 3. run; a failure voids the payment
- * 4. store the result and `owed`, on disk, before anyone is told
- * 5. settle
+ * 1. Verify. A payment that fails a check stores and consumes nothing (T4). Check the unsettled exposure (T6).
+ * 2. Claim the authorization and its challenge on disk before the run: one authorization, one run (T5).
+ * 3. Run. A failure voids the payment.
+ * 4. Store the result and `owed` on disk before anybody learns of them.
+ * 5. Settle.
  *
- * @throws PeerError: nobody is charged, but for SETTLEMENT_FAILED, after which the result can be asked for
+ * @throws PeerError: nobody is charged, except after SETTLEMENT_FAILED, when the buyer can ask for the result
  */
 export async function runPaid(
   agent: ServedAgent,
@@ -57,7 +57,7 @@ export async function runPaid(
     payment: PaymentEnvelope
     input: string
     challenge: Challenge | undefined
-    /** Told when the payment is accepted, before the agent runs. */
+    /** Called when the payment is accepted, before the agent runs. */
     onClaimed?(payment: { id: Hex; payer: Hex; settlesFirst: boolean }): void
   },
   caller: Caller,
@@ -68,9 +68,9 @@ export async function runPaid(
   if (deps.exposure.isBlocked(verified.payer)) {
     throw new PeerError('PAYMENT_INVALID', 'this seller takes no payments from this account')
   }
-  // Before the chain is asked, which shows what this node has settled as spent.
+  // Check before asking the chain, which shows payments that this node settled as spent.
   if (deps.running.has(verified.paymentId) || isSeen(verified.signed.authorization, deps)) throw nonceUsed()
-  // From here to the claim no other message may use this challenge; the store refuses a second authorization anyway.
+  // From here to the claim no other message may use this challenge. The store would also refuse a second authorization.
   if (challenge !== undefined) deps.challenges.consume(challenge)
   const claim: Claim = {
     id: verified.paymentId,
@@ -104,7 +104,7 @@ export async function runPaid(
       : runThenSettle(agent, claim, input, caller, place, deps)
   })
   const answered = track(claim.id, run, deps).catch((error: unknown) => {
-    // Whatever kept it from being claimed, a payment that was not is free to come again (T4).
+    // If the payment was not claimed, for any reason, the buyer may send it again (T4).
     if (!claimed && challenge !== undefined) deps.challenges.restore(challenge)
     if (!claimed && counted) deps.exposure.leave(claim.id)
     throw error
@@ -122,7 +122,8 @@ async function runThenSettle(
 ): Promise<Delivered> {
   const outcome = await inTurn(place, async () => {
     if (coversRun(claim.signed, agent.timeoutMs, deps.clock.now())) return runAgent(agent, claim, input, caller, deps)
-    // Its turn came late: what its window no longer covers is settled first (D51), if its buyer allows that.
+    // The run waited too long, and the payment's window no longer covers it. Settle first (D51), if the buyer allows
+    // it.
     if (caller.refusesSettleFirst === true) return runAgent({ ...agent, run: tooLate }, claim, input, caller, deps)
     await deps.deferred.keepTask(claim.id, input)
     const txHash = await settledFirst(claim, deps)
@@ -142,7 +143,7 @@ async function runThenSettle(
   return { output, txHash, receipt }
 }
 
-/** In place of a run that could not be settled after it, for a buyer that allows nothing to be settled before (D45). */
+/** Replaces a run that could not be settled afterwards, for a buyer that refuses settlement before the run (D45). */
 async function tooLate(): Promise<never> {
   const reason = 'its turn came too late to settle its payment after the run, and its buyer allows no settling first'
   throw new PeerError('EXECUTION_FAILED', `${reason}: nothing was charged`, { retryable: true })
@@ -160,18 +161,22 @@ async function settleThenRun(
   return inTurn(place, () => runSettled(agent, { ...claim, txHash }, input, caller, deps))
 }
 
-/** @throws PeerError SETTLEMENT_FAILED when it is not settled in time */
+/** @throws PeerError SETTLEMENT_FAILED if the payment is not settled in time */
 async function settledFirst(claim: Claim, deps: PaidRunDeps): Promise<Hex> {
   const txHash = await deps.settler.settleFirst(claim)
   faultPoint('seller:settled-first')
   if (txHash !== undefined) return txHash
-  // On disk before the buyer hears of it: what settles later is run for it, and it may send the same payment again (D39).
+  // Store this before the buyer learns of it. If the payment settles later, its work is run, and the buyer may send the
+  // same payment again (D39).
   await deps.deferred.defer(claim.id)
   const reason = 'this seller settles first, and settlement is not done: send the same payment again later'
   throw new PeerError('SETTLEMENT_FAILED', reason)
 }
 
-/** Only the run itself takes a slot: what is stored before and after shares its commits with others, and settlement is slow. */
+/**
+ * Holds a slot only during the run. Storing before and after it shares commits with other calls, and settlement is
+ * slow.
+ */
 async function inTurn<T>(place: Place, run: () => Promise<T>): Promise<T> {
   await place.turn()
   try {
@@ -181,7 +186,9 @@ async function inTurn<T>(place: Place, run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Runs what is paid for already. A failure is told and kept, and the next request for the result runs it again. */
+/**
+ * Runs work that is already paid. A failure is reported and recorded. The next request for the result runs it again.
+ */
 export async function runSettled(
   agent: ServedAgent,
   payment: Pick<StoredPayment, 'id' | 'agentId' | 'correlationId' | 'signed' | 'requirements' | 'txHash'>,
@@ -247,7 +254,10 @@ async function runAgent(
   }
 }
 
-/** A limit that the task can drive an agent over: what was shown until then is delivered, and owed for (T6). */
+/**
+ * True for a limit that a task can push an agent over. The output shown until then is delivered, and the buyer owes for
+ * it (T6).
+ */
 function isLimit(failure: unknown): boolean {
   return (
     failure instanceof AgentError && (failure.code === 'AGENT_TIMEOUT' || failure.code === 'AGENT_OUTPUT_TOO_LARGE')
@@ -256,9 +266,9 @@ function isLimit(failure: unknown): boolean {
 
 function verify(agent: ServedAgent, payment: PaymentEnvelope, deps: PaidRunDeps): VerifiedPayment {
   const verification = verifyPayment(payment, requirementsOf(agent, deps.asset, deps.payTo), deps.clock.now())
-  // Whether a good one was used before is for the claim to say.
+  // The claim decides whether a valid authorization was used before.
   if (verification.ok) return verification.payment
-  // That it was used goes before whatever else is wrong with it (D27).
+  // A used authorization is reported before anything else that is wrong with it (D27).
   const authorization = payment.payload?.authorization
   if (authorization !== undefined && isSeen(authorization, deps)) throw nonceUsed()
   throw new PeerError(verification.error, verification.reason)

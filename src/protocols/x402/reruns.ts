@@ -1,27 +1,27 @@
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
 import type { Hex } from '../../schema/primitives.ts'
 
-/** Runs of one payment that may fail before the next one has to wait. */
+/** Runs of one payment that may fail before the next run has to wait. */
 const FREE_FAILURES = 5
 const FIRST_PAUSE_MS = 5_000
 const PAUSE_MAX_MS = 10 * 60 * 1000
-/** Payments whose failed runs are counted. A newer one takes the place of the one that failed longest ago. */
+/** Payments with a count of failed runs. Beyond it the payment that failed longest ago is dropped. */
 const PAYMENTS_MAX = 10_000
 
 /**
- * Paces runs that failed although they were paid for. They are done again when somebody asks (D45), and not as often as somebody
- * asks: a task that always fails would have the agent work without end for one payment (T7).
+ * Paces paid runs that failed. A request for the result runs them again (D45), but not at every request. Otherwise a
+ * task that always fails would keep the agent working without end for one payment (T7).
  */
 export class Reruns {
   readonly #clock: Clock
-  /** `from`: when the next one may run, by the monotonic clock. */
+  /** `from`: the monotonic time from which the next run is allowed. */
   readonly #failed = new Map<Hex, { count: number; from: number }>()
 
   constructor(deps: { clock: Clock }) {
     this.#clock = deps.clock
   }
 
-  /** How long until a payment may run again; 0: now. */
+  /** Time until a payment may run again, in ms. 0 means now. */
   waitMs(id: Hex): number {
     const failed = this.#failed.get(id)
     return failed === undefined ? 0 : Math.max(0, failed.from - monotonicOf(this.#clock))

@@ -9,10 +9,10 @@ import { runSettled, track } from './paid-run.ts'
 import { type Delivered, respond } from './respond.ts'
 
 /**
- * Answers `method: "result"`: what this payment has bought, to the peer that paid (D32).
+ * Answers `method: "result"`: the result that this payment bought, for the peer that paid (D32).
  *
- * The payment proves itself by its signature, the peer by its connection. Nothing is claimed or charged, and nothing
- * runs but what was settled first and never finished. One that is running is waited for.
+ * The signature proves the payment, and the connection proves the peer. Nothing is claimed or charged. Only work that
+ * was settled first and never finished is run. If the run is in progress, the answer waits for it.
  */
 export async function answerResult(
   request: Pick<X402Message<'x402.request'>, 'payment' | 'resource' | 'body'>,
@@ -26,7 +26,7 @@ export async function answerResult(
   const proof = proveSigner(request.payment, deps.asset)
   if (!proof.ok) throw new PeerError(proof.error, proof.reason)
   const { paymentId } = proof.payment
-  // Here as well, since one that runs may not be stored yet.
+  // `answerBought` waits too, but a payment in progress may not be stored yet.
   await untilRun(paymentId, deps)
   const stored = deps.payments.get(paymentId)
   if (stored === undefined) {
@@ -38,10 +38,10 @@ export async function answerResult(
   await answerBought(stored, exchange, deps)
 }
 
-/** A stored result may be megabytes: to read, encode and send one keeps the event loop for long enough (T32). */
+/** Reads, encodes and sends one stored result per turn of the event loop. A result may be megabytes (T32). */
 const resultTurn = createTurns(1)
 
-/** Answers with what a payment has bought. @throws PeerError as long as there is no result */
+/** Answers with what a payment has bought. @throws PeerError while there is no result */
 export async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const answerWith = (delivered: Delivered) =>
     respond(deps.tokenOf(stored.agentId) ?? '', { id: stored.id, ...delivered }, exchange, deps)
@@ -57,7 +57,7 @@ export async function answerBought(stored: StoredPayment, exchange: Exchange, de
   if (stored.task !== undefined || deps.deferred.was(stored.id)) await deps.deferred.taken(stored.id)
 }
 
-/** Resolves when nothing runs for a payment. */
+/** Resolves when nothing runs for this payment. */
 async function untilRun(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Promise<void> {
   for (let run = running.get(id); run !== undefined; run = running.get(id)) await run.catch(() => {})
 }
@@ -65,18 +65,21 @@ async function untilRun(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Pro
 function keptResult(payment: StoredPayment, deps: Pick<PaidRunDeps, 'exchanges' | 'settler'>): Delivered | undefined {
   const output = deps.exchanges.paidOutput(payment.id)
   if (output === undefined) return undefined
-  // The hash that the response named may not be on disk yet.
+  // The hash in the response may not be on disk yet.
   const txHash = payment.txHash ?? deps.settler.namedFor(payment.id)
   return { output, txHash, receipt: payment.receipt }
 }
 
-/** What a payment has bought; one that was settled before its agent ran, and never finished, is run now. @throws PeerError */
+/**
+ * What a payment has bought. A payment that was settled before its run, and whose run never finished, is run now.
+ * @throws PeerError
+ */
 export async function deliveredBy(
   stored: StoredPayment,
   caller: Caller,
   deps: PaidRunDeps & Pick<X402ServerDeps, 'findAgent'>,
 ): Promise<Delivered> {
-  // Nothing may come in between the last look and the run that follows from it: no `await` but this loop's own.
+  // Nothing may happen between the last check and the run that follows from it, so only this loop may `await`.
   for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) {
     await run.catch(() => {})
   }
@@ -96,7 +99,7 @@ export async function deliveredBy(
     throw error
   }
   const { task } = payment
-  // What has run is not run again for the same money, however long its buyer waits to ask (T5).
+  // Work that ran is not run again for the same payment, no matter how late the buyer asks (T5).
   if (task === undefined || payment.ran) throw new PeerError('UNKNOWN_RESOURCE', 'the result is no longer kept')
   if (payment.state === 'unsettled') {
     const reason = `the payment could not be settled (${payment.error ?? 'no reason known'}), so nothing ran`
@@ -105,7 +108,7 @@ export async function deliveredBy(
   if (payment.state !== 'settled') {
     throw new PeerError('SETTLEMENT_FAILED', 'the payment is not settled yet; ask for the result later')
   }
-  // Sent and not seen mined yet: whoever had the result as well would have the work for nothing (T6).
+  // The refund was sent but not yet seen in a block. Delivering now could give the work for nothing (T6).
   if (deps.payments.isBeingPaidBack(payment.id)) {
     throw new PeerError('SETTLEMENT_FAILED', 'the seller is paying this payment back; ask again later')
   }

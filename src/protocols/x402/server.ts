@@ -20,18 +20,19 @@ import { payAndRun } from './paid-run.ts'
 import { answerResult } from './result.ts'
 import { takeUp, takeUpTask } from './take-up.ts'
 
-/** Exchanges under way on one stream; beyond it the next message waits to be read. */
+/** Exchanges in progress on one stream. Beyond it the next message is not read, which bounds the work of one stream. */
 const EXCHANGES_PER_STREAM_MAX = 16
 
 /**
- * Serves one stream: any number of exchanges, each known by its correlation id (D23).
+ * Serves one stream with any number of exchanges. The correlation id identifies an exchange (D23).
  *
- * 1. client sends `x402.request`
- * 2. without payment: server sends `x402.payment_required`; client sends `x402.paid_request`, here or on another stream
- * 3. server verifies, claims the authorization, runs the agent, stores the result and what is owed, settles
- * 4. server sends `x402.response`, or `x402.error` for the first step that failed
+ * 1. The client sends `x402.request`.
+ * 2. Without payment, the server sends `x402.payment_required`. The client sends `x402.paid_request`, on this stream or
+ * on another.
+ * 3. The server verifies, claims the authorization, runs the agent, stores the result and `owed`, and settles.
+ * 4. The server sends `x402.response`, or `x402.error` for the first step that failed.
  *
- * @param signal ends when the peer takes its requests back, or with `stopping`: when the node stops
+ * @param signal aborts when the peer cancels its requests, or together with `stopping` when the node stops
  */
 export async function serveX402(
   stream: FramedStream,
@@ -55,7 +56,8 @@ export async function serveX402(
     await Promise.all(underWay)
     await stream.close()
   } catch (error) {
-    // The stream carries no further message: a broken one is answered, then both sides start anew.
+    // The stream can carry no further message. A broken message is answered; then both sides start again on a new
+    // stream.
     await Promise.all(underWay)
     if (!(error instanceof PeerError)) return stream.abort(error as Error)
     await writeError(stream, error, undefined, signal).catch(() => {})
@@ -63,7 +65,9 @@ export async function serveX402(
   }
 }
 
-/** Takes one message to its answer. Never throws: a failure is an `x402.error`, or a stream that cannot carry one. */
+/**
+ * Answers one message. Never throws: a failure becomes an `x402.error`, or the stream cannot carry an answer any more.
+ */
 async function answer(
   message: AnyX402Message,
   exchange: Exchange,
@@ -76,7 +80,7 @@ async function answer(
     if (!deps.limits.takeRequest(exchange.peerId)) {
       throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down and try again')
     }
-    // Before anything is looked up: from there to the claim nothing may come in between.
+    // Wait before any lookup, because nothing may happen between the lookup and the claim.
     if (isPaid(message)) await signatureTurn()
     await dispatch(message, shown?.exchange ?? exchange, deps)
   } catch (error) {
@@ -149,7 +153,7 @@ function withWish(exchange: Exchange, { allow_settle_first }: { allow_settle_fir
   return allow_settle_first === false ? { ...exchange, refusesSettleFirst: true } : exchange
 }
 
-/** A challenge that is gone: consumed (2004), or never there or not this peer's (2002), or too old (2003). */
+/** The error for a challenge that is gone: consumed (2004), unknown or another peer's (2002), or expired (2003). */
 function refusedNonce(
   error: X402ErrorName,
   payment: X402Message<'x402.paid_request'>['payment'],
@@ -215,7 +219,10 @@ async function answerFree(agent: ServedAgent, body: string, asked: Exchange, dep
   )
 }
 
-/** The server uses the DID of the connection's peer; another one in the message is ignored (D25). */
+/**
+ * Logs a wrong `caller_did`. The server uses the DID of the connection's peer and ignores another DID in the message
+ * (D25).
+ */
 function noteCaller(named: string, { peerId, callerDid, correlationId }: Exchange, deps: X402ServerDeps): void {
   if (named !== callerDid) {
     deps.logger.debug(

@@ -7,19 +7,21 @@ import type { PaidRunDeps, X402ServerDeps } from './exchange.ts'
 import { deliveredBy } from './result.ts'
 
 const AT_ONCE_MAX = 16
-/** Between two tries while all places to run are taken. */
+/** Wait between two attempts while all slots are taken. */
 const BUSY_WAIT_MS = 5_000
-/** After a restart, what is older is run when its buyer asks. */
+/** After a restart, older payments are run only when their buyers ask. */
 const RESTART_MS = 24 * 60 * 60 * 1000
 const LEFT_MAX = 1_000
-/** Payments that are left to their buyers' asking, since their runs failed. */
+/**
+ * Payments whose runs failed, which wait until their buyers ask. Beyond it no more payments are run without a request.
+ */
 const FAILED_MAX = 10_000
 
 export type SettledWorkDeps = PaidRunDeps & Pick<X402ServerDeps, 'findAgent' | 'didOf'>
 
 /**
- * Runs what was settled after its buyer was answered 2007, or before a crash (D39): money that has moved has its work run and
- * kept, whether or not its buyer comes back. A run that fails is run again when somebody asks.
+ * Runs work that was settled after its buyer was answered with 2007, or before a crash (D39). Settled money gets its
+ * work run and stored, even if the buyer never returns. A run that fails is run again when somebody asks.
  */
 export class SettledWork implements Service {
   readonly name = 'settled work'
@@ -33,7 +35,7 @@ export class SettledWork implements Service {
     this.#deps = deps
   }
 
-  /** The ledger, which tells of every payment that settles. */
+  /** Wraps the payments store, to report every payment that settles. */
   static watch(payments: Payments, settled: () => void): Payments {
     return {
       ...payments,
@@ -44,7 +46,7 @@ export class SettledWork implements Service {
     }
   }
 
-  /** What was answered 2007: it may have settled while that was being stored. */
+  /** Wraps the store of payments answered with 2007. The payment may have settled while it was being stored. */
   static watchDeferred(deferred: Deferred, told: () => void): Deferred {
     return {
       ...deferred,
@@ -57,7 +59,7 @@ export class SettledWork implements Service {
 
   async start(): Promise<void> {
     const { deferred, clock } = this.#deps
-    // Their buyers were told nothing any more.
+    // After the crash, the buyers of these payments got no answer at all.
     for (const id of deferred.unrun(LEFT_MAX, clock.now() - RESTART_MS)) await deferred.defer(id)
     this.wake()
   }
@@ -68,7 +70,7 @@ export class SettledWork implements Service {
     await this.#turn
   }
 
-  /** Something has settled. */
+  /** Call it when a payment has settled. */
   wake(inMs = 0): void {
     if (this.#stopping.signal.aborted) return
     clearTimeout(this.#timer)
@@ -84,7 +86,7 @@ export class SettledWork implements Service {
   }
 
   async #run(): Promise<void> {
-    // So many failures want a person: until then buyers have theirs run by asking.
+    // So many failures need the operator. Until then, buyers get their work run by asking.
     if (this.#failed.size >= FAILED_MAX) return
     const ids = this.#deps.deferred.unrun(AT_ONCE_MAX + this.#failed.size)
     const due = ids.filter((id) => !this.#failed.has(id)).slice(0, AT_ONCE_MAX)
@@ -92,7 +94,7 @@ export class SettledWork implements Service {
     if (due.length > 0) this.wake(busy.some(Boolean) ? BUSY_WAIT_MS : 0)
   }
 
-  /** @returns whether there was no place to run it */
+  /** @returns true if there was no slot to run it */
   async #runOne(id: Hex): Promise<boolean> {
     const { payments, logger, didOf } = this.#deps
     const payment = payments.get(id)

@@ -5,10 +5,11 @@ import { answerBought } from './result.ts'
 import { unheardOf } from './wrapped-run.ts'
 
 /**
- * Takes up a payment that was answered 2007, when its buyer sends it again (D39): it gets the result of that very payment, or
- * hears 2007 once more. Nothing is claimed or charged. A replay of any other payment is none of this: 2004 as ever.
+ * Takes up a payment that was answered with 2007, when its buyer sends it again (D39). The buyer gets the result of
+ * this payment, or 2007 again. Nothing is claimed or charged. A replay of any other payment is not taken up and gets
+ * 2004.
  *
- * @returns whether the message was answered. @throws PeerError as long as there is no result
+ * @returns true if the message was answered. @throws PeerError while there is no result
  */
 export async function takeUp(
   sent: { payment: PaymentEnvelope; body: string; agentId?: string },
@@ -21,7 +22,7 @@ export async function takeUp(
   const stored = deps.payments.get(id)
   if (stored?.task === undefined || stored.peerId !== asked.peerId) return false
   if (sent.agentId !== undefined && sent.agentId !== stored.agentId) return false
-  // The task is forgotten of one that is given up; any other is paid for as it was sent first.
+  // The task of a payment that was given up is forgotten. Any other payment buys only the task sent first.
   const { input, exchange } = readTask(sent.body, stored.agentId, asked)
   if (stored.task !== '' && stored.task !== input) return false
   const isWith = deps.running.has(id) || stored.ran
@@ -31,8 +32,9 @@ export async function takeUp(
 }
 
 /**
- * The same for a buyer that asks anew: to be challenged again for what it has signed for, and what may yet be settled, would have
- * it pay twice. So would one that had gone before its result was there, and knows no `method: "result"`.
+ * Takes up the payment of a buyer that asks again without a payment. A new challenge for a task that the buyer has
+ * already signed for would make it pay twice. The same holds for a buyer that left before its result was there and does
+ * not know `method: "result"`.
  */
 export async function takeUpTask(
   agent: ServedAgent,

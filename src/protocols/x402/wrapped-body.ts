@@ -3,9 +3,9 @@ import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { PeerError } from '../peer-error.ts'
 
 /**
- * The form of body that the original node of this protocol uses: `{"resource","input"}` there, `{"output"}` back.
+ * The form of body of the original node of this protocol: `{"resource","input"}` in requests, `{"output"}` in answers.
  *
- * Stoa sends plain text, takes both, and answers in the form in which it was asked.
+ * Stoa sends plain text, accepts both forms, and answers in the form of the request.
  */
 const Wrapped = z.strictObject({ resource: z.string(), input: z.string() })
 const WrappedOutput = z.strictObject({ output: z.string() })
@@ -14,12 +14,12 @@ export function wrapTask(resource: string, input: string): string {
   return JSON.stringify({ resource, input })
 }
 
-/** Whether the task fits into a message when it is wrapped: JSON writes some characters as up to six. */
+/** True if the wrapped task fits into a message. JSON may need up to six bytes for a character. */
 export function fitsWrapped({ resource, task }: { resource: string; task: string }): boolean {
   return Buffer.byteLength(wrapTask(resource, task)) <= TASK_BYTES_MAX
 }
 
-/** In the form that its seller wants, the task fits into no message. */
+/** The task does not fit into a message in the form that its seller wants. */
 export class TaskTooLong extends Error {
   override name = 'TaskTooLong'
   constructor() {
@@ -27,9 +27,9 @@ export class TaskTooLong extends Error {
   }
 }
 
-/** The task of a wrapped body; undefined for any other text, also JSON that asks for another agent. */
+/** The task of a wrapped body. Undefined for any other text, and for JSON that names another agent. */
 export function unwrapTask(body: string, resource: string): string | undefined {
-  // Only what can be one is parsed: a task may be megabytes of JSON.
+  // Parse only text that can be a wrapped body, because a task may be megabytes of JSON.
   if (!body.trimStart().startsWith('{') || !body.includes('"resource"')) return undefined
   const parsed = Wrapped.safeParse(jsonOf(body))
   return parsed.success && parsed.data.resource === resource ? parsed.data.input : undefined
@@ -45,7 +45,7 @@ export function unwrapOutput(body: string): string {
   return parsed.success ? Buffer.from(parsed.data.output).toString('base64') : body
 }
 
-/** The seller refused a paid request because of its body, before it charged anything. */
+/** True if the seller refused a paid request because of its body, before it charged anything. */
 export function asksForWrapped(error: PeerError): boolean {
   return error.code === 'INVALID_MESSAGE' && /missing resource in body/i.test(error.message)
 }

@@ -7,11 +7,11 @@ type Deps = Pick<X402ServerDeps, 'wrappedRuns' | 'deferred' | 'payments' | 'logg
 export type OnClaimed = (payment: { id: Hex }) => void
 
 /**
- * Runs a paid task, and keeps in mind for whom, where its buyer wraps it as the original node does.
+ * Runs a paid task. If the buyer wraps it, as the original node does, the run is remembered for this buyer.
  *
- * That buyer waits for half a minute, then ends its side, and knows no way to ask for what it has paid for. When it asks
- * anew, with the same task, it is given that result and not charged again. So is one whose payment was settled before the
- * run, which failed: that is run again (D45).
+ * Such a buyer waits for half a minute, then ends its side. It has no way to ask for what it paid for. When it sends
+ * the same task again, it gets that result and is not charged again. If the payment was settled before the run and the
+ * run failed, the task is run again (D45).
  */
 export async function runWrapped<T extends { id: Hex }>(
   { agentId, input }: { agentId: string; input: string },
@@ -43,7 +43,10 @@ export async function runWrapped<T extends { id: Hex }>(
   }
 }
 
-/** The payment of this peer for this very task whose result it was not there to hear; from now on it waits on `stream`. */
+/**
+ * The payment of this peer for the same task, if the peer left before the result was there. The run now waits on
+ * `stream`.
+ */
 export function unheardOf(
   sought: { peerId: string; agentId: string; task: string },
   stream: FramedStream,

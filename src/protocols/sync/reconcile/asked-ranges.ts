@@ -1,14 +1,17 @@
 import { type Bound, compareKeys } from './element-key.ts'
 import { invalid } from './reconcile-error.ts'
 
-/** A range we asked about by its fingerprint or by a list; or of which the newest part of the answer has come. */
+/**
+ * A range that we asked about by its fingerprint or by a list. `rest` marks the older part of a list whose newest part
+ * was answered.
+ */
 export type Asked = { from: Bound; until: Bound; by: 'fingerprint' | 'list' | 'rest' }
 
 /**
- * The ranges that were asked about, while the answers in one message are struck out of them.
+ * The ranges we asked about. The answers in one message are struck out of them.
  *
- * A message goes upwards, so each range is passed once. @throws ReconcileError `RECONCILE_INVALID` for an answer to
- * something that was not asked
+ * The ranges of a message ascend, so each asked range is passed once. @throws ReconcileError `RECONCILE_INVALID` for an
+ * answer to something that was not asked
  */
 export class AskedRanges {
   readonly #asked: readonly Asked[]
@@ -16,13 +19,13 @@ export class AskedRanges {
   #index = 0
   #current: Asked | undefined
 
-  /** @param asked in ascending order, none overlapping another */
+  /** @param asked in ascending order, without overlap */
   constructor(asked: readonly Asked[]) {
     this.#asked = asked
     this.#current = asked[0]
   }
 
-  /** May reach over ranges that are settled. */
+  /** Strikes out an `equal` answer. It may also cover ranges that are already settled. */
   strikeEqual(from: Bound, until: Bound): void {
     this.#goTo(from)
     let struck = false
@@ -34,7 +37,10 @@ export class AskedRanges {
     if (!struck) throw invalid('equal, where nothing was asked')
   }
 
-  /** The peer asks in return, about a part, or about the `whole` if it may. */
+  /**
+   * Strikes out a part that the peer asks about in return. The peer may ask about the whole range only if `whole` is
+   * true.
+   */
   strikePart(from: Bound, until: Bound, { whole }: { whole: boolean }): void {
     this.#goTo(from)
     const current = this.#current
@@ -47,7 +53,7 @@ export class AskedRanges {
     this.#strike(until)
   }
 
-  /** The answer to a list, or its newest part. Returns what was asked. */
+  /** Strikes out the answer to a list, or to its newest part. Returns what was asked. */
   strikeNewest(from: Bound, until: Bound): Asked {
     this.#goTo(from)
     const current = this.#current
@@ -60,13 +66,13 @@ export class AskedRanges {
     return current
   }
 
-  /** What is still asked. */
+  /** The ranges that are still asked. */
   left(): Asked[] {
     while (this.#current !== undefined) this.#keep(this.#current)
     return this.#left
   }
 
-  /** Leaves behind what is before `from`. A list is not cut. */
+  /** Skips everything before `from`. It cuts a fingerprint range at `from`, but never a list. */
   #goTo(from: Bound): void {
     while (this.#current !== undefined && compareKeys(this.#current.until, from) <= 0) this.#keep(this.#current)
     const current = this.#current

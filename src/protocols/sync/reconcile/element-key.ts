@@ -1,17 +1,20 @@
 import type { UnixMs } from '../../../lib/clock.ts'
 
 /**
- * One version of one listing, as reconciliation knows it: 6 bytes of its `updated_at` (Unix ms, big-endian), then the
- * first 16 of the SHA-256 of what its owner signed. The order of the bytes is the order of time.
+ * The key of one version of one listing in reconciliation. It has 6 bytes of `updated_at` (Unix ms, big-endian), then
+ * the first 16 bytes of the SHA-256 of the signed bytes. Byte order is time order.
  */
 export type ElementKey = Uint8Array
-/** A place between elements: a key, of which all bytes that do not matter are zero. It stands before the key it equals. */
+/**
+ * A position between elements: a key whose insignificant bytes are zero. It stands before the element with an equal
+ * key.
+ */
 export type Bound = Uint8Array
 
 export const TIME_BYTES = 6
 export const HASH_BYTES = 16
 export const KEY_BYTES = TIME_BYTES + HASH_BYTES
-/** The last time an element can have, so that `END` is above all: the year 10889. */
+/** The latest time of an element, in the year 10889. `END` is therefore above all elements. */
 export const TIME_MAX = 2 ** 48 - 2
 /** Low bits of a time that a bound may leave out: 2^29 ms are six days. */
 export const SHIFT_MAX = 29
@@ -19,14 +22,14 @@ export const SHIFT_MAX = 29
 export const START: Bound = new Uint8Array(KEY_BYTES)
 export const END: Bound = new Uint8Array(KEY_BYTES).fill(0xff)
 
-/** @param hash hex SHA-256. @throws RangeError where the time is none an element can have */
+/** @param hash hex SHA-256. @throws RangeError if no element can have this time */
 export function elementKey(time: UnixMs, hash: string): ElementKey {
   const key = Buffer.alloc(KEY_BYTES)
   writeElementKey(key, 0, time, hash)
   return key
 }
 
-/** The same into packed keys. */
+/** Writes the key of `elementKey` into packed keys. */
 export function writeElementKey(keys: Buffer, at: number, time: UnixMs, hash: string): void {
   if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX) throw new RangeError(`no time of an element: ${time}`)
   keys.writeUIntBE(time, at, TIME_BYTES)
@@ -35,7 +38,7 @@ export function writeElementKey(keys: Buffer, at: number, time: UnixMs, hash: st
   }
 }
 
-/** The place before all elements of a time. @throws RangeError */
+/** The position before all elements of a time. @throws RangeError */
 export function boundAt(time: UnixMs): Bound {
   if (!Number.isSafeInteger(time) || time < 0 || time > TIME_MAX) throw new RangeError(`no time of an element: ${time}`)
   const bound = new Uint8Array(KEY_BYTES)
@@ -58,7 +61,7 @@ export function compareKeys(a: Uint8Array, b: Uint8Array, aOffset = 0, bOffset =
   return 0
 }
 
-/** The bound that is shortest to write among those above `below` and not above `above`. */
+/** The bound with the shortest encoding that is above `below` and not above `above`. */
 export function boundBetween(below: ElementKey, above: ElementKey): Bound {
   const from = timeOf(below)
   const to = timeOf(above)

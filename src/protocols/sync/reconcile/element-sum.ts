@@ -2,33 +2,35 @@ import { createCipheriv } from 'node:crypto'
 import { HASH_BYTES, KEY_BYTES, TIME_BYTES } from './element-key.ts'
 
 /**
- * The sum of a set of elements: 40 words, each modulo 2^32. It does not depend on the order, and sums of parts add up to,
- * and subtract from, the sum of the whole: so the sum of any range costs O(log n).
+ * The sum of a set of elements: 40 words, each modulo 2^32. It does not depend on the order. Sums of parts add up to
+ * the sum of the whole, and can be subtracted from it. The sum of any range therefore costs O(log n).
  *
- * What it must withstand: anybody may put listings of his own making into our set, as many as a replica holds, and try
- * them offline by the billion. Could he find two sets of equal sum, he could give one to each of two nodes, with an
- * honest listing among one of them, and neither would learn of the difference. For an XOR of hashes this takes linear
- * algebra over a few hundred listings; for a sum modulo 2^256 and 2^17 listings some 2^31 steps (the generalised
- * birthday problem: 2^(a + n/(a+1)) for n bits and 2^a elements). For 1280 bits it is about 2^85 steps, and as much
- * memory, with 2^17 elements in either set, and 2^80 with 2^20; lattice reduction is dearer still. So it needs no key,
- * and sums are kept over sessions. (LtHash is the same for sets without a limit, and hence of 16384 bits.)
+ * The sum must withstand this attack. Anybody may put listings of their own into our set, as many as a replica holds,
+ * and may try billions of listings offline. Suppose an attacker finds two sets with equal sums, and one set includes an
+ * honest listing. The attacker gives one set to each of two nodes, and neither node learns of the difference.
  *
- * An element becomes words (little-endian) by AES-128 under a fixed, public key: ten blocks of its hash XOR its time, of
- * which the 13th byte is XORed with the number of the block. The hash is one of SHA-256, so nobody chooses what goes
- * in; AES only stretches it, at a tenth of what an extendable hash costs.
+ * For an XOR of hashes the attack takes linear algebra over a few hundred listings. For a sum modulo 2^256 and 2^17
+ * listings it takes about 2^31 steps. (The generalized birthday problem takes 2^(a + n/(a+1)) steps for n bits and 2^a
+ * elements.) For 1280 bits and 2^17 elements in either set it takes about 2^85 steps, and as much memory. With 2^20
+ * elements it takes 2^80. Lattice reduction costs even more. The sum therefore needs no key, and sums are kept across
+ * sessions. LtHash is the same for sets without a limit, and so it needs 16384 bits.
+ *
+ * AES-128 under a fixed, public key turns an element into words (little-endian). Its input is ten blocks. Each block is
+ * the hash XOR the time, with the 13th byte XORed with the number of the block. The hash is a SHA-256, so nobody can
+ * choose the input. AES only stretches it, at a tenth of the cost of an extendable hash.
  */
 export type ElementSum = Int32Array
 
 export const SUM_WORDS = 40
 export const SUM_BYTES = 4 * SUM_WORDS
 
-/** Of AES, 16 bytes each. */
+/** AES blocks of 16 bytes each. */
 const BLOCKS = SUM_BYTES / HASH_BYTES
 /** Elements stretched at once. */
 const BATCH_MAX = 64
 const input = new Int32Array(BATCH_MAX * SUM_WORDS)
 const inputBytes = new Uint8Array(input.buffer)
-// ECB of whole blocks keeps no state between calls.
+// ECB on whole blocks keeps no state between calls.
 const stretch = createCipheriv('aes-128-ecb', 'stoa/reconcile/1', null).setAutoPadding(false)
 
 export function emptySum(): ElementSum {
@@ -62,7 +64,7 @@ export function minus(a: ElementSum, b: ElementSum): ElementSum {
   return sum
 }
 
-/** The 40 words of each of at most 64 elements. */
+/** The 40 words of each element, for at most 64 elements. */
 export function stretchElements(keys: Uint8Array, from: number, count: number): Int32Array {
   for (let element = 0; element < count; element++) {
     const at = element * SUM_WORDS
@@ -81,8 +83,8 @@ export function stretchElements(keys: Uint8Array, from: number, count: number): 
 }
 
 /**
- * Four words, little-endian: the hash XORed with the time. It is as hard to make two keys of one block as two of one
- * hash, since nobody chooses what the hash is.
+ * Four words, little-endian: the hash XORed with the time. Finding two keys with the same block is as hard as finding
+ * two with the same hash, because nobody can choose the hash.
  */
 export function blockOf(keys: Uint8Array, at: number): [number, number, number, number] {
   return [

@@ -5,34 +5,38 @@ import { BOUND_BYTES_MAX, type Range, sizeOfAll } from './range-message.ts'
 import { invalid } from './reconcile-error.ts'
 import { type SessionHash, SHORT_ID_BYTES, type ShortId } from './session-hash.ts'
 
-/** Our elements, and how they are named in this session. */
+/** Our elements, and the hash that names them in this session. */
 export type Side = { view: RangeView; hash: SessionHash }
 
 export type Question =
   | { kind: 'fingerprint'; fingerprint: Uint8Array }
   | { kind: 'list'; ids: readonly ShortId[] }
-  /** A list that was answered but for this older part. */
+  /** A list whose newer part was answered. This older part is still due. */
   | { kind: 'rest'; ids: ReadonlySet<ShortId> }
-/** A range we owe an answer for. */
+/** A range that we still have to answer. */
 export type Due = { from: Bound; until: Bound; question: Question }
 
-/** Elements of ours that the peer lacks, and of the peer's that we lack. */
+/** `have`: our elements that the peer lacks. `need`: the peer's elements that we lack. */
 export type Found = { have: ElementKey[]; need: ShortId[] }
-/** Ranges, one after the other, with what they ask. */
+/** Consecutive ranges to send, and what they ask. */
 export type Said = { ranges: Range[]; asked: Asked[] }
-/** What is said of a due range, from `from` on: where that is not its beginning, `rest` is due still. */
+/**
+ * The answer to a due range, from position `from` on. If `from` is not the beginning of the range, `rest` is still due.
+ */
 export type Answer = Said & Found & { from: Bound; rest?: Due }
 
-/** Into how many parts a range that differs is split. */
+/** Parts into which a differing range is split. */
 const PARTS = 16
-/** Elements in a part, where there are few. */
+/** Least number of elements in a part. */
 const PART_MIN = 16
-/** A range of so many elements is listed and not split. */
+/** A range with at most this many elements is listed instead of split. */
 const LIST_MAX = 32
-/** Elements looked through at once. */
+/** Elements examined at once. */
 const BLOCK = 1024
 
-/** The first question: about all elements, in parts that are finer towards the newest, where most differences are. */
+/**
+ * The first question, about all elements. The parts get finer towards the newest elements, where most differences are.
+ */
 export function ask(side: Side, from: Bound, until: Bound): Said {
   const [first, last] = ranksOf(side, from, until)
   if (last - first <= LIST_MAX) return list(side, from, until)
@@ -41,7 +45,7 @@ export function ask(side: Side, from: Bound, until: Bound): Said {
   return split(side, from, until, cuts)
 }
 
-/** The answer, or as much of it as fits into so many bytes; undefined where nothing does. */
+/** The answer, or as much of it as fits into `bytesMax`. Undefined if nothing fits. */
 export function answerTo(side: Side, due: Due, bytesMax: number): Answer | undefined {
   const { from, until, question } = due
   if (question.kind !== 'fingerprint') return tell(side, due, bytesMax)
@@ -76,12 +80,12 @@ function list(side: Side, from: Bound, until: Bound): Said {
   return { ranges: [{ mode: 'list', until, ids }], asked: [{ from, until, by: 'list' }] }
 }
 
-/** What a list names, in its order. */
+/** The elements of a list, in list order. */
 function listed(side: Side, from: Bound, until: Bound): Named[] {
   return namesOf(side, ...ranksOf(side, from, until)).sort((a, b) => a.id - b.id)
 }
 
-/** Of what we have listed, that which the peer lacks. @throws ReconcileError `RECONCILE_INVALID` */
+/** The elements of our list that the peer lacks. @throws ReconcileError `RECONCILE_INVALID` */
 export function lackedBy(side: Side, { from, until, by }: Asked, lacks: Uint8Array): ElementKey[] {
   if (lacks.length === 0) return []
   const named = by === 'list' ? listed(side, from, until) : []
@@ -90,7 +94,10 @@ export function lackedBy(side: Side, { from, until, by }: Asked, lacks: Uint8Arr
   return named.filter((_, index) => (lacks[index >> 3]! >> (index & 7)) & 1).map(({ key }) => key)
 }
 
-/** Answers a list: what of it we lack, and what we have besides or, from the newest on, as much of that as fits. */
+/**
+ * Answers a list: which elements of the list we lack, and which we have in addition. If not all of these fit, the
+ * newest go first.
+ */
 function tell(side: Side, { from, until, question }: Due, bytesMax: number): Answer | undefined {
   if (question.kind === 'fingerprint') return undefined
   const ids = question.kind === 'list' ? new Set(question.ids) : question.ids
@@ -124,7 +131,7 @@ function answerOf(until: Bound, lacks: Uint8Array, told: readonly Named[]): Omit
   return { ranges: [{ mode: 'answer', until, lacks, ids }], asked: [], have: told.map(({ key }) => key) }
 }
 
-/** Which of the ids are none of ours. */
+/** The ids that belong to none of our elements. */
 function lackedOf({ view, hash }: Side, first: number, last: number, ids: readonly ShortId[]): Set<ShortId> {
   const lacked = new Set(ids)
   for (let start = first; start < last && lacked.size > 0; start += BLOCK) {
@@ -133,7 +140,7 @@ function lackedOf({ view, hash }: Side, first: number, last: number, ids: readon
   return lacked
 }
 
-/** A bit for each id, the least first, without the bytes at the end that are 0. */
+/** One bit for each id, the least significant first, without the zero bytes at the end. */
 function bitmapOf(ids: readonly ShortId[], set: ReadonlySet<ShortId>): Uint8Array {
   const last = ids.findLastIndex((id) => set.has(id))
   const bitmap = new Uint8Array((last >> 3) + 1)

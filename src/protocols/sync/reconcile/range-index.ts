@@ -13,12 +13,12 @@ import {
   withoutKey,
 } from './range-tree.ts'
 
-/** An ordered set of elements that does not change while it is looked at. */
+/** An ordered set of elements that never changes. */
 export type RangeView = {
   readonly size: number
-  /** How many elements stand before the bound. */
+  /** Number of elements before the bound. */
   rankOf(bound: Bound): number
-  /** The key of that rank, as a view. */
+  /** The key at this rank, as a view. */
   keyAt(rank: number): ElementKey
   /** The keys of the ranks `from` to `to`, packed. */
   keys(from: number, to: number): Uint8Array
@@ -27,9 +27,9 @@ export type RangeView = {
 }
 
 /**
- * The elements of a replica, in order, with the sum of any range of them: O(log n) each to add, delete and ask.
+ * The elements of a replica, in order, with the sum of any range. Adding, deleting and asking each cost O(log n).
  *
- * About 30 bytes an element. Who fills it bounds it: it holds one element for each listing of the set.
+ * It takes about 30 bytes an element. The listing set bounds it, because each listing has one element.
  */
 export class RangeIndex {
   #root: TreeNode = emptyTree
@@ -42,7 +42,7 @@ export class RangeIndex {
     this.#root = treeOf(packed)
   }
 
-  /** Of packed keys, in any order: for very many this takes a fraction of the memory. */
+  /** Builds an index from packed keys in any order. For very many keys this takes a fraction of the memory. */
   static ofPacked(keys: Uint8Array): RangeIndex {
     const order = Uint32Array.from({ length: keys.length / KEY_BYTES }, (_, index) => index * KEY_BYTES)
     order.sort((a, b) => compareKeys(keys, keys, a, b))
@@ -66,21 +66,23 @@ export class RangeIndex {
     return hasKey(this.#root, key)
   }
 
-  /** False where it is there already. */
+  /** Returns false if the key was there already. */
   add(key: ElementKey): boolean {
     if (this.has(key)) return false
     this.#root = withKey(this.#root, key)
     return true
   }
 
-  /** False where it is not there. */
+  /** Returns false if the key was not there. */
   delete(key: ElementKey): boolean {
     if (!this.has(key)) return false
     this.#root = withoutKey(this.#root, key)
     return true
   }
 
-  /** The set as it is now, whatever becomes of the index. Costs nothing but the nodes that have changed since. */
+  /**
+   * The set as it is now. Later changes of the index do not affect it. It costs only the nodes that change afterwards.
+   */
   snapshot(): RangeView {
     return viewOf(this.#root)
   }

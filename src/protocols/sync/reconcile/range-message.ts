@@ -13,26 +13,29 @@ import {
 import { invalid } from './reconcile-error.ts'
 import { FINGERPRINT_BYTES, SHORT_ID_BYTES, type ShortId } from './session-hash.ts'
 
-/** What one side says of the elements from the end of the range before, or the first place, up to `until`. */
+/**
+ * What one side says about a range of elements. The range starts where the previous range ended, or at the first
+ * position, and ends at `until`.
+ */
 export type Range =
   /** Nothing, for now. */
   | { mode: 'pass'; until: Bound }
-  /** We hold the same. */
+  /** Our elements are the same as yours. */
   | { mode: 'equal'; until: Bound }
-  /** Do we hold the same? */
+  /** Are your elements the same as mine? */
   | { mode: 'fingerprint'; until: Bound; fingerprint: Uint8Array }
-  /** These are all I have. */
+  /** These are all my elements. */
   | { mode: 'list'; until: Bound; ids: readonly ShortId[] }
-  /** Of your list I lack those of the bits that are set, and I have besides these. */
+  /** The set bits mark the elements of your list that I lack. `ids` are the elements that I have in addition. */
   | { mode: 'answer'; until: Bound; lacks: Uint8Array; ids: readonly ShortId[] }
 
 export type RangeMode = Range['mode']
 
-/** Ranges that say something, in one message. */
+/** Ranges in one message, `pass` not counted. */
 export const RANGES_MAX = 2048
-/** Ids in one list. An answer holds as many as its message. */
+/** Ids in one list. An answer holds as many as fit into its message. */
 export const LIST_IDS_MAX = 256
-/** Of a range's head and bound: 1 byte, 7 of time, 1 of length, 16 of hash. */
+/** Bytes of a range's head and bound: 1 byte, 7 of time, 1 of length, 16 of hash. */
 export const BOUND_BYTES_MAX = 25
 
 const MODES = ['pass', 'equal', 'fingerprint', 'list', 'answer'] as const
@@ -43,25 +46,25 @@ const VARINT_BYTES_MAX = 7
 const VARINT_MAX = 2 ** 48 - 1
 
 /**
- * Writes ranges in ascending order.
+ * Encodes ranges in ascending order.
  *
  * ```bnf
  * message     ::= range*
  * range       ::= head bound content
  * head        ::= u8                       mode × 32 + form; modes are 0 pass, 1 equal, 2 fingerprint, 3 list, 4 answer
- * bound       ::= time                     form 0..29: the time is a multiple of 2^form, and of no larger one below 2^30
+ * bound       ::= time                     form 0..29: the time is a multiple of 2^form, and of no larger 2^n (n < 30)
  *               | time length(u8, 1..16) hash(length bytes, the last not 0)                                    form 30
  *               |                          form 31: the end
- * time        ::= varint                   less the time of the bound before, both divided by 2^form (30: by 1), floored
+ * time        ::= varint                   minus the previous bound's time, both divided by 2^form (30: by 1), floored
  * content     ::=                          pass, equal
  *               | 8 bytes                  fingerprint
  *               | ids                      list
  *               | bitmap ids               answer
- * bitmap      ::= varint(length) byte*     least bit first; the last byte is not 0
+ * bitmap      ::= varint(length) byte*     least significant bit first; the last byte is not 0
  * ids         ::= varint(count) u48be*     ascending
  * varint      ::= LEB128, shortest, below 2^48
  * ```
- * There is one way to write a message. Bounds ascend strictly: what does not cannot be written.
+ * There is only one way to encode a message. Bounds ascend strictly; others cannot be encoded.
  */
 export function encodeRanges(ranges: readonly Range[]): Uint8Array {
   const bytes = new Uint8Array(sizeOfAll(ranges, START))
@@ -74,7 +77,7 @@ export function encodeRanges(ranges: readonly Range[]): Uint8Array {
   return bytes
 }
 
-/** Bytes that ranges take after one that ends at `from`. */
+/** Encoded size in bytes of ranges that follow a range ending at `from`. */
 export function sizeOfAll(ranges: readonly Range[], from: Bound): number {
   return ranges.reduce((size, range, index) => size + sizeOf(range, ranges[index - 1]?.until ?? from), 0)
 }
@@ -157,7 +160,7 @@ function decodeRange(reader: Reader, from: Bound): Range {
   }
 }
 
-/** How a bound is written: its form, the number after it, and how much of a hash. */
+/** How a bound is encoded: its form, the number after the form, and the length of its hash. */
 function formOf(from: Bound, until: Bound): { form: number; units: number; length: number } {
   if (compareKeys(until, END) === 0) return { form: FORM_END, units: 0, length: 0 }
   const time = timeOf(until)

@@ -2,18 +2,18 @@ import { compareKeys, type ElementKey, KEY_BYTES } from './element-key.ts'
 import { addElements, addSum, type ElementSum, emptySum, minus, plus } from './element-sum.ts'
 
 /**
- * A B+ tree of element keys whose nodes know how many elements they hold and their sum. Nodes never change: a new tree
- * shares with the old all but the path to the change, so a snapshot is a reference.
+ * A B+ tree of element keys. Each node knows how many elements it holds and their sum. Nodes never change. A new tree
+ * shares all nodes with the old tree, except those on the path to the change. A snapshot is therefore only a reference.
  */
 export type TreeNode = {
   readonly count: number
   readonly sum: ElementSum
-  /** The keys, packed, of its first leaf: of a leaf its own. */
+  /** The packed keys of the first leaf below this node. A leaf holds its own keys. */
   readonly keys: Uint8Array
   readonly children: readonly TreeNode[] | undefined
 }
 
-/** Keys of a leaf: half of them are scanned for a sum, and each leaf costs half a kilobyte beside its keys. */
+/** Keys in a leaf. A sum scans half of them on average, and each leaf costs half a kilobyte in addition to its keys. */
 const LEAF_MAX = 64
 const CHILDREN_MAX = 32
 
@@ -22,7 +22,7 @@ export const emptyTree: TreeNode = leafOf(new Uint8Array())
 /** A tree of packed keys in ascending order. */
 export function treeOf(keys: Uint8Array): TreeNode {
   let nodes: TreeNode[] = []
-  // Not quite full, so that the first changes split nothing.
+  // Leaves are not quite full, so that the first changes split nothing.
   for (const [from, to] of evenParts(keys.length / KEY_BYTES, (LEAF_MAX * 7) / 8)) {
     nodes.push(leafOf(keys.slice(from * KEY_BYTES, to * KEY_BYTES)))
   }
@@ -32,7 +32,7 @@ export function treeOf(keys: Uint8Array): TreeNode {
   return nodes[0] ?? emptyTree
 }
 
-/** How many elements stand before the bound. */
+/** Number of elements before the bound. */
 export function rankOf(root: TreeNode, bound: Uint8Array): number {
   let node = root
   let rank = 0
@@ -44,7 +44,7 @@ export function rankOf(root: TreeNode, bound: Uint8Array): number {
   return rank + indexIn(node.keys, bound)
 }
 
-/** The key of that rank, as a view. */
+/** The key at this rank, as a view. */
 export function keyAt(root: TreeNode, rank: number): ElementKey {
   let node = root
   let rest = rank
@@ -56,7 +56,7 @@ export function keyAt(root: TreeNode, rank: number): ElementKey {
   return node.keys.subarray(rest * KEY_BYTES, (rest + 1) * KEY_BYTES)
 }
 
-/** Adds to `sum` the elements of the ranks `from` to `to`. */
+/** Adds the elements of the ranks `from` to `to` to `sum`. */
 export function addRange(node: TreeNode, from: number, to: number, sum: ElementSum): void {
   if (from === 0 && to === node.count) {
     addSum(sum, node.sum)
@@ -96,13 +96,13 @@ export function hasKey(root: TreeNode, key: ElementKey): boolean {
   return isAt(node.keys, indexIn(node.keys, key), key)
 }
 
-/** The tree with a key it does not have. */
+/** The tree plus a key that it does not have. */
 export function withKey(root: TreeNode, key: ElementKey): TreeNode {
   const nodes = put(root, key, sumOf(key), true)
   return nodes.length === 1 ? nodes[0]! : branchOf(nodes)
 }
 
-/** The tree without a key it has. */
+/** The tree minus a key that it has. */
 export function withoutKey(root: TreeNode, key: ElementKey): TreeNode {
   let node = take(root, key, sumOf(key))
   while (node.children?.length === 1) node = node.children[0]!
@@ -118,7 +118,7 @@ function put(node: TreeNode, key: ElementKey, added: ElementSum, isLast: boolean
     keys.set(key, index)
     keys.set(node.keys.subarray(index), index + KEY_BYTES)
     if (node.count < LEAF_MAX) return [leafOf(keys, sum)]
-    // Time grows: what is appended to the last leaf leaves a full one behind, not a half.
+    // Times grow, so most keys are appended. Appending to the last leaf leaves a full leaf behind, not a half-full one.
     const isAppended = isLast && index === node.keys.length
     return splitLeaf(keys, sum, isAppended ? LEAF_MAX : (LEAF_MAX + 1) >> 1)
   }
@@ -144,7 +144,7 @@ function take(node: TreeNode, key: ElementKey, removed: ElementSum): TreeNode {
   return branchOf(joined(children, index), sum)
 }
 
-/** Joins a child that has become small with a neighbour that has room for it. None but an only child may be empty. */
+/** Joins a child that became small with a neighbor that has room for it. Only a single child may be empty. */
 function joined(children: TreeNode[], index: number): TreeNode[] {
   const changed = children[index]!
   if (children.length === 1 || sizeOf(changed) * 4 >= sizeMaxOf(changed)) return children
@@ -195,7 +195,7 @@ function sizeMaxOf(node: TreeNode): number {
   return node.children === undefined ? LEAF_MAX : CHILDREN_MAX
 }
 
-/** The last child that begins at or before the key, else the first. */
+/** The last child that begins at or before the key, otherwise the first child. */
 function childOf(children: readonly TreeNode[], key: Uint8Array): number {
   let [low, high] = [1, children.length]
   while (low < high) {
@@ -206,7 +206,7 @@ function childOf(children: readonly TreeNode[], key: Uint8Array): number {
   return low - 1
 }
 
-/** How many of the packed keys stand before the key. */
+/** Number of packed keys before the key. */
 function indexIn(keys: Uint8Array, key: Uint8Array): number {
   let [low, high] = [0, keys.length / KEY_BYTES]
   while (low < high) {
@@ -221,7 +221,7 @@ function isAt(keys: Uint8Array, index: number, key: Uint8Array): boolean {
   return index * KEY_BYTES < keys.length && compareKeys(keys, key, index * KEY_BYTES) === 0
 }
 
-/** Parts of a count, as even as can be, none larger than `sizeMax`. */
+/** Splits a count into parts of nearly equal size, at most `sizeMax` each. */
 function evenParts(count: number, sizeMax: number): [from: number, to: number][] {
   const parts = Math.ceil(count / sizeMax)
   const cut = (part: number) => Math.floor((count * part) / parts)

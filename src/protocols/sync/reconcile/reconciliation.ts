@@ -7,43 +7,45 @@ import { BOUND_BYTES_MAX, decodeRanges, encodeRanges, RANGES_MAX, type Range, si
 import { invalid, ReconcileError } from './reconcile-error.ts'
 import { createSessionHash, SALT_BYTES, type SessionHash } from './session-hash.ts'
 
-/** The longest message: one turn of either side. */
+/** The longest message, which is one turn of either side. */
 export const MESSAGE_BYTES_MAX = 64 * 1024
-/** Enough to name 1.4 million elements. */
+/** Messages taken from the peer. They are enough to name 1.4 million elements. */
 const MESSAGES_MAX = 128
 /**
- * Two sets of 100,000 that have little in common need 9000 ranges of either side. Where more is needed, the session is
- * cut and the next goes on: the newest differences are found first, and then are differences no more.
+ * Ranges taken in one session. Two sets of 100,000 elements with little in common need 9000 ranges from either side.
+ * Beyond the limit the session is cut. The newest differences are found first, so the next session starts with fewer
+ * differences.
  */
 const SESSION_RANGES_MAX = 16_384
 /** The first byte of the first message. */
 const FORMAT = 1
 
 export type ReconciliationOptions = {
-  /** Of what we send: 1 to 64 KiB. */
+  /** Size of a message that we send: 1 to 64 KiB. */
   messageBytesMax?: number
   /** Messages taken from the peer. */
   messagesMax?: number
-  /** Ranges taken from the peer, in all messages together: each costs us some microseconds. */
+  /** Ranges taken from the peer in all messages together. Each costs us some microseconds. */
   rangesMax?: number
 }
 
-/** What one message of the peer's has brought, with what is to be sent next: undefined once nothing is left to say. */
+/** What one message of the peer brought, and what to send next. `reply` is undefined once nothing is left to say. */
 export type Step = Found & { reply: Uint8Array | undefined }
 
 /**
- * One side of one reconciliation of two sets of elements, by ranges.
+ * One side of the reconciliation of two sets of elements, by ranges.
  *
- * 1. Who opens sends fingerprints of a few ranges, finer towards the newest elements.
- * 2. To a fingerprint the other answers `equal`, or fingerprints of parts of the range or, where it has few elements
- *    there, a list of their names.
- * 3. To a list the other answers which of these it lacks, and what it has besides. So both know the differences.
- * 4. They take turns until nothing is asked any more. What does not fit into a message waits for a later one, the newest
- *    elements go first. A side that has nothing to say, but is owed answers, sends an empty message.
+ * 1. The side that opens sends fingerprints of a few ranges, finer towards the newest elements.
+ * 2. The other side answers a fingerprint with `equal` or with fingerprints of parts of the range. If it has few
+ * elements in the range, it answers with a list of their names.
+ * 3. The answer to a list says which of the elements the answering side lacks, and which it has in addition. Both sides
+ * then know the differences.
+ * 4. The sides take turns until nothing is asked any more. What does not fit into a message waits for a later message;
+ * the newest elements go first. A side that has nothing to say, but still expects answers, sends an empty message.
  *
- * The peer is no friend. It may speak only of what it was asked, each question it asks in return must be smaller, and
- * messages, their size and their ranges are counted. It can still lie, and so hide or promise elements: that harms this
- * session alone, and what it hands over afterwards is checked like anything else.
+ * The peer is not trusted. It may speak only about what it was asked, and each question it asks in return must be
+ * smaller. Messages, their size and their ranges are counted. The peer can still lie, and so hide or promise elements.
+ * That harms only this session, and the listings it sends afterwards are checked like any others.
  */
 export class Reconciliation {
   readonly #view: RangeView
@@ -55,7 +57,7 @@ export class Reconciliation {
   #ranges = 0
   #done = false
 
-  /** @param view is not to change meanwhile */
+  /** @param view must not change during the session */
   constructor(view: RangeView, options: ReconciliationOptions = {}) {
     this.#view = view
     this.#limits = {
@@ -66,13 +68,13 @@ export class Reconciliation {
     }
   }
 
-  /** Whether all was asked and answered. */
+  /** True once everything was asked and answered. */
   get done(): boolean {
     return this.#done
   }
 
   /**
-   * The first message, of the side that opens.
+   * The first message, sent by the side that opens.
    *
    * @param start.salt 16 random bytes
    * @param start.since elements with earlier times are left out
@@ -87,9 +89,9 @@ export class Reconciliation {
   }
 
   /**
-   * Takes the peer's next message: of the side that does not open, the first thing it does.
+   * Takes the peer's next message. The side that does not open starts with this call.
    *
-   * @throws ReconcileError. Then it is over; what was found before stands.
+   * @throws ReconcileError. The session is then over; differences found before stay valid.
    */
   receive(message: Uint8Array): Step {
     if (this.#done) throw invalid('a message after the end')
@@ -113,14 +115,14 @@ export class Reconciliation {
 
     const found: Found = { have: [], need: [] }
     this.#take(ranges, found, isFirst)
-    // What the peer leaves out when it opens, it does not want to know.
+    // The peer does not want to know about ranges that it left out when it opened.
     if (isFirst) this.#asked = []
     const said = this.#say(found)
     this.#done = this.#asked.length === 0 && this.#due.length === 0
     return { ...found, reply: said.length > 0 || !this.#done ? encodeRanges(said) : undefined }
   }
 
-  /** Takes the head of the first message. Its ranges may be any: as if all had been asked. */
+  /** Reads the head of the first message. Its ranges are free, as if everything had been asked. */
   #accept(message: Uint8Array): Uint8Array {
     if (message[0] !== FORMAT || message.length < 1 + SALT_BYTES) throw invalid('no first message of this format')
     this.#hash = createSessionHash(message.subarray(1, 1 + SALT_BYTES))
@@ -128,7 +130,7 @@ export class Reconciliation {
     return message.subarray(1 + SALT_BYTES)
   }
 
-  /** Strikes out what is answered, and notes what is asked in return. */
+  /** Strikes out what was answered, and records what the peer asks in return. */
   #take(ranges: readonly Range[], found: Found, isFirst: boolean): void {
     const asked = new AskedRanges(this.#asked)
     const due: Due[] = []
@@ -159,7 +161,7 @@ export class Reconciliation {
     this.#due = [...this.#due, ...due].sort(byPlace)
   }
 
-  /** Answers as much of what is due as fits into a message, the newest first. */
+  /** Answers as much as fits into a message, the newest ranges first. */
   #say(found: Found): Range[] {
     const side = this.#side()
     const answers: Answer[] = []
@@ -167,7 +169,7 @@ export class Reconciliation {
     let bytes = this.#limits.messageBytesMax
     let ranges = RANGES_MAX
     for (let due = this.#due.at(-1); due !== undefined; due = this.#due.at(-1)) {
-      // Each answer may have a range before it that says nothing.
+      // Each answer may need an empty range (`pass`) before it.
       bytes -= BOUND_BYTES_MAX
       const answer = answerTo(side, due, bytes)
       if (answer === undefined) break
@@ -194,7 +196,7 @@ function over(limit: string): ReconcileError {
   return new ReconcileError('RECONCILE_LIMIT', `the peer needs more than ${limit}`)
 }
 
-/** Ranges of answers in ascending order: where there is a gap, with one that says nothing; equal ones as one. */
+/** Joins the ranges of the answers in ascending order. It fills gaps with `pass` and merges adjacent `equal` ranges. */
 function joined(answers: readonly Answer[]): Range[] {
   const said: Range[] = []
   for (const { from, ranges } of answers) {
@@ -211,7 +213,7 @@ function byPlace(a: { from: Uint8Array }, b: { from: Uint8Array }): number {
   return compareKeys(a.from, b.from)
 }
 
-/** As `push` with many arguments would overflow the stack. */
+/** `push` with many arguments would overflow the stack. */
 function append<T>(list: T[], items: readonly T[]): void {
   for (const item of items) list.push(item)
 }

@@ -8,20 +8,20 @@ export const SHORT_ID_BYTES = 6
 
 const BLOCK_BYTES = 16
 
-/** An element's name within one session: a number of 48 bits. */
+/** The name of an element within one session: a number of 48 bits. */
 export type ShortId = number
 
 /**
- * What stands for elements and ranges within one session.
+ * Short names for elements and ranges within one session.
  *
- * The salt is new in each, so both can be short: nobody can have made listings beforehand whose names agree, chance
- * makes two of a range agree once in 2^48 / (n·m), and the next session sees the difference. A peer that chooses the
- * salt to its liking deceives only itself.
+ * Each session has a new salt, so the names can be short. Nobody can prepare listings with equal names. By chance two
+ * names in a range are equal once in 2^48 / (n·m), and the next session finds the difference. A peer that chooses the
+ * salt itself deceives only itself.
  */
 export type SessionHash = {
-  /** Of a range's sum and count. */
+  /** The fingerprint of a range, from its sum and count. */
   fingerprint(sum: ElementSum, count: number): Uint8Array
-  /** Of packed keys, in their order. */
+  /** The names of packed keys, in their order. */
   shortIds(keys: Uint8Array): ShortId[]
 }
 
@@ -38,7 +38,7 @@ export function createSessionHash(salt: Uint8Array): SessionHash {
       return hash('sha256', text, 'buffer').subarray(0, FINGERPRINT_BYTES)
     },
 
-    /** The first 6 bytes, big-endian, of AES-128 under the salt of hash and time, XORed. */
+    /** The first 6 bytes, big-endian, of AES-128 with the salt as key, applied to the hash XORed with the time. */
     shortIds(keys) {
       const count = keys.length / KEY_BYTES
       const blocks = new Int32Array(4 * count)
