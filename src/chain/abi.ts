@@ -2,17 +2,18 @@ import type { Hex } from '../schema/primitives.ts'
 import { unavailable } from './rpc.ts'
 
 /*
- * As much of the contract ABI as ERC-8004 takes, by hand: see usdc.ts for why. The tests hold it against an ABI library.
+ * The part of the contract ABI that ERC-8004 needs, written by hand: see usdc.ts for the reason. The tests compare it
+ * with an ABI library.
  */
 
-/** An argument of a call: one word, or text, or a list of addresses. Integers may be negative. */
+/** An argument of a call: one word, a text, or a list of addresses. Integers may be negative. */
 export type Argument = bigint | { word: Hex } | { address: Hex } | { text: string } | { addresses: readonly Hex[] }
 
 const WORD_DIGITS = 64
 const TWO_256 = 1n << 256n
 const NO_TEXT = 'the RPC answered something that is not text'
 
-/** Selector, then a head of one word for each argument, then the tails of those whose length varies. */
+/** Encodes the selector, then a head of one word per argument, then the tails of arguments with variable length. */
 export function encodeCall(selector: Hex, args: readonly Argument[]): Hex {
   const head: string[] = []
   const tail: string[] = []
@@ -52,12 +53,12 @@ function addressWord(address: Hex): string {
   return address.slice(2).toLowerCase().padStart(WORD_DIGITS, '0')
 }
 
-/** Two's complement where it is negative. */
+/** Negative values become two's complement. */
 function uintWord(value: bigint): string {
   return ((value + TWO_256) % TWO_256).toString(16).padStart(WORD_DIGITS, '0')
 }
 
-/** The words of an answer. @throws ChainError `CHAIN_UNAVAILABLE` where it is not made of `count` of them or more */
+/** The words of an answer. @throws ChainError `CHAIN_UNAVAILABLE` if it does not consist of at least `count` words */
 export function readWords(result: unknown, count: number): bigint[] {
   const digits = typeof result === 'string' && /^0x([0-9a-fA-F]{64})*$/.test(result) ? result.slice(2) : ''
   const words = digits.match(/.{64}/g) ?? []
@@ -70,7 +71,7 @@ export function readAddress(word: bigint): Hex {
   return `0x${word.toString(16).padStart(40, '0')}`
 }
 
-/** The first of a list, `max` at most. @throws ChainError for a list that is not all there */
+/** The first `max` addresses of a list. @throws ChainError if the list is incomplete */
 export function readAddresses(result: unknown, max: number): Hex[] {
   const [offset, ...words] = readWords(result, 2)
   const [length, ...items] = words
@@ -80,7 +81,7 @@ export function readAddresses(result: unknown, max: number): Hex[] {
   return items.slice(0, Math.min(Number(length), max)).map(readAddress)
 }
 
-/** The one text of an answer. @throws ChainError for a text that is not all there, or is not UTF-8 */
+/** The only text of an answer. @throws ChainError if the text is incomplete or not UTF-8 */
 export function readText(result: unknown): string {
   const [offset, length, ...words] = readWords(result, 2)
   if (offset !== 32n || length === undefined || length > BigInt(words.length * 32)) throw unavailable(NO_TEXT)
@@ -94,7 +95,7 @@ export function readText(result: unknown): string {
   }
 }
 
-/** A signed integer out of its word. */
+/** Reads a signed integer from its word. */
 export function readInt(word: bigint): bigint {
   return BigInt.asIntN(256, word)
 }

@@ -4,7 +4,7 @@ import { unavailable } from './rpc.ts'
 import type { Log } from './usdc.ts'
 
 /*
- * What an RPC answers, as far as we look at it. An RPC is outside: it can lie, break or be another service altogether.
+ * Checks the parts of RPC answers that this node reads. The RPC is untrusted: it can lie, break or be another service.
  */
 
 const LOGS_MAX = 10_000
@@ -41,19 +41,19 @@ const Receipt = z
   .nullable()
 const Block = z.object({ timestamp: Quantity, number: Quantity })
 
-/** `place`: the number of its block and its place there, where the RPC says so. */
+/** `place`: block number and index in the block, if the RPC says so. */
 export type Receipt = { succeeded: boolean; transactionHash: Hex; logs: Log[]; place?: readonly [number, number] }
 
 export function parseQuantity(result: unknown): number {
   return read(Quantity, result, 'a number')
 }
 
-/** Logs that a reorganisation has taken back are left out. */
+/** Leaves out logs that a reorganization has undone. */
 export function parseLogs(result: unknown): Log[] {
   return read(Logs, result, 'logs').filter((log) => log.removed !== true)
 }
 
-/** `undefined` when the RPC knows no such transaction, or has not seen it mined. */
+/** `undefined`: the RPC does not know the transaction or has not seen it mined. */
 export function parseReceipt(result: unknown): Receipt | undefined {
   const receipt = read(Receipt, result, 'a receipt')
   if (receipt === null) return undefined
@@ -62,7 +62,7 @@ export function parseReceipt(result: unknown): Receipt | undefined {
   return { succeeded: status === 1, transactionHash, logs, ...(isPlaced && { place: [blockNumber, transactionIndex] }) }
 }
 
-/** Whether a transaction was mined after another one; false where the RPC does not say where they are. */
+/** True if a transaction was mined after another one. False if the RPC does not say where they are. */
 export function isMinedAfter(later: Receipt, earlier: Receipt): boolean {
   if (later.place === undefined || earlier.place === undefined) return false
   const [block, index] = later.place
@@ -70,7 +70,7 @@ export function isMinedAfter(later: Receipt, earlier: Receipt): boolean {
   return block > earlierBlock || (block === earlierBlock && index > earlierIndex)
 }
 
-/** A block's number, and its own time in Unix seconds. */
+/** The number of a block and its time in Unix seconds. */
 export function parseBlock(result: unknown): { number: number; timestamp: number } {
   return read(Block, result, 'a block')
 }

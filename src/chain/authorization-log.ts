@@ -3,15 +3,15 @@ import { parseLogs, parseQuantity } from './answers.ts'
 import { type Rpc, RpcRefusal } from './rpc.ts'
 import { authorizationTopics, endsAuthorization, type Log } from './usdc.ts'
 
-/** First look: what settled a moment ago is in it, and every RPC we know of allows it. */
+/** Blocks in the first search. They include recent settlements, and every RPC we know allows this range. */
 const WINDOW_FIRST = 500
 const WINDOW_MAX = 10_000
 const WINDOW_MIN = 5
-/** More than a day of Base's 2 s blocks: longer than any authorization we accept is valid. */
+/** Blocks searched: more than a day of Base's 2 s blocks, and longer than any accepted authorization is valid. */
 const BLOCKS_MAX = 50_000
 const REQUESTS_MAX = 64
 
-/** How wide a block range this RPC has shown to allow; kept between searches. */
+/** The block range that this RPC allows, as learned so far. Kept between searches. */
 export type LogWindow = { blocksMax: number }
 
 export function createLogWindow(): LogWindow {
@@ -19,12 +19,13 @@ export function createLogWindow(): LogWindow {
 }
 
 /**
- * The event by which an authorization was used or canceled, looked for from the newest block backwards.
+ * Finds the event that used or canceled an authorization, from the newest block backwards.
  *
- * Public RPCs limit the block range of eth_getLogs, each to another number and with another error: ranges grow while they are
- * allowed and are halved when one is refused. `undefined` when nothing is found within `BLOCKS_MAX` blocks or `REQUESTS_MAX` requests.
+ * Public RPCs limit the block range of eth_getLogs, each to another number and with another error. So the range grows
+ * while it is allowed and is halved after a refusal. `undefined`: nothing was found within `BLOCKS_MAX` blocks or
+ * `REQUESTS_MAX` requests.
  *
- * @throws ChainError `CHAIN_UNAVAILABLE` when the RPC fails.
+ * @throws ChainError `CHAIN_UNAVAILABLE` if the RPC fails.
  */
 export async function findAuthorizationLog(
   rpc: Rpc,
@@ -43,7 +44,7 @@ export async function findAuthorizationLog(
       address: asset,
       topics: authorizationTopics(from, nonce),
       fromBlock: quantity(first),
-      // A load-balanced RPC may answer from a node that is a block behind: only a tag is never "unknown block" to it.
+      // A load-balanced RPC may answer from a node that is a block behind. The tag works there, the number does not.
       toBlock: to === latest ? 'latest' : quantity(to),
     }
     try {

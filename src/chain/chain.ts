@@ -19,10 +19,11 @@ export { ChainError } from './rpc.ts'
 export type { Transfer } from './usdc.ts'
 
 /**
- * What the chain says of an authorization (D34).
+ * What the chain says about an authorization (D34).
  *
- * `used` does not mean that the seller was paid: compare `transfer` with the payment. A payer can spend the same nonce on another
- * transfer. Without a `txHash` the chain only says that the nonce is spent or canceled, and the RPC no longer shows by what.
+ * `used` does not mean that the seller was paid: compare `transfer` with the payment. A payer can spend the same nonce
+ * on another transfer. Without a `txHash` the nonce is used or canceled, and the RPC no longer shows by which
+ * transaction.
  */
 export type AuthorizationUse =
   | { state: 'unused' }
@@ -31,27 +32,29 @@ export type AuthorizationUse =
   | { state: 'cancelled' }
 
 /**
- * What USDC says to a transfer that is tried and not sent: it covers balance, nonce, signature, a payer with code, blacklist
- * and pause. `untimely`: the newest block comes before the authorization's window, and USDC looks at that first.
+ * USDC's answer to a simulated transfer. It covers balance, nonce, signature, contract payers, blacklist and pause.
+ * `untimely`: the newest block is older than the authorization's window, which USDC checks first.
  */
 export type Simulation = { kind: 'accepted' } | { kind: 'refused'; reason: string } | { kind: 'untimely' }
 
 /**
  * The node's view of its blockchain, through an RPC that may be down, slow, wrong or lying.
  *
- * Every method throws ChainError: `CHAIN_UNAVAILABLE` (no answer in time, or not the answer of such a chain), `CHAIN_WRONG` (the RPC
- * is of another chain). No message holds the RPC's URL or key. Once `signal` is aborted they throw its reason.
+ * Every method throws ChainError: `CHAIN_UNAVAILABLE` (no answer in time, or an invalid answer) or `CHAIN_WRONG` (the
+ * RPC serves another chain). No message holds the RPC's URL or key. After `signal` is aborted every method throws its
+ * reason.
  */
 export interface Chain {
   readonly network: Network
-  /** USDC, atomic units. */
+  /** USDC in atomic units. */
   usdcBalance(address: Hex, signal?: AbortSignal): Promise<bigint>
   authorizationUse(asset: Hex, from: Hex, authorizationNonce: Hex, signal?: AbortSignal): Promise<AuthorizationUse>
   /**
-   * The same, read at the newest block that the RPC knows, and that block's time (Unix milliseconds).
+   * Like `authorizationUse`, read at the newest block of the RPC. Also returns the time of that block (Unix
+   * milliseconds).
    *
-   * An RPC of several nodes answers each call from another one. Time and state of one block belong together: a node that
-   * lacks the block refuses.
+   * An RPC with several nodes may answer each call from another node. Time and state come from the same block: a node
+   * that lacks the block refuses.
    */
   authorizationAt(
     asset: Hex,
@@ -59,29 +62,26 @@ export interface Chain {
     authorizationNonce: Hex,
     signal?: AbortSignal,
   ): Promise<{ use: AuthorizationUse; timeMs: number }>
-  /**
-   * The transfer this transaction made by that authorization; `false` when it is some other transaction (T13);
-   * `undefined` while the chain does not know it.
-   */
+  /** The transfer that a transaction made by this authorization. `false`: none (T13). `undefined`: not mined yet. */
   transferOf(
     txHash: Hex,
     from: Hex,
     authorizationNonce: Hex,
     signal?: AbortSignal,
   ): Promise<Transfer | false | undefined>
-  /** Whether a transaction moved exactly so much USDC from one account to another, and was mined after the transaction `after`. */
+  /** True if a transaction, mined after `after`, moved exactly this much USDC from one account to another. */
   hasMoved(
     txHash: Hex,
     wanted: { from: Hex; to: Hex; value: bigint; after: Hex },
     signal?: AbortSignal,
   ): Promise<boolean>
-  /** Tries the transfer at the newest block, by a call that changes nothing. */
+  /** Simulates the transfer at the newest block, with a call that changes nothing. */
   simulateTransfer(asset: Hex, signed: SignedAuthorization, signal?: AbortSignal): Promise<Simulation>
   /** The RPC's chain id, right or wrong. */
   chainId(signal?: AbortSignal): Promise<number>
-  /** Any call, to the RPC of the right chain. The result is untrusted. */
+  /** Sends any call, after checking that the RPC serves the right chain. The result is untrusted. */
   request(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown>
-  /** The time of the newest block, Unix milliseconds. */
+  /** The time of the newest block in Unix milliseconds. */
   blockTimeMs(signal?: AbortSignal): Promise<number>
 }
 
@@ -90,15 +90,15 @@ export type ChainOptions = {
   /** USDC's address on `network`. */
   asset: Hex
   rpcUrl: string
-  /** The limit of one RPC call; a question that needs several may take three times that. */
+  /** Limit of one RPC call. A question that needs several calls may take three times as long. */
   timeoutMs: number
 }
 export type ChainDeps = { logger: Logger; fetch?: typeof fetch }
 
-/** As USDC words it. Its message holds nothing else: it is cut to 200 characters. What is expired by the time of the chain stays so. */
+/** USDC's wording. An expired authorization never matches: by the time of the chain it stays expired. */
 const UNTIMELY = /not yet valid/i
 
-/** Opens nothing: the first call does. */
+/** Creates a chain client. The first call connects. */
 export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
   const { network, asset } = options
   const expectedChainId = Number(network.slice('eip155:'.length))
@@ -113,7 +113,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     return parseQuantity(await rpc.call('eth_chainId', [], signal))
   }
 
-  /** Asked before anything else and until it is right, then never again. */
+  /** Checks the chain id before the first question, until it is right once. */
   async function checkChain(signal: AbortSignal): Promise<void> {
     if (chainChecked) return
     const actual = await chainId(signal)
@@ -125,7 +125,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     chainChecked = true
   }
 
-  /** Bounds a question that takes several calls. */
+  /** Limits the time of a question that takes several calls. */
   async function ask<T>(signal: AbortSignal | undefined, question: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const limit = AbortSignal.timeout(options.timeoutMs * 3)
     try {
@@ -162,7 +162,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     if (log.topics[0] === AUTHORIZATION_CANCELED) return { state: 'cancelled' }
     const receipt = await receiptOf(log.transactionHash, signal)
     const transfer = findTransfer(receipt?.logs ?? [], token, from, nonce)
-    // Not there yet on the node that was asked this time: the next question will find it.
+    // The node asked this time does not have the receipt yet: the next question will find it.
     if (transfer === false) throw unavailable('the RPC shows the event of a settlement but not its transfer yet')
     return { state: 'used', txHash: log.transactionHash, transfer }
   }

@@ -4,7 +4,7 @@ import type { Chain } from './chain.ts'
 import { RpcRefusal, unavailable } from './rpc.ts'
 import type { Log } from './usdc.ts'
 
-/** The registries of ERC-8004 on a network: identities are ERC-721 tokens, numbered from 0. */
+/** The registries of ERC-8004 on a network. Identities are ERC-721 tokens, numbered from 0. */
 export type Registries = { identity: Hex; reputation: Hex }
 
 const TESTNETS: Registries = {
@@ -31,7 +31,9 @@ const selectors = {
 } as const satisfies Record<string, Hex>
 export const REGISTERED = '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a'
 
-/** The first so many to rate an agent are counted: anyone can, from as many accounts as he likes, to drown the others. */
+/**
+ * Raters counted per agent: the first ones. Anyone can rate from many accounts, so later raters must not outvote them.
+ */
 export const RATERS_MAX = 2_000
 const DECIMALS_MAX = 18
 
@@ -45,14 +47,16 @@ export type Feedback = {
   endpoint: string
 }
 
-/** What the registries say. Every method throws ChainError as those of Chain do. */
+/** Reads the registries. Every method throws ChainError like the methods of Chain. */
 export interface Erc8004 {
   readonly registries: Registries
-  /** The account that holds a token, and the one the agent is paid on; undefined where there is no such token. */
+  /**
+   * The account that holds a token, and the account that the agent is paid on; undefined if the token does not exist.
+   */
   holders(tokenId: bigint, signal?: AbortSignal): Promise<{ owner: Hex; wallet: Hex } | undefined>
-  /** Where the registration file of a token is; undefined where there is no such token. */
+  /** Where the registration file of a token is; undefined if the token does not exist. */
   uri(tokenId: bigint, signal?: AbortSignal): Promise<string | undefined>
-  /** What those who have rated a token say of it. */
+  /** The sum of the ratings of a token. */
   summary(tokenId: bigint, signal?: AbortSignal): Promise<Summary>
 }
 
@@ -60,7 +64,7 @@ export function createErc8004(chain: Pick<Chain, 'network' | 'request'>): Erc800
   const { identity, reputation } = registries[chain.network]
   const read = (to: Hex, selector: Hex, args: readonly Argument[], signal?: AbortSignal) =>
     chain.request('eth_call', [{ to, data: encodeCall(selector, args) }, 'latest'], signal)
-  /** Reads of a token; undefined where there is none, the one reason for which a registry reverts. */
+  /** Reads a token; undefined if it does not exist, which is the only reason for a registry to revert. */
   const readToken = async (selector: Hex, tokenId: bigint, signal?: AbortSignal) => {
     try {
       return await read(identity, selector, [tokenId], signal)
@@ -84,7 +88,7 @@ export function createErc8004(chain: Pick<Chain, 'network' | 'request'>): Erc800
     },
     async summary(tokenId, signal) {
       const raters = readAddresses(await read(reputation, selectors.clients, [tokenId], signal), RATERS_MAX)
-      // The registry refuses to sum up nobody.
+      // The registry refuses a summary without raters.
       if (raters.length === 0) return { count: 0, value: 0n, decimals: 0 }
       const args = [tokenId, { addresses: raters }, { text: '' }, { text: '' }]
       const [count, value, decimals] = readWords(await read(reputation, selectors.summary, args, signal), 3) as [
@@ -103,7 +107,7 @@ export function encodeRegister(uri: string): Hex {
   return encodeCall(selectors.register, [{ text: uri }])
 }
 
-/** Says that the registration file of a token is at `uri` now. */
+/** Sets the address of a token's registration file. */
 export function encodeSetAgentUri(tokenId: bigint, uri: string): Hex {
   return encodeCall(selectors.setAgentUri, [tokenId, { text: uri }])
 }
@@ -114,7 +118,7 @@ export function encodeGiveFeedback({ tokenId, value, decimals, tag1, tag2, endpo
   return encodeCall(selectors.giveFeedback, [tokenId, value, BigInt(decimals), ...texts, hash])
 }
 
-/** The token that a registration minted for `owner`; undefined where its logs show none. */
+/** The token that a registration minted for `owner`; undefined if its logs show none. */
 export function registeredToken(logs: readonly Log[], identity: Hex, owner: Hex): bigint | undefined {
   const log = logs.find(
     ({ address, topics }) =>

@@ -4,7 +4,7 @@ import type { Chain } from './chain.ts'
 
 const DECIMALS = 18
 
-/** The ETH of an account as decimal text; undefined where the RPC does not say: what it holds of USDC is known all the same. */
+/** The ETH of an account as decimal text. Undefined if the RPC does not answer, so that its USDC can still be shown. */
 export async function etherOf(
   chain: Pick<Chain, 'request'>,
   account: Hex,

@@ -4,7 +4,7 @@ import type { Chain } from './chain.ts'
 
 const RPC_TIMEOUT_MS = 10_000
 
-/** The chain of a node; undefined without an RPC. Its code loads only where it is used. */
+/** The chain of a node; undefined without an RPC. The code loads only if there is one. */
 export async function openChain(
   { network, rpcUrl }: { network: Network; rpcUrl: string | undefined },
   asset: { address: Hex },

@@ -1,23 +1,24 @@
 const TEXT_MAX = 200
 const SECRET_LENGTH_MIN = 6
-/** Characters that are looked at: what is left of them is cut to `TEXT_MAX`. */
+/** Characters of a text that are processed. The result is cut to `TEXT_MAX`. */
 const LOOKED_AT_MAX = 2_000
 
 /**
- * Text from an RPC, fit for logs and answers: no URLs, nothing of this RPC's own path, query or credentials, one short line.
+ * Makes text from an RPC fit for logs and answers: no URLs, no part of the RPC's path, query or credentials, one short
+ * line.
  *
- * Providers put the API key in the URL, and error texts like to repeat it.
+ * Providers put the API key into the URL, and their error texts often repeat it.
  */
 export function redact(text: string, url: URL | undefined): string {
   const secrets = url === undefined ? [] : secretsOf(url)
-  // Cut before anything is matched: the text is as long as the RPC likes (T32).
+  // Cut before matching, because the RPC chooses the length of the text (T32).
   let clean = cut(text, secrets).replace(/[a-z][a-z0-9+.-]{0,30}:\/\/[^\s"'<>)]+/gi, '[url]')
   for (const secret of secrets) clean = clean.replaceAll(secret, '[key]')
   clean = clean.replace(/\s+/g, ' ').trim()
   return clean.length <= TEXT_MAX ? clean : `${clean.slice(0, TEXT_MAX - 1)}…`
 }
 
-/** The beginning of a text, without the part of a secret that the cut may have left at its end. */
+/** The beginning of a text, without a part of a secret that the cut left at its end. */
 function cut(text: string, secrets: readonly string[]): string {
   if (text.length <= LOOKED_AT_MAX) return text
   const head = text.slice(0, LOOKED_AT_MAX)
@@ -29,7 +30,7 @@ function cut(text: string, secrets: readonly string[]): string {
   return head
 }
 
-/** Longest first, so that no part of a secret is left because a shorter one was cut out of its middle. */
+/** Longest first: replacing a shorter secret first could leave parts of a longer one. */
 function secretsOf(url: URL): string[] {
   const query = url.search
     .slice(1)

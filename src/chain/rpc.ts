@@ -1,7 +1,7 @@
 import { CodedError } from '../lib/errors.ts'
 import { redact } from './redact.ts'
 
-/** Enough for the logs of one block range; a longer answer is a broken or hostile RPC. */
+/** Limit in bytes. Enough for the logs of one block range; a longer answer comes from a broken or hostile RPC. */
 const RESPONSE_BYTES_MAX = 4 * 1024 * 1024
 const ADVICE = 'check ETHEREUM_RPC_URL (--rpc-url)'
 
@@ -9,10 +9,10 @@ export class ChainError extends CodedError<'CHAIN_UNAVAILABLE' | 'CHAIN_WRONG'> 
   override name = 'ChainError'
 }
 
-/** The RPC is there and answers "no": a call that reverts, a block range it finds too wide, a method it lacks. */
+/** The RPC answered with an error: a call that reverts, a block range that is too wide, a missing method. */
 export class RpcRefusal extends ChainError {
   override name = 'RpcRefusal'
-  /** A contract said no; otherwise it was the RPC itself. */
+  /** True if a contract refused, false if the RPC itself did. */
   readonly isRevert: boolean
   constructor(message: string, isRevert = false) {
     super('CHAIN_UNAVAILABLE', message)
@@ -22,10 +22,10 @@ export class RpcRefusal extends ChainError {
 
 export interface Rpc {
   /**
-   * One JSON-RPC call. The result is untrusted.
+   * Sends one JSON-RPC call. The result is untrusted.
    *
-   * @throws RpcRefusal when the RPC answers with an error, ChainError `CHAIN_UNAVAILABLE` when it does not answer in time or in
-   * JSON-RPC; the signal's own reason once `signal` is aborted. No message holds the RPC's URL.
+   * @throws RpcRefusal if the RPC answers with an error, ChainError `CHAIN_UNAVAILABLE` if it does not answer in time
+   * or in JSON-RPC; the signal's own reason once `signal` is aborted. No message holds the RPC's URL.
    */
   call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown>
 }
@@ -55,7 +55,7 @@ export function createRpc(options: RpcOptions, deps: RpcDeps): Rpc {
       if (error instanceof ChainError) throw error
       signal?.throwIfAborted()
       if (limit.aborted) throw unavailable(`the RPC gave no answer to ${method} within ${options.timeoutMs} ms`)
-      // The cause is left out: its text and fields can hold the URL.
+      // Leave out the cause: its text and fields can hold the URL.
       throw unavailable(`the RPC cannot be reached (${failureOf(error)}): ${ADVICE}`)
     }
   }
@@ -65,7 +65,7 @@ export function createRpc(options: RpcOptions, deps: RpcDeps): Rpc {
 
 type Endpoint = { url: URL; href: string; headers: Record<string, string> }
 
-/** Credentials in the URL become a header, as fetch takes none in a URL. */
+/** Moves credentials from the URL to a header, because fetch refuses them in a URL. */
 function parseEndpoint(text: string): Endpoint | undefined {
   const url = URL.parse(text)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) return undefined
@@ -91,7 +91,7 @@ async function readText(response: Response): Promise<string> {
   return text + decoder.decode()
 }
 
-/** Providers send JSON-RPC errors with all kinds of HTTP status, so the body speaks first. */
+/** Reads the body before the status: providers send JSON-RPC errors with any HTTP status. */
 function readResult(status: number, text: string, method: string, url: URL): unknown {
   const answer = parseObject(text)
   if (typeof answer?.error === 'object' && answer.error !== null) {

@@ -3,8 +3,8 @@ import type { Hex } from '../schema/primitives.ts'
 import { unavailable } from './rpc.ts'
 
 /*
- * The selectors and topics of USDC that this node reads, encoded by hand: every argument is one 32-byte word, and the ABI
- * library that could do it takes 30 MB and a quarter of a second to load. The tests hold each against that library.
+ * The selectors and topics of USDC, encoded by hand, because every argument is one 32-byte word. An ABI library takes
+ * 30 MB and 250 ms to load. The tests compare each with that library.
  */
 
 const BALANCE_OF = '0x70a08231'
@@ -15,10 +15,10 @@ export const AUTHORIZATION_USED = '0x98de503528ee59b575ef0c0a2576a82497bfc029a56
 export const AUTHORIZATION_CANCELED = '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
 const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
 
-/** Where a transfer went, and how much of the asset, in atomic units. */
+/** Where a transfer went, and its amount in atomic units. */
 export type Transfer = { to: Hex; value: bigint }
 
-/** A log as an RPC gives it, checked and in lower case. */
+/** A log from an RPC, checked and in lower case. */
 export type Log = { address: Hex; topics: readonly Hex[]; data: Hex; transactionHash: Hex; logIndex: number }
 
 export function encodeBalanceOf(owner: Hex): Hex {
@@ -29,12 +29,12 @@ export function encodeAuthorizationState(authorizer: Hex, authorizationNonce: He
   return `${AUTHORIZATION_STATE}${addressWord(authorizer)}${authorizationNonce.slice(2).toLowerCase()}`
 }
 
-/** `transfer`: of the account that sends it. */
+/** Encodes `transfer`, which moves USDC of the sending account. */
 export function encodeTransfer(to: Hex, value: bigint): Hex {
   return `${TRANSFER_TO}${addressWord(to)}${value.toString(16).padStart(64, '0')}`
 }
 
-/** `transferWithAuthorization` with the signature as v, r and s: the form that every version of USDC has. */
+/** Encodes `transferWithAuthorization` with the signature as v, r and s: every version of USDC has this form. */
 export function encodeTransferWithAuthorization({ authorization, signature }: SignedAuthorization): Hex {
   const { from, to, value, validAfter, validBefore, nonce } = authorization
   const rs = signature.slice(2, 130).toLowerCase()
@@ -43,7 +43,7 @@ export function encodeTransferWithAuthorization({ authorization, signature }: Si
   return `${TRANSFER_WITH_AUTHORIZATION}${addressWord(from as Hex)}${addressWord(to as Hex)}${numbers}${nonce.slice(2).toLowerCase()}${v}${rs}`
 }
 
-/** The topics of the two events that end an authorization's life. */
+/** The topics of the two events that end an authorization. */
 export function authorizationTopics(authorizer: Hex, authorizationNonce: Hex): [Hex[], Hex, Hex] {
   return [
     [AUTHORIZATION_USED, AUTHORIZATION_CANCELED],
@@ -52,7 +52,7 @@ export function authorizationTopics(authorizer: Hex, authorizationNonce: Hex): [
   ]
 }
 
-/** Whether a log is one of those two events for this authorization. */
+/** True if a log is one of these two events for this authorization. */
 export function endsAuthorization(log: Log, asset: Hex, authorizer: Hex, authorizationNonce: Hex): boolean {
   const [events, from, nonce] = authorizationTopics(authorizer, authorizationNonce)
   return (
@@ -64,10 +64,11 @@ export function endsAuthorization(log: Log, asset: Hex, authorizer: Hex, authori
 }
 
 /**
- * The transfer an authorization made: the payer's next Transfer after its AuthorizationUsed in one transaction's logs.
+ * The transfer that an authorization made: the payer's next Transfer after its AuthorizationUsed in the logs of one
+ * transaction.
  *
- * The event alone does not say where the money went: the payer can spend the same nonce on another transfer, to itself, before
- * the seller settles.
+ * The event alone does not say where the money went. The payer can spend the same nonce on another transfer, to itself,
+ * before the seller settles.
  */
 export function findTransfer(logs: readonly Log[], asset: Hex, from: Hex, authorizationNonce: Hex): Transfer | false {
   const used = logs.find(
@@ -85,8 +86,8 @@ export function findTransfer(logs: readonly Log[], asset: Hex, from: Hex, author
 }
 
 /**
- * Whether a transfer of exactly so much went from one account to another, by the account itself: what an authorization of it
- * moves in the same transaction is paid for something else.
+ * True if exactly this amount went from one account to another, sent by the account itself. A transfer by an
+ * authorization of that account does not count: it pays for something else.
  */
 export function hasTransfer(logs: readonly Log[], asset: Hex, wanted: { from: Hex; to: Hex; value: bigint }): boolean {
   const [from, to] = [wanted.from, wanted.to].map((account) => `0x${addressWord(account)}`)
@@ -101,7 +102,7 @@ export function hasTransfer(logs: readonly Log[], asset: Hex, wanted: { from: He
   )
 }
 
-/** One uint256. @throws ChainError `CHAIN_UNAVAILABLE` for anything else: no contract there, or a broken RPC. */
+/** Reads one uint256. @throws ChainError `CHAIN_UNAVAILABLE` for anything else: no contract there, or a broken RPC. */
 export function readWord(result: unknown): bigint {
   if (typeof result !== 'string' || !/^0x[0-9a-fA-F]{64}$/.test(result)) {
     throw unavailable('the RPC does not answer as USDC would: is it an RPC of the configured network?')
