@@ -8,22 +8,22 @@ import { answerJsonRpc } from './json-rpc.ts'
 import { readBody } from './request-body.ts'
 import type { Rest } from './rest.ts'
 
-/** One agent as a server. */
+/** The A2A server of one agent. */
 export type ServedAgent = {
   handler: A2ARequestHandler
-  /** `url` is where the caller found this node. */
+  /** Builds the card. `url` is the address where the caller found this node. */
   cardAt(url: string): AgentCard
-  /** When its card last changed. */
+  /** The time of the card's last change. */
   changedAt: Date
-  /** Loads with the first request of its kind. */
+  /** The HTTP+JSON binding. Loads with its first request. */
   rest?: Promise<Rest>
 }
 
-/** A card may be this old; its ETag tells whether it still is what it was. */
+/** How long a client may cache a card. Then the ETag tells whether the card changed. */
 const CARD_AGE_SECONDS = 60
 
 /**
- * Answers one request to one agent: its card, JSON-RPC at its own path, HTTP+JSON under `/rest`.
+ * Answers one request to one agent: its card, JSON-RPC at the agent's path, HTTP+JSON under `/rest`.
  *
  * @throws CodedError NOT_FOUND, METHOD_NOT_ALLOWED, BODY_TOO_LARGE
  */
@@ -45,7 +45,7 @@ export async function answerAgent(agent: ServedAgent, call: A2aCall, deps: { log
   return answerJsonRpc(call, await readBody(call.request), agent.handler)
 }
 
-/** As the reader's version wants it: 1.0 alone, or with what 0.3 looks for beside it. */
+/** Version 1.x gets the plain card. Other versions also get the fields of A2A 0.3. */
 function sendCard({ request, response, url }: A2aCall, { cardAt, changedAt }: ServedAgent): void {
   const card = cardAt(url.replace(/\/a2a$/, ''))
   const isCurrent = String(request.headers['a2a-version'] ?? '').startsWith('1.')

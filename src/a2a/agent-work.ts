@@ -23,17 +23,17 @@ import {
 } from './payment-messages.ts'
 
 export type AgentWorkDeps = PaidRunDeps & {
-  /** The agents of this node. */
+  /** Returns an agent of this node. */
   findAgent(id: string): ServedAgent | undefined
 }
 
-/** Between two looks at a settlement that a result waits for (`--settle-first`). */
+/** Pause between two checks of a settlement that a result waits for (`--settle-first`). */
 const SETTLEMENT_LOOK_MS = 2_000
-/** How often an agent that was paid in advance is run before the operator must look. */
+/** Runs of an agent that was paid in advance. After that the operator must act. */
 const SETTLED_RUNS_MAX = 3
 
 /**
- * What one of this node's agents does with a message: a free one runs; a paid one asks for payment, and runs for it by the
+ * Handles a message to an agent of this node. A free agent runs. A paid agent asks for payment and then runs by the
  * same procedure as over libp2p.
  */
 export function agentWork(agentId: string, description: string, deps: AgentWorkDeps): Work {
@@ -76,7 +76,7 @@ async function paidFor(payment: PaymentEnvelope, turn: Turn, progress: Progress,
   let claimed: { id: Hex; settlesFirst: boolean } | undefined
   const onClaimed = (payment: { id: Hex; settlesFirst: boolean }) => {
     claimed = payment
-    // What is settled before it runs cannot be taken back.
+    // A payment that settles before the run cannot be canceled.
     turn.running.canCancel = !payment.settlesFirst
     progress.working(verified())
   }
@@ -105,7 +105,7 @@ async function paidFor(payment: PaymentEnvelope, turn: Turn, progress: Progress,
   }
 }
 
-/** Whoever has seen a part of what it pays for cannot take its request back any more (T6). */
+/** A payer that has seen part of the output can no longer cancel (T6). */
 function committed(turn: Turn): Turn {
   const { onOutput, running } = turn
   if (onOutput === undefined) return turn
@@ -117,8 +117,8 @@ function committed(turn: Turn): Turn {
 }
 
 /**
- * `--settle-first`: what is paid for is run, however slow the chain is and however often the agent fails, until it gives a
- * result or the node stops.
+ * `--settle-first`: repeats until the agent gives a result. Waits for a slow chain and retries a failed run, up to a
+ * maximum.
  */
 async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask): Promise<Delivered> {
   let error = first
@@ -136,7 +136,7 @@ async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask)
   throw new Error(`payment ${paymentId} is settled, and the agent gave no result in ${SETTLED_RUNS_MAX} runs`)
 }
 
-/** Not settled yet, or no place to run just now: it is paid for, and is not asked for again. */
+/** True if the payment is not settled yet or no slot is free. The task is paid, so no new payment is requested. */
 function mayPass({ code, retryable }: PeerError): boolean {
   return code === 'OVERLOADED' || (code === 'SETTLEMENT_FAILED' && retryable)
 }
@@ -155,8 +155,8 @@ function busyOr(kind: 'failed', error: PeerError): 'failed' | 'rejected' {
 }
 
 /**
- * Callers of A2A prove no identity. A conversation is known by its id where nobody can guess that; whoever made one up
- * himself has no memory with the agent, as he may have made up another's (T9).
+ * A2A callers prove no identity. A conversation with an unguessable id (UUID) has its own memory. With any other id,
+ * the task has no memory, because the id may belong to another caller (T9).
  */
 function callerOf({ ids: { taskId, contextId }, caller: { tokenId }, signal, onOutput, running, metadata }: Turn) {
   const isUnguessable = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(contextId)

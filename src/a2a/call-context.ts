@@ -7,7 +7,7 @@ import { CALLER_KEY } from './tasks.ts'
 
 const EXTENSIONS_MAX = 32
 
-/** What the SDK hands on with a call. Both spellings of the extension header count in both versions. */
+/** Builds the SDK's context of a call. Both versions accept both names of the extension header. */
 export function callContext(
   { request: { headers }, url, rest, caller }: A2aCall,
   requestedVersion: string,

@@ -1,14 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Caller } from '../schema/caller.ts'
 
-/** A request under `/a2a` that the API has let in. Its body is unread. */
+/** A request under `/a2a` that the API has admitted. Its body is unread. */
 export type A2aCall = {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  /** What follows `/a2a`: `/{id}/rest/message:send`, query included. */
+  /** The part after `/a2a`, including the query: `/{id}/rest/message:send`. */
   readonly rest: string
-  /** Where the caller found `/a2a`: `http://127.0.0.1:8424/a2a`. */
+  /** The address of `/a2a` as the caller used it: `http://127.0.0.1:8424/a2a`. */
   readonly url: string
-  /** Whose request it is. */
+  /** The caller of the request. */
   readonly caller: Caller
 }

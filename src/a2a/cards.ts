@@ -20,7 +20,7 @@ export type AgentCard = {
   skills: Skill[]
 }
 
-/** The card with what 0.2 and 0.3 look for beside it (D22). A reader of either version finds all it needs. */
+/** A card that also has the fields of A2A 0.2 and 0.3 (D22). Readers of each version find all they need. */
 export type HybridCard = AgentCard & {
   url: string
   protocolVersion: '0.3.0'
@@ -34,14 +34,14 @@ export type CardOptions = {
   /** The node's version. */
   version: string
   did: string
-  /** Whether callers must send the API token. */
+  /** True if callers must send the API token. */
   needsToken: boolean
 }
 
-/** The id under which the node itself is an agent: it finds, quotes and buys from all others. No agent's id is as short. */
+/** The id of the node itself as an agent. It finds, quotes and buys from all other agents. Ids of agents are longer. */
 export const MARKET_ID = 'market'
 
-/** One card of one local agent. `url` is where the caller found this node. */
+/** Builds the card of one local agent. `url` is the address where the caller found this node. */
 export function agentCard(listing: Listing, url: string, options: CardOptions): AgentCard {
   const { id, name, description, tags } = listing
   const skills = [{ id, name, description, tags: tags.length > 0 ? [...tags] : ['agent'] }]
@@ -52,7 +52,7 @@ export function agentCard(listing: Listing, url: string, options: CardOptions): 
   )
 }
 
-/** The card of the node as a whole. */
+/** Builds the card of the node itself. */
 export function marketCard(url: string, options: CardOptions): AgentCard {
   return cardOf(
     {
@@ -81,7 +81,7 @@ export function hybridCard(card: AgentCard): HybridCard {
     preferredTransport: 'JSONRPC',
     additionalInterfaces: [first!, ...others],
     supportsAuthenticatedExtendedCard: false,
-    // Each scheme in the words of both versions.
+    // Describes each security scheme in the fields of both versions.
     ...(card.securitySchemes !== undefined && {
       securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' }, type: 'http', scheme: 'bearer' } },
       security: [{ bearer: [] }],
@@ -89,7 +89,7 @@ export function hybridCard(card: AgentCard): HybridCard {
   }
 }
 
-/** The AI Catalog of the node: its agents, itself, and its MCP server. */
+/** The AI Catalog of the node: its agents, the node itself, and its MCP server. */
 export function aiCatalog(listings: readonly Listing[], url: string, options: CardOptions): object {
   const cardType = 'application/a2a-agent-card+json'
   return {

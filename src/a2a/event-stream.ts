@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http'
 
-/** Between two signs of life of a stream that has nothing to say: proxies and clients give up on silence. */
+/** Interval of keep-alive comments on a silent stream. Proxies and clients give up on silence. */
 const KEEP_ALIVE_MS = 15_000
 
-/** An SSE answer. What its reader does not take any more is dropped. */
+/** An SSE answer. Writes after the client has left are dropped. */
 export type EventStream = { send(event: object): void; fail(error: object): void; end(): void }
 
 export function startEventStream(response: ServerResponse, headers: Readonly<Record<string, string>>): EventStream {

@@ -11,42 +11,45 @@ import { SHOW_KEY, showOutput } from './shown-output.ts'
 import { resultArtifact, statusOf, type TaskIds } from './task-events.ts'
 import { type A2aTasks, CALLER_KEY, type Running, UNMARKED } from './tasks.ts'
 
-/** What a turn of work says while it runs, and how it ends. */
+/** Reports on a turn of work while it runs. */
 export type Progress = {
-  /** The task is under way; the agent may be told of a payment that was accepted. */
+  /** Reports that the task is under way. `metadata` may report an accepted payment. */
   working(metadata?: Metadata): void
 }
 export type Outcome =
-  /** Text is the result as it is, an object its JSON. `bytes`: what in it is no text, as it came. */
+  /**
+   * `output`: text is the result itself, an object is sent as JSON. `bytes`: the original bytes if the result is not
+   * text.
+   */
   | { kind: 'completed'; output: string | object; bytes?: Buffer; metadata?: Metadata; text?: string }
   | { kind: 'input-required'; text: string; metadata?: Metadata }
   | { kind: 'failed' | 'rejected' | 'canceled'; text: string; metadata?: Metadata }
 
-/** One message to a task, taken to where it needs the caller again or has ended. */
+/** The handling of one message to a task, until the task ends or needs the caller again. */
 export type Turn = {
   ids: TaskIds
-  /** Of this message, as its sender named it. */
+  /** The message's id, chosen by its sender. */
   messageId: string
-  /** The task's own text: that of its first message. */
+  /** The text of the task: that of its first message. */
   input: string
-  /** Of this message. */
+  /** The metadata of this message. */
   metadata: Metadata | undefined
-  /** Where the caller found the agent. */
+  /** The address of the agent as the caller used it. */
   url: string
-  /** Whose request it is. */
+  /** The caller of the request. */
   caller: Caller
   signal: AbortSignal
   running: Running
-  /** Where the caller looks on while the agent works. */
+  /** Set if the caller watches the agent's output. */
   onOutput?: OnOutput
 }
 export type Work = (turn: Turn, progress: Progress) => Promise<Outcome>
 
-/** Bytes of tasks that run or wait for their turn. */
+/** Total bytes of tasks that run or wait to run. */
 const RUNNING_BYTES_MAX = 256 * 1024 * 1024
-/** Under this the handler of a request leaves the URL the caller used. */
+/** Context key under which the request handler stores the URL that the caller used. */
 export const URL_KEY = 'stoa.url'
-/** Under this it leaves who is told the id of the message's task, before that runs. */
+/** Context key of the function that receives the task's id before the task runs. */
 export const BEGUN_KEY = 'stoa.begun'
 type Begin = (task: TaskIds) => Promise<void>
 
@@ -56,7 +59,7 @@ export type ExecutorDeps = {
   tasks: A2aTasks
   work: Work
   extensions: string[]
-  /** Keeps how tasks end that leave no exchange. Undefined: the ledger tells it. */
+  /** Stores how tasks end that leave no exchange. Undefined: the ledger has the outcome. */
   messages?: Pick<SentMessageStore, 'end'> | undefined
 }
 
@@ -69,10 +72,10 @@ const states = {
 } as const
 
 /**
- * Lets one kind of work be an A2A agent: submitted → working → result → completed.
+ * Makes one kind of work an A2A agent: submitted → working → result → completed.
  *
- * Never throws: the SDK would print it and show it to the caller. A run goes on when its caller has gone, who may come
- * back for the task; only a cancel or the end of the node stops it.
+ * Never throws, because the SDK would print the error and show it to the caller. A run continues after its caller has
+ * left, and the caller may return for the task. Only a cancel or the stop of the node ends it.
  */
 export function createExecutor(deps: ExecutorDeps): AgentExecutor {
   const { clock, tasks, logger } = deps
@@ -102,7 +105,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
     try {
       bus.publish(AgentEvent.task(task ?? newTask(ids, request, clock.now())))
       if (isFull) return say(states.rejected, { text: 'too much work at once; try again later' })
-      // On disk before it runs: the same message that comes after a crash runs nothing again.
+      // Stored before the run: the same message after a crash does not run again.
       await begun?.(ids)
       const turn: Turn = {
         ids,
@@ -119,7 +122,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         working: (metadata?: Metadata) => say(TaskState.TASK_STATE_WORKING, metadata && { metadata }),
       }
       const outcome = await deps.work(turn, progress)
-      // What was shown of a run that failed is nothing anybody has been given.
+      // Replace output that was shown by a failed run with an empty result.
       const isShown = shown?.end() === true
       if (outcome.kind === 'completed' || isShown) {
         const artifact =
@@ -129,7 +132,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
         )
       }
       const { text, metadata } = outcome
-      // Of what has failed there may be no exchange that tells of it. What the end of the node has cut off may run again.
+      // A failed run may leave no exchange, so store its end. A run interrupted by the stop of the node may run again.
       const isCutOff = running.controller.signal.aborted && !running.isCanceled
       if ((outcome.kind === 'failed' || outcome.kind === 'canceled') && !isCutOff) {
         const ended = { state: outcome.kind, text: outcome.text, at: clock.now() }
@@ -152,12 +155,12 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
     async cancelTask(taskId, bus) {
       const running = tasks.running(taskId)
       if (running === undefined) {
-        // It waits for its caller: nothing runs that would say how it ends.
+        // The task waits for its caller. Nothing runs that could report the end.
         const ids = { taskId, contextId: tasks.contextOf(taskId) }
         const status = statusOf(states.canceled, ids, clock.now())
         bus.publish(AgentEvent.statusUpdate({ ...ids, status, metadata: undefined }))
       } else if (running.canCancel) {
-        // The run itself says how it ended, once the payment is void.
+        // The run reports its own end after the payment is void.
         running.isCanceled = true
         running.controller.abort(new Error('cancelled by the caller'))
       } else {
@@ -178,13 +181,13 @@ function newTask(ids: TaskIds, request: RequestContext, now: number): Task {
   }
 }
 
-/** The text of the message that a task began with. */
+/** The text of the first message of a task. */
 function inputOf(task: Task | undefined): string | undefined {
   const first = task?.history.find(({ role }) => role === Role.ROLE_USER)
   return first && textOf(first)
 }
 
-/** The text an agent is given: text parts as they are, data parts as JSON. */
+/** The text that an agent receives: text parts as they are, data parts as JSON. */
 export function textOf({ parts }: Pick<RequestContext['userMessage'], 'parts'>): string {
   const texts = parts.map(({ content }) => {
     if (content?.$case === 'text') return content.value

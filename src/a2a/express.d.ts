@@ -1,4 +1,4 @@
-/** As much of Express as is used here and in the bench; its own types are a package that nothing else needs. */
+/** The part of Express used here and in the bench. Its own types are a package that nothing else needs. */
 declare module 'express' {
   import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 

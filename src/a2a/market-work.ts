@@ -7,8 +7,8 @@ import type { Outcome, Work } from './executor.ts'
 const Request = z.looseObject({ skill: z.string().max(64) })
 
 /**
- * What the node does as an agent: one of the market's tools per task. A data part names it and holds its arguments; text
- * is looked for on the market.
+ * The node as an agent: each task calls one market tool. A data part names the tool and its arguments. Text is a search
+ * query.
  */
 export function marketWork(tools: MarketTools): Work {
   return async (turn, progress) => {
@@ -18,7 +18,7 @@ export function marketWork(tools: MarketTools): Work {
     progress.working()
     try {
       const { caller, signal, messageId } = turn
-      // Whoever cancels a task has its order stopped, at its seller too; whoever only leaves may come back for it.
+      // Canceling a task stops its order, also at the seller. A caller that only leaves may return for the task.
       const by = { caller, signal, cancel: signal, idempotencyKey: `a2a:${messageId}` }
       const { value, foreign } = await tools.call(skill, args, by)
       const bytes = foreign?.output_base64

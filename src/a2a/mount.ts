@@ -2,8 +2,8 @@ import type { A2aCall } from './call.ts'
 import type { A2aServer } from './server.ts'
 
 /**
- * Where A2A stands in the API. Cards may be read by anyone, as everything under `.well-known`; the rest does work and, for
- * whoever runs the node, spends: it is let in like an execution (D16).
+ * Mounts A2A in the API. Anyone may read cards, like everything under `.well-known`. All other requests do work and may
+ * spend the node's money, so they are admitted like an execution (D16).
  *
  * The server and its libraries load with the first request.
  */

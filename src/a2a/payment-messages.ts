@@ -10,7 +10,7 @@ import type { X402ErrorName } from '../schema/x402.ts'
 
 export type Metadata = Record<string, unknown>
 
-/** The x402 v2 object a buyer sends: what it accepted, and its signature. Unknown fields are dropped. */
+/** The x402 v2 object of a buyer: the accepted requirements and the signature. Unknown fields are dropped. */
 const PaymentPayload = z.object({
   x402Version: z.literal(2),
   accepted: PaymentRequirements,
@@ -44,7 +44,7 @@ export function readSubmission(metadata: Metadata | undefined): Submission {
       x402_version: 2,
       scheme: accepted.scheme,
       network: accepted.network,
-      // The task stands for the challenge: whoever holds its id was asked for this payment.
+      // The task replaces the challenge: its payment was requested from the holder of its id.
       server_nonce: 'preemptive',
       payer: payload.authorization.from,
       payload,
@@ -52,7 +52,7 @@ export function readSubmission(metadata: Metadata | undefined): Submission {
   }
 }
 
-/** What the buyer is asked for, as an x402 v2 PaymentRequired. */
+/** The payment request for the buyer, as an x402 v2 PaymentRequired. */
 export function paymentRequired(
   requirements: PaymentRequirements,
   resource: { url: string; description: string },
@@ -73,7 +73,10 @@ export function paymentRequired(
 
 export type Receipt = { network: string; payer: Hex; txHash: Hex | undefined; signed?: SignedReceipt | undefined }
 
-/** `payment-verified` while settlement is pending: the result is delivered, and the chain has yet to show the transfer. */
+/**
+ * `payment-verified` while settlement is pending: the result is delivered, and the chain does not show the transfer
+ * yet.
+ */
 export function paid({ network, payer, txHash, signed }: Receipt): Metadata {
   return {
     [keys.status]: txHash === undefined ? 'payment-verified' : 'payment-completed',
@@ -98,7 +101,7 @@ export function paymentFailed(code: string, reason: string, network: string): Me
   }
 }
 
-/** The extension's name for a refusal of ours. */
+/** Our error codes, as the x402 extension names them. */
 const errorCodes: Partial<Record<X402ErrorName, string>> = {
   PAYMENT_INVALID: 'INVALID_SIGNATURE',
   PAYMENT_NONCE_MISMATCH: 'INVALID_SIGNATURE',
@@ -108,7 +111,7 @@ const errorCodes: Partial<Record<X402ErrorName, string>> = {
   SETTLEMENT_FAILED: 'SETTLEMENT_FAILED',
 }
 
-/** Our one PAYMENT_INVALID is three codes there. What has no name there keeps its own. */
+/** Splits our PAYMENT_INVALID into three codes of the extension. A code without a counterpart stays as it is. */
 export function errorCodeOf(
   error: PeerError,
   payment: PaymentEnvelope,

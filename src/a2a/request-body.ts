@@ -5,7 +5,7 @@ import { BODY_BYTES_MAX } from '../schema/limits.ts'
 
 const NESTING_MAX = 64
 
-/** What a body is: its value, or why it is none. `empty`: there was no body. */
+/** A parsed body, or why it could not be parsed. `empty`: there was no body. */
 export type Body =
   | { kind: 'json'; value: unknown }
   | { kind: 'empty' }
@@ -15,9 +15,10 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 const jsonTypes = /^application\/(?:a2a\+)?json *(?:;.*)?$/i
 
 /**
- * Reads a request's JSON, whole and bounded.
+ * Reads a request's JSON body up to the size limit.
  *
- * Anything but JSON is refused, also where it would parse: a page of any origin may send a form or `text/plain` (T11).
+ * Refuses every other content type, even if the body would parse: a page of any origin may send a form or `text/plain`
+ * (T11).
  *
  * @throws CodedError `BODY_TOO_LARGE`
  */
@@ -33,7 +34,7 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
   }
   try {
     const text = utf8.decode(bytes)
-    // As a key it would change what objects made from this one inherit.
+    // As a key, `__proto__` would change the prototype of objects built from this one.
     if (/"__proto__"\s*:/.test(text)) return { kind: 'malformed', reason: 'the body holds the key __proto__' }
     if (isTooDeep(text)) return { kind: 'malformed', reason: `the body is nested deeper than ${NESTING_MAX} levels` }
     const value: unknown = JSON.parse(text)
@@ -47,7 +48,7 @@ export async function readBody(request: IncomingMessage): Promise<Body> {
 async function readBytes(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   let length = 0
-  // Whoever sends too much is still to hear so: the connection stays until the answer is out.
+  // Keep the connection open, so that the client reads the error.
   for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     length += chunk.length
     if (length > BODY_BYTES_MAX) throw new CodedError('BODY_TOO_LARGE', `a body may have ${BODY_BYTES_MAX} bytes`)
@@ -56,7 +57,7 @@ async function readBytes(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** The SDK would make text of whatever stands there, and change what a caller asks, and pays, for. */
+/** The SDK would convert any value to text, and so change the task that the caller pays for. */
 function holdsOddText(value: unknown): boolean {
   const parsed = WithMessage.safeParse(value)
   const message = parsed.data?.params?.message ?? parsed.data?.message
@@ -74,7 +75,7 @@ const WithMessage = z.looseObject({
   params: z.looseObject({ message: Message }).nullish().catch(null),
 })
 
-/** What parses and copies JSON after us does so by recursion. */
+/** Later code parses and copies JSON recursively, so limit the depth. */
 function isTooDeep(text: string): boolean {
   let depth = 0
   let isInside = false

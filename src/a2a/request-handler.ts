@@ -14,14 +14,13 @@ import { type A2aTasks, callerIn } from './tasks.ts'
 
 const ID_LENGTH_MAX = 128
 const PARTS_MAX = 256
-/** A payment has less than two thousand. */
+/** Characters of metadata and extensions. A payment has less than 2,000. */
 const BESIDE_LENGTH_MAX = 64 * 1024
 const ANSWER_BYTES_MAX = 64 * 1024
 
 /**
- * The SDK's handler behind what it does not check itself: ids of any length, parts that no agent here reads, and a second
- * message to a task that is at work, which would end the event stream of the first. A message that was sent before is answered
- * with its task (D38).
+ * Wraps the SDK's handler with checks that it lacks: the length of ids, unsupported parts, and a second message to a
+ * running task, which would end the first message's event stream. A repeated message is answered with its task (D38).
  */
 export function createRequestHandler(
   agentId: string,
@@ -44,7 +43,7 @@ export function createRequestHandler(
     }
   }
 
-  /** @returns the task that the same message has made before, or how to say that this one has ended */
+  /** @returns the task of an earlier copy of this message, or the functions to call for a new one */
   async function begin({ message, metadata }: SendMessageRequest, context: ServerCallContext) {
     const { messageId, ...asked } = message!
     const name = { agentId, owner: callerIn(context).tokenId, messageId, asked: [asked, metadata] }
@@ -61,7 +60,7 @@ export function createRequestHandler(
     }
   }
 
-  /** Whether there is something to answer of a task: its run was not cut off by the end of the process. */
+  /** Returns true if a task can still be answered: its run was not interrupted by the end of the process. */
   async function isKept(id: string, context: ServerCallContext): Promise<boolean> {
     return tasks.running(id) !== undefined || (await tasks.of(agentId).load(id, context)) !== undefined
   }
@@ -74,7 +73,7 @@ export function createRequestHandler(
 
   async function* streamAgain(id: string, params: SendMessageRequest, context: ServerCallContext) {
     await tasks.stored(id)
-    // One that has ended, or waits for its caller, has no more to tell.
+    // A task that has ended or waits for its caller sends no more events.
     if (tasks.isAtRest(id)) yield { payload: { $case: 'task' as const, value: await again(id, params, context) } }
     else yield* inner.resubscribe({ tenant: '', id }, context)
   }
@@ -122,7 +121,7 @@ export function createRequestHandler(
   }
 }
 
-/** The request as the SDK may have it. @throws RequestMalformedError, ContentTypeNotSupportedError */
+/** Checks the request and adapts it for the SDK. @throws RequestMalformedError, ContentTypeNotSupportedError */
 function check(params: SendMessageRequest): SendMessageRequest {
   const { message } = params
   if (message === undefined) throw new RequestMalformedError('message is required')
@@ -147,9 +146,9 @@ function check(params: SendMessageRequest): SendMessageRequest {
   if (!text.isWellFormed()) throw new RequestMalformedError('the text is not well-formed Unicode (a lone surrogate)')
   const isNew = message.taskId === ''
   if (isNew && text.trim() === '') throw new RequestMalformedError('the message holds no text')
-  // What an answer to a question for payment says beside it does not matter: the task is known.
+  // The text of a payment message is not used, because the task is known. Limit only its size.
   const bytesMax = isNew ? TASK_BYTES_MAX : ANSWER_BYTES_MAX
   if (Buffer.byteLength(text) > bytesMax) throw new RequestMalformedError(`the text is longer than ${bytesMax} bytes`)
-  // No agent here looks at other tasks, and the SDK would print a line for each it cannot find.
+  // No agent here reads other tasks, and the SDK would print a line for each unknown task.
   return { ...params, message: { ...message, referenceTaskIds: [] } }
 }

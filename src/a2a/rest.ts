@@ -15,7 +15,7 @@ export function createRest(handler: A2ARequestHandler, deps: { logger: Logger })
   app.disable('x-powered-by')
   app.disable('etag')
   app.use((request, _response, next) => {
-    // The SDK lets the tenant stand in the path or the query, and prints a line where the two differ. None is known here.
+    // The SDK accepts a tenant in path or query and prints a line if they differ. This node has no tenants.
     if ('tenant' in request.query) next(new PathError())
     else next()
   })

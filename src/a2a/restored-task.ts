@@ -7,7 +7,7 @@ import { X402_EXTENSION } from './extensions.ts'
 import { paid, paymentFailed } from './payment-messages.ts'
 import { resultArtifact, statusOf, textPart } from './task-events.ts'
 
-/** An ended task from what the store keeps of it. */
+/** Restores an ended task from its stored record. */
 export function restoreTask(record: TaskRecord | undefined): Task | undefined {
   if (record === undefined) return undefined
   const { taskId, input, output, error, payment } = record
@@ -42,7 +42,7 @@ export function restoreTask(record: TaskRecord | undefined): Task | undefined {
   }
 }
 
-/** A task that failed or was canceled, and of which the store keeps nothing else. */
+/** Restores a failed or canceled task of which only its end is stored. */
 export function restoreEnded(taskId: string, { contextId, state, text, at }: EndedTask): Task {
   const ids = { taskId, contextId }
   const ended = { failed: TaskState.TASK_STATE_FAILED, canceled: TaskState.TASK_STATE_CANCELED }[state]
@@ -50,7 +50,7 @@ export function restoreEnded(taskId: string, { contextId, state, text, at }: End
   return { id: taskId, contextId, status, artifacts: [], history: [], metadata: undefined }
 }
 
-/** The task with the transaction that has come since its result was delivered. */
+/** Adds the transaction that settled the payment after the result was delivered. */
 export function withReceipt(task: Task, find: () => TaskRecord | undefined): Task {
   const metadata = task.status?.message?.metadata
   const isPending =

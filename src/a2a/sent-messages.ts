@@ -3,26 +3,26 @@ import { RequestMalformedError } from '@a2a-js/sdk/errors'
 import type { RunTime } from '../store/run-time.ts'
 import { MESSAGE_LIFE_MS, type SentMessageStore } from '../store/sent-messages.ts'
 
-/** Messages that are known without a look at the store; beyond it the oldest go. */
+/** Messages known without a query to the store. Beyond it the oldest are dropped. */
 const SENT_MAX = 20_000
 
-/** A message: whose, to which agent, its id, and all that makes it this request. */
+/** Identifies a message: its owner, its agent, its id, and its content. */
 export type SentMessage = { agentId: string; owner: string | undefined; messageId: string; asked: unknown }
 type Sent = { hash: Buffer; at: number; task: Promise<string | undefined> }
 type Begun = { taskId: string; contextId: string }
 
 /**
- * What a message has become. `first`: nothing yet; `before`: the task it made, once that is known. `isStored`: an earlier process
- * has begun it, or it is long ago.
+ * `first`: the message is new. `again`: the task that the message made, once known. `isStored`: an earlier process
+ * began the task, or it is long ago.
  */
 export type Sending =
   | { kind: 'first'; begun(task: Begun): Promise<void>; over(): void }
   | { kind: 'again'; task: Promise<string | undefined>; isStored: boolean }
 
 /**
- * Messages by their ids, so that one that is sent again makes no second task and no second run (D38).
+ * Messages by id, so that a repeated message makes no second task and no second run (D38).
  *
- * One whose task has begun is in the store before the task runs. It ages by the time that the node has run.
+ * A message is stored before its task runs. It ages by the time that the node has run.
  */
 export class SentMessages {
   readonly #sent = new Map<string, Sent>()
@@ -35,8 +35,8 @@ export class SentMessages {
   }
 
   /**
-   * @param lost a stored task of which nothing is left: it is done as if the message came for the first time
-   * @throws RequestMalformedError for an id that was sent with another message
+   * @param lost a stored task that no longer exists; the message is then handled as new
+   * @throws RequestMalformedError for an id that came with another message before
    */
   send({ agentId, owner, messageId, asked }: SentMessage, lost?: string): Sending {
     const key = JSON.stringify([owner ?? null, agentId, messageId])
@@ -70,12 +70,12 @@ export class SentMessages {
         try {
           await this.#store.put(name, { hash, taskId, contextId })
         } catch (error) {
-          // It does not run, and may be sent again.
+          // The task does not run, so the message may be sent again.
           forget()
           throw error
         }
       },
-      // Refused before there was a task: the same message may be sent again.
+      // The message was refused before it made a task, so it may be sent again.
       over: () => {
         if (isBegun) return
         forget()

@@ -21,38 +21,38 @@ export type A2aServerDeps = AgentWorkDeps & {
   logger: Logger
   records: TaskRecords
   messages: SentMessageStore
-  /** How long this node has run: the age of messages. */
+  /** How long this node has run. Messages age by this time. */
   runTime: Pick<RunTime, 'now'>
-  /** Listings of this node's own agents. */
+  /** Returns the listing of an own agent. */
   ownListing(id: string): Listing | undefined
-  /** What the node as an agent does. */
+  /** The work of the node itself as an agent. */
   market: Work
 }
 
 export interface A2aServer {
-  /** Answers, or throws a CodedError: UNKNOWN_AGENT, NOT_FOUND, METHOD_NOT_ALLOWED, BODY_TOO_LARGE. */
+  /** Answers the request. @throws CodedError UNKNOWN_AGENT, NOT_FOUND, METHOD_NOT_ALLOWED, BODY_TOO_LARGE */
   handle(call: A2aCall): Promise<void>
-  /** Lets what runs end by itself for a while, then stops it; its payments are voided. Takes at most 2.7 s. */
+  /** Gives running tasks time to end, then aborts them and voids their payments. Takes at most 2.7 s. */
   stop(): Promise<void>
 }
 
-/** As long as runs for peers have: see protocols/serve. */
+/** The same grace period as runs for peers: see protocols/serve. */
 const STOP_GRACE_MS = 2_000
 const STOP_ABORT_MS = 700
 
-/** A2A servers for every agent of this node, and one for the node itself, behind one door. */
+/** A2A servers for every agent of this node and for the node itself, under one mount. */
 export function createA2aServer(options: CardOptions, deps: A2aServerDeps): A2aServer {
   const logger = deps.logger.child({ part: 'a2a' })
   const tasks = new A2aTasks(deps)
   const sent = new SentMessages(deps)
-  /** Each is built with its first request, and anew when its listing changes. */
+  /** Each server is built with its first request, and again when its listing changes. */
   const agents = new WeakMap<Listing, ServedAgent>()
   const market = serve(MARKET_ID, (url) => marketCard(url, options), deps.market, deps.clock.now())
 
   function serve(id: string, cardAt: (url: string) => AgentCard, work: Work, changedAt: number | string): ServedAgent {
     const card = cardAt('')
     const extensions = card.capabilities.extensions?.map(({ uri }) => uri) ?? []
-    // What the market was asked for stands in the ledger, by its key.
+    // Market orders are in the ledger, under their idempotency key.
     const messages = id === MARKET_ID ? undefined : deps.messages
     const executor = createExecutor({ clock: deps.clock, logger, tasks, work, extensions, messages })
     const handler = createRequestHandler(id, CardMessage.fromJSON(card), { tasks, executor, sent })

@@ -2,12 +2,12 @@ import { AgentEvent, type ExecutionEventBus } from '@a2a-js/sdk/server'
 import type { OnOutput } from '../agents/runtime.ts'
 import { resultArtifact, type TaskIds } from './task-events.ts'
 
-/** Under this the handler of a streaming request leaves that its caller looks on. */
+/** Context key set by the handler of a streaming request: the caller watches. */
 export const SHOW_KEY = 'stoa.show'
-/** Each piece makes the SDK store the task anew. */
+/** Interval between pieces, because the SDK stores the task with each piece. */
 const FLUSH_MS = 250
 
-/** What an agent says while it works, as pieces of the artifact that will be its result. Only the last one counts. */
+/** Sends an agent's output as partial updates of its result artifact. Only the final artifact counts. */
 export function showOutput(ids: TaskIds, bus: ExecutionEventBus): { onOutput: OnOutput; end(): boolean } {
   let waiting = ''
   let hasShown = false
@@ -30,7 +30,7 @@ export function showOutput(ids: TaskIds, bus: ExecutionEventBus): { onOutput: On
       waiting += text
       timer ??= setTimeout(flush, FLUSH_MS).unref()
     },
-    /** @returns whether something was shown, which the result must now replace */
+    /** @returns true if output was shown, which the result must now replace */
     end() {
       isOver = true
       clearTimeout(timer)

@@ -3,7 +3,7 @@ import { type Artifact, type Message, type Part, Role, type TaskState, type Task
 import { isoTime, type UnixMs } from '../lib/clock.ts'
 import type { Metadata } from './payment-messages.ts'
 
-/** The result of an agent, as the one artifact of its task. */
+/** The result of an agent, as the only artifact of its task. */
 export function resultArtifact(output: string | object, bytes?: Buffer): Artifact {
   return {
     artifactId: 'result',
@@ -20,7 +20,7 @@ export function resultArtifact(output: string | object, bytes?: Buffer): Artifac
 
 export type TaskIds = { taskId: string; contextId: string }
 
-/** A state, with words and x402 metadata where there are any. */
+/** A task status, with optional text and x402 metadata. */
 export function statusOf(
   state: TaskState,
   ids: TaskIds,

@@ -14,27 +14,27 @@ import type { TaskRecords } from '../store/task-records.ts'
 import { restoreEnded, restoreTask, withReceipt } from './restored-task.ts'
 
 const TASKS_MAX = 2_000
-/** Of tasks that do not run. Those that run are bounded by the places to run. */
+/** Bytes of tasks that do not run. Running tasks are limited by the run slots. */
 const BYTES_MAX = 64 * 1024 * 1024
 const PAGE_SIZE = 50
 /** Longer than any run. */
 const REST_MS_MAX = 70 * 60_000
 
-/** `owner`: the token that began it; undefined: the operator. */
+/** `owner`: the token that began the task. Undefined: the operator. */
 type Entry = { agentId: string; owner: string | undefined; task: Task; bytes: number }
-/** Whose request it is, where the door leaves that. */
+/** Context key of the request's caller. */
 export const CALLER_KEY = 'stoa.caller'
-/** What no door has marked may only look. */
+/** A request without a caller may only read. */
 export const UNMARKED: Caller = { scope: 'read', tokenId: undefined }
 
-/** A task that runs: how to stop it, and whether it still can be. */
+/** A running task: how to stop it, and whether it can still be canceled. */
 export type Running = { controller: AbortController; canCancel: boolean; isCanceled: boolean; bytes: number }
 
 /**
- * The A2A tasks of all agents: what their callers may ask for again.
+ * The A2A tasks of all agents, which callers may read again.
  *
- * In memory and bounded; the longest untouched give way. An ended one that has left, or that an earlier process ran, is
- * put together from what the store keeps of it.
+ * Kept in memory up to a limit. The least recently used tasks are dropped. A dropped task, or a task of an earlier
+ * process, is restored from the store.
  */
 export class A2aTasks implements ExecutionEventBusManager {
   readonly #records: TaskRecords
@@ -52,7 +52,10 @@ export class A2aTasks implements ExecutionEventBusManager {
     this.#messages = deps.messages
   }
 
-  /** The tasks of one agent, as the SDK wants them: each belongs to its principal (D48). Tenants are not known here. */
+  /**
+   * The tasks of one agent, as the SDK's task store. Each task belongs to its principal (D48). Tenants are not
+   * supported.
+   */
   of(agentId: string): TaskStore {
     return {
       load: async (id, context) => this.#load(agentId, id, callerIn(context)),
@@ -65,7 +68,7 @@ export class A2aTasks implements ExecutionEventBusManager {
     return this.#running.get(taskId)
   }
 
-  /** Bytes of the inputs of what runs. */
+  /** Total bytes of the inputs of running tasks. */
   get runningBytes(): number {
     let bytes = 0
     for (const running of this.#running.values()) bytes += running.bytes
@@ -73,8 +76,9 @@ export class A2aTasks implements ExecutionEventBusManager {
   }
 
   /**
-   * Holds a task for one message, from its first look into the store until its run has begun or it was refused: a second
-   * one meanwhile would end the event stream of the first. @returns how to let go; undefined: it is at work
+   * Reserves a task for one message, from the first read of the store until its run begins or the message is refused. A
+   * second message meanwhile would end the first one's event stream. @returns the release function; undefined if the
+   * task is busy
    */
   enter(taskId: string): (() => void) | undefined {
     if (this.#entering.has(taskId) || this.#running.has(taskId)) return undefined
@@ -92,30 +96,30 @@ export class A2aTasks implements ExecutionEventBusManager {
   end(taskId: string): void {
     this.#running.delete(taskId)
     this.#evict()
-    // What it said last is stored by then.
+    // `setImmediate`: by then the task's last update is stored.
     setImmediate(() => this.#changes.tell(taskId))
     if (this.#running.size === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
   }
 
-  /** Resolves as soon as nothing runs. */
+  /** Resolves when nothing runs. */
   idle(): Promise<void> {
     if (this.#running.size === 0) return Promise.resolve()
     return new Promise((resolve) => this.#whenIdle.push(resolve))
   }
 
-  /** Whether its run has ended, and what came of it is stored. */
+  /** Returns true if the task's run has ended and its outcome is stored. */
   isAtRest(taskId: string): boolean {
     if (this.#running.has(taskId) || this.#entering.has(taskId)) return false
     const state = this.#entries.get(taskId)?.task.status?.state
     return state !== TaskState.TASK_STATE_SUBMITTED && state !== TaskState.TASK_STATE_WORKING
   }
 
-  /** Resolves as soon as it is. */
+  /** Resolves when the task is at rest. */
   async atRest(taskId: string): Promise<void> {
     await this.#changes.until(taskId, () => this.isAtRest(taskId), { limitMs: REST_MS_MAX })
   }
 
-  /** Resolves as soon as there is something to look at. */
+  /** Resolves when the task can be read. */
   async stored(taskId: string): Promise<void> {
     const isStored = () => this.#entries.has(taskId) || !this.#running.has(taskId)
     await this.#changes.until(taskId, isStored, { limitMs: REST_MS_MAX })
@@ -182,7 +186,9 @@ export class A2aTasks implements ExecutionEventBusManager {
     }
   }
 
-  /** Newest first, as the specification has it. The cursor is the id of the last task of the page before. */
+  /**
+   * Lists tasks, newest first, as the specification says. The cursor is the id of the last task of the previous page.
+   */
   #list(agentId: string, query: ListTasksRequest, caller: Caller): ListTasksResponse {
     const seen = ownerSeen(caller)
     const { contextId, status, statusTimestampAfter, pageToken, pageSize = PAGE_SIZE, includeArtifacts } = query
@@ -206,7 +212,7 @@ export class A2aTasks implements ExecutionEventBusManager {
   }
 }
 
-/** Whose call it is. */
+/** Returns the caller of a call. */
 export function callerIn({ state }: Partial<ServerCallContext>): Caller {
   return (state?.get(CALLER_KEY) as Caller | undefined) ?? UNMARKED
 }
@@ -221,7 +227,7 @@ function decodeToken(token: string): string {
   return id
 }
 
-/** What a task holds in memory, roughly: its texts. */
+/** Estimates the memory of a task: its texts. */
 function sizeOf(task: Task): number {
   const messages = [...task.history, ...(task.status?.message === undefined ? [] : [task.status.message])]
   const parts = [...messages, ...task.artifacts].flatMap((holder) => holder.parts)

@@ -14,19 +14,19 @@ import { type AgentCall, AgentError, type OnOutput, outputTooLarge } from './run
 
 export type A2aAgentOptions = {
   name: string
-  /** Of the agent, or of its card. Checked: http(s), without credentials. */
+  /** URL of the agent or of its card. Checked: http(s), without credentials. */
   url: string
   token: string | undefined
   outputBytesMax: number
-  /** The most that one run may pay, atomic units; undefined: nothing is paid. */
+  /** The most that one run may pay, in atomic units. Undefined: pay nothing. */
   maxPrice: bigint | undefined
 }
 
-/** Between two looks at a task that its agent does in the background. */
+/** Pauses between two polls of a background task. */
 const LOOKS_MS = [250, 500, 1_000, 2_000, 5_000]
-/** How long the other side has to take a cancellation. */
+/** How long the other agent may take to accept a cancellation. */
 const CANCEL_TIMEOUT_MS = 2_000
-/** Callers whose conversation with the agent is remembered. */
+/** Callers whose A2A conversation is remembered. Beyond it the oldest is dropped. */
 const CONTEXTS_MAX = 1_000
 const REASON_LENGTH_MAX = 300
 
@@ -36,17 +36,17 @@ export type A2aAgentDeps = {
   agentPurchases?: (() => AgentPurchases) | undefined
 }
 
-/** An agent elsewhere, ready for tasks. */
+/** A connected remote agent. */
 export interface A2aAgent {
   /** @throws AgentError */
   run(call: AgentCall): Promise<string>
 }
 
 /**
- * An agent that does its work by asking another one, over A2A of either version.
+ * An agent that forwards its tasks to another agent, over A2A 0.3 or 1.0.
  *
- * The token goes to the address the operator wrote and nowhere else: what a card or a redirect names beyond that is not
- * asked (T12). Each caller has a conversation of its own there (T9).
+ * The token is sent only to the origin of the operator's URL. Other addresses in a card or a redirect are not asked
+ * (T12). Each caller has its own conversation with the other agent (T9).
  */
 export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aAgent {
   const { outputBytesMax } = options
@@ -66,7 +66,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
     const { input, callerId, signal, onOutput, origin } = call
     const hops = origin?.hops ?? 0
     if (hops >= HOPS_MAX) throw tooManyHops(hops)
-    // Whatever has become of the other side: what was bought for this run is here.
+    // Check first what this run bought before. That works even if the other agent is gone.
     const before = await deps.agentPurchases?.().resume(options.name, call)
     if (before !== undefined) return before
     const remote = await connected()
@@ -81,7 +81,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
   return {
     run: (call) =>
       run(call).catch((error: unknown) => {
-        // Whatever went wrong may lie in what we remember of the other side.
+        // Forget what is cached about the other agent, because the cache may be the cause.
         contexts.delete(call.callerId)
         connecting = undefined
         if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was cancelled')
@@ -90,7 +90,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
   }
 }
 
-/** A paid one is bought on the market: there are its signed listing, the budget and the orders. */
+/** Buys a run of a paid agent on the market, with its signed listing, the budget and an order. */
 function buy(
   paid: NonNullable<Connected['paid']>,
   call: AgentCall,
@@ -110,8 +110,8 @@ function buy(
 type Given = { text: string; context: string }
 
 /**
- * Sends the task, follows it where the agent streams, and then looks at it until it has ended: a stream that breaks off
- * loses nothing.
+ * Sends the task, follows its stream if there is one, and polls until the task has ended. A broken stream loses
+ * nothing.
  */
 async function work(
   { client, serviceParameters }: Connected,
@@ -132,7 +132,7 @@ async function work(
         serviceParameters,
       })) {
         if (payload?.$case === 'task') id = payload.value.id
-        // Pieces of a result that is still to come; one that is whole is taken when the task has ended.
+        // Show only partial pieces. The complete result is read when the task has ended.
         if (payload?.$case === 'artifactUpdate' && !payload.value.lastChunk) {
           onOutput?.(textOf(payload.value.artifact === undefined ? [] : [payload.value.artifact]))
         }
@@ -169,7 +169,7 @@ function given(text: string, context: string, bytesMax: number): Given {
   return { text, context }
 }
 
-/** What a task that has ended gave. @throws AgentError */
+/** Returns the result of an ended task. @throws AgentError */
 function resultOf(task: Task): string {
   const state = task.status?.state
   if (state === TaskState.TASK_STATE_COMPLETED) {
@@ -184,7 +184,7 @@ const Asked = z.object({
   accepts: z.array(z.object({ amount: z.string().regex(/^\d{1,30}$/), network: z.string().max(64) })).min(1),
 })
 
-/** What a task waits for that is to be paid first; undefined: it asks for nothing. */
+/** Returns the price that a task waits for. Undefined if the task asks for no payment. */
 function askedPrice({ status }: Task): string | undefined {
   const metadata = status?.message?.metadata
   if (status?.state !== TaskState.TASK_STATE_INPUT_REQUIRED || metadata?.[keys.status] !== 'payment-required')
@@ -195,7 +195,7 @@ function askedPrice({ status }: Task): string | undefined {
   return `${formatAmount(BigInt(amount), PRICE_DECIMALS)} USDC on ${network}`
 }
 
-/** Nothing is signed for what a task asks: a purchase goes through the market, where the signed listing is. */
+/** Nothing is signed for a task's own price. Purchases go through the market, which has the signed listing. */
 function wantsMoney(reason: string): AgentError {
   const how =
     'nothing was signed: an `a2a` agent pays only an agent of the market whose card says so; name such a one, or a free one'
@@ -211,7 +211,7 @@ function tooManyHops(hops: number): AgentError {
   })
 }
 
-/** The cancelled task is cancelled there too, if the other side takes it in time. */
+/** Cancels the task at the other agent too, if it answers in time. */
 async function cancel(client: Client, id: string): Promise<void> {
   const signal = AbortSignal.timeout(CANCEL_TIMEOUT_MS)
   await client.cancelTask({ tenant: '', id, metadata: undefined }, { signal }).catch(() => {})
@@ -234,7 +234,7 @@ function request({ input, contextId, hops }: { input: string; contextId: string;
     extensions: [],
     referenceTaskIds: [],
   }
-  // Where the agent cannot stream: its id at once, so that the task can be cancelled.
+  // Without streaming: return the id at once, so that the task can be canceled.
   const configuration = { returnImmediately: true, acceptedOutputModes: [], taskPushNotificationConfig: undefined }
   return { tenant: '', message, configuration, metadata: undefined }
 }
@@ -259,7 +259,7 @@ function remember(contexts: Map<string, string>, callerId: string, contextId: st
   if (contexts.size > CONTEXTS_MAX) contexts.delete(contexts.keys().next().value!)
 }
 
-/** In words for a buyer; what the other side said goes to the log alone. */
+/** Returns an error for the buyer. The other agent's words go only to the log. */
 function explain(error: unknown, bytesMax: number, logger: Logger): AgentError {
   const reason = reasonOf(error instanceof AgentError ? (error.cause ?? error) : error)
   logger.warn({ reason: reason.replace(/\s+/g, ' ').slice(0, REASON_LENGTH_MAX) }, 'the A2A agent did not do its task')

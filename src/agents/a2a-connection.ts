@@ -15,15 +15,15 @@ import { AgentError } from './runtime.ts'
 
 const CARD_TIMEOUT_MS = 20_000
 
-/** An agent behind a URL, its card read. */
+/** A remote agent whose card was read. */
 export type Connected = {
   client: Client
   serviceParameters: ServiceParameters
-  /** It wants to be paid; `named`: the agent of the market that its card says it is. */
+  /** Set if the agent wants payment. `named`: the agent of the market that its card claims to be. */
   paid: { named: NamedAgent | undefined } | undefined
 }
 
-/** Reads the card and finds the way. The token goes to the origin of the URL alone. @throws AgentError, or what the network says */
+/** Reads the card and connects. The token is sent only to the origin of the URL. @throws AgentError, network errors */
 export async function connect(
   { url, token, outputBytesMax }: { url: string; token: string | undefined; outputBytesMax: number },
   fetchIt: typeof fetch,
@@ -51,7 +51,7 @@ export async function connect(
     new JsonRpcTransportFactory({ fetchImpl: ask, legacyCompat }),
     new RestTransportFactory({ fetchImpl: ask, legacyCompat }),
   ]
-  // One that may be paid tells its price only to those who know how it asks for payment.
+  // A paid agent states its price only to clients that support the x402 extension.
   const mayAsk = card.capabilities?.extensions?.some(({ uri }) => uri === X402_EXTENSION) === true
   const serviceParameters = ServiceParameters.create((parameters) => {
     if (mayAsk) parameters['A2A-Extensions'] = X402_EXTENSION
@@ -67,7 +67,7 @@ const StoaAgent = z.object({
   payTo: z.string().max(64).optional(),
 })
 
-/** What a card says of payment. Two extensions that name two agents name none. */
+/** Reads the payment terms from a card. A card with two Stoa extensions names no agent. */
 function paidOf({ capabilities }: AgentCard): Connected['paid'] {
   const extensions = capabilities?.extensions ?? []
   const stoa = extensions.filter(({ uri }) => uri === STOA_EXTENSION)
@@ -79,12 +79,15 @@ function paidOf({ capabilities }: AgentCard): Connected['paid'] {
   return { named: { agentId, peerId, payTo, network: price.network } }
 }
 
-/** The card is read once for all runs: a server that never ends its answer must not stop them. */
+/**
+ * Limits the time to read the card, because all runs wait for it. A server that never ends its answer must not block
+ * them.
+ */
 function withinLimit(ask: typeof fetch): typeof fetch {
   return (input, init) => ask(input, { ...init, signal: AbortSignal.timeout(CARD_TIMEOUT_MS) })
 }
 
-/** A `fetch` for one origin, with the token. */
+/** A `fetch` for one origin that adds the token. */
 function askOnly({ origin }: URL, token: string | undefined, guarded: typeof fetch): typeof fetch {
   return (input, init) => {
     const url = new URL(input instanceof Request ? input.url : input)

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import { base32 } from 'multiformats/bases/base32'
 
-/** 160 bits: far beyond any chance of two agents of the market meeting. */
+/** 160 bits, so that two agents of the market never share an id by chance. */
 const AGENT_ID_LENGTH = 32
 
 /**
- * The identifier of a seller's agent (D5): the same after a restart, and safe in a path.
+ * Derives the id of a seller's agent (D5). The id survives restarts and is safe in a path.
  *
  * @param sellerId the seller's libp2p peer id in base58.
- * @param name the agent's name. Its Unicode form does not matter: both spellings of `é` are one name.
+ * @param name the agent's name. It is normalized to NFC, so both Unicode forms of `é` give the same id.
  * @returns 32 characters of lower-case base32.
  */
 export function agentId(sellerId: string, name: string): string {

@@ -1,25 +1,28 @@
 import type { AgentCall } from './runtime.ts'
 
-/** A paid agent of the market, as its A2A card names it. What it costs is in its signed listing. */
+/** A paid agent of the market, as its A2A card names it. Its price is in its signed listing. */
 export type NamedAgent = { agentId: string; peerId: string; payTo: string | undefined; network: string }
 
-/** What an own agent buys for one run. */
+/** What an agent of this node buys for one run. */
 export type AgentPurchase = {
-  /** The own agent. */
+  /** Name of the buying agent. */
   name: string
   named: NamedAgent
-  /** The most to pay, atomic units. */
+  /** Highest price to pay, in atomic units. */
   maxPrice: bigint
   call: AgentCall
 }
 
-/** What own agents buy for their runs, once for each run. Both throw AgentError that buyers may read; its cause is for the operator. */
+/**
+ * Purchases of own agents, at most one per run. Both methods throw AgentError that buyers may read. Its cause is for
+ * the operator.
+ */
 export interface AgentPurchases {
-  /** What was bought for this very run before, also before a crash. Undefined: nothing that counts. */
+  /** Returns what this run bought before, also before a crash. Undefined if the run has no purchase that counts. */
   resume(name: string, call: AgentCall): Promise<string | undefined>
-  /** Buys one run of another agent. Says `onCommitted` right before it signs. */
+  /** Buys one run of another agent. Calls `onCommitted` right before the signature. */
   buy(purchase: AgentPurchase): Promise<string>
 }
 
-/** So many agents may buy for one another: A of B, B of C. Beyond it they are taken for a loop. */
+/** Longest chain of agents that buy for one another. A longer chain is treated as a loop. */
 export const HOPS_MAX = 4

@@ -5,12 +5,15 @@ import { formatModelName, type LlmProvider } from './model-name.ts'
 import { modelsOf } from './model-server.ts'
 import { accessTo, firstProvider } from './providers.ts'
 
-/** Those whose API lists its models as OpenAI's does. */
+/** Providers with the model list endpoint of OpenAI's API. */
 const listing = ['openai', 'openai-compatible', 'openrouter', 'ollama'] as const
 
 export type AvailableModelsDeps = { keys: ProviderKeys; fetch: typeof globalThis.fetch }
 
-/** What an agent of this node can run on. Only servers are asked whose key or address the node has; Ollama's is this machine. */
+/**
+ * Lists what an agent of this node can run on. Asks only servers with a configured key or address, and Ollama on this
+ * machine.
+ */
 export async function availableModels(
   { keys, fetch }: AvailableModelsDeps,
   stop: AbortSignal,
@@ -35,7 +38,7 @@ async function server(provider: LlmProvider, { keys, fetch }: AvailableModelsDep
     const models = found.models.map((modelId) => formatModelName({ kind: 'llm', provider, modelId }))
     return { provider, url, models }
   }
-  // Nobody has said that there is one.
+  // Ollama is optional, so its absence is not reported.
   if (provider === 'ollama') return undefined
   return { provider, url, models: [], problem: found.problem.replaceAll(baseUrl, url) }
 }

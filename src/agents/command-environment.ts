@@ -1,4 +1,4 @@
-/** What a program may see of this node's environment (T21). Nothing here holds a secret. */
+/** Environment variables that a program may read (T21). None of them holds a secret. */
 const ENVIRONMENT = [
   ...[
     'PATH',

@@ -6,36 +6,38 @@ import { type ProcessGroup, processGroup } from './process-group.ts'
 import { type AgentCall, AgentError, type AgentRuntime, type OnOutput, outputTooLarge } from './runtime.ts'
 import { isOutOfResources, startProgram } from './start-program.ts'
 
-/** The end of what a program says on stderr, for the log. */
+/** Bytes of a program's stderr kept for the log: the last ones. */
 const STDERR_BYTES_MAX = 8 * 1024
-/** How long nothing may be said after the program has ended, while another process still holds its output open. */
+/**
+ * After the program exits, its output counts as ended after this much silence, if another process still holds it open.
+ */
 const QUIET_MS = 1000
 const MORE_RESOURCES =
   'the system has no files or processes left; raise its limits (ulimit -n, ulimit -u) or let fewer runs go at once'
 
 export type CommandOptions = {
   name: string
-  /** The program and its arguments. No shell reads them. */
+  /** The program and its arguments. They are not passed to a shell. */
   command: readonly string[]
   outputBytesMax: number
   /** Reads one environment variable by name. */
   readEnv(name: string): string | undefined
 }
 
-/** `whole`: standard output has ended, so what was read is all that was said. */
+/** `whole`: standard output has ended, so the output is complete. */
 type Ended = { status: number | null; signal: NodeJS.Signals | null; whole: boolean }
 
 /**
- * An agent that is a program: the task on stdin, the result on stdout (one line break at its end is dropped), success by exit
- * status 0.
+ * An agent that is a program. Reads the task from stdin and writes the result to stdout; one final line break is
+ * dropped. Exit status 0 means success.
  *
- * The program leads a process group of its own, and the whole group ends with the task.
+ * The program leads its own process group. The whole group ends with the task.
  */
 export function commandRuntime(options: CommandOptions, deps: { logger: Logger }): AgentRuntime {
   const logger = deps.logger.child({ agent: options.name })
   const env = commandEnvironment(options.readEnv)
   return {
-    // Not the program: its name and arguments are the seller's business.
+    // Not the program: its name and arguments are private to the seller.
     model: 'command',
     run: (call) => runProgram(options, env, call, logger),
   }
@@ -58,7 +60,7 @@ async function runProgram(
     const stdout = collect(child.stdout, outputBytesMax, group.kill)
     if (onOutput !== undefined) child.stdout.on('data', decoding(onOutput))
     const stderr = collectTail(child.stderr, STDERR_BYTES_MAX)
-    // A program need not read its task: EPIPE is no failure.
+    // A program may ignore its task, so EPIPE is not a failure.
     child.stdin.on('error', () => {})
     child.stdin.end(input)
     const ended = await end(child, group, signal)
@@ -74,10 +76,10 @@ async function runProgram(
 }
 
 /**
- * Resolves when the program has ended and its output is complete, or nothing more of it is to be had.
+ * Resolves when the program has exited and its output is complete, or when no more output can come.
  *
- * What the program left behind may still be passing output on (`exec > >(tee log)`): it is ended only once it is silent.
- * A process outside the group that holds the output open is beyond reach, and then the output counts as not complete.
+ * Child processes of the program may still forward output (`exec > >(tee log)`). They are killed only after a silence.
+ * A process outside the group can keep the output open. Then the output counts as incomplete.
  */
 function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: AbortSignal): Promise<Ended> {
   const { promise, resolve } = Promise.withResolvers<Ended>()
@@ -94,7 +96,7 @@ function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: A
     let isKilled = false
     const wait = () => {
       const before = heard
-      // Of what lay unread while the event loop stood still, nothing is seen before it has polled once more.
+      // If the event loop was blocked, unread output is seen only after one more poll. `setImmediate` waits for that.
       quiet = setTimeout(() => setImmediate(judge, before), QUIET_MS)
     }
     const judge = (before: number) => {
@@ -118,7 +120,7 @@ function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: A
   return promise
 }
 
-/** Keeps everything up to a limit, and calls `onOver` at the first byte beyond it. */
+/** Collects output up to a limit. Calls `onOver` at the first byte beyond it. */
 function collect(stream: Readable, bytesMax: number, onOver: () => void) {
   const chunks: Buffer[] = []
   let size = 0
@@ -131,7 +133,7 @@ function collect(stream: Readable, bytesMax: number, onOver: () => void) {
   return { isOver: () => size > bytesMax, bytes: () => Buffer.concat(chunks) }
 }
 
-/** A character may come in two pieces. */
+/** A character may be split between two chunks. */
 function decoding(onOutput: OnOutput): (chunk: Buffer) => void {
   const decoder = new TextDecoder()
   return (chunk) => onOutput(decoder.decode(chunk, { stream: true }))

@@ -24,30 +24,30 @@ import {
 import { AgentError, type AgentRuntime, notRunnable, outputBytesMaxOf } from './runtime.ts'
 import type { ToolServerAccess } from './toolbox.ts'
 
-/** The built-in agent that stands in for a model nobody has a key for. */
+/** The built-in agent that replaces the model of a free agent without a model key. */
 const STAND_IN = 'summarize'
 
 export type RuntimeFactoryOptions = {
   providerKeys: ProviderKeys
   /** Reads one environment variable by name. */
   readKey(name: string): string | undefined
-  /** Where the path of a module begins that is not absolute, or of a file of instructions. */
+  /** Base of relative paths to modules and instruction files. */
   dataDir: string
-  /** Modules are loaded when they are registered, so that one that cannot be is known before it meets a buyer. */
+  /** Load modules at registration, so that a broken module is known before a buyer calls it. */
   loadModules?: boolean
 }
 export type RuntimeFactoryDeps = {
   fetch: typeof fetch
   logger: Logger
-  /** Buys what an `a2a` agent needs; without it none is bought. */
+  /** Buys what an `a2a` agent needs. Undefined: such agents buy nothing. */
   agentPurchases?: (() => AgentPurchases) | undefined
 }
 
 /**
- * Makes what an agent's definition asks for (D10).
+ * Creates the runtime for an agent's definition (D10).
  *
- * A definition that can never work is refused at once: AgentError 'AGENT_NOT_RUNNABLE'. One that lacks only a key gives a
- * runtime whose `notice` tells the operator and whose `run` tells the buyer, since keys come and go with restarts.
+ * A definition that can never work throws AgentError 'AGENT_NOT_RUNNABLE'. If only a key is missing, the runtime's
+ * `notice` tells the operator and its `run` tells the buyer, because keys may change at a restart.
  */
 export function createRuntimeFactory(
   options: RuntimeFactoryOptions,
@@ -104,7 +104,7 @@ async function chooseRuntime(
   return runtime
 }
 
-/** Only a language model can use them, and an agent that silently does without is not what its seller described. */
+/** Only language models use these fields. An agent that ignored them would not be what its seller described. */
 function refuseModelFields(definition: AgentDefinition, model: string): void {
   if (definition.mcp !== undefined)
     throw new AgentError('AGENT_NOT_RUNNABLE', `mcp: ${model} uses no tools; give a language model`)
@@ -113,7 +113,7 @@ function refuseModelFields(definition: AgentDefinition, model: string): void {
     throw new AgentError('AGENT_NOT_RUNNABLE', `${given}: ${model} is told nothing; give a language model`)
 }
 
-/** What a buyer may read of it; its operator is told which program, and where it was looked for. */
+/** The message for buyers. The operator's notice names the program and where it was searched. */
 function cannotStart(field: 'command' | 'mcp'): AgentError {
   const what = field === 'mcp' ? 'a tool server of the agent' : "the agent's program"
   return new AgentError('AGENT_NOT_RUNNABLE', `${what} cannot be started: its seller must check \`${field}\``)
@@ -134,7 +134,7 @@ function a2aRuntime(
   let loaded: Promise<A2aAgent> | undefined
   return {
     ...(notice !== undefined && { notice }),
-    // Not the address: where a seller's agent lives is the seller's business.
+    // Not the URL: it is private to the seller.
     model: 'a2a',
     async run(call) {
       loaded ??= import('./a2a-agent.ts').then(({ openA2aAgent }) => openA2aAgent(agent, deps))
@@ -143,14 +143,17 @@ function a2aRuntime(
   }
 }
 
-/** What one run may cost more than it earns. */
+/** Returns a warning if one run may cost more than it earns. */
 function lossOf({ price, max_price: maxPrice = 0n }: AgentDefinition): string | undefined {
   if (price >= maxPrice) return undefined
   const [earns, costs] = [price, maxPrice].map((amount) => formatAmount(amount, PRICE_DECIMALS))
   return `it may sell at a loss: a run earns ${earns} USDC and may pay ${costs} for the agent behind it. Raise price, or lower max_price.`
 }
 
-/** A token for a server of the operator's choice, from the variable its entry names. @returns an AgentError: it is missing */
+/**
+ * Reads a token for a server that the operator chose, from the variable that the entry names. @returns AgentError if it
+ * is missing
+ */
 function tokenOf(field: string, variable: string | undefined, options: RuntimeFactoryOptions) {
   if (variable === undefined) return undefined
   checkTokenVariable(field, variable)
@@ -207,7 +210,7 @@ async function llmRuntime(
   return {
     model,
     async run(call) {
-      // The AI SDK is heavy: it loads with the first task, not with the node.
+      // The AI SDK is large, so it loads with the first task.
       loaded ??= import('./llm.ts').then(({ openModel }) =>
         openModel({ provider, modelId, access, ...agent }, modelDeps),
       )
@@ -216,14 +219,14 @@ async function llmRuntime(
   }
 }
 
-/** D10: a free agent runs on a built-in one, and says so. */
+/** D10: without a key, a free agent runs on a built-in agent and says so. */
 function standIn(): AgentRuntime {
   const runtime = builtinRuntime(STAND_IN)
   const notice = `no model key is set: this free agent runs on ${runtime.model}. Set one of ${keyVariables.join(', ')}, or choose a model.`
   return { ...runtime, notice }
 }
 
-/** D10: nobody pays for a stand-in. */
+/** D10: a paid agent does not run on a stand-in. */
 function keyless(): AgentRuntime {
   const fix = `its seller must name a model (openai-compatible/…, ollama/…, builtin/…) or a command, or set one of ${keyVariables.join(', ')}`
   return notRunnable(
@@ -233,7 +236,7 @@ function keyless(): AgentRuntime {
   )
 }
 
-/** How the model is asked, as far as its operator says. */
+/** The model parameters that the operator set. */
 function parametersOf({ temperature, max_output_tokens: maxOutputTokens, reasoning }: AgentDefinition): LlmParameters {
   return {
     ...(temperature !== undefined && { temperature }),

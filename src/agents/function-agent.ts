@@ -2,21 +2,23 @@ import { type AgentDefinition, ownRuns, runsOwn } from '../schema/agent.ts'
 import { type AgentCall, AgentError, type AgentRuntime } from './runtime.ts'
 
 /**
- * An agent that is a function of the program a node is embedded in: the task in, the result out.
+ * An agent that is a function of the embedding program: task in, result out.
  *
- * What it throws the buyer does not see, and is not charged for. It should stop soon after `call.signal` aborts.
+ * If the function throws, the buyer sees no details and is not charged. The function should stop soon after
+ * `call.signal` aborts.
  */
 export type AgentFunction = (task: string, call: Omit<AgentCall, 'input'>) => string | Promise<string>
 
-/** The functions behind agents, by the agent's name. They last as long as the process. */
+/** The functions of agents, by agent name. They last as long as the process. */
 export interface FunctionAgents {
   has(name: string): boolean
-  /** What runs the agent, where a function does. */
+  /** Returns the runtime of an agent that is a function. */
   runtimeOf(definition: AgentDefinition): AgentRuntime | undefined
   /**
-   * Registers an agent with its function, or, where none is given, with none from now on. If that fails, all is as before.
+   * Registers an agent with its function. Without `run`, removes the agent's function. If registration fails, nothing
+   * changes.
    *
-   * @throws AgentError 'AGENT_NOT_RUNNABLE' where the definition says itself what runs; what `register` throws
+   * @throws AgentError 'AGENT_NOT_RUNNABLE' if the definition also says what to run; any error of `register`
    */
   register<T>(definition: AgentDefinition, run: AgentFunction | undefined, register: () => Promise<T>): Promise<T>
 }

@@ -1,15 +1,15 @@
-/** What a provider wraps around a result, and the escapes inside it. */
+/** Allowance for the provider's envelope around a result, and for escapes inside it. */
 const RESPONSE_BYTES_EXTRA = 1024 * 1024
 const RESPONSE_GROWTH = 6
 
-/** A provider's answer is larger than any result that would be accepted. */
+/** A provider's answer exceeds any acceptable result. */
 export class ResponseTooLargeError extends Error {
   override name = 'ResponseTooLargeError'
 }
 
 /**
- * A `fetch` for requests that carry a key: a redirect is an answer like any other and is not followed, since
- * `x-api-key` and the like would travel along (T12), and it stops reading an answer that could not be a result any more.
+ * A `fetch` for requests that carry a key. Does not follow redirects, because headers such as `x-api-key` would go
+ * along (T12). Stops reading an answer that is too large to be a result.
  */
 export function guardFetch(fetchIt: typeof fetch, outputBytesMax: number): typeof fetch {
   const bytesMax = outputBytesMax * RESPONSE_GROWTH + RESPONSE_BYTES_EXTRA

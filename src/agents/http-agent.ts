@@ -11,9 +11,10 @@ export type HttpAgentOptions = {
 }
 
 /**
- * An agent that is a web service: the task is the body of a POST, the body of its 2xx answer the result, both as text.
+ * An agent that is a web service. The task is the body of a POST; the body of a 2xx answer is the result. Both are
+ * text.
  *
- * The token goes to the address the operator wrote: a redirect is an answer like any other that is no result (T12).
+ * The token is sent only to the operator's URL. A redirect counts as an answer without a result (T12).
  */
 export function httpRuntime(
   options: HttpAgentOptions,
@@ -23,7 +24,7 @@ export function httpRuntime(
   const authorization = token === undefined ? undefined : { authorization: `Bearer ${token}` }
   const headers = { 'content-type': 'text/plain; charset=utf-8', accept: 'text/plain, */*;q=0.5', ...authorization }
   return {
-    // Not the address: where a seller's service lives is the seller's business.
+    // Not the URL: it is private to the seller.
     model: 'http',
     async run(call) {
       const { input, signal } = call
@@ -42,7 +43,7 @@ export function httpRuntime(
   }
 }
 
-/** Reads no further than a result may be long. */
+/** Reads at most the length of a result. */
 async function readText(response: Response, bytesMax: number, onOutput: AgentCall['onOutput']): Promise<string> {
   const decoder = new TextDecoder()
   let bytes = 0

@@ -2,10 +2,10 @@ import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type AgentDefinition, INSTRUCTIONS_LENGTH_MAX } from '../schema/agent.ts'
 
-/** No character takes more bytes of UTF-8. */
+/** A character takes at most 4 bytes of UTF-8. */
 const BYTES_MAX = 4 * INSTRUCTIONS_LENGTH_MAX
 
-/** What a model is told to be: its private instructions, or else the agent's description (D10, D47). */
+/** Returns the model's instruction: the private instructions, or else the agent's description (D10, D47). */
 export async function instructionOf(
   { instructions, instructions_file, description }: AgentDefinition,
   dataDir: string,
@@ -25,7 +25,7 @@ export async function instructionOf(
   }
 }
 
-/** No more than there may be, of a file and nothing else. */
+/** Reads a regular file up to the maximum length. */
 async function readText(path: string): Promise<string> {
   await using file = await open(path, 'r')
   const stats = await file.stat()

@@ -7,7 +7,7 @@ import type { Access } from './providers.ts'
 import { AgentError, type AgentErrorCode } from './runtime.ts'
 
 const LOGGED_LENGTH_MAX = 300
-/** What the keys of the known providers look like; also masked as in `sk-ab***yz`, which providers like to print. */
+/** Matches keys of the known providers, also masked ones such as `sk-ab***yz` that providers print. */
 const KEY_LIKE = /\b(?:sk|pk|rk|key|AIza|gsk|xai)[-_]?[A-Za-z0-9_*.-]{8,}/g
 
 export type LlmCallFacts = {
@@ -19,10 +19,10 @@ export type LlmCallFacts = {
 }
 
 /**
- * Turns what a model call threw into an error a buyer may read, and logs what the operator needs.
+ * Converts an error of a model call into an error for the buyer, and logs the details for the operator.
  *
- * The SDK's own errors carry the whole request, and a provider's words may quote the key: neither goes further, not even as a
- * `cause` (T21).
+ * The SDK's errors contain the whole request, and a provider's message may quote the key. Neither is passed on, not
+ * even as a `cause` (T21).
  */
 export function explainLlmError(thrown: unknown, facts: LlmCallFacts, logger: Logger): AgentError {
   const { agent, provider, modelId, access, signal } = facts
@@ -35,7 +35,7 @@ export function explainLlmError(thrown: unknown, facts: LlmCallFacts, logger: Lo
   return new AgentError(code, message)
 }
 
-/** Text of a provider without anything that is or looks like a key: short, on one line. */
+/** Removes everything that is or looks like a key from a provider's text. Cuts the text to one short line. */
 export function redact(text: string, apiKey: string | undefined): string {
   const known = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]')
   const clean = known.replace(KEY_LIKE, '[key]').replace(/\s+/g, ' ').trim()

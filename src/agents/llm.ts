@@ -8,14 +8,14 @@ import type { Access } from './providers.ts'
 import { type AgentCall, AgentError, type Exchange, type OnOutput } from './runtime.ts'
 import type { ToolServerAccess } from './toolbox.ts'
 
-/** After the first attempt, for failures that may pass: no connection, 408, 409, 429, 5xx. */
+/** Retries after failures that may pass: no connection, 408, 409, 429, 5xx. */
 const RETRIES_MAX = 2
-/** Turns of one task between the model and its tools, the answer included. */
+/** Turns of one task between the model and its tools, including the answer. */
 const STEPS_MAX = 12
-/** How much of a caller's earlier talk a model is shown, in characters. The newest exchanges count. */
+/** Characters of a caller's history that a model sees. The newest exchanges are used. */
 const HISTORY_LENGTH_MAX = 100_000
 
-// The SDK would print what it has to say about a model's settings to the terminal.
+// The SDK would print warnings about model settings to the terminal.
 globalThis.AI_SDK_LOG_WARNINGS ??= false
 
 export type LlmOptions = {
@@ -23,12 +23,12 @@ export type LlmOptions = {
   provider: LlmProvider
   modelId: string
   access: Access
-  /** What the model is told to be: private instructions, or the agent's description (D10, D47). */
+  /** The model's instruction: private instructions, or the agent's description (D10, D47). */
   instruction: string
-  /** How it is asked, where its operator says. */
+  /** Model parameters that the operator set. */
   parameters: LlmParameters
   outputBytesMax: number
-  /** MCP servers whose tools it may use. */
+  /** MCP servers whose tools the model may use. */
   toolServers: readonly ToolServerAccess[]
 }
 export type LlmParameters = {
@@ -38,7 +38,7 @@ export type LlmParameters = {
 }
 export type LlmDeps = { fetch: typeof fetch; readEnv(name: string): string | undefined; logger: Logger }
 
-/** A language model ready to work for one agent. */
+/** A language model that is ready to run tasks of one agent. */
 export interface LlmModel {
   /** @throws AgentError */
   run(call: AgentCall): Promise<string>
@@ -47,7 +47,7 @@ export interface LlmModel {
 /**
  * Opens a model through the AI SDK.
  *
- * The instruction is the agent's own and travels as such; what a buyer writes is only ever a user's message (T9, T10).
+ * The agent's instruction is sent as the system instruction. A buyer's text is only ever a user message (T9, T10).
  */
 export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<LlmModel> {
   const { provider, modelId, access, instruction, parameters } = options
@@ -80,7 +80,10 @@ export async function openModel(options: LlmOptions, deps: LlmDeps): Promise<Llm
   }
 }
 
-/** The same, its words shown as they come. The first error ends it: the SDK would go on and tell of it elsewhere. */
+/**
+ * Runs the request as a stream and shows text as it arrives. The first error ends the run, because the SDK would
+ * continue and report the error elsewhere.
+ */
 async function streamed(request: Parameters<typeof streamText>[0], onOutput: OnOutput) {
   let failure: { error: unknown } | undefined
   const onError = ({ error }: { error: unknown }) => {
@@ -92,14 +95,14 @@ async function streamed(request: Parameters<typeof streamText>[0], onOutput: OnO
   return { text: await stream.text, finishReason: await stream.finishReason }
 }
 
-/** Tools load with the first agent that has any. */
+/** The tool code loads with the first agent that has tools. */
 async function openTools({ name, toolServers }: LlmOptions, deps: LlmDeps, signal: AbortSignal) {
   if (toolServers.length === 0) return undefined
   const { openToolbox } = await import('./toolbox.ts')
   return openToolbox(toolServers, { ...deps, logger: deps.logger.child({ agent: name }) }, signal)
 }
 
-/** Always a model object: a bare name would send the SDK to a gateway nobody chose. The environment is never consulted. */
+/** Returns a model object. A plain name would make the SDK call its own gateway. The environment is never read. */
 async function languageModel(
   provider: LlmProvider,
   modelId: string,
@@ -109,7 +112,7 @@ async function languageModel(
   switch (provider) {
     case 'openai': {
       const { createOpenAI } = await import('@ai-sdk/openai')
-      // Chat completions: other servers at OPENAI_BASE_URL speak it too, and OpenAI does not store them by default.
+      // Use chat completions: other servers at OPENAI_BASE_URL support them, and OpenAI does not store them by default.
       return createOpenAI({ baseURL, apiKey: needed(apiKey), fetch: guardedFetch }).chat(modelId)
     }
     case 'anthropic': {
@@ -130,13 +133,16 @@ async function languageModel(
   }
 }
 
-/** @throws if `accessTo` let a missing key pass: the SDK would go and look in the environment. */
+/** @throws if `accessTo` did not refuse a missing key: the SDK would read the environment. */
 function needed(apiKey: string | undefined): string {
   if (apiKey === undefined) throw new Error('no key')
   return apiKey
 }
 
-/** The newest exchanges that fit, oldest first. Providers refuse empty messages, so an empty half drops its exchange. */
+/**
+ * Returns the newest exchanges that fit, oldest first. Skips exchanges with an empty half, because providers refuse
+ * empty messages.
+ */
 function remembered(history: readonly Exchange[]): ModelMessage[] {
   const messages: ModelMessage[] = []
   let length = 0

@@ -4,16 +4,16 @@ import { commandEnvironment } from './command-environment.ts'
 import { type ProcessGroup, processGroup } from './process-group.ts'
 import { startProgram } from './start-program.ts'
 
-/** One message of a server. */
+/** Longest message of a server. */
 const LINE_BYTES_MAX = 8 * 1024 * 1024
-/** Lines that are no JSON. */
+/** Lines that are not JSON, before the server is killed. */
 const STRAY_LINES_MAX = 100
 
 /**
- * An MCP server that is a program: JSON-RPC on its standard input and output, a line each.
+ * An MCP server that is a program: JSON-RPC on its standard input and output, one message per line.
  *
- * It sees no secret of this node's environment, leads a process group of its own, and the whole group ends with the
- * connection. What it says on stderr is dropped.
+ * The program sees no secret of this node's environment. It leads its own process group, which ends with the
+ * connection. Its stderr is dropped.
  */
 export function mcpProcess(command: readonly string[], readEnv: (name: string) => string | undefined): MCPTransport {
   let child: ChildProcessWithoutNullStreams | undefined
@@ -45,7 +45,7 @@ export function mcpProcess(command: readonly string[], readEnv: (name: string) =
       transport.onmessage?.(JSON.parse(line) as JSONRPCMessage)
     } catch (error) {
       transport.onerror?.(error as Error)
-      // Some print a word of greeting; one that never stops speaks something else.
+      // Some servers print a greeting. A server that keeps printing other lines does not speak MCP.
       if (++strayLines > STRAY_LINES_MAX) group?.kill()
     }
   }

@@ -4,12 +4,12 @@ import { AgentError } from './runtime.ts'
 export const llmProviders = ['openai', 'anthropic', 'google', 'openrouter', 'ollama', 'openai-compatible'] as const
 export type LlmProvider = (typeof llmProviders)[number]
 
-/** What a `model` text names (D10). */
+/** The meaning of a `model` text (D10). */
 export type ModelName =
   | { kind: 'builtin'; name: string }
-  | { kind: 'llm'; provider: LlmProvider /** As the provider knows it; may hold slashes. */; modelId: string }
+  | { kind: 'llm'; provider: LlmProvider /** The provider's own name, with or without slashes. */; modelId: string }
 
-/** Names people use for a provider, and how it is called here. */
+/** Other common names of providers, and the name used here. */
 const otherNames: Readonly<Record<string, string>> = {
   gemini: 'google',
   googleai: 'google',
@@ -24,14 +24,14 @@ const otherNames: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads the `model` of an agent.
+ * Parses the `model` of an agent.
  *
- *     model    = provider "/" modelId | "builtin/" name | bare
- *     bare     = "gemini-…" → google | "claude-…" → anthropic | "gpt-…", "chatgpt-…", "o1…" → openai
+ * model    = provider "/" modelId | "builtin/" name | bare
+ * bare     = "gemini-…" → google | "claude-…" → anthropic | "gpt-…", "chatgpt-…", "o1…" → openai
  *
- * Anything else is a model of the server at OPENAI_BASE_URL, if there is one (`Qwen/Qwen3-8B`).
+ * Any other name is a model of the server at OPENAI_BASE_URL, if there is one (`Qwen/Qwen3-8B`).
  *
- * @throws AgentError 'AGENT_NOT_RUNNABLE' that says how to write it.
+ * @throws AgentError 'AGENT_NOT_RUNNABLE' that says how to write the name.
  */
 export function parseModelName(text: string, options: { hasBaseUrl: boolean }): ModelName {
   const model = text.trim()
@@ -56,7 +56,7 @@ export function parseModelName(text: string, options: { hasBaseUrl: boolean }): 
   )
 }
 
-/** The full form of a model's name, which parses to itself. */
+/** The full form of a model's name. Parsing it gives the same model. */
 export function formatModelName(model: ModelName): string {
   return model.kind === 'builtin' ? `builtin/${model.name}` : `${model.provider}/${model.modelId}`
 }

@@ -6,7 +6,7 @@ const MODELS_MAX = 500
 
 const Models = z.object({ data: z.array(z.looseObject({ id: z.string().min(1).max(200) })) })
 
-/** What a server of language models has, as the APIs that resemble OpenAI's say it; or why that cannot be told. */
+/** Lists the models of a server with OpenAI's API, or says why that fails. */
 export async function modelsOf(
   fetch: typeof globalThis.fetch,
   { baseUrl, key }: { baseUrl: string; key: string | undefined },

@@ -5,21 +5,21 @@ import type { Logger } from '../lib/logger.ts'
 import { type AgentFunction, functionRuntime } from './function-agent.ts'
 import { AgentError, type AgentRuntime, notRunnable } from './runtime.ts'
 
-/** How long a module may take to load when it is registered. */
+/** How long a module may take to load at registration. */
 const LOAD_MS_MAX = 5000
 
 export type ModuleOptions = {
   name: string
-  /** Absolute. */
+  /** Absolute path. */
   path: string
   load?: boolean
 }
 
 /**
- * An agent that is a module of the operator's: its default export is called with each task, in the node's own process.
+ * An agent that is a module of the operator. Its default export is called with each task, in the node's own process.
  *
- * It loads with the first task, or now, where `load` says so: then one that cannot be loaded is known before a buyer meets
- * it. One that could not be loaded later is tried again with the next task.
+ * The module loads with the first task, or now if `load` is set, so that a broken module is known before a buyer calls
+ * it. A module that fails to load later is tried again with the next task.
  */
 export async function moduleRuntime(
   { name, path, load: isLoaded = false }: ModuleOptions,
@@ -37,7 +37,7 @@ export async function moduleRuntime(
     if (problem !== undefined) return notRunnable('module', unusable(), 'part', `module: ${problem}`)
   }
   return {
-    // Not the file: its name is the seller's business.
+    // Not the file: its name is private to the seller.
     model: 'module',
     async run(call) {
       loaded ??= load(path)
@@ -53,7 +53,7 @@ export async function moduleRuntime(
   }
 }
 
-/** @returns what is wrong with it */
+/** @returns why the module did not load, or undefined */
 async function withinLimit(loading: Promise<unknown>): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<string>((resolve) => {

@@ -1,24 +1,24 @@
 import type { ChildProcess } from 'node:child_process'
 
-/** What a program gets between being asked and being made to end. */
+/** Time between SIGTERM and SIGKILL. */
 const KILL_AFTER_MS = 1000
 
-/** A child started with `detached: true`, and everything it starts in turn. */
+/** A child started with `detached: true`, and all its descendants in the group. */
 export interface ProcessGroup {
-  /** Asks all of it to end, and makes it end a second later. */
+  /** Sends SIGTERM to the group, and SIGKILL 1 s later. */
   stop(): void
-  /** Makes all of it end. */
+  /** Sends SIGKILL to the group. */
   kill(): void
 }
 
 const alive = new Set<ProcessGroup>()
 
 /**
- * Takes charge of a child's process group: no member outlives the child, nor this process.
+ * Manages a child's process group. No member outlives the child or this process.
  *
- * A process that leaves the group (`setsid`) is beyond reach; nothing but a container holds that one.
+ * A process that leaves the group (`setsid`) cannot be reached. Only a container can hold such a process.
  *
- * @param options.lingers the others may go on when the child has ended, until whoever called ends them by `kill`
+ * @param options.lingers keep the other members after the child has exited, until the caller calls `kill`
  */
 export function processGroup(child: ChildProcess, { lingers = false } = {}): ProcessGroup {
   let killTimer: NodeJS.Timeout | undefined
@@ -32,7 +32,7 @@ export function processGroup(child: ChildProcess, { lingers = false } = {}): Pro
     },
     kill() {
       if (isOver) return
-      // Once the child is gone and its group is empty, its number may be another's.
+      // After the child is gone and its group is empty, the id may belong to another process.
       if (!hasExited || !isTaken(child.pid!)) signalGroup(child, 'SIGKILL')
       if (hasExited) end()
     },
@@ -69,7 +69,7 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-child.pid!, signal)
   } catch (error) {
-    // ESRCH: all gone. Otherwise, as on Windows, where there are no groups: the child at least.
+    // ESRCH: the group is empty. Otherwise, as on Windows without groups, signal at least the child.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') child.kill(signal)
   }
 }

@@ -3,21 +3,21 @@ import { access, stat } from 'node:fs/promises'
 import { delimiter, join, resolve } from 'node:path'
 import { commandEnvironment } from './command-environment.ts'
 
-/** Programs whose first argument is a file, unless it is an option. */
+/** Programs whose first argument is a file, unless the argument is an option. */
 const interpreters = /^(?:python[\d.]*|node|ruby|perl|php|sh|bash|zsh)$/
-/** Where a program is looked for when nothing says where. */
+/** PATH used if the environment has none. */
 const USUAL_PATH = '/usr/local/bin:/usr/bin:/bin'
 
 /**
- * Whether a program can be started as it is written: in PATH, or as a path. Nothing is run.
+ * Checks that a program can be started as written: in PATH, or as a path. Runs nothing.
  *
- * @returns what is wrong, and what to do
+ * @returns what is wrong and what to do, or undefined
  */
 export async function checkProgram(
   command: readonly string[],
   readEnv: (name: string) => string | undefined,
 ): Promise<string | undefined> {
-  // Windows adds endings of its own to a name: there the first task tells.
+  // Windows adds extensions to a name, so there only the first task tells.
   if (process.platform === 'win32') return undefined
   const [program = '', first] = command
   const { PATH: path = USUAL_PATH } = commandEnvironment(readEnv)

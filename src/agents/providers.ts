@@ -2,12 +2,12 @@ import type { ProviderKeys } from '../config/secrets.ts'
 import type { LlmProvider } from './model-name.ts'
 import { AgentError } from './runtime.ts'
 
-/** Where a provider's models are asked, and with what. A secret: never logged, never in an error. */
+/** The URL and key of a provider. Secret: never logged, never in an error. */
 export type Access = {
   /** As the provider's API expects it, without a slash at the end. */
   baseUrl: string
   apiKey: string | undefined
-  /** The variable the key came from: what an error may name. */
+  /** The environment variable that holds the key. Errors may name it. */
   keyVariable: string
 }
 
@@ -15,7 +15,7 @@ type Provider = {
   keyVariable: string
   baseUrl: string
   keyNeeded: boolean
-  /** What an agent without a `model` runs: small, quick and cheap. */
+  /** The model of an agent without `model`: small, fast and cheap. */
   defaultModel?: string
 }
 
@@ -48,19 +48,19 @@ const providers: Readonly<Record<LlmProvider, Provider>> = {
   'openai-compatible': { keyVariable: 'OPENAI_API_KEY', baseUrl: '', keyNeeded: false },
 }
 
-/** The providers that need a key, in the order they are looked for. */
+/** The providers that need a key, in search order. */
 const keyedProviders = ['openai', 'anthropic', 'google', 'openrouter'] as const
 
-/** The variables any of which lets an agent without a `model` run. */
+/** An agent without `model` runs if one of these variables is set. */
 export const keyVariables: readonly string[] = keyedProviders.map((provider) => providers[provider].keyVariable)
 
-/** Variables that hold this node's own secrets and settings. A provider must never be sent one as its key (T12, T21). */
+/** Variables with this node's own secrets and settings. They are never sent to a provider as a key (T12, T21). */
 const OWN_VARIABLE = /^(?:NODE_|ETHEREUM_|SELLER_|BUYER_|DATABASE_)|PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^FACILITATOR_URL$/
 
 /**
- * The first provider whose key is present, with its default model (D10); undefined: none.
+ * Returns the first provider with a key, and its default model (D10). Undefined if there is none.
  *
- * OPENAI_API_KEY says nothing about which models another server at OPENAI_BASE_URL has, so there it is passed over.
+ * Skips OpenAI if OPENAI_BASE_URL is set, because OPENAI_API_KEY does not say which models that server has.
  */
 export function firstProvider(keys: ProviderKeys): { provider: LlmProvider; modelId: string } | undefined {
   for (const provider of keyedProviders) {
@@ -71,12 +71,12 @@ export function firstProvider(keys: ProviderKeys): { provider: LlmProvider; mode
   return undefined
 }
 
-/** The variable a provider's key is usually given in. */
+/** The variable that usually holds a provider's key. */
 export function keyVariableOf(provider: LlmProvider): string {
   return providers[provider].keyVariable
 }
 
-/** The provider a well-known key variable belongs to, with its default model. */
+/** The provider that a known key variable belongs to, and its default model. */
 export function providerOfKeyVariable(variable: string): { provider: LlmProvider; modelId: string } | undefined {
   for (const provider of keyedProviders) {
     const { keyVariable, defaultModel } = providers[provider]
@@ -86,7 +86,7 @@ export function providerOfKeyVariable(variable: string): { provider: LlmProvider
 }
 
 /**
- * Refuses an `api_key_env` that would hand a secret to somebody it is not for.
+ * Refuses an `api_key_env` that would send a secret to the wrong party.
  *
  * @throws AgentError 'AGENT_NOT_RUNNABLE'
  */
@@ -107,7 +107,10 @@ export function checkKeyVariable(variable: string, provider: LlmProvider): void 
   }
 }
 
-/** The same for a token that goes to a server of the operator's choice. @throws AgentError 'AGENT_NOT_RUNNABLE' */
+/**
+ * Refuses a token variable for an operator's server if it is a node secret or a provider key. @throws AgentError
+ * 'AGENT_NOT_RUNNABLE'
+ */
 export function checkTokenVariable(field: string, variable: string): void {
   const owner = keyedProviders.find((one) => providers[one].keyVariable === variable)
   if (owner === undefined && !OWN_VARIABLE.test(variable)) return
@@ -118,9 +121,9 @@ export function checkTokenVariable(field: string, variable: string): void {
 }
 
 /**
- * How to reach a provider.
+ * Returns how to reach a provider.
  *
- * @param keyVariable the agent's own `api_key_env`; undefined: the provider's usual variable.
+ * @param keyVariable the agent's own `api_key_env`. Undefined: the provider's usual variable.
  * @throws AgentError 'AGENT_NOT_RUNNABLE' that names the variable to set.
  */
 export function accessTo(

@@ -17,9 +17,9 @@ export type HostedAgent = {
   id: string
   definition: AgentDefinition
   model: string
-  /** What the operator should know and do; undefined: all is well. */
+  /** A problem for the operator, with its fix. Undefined if there is none. */
   notice: string | undefined
-  /** What keeps it from running, and so from the market. */
+  /** What prevents the agent from running. Such an agent is not listed. */
   lacks: Lack | undefined
   timeoutMs: number
   /** Runs one task within the agent's time and output limits. @throws AgentError */
@@ -29,13 +29,13 @@ export type HostedAgent = {
 /** The agents of this node. */
 export interface Registry {
   /**
-   * Adds an agent; one of the same name is replaced, and its running tasks end as they began.
+   * Adds an agent or replaces the agent of the same name. Running tasks of a replaced agent end as they began.
    *
-   * @param options.keepBroken also one that can never run is kept, with the reason as its notice
-   * @throws AgentError when its model cannot be understood; CodedError 'AGENTS_TOO_MANY'.
+   * @param options.keepBroken also keep an agent that can never run, with the reason as its notice
+   * @throws AgentError if its model is not understood; CodedError 'AGENTS_TOO_MANY'.
    */
   register(definition: AgentDefinition, options?: { keepBroken: boolean }): Promise<HostedAgent>
-  /** The agent that this would be, ready to run and kept nowhere. @throws AgentError */
+  /** Builds an agent that is ready to run, without registering it. @throws AgentError */
   sketch(definition: AgentDefinition): Promise<HostedAgent>
   remove(id: string): boolean
   get(id: string): HostedAgent | undefined
@@ -65,7 +65,7 @@ export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Re
 
   return {
     register(definition, { keepBroken } = { keepBroken: false }) {
-      // One after the other: of two registrations of a name the later one holds, and the maximum is never passed.
+      // Registrations run one after the other. The later one of the same name wins, and the maximum is never exceeded.
       const added = last.then(() => add(definition, keepBroken))
       last = added.catch(() => {})
       return added

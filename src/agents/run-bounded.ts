@@ -7,16 +7,17 @@ import {
   RUN_CANCELLED,
 } from './runtime.ts'
 
-/** How long a runtime may take to stop once it has been told to. A program's process group is dead by then. */
+/** How long a runtime may take to stop after the abort. A program's process group is dead by then. */
 const STOP_GRACE_MS = 3000
 
 export type RunLimits = { timeoutMs: number; outputBytesMax: number }
 
 /**
- * Runs one task and holds it to its limits, whatever the runtime does.
+ * Runs one task within its limits, whatever the runtime does.
  *
- * A timeout or a cancel aborts the runtime, waits for it to stop (at most {@link STOP_GRACE_MS}), and wins over a result
- * that comes too late. A cancel counts until the runtime says that its work costs money. Errors the runtime cannot explain are hidden behind a plain message and kept as `cause`.
+ * A timeout or a cancel aborts the runtime and waits at most {@link STOP_GRACE_MS} for it to stop. Both win over a late
+ * result. A cancel counts until the runtime calls `onCommitted`. Unexplained errors get a plain message and stay as
+ * `cause`.
  *
  * @throws AgentError
  */
@@ -54,7 +55,7 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
   }
 }
 
-/** The history stays unread until the agent asks for it, which most never do: it may cost a look into the store. */
+/** Reads the history only when the agent asks for it, because reading may query the store. */
 function underSignal(call: AgentCall, signal: AbortSignal, onCommitted: () => void, outputBytesMax: number): AgentCall {
   const { input, callerId, onOutput, origin } = call
   return {
@@ -70,7 +71,7 @@ function underSignal(call: AgentCall, signal: AbortSignal, onCommitted: () => vo
   }
 }
 
-/** Nobody is shown more than a result may hold, or anything of a run that was called off. */
+/** Shows at most as many bytes as a result may have, and nothing after an abort. */
 function bounded(onOutput: OnOutput, bytesMax: number, signal: AbortSignal): OnOutput {
   let bytes = 0
   return (text) => {

@@ -1,21 +1,21 @@
-/** Too many runs are under way and too many wait: try again later. */
+/** Too many runs are under way or waiting. */
 export class RunSlotsFull extends Error {
   override name = 'RunSlotsFull'
 }
 
-/** The place of one that was let in. */
+/** The slot of an admitted run. */
 export type Place = {
-  /** Waits until it may run: first come, first served. */
+  /** Waits until the run may start. First come, first served. */
   turn(): Promise<void>
-  /** Makes room for others: what follows needs no place. */
+  /** Frees the slot. The rest of the work needs none. */
   leave(): void
 }
 
 /**
- * How many agents run at once, and how many calls may wait for their turn (D36).
+ * Limits how many agents run at the same time, and how many calls wait (D36).
  *
- * Callers take turns: one that has many calls waiting holds up another's by one run, not by all of them. None may have more than
- * half of the places.
+ * Callers take turns. A caller with many waiting calls delays another caller by one run. No caller may hold more than
+ * half of the slots.
  */
 export class RunSlots {
   readonly #concurrentMax: number
@@ -23,7 +23,7 @@ export class RunSlots {
   #inside = 0
   readonly #insideOf = new Map<string, number>()
   #running = 0
-  /** By caller, whose turn it is next first; of each, who waits longest first. */
+  /** Waiting calls by caller, the next caller first. Calls of one caller are in order of arrival. */
   readonly #waiting = new Map<string, (() => void)[]>()
   #whenIdle: (() => void)[] = []
 
@@ -32,17 +32,17 @@ export class RunSlots {
     this.#insideMax = options.concurrentMax + options.waitingMax
   }
 
-  /** Resolves as soon as nothing runs or waits. */
+  /** Resolves when nothing runs or waits. */
   idle(): Promise<void> {
     if (this.#inside === 0) return Promise.resolve()
     return new Promise((resolve) => this.#whenIdle.push(resolve))
   }
 
   /**
-   * Lets work in, which has other things to do before and after its turn.
+   * Admits work that also does other things before and after its run.
    *
-   * @param caller who has asked for it; undefined: the node itself, which may take all places
-   * @throws RunSlotsFull at once when too many are in
+   * @param caller who asked for the work. Undefined: the node itself, which may use all slots.
+   * @throws RunSlotsFull at once if too many are admitted
    */
   async admit<T>(caller: string | undefined, work: (place: Place) => Promise<T>): Promise<T> {
     const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)
@@ -72,7 +72,7 @@ export class RunSlots {
     }
   }
 
-  /** Runs `work` in its turn. @throws RunSlotsFull at once when too many wait */
+  /** Runs `work` when a slot is free. @throws RunSlotsFull at once if too many wait */
   run<T>(caller: string | undefined, work: () => Promise<T>): Promise<T> {
     return this.admit(caller, async (place) => {
       await place.turn()
@@ -98,7 +98,7 @@ export class RunSlots {
     return Promise.resolve()
   }
 
-  /** The next caller takes over the slot, and then comes after all others. */
+  /** Passes the slot to the next caller. That caller then goes to the end of the queue. */
   #passOn(): void {
     const [next] = this.#waiting
     if (next === undefined) {

@@ -1,22 +1,22 @@
 import { CodedError } from '../lib/errors.ts'
 import { AGENT_TIMEOUT_SECONDS, type AgentDefinition } from '../schema/agent.ts'
 
-/** Unless its entry says otherwise. In base64 inside JSON it fits a frame many times over; so does the schema's maximum. */
+/** Default output limit. Even as base64 in JSON, it fits a frame many times. The schema's maximum fits as well. */
 const OUTPUT_BYTES_MAX = 1024 * 1024
 
-/** An earlier task of the same caller to the same agent, and what came of it. */
+/** An earlier task of the same caller to the same agent, and its result. */
 export type Exchange = { input: string; output: string }
 
-/** Told what an agent says while it works, piece by piece. Only the result counts: what came before it may differ. */
+/** Receives an agent's output while it works, piece by piece. Only the result counts and may differ from the pieces. */
 export type OnOutput = (text: string) => void
 
-/** Which run a call is: what it costs its seller is bought once, however often the run is begun (D38). */
+/** Identifies the run. Purchases for a run are made once, even if the run starts again (D38). */
 export type RunOrigin = {
-  /** The same for each attempt at this run of this caller, also after a crash. */
+  /** The same for each attempt at this run by this caller, also after a crash. */
   id: string
-  /** Its caller pays for it. */
+  /** True if the caller pays for the run. */
   isPaid: boolean
-  /** How many agents have bought for one another before. */
+  /** Agents in the chain of purchases before this one. */
   hops: number
 }
 
@@ -26,32 +26,32 @@ export type AgentCall = {
   callerId: string
   history: readonly Exchange[]
   signal: AbortSignal
-  /** Where somebody looks on. A runtime that has nothing to show before its result leaves it alone. */
+  /** Set if a caller watches. A runtime without partial output ignores it. */
   onOutput?: OnOutput
-  /** Without it the run is one of its own: a test. */
+  /** Undefined for a test, which is a run of its own. */
   origin?: RunOrigin
-  /** A runtime says this right before its work costs money: from there on the caller cannot take the task back. */
+  /** The runtime calls this right before its work costs money. From then on the caller cannot cancel. */
   onCommitted?: () => void
 }
 
-/** What keeps an agent from running: a key, or something of its definition that is not there. */
+/** What an agent lacks to run: `key`, a model key; `part`, a missing part of its definition. */
 export type Lack = 'key' | 'part'
 
-/** What an agent runs. */
+/** The part of an agent that runs tasks. */
 export interface AgentRuntime {
   /** As the listing shows it. */
   readonly model: string
-  /** What its operator should know, with the fix: a stand-in runs, or a key is missing. Not for buyers. */
+  /** A message for the operator, with the fix: a stand-in runs, or a key is missing. Not shown to buyers. */
   readonly notice?: string
   /**
-   * It cannot run at all, and `notice` says why: such an agent is not put on the market. `key`: a node with another
-   * environment may have what is missing.
+   * Set if the agent cannot run. `notice` says why, and the agent is not listed. `key`: another environment may have
+   * the key.
    */
   readonly lacks?: Lack
   /**
-   * Does the task and resolves with its result. Stops soon after `signal` aborts.
+   * Runs the task and resolves with its result. Stops soon after `signal` aborts.
    *
-   * @throws AgentError for a failure it can explain; whoever calls hides any other error from the buyer.
+   * @throws AgentError for a failure it can explain. The caller hides any other error from the buyer.
    */
   run(call: AgentCall): Promise<string>
 }
@@ -63,15 +63,20 @@ export type AgentErrorCode =
   | 'AGENT_NOT_RUNNABLE'
   | 'AGENT_CANCELLED'
 
-/** What is told of a run that was called off: by its caller, or because the node stops. */
+/** The message of a run that its caller or a stopping node canceled. */
 export const RUN_CANCELLED = 'the task was cancelled'
 
-/** Why an agent gave no result. Buyers read the message: it holds no key, no path and nothing a provider or program said. */
+/**
+ * Why an agent gave no result. Buyers read the message, so it contains no key, no path and no text of a provider or
+ * program.
+ */
 export class AgentError extends CodedError<AgentErrorCode> {
   override name = 'AgentError'
 }
 
-/** Stands where an agent cannot run. @param notice what its operator is told, where that is more than a buyer may know */
+/**
+ * The runtime of an agent that cannot run. @param notice the operator's message, if it says more than a buyer may know
+ */
 export function notRunnable(model: string, error: AgentError, lacks: Lack, notice = error.message): AgentRuntime {
   return {
     model,

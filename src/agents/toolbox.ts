@@ -9,26 +9,26 @@ import { AgentError } from './runtime.ts'
 
 const CONNECT_TIMEOUT_MS = 20_000
 const TOOLS_MAX = 128
-/** What a server may offer, of which the operator's choice is taken, and the pages in which it says so. */
+/** Tools and pages that are read from one server, before the operator's selection applies. */
 const OFFERS_MAX = 1024
 const PAGES_MAX = 16
-/** What a model is shown of one tool's result, in characters of its JSON. */
+/** Characters of JSON that a model sees of one tool result. */
 const RESULT_LENGTH_MAX = 200_000
-/** One answer of a server, roughly. */
+/** Approximate size limit of one server answer. */
 const RESPONSE_BYTES_MAX = 2 * 1024 * 1024
 const REASON_LENGTH_MAX = 300
 
 export type ToolServerAccess = ToolServer & { token: string | undefined }
 export type ToolboxDeps = { fetch: typeof fetch; readEnv(name: string): string | undefined; logger: Logger }
 
-/** Tools of MCP servers, for one task. */
+/** Tools of MCP servers for one task. */
 export type Toolbox = { tools: ToolSet; close(): Promise<void> }
 
 /**
- * Connects to every server and takes what it offers. A connection lasts as long as the task, so that nothing of one
- * caller's is left for the next.
+ * Connects to every server and reads its tools. A connection lasts for one task, so that nothing of one caller remains
+ * for the next.
  *
- * @throws AgentError where one cannot be had; what was opened is closed then
+ * @throws AgentError if a server cannot be used; all open connections are closed then
  */
 export async function openToolbox(
   servers: readonly ToolServerAccess[],
@@ -46,7 +46,7 @@ export async function openToolbox(
         ([name]) => server.tools === undefined || server.tools.includes(name),
       )
       for (const [name, tool] of offered) {
-        // Two servers may have a tool of the same name.
+        // Two servers may offer a tool of the same name.
         const unique = Object.hasOwn(tools, name) ? `${name}_${i + 1}` : name
         if (Object.keys(tools).length < TOOLS_MAX) tools[unique] = bounded(tool as ToolSet[string])
       }
@@ -63,7 +63,7 @@ export async function openToolbox(
   }
 }
 
-/** The client's own `tools()` takes no signal, and pages without end (T7). */
+/** Replaces the client's own `tools()`, which takes no signal and pages without limit (T7). */
 async function offersOf(client: MCPClient, signal: AbortSignal): Promise<ToolSet> {
   const options = { signal, timeout: CONNECT_TIMEOUT_MS }
   let page = await client.listTools({ options })
@@ -81,19 +81,19 @@ async function connect(server: ToolServerAccess, deps: ToolboxDeps, signal: Abor
     transport,
     clientName: 'stoa',
     initializationOptions: { signal, timeout: CONNECT_TIMEOUT_MS },
-    // Reported with the call that fails by it.
+    // The failing call reports the error.
     onUncaughtError: () => {},
   })
 }
 
-/** A redirect is not followed: the token would travel along (T12). */
+/** Does not follow redirects, because the token would go along (T12). */
 function remote({ url = '', token }: ToolServerAccess, deps: ToolboxDeps): MCPClientConfig['transport'] {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
   const fetch = guardFetch(deps.fetch, RESPONSE_BYTES_MAX) as never
   return { type: 'http', url, headers, redirect: 'error', fetch }
 }
 
-/** A tool whose result cannot fill a model's context, or this node's memory, however much it says. */
+/** Cuts the result of a tool, so that it cannot fill the model's context or this node's memory. */
 function bounded(tool: ToolSet[string]): ToolSet[string] {
   const { execute } = tool
   if (execute === undefined) return tool

@@ -1,8 +1,8 @@
-/** Tells whoever listens that something of this name has changed. What listeners throw stays with them. */
+/** Notifies listeners that the thing with an id has changed. Errors of listeners are ignored. */
 export class Changes {
   readonly #listeners = new Set<(id: string) => void>()
 
-  /** @returns how to stop listening */
+  /** @returns a function that removes the listener */
   listen(listener: (id: string) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -13,12 +13,14 @@ export class Changes {
       try {
         listener(id)
       } catch {
-        // A listener's fault is none of whoever made the change.
+        // A listener that throws does not fail the change.
       }
     }
   }
 
-  /** Resolves as soon as `condition` holds, which is asked now and at each change of `id`; or after `limitMs`; or on abort. */
+  /**
+   * Resolves when `condition` holds, after `limitMs`, or on abort. Checks the condition now and at each change of `id`.
+   */
   async until(
     id: string,
     condition: () => boolean,

@@ -1,24 +1,24 @@
 /** Unix time in milliseconds. */
 export type UnixMs = number
 
-/** The only source of time. Tests pass a clock they can turn by hand. */
+/** The only source of time. Tests pass a clock that they turn by hand. */
 export interface Clock {
   now(): UnixMs
-  /** Milliseconds since some instant. An operator or NTP that sets the wall clock does not move it. */
+  /** Milliseconds since some instant. Setting the wall clock does not change it. */
   monotonic?(): number
 }
 
 export const systemClock: Clock = { now: () => Date.now(), monotonic: () => performance.now() }
 
-/** For pauses and deadlines: they must not grow or vanish when the wall clock is set. */
+/** Time for pauses and deadlines, which must not change when the wall clock is set. */
 export function monotonicOf(clock: Clock): number {
   return clock.monotonic?.() ?? clock.now()
 }
 
-/** NTP moves a clock by less, little by little. */
+/** NTP corrects a clock in smaller steps. */
 const JUMP_MIN_MS = 1_000
 
-/** Notices that the wall clock was set. */
+/** Detects that the wall clock was set. */
 export class ClockJumps {
   readonly #clock: Clock
   #offset: number
@@ -28,7 +28,7 @@ export class ClockJumps {
     this.#offset = this.#offsetNow()
   }
 
-  /** Whether the wall clock was set since the last call, forward or back. */
+  /** Returns true if the wall clock was set since the last call, forward or back. */
   seen(): boolean {
     const offset = this.#offsetNow()
     const jump = Math.abs(offset - this.#offset)
@@ -41,7 +41,7 @@ export class ClockJumps {
   }
 }
 
-/** RFC 3339 UTC text of an instant. */
+/** An instant as RFC 3339 text in UTC. */
 export function isoTime(at: UnixMs): string {
   return new Date(at).toISOString()
 }

@@ -1,4 +1,4 @@
-/** What spreadsheets take for the beginning of a formula, whoever wrote it. */
+/** The characters that start a formula in a spreadsheet. */
 const FORMULA = /^[\s]*[=+\-@\t\r\n＝＋－＠]/u
 const QUOTED = /[",\r\n]/
 

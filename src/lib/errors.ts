@@ -1,7 +1,7 @@
 /**
- * Base of every error this node throws on purpose.
+ * Base of every error that this node throws on purpose.
  *
- * `code` is the stable name that adapters (HTTP, x402, CLI) translate; `message` is for people and says what to do.
+ * `code` is the stable name that adapters (HTTP, x402, CLI) translate. `message` is for people and says what to do.
  */
 export class CodedError<Code extends string = string> extends Error {
   override name = 'CodedError'
@@ -13,7 +13,7 @@ export class CodedError<Code extends string = string> extends Error {
   }
 }
 
-/** The message of whatever was thrown. A promise may also be rejected with an event, such as the close of a connection. */
+/** The message of any thrown value. A promise may also reject with an event, such as the close of a connection. */
 export function reasonOf(thrown: unknown): string {
   if (thrown instanceof Event) {
     const { error } = thrown as Event & { error?: unknown }
@@ -22,7 +22,7 @@ export function reasonOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown)
 }
 
-/** Marks a branch the type system has proved unreachable. */
+/** Marks a branch that the type system has proved unreachable. */
 export function unreachable(value: never): never {
   throw new Error(`unreachable: ${JSON.stringify(value)}`)
 }

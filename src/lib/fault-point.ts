@@ -1,7 +1,7 @@
 /**
- * A named place in the money path at which a test can stop the process for good.
+ * A named point in the money path where a test can kill the process.
  *
- * Does nothing unless main.ts has armed it; the crash tests arm one to kill the node there as a power cut would.
+ * Does nothing unless main.ts has armed it. Crash tests arm a point to stop the node as a power cut would.
  */
 let armed: string | undefined
 let strike: () => void = () => {}

@@ -1,20 +1,20 @@
 import { CodedError } from './errors.ts'
 
-/** One thing that has happened. `read` gives its data as they are when asked; undefined where it is no more. */
+/** An event. `read` returns its current data, or undefined if the subject no longer exists. */
 export type FeedEvent<Topics, Topic extends keyof Topics = keyof Topics> = {
   [T in Topic]: { readonly id: string; readonly type: T; read(): Topics[T] | undefined }
 }[Topic]
-/** What came before this was missed: whoever follows must look at everything again. */
+/** Events before this one were missed. The subscriber must load everything again. */
 export type FeedReset = { readonly id: string; readonly type: 'reset' }
 
 export type Subscription<Topics> = AsyncIterableIterator<FeedEvent<Topics> | FeedReset, undefined>
 export type SubscribeOptions<Topics> = {
-  /** All, unless they are named. */
+  /** Default: all types. */
   types?: readonly (keyof Topics)[] | undefined
-  /** The id of the last event that was seen. */
+  /** The id of the last event that the subscriber saw. */
   after?: string | undefined
   signal?: AbortSignal | undefined
-  /** Of the node itself: has its place, however many others follow. */
+  /** A subscription of the node itself. It does not count against the maximum. */
   own?: boolean | undefined
 }
 
@@ -28,13 +28,13 @@ type Subscriber<Topics> = {
 }
 
 /**
- * What happens in the node, for whoever follows it while it happens.
+ * Events of the node, for live subscribers.
  *
- * Publishing costs next to nothing: data are read when somebody takes them, so a queue holds none. Whoever does not keep up
- * is told so, by a reset, and let go.
+ * Publishing is cheap: queues hold no data, which is read when a subscriber takes the event. A subscriber that falls
+ * behind gets a reset and is removed.
  */
 export class Feed<Topics extends object> {
-  /** A feed of an earlier life of the process counted its own events. */
+  /** Identifies this process's feed. An earlier process counted its own events. */
   readonly #life: string
   readonly #historyMax: number
   readonly #queueMax: number
@@ -56,12 +56,12 @@ export class Feed<Topics extends object> {
     return this.#idOf(this.#last)
   }
 
-  /** Whether somebody follows events of this type. */
+  /** Returns true if a subscriber follows events of this type. */
   isWatched(type: keyof Topics): boolean {
     return [...this.#subscribers].some(({ types }) => types?.has(type) ?? true)
   }
 
-  /** @param key what it happened to: of several events of one thing a late follower is shown the last */
+  /** @param key the subject. Of several events about one subject, a late subscriber gets the last one. */
   publish<T extends keyof Topics>(type: T, key: string, read: () => Topics[T] | undefined): void {
     if (this.#closed) return
     const no = ++this.#last
@@ -81,7 +81,7 @@ export class Feed<Topics extends object> {
   }
 
   /**
-   * Follows from now on, or from after the event that was seen last; a reset comes first where that is too long ago.
+   * Follows events from now on, or from after the event `after`. If that event is too old, a reset comes first.
    *
    * @throws CodedError STREAMS_TOO_MANY
    */
@@ -124,7 +124,7 @@ export class Feed<Topics extends object> {
     }
   }
 
-  /** Ends every subscription. Nothing is published any more. */
+  /** Ends every subscription. Later events are not published. */
   close(): void {
     this.#closed = true
     for (const subscriber of this.#subscribers) this.#end(subscriber)

@@ -1,6 +1,6 @@
 import { reasonOf } from './errors.ts'
 
-/** What a check found. `skip`: it could not be told, for a reason that is no fault here or has its own finding. */
+/** The result of a check. `skip`: not checked, because of a reason that is no fault here or has its own finding. */
 export type Finding = { state: 'ok' | 'warn' | 'fail' | 'skip'; text: string; fix?: string }
 
 export const ok = (text: string): Finding => ({ state: 'ok', text })
@@ -8,7 +8,7 @@ export const skip = (text: string): Finding => ({ state: 'skip', text })
 export const warn = (text: string, fix: string): Finding => ({ state: 'warn', text, fix })
 export const fail = (text: string, fix: string): Finding => ({ state: 'fail', text, fix })
 
-/** Runs one check within its time. Never throws: what goes wrong is its finding. */
+/** Runs one check within its time limit. Never throws: an error becomes a finding. */
 export async function findWithin(
   limitMs: number,
   stop: AbortSignal,

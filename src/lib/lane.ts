@@ -1,4 +1,4 @@
-/** Lets work through one piece after the other, in the order it came; one that fails holds up none. */
+/** Runs tasks one after the other, in order of arrival. A failed task does not stop the next one. */
 export function createLane(): <T>(work: () => Promise<T>) => Promise<T> {
   let last: Promise<unknown> = Promise.resolve()
   return (work) => {

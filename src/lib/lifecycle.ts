@@ -6,9 +6,9 @@ export interface Service {
 }
 
 /**
- * Starts services in the order given and stops them in reverse.
+ * Starts services in the given order and stops them in reverse.
  *
- * If one fails to start, those already running are stopped before the error is rethrown.
+ * If a service fails to start, the running ones are stopped before the error is rethrown.
  */
 export class ServiceStack {
   readonly #services: readonly Service[]
@@ -39,7 +39,7 @@ export class ServiceStack {
   }
 }
 
-/** Several services as one: started in the order given, stopped side by side. */
+/** Combines several services: started in the given order, stopped in parallel. */
 export function together(name: string, services: readonly Service[]): Service {
   const stack = new ServiceStack(services)
   return {

@@ -1,7 +1,7 @@
 /**
- * What the parts of the node write their log to: structured fields first, then a sentence.
+ * The log interface of the node's parts: structured fields first, then a sentence.
  *
- * pino's own logger fits this type. Levels follow pino: debug, info, warn, error.
+ * pino's logger fits this type. Levels are those of pino: debug, info, warn, error.
  */
 export interface Logger {
   debug(fields: object, message: string): void
@@ -22,7 +22,7 @@ export const silentLogger: Logger = {
 
 const levels = ['debug', 'info', 'warn', 'error'] as const
 
-/** A logger that is made when it has its first line to write: one of `least` or above. */
+/** Creates the logger with its first line of level `least` or above. */
 export function lazyLogger(least: (typeof levels)[number], make: () => Logger): Logger {
   let made: Logger | undefined
   const logger = () => {

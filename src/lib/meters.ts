@@ -1,14 +1,14 @@
 export type Labels = Readonly<Record<string, string>>
 export type Count = { labels: Labels; value: number }
-/** How many observations were at most each bound, the last being without one. */
+/** `counts[i]`: observations of at most `bounds[i]`. The last count has no bound. */
 export type Histogram = { bounds: readonly number[]; counts: readonly number[]; sum: number }
 
-/** Seconds: from what is felt as at once to the longest an agent may run. */
+/** Bounds in seconds, from instant to the longest run of an agent. */
 const BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600]
-/** Label values are ours and few; whatever goes beyond is a mistake, and must not grow. */
+/** Label combinations per counter. Our labels have few values, so more would be a bug and must not use up memory. */
 const SERIES_MAX = 1_000
 
-/** Counts what happens, for whoever asks. It costs little where nobody ever does: no library, no row, no timer. */
+/** Counts events. Cheap if nobody reads the counts: no library, no database row, no timer. */
 export class Meters {
   readonly #counters = new Map<string, Map<string, Count>>()
   readonly #histograms = new Map<string, { counts: number[]; sum: number }>()

@@ -1,8 +1,8 @@
-/** Work at a stretch, in ms: whoever needs the event loop waits for no more than this. */
+/** Longest stretch of work. The event loop waits no longer than this. */
 const SLICE_MS = 2
-/** While calls come in, others have the event loop for this many times as long after each stretch. */
+/** While calls come in, each stretch of work is followed by a pause this many times as long. */
 const REST_PER_WORK = 4
-/** For so long after a call the next may be on its way. */
+/** After a call, another one is expected for this long. */
 const CALLS_LATELY_MS = 500
 
 type Item = { work: () => void }
@@ -10,11 +10,10 @@ type Item = { work: () => void }
 export type PaceOptions = { sliceMs?: number; now?: () => number }
 
 /**
- * Work that strangers make for this node, such as listings that they tell of, comes second to calls (T32).
+ * Limits work that strangers cause, such as reading their listings. Calls come first (T32).
  *
- * All of it shares one budget, whatever it is: it runs in short slices, and while calls come in the event loop is left to
- * them for four times as long after each. Work of several parties is done in turns, so that one who makes much of it does not
- * hold up the others.
+ * All such work shares one budget and runs in short slices. While calls come in, each slice is followed by a pause four
+ * times as long. Parties take turns, so that one with much work does not delay the others.
  */
 export class Pace {
   readonly #sliceMs: number
@@ -29,17 +28,17 @@ export class Pace {
     this.#now = now
   }
 
-  /** Whether calls come in. */
+  /** True if calls came in lately. */
   get isCalled(): boolean {
     return this.#now() - this.#calledAt < CALLS_LATELY_MS
   }
 
-  /** A call has come in, or goes out. */
+  /** Records that a call came in or goes out. */
   noteCall(): void {
     this.#calledAt = this.#now()
   }
 
-  /** Does a short piece of work for a party: at once if there is time left, else when it is that party's turn. */
+  /** Runs a short piece of work for a party: now if there is time left, else at that party's turn. */
   run<T>(party: string, work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       const item: Item = {
@@ -59,7 +58,9 @@ export class Pace {
     })
   }
 
-  /** As `run`, for what holds the event loop later, as a transaction does: `work` tells for how long, in ms. */
+  /**
+   * Like `run`, for work that blocks the event loop later, such as a transaction. `work` returns its duration in ms.
+   */
   async count(party: string, work: () => Promise<number>): Promise<void> {
     const tookMs = await this.run(party, work)
     this.#spentMs += tookMs
@@ -96,7 +97,7 @@ export class Pace {
     this.#rest()
   }
 
-  /** The parties take turns. */
+  /** Returns the next piece of work. Parties take turns. */
   #next(): Item | undefined {
     const [first] = this.#waiting
     if (first === undefined) return undefined

@@ -1,10 +1,10 @@
 let loaded: Promise<typeof fetch> | undefined
 
 /**
- * A `fetch` that waits for an answer as long as its signal lets it.
+ * A `fetch` that waits for an answer until its signal aborts.
  *
- * The built-in one gives up on headers, and between two pieces of a body, after 300 s; an agent may run for an hour.
- * Loads its library with the first request.
+ * The built-in `fetch` gives up after 300 s without headers or body data, but an agent may run for an hour. The library
+ * loads with the first request.
  */
 export const patientFetch: typeof fetch = async (input, init) => {
   loaded ??= load()

@@ -1,6 +1,6 @@
 import type { Service } from './lifecycle.ts'
 
-/** A service that does one thing every so often, never twice at once. What `work` throws goes to `onError`. */
+/** A service that repeats one task at an interval, never twice at the same time. Errors of `work` go to `onError`. */
 export function periodic(
   options: { name: string; firstMs: number; everyMs: number },
   deps: { work(): Promise<void>; onError(error: unknown): void },

@@ -5,17 +5,17 @@ import { CodedError } from './errors.ts'
 import { isPublicAddress } from './public-address.ts'
 
 export type PostRequest = { headers: Record<string, string>; body: string; signal: AbortSignal }
-/** Sends a text and answers the status. A redirect is an answer like any other. @throws what the connection fails with */
+/** Sends a text and returns the status. Redirects are not followed. @throws the connection's error */
 export type Post = (url: string, request: PostRequest) => Promise<number>
 
-/** What is read of an answer, before its connection is given up. */
+/** Bytes read of an answer before the connection is dropped. */
 const ANSWER_BYTES_MAX = 64 * 1024
 
 /**
- * Posts to addresses that others have named: only to those of the open internet, where `isOpen` does not say otherwise, so
- * that nobody reaches through this node into its network (T12).
+ * Posts to URLs that others chose. With `publicOnly`, only to public addresses, so that nobody reaches this node's own
+ * network through it (T12).
  *
- * A name is looked up once, by the connection itself: what it leads to cannot change between the check and the use.
+ * The connection itself resolves the name, once. The address cannot change between check and use.
  */
 export function createPost(options: { publicOnly: boolean }): Post {
   let loaded: Promise<(url: string, request: PostRequest) => Promise<number>> | undefined
@@ -46,7 +46,7 @@ const lookupPublic: LookupFunction = (hostname, options, callback) => {
   lookupName(hostname, { ...options, all: true }, (error, addresses) => {
     if (error !== null) return callback(error, '', 0)
     const [first] = addresses
-    // One that is not public makes the whole name one that is not asked.
+    // A name with one private address is refused entirely.
     if (first === undefined || !addresses.every(({ address }) => isPublicAddress(address))) {
       return callback(notPublic(hostname), '', 0)
     }

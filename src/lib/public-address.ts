@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 
-/** Addresses that lead to this machine, to a local network, or to nobody (RFC 6890 and its additions). */
+/** Addresses of this machine, of local networks, or of nobody (RFC 6890 and its additions). */
 const notPublic = new BlockList()
 const subnets: [string, number, 'ipv4' | 'ipv6'][] = [
   ['0.0.0.0', 8, 'ipv4'],
@@ -17,7 +17,7 @@ const subnets: [string, number, 'ipv4' | 'ipv6'][] = [
   ['198.51.100.0', 24, 'ipv4'],
   ['203.0.113.0', 24, 'ipv4'],
   ['224.0.0.0', 3, 'ipv4'],
-  // Tunnels that end in an IPv4 address of anyone's choice, and what is for documents.
+  // Tunnels that end at an arbitrary IPv4 address, and documentation prefixes.
   ['2001::', 23, 'ipv6'],
   ['2001:db8::', 32, 'ipv6'],
   ['2002::', 16, 'ipv6'],
@@ -27,7 +27,7 @@ for (const [net, prefix, family] of subnets) notPublic.addSubnet(net, prefix, fa
 const global6 = new BlockList()
 global6.addSubnet('2000::', 3, 'ipv6')
 
-/** Whether an IP address is one of the open internet: not this machine, not its network, and none that leads back there. */
+/** Returns true for a public IP address: not this machine, not a local network, and no tunnel back to them. */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address)
   if (family === 4) return !notPublic.check(address, 'ipv4')

@@ -4,10 +4,9 @@ const TIME_BYTES = 6
 const RANDOM_BYTES = 10
 
 /**
- * A UUID of version 7 (RFC 9562): it sorts by when it was made, and nobody can guess it.
+ * A UUID of version 7 (RFC 9562). It sorts by creation time and cannot be guessed.
  *
- * What is looked up by such a key is found in an index that grows at its end. One of random keys takes a page of its own for
- * every row, of a table however large.
+ * An index of such keys grows at its end. With random keys, each new row would touch a page of its own.
  */
 export function risingUuid(now: UnixMs, random: (length: number) => Uint8Array): string {
   const bytes = Buffer.alloc(TIME_BYTES + RANDOM_BYTES)

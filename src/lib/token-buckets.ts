@@ -1,17 +1,17 @@
 import type { UnixMs } from './clock.ts'
 
 export type TokenBucketsOptions = {
-  /** What a key may spend at once. */
+  /** Tokens that a key may spend at once. */
   burst: number
-  /** What it earns back. */
+  /** Tokens that a key earns per second. */
   perSecond: number
-  /** Keys remembered; beyond it the longest unused is forgotten, which fills its bucket again. */
+  /** Keys kept. Beyond it the least recently used key is dropped, and its bucket is full again. */
   keysMax: number
 }
 
 type Bucket = { tokens: number; at: UnixMs }
 
-/** Rate limits per key (a peer, a seller), bounded in memory. Time is an argument. */
+/** Rate limits per key (a peer, a seller), with bounded memory. The time is an argument. */
 export class TokenBuckets {
   readonly #options: TokenBucketsOptions
   readonly #buckets = new Map<string, Bucket>()
@@ -20,12 +20,12 @@ export class TokenBuckets {
     this.#options = options
   }
 
-  /** Whether `key` could spend `count` now. */
+  /** Returns true if `key` could spend `count` now. */
   has(key: string, count: number, now: UnixMs): boolean {
     return this.#tokens(key, now) >= count
   }
 
-  /** Spends `count` if `key` has as many; otherwise spends nothing and answers false. */
+  /** Spends `count` and returns true, or spends nothing and returns false if `key` has fewer. */
   take(key: string, count: number, now: UnixMs): boolean {
     const tokens = this.#tokens(key, now)
     if (tokens < count) return false
@@ -33,12 +33,12 @@ export class TokenBuckets {
     return true
   }
 
-  /** Gives back `count` that was spent for nothing. */
+  /** Returns `count` tokens that were spent in vain. */
   give(key: string, count: number, now: UnixMs): void {
     this.#set(key, { tokens: Math.min(this.#options.burst, this.#tokens(key, now) + count), at: now })
   }
 
-  /** Takes all `key` has. */
+  /** Takes all tokens of `key`. */
   drain(key: string, now: UnixMs): void {
     this.#set(key, { tokens: 0, at: now })
   }
@@ -47,7 +47,7 @@ export class TokenBuckets {
     const { burst, perSecond } = this.#options
     const bucket = this.#buckets.get(key)
     if (bucket === undefined) return burst
-    // A clock that was set back earns nothing, and must not cost anything either: from here on it earns again.
+    // The clock was set back. The bucket earns nothing for that time and starts to earn again from now.
     if (now < bucket.at) bucket.at = now
     const earned = ((now - bucket.at) / 1000) * perSecond
     return Math.min(burst, bucket.tokens + earned)

@@ -1,10 +1,9 @@
 /**
- * Lets a few pieces of work begin in each turn of the event loop; the others wait for the next turns, in the order they came.
+ * Starts a few tasks per turn of the event loop. The others wait for later turns, in order of arrival.
  *
- * What arrives together goes through the same steps together: all of it is checked, then all of it stored, then all of it
- * answered. With a long first step nothing leaves this process before the last of them has been checked, and whoever waits
- * for the answers has nothing to do meanwhile. In small groups both work at once, and no burst keeps the loop from its sockets
- * for long.
+ * Tasks that arrive together would run in step: all are checked, then all stored, then all answered. With a long first
+ * step, no answer leaves before the last task is checked, and the clients idle. In small groups, both sides work at the
+ * same time, and no burst blocks the sockets for long.
  */
 export function createTurns(perTurn: number): () => Promise<void> {
   const waiting: (() => void)[] = []

@@ -1,8 +1,10 @@
-/** Waits for work that goes on by itself, but no longer than `limitMs`. @returns whether it has ended; what it threw is thrown */
+/**
+ * Waits for work that continues anyway, for at most `limitMs`. @returns true if the work has ended. Rethrows its error.
+ */
 export async function within(limitMs: number, work: Promise<unknown>): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(resolve, limitMs, false)
-  // What it throws later is nobody's any more.
+  // Ignore errors after the limit.
   work.catch(() => {})
   try {
     return await Promise.race([work.then(() => true), late])

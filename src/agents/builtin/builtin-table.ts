@@ -1,13 +1,13 @@
 /**
  * An agent that needs no key, no network and no download.
  *
- * It throws when `signal` has aborted, and an AgentError where the task is at fault.
+ * It throws when `signal` has aborted, and throws AgentError if the task is invalid.
  */
 export type Builtin = (input: string, signal: AbortSignal) => string | Promise<string>
 
 type BuiltinEntry = {
   description: string
-  /** The largest task, in bytes of UTF-8. */
+  /** Largest task, in bytes of UTF-8. */
   taskBytesMax: number
   load(): Promise<Builtin>
 }

@@ -4,17 +4,20 @@ import { Worker } from 'node:worker_threads'
 import { AgentError, RUN_CANCELLED } from '../runtime.ts'
 import type { BuiltinName } from './builtin-table.ts'
 
-/** One core is left to the rest of the node, and more than two threads to one kind of agents are too many. */
+/**
+ * One core stays free for the rest of the node. At most two threads, because built-in agents are only one part of the
+ * work.
+ */
 const THREADS_MAX = Math.max(1, Math.min(2, availableParallelism() - 1))
-/** A node runs fewer tasks at once: this is the bound of last resort. */
+/** Tasks that wait for a thread. The node limits its runs below this number, so this is a last resort. */
 const WAITING_MAX = 512
-/** A thread costs 10 MB: it ends when it has had nothing to do for so long. */
+/** An idle thread ends after this time, because it costs 10 MB. */
 const IDLE_MS = 10_000
-/** What a task at its limit needs, several times over. */
+/** Several times the memory of a task at its size limit. */
 const resourceLimits = { maxOldGenerationSizeMb: 384, maxYoungGenerationSizeMb: 32 }
 
 export type BuiltinTask = { name: BuiltinName; input: string }
-/** What a thread answers. A failure that is not the task's own has no words. */
+/** The answer of a thread. A failure that the task did not cause has no text. */
 export type BuiltinAnswer = { output: string } | { failure: string | undefined }
 
 type Job = {
@@ -22,11 +25,11 @@ type Job = {
   signal: AbortSignal
   settle(output: string): void
   fail(error: AgentError): void
-  /** Called off while it waits. */
+  /** Cancels the job while it waits. */
   leave(): void
 }
 
-/** Runs tasks of built-in agents in threads of their own. A task that is called off ends with its thread, at once. */
+/** Runs tasks of built-in agents in worker threads. Canceling a task ends its thread at once. */
 export class BuiltinThreads {
   readonly #idle: { worker: Worker; timer: NodeJS.Timeout }[] = []
   readonly #waiting: Job[] = []
@@ -73,7 +76,7 @@ export class BuiltinThreads {
         if ('output' in answer) settle(answer.output)
         else fail(new AgentError('AGENT_FAILED', answer.failure ?? 'the agent failed'))
       })
-    // Out of memory, for one.
+    // For example, the thread ran out of memory.
     const exited = () => end(false, () => fail(new AgentError('AGENT_FAILED', 'the task is too much for this agent')))
     const stop = () => end(false, () => fail(cancelled()))
     worker.on('message', answered).on('exit', exited).on('error', exited)
@@ -91,15 +94,15 @@ export class BuiltinThreads {
   #start(): Worker | undefined {
     if (this.#threads >= THREADS_MAX) return undefined
     this.#threads++
-    // Beside this file, and of its kind: .ts where Node runs the sources, .js where they were built.
+    // The worker has the extension of this file: .ts when Node runs the sources, .js in a build.
     const file = new URL(`./builtin-worker${extname(import.meta.url)}`, import.meta.url)
     const worker = new Worker(file, { resourceLimits, execArgv: [] })
-    // Without a listener an error between two tasks would end the process.
+    // Without a listener, an error between two tasks would end the process.
     worker.on('error', () => {})
     return worker
   }
 
-  /** Keeps no process alive, and ends after a while without work. */
+  /** Keeps an idle thread for a while. An idle thread does not keep the process alive. */
   #rest(worker: Worker): void {
     worker.unref()
     const timer = setTimeout(() => {

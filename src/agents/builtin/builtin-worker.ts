@@ -4,10 +4,10 @@ import { AgentError } from '../runtime.ts'
 import { loadBuiltin } from './builtin-table.ts'
 import type { BuiltinAnswer, BuiltinTask } from './builtin-threads.ts'
 
-/** A thread that runs one task after the other. It ends with its task where that is called off. */
+/** A thread that runs one task after the other. Canceling a task terminates the thread, so this signal never aborts. */
 const signal = new AbortController().signal
 
-// Linux knows a priority of each thread: the node itself goes before its built-in agents.
+// Linux has a priority per thread. Built-in agents run below the node itself.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
 
 parentPort?.on('message', async ({ name, input }: BuiltinTask) => {

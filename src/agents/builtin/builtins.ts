@@ -2,20 +2,20 @@ import { AgentError, type AgentRuntime } from '../runtime.ts'
 import { builtins, isBuiltin, loadBuiltin } from './builtin-table.ts'
 import { BuiltinThreads } from './builtin-threads.ts'
 
-/** Shorter tasks are done before a thread would have started. */
+/** A shorter task ends before a thread could start, so it runs in the main thread. */
 const SHORT_BYTES = 4 * 1024
 
 const threads = new BuiltinThreads()
 
-/** Every built-in agent, the most useful first. */
+/** All built-in agents, the most useful first. */
 export const builtinAgents: readonly { model: string; description: string }[] = Object.entries(builtins).map(
   ([name, { description }]) => ({ model: `builtin/${name}`, description }),
 )
 
 /**
- * A built-in agent as a runtime: a long task runs in a thread, since the rest of the node must not wait for it.
+ * A built-in agent as a runtime. Long tasks run in a thread, so that they do not block the node.
  *
- * @throws AgentError 'AGENT_NOT_RUNNABLE' that lists the built-in agents there are.
+ * @throws AgentError 'AGENT_NOT_RUNNABLE' that lists the built-in agents.
  */
 export function builtinRuntime(name: string): AgentRuntime {
   if (!isBuiltin(name)) {
@@ -29,7 +29,7 @@ export function builtinRuntime(name: string): AgentRuntime {
       const bytes = Buffer.byteLength(input)
       if (bytes > taskBytesMax)
         throw new AgentError('AGENT_FAILED', `the task is larger than ${taskBytesMax} bytes: send it in parts`)
-      // An echo takes no time, however long it is.
+      // An echo takes no time, even for long tasks.
       if (bytes > SHORT_BYTES && name !== 'echo') return threads.run({ name, input }, signal)
       return (await loadBuiltin(name))(input, signal)
     },

@@ -5,12 +5,12 @@ const STEPS_MAX = 64
 type Step = { kind: 'key'; key: string } | { kind: 'index'; index: number } | { kind: 'each' }
 
 /**
- * Takes values out of JSON: the first line is a path, everything after it the JSON.
+ * Extracts values from JSON. The first line is a path, the rest is the JSON.
  *
- *     path = "." | { ".key" | '["key"]' | "[3]" | "[-1]" | "[]" }
+ * path = "." | { ".key" | '["key"]' | "[3]" | "[-1]" | "[]" }
  *
- * `[]` goes through every element of an array or every value of an object. Each value found is one line of JSON; what is not
- * there is `null`, as in jq.
+ * `[]` iterates over an array or the values of an object. Each value is one line of JSON. A missing value is `null`, as
+ * in jq.
  *
  * @throws AgentError 'AGENT_FAILED' that says what is wrong with the path or the JSON
  */
@@ -24,7 +24,7 @@ export function jsonQuery(input: string): string {
   try {
     return found.map((value) => JSON.stringify(value)).join('\n')
   } catch {
-    // The only way to fail here: older engines read deeper than they write.
+    // The only possible failure: older engines parse deeper nesting than they can write.
     throw wrong('the JSON is nested too deeply')
   }
 }

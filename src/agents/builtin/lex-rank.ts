@@ -1,15 +1,15 @@
-/** How much of a sentence's weight comes from its neighbours. */
+/** How much of a sentence's weight comes from its neighbors. */
 const DAMPING = 0.85
 const ROUNDS_MAX = 40
 const SETTLED = 1e-6
 
-/** Cosine similarities of sentences, row by row, from 0 to 1; a sentence's own is 0. */
+/** Cosine similarities of sentences, row by row, from 0 to 1. A sentence's similarity to itself is 0. */
 export type Similarities = readonly Float64Array[]
 
 /**
- * How alike sentences are by the words they share; a word that few of them have counts more (TF-IDF).
+ * Computes how similar sentences are by the words they share. Rare words count more (TF-IDF).
  *
- * @param sentences tokens of each sentence; a few hundred sentences at most, since each is compared with each.
+ * @param sentences tokens of each sentence. At most a few hundred sentences, because each is compared with each.
  */
 export function similarities(sentences: readonly (readonly string[])[]): Similarities {
   const postings = new Map<string, { sentence: number; weight: number }[]>()
@@ -38,7 +38,8 @@ export function similarities(sentences: readonly (readonly string[])[]): Similar
 }
 
 /**
- * How central each sentence is: one that many central sentences resemble. The mean is about 1.
+ * Computes how central each sentence is. A sentence is central if many central sentences resemble it. The mean is about
+ * 1.
  *
  * LexRank (Erkan and Radev, 2004) in its continuous form: PageRank over the graph of similarities.
  */

@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 
-/** The longest the rest of the node waits for a built-in agent. */
+/** Longest time that a built-in agent blocks the event loop, in ms. */
 const TURN_MS = 8
 
-/** Call it often: after a few milliseconds' work it lets the rest of the node go on. */
+/** Yields to the event loop after a few milliseconds of work. Call it often. */
 export type Pace = () => Promise<void>
 
-/** @returns a function that throws the reason of `signal` once that has aborted */
+/** @returns a function that throws the reason of `signal` after it has aborted */
 export function createPace(signal: AbortSignal): Pace {
   let since = performance.now()
   return async () => {

@@ -3,33 +3,36 @@ import type { Pace } from './pace.ts'
 /** A piece of text that reads as one statement. */
 export type Sentence = {
   text: string
-  /** First of its paragraph, where writers say what it is about. */
+  /** The first sentence of its paragraph, which often states the topic. */
   opens: boolean
-  /** A heading, list item, table row or line of code: shown only if there is nothing better. */
+  /** A heading, list item, table row or line of code. Used only if there is nothing better. */
   minor: boolean
 }
 
-/** Longer ones are cut at the last gap before it: texts without full stops exist. */
+/** Characters. A longer sentence is cut at the last gap before this, because some texts have no full stops. */
 const SENTENCE_LENGTH_MAX = 600
 
 const segmenter = new Intl.Segmenter('und', { granularity: 'sentence' })
 
-/** A full stop after these ends no sentence. Unicode's rules know no abbreviations. */
+/** A full stop after these abbreviations does not end a sentence. Unicode's rules know no abbreviations. */
 const TITLE =
   /(?:^|[\s("'«„“])(?:Dr|Mr|Mrs|Ms|Prof|St|Gen|Sen|Rep|Gov|Capt|Col|Lt|Sgt|Rev|Hon|vs|cf|ca|approx|Hr|Fr|bzw|Sr|Sra|Dra|Mme|Mlle|\p{Lu})\.\s*$/u
-/** Nor after these, if a number follows. */
+/** A full stop after these does not end a sentence if a number follows. */
 const NUMBERED = /(?:^|[\s("'«„“])(?:No|Nr|Nos|Fig|Figs|Abb|Vol|Bd|Eq|Sec|Ch|p|pp|S|art|Art|n|núm)\.\s*$/u
 const LINE_BREAK = /\r\n|[\n\r\u2028\u2029]/g
 /** Headings, list items, table rows. */
 const MINOR_LINE = /^(?:#{1,6}\s|[-*•‣+]\s|\d{1,3}[.)]\s|\|)/
 const MARK = /^(?:#{1,6}|[-*•‣+]|\d{1,3}[.)])\s+/
 const FENCE = /^(?:```|~~~)/
-/** Whatever may end a sentence, with something after it. */
+/** A character that may end a sentence, with text after it. */
 const INNER_END = /[\p{Sentence_Terminal}.…]\P{White_Space}*\s*\S/u
-/** Writing without spaces between sentences. */
+/** The end of a sentence in scripts without spaces between sentences. */
 const UNSPACED_END = /[。！？｡]["'”’」』）]*$/
 
-/** The sentences of a text in any language, in order. Lines broken for width are joined; markup marks and code are dropped. */
+/**
+ * Splits a text in any language into sentences, in order. Joins lines that were broken for width. Drops markup and
+ * code.
+ */
 export async function sentencesOf(text: string, pace: Pace): Promise<Sentence[]> {
   const sentences: Sentence[] = []
   for (const { text: paragraph, minor } of paragraphsOf(text)) {
@@ -49,13 +52,13 @@ export async function sentencesOf(text: string, pace: Pace): Promise<Sentence[]>
   return sentences
 }
 
-/** Sentences as running text: with spaces where their script has them. */
+/** Joins sentences to running text, with spaces if their script uses them. */
 export function joinSentences(texts: readonly string[]): string {
   return texts.reduce((all, text) => (all === '' ? text : `${all}${UNSPACED_END.test(all) ? '' : ' '}${text}`), '')
 }
 
 function* segmentsOf(paragraph: string): Generator<string> {
-  // A line without a sentence's end inside needs no dictionary of rules.
+  // A short line without an inner sentence end needs no segmenter.
   if (paragraph.length <= SENTENCE_LENGTH_MAX && !INNER_END.test(paragraph)) yield paragraph
   else for (const { segment } of segmenter.segment(paragraph)) yield segment
 }
@@ -94,7 +97,7 @@ function goesOn(before: string, next: string): boolean {
   )
 }
 
-/** Splits at empty lines; headings, list items and table rows stand alone; other line breaks are only layout. */
+/** Splits at empty lines. Headings, list items and table rows stand alone. Other line breaks are layout only. */
 function* paragraphsOf(text: string): Generator<{ text: string; minor: boolean }> {
   let lines: string[] = []
   let isCode = false
@@ -114,7 +117,7 @@ function* paragraphsOf(text: string): Generator<{ text: string; minor: boolean }
   if (lines.length > 0) yield { text: joinLines(lines), minor: false }
 }
 
-/** One after the other: a list of millions of empty lines takes hundreds of megabytes. */
+/** Yields one line at a time, because a list of millions of empty lines takes hundreds of megabytes. */
 function* linesOf(text: string): Generator<string> {
   let from = 0
   for (const { 0: end, index } of text.matchAll(LINE_BREAK)) {

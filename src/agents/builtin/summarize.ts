@@ -5,12 +5,15 @@ import { joinSentences, type Sentence, sentencesOf } from './sentences.ts'
 import { functionWordsFor, SAMPLE_WORDS_MAX, stem, wordsOf } from './words.ts'
 
 const SUMMARY_SENTENCES_MAX = 8
-/** Sentences compared with each other at once; of a longer text each part first sends its best. */
+/**
+ * Sentences compared with each other at once. A longer text is split into parts, and each part sends its best
+ * sentences.
+ */
 const PART_SENTENCES = 200
 const PART_KEEPS = 20
-/** Two sentences this alike say the same. */
+/** Two sentences with this similarity say the same. */
 const SAME = 0.8
-/** Writers put what matters first. */
+/** Writers put the important part first. */
 const OPENING_BONUS = 1.2
 const SHORT_WORDS = 4
 const SHORT_MALUS = 0.5
@@ -19,9 +22,9 @@ const SHORT_MALUS = 0.5
 type Candidate = Sentence & { words: string[] }
 
 /**
- * An extractive summary: the text's own most central sentences, in their order, about the square root of their number.
+ * Summarizes a text by its most central sentences, in their order. Their number is about the square root of all.
  *
- * Works in any language; deterministic; a text of any length in time proportional to it.
+ * Works in any language. Deterministic. Takes time proportional to the length of the text.
  *
  * @throws AgentError 'AGENT_FAILED' if there is no text
  */
@@ -67,7 +70,10 @@ async function bestOfParts(candidates: readonly Candidate[], pace: Pace): Promis
   return best
 }
 
-/** The `size` best sentences in their order: central ones, and each time the one that adds most to those chosen before. */
+/**
+ * Chooses the `size` best sentences, in their order. Each step takes the central sentence that adds most to those
+ * chosen.
+ */
 function choose(candidates: readonly Candidate[], size: number): Candidate[] {
   const graph = similarities(candidates.map(({ words }) => words))
   const scores = lexRank(graph).map((rank, i) => rank * form(candidates[i]!))

@@ -3,17 +3,18 @@ import { sentencesOf } from './sentences.ts'
 import { functionWordsFor, wordsOf } from './words.ts'
 
 const TOP_WORDS_MAX = 10
-/** What adults read of a plain text in a minute. */
+/** Adults' reading speed for plain text. */
 const WORDS_PER_MINUTE = 230
-/** Words counted between two looks at the time. */
+/** Words counted between two checks of the time. */
 const WORDS_PER_LOOK = 500
-/** Different words counted; a longer list of them is no text, and only its first ones are ranked. */
+/** Different words counted. A text with more is not prose, so only the first ones are ranked. */
 const DIFFERENT_WORDS_MAX = 200_000
 const WORD_LENGTH_MAX = 100
 const [LF, CR, SPACE] = [10, 13, 32]
 
 /**
- * Figures about a text, as JSON: `characters` are Unicode code points, `top_words` leaves function words (the, of …) out.
+ * Statistics about a text, as JSON. `characters` counts Unicode code points. `top_words` omits function words (the, of
+ * …).
  */
 export async function wordCount(text: string, signal: AbortSignal): Promise<string> {
   const pace = createPace(signal)
@@ -39,7 +40,7 @@ export async function wordCount(text: string, signal: AbortSignal): Promise<stri
 
 async function topWords(counts: ReadonlyMap<string, number>): Promise<{ word: string; count: number }[]> {
   const ranked = [...counts].sort((a, b) => b[1] - a[1])
-  // The most frequent words tell the language best.
+  // The most frequent words identify the language best.
   const functionWords = await functionWordsFor(
     ranked.slice(0, 200).flatMap(([word, count]) => Array(Math.min(count, 10)).fill(word)),
   )
@@ -49,7 +50,7 @@ async function topWords(counts: ReadonlyMap<string, number>): Promise<{ word: st
     .map(([word, count]) => ({ word: word.slice(0, WORD_LENGTH_MAX), count }))
 }
 
-/** One look at each UTF-16 unit, since a text of millions of empty lines is not worth a list of them. */
+/** Scans the UTF-16 units once, because a list of millions of empty lines would waste memory. */
 function layoutOf(text: string): { characters: number; lines: number; paragraphs: number } {
   let [characters, lines, paragraphs] = [text.length, 0, 0]
   let [lineIsBlank, afterBlank] = [true, true]

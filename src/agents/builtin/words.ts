@@ -1,16 +1,16 @@
-/** How much of a text is looked at to learn its language. */
+/** Words of a text that are read to detect its language. */
 export const SAMPLE_WORDS_MAX = 3000
-/** Below this share of function words the lists say nothing about a text. */
+/** Below this share of function words, the language is unknown. */
 const FUNCTION_WORDS_MIN = 0.15
-/** Inflected forms mostly share this many letters with each other, in any language written with an alphabet. */
+/** Inflected forms of a word mostly share this many letters, in any alphabetic language. */
 const STEM_LENGTH = 6
 
-/** Scripts that write no spaces between words: to find them takes a dictionary, which `Intl.Segmenter` has. */
+/** Scripts without spaces between words. `Intl.Segmenter` has the dictionary to split them. */
 const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}]/u
 const SPACED_WORD = /[\p{L}\p{N}][\p{L}\p{N}\p{M}]*(?:['’.,·-][\p{L}\p{N}][\p{L}\p{N}\p{M}]*)*/gu
 const segmenter = new Intl.Segmenter('und', { granularity: 'word' })
 
-/** The words of a text in lower case, in any script. */
+/** Yields the words of a text in lower case, in any script. */
 export function* wordsOf(text: string): Generator<string> {
   if (UNSPACED.test(text)) {
     for (const { segment, isWordLike } of segmenter.segment(text)) if (isWordLike) yield segment.toLowerCase()
@@ -19,7 +19,7 @@ export function* wordsOf(text: string): Generator<string> {
   }
 }
 
-/** One token for the inflected forms of a word; in scripts without inflection by letters, the word itself. */
+/** Maps the inflected forms of a word to one token. Words in scripts without inflection stay as they are. */
 export function stem(word: string): string {
   const plain = word.normalize('NFKC')
   return /^[\p{sc=Latin}\p{sc=Cyrillic}\p{sc=Greek}\p{sc=Armenian}\p{M}'’]+$/u.test(plain)
@@ -28,11 +28,11 @@ export function stem(word: string): string {
 }
 
 /**
- * The function words (the, of, und, 的 …) of the language a text is written in; empty if no list fits.
+ * Returns the function words (the, of, und, 的 …) of the language of a text. Empty if no list fits.
  *
- * The language is the one whose function words make up most of the text, which is what they do in every language.
+ * The language is the one whose function words are the largest part of the text.
  *
- * @param words of the text; the first {@link SAMPLE_WORDS_MAX} are looked at.
+ * @param words of the text. Only the first {@link SAMPLE_WORDS_MAX} are read.
  */
 export async function functionWordsFor(words: readonly string[]): Promise<ReadonlySet<string>> {
   const sample = words.slice(0, SAMPLE_WORDS_MAX)

@@ -1,6 +1,6 @@
 /**
- * How many insertions, deletions, substitutions and swaps of neighbours turn one text into the other, counted up to
- * `max`; undefined where it takes more. Only a band of 2 · max + 1 columns is looked at.
+ * Counts the insertions, deletions, substitutions and swaps of neighbors between two texts, up to `max`. Undefined if
+ * there are more. Computes only a band of 2 · max + 1 columns.
  */
 export function editDistance(a: string, b: string, max: number): number | undefined {
   if (Math.abs(a.length - b.length) > max) return undefined

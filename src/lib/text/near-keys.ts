@@ -1,15 +1,15 @@
 import { editDistance } from './edit-distance.ts'
 
 /**
- * Finds texts that nearly equal one among many, by lookups instead of comparisons.
+ * Finds texts that are nearly equal to a given text, by lookups instead of comparisons.
  *
- * A text is cut into one piece more than the edits it may have suffered, so that one piece at least came through whole
- * (Li, Deng, Wang, Feng: "PASS-JOIN", VLDB 2012). Its pieces are stored as numbers; whoever looks for its like asks for the
- * numbers of every piece that could stand at such a place. A swap of neighbours may cut two pieces at once, so the
- * letters, sorted, are one more key. Numbers may collide: `isNear` decides.
+ * A text is cut into one piece more than the edits allowed, so at least one piece is unchanged (Li, Deng, Wang, Feng:
+ * "PASS-JOIN", VLDB 2012). Pieces are stored as numbers. A search computes the numbers of every piece that could match.
+ * A swap of neighbors may change two pieces, so the sorted letters are one more key. Numbers may collide: `isNear`
+ * decides.
  */
 
-/** Edits over which two texts are still near: none for short ones, where every letter counts. */
+/** Edits up to which two texts are near. Short texts allow none, because every letter counts. */
 function editsOf(length: number): number {
   if (length < 6) return 0
   return length < 16 ? 1 : 2
@@ -19,7 +19,7 @@ export function isNear(a: string, b: string): boolean {
   return editDistance(a, b, editsOf(Math.min(a.length, b.length))) !== undefined
 }
 
-/** The keys a text is stored under: four at most. */
+/** The keys under which a text is stored: at most four. */
 export function storedKeys(text: string): number[] {
   const keys = [lettersKey(text)]
   const pieces = editsOf(text.length) + 1
@@ -31,7 +31,7 @@ export function storedKeys(text: string): number[] {
   return keys
 }
 
-/** The keys under which everything near to a text can be found: about two dozen at most. */
+/** The keys that find every text near to this one: at most about two dozen. */
 export function soughtKeys(text: string): number[] {
   const keys = [lettersKey(text)]
   for (let length = Math.max(6, text.length - 2); length <= text.length + 2; length++) {
@@ -41,7 +41,7 @@ export function soughtKeys(text: string): number[] {
     const pieces = editsOf(length) + 1
     for (let piece = 0; piece < pieces; piece++) {
       const [from, width] = pieceOf(length, pieces, piece)
-      // An intact piece has moved by no more than the edits before it, and by no more than those after it allow.
+      // The edits before and after an unchanged piece limit how far it can have moved.
       const lowest = Math.max(0, from - piece, from + longer - (pieces - 1 - piece))
       const highest = Math.min(text.length - width, from + piece, from + longer + (pieces - 1 - piece))
       for (let at = lowest; at <= highest; at++) keys.push(pieceKey(length, piece, text.slice(at, at + width)))
@@ -50,7 +50,7 @@ export function soughtKeys(text: string): number[] {
   return [...new Set(keys)]
 }
 
-/** Equal for texts of the same letters in whatever order. */
+/** Equal for texts with the same letters in any order. */
 function lettersKey(text: string): number {
   return textKey(`~${text.split('').sort().join('')}`)
 }
@@ -59,7 +59,7 @@ function pieceKey(length: number, piece: number, text: string): number {
   return textKey(`${length}.${piece}.${text}`)
 }
 
-/** Where a piece of a text of that length begins, and how long it is; the last ones take what does not divide. */
+/** Returns the start and the length of a piece. The last pieces are one longer if the length does not divide evenly. */
 function pieceOf(length: number, pieces: number, piece: number): [from: number, length: number] {
   const short = Math.floor(length / pieces)
   const longs = length % pieces
@@ -67,7 +67,7 @@ function pieceOf(length: number, pieces: number, piece: number): [from: number, 
   return piece < firstLong ? [piece * short, short] : [piece * short + (piece - firstLong), short + 1]
 }
 
-/** 53 bits of a text, quickly: FNV-1a twice over. For lookups whose answers are checked, not against an attacker. */
+/** A fast 53-bit hash: FNV-1a twice. Only for lookups whose results are checked, not against attackers. */
 export function textKey(text: string): number {
   let [a, b] = [0x811c9dc5, 0x01000193]
   for (let index = 0; index < text.length; index++) {

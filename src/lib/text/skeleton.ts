@@ -1,10 +1,10 @@
 /**
- * Characters that pass for another at a glance, after Unicode TR39: what is imitated, and what imitates it.
+ * Look-alike characters, after Unicode TR39: the imitated letter, and its imitations.
  *
- * A choice, not the whole of TR39: the scripts a keyboard or an impostor reaches for (Cyrillic, Greek, Armenian, Cherokee,
- * Coptic, Latin beyond English, digits). Compatibility forms, such as fullwidth and mathematical letters, are folded
- * before. Capitals come first, since a capital may look like another letter than its small one: Greek `Η` like `H`, but
- * `η` like `n`.
+ * A selection of TR39: the scripts that a keyboard or an impostor uses (Cyrillic, Greek, Armenian, Cherokee, Coptic,
+ * Latin beyond English, digits). Compatibility forms, such as fullwidth and mathematical letters, are folded before.
+ * Capitals come first, because a capital may look like another letter than its small form: Greek `Η` like `H`, but `η`
+ * like `n`.
  */
 const capitals: readonly (readonly [string, string])[] = [
   ['a', 'ΑАᎪ'],
@@ -44,7 +44,7 @@ const smalls: readonly (readonly [string, string])[] = [
   ['h', 'һհħ'],
   ['j', 'јʝϳ'],
   ['k', 'κкᴋ'],
-  // All of these are a stroke: which letter is meant cannot be seen.
+  // All of these look like a vertical stroke.
   ['l', 'iіıɩιӏǀłɭᛁ1|!'],
   ['m', 'мᴍɱ'],
   ['n', 'ոռпηɴŋ'],
@@ -66,8 +66,8 @@ const capitalOf = table(capitals)
 const smallOf = table(smalls)
 
 /**
- * What is left of a name when all is taken away that a reader may overlook: two names with one skeleton are easily taken
- * for each other. Not for display. Empty only for an empty name.
+ * Reduces a name to what a reader sees at a glance. Two names with the same skeleton are easily confused. Not for
+ * display. Empty only for an empty name.
  */
 export function skeletonOf(name: string): string {
   const letters = [...name.normalize('NFKC')].map((letter) => capitalOf.get(letter) ?? letter).join('')
@@ -77,7 +77,7 @@ export function skeletonOf(name: string): string {
     .replace(/[^\p{L}\p{N}]/gu, '')
     .replaceAll('rn', 'm')
     .replaceAll('vv', 'w')
-  // A name of nothing but emoji is still a name.
+  // A name of emoji alone must not become empty.
   return skeleton === '' ? bare.replace(/[\p{Z}\p{C}]/gu, '') || name : skeleton
 }
 

@@ -1,4 +1,4 @@
-/** Endings that an English word may have or not and still mean the same, the long ones first. */
+/** English word endings that do not change the meaning, longest first. */
 const ENDINGS = [
   /(?:i|(?<=y))[sz](?:e[drs]?|ers|ing|ations?)$/,
   /at(?:e[ds]?|ing|ors?|ions?)$/,
@@ -8,9 +8,9 @@ const STEM_LENGTH_MIN = 4
 const ENGLISH = /^[a-z]{5,}$/
 
 /**
- * The beginning that the forms of an English word share, in British and American spelling: `summar` for `summary`,
- * `summarise`, `summarizing`. Lighter than Porter's, and no word either: good for nothing but comparison. Words that are
- * short, or hold anything but a to z, stay as they are.
+ * Returns the common beginning of the forms of an English word, in British and American spelling: `summar` for
+ * `summary`, `summarise`, `summarizing`. Lighter than Porter's stemmer; use it only for comparison. Short words, and
+ * words with other characters than a to z, stay unchanged.
  *
  * @param word folded (fold.ts)
  */
