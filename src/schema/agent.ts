@@ -1,10 +1,10 @@
 import * as z from 'zod'
 import { Price } from './amount.ts'
 
-/** The longest an agent may run, in seconds, unless its entry says less. */
+/** Default limit of one run in seconds. */
 export const AGENT_TIMEOUT_SECONDS = 120
 
-/** Text that survives UTF-8: no lone surrogates. */
+/** True if the text has no lone surrogates, so it survives UTF-8. */
 export const wellFormed = (text: string) => text.isWellFormed()
 
 export const AgentName = z
@@ -26,8 +26,8 @@ export const AgentTags = z
   .max(16)
 
 /**
- * How a paid agent shows what it says while it works: what was shown is owed for when a limit ends the run; nothing is shown; or
- * nothing before the payment is settled.
+ * How a paid agent streams its output. `owed_once_shown`: a run ended by a limit is owed for if output was shown.
+ * `off`: no streaming. `after_settlement`: streaming starts after the payment is settled.
  */
 export const streamingModes = ['owed_once_shown', 'off', 'after_settlement'] as const
 export type StreamingMode = (typeof streamingModes)[number]
@@ -36,13 +36,13 @@ export const Streaming = z.enum(streamingModes).meta({
     'of a paid agent: `owed_once_shown`: a run that a limit ends is paid for once something of it was shown; `off`: nothing is shown before the result; `after_settlement`: a streamed run is settled first',
 })
 
-/** The longest private instruction of a model, in characters. */
+/** Limit of a model's private instructions, in characters. */
 export const INSTRUCTIONS_LENGTH_MAX = 64_000
 const INSTRUCTIONS_TOO_LONG = `is longer than ${INSTRUCTIONS_LENGTH_MAX} characters`
-/** How much a model is to think before it answers. */
+/** How much a model thinks before it answers. */
 export const reasoningEfforts = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 
-/** What a language model is told and how it is asked: private, never listed, shown to the operator alone (D47). */
+/** Instructions and parameters of a language model: private, never listed, shown only to the operator (D47). */
 export const privateFields = {
   instructions: z
     .string()
@@ -76,12 +76,12 @@ export const AgentImage = z
   .refine((text) => !/^https:\/\/[^/?#]*@/i.test(text), 'holds a name or a password')
   .meta({ description: 'https URL of a picture, for the registration file on the chain' })
 
-/** A server of tools for a model: a program of this machine, or a URL. The operator's own (T12). */
+/** A server of tools for a model: a local program, or a URL. Only the operator may set it (T12). */
 export const ToolServer = z
   .strictObject({
     command: Argv.optional(),
     url: HttpUrl.optional(),
-    /** Of its tools, only these. */
+    /** Allows only these tools of the server. */
     tools: z.array(z.string().min(1).max(128)).min(1).max(64).optional(),
     /** Name of the variable that holds the token for `url`. */
     token_env: VariableName.optional(),
@@ -90,10 +90,10 @@ export const ToolServer = z
   .refine(({ url, token_env }) => token_env === undefined || url !== undefined, 'token_env goes with url')
 export type ToolServer = z.infer<typeof ToolServer>
 
-/** What only a language model is told. */
+/** Fields that only apply to a language model. */
 export const modelFields = ['instructions', 'instructions_file', ...modelParameters] as const
 
-/** What may do the work instead of a model. */
+/** Fields that name something else than a model to do the work. */
 export const ownRuns = ['command', 'http', 'module', 'a2a'] as const
 
 /** The most that one run may pay for the agent behind `a2a`. */
@@ -107,22 +107,22 @@ export const AgentDefinition = z
     name: AgentName,
     description: AgentDescription,
     price: Price,
-    /** What it runs (D10): `provider/model`, `builtin/<name>`; none: the best that is available. */
+    /** What the agent runs (D10): `provider/model` or `builtin/<name>`. Default: the best available model. */
     model: z.string().trim().min(1).max(200).optional(),
-    /** An own program instead of a model: argv, task on stdin, result on stdout. */
+    /** Runs a program instead of a model: argv, task on stdin, result on stdout. */
     command: Argv.optional(),
-    /** A web service instead: the task is the body of a POST, the answer the result. */
+    /** Calls a web service instead: the task is the body of a POST, and the answer is the result. */
     http: HttpUrl.optional(),
-    /** A file of JavaScript or TypeScript instead, whose default export is called with each task. */
+    /** Calls the default export of a JavaScript or TypeScript file instead, with each task. */
     module: z.string().min(1).max(4096).optional(),
-    /** An agent elsewhere that speaks A2A: the URL of the agent, or of its card. */
+    /** Calls an A2A agent elsewhere: the URL of the agent or of its card. */
     a2a: HttpUrl.optional(),
-    /** The most that one run may pay the agent behind `a2a`. Without it a paid one is not bought. */
+    /** The most that one run may pay the agent behind `a2a`. Without it, a paid agent is not bought. */
     max_price: MaxPrice.optional(),
     /** MCP servers whose tools a language model may use. */
     mcp: z.array(ToolServer).min(1).max(8).optional(),
     ...privateFields,
-    /** A file with the instructions instead; a path that is not absolute begins at the data directory. */
+    /** A file that holds the instructions. A relative path starts at the data directory. */
     instructions_file: z.string().min(1).max(4096).optional(),
     tags: AgentTags.optional(),
     image: AgentImage.optional(),
@@ -132,11 +132,13 @@ export const AgentDefinition = z
       .min(1)
       .max(4 * 1024 * 1024)
       .optional(),
-    /** What a buyer is shown of a run before its result, and what that makes it owe. */
+    /** What a buyer sees of a run before its result, and when that makes the run owed. */
     streaming: Streaming.optional(),
-    /** Kept, and not on the market. */
+    /** The agent is kept but not on the market. */
     paused: z.boolean().optional(),
-    /** Name of the environment variable that holds the key of this agent's model, or of its `http` or `a2a`. Never the key itself. */
+    /**
+     * Name of the environment variable that holds the key of this agent's model, `http` or `a2a`. Never the key itself.
+     */
     api_key_env: z
       .string()
       .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'api_key_env is the NAME of an environment variable, such as OPENAI_API_KEY')
@@ -174,7 +176,7 @@ export const AgentDefinition = z
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>
 
-/** Whether something of the operator's own does the work, and no model. */
+/** True if something of the operator's own does the work instead of a model. */
 export function runsOwn(definition: AgentDefinition): boolean {
   return ownRuns.some((name) => definition[name] !== undefined)
 }

@@ -34,7 +34,7 @@ export const DismissAlarm = z
   })
   .meta({ id: 'DismissAlarm' })
 
-/** Something of this node that wants a person. */
+/** A condition of this node that needs a person. */
 export const AlarmRecord = z
   .object({
     id: z.string().meta({ description: 'the same for the same thing, at every look' }),

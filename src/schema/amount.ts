@@ -2,16 +2,16 @@ import * as z from 'zod'
 
 /** USDC has 6 decimals on every network. */
 export const PRICE_DECIMALS = 6
-/** 1,000,000 USDC: the dearest an agent may be. */
+/** The highest price of an agent: 1,000,000 USDC. */
 export const PRICE_ATOMIC_MAX = 1_000_000n * 10n ** BigInt(PRICE_DECIMALS)
 
 const EXPONENT_MAX = 60
 
 /**
- * Turns decimal text into atomic units, exactly.
+ * Converts decimal text to atomic units, exactly.
  *
  * Accepts plain decimals and exponents that resolve exactly (`1e-3` with 6 decimals). Libraries such as viem round
- * surplus digits; money must not, so a non-zero digit beyond `decimals` is an error.
+ * surplus digits. Money must not be rounded, so a non-zero digit beyond `decimals` is an error.
  *
  * @throws RangeError that names what is wrong with the text.
  */
@@ -40,7 +40,7 @@ export function formatAmount(atomic: bigint, decimals: number): string {
   return fraction === '' ? whole : `${whole}.${fraction}`
 }
 
-/** A USDC price as decimal text or JSON number, within the limits of a listing (D7). @throws RangeError */
+/** Parses a USDC price from decimal text or a JSON number, within the limits of a listing (D7). @throws RangeError */
 export function parsePrice(price: string | number): bigint {
   const atomic = parseAmount(String(price), PRICE_DECIMALS)
   if (atomic > PRICE_ATOMIC_MAX) throw new RangeError(`${price} is more than the limit of 1000000 USDC`)
@@ -64,7 +64,7 @@ export const Price = z
   })
   .meta({ description: 'USDC, at most 6 decimals, from 0 (free) to 1000000' })
 
-/** Listings have prices as numbers, and some send back what they have read there. */
+/** Listings have prices as numbers, and some clients send those numbers back. */
 const textNotNumber = ({ input }: { input?: unknown }) =>
   typeof input === 'number' ? `is text, not a number: "${input}"` : undefined
 

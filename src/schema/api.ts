@@ -11,16 +11,16 @@ export type Health = z.infer<typeof Health>
 
 export const Listings = z.array(Listing)
 
-/** Whatever a caller names an agent by. What is no agent's id is answered like an unknown one: 404. */
+/** The name that a caller gives for an agent. Text that is no agent id gets the same answer as an unknown id: 404. */
 export const AgentRef = z.string().min(1).max(256).meta({ description: 'agent identifier, lower-case base32' })
 export const AgentParams = z.strictObject({ id: AgentRef })
 
 const { name, description, price, model, tags, image, timeout_seconds, streaming } = AgentDefinition.shape
 
 /**
- * The body of POST /agents (D12): what a definition may hold over HTTP.
+ * The body of POST /agents (D12): the fields of a definition that are allowed over HTTP.
  *
- * What names a program or a key of this machine stays in agents.yaml (T12), see `operatorFields`.
+ * Fields that name a program or a key of this machine stay in agents.yaml (T12), see `operatorFields`.
  */
 export const RegisterAgent = z
   .strictObject({ name, description, price, model, ...privateFields, tags, image, timeout_seconds, streaming })
@@ -32,7 +32,7 @@ export const Task = z
   .min(1, 'is empty: say what the agent is to do')
   .refine((text) => text.isWellFormed(), 'is not well-formed Unicode (a lone surrogate)')
 
-/** `task` and `input` are two spellings of one field (D17). */
+/** `task` and `input` are two names of one field (D17). */
 export const taskFields = {
   task: Task.optional().meta({ description: `what the agent is to do; at most ${TASK_BYTES_MAX} bytes as UTF-8` }),
   input: Task.optional().meta({ description: 'the same as `task`' }),
@@ -48,7 +48,7 @@ function readTask({ task, input, max_price }: TaskFields, context: z.core.$Refin
   return { input: taskOf({ task, input }, context), ...(max_price !== undefined && { maxPriceAtomic: max_price }) }
 }
 
-/** The task under whichever of its two names it was sent. */
+/** The task, under either of its two names. */
 export function taskOf({ task, input }: Omit<TaskFields, 'max_price'>, context: z.core.$RefinementCtx): string {
   if (task === undefined && input === undefined) {
     context.addIssue({ code: 'custom', path: ['task'], message: 'is missing' })
@@ -58,7 +58,7 @@ export function taskOf({ task, input }: Omit<TaskFields, 'max_price'>, context: 
   return task ?? input ?? ''
 }
 
-/** The agent under whichever of its two names it was sent. */
+/** The agent, under either of its two names. */
 export function agentOf(snake: string | undefined, camel: string | undefined, context: z.core.$RefinementCtx): string {
   if (snake === undefined && camel === undefined) {
     context.addIssue({ code: 'custom', path: ['agent_id'], message: 'is missing' })
@@ -71,7 +71,7 @@ export function agentOf(snake: string | undefined, camel: string | undefined, co
 /**
  * The body of POST /agents/{id}/execute.
  *
- * Strict, as everything that spends: a mistyped `max_price` must not be dropped.
+ * Strict, like every body that spends: a mistyped `max_price` must not be ignored.
  */
 export const ExecuteAgent = z
   .strictObject({ agent_id: AgentRef.optional(), ...taskFields })
@@ -93,8 +93,8 @@ export const Execute = z
   }))
 export type ExecuteBody = z.input<typeof Execute>
 
-// From here on: what the node answers. Formats are told, not enforced, wherever money has been spent by the time the
-// answer is written: a result must never be lost to its own schema.
+// The schemas below are answers of the node. Where money is already spent they describe formats without enforcing them:
+// a result must never be lost to its own schema.
 
 export const ExecutionPayment = z
   .object({
@@ -115,7 +115,7 @@ export const ExecutionPayment = z
   .meta({ id: 'ExecutionPayment', description: 'What was paid for an execution.' })
 export type ExecutionPayment = z.infer<typeof ExecutionPayment>
 
-/** Only of a result that is not UTF-8, or whose response was odd. */
+/** Present only if the result is not UTF-8 or its response was unusual. */
 export const oddResultFields = {
   output_base64: z.string().optional().meta({
     description: 'the answer as base64 where it is not UTF-8; `output` then shows as much of it as is text',
@@ -123,7 +123,7 @@ export const oddResultFields = {
   notes: z.array(z.string()).optional().meta({ description: "what was missing or odd in the seller's response" }),
 }
 
-/** What an execution gives (D17). */
+/** The result of an execution (D17). */
 export const ExecutionResult = z
   .object({
     correlation_id: z.string(),
@@ -144,7 +144,7 @@ export type ExecutionResult = z.infer<typeof ExecutionResult>
 
 const count = z.int().min(0)
 
-/** Whether others can reach the node, and what to do where they cannot. */
+/** Whether others can reach the node, and what to do if they cannot. */
 export const Reachability = z
   .object({
     state: z.enum(['public', 'relayed', 'unreachable', 'unknown']),
@@ -160,7 +160,7 @@ export const Reachability = z
   .meta({ id: 'Reachability' })
 export type Reachability = z.infer<typeof Reachability>
 
-/** Whether the node has found the market, how it looks for it, and what to do (D43). */
+/** Whether the node has found the market, how it searches, and what to do (D43). */
 export const MarketSearch = z
   .object({
     met: count.meta({ description: 'connected peers that take part in the market' }),
@@ -169,7 +169,7 @@ export const MarketSearch = z
   })
   .meta({ id: 'MarketSearch' })
 
-/** The node in one look (D21). */
+/** The node at a glance (D21). */
 export const NodeStatus = z
   .object({
     name: z.string().optional().meta({ description: 'how this node calls itself (NODE_NAME)' }),

@@ -19,7 +19,7 @@ export const DecideApprovals = z
   })
   .meta({ id: 'DecideApprovals' })
 
-/** A purchase that waits for the operator's word. */
+/** A purchase that waits for the operator's approval. */
 export const ApprovalRecord = z
   .object({
     id: z.string(),

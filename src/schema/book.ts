@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** What a payment is in the books (D42). Every sum uses these words. */
+/** The book that a payment belongs to (D42). Every sum uses these words. */
 export const Book = z.enum(['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused', 'refunded']).meta({
   description:
     '`held`: signed, and may still be charged; `paid`: the chain shows it; `not_charged`: it cannot be charged any more; ' +

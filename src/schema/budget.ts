@@ -10,7 +10,7 @@ const Party = z
 export const PARTIES_MAX = 1_000
 const Parties = z.array(Party).max(PARTIES_MAX)
 
-/** The body of PUT /budget. What is left out stays as it is. */
+/** The body of PUT /budget. Absent fields stay unchanged. */
 export const ChangeBudget = z
   .strictObject({
     per_call: amount('the most one call may cost, in USDC as decimal text; null: no limit'),

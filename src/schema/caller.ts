@@ -1,4 +1,4 @@
-/** What a token of the API allows, each with all that stands before it. */
+/** What an API token allows. Each scope includes all scopes before it. */
 export const scopes = ['read', 'execute', 'spend', 'admin'] as const
 export type Scope = (typeof scopes)[number]
 
@@ -6,45 +6,45 @@ export function permits(held: Scope, needed: Scope): boolean {
   return scopes.indexOf(held) >= scopes.indexOf(needed)
 }
 
-/** On whose behalf something is done. Without a token it is the operator's own. */
+/** The principal on whose behalf something is done. Without a token it is the operator. */
 export type Caller = { scope: Scope; tokenId: string | undefined }
 export const OPERATOR: Caller = { scope: 'admin', tokenId: undefined }
 
 /**
- * Whose records a caller may see (D48): only its own for a token of `execute` or `spend`. Undefined: everybody's. The operator and
- * `admin` see all, and so does `read`, which makes nothing of its own.
+ * The token whose records a caller may see (D48); undefined: all records. Tokens of `execute` and `spend` see only
+ * their own. The operator, `admin` and `read` see all, because `read` creates none.
  */
 export function ownerSeen({ scope, tokenId }: Caller): string | undefined {
   return scope === 'execute' || scope === 'spend' ? tokenId : undefined
 }
 
-/** Whether a token may see what an agent did for a caller: undefined is the operator. */
+/** True if a token may see what an agent did for a caller. `owner` undefined: the operator. */
 export function isCallerSeen(callerId: string, owner: string | undefined): boolean {
   return owner === undefined || callerId === localCaller(owner) || callerId.startsWith(a2aCaller(owner, ''))
 }
 
-/** Who this node's own API is to its agents, beside peers, which are named by their DID. */
+/** The caller name of this node's own API. Peers are named by their DID. */
 export const LOCAL_CALLER = 'local'
 
-/** The caller that an agent of this node knows a principal by: each has a memory of its own (D48). */
+/** The caller name of a principal at this node's agents: each principal has its own memory (D48). */
 export function localCaller(tokenId: string | undefined): string {
   return tokenId === undefined ? LOCAL_CALLER : `${LOCAL_CALLER}:${tokenId}`
 }
 
-/** Callers that came over A2A are known by this, their token, and the id of their conversation. */
+/** Prefix of callers over A2A, followed by their token and the id of their conversation. */
 export const A2A_CALLER = 'a2a:'
 
-/** A conversation over A2A belongs to the principal that holds it (D48). */
+/** The caller name of a conversation over A2A. The conversation belongs to its principal (D48). */
 export function a2aCaller(tokenId: string | undefined, contextId: string): string {
   return tokenId === undefined ? `${A2A_CALLER}${contextId}` : `${A2A_CALLER}${tokenId}/${contextId}`
 }
 
-/** Whether a caller is a principal of this node's own API. */
+/** True if a caller is a principal of this node's own API. */
 export function isLocalCaller(callerId: string): boolean {
   return callerId === LOCAL_CALLER || callerId.startsWith(`${LOCAL_CALLER}:`)
 }
 
-/** The token of this node's own API that a caller is; undefined: the operator, or a peer. */
+/** The API token behind a caller; undefined: the operator, or a peer. */
 export function ownerOfCaller(callerId: string): string | undefined {
   if (callerId.startsWith(`${LOCAL_CALLER}:`)) return callerId.slice(LOCAL_CALLER.length + 1)
   return callerId.startsWith(A2A_CALLER) ? /^([^/]+)\//.exec(callerId.slice(A2A_CALLER.length))?.[1] : undefined

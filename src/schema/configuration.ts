@@ -13,7 +13,7 @@ const Setting = z.object({
   operation: z.string().optional().meta({ description: 'of this API, that changes it while the node runs' }),
 })
 
-/** The settings of a node as they are in force. No secret is in it: of URLs that may hold a key only where they lead. */
+/** The settings in force. Holds no secrets: URLs that may hold a key are cut to their origin. */
 export const Configuration = z
   .object({
     config_file: z.string().meta({ description: 'the file that sets what flag and variable leave open' }),

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** What a node finds of itself. */
+/** The result of a node's checks of itself. */
 export const Diagnosis = z
   .object({
     checks: z.array(

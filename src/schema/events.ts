@@ -6,7 +6,7 @@ import { OrderRecord } from './order.ts'
 import { PaymentRecord } from './payment-record.ts'
 import { WorkflowRecord } from './workflow.ts'
 
-/** A listing that came, changed or went. */
+/** A listing that appeared, changed or left. */
 export const ListingEvent = z
   .object({
     change: z.enum(['listed', 'updated', 'delisted']),
@@ -17,15 +17,15 @@ export const ListingEvent = z
   .meta({ id: 'ListingEvent', description: 'A listing that came, changed or went.' })
 export type ListingEvent = z.infer<typeof ListingEvent>
 
-/** What the node tells while it happens: each type of event, and what its data are. */
+/** The events that the node publishes, by type, with the schema of their data. */
 export const nodeEvents = {
   listing: ListingEvent,
   order: OrderRecord,
   payment: PaymentRecord,
   workflow: WorkflowRecord,
-  /** As GET /approvals has it. */
+  /** As in GET /approvals. */
   approval: ApprovalRecord,
-  /** As GET /budget has it, when its rules have changed. */
+  /** As in GET /budget, published when its rules change. */
   budget: BudgetRecord,
   status: NodeStatus,
 } as const
@@ -33,12 +33,12 @@ export type NodeEvents = { [T in keyof typeof nodeEvents]: z.infer<(typeof nodeE
 export type EventType = keyof NodeEvents
 export const eventTypes = Object.keys(nodeEvents) as EventType[]
 
-/** An event as a client of the API reads it. After a `reset` it has missed some. */
+/** An event as an API client reads it. A `reset` means that events were missed. */
 export type NodeEvent =
   | { [T in EventType]: { id: string; type: T; data: NodeEvents[T] } }[EventType]
   | { id: string; type: 'reset' }
 
-/** An event as JSON has it. */
+/** Encodes an event as JSON. */
 export function encodeEvent(event: NodeEvent): object {
   if (event.type === 'reset') return event
   const { id, type, data } = event

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { ExecutionResult, Problem } from './api.ts'
 
-/** How far an execution has come. */
+/** The progress of an execution. */
 export const ExecutionStatus = z
   .object({
     status: z.enum(['ordered', 'paying', 'running']),
@@ -11,16 +11,16 @@ export const ExecutionStatus = z
   .meta({ id: 'ExecutionStatus', description: 'How far an execution has come.' })
 export type ExecutionStatus = z.infer<typeof ExecutionStatus>
 
-/** What an agent says while it works. */
+/** What an agent outputs while it works. */
 export const ExecutionOutput = z.object({
   text: z.string().meta({ description: 'follows what came before; data from another party, never to be trusted' }),
 })
 
-/** What is told of an execution while it goes on. */
+/** An event of a running execution. */
 export type ExecutionProgress = { type: 'status'; data: ExecutionStatus } | { type: 'output'; data: { text: string } }
 export type OnProgress = (progress: ExecutionProgress) => void
 
-/** Each type of event of a streamed execution, the last being one of the last two. */
+/** The event types of a streamed execution. The last event is a `result` or an `error`. */
 export const executionEvents = {
   status: ExecutionStatus,
   output: ExecutionOutput,

@@ -4,7 +4,7 @@ import { Price, PriceText } from './amount.ts'
 import { Listing } from './listing.ts'
 import { Address } from './primitives.ts'
 
-/** The body of POST /imports: an agent of a seller that lists nothing here. Strict, as everything that spends. */
+/** The body of POST /imports: an agent whose seller publishes no listing here. Strict, like every body that spends. */
 export const ImportAgent = z
   .strictObject({
     peer: z.string().min(1).max(512).meta({
@@ -19,7 +19,7 @@ export const ImportAgent = z
   .meta({ id: 'ImportAgent', description: 'An agent of a seller that lists nothing here.' })
 export type ImportAgent = z.output<typeof ImportAgent>
 
-/** What an imported listing is kept as. */
+/** The stored form of an imported listing. */
 export const ImportedListing = Listing.omit({ price: true, local: true, buyable: true }).extend({
   imported: z.object({ agent_id: z.string() }),
 })

@@ -4,14 +4,14 @@ import { Book } from './book.ts'
 import { Limit, NumberCursor, seekFields } from './page.ts'
 import { PaymentRecord } from './payment-record.ts'
 
-/** What a node has earned and spent, and what its agents did: the reads of those who run it. */
+/** What a node has earned and spent, and what its agents did: reads for its operator. */
 
 export const PaymentRecords = z.array(PaymentRecord)
 
 export const PaymentParams = z.strictObject({
   id: z.string().regex(/^0x[0-9a-fA-F]{64}$/, 'is no payment id: 0x and 64 hex digits'),
 })
-/** Where a page of two merged lists ends: a number in each. */
+/** The end of a page of two merged lists: a number in each list. */
 export const LedgerCursor = z
   .string()
   .regex(/^[0-9]{1,16}\.[0-9]{1,16}$/, 'is no cursor of this list: follow the Link header of the page before')
@@ -36,7 +36,7 @@ const Sum = z.object({
 
 const Open = z.object({ amount: z.string(), amount_atomic: z.string(), payments: z.int() })
 
-/** Days and hours are UTC and only those in which something happened; amounts are USDC as decimal text. */
+/** Days and hours are UTC, and only those with activity. Amounts are USDC as decimal text. */
 export const Stats = z
   .object({
     earned: Sum.meta({ description: 'settled, by the day on which the work was asked for' }),
@@ -93,7 +93,7 @@ export const StatsQuery = z.strictObject({
   days: z.coerce.number().int().min(1).max(STATS_DAYS_MAX).default(30).meta({ description: 'how many days back' }),
 })
 
-/** One task that a caller gave an agent of this node. */
+/** A task that a caller gave to an agent of this node. */
 export const ExecutionRecord = z
   .object({
     id: z.string(),

@@ -4,28 +4,28 @@ import { Price } from './amount.ts'
 import { Address, AgentId, AtomicAmount, Network, PeerId } from './primitives.ts'
 import { AgentStats, Reputation } from './standing.ts'
 
-/** A signed listing is at most this long on the wire. */
+/** Limit of a signed listing on the wire, in bytes. */
 export const LISTING_BYTES_MAX = 16 * 1024
 /** How long a listing lives unless its owner refreshes it (D9). */
 export const LISTING_TTL_MS = 24 * 60 * 60 * 1000
-/** How far ahead of our clock an owner's may run. */
+/** How far an owner's clock may run ahead of ours. */
 export const LISTING_SKEW_MS = 2 * 60 * 1000
 
-/** What a search ranks by. */
+/** The signals that rank a search. */
 export const rankingSignals = ['text', 'presence', 'price', 'freshness', 'measured', 'look_alike'] as const
 
 const UnixMs = z.int().min(0).max(8.64e15)
 
-/** What a node may call itself. */
+/** The name that a node gives itself. */
 export const SellerName = z.string().max(40).refine(wellFormed)
 
-/** What an owner signs: the payload of a listing's envelope. A delisted one is a tombstone. Times are Unix ms. */
+/** What an owner signs: the payload of a listing's envelope. A delisted record is a tombstone. Times are Unix ms. */
 export const ListingRecord = z.object({
   v: z.literal(1),
   id: AgentId,
   seller_id: PeerId,
   state: z.enum(['active', 'delisted']),
-  /** Higher wins. The owner never goes back, not even over a restart. */
+  /** The higher version wins. The owner never decreases it, even after a restart. */
   version: UnixMs,
   updated_at: UnixMs,
   expires_at: UnixMs,
@@ -40,16 +40,16 @@ export const ListingRecord = z.object({
   pay_to: Address,
   addrs: z.array(z.string().max(512)).max(16),
   token_id: z.string().max(80).refine(wellFormed).optional(),
-  /** The agent's time limit. A buyer signs no longer window than that and 120 s (D51). */
+  /** The agent's time limit. A buyer signs no longer window than this limit plus 120 s (D51). */
   timeout_seconds: z.int().min(1).max(3600).optional(),
-  // Of a paid agent. What a later version may say there is no reason to lose the listing.
+  // Only for a paid agent. An unknown value of a later version must not invalidate the listing.
   streaming: z.enum(streamingModes).optional().catch(undefined),
-  /** How the seller's node calls itself. No proof of anything. */
+  /** The name that the seller's node gives itself. It proves nothing. */
   seller_name: SellerName.optional(),
 })
 export type ListingRecord = z.infer<typeof ListingRecord>
 
-/** Why a listing stands where it does in a search: what each thing that is known of it adds or takes away. */
+/** Why a listing has its place in a search: the points of each signal. */
 export const Ranking = z
   .object({
     score: z.number(),
@@ -98,7 +98,7 @@ export const Listing = z
       description:
         'only of one that the operator of this node has imported: unsigned, known here alone; `agent_id` is what its seller calls it',
     }),
-    // What this node knows of it beyond what its seller says.
+    // What this node knows about the listing beyond the seller's own data.
     online: z.boolean().optional().meta({ description: 'whether its seller answers; absent where that is not known' }),
     latency_ms: z.number().optional().meta({ description: 'how far away its seller is' }),
     first_seen: z.iso.datetime().optional().meta({ description: 'when this node met it first' }),

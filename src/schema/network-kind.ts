@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import type { Network } from './primitives.ts'
 
-/** Whether amounts of a network are test money or real money (D37). */
+/** Whether amounts on a network are test money or real money (D37). */
 export const NetworkKind = z
   .enum(['test', 'live'])
   .meta({ description: '`test`: amounts are test money; `live`: amounts are real money' })
@@ -10,12 +10,12 @@ export type NetworkKind = z.infer<typeof NetworkKind>
 const kinds: Readonly<Record<Network, NetworkKind>> = { 'eip155:84532': 'test', 'eip155:8453': 'live' }
 const titles: Readonly<Record<Network, string>> = { 'eip155:84532': 'Base Sepolia', 'eip155:8453': 'Base' }
 
-/** An unknown network counts as live: nobody takes real money for test money by mistake. */
+/** An unknown network counts as live, so that nobody mistakes real money for test money. */
 export function networkKind(network: string): NetworkKind {
   return Object.hasOwn(kinds, network) ? kinds[network as Network] : 'live'
 }
 
-/** `Base Sepolia, test money`. */
+/** For example `Base Sepolia, test money`. */
 export function networkText(network: string): string {
   const title = Object.hasOwn(titles, network) ? titles[network as Network] : network
   return `${title}, ${networkKind(network) === 'test' ? 'test' : 'real'} money`

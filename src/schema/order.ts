@@ -12,7 +12,7 @@ export const OrderStatus = z.enum(orderStatuses).meta({
 })
 export type OrderStatus = z.infer<typeof OrderStatus>
 
-/** The body of POST /orders (D18). Strict, as everything that spends. */
+/** The body of POST /orders (D18). Strict, like every body that spends. */
 export const CreateOrder = z
   .strictObject({
     agent_id: AgentRef.optional(),
@@ -49,13 +49,13 @@ export const OrderQuery = z.strictObject({
 })
 export type OrderQuery = z.output<typeof OrderQuery>
 
-/** Why something failed, as it is kept. */
+/** Why something failed, as it is stored. */
 export const CallError = z
   .object({ code: z.string(), message: z.string(), retryable: z.boolean() })
   .meta({ id: 'CallError', description: 'Why it failed.' })
 export type CallError = z.infer<typeof CallError>
 
-/** A payment as a ledger shows it: beyond what an execution answers, also what has not, or will not, become of it. */
+/** A payment as a ledger shows it. Unlike an execution's answer, it may be open or never charged. */
 export const RecordedPayment = ExecutionPayment.extend({
   book: Book,
   refund_tx_hash: z.string().optional().meta({ description: 'the transaction in which the seller paid it back' }),

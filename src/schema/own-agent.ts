@@ -36,7 +36,7 @@ export const OwnAgents = z.array(OwnAgent)
 const { description, price, model, tags, image, timeout_seconds } = RegisterAgent.shape
 const { instructions, temperature, max_output_tokens, reasoning } = privateFields
 
-/** What of an agent can be changed over HTTP. Its name is its identity: another name is another agent. */
+/** The fields of an agent that can be changed over HTTP. The name is the identity: another name is another agent. */
 export const UpdateAgent = z
   .strictObject({
     description: description.optional(),
@@ -68,7 +68,7 @@ export const TestResult = z.object({ output: z.string(), duration_ms: z.int() })
 })
 export type TestResult = z.infer<typeof TestResult>
 
-/** What language models the servers have that this node can ask. */
+/** The language models on the servers that this node can ask. */
 export const AvailableModels = z
   .object({
     servers: z.array(

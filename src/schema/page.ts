@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { PAGE_ITEMS, PAGE_ITEMS_MAX, WAIT_SECONDS_MAX } from './limits.ts'
 
-/** A part of a list. `next` is the cursor of the part that follows; undefined: this is the last one. */
+/** A part of a list. `next` is the cursor of the next part; undefined: this is the last part. */
 export type Page<T> = { items: T[]; next: string | undefined }
 
 export const Limit = z.coerce
@@ -14,7 +14,7 @@ export const Limit = z.coerce
 
 const Moment = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text))
 
-/** What is looked for in a list of what happened. */
+/** Search fields for lists of past activity. */
 export const seekFields = {
   q: z
     .string()
@@ -28,7 +28,7 @@ export const seekFields = {
 } as const
 const SeekQuery = z.object(seekFields)
 
-/** A page of a search may be shorter than its limit, even empty, and still lead to a next one. */
+/** A page of a search may be shorter than its limit, even empty, and still have a next page. */
 export function soughtOf({ q, since, until }: z.output<typeof SeekQuery>) {
   return { text: q, since, until }
 }
@@ -39,7 +39,7 @@ export const NumberCursor = z
   .regex(/^[1-9][0-9]{0,15}$/, 'is no cursor of this list: follow the Link header of the page before')
   .meta({ description: 'where to go on, as the Link header of the page before has it' })
 
-/** For reads of something that ends by itself. */
+/** For reads that can wait for something to end. */
 export const WaitQuery = z.strictObject({
   wait: z.coerce
     .number()

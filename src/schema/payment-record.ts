@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { RecordedPayment } from './order.ts'
 
-/** A payment of either direction, as the ledger has it. */
+/** A payment of either direction, as the ledger shows it. */
 export const PaymentRecord = RecordedPayment.omit({ settlement: true })
   .extend({
     direction: z.enum(['in', 'out']).meta({ description: '`in`: for an agent of this node; `out`: by this node' }),

@@ -9,7 +9,7 @@ export const PaymentRequirements = z
     asset: Address,
     payTo: Address,
     maxTimeoutSeconds: z.int().min(1).max(86_400),
-    // Read on its own: other sellers put other things here.
+    // Parsed separately, because other sellers put other contents here.
     extra: z.unknown().optional().meta({
       description: 'an extension: `{"settles_first": true}` of a seller that settles before its agent runs',
     }),
@@ -17,7 +17,7 @@ export const PaymentRequirements = z
   .meta({ id: 'PaymentRequirements', description: 'What the seller asks for.' })
 export type PaymentRequirements = z.infer<typeof PaymentRequirements>
 
-/** Whether a seller says that it settles the payment before its agent runs (D45). */
+/** True if a seller announces that it settles the payment before its agent runs (D45). */
 export function saysSettlesFirst({ extra }: PaymentRequirements): boolean {
   return (extra as { settles_first?: unknown } | null | undefined)?.settles_first === true
 }

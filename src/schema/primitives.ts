@@ -19,7 +19,7 @@ const Uint256Text = z.codec(z.string().regex(/^(0|[1-9][0-9]{0,77})$/), z.bigint
 /** An amount in the asset's smallest unit. */
 export const AtomicAmount = Uint256Text.meta({ description: 'atomic units as a decimal string (USDC has 6 decimals)' })
 
-/** Unix seconds as EIP-3009 has them. */
+/** Unix seconds in the form of EIP-3009. */
 export const UnixSecondsText = Uint256Text.meta({ description: 'Unix seconds as a decimal string' })
 
 /** The networks this node can be paid on, as CAIP-2 ids. */
@@ -27,7 +27,7 @@ export const networks = ['eip155:84532', 'eip155:8453'] as const
 export const Network = z.enum(networks).meta({ description: 'CAIP-2 id: Base Sepolia or Base' })
 export type Network = z.infer<typeof Network>
 
-/** Any EVM network, ours or not: what a peer may name. */
+/** Any EVM network that a peer may name, supported or not. */
 export const AnyNetwork = z
   .string()
   .regex(/^eip155:[1-9][0-9]{0,15}$/)

@@ -8,7 +8,7 @@ export const directions = ['in', 'out'] as const
 export const Direction = z.enum(directions).meta({ description: '`in`: this node was paid; `out`: it paid' })
 export type Direction = z.infer<typeof Direction>
 
-/** Of the authorization a receipt is about: what its payment id is the hash of. */
+/** The authorization of a receipt: the payment id is the hash of these fields. */
 export const ReceiptAuthorization = z.object({
   from: Address,
   to: Address,
@@ -18,7 +18,7 @@ export const ReceiptAuthorization = z.object({
   nonce: Hash32,
 })
 
-/** A receipt as it is kept, with all that is needed to check it offline. */
+/** A stored receipt, with everything needed to check it offline. */
 export const ReceiptRecord = z
   .object({
     payment_id: z.string().meta({ description: 'EIP-712 digest of the authorization, 0x-prefixed' }),
@@ -48,7 +48,7 @@ export type ReceiptRecord = z.infer<typeof ReceiptRecord>
 export const ReceiptRecords = z.array(ReceiptRecord)
 
 const selection = { direction: Direction.optional(), agent_id: AgentRef.optional() }
-/** Where to go on in both ledgers. */
+/** The position in both ledgers where the next page starts. */
 export const ReceiptCursor = z
   .string()
   .regex(/^[0-9]{1,15}\.[0-9]{1,15}$/, 'is no cursor of this list: follow the Link header of the page before')

@@ -6,7 +6,7 @@ import { networks, PeerId } from './primitives.ts'
 export const agentSorts = ['rank', 'price', 'newest'] as const
 export type AgentSort = (typeof agentSorts)[number]
 
-/** Off or on, in a query. */
+/** A boolean in a query. */
 export const Switch = z
   .codec(z.enum(['true', 'false']), z.boolean(), {
     decode: (text) => text === 'true',
@@ -29,7 +29,7 @@ const AgentInclude = z.enum(['stats']).optional().meta({
 })
 export const OneAgentQuery = z.strictObject({ include: AgentInclude })
 
-/** Parameters of the lists of agents. What is not given does not limit. */
+/** Parameters of the lists of agents. An absent parameter does not filter. */
 export const AgentQuery = z.strictObject({
   q: z
     .string()
@@ -74,5 +74,5 @@ export const AgentQuery = z.strictObject({
 })
 export type AgentQuery = z.output<typeof AgentQuery>
 
-/** Part of the market. */
+/** A part of the market. */
 export type AgentScope = 'all' | 'local' | 'discovered'

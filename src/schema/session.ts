@@ -20,7 +20,7 @@ export const SessionQuery = z.strictObject({
   cursor: NumberCursor.optional(),
 })
 
-/** One task and what came of it. */
+/** One task and its outcome. */
 export const SessionExchange = z
   .object({
     correlation_id: z.string(),
@@ -34,7 +34,7 @@ export const SessionExchange = z
   .meta({ id: 'SessionExchange' })
 export type SessionExchange = z.infer<typeof SessionExchange>
 
-/** What one caller and one agent said to each other (D19). */
+/** The exchanges between one caller and one agent (D19). */
 export const SessionRecord = z
   .object({
     id: z.string(),

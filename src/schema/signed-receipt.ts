@@ -2,26 +2,23 @@ import * as z from 'zod'
 import { Address, AnyNetwork, Signature65 } from './primitives.ts'
 
 const Hash = z.string().regex(/^0x[0-9a-f]{64}$/)
-/** Every hash of a receipt in lower case, so that a stored one comes back letter by letter. */
+/** Every hash of a receipt in lower case, so that a stored receipt is returned unchanged. */
 const TaskHash = Hash.meta({ description: 'SHA-256 of the task as UTF-8, 0x-prefixed' })
 const ResultHash = Hash.meta({ description: 'SHA-256 of the bytes of the result, 0x-prefixed' })
 
-/**
- * What a seller signs when it has delivered: the fields of x402's offer-receipt extension, and which payment, task and
- * result it is about. Names are x402's.
- */
+/** What a seller signs after delivery: x402's offer-receipt fields, plus payment, task and result. Names are x402's. */
 export const Receipt = z.object({
   version: z.literal(1),
   network: AnyNetwork,
   resourceUrl: z.string().max(512),
-  /** As the payment spells it. */
+  /** In the spelling of the payment. */
   payer: Address,
   /** Unix seconds, by the seller's clock. */
   issuedAt: z
     .int()
     .min(0)
     .max(2 ** 40),
-  /** Empty where it was signed before settlement, as it is unless the seller settles first. */
+  /** Empty if the receipt was signed before settlement, which is the case unless the seller settles first. */
   transaction: z.union([Hash, z.literal('')]),
   paymentId: Hash,
   taskHash: TaskHash,
@@ -34,7 +31,7 @@ export const SignedReceipt = z
   .meta({ id: 'SignedReceipt', description: 'A receipt under the signature of its seller.' })
 export type SignedReceipt = z.infer<typeof SignedReceipt>
 
-/** What a receipt is for: an agent, over the protocol it is paid through. */
+/** The resource of a receipt: an agent, and the protocol that it is paid through. */
 export function receiptResource(agentId: string): string {
   return `x402+libp2p:${agentId}`
 }

@@ -2,7 +2,7 @@ import * as z from 'zod'
 
 const count = z.int().min(0)
 
-/** What the answering node has measured itself of an agent. Nothing of it comes from the seller. */
+/** What the answering node has measured of an agent. No figure comes from the seller. */
 export const AgentStats = z
   .object({
     calls: count.meta({ description: 'calls of this node that its seller brought to an end, well or not' }),
@@ -16,7 +16,7 @@ export const AgentStats = z
   .meta({ id: 'AgentStats', description: 'What this node has measured of an agent.' })
 export type AgentStats = z.infer<typeof AgentStats>
 
-/** What others have said of an agent on the chain (ERC-8004, D21). */
+/** Ratings of an agent on the chain (ERC-8004, D21). */
 export const Reputation = z
   .object({
     token_id: z.string(),
@@ -37,7 +37,7 @@ export const IdentityParams = z.strictObject({
   tokenId: z
     .string()
     .regex(/^(0|[1-9][0-9]{0,77})$/, 'is no ERC-721 token id: a whole number, 0 or more')
-    // Looked at even where the pattern does not fit.
+    // Runs even if the pattern does not match.
     .refine((text) => !/^[0-9]+$/.test(text) || BigInt(text) < 2n ** 256n, 'is larger than any token id')
     .meta({ description: 'ERC-721 token id of the identity registry; the first is 0' }),
 })

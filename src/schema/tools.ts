@@ -10,7 +10,7 @@ import { networks } from './primitives.ts'
 import { directions, ReceiptCursor, ReceiptRecord } from './receipt.ts'
 import { AgentStats } from './standing.ts'
 
-/** What a model may do with a node, over MCP and over A2A: names, texts and shapes. */
+/** The tools that a model may use on a node, over MCP and A2A: names, texts and shapes. */
 
 const AgentIdText = z.string().min(1).max(256).describe('agent identifier, as discover_agents shows it')
 const UsdcText = z
@@ -117,7 +117,7 @@ export const GetExecutionInput = z.strictObject({
   order_id: z.string().min(1).max(100).describe('as execute_agent answered it'),
 })
 export const GetExecutionOutput = z.object({
-  // As it is written: a model is shown JSON Schema, which knows no codecs.
+  // The encoded form: a model is shown JSON Schema, which has no codecs.
   execution: OrderRecord.extend({ price: z.string() }),
   notice: z.string(),
 })
@@ -155,7 +155,7 @@ type Tool = {
   input: z.ZodObject
   output: z.ZodObject
   hints: Hints
-  /** What a token must allow at least. */
+  /** The lowest scope that a token needs. */
   scope: Scope
 }
 

@@ -8,7 +8,7 @@ const AmountText = z
   .max(60)
   .meta({ description: 'decimal text: at most 6 decimals of USDC, 18 of ETH' })
 
-/** Money that leaves the wallet of this node. */
+/** A transfer from the wallet of this node. */
 export const SendTransfer = z
   .strictObject({
     to: Address.meta({ description: 'whose account; mixed letter case must be its checksum (EIP-55)' }),

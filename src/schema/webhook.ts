@@ -2,7 +2,7 @@ import * as z from 'zod'
 
 export const WEBHOOKS_MAX = 32
 
-/** What a webhook may be told of: a type of event, or one of its states. */
+/** What a webhook may subscribe to: an event type, or one of its states. */
 export const webhookEvents = ['listing', 'order', 'payment', 'workflow', 'approval'] as const
 const eventName = new RegExp(`^(?:${webhookEvents.join('|')})(?:\\.[a-z_]{1,32})?$`)
 
@@ -14,7 +14,7 @@ export const WebhookEvents = z
   .max(32)
   .meta({ description: 'types of events, or single states of them, such as `payment.settled` or `order.failed`' })
 
-/** Key of the signatures: `whsec_` and base64, as Standard Webhooks has it, or any text. */
+/** The key for signatures: `whsec_` and base64, as in Standard Webhooks, or any text. */
 export const WebhookSecret = z
   .string()
   .regex(/^[\x21-\x7e]{24,256}$/, 'has 24 to 256 printable characters: openssl rand -base64 32 makes one')
@@ -27,7 +27,7 @@ const WebhookUrl = z
     return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
   }, 'is no http(s) URL without user name and password')
 
-/** An entry of `webhooks` in config.yaml: the operator's own, and may lead anywhere. */
+/** An entry of `webhooks` in config.yaml. The operator set it, so any address is allowed. */
 export const WebhookSetting = z.strictObject({
   url: WebhookUrl,
   secret_env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'is no name of an environment variable'),
@@ -49,7 +49,7 @@ export type CreateWebhook = z.infer<typeof CreateWebhook>
 
 export const WebhookParams = z.strictObject({ id: z.string().min(1).max(100) })
 
-/** An address that is told what happens. */
+/** An address that receives events. */
 export const Webhook = z
   .object({
     id: z.string(),
@@ -69,7 +69,7 @@ export const Webhook = z
 export type Webhook = z.infer<typeof Webhook>
 export const Webhooks = z.array(Webhook)
 
-/** What became of a message that was sent at once. */
+/** The outcome of a test message. */
 export const WebhookTest = z
   .object({ delivered: z.boolean(), status: z.int().optional(), error: z.string().optional(), duration_ms: z.int() })
   .meta({ id: 'WebhookTest' })

@@ -8,7 +8,7 @@ export const STEPS_MAX = 64
 export const RETRIES_MAX = 10
 export const FALLBACKS_MAX = 8
 
-/** In UTF-16 units: a step's own words. What its placeholders stand for is not counted. */
+/** Limit of a step's own text in UTF-16 units. The contents of placeholders do not count. */
 export const TEMPLATE_LENGTH_MAX = 256 * 1024
 
 const StepId = z
@@ -62,25 +62,25 @@ export type StepDefinition = {
   /** A template. */
   input: string | undefined
   dependsOn: readonly string[] | undefined
-  /** Atomic units. */
+  /** In atomic units. */
   maxPrice: bigint | undefined
   retries: number
   fallback: readonly string[]
-  /** Whether what is paid for, or may be, is bought again. */
+  /** True: a purchase that was or may have been charged is bought again. */
   rebuy?: boolean | undefined
 }
-/** What POST /workflows asks for, in one form. Whether it can be done is for the market to say. */
+/** The request of POST /workflows in a uniform form. The market decides whether it can run. */
 export type WorkflowDefinition = {
   name: string | undefined
   input: string
-  /** Atomic units. */
+  /** In atomic units. */
   budget: bigint | undefined
   steps: readonly StepDefinition[]
 }
 
 const AgentIds = z.array(AgentRef).min(1, 'names no agent').max(STEPS_MAX)
 
-/** The body of POST /workflows (D20). Strict, as everything that spends. */
+/** The body of POST /workflows (D20). Strict, like every body that spends. */
 export const CreateWorkflow = z
   .strictObject({
     name: z
@@ -104,7 +104,7 @@ export const CreateWorkflow = z
   .transform(readDefinition)
 export type CreateWorkflowBody = z.input<typeof CreateWorkflow>
 
-/** A workflow as the API takes it, in the form the market does. @throws z.ZodError */
+/** Parses a workflow from its API form. @throws z.ZodError */
 export function parseWorkflow(body: CreateWorkflowBody): WorkflowDefinition {
   return CreateWorkflow.parse(body)
 }
@@ -180,7 +180,7 @@ export const WorkflowStep = z
   .meta({ id: 'WorkflowStep' })
 export type WorkflowStep = z.infer<typeof WorkflowStep>
 
-/** A workflow and how far it is (D20). */
+/** A workflow and its progress (D20). */
 export const WorkflowRecord = z
   .object({
     id: z.string(),

@@ -7,7 +7,7 @@ export const X402_PROTOCOL = '/x402/libp2p/1.0.0'
 const header = { version: z.literal('1.0'), correlation_id: z.uuidv4() }
 const did = z.string().max(256)
 
-// Whatever else they are has no meaning, and loses no request.
+// Accepts any value: a value other than `true` has no meaning and does not invalidate the request.
 const Stream = z
   .unknown()
   .optional()
@@ -22,7 +22,7 @@ const AllowSettleFirst = z.unknown().optional().meta({
 export const X402Request = z.object({
   ...header,
   resource: z.string().min(1).max(256).meta({ description: 'the agent’s id' }),
-  /** `result` asks again for what a payment has bought (D32). */
+  /** `result` asks again for the result of a payment (D32). */
   method: z.enum(['execute', 'result']),
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
   body: z.base64(),
@@ -48,7 +48,7 @@ export const X402PaidRequest = z.object({
   allow_settle_first: AllowSettleFirst,
   hops: Hops,
 })
-/** An extension: what the agent says while it works. Only the response counts. */
+/** An extension: what the agent outputs while it works. Only the response counts. */
 export const X402Output = z.object({ ...header, text: z.string().max(64 * 1024) })
 export const X402Response = z.object({
   ...header,
@@ -59,7 +59,7 @@ export const X402Response = z.object({
   body: z.base64(),
   seller_did: did,
   seller_token_id: z.string().max(80).meta({ description: 'number of the ERC-8004 token; empty without one' }),
-  // Read on its own: a result must not be lost to a receipt that cannot be read.
+  // Parsed separately: an unreadable receipt must not lose a result.
   receipt: z.unknown().optional().meta({ description: 'what the seller signs for the result: see Receipt' }),
 })
 export const X402Error = z.object({
@@ -73,7 +73,7 @@ export const X402Error = z.object({
   }),
 })
 
-/** How many agents have bought for one another, as a message says it; 0 for what is no count. */
+/** How many agents have bought from one another, as a message says; 0 if the value is not a count. */
 export function readHops(said: unknown): number {
   return Number.isSafeInteger(said) && (said as number) > 0 ? (said as number) : 0
 }
@@ -93,7 +93,7 @@ export type X402Message<T extends X402MessageType> = z.infer<(typeof x402Message
 /**
  * The error table of both peer protocols. Code 2006 is not assigned.
  *
- * OVERLOADED is ours (D36): the peer's or the node's limits are reached, nothing was consumed.
+ * OVERLOADED is Stoa's own (D36): a limit of the peer or of the node is reached, and nothing was consumed.
  */
 export const x402Errors = {
   INVALID_MESSAGE: { code: 1000, retryable: false },
