@@ -1,18 +1,33 @@
 /**
- * Bundles the node into dist/node: a start reads a few files of ours there instead of some 250, and zod and commander with
- * them, which is most of what it takes beyond libp2p's own. What loads when first used stays apart; all other packages stay
- * in node_modules.
+ * Bundles the node into dist/node: our code and every package it uses, in minified chunks for the oldest Node.js that package.json
+ * names. A start reads a few files, and an installed node needs no other package than the native ones in `optionalDependencies`.
+ * Parts that few nodes need (language models, the terminal interface, MCP, A2A) are chunks that load on first use.
  *
- * All files lie in one folder, as deep as those of src/, so that what a file looks for beside itself is found either way.
+ * All files lie in one folder, as deep as those of src/. So code finds a file beside itself in a checkout and in the package alike.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { rolldown } from 'rolldown'
-
-const bundled = ['commander', 'zod']
+import { type Plugin, rolldown } from 'rolldown'
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
-const isOurs = (id: string) => id.startsWith('.') || id.startsWith('/')
+const { engines, optionalDependencies } = JSON.parse(readFileSync(at('package.json'), 'utf8')) as {
+  engines: { node: string }
+  optionalDependencies: Record<string, string>
+}
+/** Ink loads its developer tools when `DEV` is set. The package is not installed in that case either. */
+const absent = ['react-devtools-core']
+const nameOf = (id: string) => /^(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? id
+const stays = (id: string) => isBuiltin(id) || absent.includes(id) || nameOf(id) in optionalDependencies
+
+/** Our `createRequire` delays loading a package without a promise. In a bundle the bundler's own `require` does so. */
+const ownRequire: Plugin = {
+  name: 'own-require',
+  transform: {
+    filter: { id: /\/src\/.*\.ts$/ },
+    handler: (code) => code.replace('const require = createRequire(import.meta.url)', ''),
+  },
+}
 
 const bundle = await rolldown({
   input: {
@@ -22,11 +37,39 @@ const bundle = await rolldown({
     'signature-worker': at('src/p2p/signature-worker.ts'),
   },
   platform: 'node',
-  external: (id) => !isOurs(id) && !bundled.includes(id.split('/')[0]!),
+  external: stays,
+  plugins: [ownRequire],
+  transform: { target: engines.node.replace('>=', 'node') },
+  onLog(level, log, next) {
+    // An import that is neither bundled nor installed would fail at a user's.
+    if (log.code === 'UNRESOLVED_IMPORT') throw new Error(log.message)
+    next(level, log)
+  },
 })
-await bundle.write({ dir: at('dist/node'), format: 'esm', chunkFileNames: '[name]-[hash].js' })
+const { output } = await bundle.write({
+  dir: at('dist/node'),
+  cleanDir: true,
+  format: 'esm',
+  minify: true,
+  chunkFileNames: '[name]-[hash].js',
+})
 await bundle.close()
+writeFileSync(
+  at('dist/node/LICENSES.txt'),
+  licensesOf(output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []))),
+)
 
-/** Their licences ask to go where their code goes. */
-const notices = bundled.map((name) => `${name}\n\n${readFileSync(at(`node_modules/${name}/LICENSE`), 'utf8').trim()}\n`)
-writeFileSync(at('dist/node/LICENSES.txt'), `This folder holds code of these packages.\n\n${notices.join('\n---\n\n')}`)
+/** The license texts of all packages whose code is in the bundle. Their licenses ask for it. */
+function licensesOf(moduleIds: readonly string[]): string {
+  const folders = new Set(moduleIds.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []))
+  const notices = [...folders].sort().map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')) as Record<
+      string,
+      string
+    >
+    const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)/i.test(entry))
+    const text = file === undefined ? `License: ${license}` : readFileSync(`${folder}/${file}`, 'utf8').trim()
+    return `${name} ${version}\n\n${text}\n`
+  })
+  return `This folder holds code of these packages.\n\n${[...new Set(notices)].join('\n---\n\n')}`
+}

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, expect, test } from 'vitest'
@@ -15,7 +15,7 @@ afterAll(async () => {
   await rm(scratch, { recursive: true, force: true })
 })
 
-test('the packed tarball, unpacked elsewhere, runs without the source', { timeout: 120_000 }, async () => {
+test('the packed tarball runs with its production dependencies alone', { timeout: 180_000 }, async () => {
   await run('npm', ['run', 'build'], { cwd: root })
   const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', scratch], {
     cwd: root,
@@ -41,7 +41,11 @@ test('the packed tarball, unpacked elsewhere, runs without the source', { timeou
   expect(paths).toContain('dist/node/signature-worker.js')
   expect(paths).toContain('dist/node/builtin-worker.js')
   await run('tar', ['-xzf', join(scratch, packed[0]!.filename), '-C', scratch])
-  await symlink(join(root, 'node_modules'), join(scratch, 'node_modules'))
+  await installProduction(scratch)
+  // The oldest Node.js that package.json names does not know `using`.
+  const bundled = await readdir(join(scratch, 'package/dist/node'))
+  const texts = await Promise.all(bundled.map((name) => readFile(join(scratch, 'package/dist/node', name), 'utf8')))
+  expect(texts.filter((text) => /\bawait using \w/.test(text))).toEqual([])
 
   const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
   const stoa = [join(scratch, 'package/bin/stoa.js')]
@@ -68,12 +72,58 @@ test('the packed tarball, unpacked elsewhere, runs without the source', { timeou
   const found = await mcp.callTool({ name: 'discover_agents', arguments: { query: 'echo' } })
   expect(found).toMatchObject({ structuredContent: { agents: [{ agent_id: agent!.id }] } })
   await mcp.close()
-  expect(await json<object>(`${url}/a2a/${agent!.id}/.well-known/agent-card.json`)).toMatchObject({ name: 'Echo' })
+  const card = await json<object>(`${url}/a2a/${agent!.id}/.well-known/agent-card.json`)
+  expect(card).toMatchObject({ name: 'Echo' })
+  // The HTTP+JSON binding of the card needs Express.
+  const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'over REST' }] }
+  const sent = await json<object>(`${url}/a2a/${agent!.id}/rest/message:send`, {
+    method: 'POST',
+    headers: { ...headers, 'a2a-version': '1.0' },
+    body: JSON.stringify({ message }),
+  })
+  expect(JSON.stringify(sent)).toContain('over REST')
   expect((await fetch(`${url}/metrics`)).status).toBe(200)
   expect((await fetch(`${url}/dashboard/`)).headers.get('content-type')).toContain('text/html')
   await node.stop()
   expect(await node.exited).toMatchObject({ code: 0 })
 })
+
+test('its types hold for a strict program that checks libraries too', { timeout: 60_000 }, async () => {
+  const program = join(scratch, 'embed')
+  await mkdir(join(program, 'node_modules'), { recursive: true })
+  await cp(join(scratch, 'package'), join(program, 'node_modules/stoa'), { recursive: true })
+  for (const name of ['zod', '@types/node', 'undici-types'])
+    await cp(join(root, 'node_modules', name), join(program, 'node_modules', name), { recursive: true })
+  await writeFile(join(program, 'package.json'), '{ "type": "module" }')
+  await writeFile(
+    join(program, 'embed.ts'),
+    `import { createConfig, createNode, type Listing, type StoaNode } from 'stoa'
+const secrets = {} as Parameters<typeof createNode>[1]
+const node: StoaNode = await createNode(createConfig({ dataDir: 'data' }), secrets)
+const found: Listing[] = node.listings()
+// @ts-expect-error a listing's name is text
+const name: number = found[0]!.name
+console.log(name)
+`,
+  )
+  const compilerOptions = { strict: true, skipLibCheck: false, noEmit: true, target: 'esnext', module: 'nodenext' }
+  await writeFile(
+    join(program, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: { ...compilerOptions, types: ['node'] }, files: ['embed.ts'] }),
+  )
+  const { stdout } = await run('tsc', ['-p', program], { cwd: root }).catch((error: { stdout: string }) => error)
+  expect(stdout.split('\n').filter((line) => !line.includes('node_modules/@types/'))).toEqual([''])
+})
+
+/** What `npm install --omit=dev` of the package brings, without asking a registry: copies, no links to the checkout. */
+async function installProduction(to: string): Promise<void> {
+  const { stdout } = await run('npm', ['ls', '--omit=dev', '--all', '--parseable'], { cwd: root })
+  const [, ...folders] = stdout.trim().split('\n')
+  const names = folders.map((folder) => relative(root, folder))
+  expect(names).toContain('node_modules/zod')
+  expect(names.length).toBeLessThanOrEqual(14)
+  for (const name of names) await cp(join(root, name), join(to, name), { recursive: true })
+}
 
 async function json<T>(url: string, init: RequestInit = {}): Promise<T> {
   return (await (await fetch(url, init)).json()) as T
