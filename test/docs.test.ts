@@ -1,10 +1,10 @@
 /** What the documentation tells people to type is typed here: on a devnet, by real processes. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -151,34 +151,6 @@ test.concurrent('the programs of the developer’s quick start run as they stand
   expect(await gone).toEqual([0, null])
   const worked = await run(process.execPath, [await program('workflow')], options)
   expect(worked.stdout).toContain('completed stressed is desserts!')
-})
-
-test('every link between the pages, and to files of the repository, leads somewhere', () => {
-  const pages = [
-    ...readdirSync(docs)
-      .filter((name) => name.endsWith('.md'))
-      .map((name) => `docs/${name}`),
-    'README.md',
-  ]
-  const anchorsOf = (path: string) =>
-    new Set(
-      [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
-        heading!
-          .toLowerCase()
-          .replace(/[^\w\- ]/g, '')
-          .replaceAll(' ', '-'),
-      ),
-    )
-  for (const page of pages) {
-    const text = readFileSync(join(root, page), 'utf8').replace(/^```[\s\S]*?^```$/gm, '')
-    for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
-      const [path = '', anchor] = target.split('#')
-      if (/^https?:/.test(target) || path === '') continue
-      const file = resolve(root, dirname(page), path)
-      expect(existsSync(file), `${page} → ${target}`).toBe(true)
-      if (anchor !== undefined) expect([...anchorsOf(file.slice(root.length))], `${page} → ${target}`).toContain(anchor)
-    }
-  }
 })
 
 test('every error the FAQ explains is one the source throws', async () => {

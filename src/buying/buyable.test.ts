@@ -52,7 +52,7 @@ async function buyerOf(listings: Listing[], options: Parameters<typeof createFak
   return { ...buyer, asked, signed, came, listings }
 }
 
-describe('D37: a node on test money refuses an agent that is sold for real money, before anyone is asked', () => {
+describe('D37 T24: a node on test money refuses an agent that is sold for real money, before anyone is asked', () => {
   const foreign = () => [listingFixture(onBase)]
 
   test('in a call', async () => {

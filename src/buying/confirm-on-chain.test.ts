@@ -66,7 +66,7 @@ describe('D41: the DID that a seller names is compared with the peer that is pai
   })
 })
 
-describe('D41: at the buyer a payment is settled when its own chain shows it', () => {
+describe('D41 T26: at the buyer a payment is settled when its own chain shows it', () => {
   test('a transaction that the seller names is its claim', async () => {
     const { payment, txHash, view } = await bought()
     expect(payment).toMatchObject({ settlement: 'claimed', tx_hash: txHash })

@@ -106,7 +106,7 @@ test('D38 after the end of the process an order nobody waits for any more ends u
   expect(await second.execute(request())).toMatchObject({ output: 'HELLO' })
 })
 
-test('4.5 a token may have 1,000 orders open, and the others go on', async () => {
+test('T19 a token may have 1,000 orders open, and the others go on', async () => {
   const market = await fakeMarket(() => [])
   const order = (tokenId: string | undefined) =>
     market.orders.create({ agentId: randomUUID(), price: 1n, caller: { scope: 'execute', tokenId } })

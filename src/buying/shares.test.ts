@@ -18,7 +18,7 @@ const hold = ({ execute }: Market, input: string, caller?: Caller) =>
     (error: { code: string; approvalId?: string }) => error,
   ) as Promise<{ code: string; approvalId: string }>
 
-test('4.5 a token may have 100 approvals pending, and the others go on', async () => {
+test('T19 a token may have 100 approvals pending, and the others go on', async () => {
   const market = await fakeMarket(() => [paid], { rules })
   const [greedy, modest] = [await tokenOf(market), await tokenOf(market)]
   for (let number = 0; number < 100; number++) {
@@ -29,7 +29,7 @@ test('4.5 a token may have 100 approvals pending, and the others go on', async (
   expect((await hold(market, 'the operator')).code).toBe('APPROVAL_REQUIRED')
 })
 
-test('4.5 a token may have 100 workflows open, and the others go on', async () => {
+test('T19 a token may have 100 workflows open, and the others go on', async () => {
   const market = await fakeMarket(() => [own], { runOwn: () => new Promise<string>(() => {}) })
   const [greedy, modest] = [await tokenOf(market), await tokenOf(market)]
   const step = { retries: 0, fallback: [], input: undefined, dependsOn: undefined, maxPrice: undefined }
@@ -44,7 +44,7 @@ test('4.5 a token may have 100 workflows open, and the others go on', async () =
   expect(await begin()).toMatchObject({ id: expect.any(String) })
 })
 
-test('4.11 several approvals are decided at once: what cannot be decided any more holds up nobody', async () => {
+test('ADR-13 several approvals are decided at once: what cannot be decided any more holds up nobody', async () => {
   const clock = new HandClock()
   const market = await fakeMarket(() => [paid], { rules, clock })
   const ids = [await hold(market, 'a'), await hold(market, 'b'), await hold(market, 'c')].map(
@@ -69,7 +69,7 @@ test.each([
   ['its own budget', { budget: 70_000n }, '0.02', '0.02'],
   ['its own day', { per_day: 60_000n }, '0.01', '4.95'],
   ['no limit of its own that is nearer', {}, '1.95', '4.95'],
-])('4.11 an approval shows what is left then for a token with %s', async (_what, limits, today, month) => {
+])('ADR-13 an approval shows what is left then for a token with %s', async (_what, limits, today, month) => {
   const market = await fakeMarket(() => [paid], { rules: { ...rules, dailyBudgetAtomic: 2_000_000n } })
   const { approvalId } = await hold(market, 'task', await tokenOf(market, limits))
   expect(market.approvals.get(approvalId)).toMatchObject({

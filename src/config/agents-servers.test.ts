@@ -19,7 +19,7 @@ test('an agent may be one that speaks A2A elsewhere', () => {
   })
 })
 
-test('4.6 such an agent may have a most to pay, and rewriting the file keeps it', () => {
+test('ADR-22 such an agent may have a most to pay, and rewriting the file keeps it', () => {
   const document = parse('    a2a: https://agents.example/a\n    max_price: 0.000001\n')
   expect(document.agents[0]).toMatchObject({ max_price: 1n })
   document.put({ ...document.agents[0]!, max_price: 30_000n })

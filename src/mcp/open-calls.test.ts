@@ -4,7 +4,7 @@ import { OpenCalls } from './open-calls.ts'
 
 const name = { caller: OPERATOR, session: 's', id: 1 }
 
-test('4.6 a client cancels its own call, and nobody else’s', () => {
+test('D38 a client cancels its own call, and nobody else’s', () => {
   const calls = new OpenCalls()
   const mine = calls.enter(name)
   const others = [
@@ -18,7 +18,7 @@ test('4.6 a client cancels its own call, and nobody else’s', () => {
   expect(others.map(({ signal }) => signal.aborted)).toEqual([false, false, false, false])
 })
 
-test('4.6 where two calls have one name none is canceled, and one that has ended counts no more', () => {
+test('D38 where two calls have one name none is canceled, and one that has ended counts no more', () => {
   const calls = new OpenCalls()
   const [one, other] = [calls.enter(name), calls.enter(name)]
   expect([calls.cancel(name), one.signal.aborted, other.signal.aborted]).toEqual([false, false, false])

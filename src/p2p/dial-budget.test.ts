@@ -49,7 +49,7 @@ test('a dial that reaches its peer costs nothing', () => {
   expect(dials(50, () => at('9.9.9.9', 4001))).toBe(8)
 })
 
-test('D52: whoever names places where nobody is, is soon no longer listened to', () => {
+test('D52 T30: whoever names places where nobody is, is soon no longer listened to', () => {
   const { budget, dials } = setup()
   const source = { peerId: 'liar', host: '6.6.6.6' }
   const places = Array.from({ length: 100 }, (_, nth) => at(`9.9.${nth}.9`, 4001))

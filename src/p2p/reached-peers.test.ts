@@ -49,7 +49,7 @@ test('D52: nobody is remembered who came by itself, over a relay, or is not of t
   expect(await ids()).toEqual([met])
 })
 
-test('D52: many names at one address do not push out others', async () => {
+test('D52 T30: many names at one address do not push out others', async () => {
   const { meet, ids } = setup()
   const honest = await meet('8.8.8.8')
   for (let count = 0; count < 60; count++) await meet('9.9.9.9')

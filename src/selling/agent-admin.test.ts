@@ -27,7 +27,7 @@ test('a pause and changes at once all hold: what was paused does not sell on', a
   expect(operate.get('echo')).toMatchObject({ paused: true, price: 250_000n, tags: ['text'] })
 })
 
-test('4.6 what a run may pay is changed and taken away, and only an agent with a2a has it', async () => {
+test('ADR-22 what a run may pay is changed and taken away, and only an agent with a2a has it', async () => {
   const definition = { name: 'Front', description: 'asks', price: 500_000n, a2a: 'https://agents.example/a' }
   let agent = { id: 'front', definition, model: 'a2a', timeoutMs: 1_000 } as unknown as HostedAgent
   const operate = createOperateAgents({

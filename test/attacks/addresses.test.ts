@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-test('D52: a peer with 2,500 addresses and a thousand messages about them does not slow an honest call', {
+test('D52 T31: a peer with 2,500 addresses and a thousand messages about them does not slow an honest call', {
   retry: 2,
 }, async () => {
   const [victim, honest, attacker] = [await startVictim(), await startTestHost(), await startAttacker('127.0.0.2')]

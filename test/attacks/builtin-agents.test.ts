@@ -8,7 +8,7 @@ afterAll(stopTestNodes)
 const CALLS = 150
 const free = { description: 'd', price: 0n }
 
-test('T7: tasks of megabytes to built-in agents leave an honest peer’s calls as quick as before', {
+test('T7 T32: tasks of megabytes to built-in agents leave an honest peer’s calls as quick as before', {
   retry: 2,
 }, async () => {
   const seller = await startTestNode({ key: generatePrivateKey() })

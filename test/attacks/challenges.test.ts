@@ -55,7 +55,7 @@ const body = Buffer.from('hello').toString('base64')
 const send = (peer: RawPeer, { correlation_id, payment }: Challenged): Promise<RawAnswer> =>
   peer.ask('x402.paid_request', { correlation_id, payment, body })
 
-test('2.7 112 challenges, then 112 payments: those that gave way are 2003 and retryable, and pay under a new challenge', async () => {
+test('D26 T4 112 challenges, then 112 payments: those that gave way are 2003 and retryable, and pay under a new challenge', async () => {
   const [peer, other] = [await connect(), await connect()]
   const now = systemClock.now()
   const others = await other.pay(agentId, wallet, now)
@@ -79,13 +79,13 @@ test('2.7 112 challenges, then 112 payments: those that gave way are 2003 and re
   expect(said(await send(other, others))).toBe('hello')
 })
 
-test('2.7 the limit stands in the description of the protocol', async () => {
+test('D26 the limit stands in the description of the protocol', async () => {
   const page = await readFile(new URL('../../docs/protocol.md', import.meta.url), 'utf8')
   expect(page).toContain(`${KEPT} open challenges of a peer`)
   expect(page).toMatch(/gave way to newer ones \| 2003/)
 })
 
-test('2.7 a peer that asks for challenges without end leaves an honest buyer’s calls as quick as they were', {
+test('D26 a peer that asks for challenges without end leaves an honest buyer’s calls as quick as they were', {
   retry: 2,
 }, async () => {
   const buyer = await startTestNode({ key: randomHex(), bootstrap: [seller.addresses()[0]!] })

@@ -25,7 +25,7 @@ afterEach(async () => {
 
 const stranger = async (): Promise<PeerId> => peerIdFromPrivateKey(await generateKeyPair('Ed25519'))
 
-test('D52: answers that name one place a thousand times make a node neither dial it as often nor slow', {
+test('D52 T31: answers that name one place a thousand times make a node neither dial it as often nor slow', {
   retry: 2,
 }, async () => {
   let knocks = 0

@@ -33,7 +33,7 @@ async function tokenOf(scope: string): Promise<Record<string, string>> {
 }
 type Problem = { code: string }
 
-describe('4.3 a paid agent of the node', () => {
+describe('D48 a paid agent of the node', () => {
   test.each(['execute', 'spend'])('is not run unpaid for a token of %s, by any way in', async (scope) => {
     const headers = await tokenOf(scope)
     for (const path of [`/agents/${paidId}/execute`, '/execute']) {
@@ -67,7 +67,7 @@ describe('4.3 a paid agent of the node', () => {
   })
 })
 
-describe('4.4 what smells of a proxy', () => {
+describe('ADR-19 what smells of a proxy', () => {
   test.each([
     'x-forwarded-proto',
     'x-forwarded-host',
@@ -97,7 +97,7 @@ describe('4.4 what smells of a proxy', () => {
   })
 })
 
-test('4.1 a flood of wrong tokens from one address does not keep the right one out', async () => {
+test('D16 T11 a flood of wrong tokens from one address does not keep the right one out', async () => {
   const codes = new Set<string>()
   for (let round = 0; round < 40; round++) {
     const { body } = await call(closed.url, '/status', { headers: bearer(`wrong-${round}`) })
@@ -108,7 +108,9 @@ test('4.1 a flood of wrong tokens from one address does not keep the right one o
   expect((await call(closed.url, '/status', { headers: bearer(TOKEN) })).status).toBe(200)
 })
 
-test('4.1 a flood of wrong tokens leaves the operator’s own calls as quick as they were', { retry: 2 }, async () => {
+test('D16 T11 a flood of wrong tokens leaves the operator’s own calls as quick as they were', {
+  retry: 2,
+}, async () => {
   const wrong = (headers: Record<string, string>) => call(closed.url, '/status', { headers })
   await expectBearable(
     async () => expect((await call(closed.url, '/status', { headers: bearer(TOKEN) })).status).toBe(200),
@@ -121,7 +123,7 @@ test('4.1 a flood of wrong tokens leaves the operator’s own calls as quick as 
   )
 })
 
-test('4.5 a token that fills its share of open orders shuts out nobody', async () => {
+test('T19 a token that fills its share of open orders shuts out nobody', async () => {
   const headers = await tokenOf('execute')
   const order = (more: object) => call(node.url, '/orders', { body: { agent_id: 'nobody', price: '1' }, ...more })
   for (let round = 0; round < 10; round++) await Promise.all(Array.from({ length: 100 }, () => order({ headers })))
@@ -130,7 +132,7 @@ test('4.5 a token that fills its share of open orders shuts out nobody', async (
   expect((await order({ headers: await tokenOf('execute') })).status).toBe(201)
 }, 60_000)
 
-test('4.5 a token that orders without end leaves the operator’s calls as quick as they were', {
+test('T19 a token that orders without end leaves the operator’s calls as quick as they were', {
   retry: 2,
 }, async () => {
   const headers = await tokenOf('execute')
@@ -149,7 +151,7 @@ test('4.5 a token that orders without end leaves the operator’s calls as quick
   )
 })
 
-describe('4.2 what a principal made is its own (D48)', () => {
+describe('D48 what a principal made is its own', () => {
   test('over the API: orders, workflows, executions, sessions and what happens', async () => {
     const [ann, bob] = [await tokenOf('execute'), await tokenOf('execute')]
     const body = { agent_id: freeId, input: 'a secret of ann' }
@@ -275,7 +277,7 @@ describe('4.2 what a principal made is its own (D48)', () => {
   })
 })
 
-test('4.6 the card of the node is what the version of its reader asks for, also of a node that needs a token', async () => {
+test('D22 the card of the node is what the version of its reader asks for, also of a node that needs a token', async () => {
   const path = '/.well-known/agent-card.json'
   const current = await ask<object>(closed.url, path, { headers: { 'a2a-version': '1.0' } })
   expect(Object.keys(current)).not.toEqual(expect.arrayContaining(['url']))
@@ -285,7 +287,7 @@ test('4.6 the card of the node is what the version of its reader asks for, also 
   expect(older).toMatchObject({ protocolVersion: '0.3.0', securitySchemes: { bearer: { type: 'http' } } })
 })
 
-test('4.6 every card of a node that needs a token is valid for a strict reader of A2A 1.0', async () => {
+test('D22 every card of a node that needs a token is valid for a strict reader of A2A 1.0', async () => {
   const definition = { description: 'd', model: 'builtin/echo' }
   const register = (name: string, price: bigint) =>
     closed.node.registerAgent({ ...definition, name, price }, { persist: false })

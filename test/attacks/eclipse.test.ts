@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-test('D52: a peer store full of hearsay pushes out no honest peer: it is met again after a restart, and called as before', {
+test('D52 T30: a peer store full of hearsay pushes out no honest peer: it is met again after a restart, and called as before', {
   retry: 2,
 }, async () => {
   const [datastore, identity, honest] = [new MemoryDatastore(), await createIdentity(), await startVictim()]

@@ -25,7 +25,7 @@ const spellings: [string, (address: Hex) => Hex][] = [
   ['small letters', (address) => address.toLowerCase() as Hex],
 ]
 
-describe('D49: a payer pays, in whatever letters it spells the accounts', () => {
+describe('D49 T27: a payer pays, in whatever letters it spells the accounts', () => {
   test.each(spellings)('%s', async (_what, spell) => {
     const seller = await market.seller()
     const wallet = await market.payer()

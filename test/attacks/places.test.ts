@@ -28,7 +28,7 @@ async function silent(port: number, localAddress: string): Promise<Socket> {
   return socket
 }
 
-test('D52: one address with 40 names gets the places of one address, and a newcomer gets in', async () => {
+test('D52 T29: one address with 40 names gets the places of one address, and a newcomer gets in', async () => {
   const warnings: string[] = []
   const noted: Logger = { ...silentLogger, warn: (_, message) => void warnings.push(message), child: () => noted }
   const inbound = { most: 60, reserved: 8, perAddress: 20, settlingMs: 0 }
@@ -83,7 +83,7 @@ test('D52: where all places are taken, idle connections of the fullest address m
   await until(() => victim.peers().length <= 12)
 })
 
-test('D52: 256 connections from a dozen addresses that say nothing keep nobody out, over TCP or QUIC', {
+test('D52 T7: 256 connections from a dozen addresses that say nothing keep nobody out, over TCP or QUIC', {
   retry: 2,
 }, async () => {
   const victim = await startVictim()

@@ -52,7 +52,7 @@ async function startLiar(ip: string): Promise<{ liar: Libp2p; asked(): number }>
   return { liar, asked: () => asked }
 }
 
-test('D52: two liars neither take a node off its relay nor have it announce a stranger’s address, nor slow it', {
+test('D52 T30: two liars neither take a node off its relay nor have it announce a stranger’s address, nor slow it', {
   retry: 2,
 }, async () => {
   // A relay that dials nobody back: a stranger's address must not be dialed by this test either.

@@ -36,7 +36,7 @@ async function crowd(relay: Host, ip: string, count: number): Promise<{ peers: L
   return { peers, given }
 }
 
-test('D52: many names at one address get eight places of a relay, and a seller elsewhere gets its own', async () => {
+test('D52 T29: many names at one address get eight places of a relay, and a seller elsewhere gets its own', async () => {
   const relay = await startVictim({ relay: true })
   cleanups.push(() => relay.stop())
   const { given } = await crowd(relay, '127.0.0.2', 16)

@@ -34,7 +34,7 @@ async function silence(port: number): Promise<{ leave(): Promise<void>; taken():
 /** The buyer looks for nobody by itself, and gives a dial as long as the test lasts. */
 const timing = { attemptMs: 60_000, rejoinEveryMs: 3_600_000 }
 
-test('2.9 a call after the restart does not wait for a dial that began while the port was shut', async () => {
+test('T20 a call after the restart does not wait for a dial that began while the port was shut', async () => {
   const [identity, port, buyer] = [await createIdentity(), await freePort(), await startTestHost({ timing })]
   cleanups.push(() => buyer.stop())
   const where = { peerId: identity.peerId, addrs: [`/ip4/127.0.0.1/tcp/${port}/p2p/${identity.peerId}`] }
@@ -56,7 +56,7 @@ test('2.9 a call after the restart does not wait for a dial that began while the
   expect(isOver).toBe(false)
 })
 
-test('2.9 calls to sellers that swallow dials leave the calls of an honest one as quick as they were', {
+test('T20 calls to sellers that swallow dials leave the calls of an honest one as quick as they were', {
   retry: 2,
 }, async () => {
   const [buyer, honest] = [await startTestHost({ timing }), await startVictim()]

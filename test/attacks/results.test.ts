@@ -55,7 +55,7 @@ async function buy(peer: RawPeer, agentId: string, task: string) {
 const askResult = (peer: RawPeer, agentId: string, payment: PaymentEnvelope) =>
   peer.request(agentId, '', { method: 'result', payment })
 
-test('2.8 the answer to a question right after the response names the same transaction', async () => {
+test('D32 the answer to a question right after the response names the same transaction', async () => {
   const peer = await connect()
   for (let time = 0; time < 10; time++) {
     const { payment, answer } = await buy(peer, ids.echo!, `task ${time}`)
@@ -66,7 +66,7 @@ test('2.8 the answer to a question right after the response names the same trans
   }
 })
 
-test('2.8 a run that failed is 3000 and not retryable, at first and whenever its result is asked for', async () => {
+test('D32 a run that failed is 3000 and not retryable, at first and whenever its result is asked for', async () => {
   const peer = await connect()
   const { payment, answer } = await buy(peer, ids['json-query']!, 'this is no JSON')
   const failed = { error_code: 3000, error_name: 'EXECUTION_FAILED', retryable: false }
@@ -77,7 +77,7 @@ test('2.8 a run that failed is 3000 and not retryable, at first and whenever its
   expect(await devnet.chain.authorizationState(wallet.address, payment.payload!.authorization.nonce)).toBe(false)
 })
 
-test('2.8 questions without end for results of others leave an honest buyer’s calls as quick as they were', {
+test('D32 T31 questions without end for results of others leave an honest buyer’s calls as quick as they were', {
   retry: 2,
 }, async () => {
   const [honest, attacker] = [await connect(), await connect()]

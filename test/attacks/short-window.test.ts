@@ -48,7 +48,7 @@ async function shortPayment(seller: TestSeller & { payee: Hex }, seconds: number
   return payment
 }
 
-test('D51: a window that ends before the agent does is settled first: no result for nothing', async () => {
+test('D51 T22 T27: a window that ends before the agent does is settled first: no result for nothing', async () => {
   const seller = await market.seller()
   // An agent of 20 s, for whoever signs for 12.
   const paidBefore: bigint[] = []

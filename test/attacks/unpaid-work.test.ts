@@ -89,7 +89,7 @@ test('T6 T16 a window that is over by the time of the chain buys nothing from a 
   expect(await buy(seller, honest)).toBe('re: task')
 })
 
-describe('T6 a payer with code (EIP-7702)', () => {
+describe('T6 T27 a payer with code (EIP-7702)', () => {
   test('whose code refuses its signature gets no run; nothing is claimed and an honest buyer is served', async () => {
     const seller = await start()
     const wallet = await payer(1_000_000n)
@@ -144,7 +144,7 @@ describe('T5 nodes that share a wallet', () => {
   })
 })
 
-describe('T6 T13 hashes that a facilitator invents', () => {
+describe('T6 T13 T26 hashes that a facilitator invents', () => {
   test('bring one payer no more than its bound, and nobody a run that settles first', async () => {
     const seller = await start({ exposure: { perPayerMax: 30_000n }, attemptTimeoutMs: 500 })
     const wallet = await payer(1_000_000n)

@@ -99,7 +99,7 @@ test('approvals are listed without what a terminal would obey, approved and deni
   expect((await cli(['approvals', 'approve'], options)).code).toBe(2)
 })
 
-test('4.11 several approvals are decided at once, those named or all, a hundred in one request', async () => {
+test('ADR-13 several approvals are decided at once, those named or all, a hundred in one request', async () => {
   const asked: [number, string][] = []
   const pending = Array.from({ length: 150 }, (_, number) => ({ ...approval, id: `ap-${number}` }))
   const { parts } = await runningNode(dataDir(), {

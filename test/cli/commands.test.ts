@@ -51,7 +51,7 @@ test('agent config add keeps the full path of a file it is given, since the node
   expect(JSON.parse(stdout)[0].command).toEqual(['python3', '-c', full, 'tr', full, 'none.py'])
 })
 
-test('4.6 agent config add names an agent elsewhere and what it may cost, and warns where that is more than it earns', async () => {
+test('ADR-22 agent config add names an agent elsewhere and what it may cost, and warns where that is more than it earns', async () => {
   const elsewhere = [...add, '--a2a', 'https://agents.example/a2a/x', '--max-price']
   const loss = await cli([...elsewhere, '0.2'], { dataDir: dataDir() })
   expect(loss).toMatchObject({ code: 0, stderr: expect.stringMatching(/at a loss.*earns 0\.1 USDC.*pay 0\.2/) })

@@ -71,7 +71,7 @@ describe.each(bindings)('D38 an own agent over A2A $version, $binding', (binding
   }, 40_000)
 })
 
-test('D38 the market agent buys once for a message, and answers its task again', async () => {
+test('D38 T25 the market agent buys once for a message, and answers its task again', async () => {
   const order = { skill: 'execute_agent', agent_id: agentId, task: 'from a2a', max_price: '0.01' }
   const client = await a2aClient(urlOf('market'))
   const message = send(JSON.stringify(order))

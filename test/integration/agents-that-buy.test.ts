@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterEach(() => market.stopNodes())
 afterAll(() => market?.stop())
 
-test('4.6 an agent that is bought buys the paid agent behind it: each is paid once, and a retry pays nobody again', async () => {
+test('ADR-22 an agent that is bought buys the paid agent behind it: each is paid once, and a retry pays nobody again', async () => {
   const selling = await market.front()
   const buyer = await market.funded({}, [selling])
   await discovered(buyer.url, selling.id)
@@ -51,7 +51,7 @@ test('4.6 an agent that is bought buys the paid agent behind it: each is paid on
   expect((await market.balance(market.devnet.wallets.seller.privateKey)) - sellersBefore).toBe(INNER)
 }, 60_000)
 
-describe('4.6 nothing is signed', () => {
+describe('ADR-22 nothing is signed', () => {
   const nothingMoved = async (selling: Front) => {
     expect(await signedBy(selling)).toEqual([])
     expect(await market.balance(selling.key)).toBe(FUNDS)

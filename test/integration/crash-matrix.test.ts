@@ -40,7 +40,7 @@ async function countRuns(runs: string): Promise<number> {
   return (await readFile(runs, 'utf8').catch(() => '')).split('\n').filter(Boolean).length
 }
 
-describe('a seller killed at', {}, () => {
+describe('T16 a seller killed at', {}, () => {
   let buyer: TestNode
   beforeAll(async () => {
     buyer = await startTestNode({
@@ -112,7 +112,7 @@ describe('a seller killed at', {}, () => {
   )
 })
 
-describe('a buyer killed at', { concurrent: true }, () => {
+describe('T16 a buyer killed at', { concurrent: true }, () => {
   let seller: TestNode
   beforeAll(async () => {
     seller = await startTestNode({ key: devnet.wallets.seller.privateKey, ...chainSettings() })

@@ -49,7 +49,7 @@ const cases: [Door, string, 'never' | 'if paid' | 'always'][] = [
   ['workflow', 'buyer:sent', 'if paid'],
 ]
 
-describe('D38 a buyer is killed with a key', { concurrent: true }, () => {
+describe('D38 T25 a buyer is killed with a key', { concurrent: true }, () => {
   test.each(cases)(
     'POST /%s at %s: the same request makes one order, and one payment at most',
     async (door, faultPoint, delivered) => {

@@ -31,7 +31,7 @@ const keyed = (key: string) => ({ 'idempotency-key': key })
 const payments = async () => (await ask<unknown[]>(buyer.url, '/payments?limit=100')).length
 const ordersOf = (key: string) => ask<Order[]>(buyer.url, `/orders?idempotency_key=${encodeURIComponent(key)}`)
 
-describe('D38 the same request with the same key', () => {
+describe('D38 T25 the same request with the same key', () => {
   test.each([
     ['POST /agents/{id}/execute', () => `/agents/${agentId}/execute`, () => ({ task: 'hello' })],
     ['POST /execute', () => '/execute', () => ({ agent_id: agentId, input: 'hello' })],

@@ -49,7 +49,7 @@ const payments = async () => (await ask<unknown[]>(buyer.url, '/payments?limit=1
 const orderOf = async (task: string) =>
   (await ask<Order[]>(buyer.url, '/orders?limit=100')).find((order) => order.task === task)
 
-test.each(['auto', 'legacy'] as const)('D38 idempotency_key over MCP (%s) buys once', async (era) => {
+test.each(['auto', 'legacy'] as const)('D38 T25 idempotency_key over MCP (%s) buys once', async (era) => {
   const args = { agent_id: agentId, task: `once ${era}`, idempotency_key: randomUUID() }
   const before = await payments()
   const client = await connect(era)
@@ -62,7 +62,7 @@ test.each(['auto', 'legacy'] as const)('D38 idempotency_key over MCP (%s) buys o
   expect(conflict).toMatchObject({ isError: true, _meta: { 'stoa/error': { code: 'IDEMPOTENCY_CONFLICT' } } })
 })
 
-describe.each(['auto', 'legacy'] as const)('4.6 a client over HTTP (%s) cancels', (era) => {
+describe.each(['auto', 'legacy'] as const)('D38 a client over HTTP (%s) cancels', (era) => {
   test('before anything is signed: the run stops, and nothing is paid', async () => {
     const client = await connect(era)
     const before = await payments()
@@ -127,7 +127,7 @@ async function newSession(): Promise<string> {
   return answer.headers.get('mcp-session-id')!
 }
 
-describe('4.6 a client of 2025', () => {
+describe('D38 a client of 2025', () => {
   test('that closes its request has spent nothing', async () => {
     const leaving = new AbortController()
     const called = post(toolCall(1, { agent_id: ownSlowId, task: 'closed' }), undefined, leaving.signal)

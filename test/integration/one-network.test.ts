@@ -1,4 +1,4 @@
-/** D37 on real nodes: a node on test money beside a seller that takes real money, through every door. */
+/** D37, T24 on real nodes: a node on test money beside a seller that takes real money, through every door. */
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { a2aClient, asTask, send, stateOf } from '../support/a2a-client.ts'

@@ -196,7 +196,7 @@ test('an agent that wants to be paid itself is nobody to sell', async () => {
   expect(await failure(await host(url))).toMatchObject({ code: 'AGENT_NOT_RUNNABLE' })
 })
 
-test('4.6 a paid Stoa agent is not asked without max_price, and its seller is told which field to set', async () => {
+test('ADR-22 a paid Stoa agent is not asked without max_price, and its seller is told which field to set', async () => {
   const url = `${remote.url}/a2a/${ids.paid}`
   const failed = await failure(await host(url))
   expect([failed.code, failed.message]).toEqual([

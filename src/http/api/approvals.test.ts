@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { fakeServer, listingFixture } from '../../../test/support/fake-api.ts'
 import { fakeMarket, heldApproval } from '../../../test/support/fake-market.ts'
 
-test('4.11 POST /approvals/decide decides several, each by itself', async () => {
+test('ADR-13 POST /approvals/decide decides several, each by itself', async () => {
   const paid = listingFixture({ price: 50_000n, price_atomic: '50000' })
   const market = await fakeMarket(() => [paid], { rules: { autoApproveBelowAtomic: 10_000n } })
   const ids = [await heldApproval(market, paid), await heldApproval(market, paid), await heldApproval(market, paid)]

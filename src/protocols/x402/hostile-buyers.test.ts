@@ -1,4 +1,4 @@
-/** Any mixture of honest and hostile buyers, failing agents, facilitators and restarts: what must hold in the end. */
+/** T27: any mixture of honest and hostile buyers, failing agents, facilitators and restarts: what must hold in the end. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { FakeSettlement, type Settling, unclear } from '../../../test/support/fake-settlement.ts'

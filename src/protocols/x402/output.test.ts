@@ -118,7 +118,7 @@ test('a run that fails after it has shown a part is not charged', async () => {
   expect(seller.payments.get(paymentId)?.state).toBe('voided')
 })
 
-describe('T6 an agent that shows its work and runs into a limit', () => {
+describe('T6 T27 an agent that shows its work and runs into a limit', () => {
   const limits = [
     ['its time', 'AGENT_TIMEOUT'],
     ['its size', 'AGENT_OUTPUT_TOO_LARGE'],
