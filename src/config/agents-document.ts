@@ -19,10 +19,10 @@ import { entryOf, isUnset, readEntry, scalarText } from './agents-fields.ts'
 import { ConfigError, quote } from './config-error.ts'
 
 const AGENTS_MAX = 1000
-/** More problems than anyone reads at once. */
+/** Problems reported at once. Nobody reads more. */
 const PROBLEMS_MAX = 20
 
-/** The text of an `agents.yaml` with what it says: changes keep comments, order and the spelling of values they do not touch. */
+/** The text of an `agents.yaml` and its contents. Changes keep comments, order and the spelling of untouched values. */
 export interface AgentsDocument {
   readonly agents: AgentDefinition[]
   put(definition: AgentDefinition): void
@@ -31,15 +31,15 @@ export interface AgentsDocument {
 }
 
 /**
- * Reads the text of an `agents.yaml`.
+ * Parses the text of an `agents.yaml`.
  *
  * @param path named in errors.
- * @throws ConfigError with a line for each problem: file, line, agent, key, what stands there and what is expected
+ * @throws ConfigError with a line for each problem: file, line, agent, key, the given value and what is expected
  */
 export function parseAgentsDocument(text: string, path: string): AgentsDocument {
   const lines = new LineCounter()
   const lineOf = (offset: number | undefined) => lines.linePos(offset ?? 0).line
-  // Repeated keys are looked for where it matters: the parser's own search takes seconds on a long file.
+  // Duplicate keys are checked elsewhere: the parser's own check takes seconds on a long file.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false })
   const problems: string[] = []
   const report = (offset: number | undefined, message: string) => {
@@ -115,7 +115,7 @@ function checkSyntax(document: Document.Parsed, report: (offset: number | undefi
   if (document.errors.length > 0) return
   visit(document, {
     Node(_, node) {
-      // A few lines of aliases to aliases unfold to gigabytes; a list of agents needs none.
+      // A few lines of aliases to aliases can expand to gigabytes, and a list of agents needs no aliases.
       if (!isAlias(node)) return undefined
       report(node.range?.[0], 'aliases (*name) are not supported: write the value out')
       return visit.BREAK
@@ -146,7 +146,7 @@ function findList(root: ParsedNode | null, report: (offset: number | undefined, 
   return list
 }
 
-/** Puts an empty list where the file has none, and keeps what was said in its place. */
+/** Adds an empty list if the file has none, and keeps the comments at its place. */
 function addList(document: Document): YAMLSeq {
   const list = new YAMLSeq(document.schema)
   if (!isMap(document.contents)) document.contents = new YAMLMap(document.schema)
@@ -154,7 +154,7 @@ function addList(document: Document): YAMLSeq {
   return list
 }
 
-/** From `agents: [] # why` to a list with the comment above it. */
+/** Turns `agents: [] # why` into a block list with the comment above it. */
 function openUp(list: YAMLSeq): void {
   list.flow = false
   if (!list.comment) return
@@ -162,7 +162,7 @@ function openUp(list: YAMLSeq): void {
   list.comment = null
 }
 
-/** Touches only what is new: an untouched `price: 0.10` stays `0.10`. */
+/** Changes only new values: an unchanged `price: 0.10` stays `0.10`. */
 function update(document: Document, map: YAMLMap, from: AgentDefinition, to: AgentDefinition): void {
   const [before, after] = [entryOf(from), entryOf(to)]
   for (const name of new Set([...Object.keys(before), ...Object.keys(after)]) as Set<keyof AgentDefinition>) {
@@ -182,7 +182,7 @@ function replaceValue(map: YAMLMap, key: string, value: Node): void {
   map.set(key, value)
 }
 
-/** Lists of words stand on one line. */
+/** Lists of words stay on one line. */
 function createNode(document: Document, value: unknown): Node {
   const node = document.createNode(value)
   visit(node, {
@@ -193,7 +193,7 @@ function createNode(document: Document, value: unknown): Node {
   return node
 }
 
-/** Two spellings of a name in Unicode are one agent, as in its id (D5). */
+/** Two Unicode spellings of a name are the same agent, as in its id (D5). */
 function sameName(name: string): string {
   return name.normalize('NFC')
 }

@@ -3,11 +3,11 @@ import { AgentDefinition, ToolServer } from '../schema/agent.ts'
 import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
 import { nearest, quote } from './config-error.ts'
 
-/** How a key of an agent's entry is written, and what an error says it should be. */
+/** How a field of an agent's entry is written, and what errors say it should be. */
 type Field = {
   kind: 'text' | 'texts' | 'price' | 'integer' | 'number' | 'boolean' | 'servers'
   expected: string
-  /** Some paste the key itself here. */
+  /** Not shown in errors, because some people paste the key itself here. */
   isUnshown?: true
 }
 
@@ -56,10 +56,10 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
 }
 const fieldNames = Object.keys(fields) as (keyof AgentDefinition)[]
 
-/** An entry as YAML and JSON have it: the price is a number. */
+/** An entry as in YAML and JSON: the price is a number. */
 export type AgentEntry = Partial<Record<keyof AgentDefinition, unknown>>
 
-/** The entry of an agent, keys in the order of the documentation; absent ones are left out. */
+/** The entry of an agent, with keys in the order of the documentation. Absent keys are left out. */
 export function entryOf(definition: AgentDefinition): AgentEntry {
   const entry: AgentEntry = {}
   for (const name of fieldNames) {
@@ -70,10 +70,10 @@ export function entryOf(definition: AgentDefinition): AgentEntry {
   return entry
 }
 
-/** Says what is wrong at an offset of the file. */
+/** Reports a problem at an offset of the file. */
 export type Report = (offset: number | undefined, message: string) => void
 
-/** Reads one entry. What is wrong with it goes to `report`, and then there is none. */
+/** Reads one entry. Sends problems to `report` and then returns undefined. */
 export function readEntry(node: ParsedNode | null, report: Report): AgentDefinition | undefined {
   if (!isMap(node)) {
     report(node?.range[0], 'expected an agent, with name, description and price')
@@ -110,12 +110,12 @@ export function readEntry(node: ParsedNode | null, report: Report): AgentDefinit
   return undefined
 }
 
-/** A key or a value that was left empty. */
+/** True if a key or value was left empty. */
 export function isUnset(node: Node | null): boolean {
   return node === null || (isScalar(node) && node.value === null)
 }
 
-/** A scalar as it is written: `0.10` is `0.10`, and `2048`, `true` or `1e-6` are those very characters. */
+/** The text of a scalar as written: `0.10` stays `0.10`, and `2048`, `true` or `1e-6` keep their characters. */
 export function scalarText(node: Node): string {
   if (!isScalar(node)) return ''
   return typeof node.value === 'string' ? node.value : (node.source ?? String(node.value))

@@ -10,9 +10,9 @@ import { replaceFile } from './replace-file.ts'
 const FILE_BYTES_MAX = 1024 * 1024
 
 /**
- * The agents of `agents.yaml`, in its order (D11). A missing file has none.
+ * The agents of `agents.yaml`, in their order (D11). A missing file has none.
  *
- * @throws ConfigError with file, line and key of each thing that is wrong
+ * @throws ConfigError with file, line and key of each problem
  */
 export async function readAgentsFile(path: string): Promise<AgentDefinition[]> {
   const text = await readText(path)
@@ -20,11 +20,11 @@ export async function readAgentsFile(path: string): Promise<AgentDefinition[]> {
 }
 
 /**
- * Writes an agent into the file; one of the same name is replaced where it stands. Comments and order stay as they are.
+ * Writes an agent into the file. An agent of the same name is replaced in place. Comments and order are kept.
  *
- * Safe against a crash and against other processes doing the same.
+ * Safe against a crash and against other processes that write at the same time.
  *
- * @throws ConfigError if the file as it stands is not valid: it is not touched then; CodedError 'AGENTS_FILE_UNWRITABLE'
+ * @throws ConfigError if the present file is not valid, which leaves it unchanged; CodedError 'AGENTS_FILE_UNWRITABLE'
  */
 export async function addAgentToFile(path: string, definition: AgentDefinition): Promise<void> {
   await edit(path, (document) => {
@@ -33,12 +33,12 @@ export async function addAgentToFile(path: string, definition: AgentDefinition):
   })
 }
 
-/** Takes an agent out of the file. @returns whether it was there. @throws as {@link addAgentToFile} */
+/** Removes an agent from the file. @returns true if it was there. @throws as {@link addAgentToFile} */
 export async function removeAgentFromFile(path: string, name: string): Promise<boolean> {
   return edit(path, (document) => document.remove(name))
 }
 
-/** Read, change and replace under a lock, so that of two changes neither is lost. */
+/** Reads, changes and replaces the file under a lock, so that two changes at once are both kept. */
 async function edit(path: string, change: (document: AgentsDocument) => boolean): Promise<boolean> {
   try {
     const target = await resolveLink(path)
@@ -60,7 +60,7 @@ async function edit(path: string, change: (document: AgentsDocument) => boolean)
   }
 }
 
-/** The YAML library loads with the first file there is. */
+/** The YAML library loads only if there is a file. */
 async function parse(text: string, path: string): Promise<AgentsDocument> {
   const { parseAgentsDocument } = await import('./agents-document.ts')
   return parseAgentsDocument(text, path)
@@ -68,7 +68,7 @@ async function parse(text: string, path: string): Promise<AgentsDocument> {
 
 async function readText(path: string): Promise<string | undefined> {
   try {
-    // Without O_NONBLOCK a named pipe would never open.
+    // Without O_NONBLOCK, opening a named pipe would never return.
     await using file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
     const stats = await file.stat()
     if (!stats.isFile()) throw new ConfigError(`${path}: is not a file: expected a YAML file with a list of agents`)
@@ -90,7 +90,7 @@ function decode(bytes: Buffer, path: string): string {
   }
 }
 
-/** A link is followed: replacing it would cut it from the file it stands for. */
+/** Follows a link: replacing the link would separate it from its target. */
 async function resolveLink(path: string): Promise<string> {
   try {
     return await realpath(path)
@@ -104,7 +104,7 @@ function tooLarge(path: string): ConfigError {
   return new ConfigError(`${path}: is larger than ${FILE_BYTES_MAX / 1024} KiB: split the agents over several nodes`)
 }
 
-/** What to do about it, where that is known. */
+/** Says what to do about an error, if that is known. */
 function explain(error: unknown): string {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'EACCES':

@@ -1,7 +1,7 @@
 import type * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
 
-/** A setting that cannot be used. The message has one line for each: where it stands, what stands there, what is expected. */
+/** Settings that cannot be used. The message has one line for each: its place, its value, and what is expected. */
 export class ConfigError extends CodedError<'CONFIG_INVALID'> {
   override name = 'ConfigError'
 
@@ -13,8 +13,8 @@ export class ConfigError extends CodedError<'CONFIG_INVALID'> {
 /**
  * One line about a value that a schema of `values.ts` refused.
  *
- * @param source where it was given: a flag, a variable, a line of a file
- * @param given the text, or undefined when it must not be shown
+ * @param source where the value was given: a flag, a variable, a line of a file
+ * @param given the text, or undefined if it must not be shown
  */
 export function describeRefusal(source: string, given: unknown, issue: z.core.$ZodIssue): string {
   const part = issue.code === 'custom' ? issue.params?.part : undefined
@@ -22,7 +22,7 @@ export function describeRefusal(source: string, given: unknown, issue: z.core.$Z
   return `${source}: ${shown} is not valid: expected ${issue.message}`
 }
 
-/** A value as an error may show it: short, and nothing that a terminal would act on. */
+/** Makes a value fit for an error: short, and without characters that a terminal would act on. */
 export function quote(given: unknown): string {
   const text = typeof given === 'string' ? given : (JSON.stringify(given) ?? String(given))
   const short = text.length > 80 ? `${text.slice(0, 79)}…` : text
@@ -32,7 +32,7 @@ export function quote(given: unknown): string {
   )
 }
 
-/** The name a mistyped one was probably meant to be. */
+/** The name that a mistyped name probably meant. */
 export function nearest(name: string, names: readonly string[]): string | undefined {
   const [best] = names
     .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))

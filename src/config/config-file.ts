@@ -3,7 +3,7 @@ import type { Settings } from './settings.ts'
 import { readSettingsText } from './settings-text.ts'
 
 /**
- * Reads config.yaml; a missing or empty file gives no settings. The YAML library loads only if there is one.
+ * Reads config.yaml. A missing or empty file has no settings. The YAML library loads only if there is a file.
  *
  * @throws ConfigError with file and line
  */
@@ -15,10 +15,10 @@ export async function readConfigFile(path: string): Promise<Settings> {
 }
 
 /**
- * Sets keys of config.yaml, those of a group as `group.key`; comments, order and everything else stay.
+ * Sets keys of config.yaml; keys of a group as `group.key`. Comments, order and everything else are kept.
  *
- * @returns whether the file had to change
- * @throws ConfigError if the file as it stands, or would stand, is not valid: it is not touched then
+ * @returns true if the file had to change
+ * @throws ConfigError if the present or the new file is not valid, which leaves it unchanged
  */
 export async function setInConfigFile(
   path: string,

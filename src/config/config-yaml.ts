@@ -25,7 +25,7 @@ import {
   UsdcText,
 } from './values.ts'
 
-/** config.yaml by its keys: the setting each one is, and how its text is read. */
+/** The keys of config.yaml: the setting of each key, and the schema of its text. */
 const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   name: { setting: 'nodeName', schema: NodeNameText },
   public_url: { setting: 'publicUrl', schema: PublicUrlText },
@@ -73,16 +73,16 @@ const keys: Record<string, { setting: keyof Settings; schema: z.ZodType }> = {
   'log.level': { setting: 'logLevel', schema: LogLevelText },
 }
 const groups = new Set(Object.keys(keys).flatMap((key) => (key.includes('.') ? [key.split('.')[0]!] : [])))
-/** Holds a key as often as not. */
+/** Values that often hold a key, so errors do not show them. */
 const unshownKeys = new Set(['rpc_url'])
 
-/** The keys config.yaml may hold, in the order of the documentation. */
+/** The keys that config.yaml may hold, in the order of the documentation. */
 export const configKeys: readonly string[] = Object.keys(keys)
 
-/** The settings of a config.yaml; an empty text has none. @throws ConfigError with file and line */
+/** The settings of a config.yaml. An empty text has none. @throws ConfigError with file and line */
 export function parseConfigYaml(text: string, path: string): Settings {
   const lines = new LineCounter()
-  // With the failsafe schema every scalar stays the text it was written as: 0.30 is no float here.
+  // The failsafe schema keeps every scalar as its text: 0.30 does not become a float.
   const document = parseDocument(text, { lineCounter: lines, schema: 'failsafe', prettyErrors: false })
   const at = (offset: number | undefined) => `${path}:${lines.linePos(offset ?? 0).line}`
   const [broken] = document.errors
@@ -109,7 +109,7 @@ export function parseConfigYaml(text: string, path: string): Settings {
     }
   }
 
-  /** The one setting that is a list of groups. */
+  /** Reads the only setting that is a list of groups. */
   function readWebhooks(source: string, node: Node | null): void {
     if (isUnset(node)) return
     const parsed = z.array(WebhookSetting).max(WEBHOOKS_MAX).safeParse(node!.toJS(document))
@@ -144,7 +144,7 @@ export function parseConfigYaml(text: string, path: string): Settings {
     else {
       const shown = unshownKeys.has(key) ? undefined : given
       const [issue] = parsed.error.issues
-      // A list given for a single value fails in zod's own words.
+      // A list given for a single value fails with zod's own message.
       if (issue?.code === 'custom') refusals.push(describeRefusal(`${source}: ${key}`, shown, issue))
       else refusals.push(`${source}: ${key}: expected one value, not a list`)
     }

@@ -11,18 +11,20 @@ import { createSecrets, type Secrets } from './secrets.ts'
 import { layered, type Settings } from './settings.ts'
 import type { logLevels } from './values.ts'
 
-/** Everything that decides how a node behaves and is not secret. Complete: no part of the node looks further. */
+/**
+ * Every setting that decides how a node behaves and is not secret. Complete: no part of the node reads further sources.
+ */
 export type Config = {
   /** Absolute path. */
   dataDir: string
-  /** How this node calls itself. */
+  /** The name that this node gives itself. */
   nodeName: string | undefined
-  /** Where its HTTP side is reached from elsewhere; no slash at the end. */
+  /** Where the HTTP side is reached from elsewhere. No slash at the end. */
   publicUrl: string | undefined
   network: Network
   rpcUrl: string | undefined
   facilitatorUrl: string | undefined
-  /** Asked in this order where the first cannot be reached. */
+  /** Facilitators to use, in this order, if the first cannot be reached. */
   facilitatorFallbacks: string[]
   /** Headers for the first facilitator, each `Name=VARIABLE`. */
   facilitatorHeaders: string[]
@@ -35,7 +37,7 @@ export type Config = {
     relays: string[]
     relay: boolean
     upnp: boolean
-    /** Whether private addresses of others' listings are dialed; undefined: as the bootstrap addresses suggest. */
+    /** True: dial private addresses in listings of others. Undefined: derived from the bootstrap addresses. */
     dialPrivate: boolean | undefined
     publicDht: boolean
     connectionsPerAddress: number
@@ -46,7 +48,7 @@ export type Config = {
     corsOrigins: string[]
     allowedHosts: string[]
     insecureOpen: boolean
-    /** On loopback with a token only. */
+    /** On loopback, also require a token. */
     requireToken: boolean
     enabled: boolean
   }
@@ -56,13 +58,13 @@ export type Config = {
     /** Undefined: no limit. */
     sellerBudgetAtomic?: bigint | undefined
     monthlyBudgetAtomic?: bigint | undefined
-    /** Undefined: nothing is rated on the chain unless it is asked for. */
+    /** Undefined: the node rates agents on the chain only on request. */
     rateEvery?: number | undefined
     autoApproveBelowAtomic?: bigint | undefined
     approvalMinutes?: number | undefined
-    /** The widest window of a payment that is signed. */
+    /** The longest window, in seconds, of a payment that this node signs. */
     maxWindowSeconds?: number | undefined
-    /** Whether a seller may be paid that settles before its agent runs. */
+    /** True: sellers that settle before their agent runs may be paid. */
     allowSettleFirst: boolean
     allow?: string[] | undefined
     deny?: string[] | undefined
@@ -72,13 +74,13 @@ export type Config = {
     keepListed: boolean
     concurrentRunsMax: number
     peerRequestsPerSecond: number
-    /** Undefined: as payments/exposure has it. */
+    /** Undefined: the defaults of payments/exposure. */
     unsettledPerPayerAtomic?: bigint | undefined
     unsettledMaxAtomic?: bigint | undefined
     checkFundsFromAtomic?: bigint | undefined
     block?: string[] | undefined
   }
-  /** Addresses that are told what happens. */
+  /** Addresses that receive events. */
   webhooks?: readonly WebhookSetting[]
   log: { level: (typeof logLevels)[number] }
 }
@@ -87,7 +89,7 @@ const rpcUrls: Record<Network, string> = {
   'eip155:84532': 'https://sepolia.base.org',
   'eip155:8453': 'https://mainnet.base.org',
 }
-/** No default where money is real: a seller chooses whom it trusts to settle. */
+/** No default on the real network: sellers choose whom they trust to settle. */
 const facilitatorUrls: Record<Network, string | undefined> = {
   'eip155:84532': 'https://x402.org/facilitator',
   'eip155:8453': undefined,
@@ -96,15 +98,15 @@ const facilitatorUrls: Record<Network, string | undefined> = {
 export const P2P_PORT = 4001
 export const API_PORT = 8424
 const CONCURRENT_RUNS_MAX = 16
-/** A paid call is two. One peer at this rate leaves more than half of a core to the others. */
+/** A paid call takes two requests. One peer at this rate leaves more than half of a core to the others. */
 const PEER_REQUESTS_PER_SECOND = 2000
 
 /**
- * Reads every source and lays them over one another: flag over environment over config.yaml over default (D4).
+ * Reads every source and merges them: flag over environment over config.yaml over default (D4).
  *
- * config.yaml and keys.env stand in the data directory, so only a flag or a variable can name that.
+ * config.yaml and keys.env are in the data directory, so only a flag or a variable can name that directory.
  *
- * @returns hidden: what was read from keys.env and must not be printed
+ * @returns hidden: values from keys.env that must not be printed
  * @throws ConfigError with a line for each value that cannot be used
  */
 export async function loadConfig(
@@ -121,11 +123,11 @@ export async function loadConfig(
   return { config, secrets, hidden: Object.values(keys).filter((key) => key !== undefined) }
 }
 
-/** Where the data directory is, without reading anything else. */
+/** The path of the data directory. Reads no files. */
 export function resolveDataDir(flags: Pick<Settings, 'dataDir'>, env: Pick<Env, 'NODE_DATA_DIR'>): string {
   const given = flags.dataDir ?? env.NODE_DATA_DIR
   if (given === undefined) return join(homedir(), '.stoa')
-  // A shell expands ~ only where it likes; an .env file or a unit file never does.
+  // A shell expands ~ only in some places, and an .env file or a unit file never does.
   return given === '~' || given.startsWith('~/') ? join(homedir(), given.slice(1)) : resolve(given)
 }
 
@@ -218,7 +220,7 @@ function settingsOf(env: Env): Settings {
   }
 }
 
-/** D43: without peers of its own a node looks in the public DHT; one that only this machine can reach does not. */
+/** D43: without bootstrap peers a node searches the public DHT, unless it listens on loopback only. */
 function looksForMarket({ bootstrap = [], listenHosts = [] }: Settings): boolean {
   const isLocal = listenHosts.length > 0 && listenHosts.every((host) => host === '::1' || host.startsWith('127.'))
   return bootstrap.length === 0 && !isLocal

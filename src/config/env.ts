@@ -21,21 +21,21 @@ import {
   UsdcText,
 } from './values.ts'
 
-/** Names and texts as an operating system hands them to a process. */
+/** Environment variables as the operating system gives them to a process. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export type VariableRow = {
   description: string
-  /** What holds when it is unset. */
+  /** The value if the variable is unset. */
   fallback?: string
-  /** The flag of `stoa start` that goes before it. */
+  /** The flag of `stoa start` that overrides it. */
   flag?: string
-  /** Its value is never shown. */
+  /** The value is never shown. */
   secret?: true
 }
 const rows = z.registry<VariableRow>()
 
-/** Every variable the node reads (D4): the parser, and the row of its documentation. */
+/** Every variable the node reads (D4): its parser and its row in the documentation. */
 export const Env = z.object({
   NODE_DATA_DIR: row(PathText, {
     description: 'The directory that holds keys, database and settings. One running node per directory.',
@@ -200,12 +200,12 @@ export const Env = z.object({
 export type Env = z.infer<typeof Env>
 export type VariableName = keyof typeof Env.shape
 
-/** The only place where the process's environment is read; everything else is handed it. */
+/** The only place that reads the process's environment. Everything else receives it as an argument. */
 export function processEnvironment(): Environment {
   return process.env
 }
 
-/** Reads and checks the variables above. Empty ones count as unset. @throws ConfigError that names each bad one */
+/** Reads and checks the variables above. Empty variables count as unset. @throws ConfigError that names each bad one */
 export function readEnv(environment: Environment): Env {
   const given: Record<string, string> = {}
   for (const name of Object.keys(Env.shape)) {
@@ -230,17 +230,17 @@ export function secretValues(environment: Environment): string[] {
     .filter((value) => value !== '')
 }
 
-/** Whether a variable's value may never be shown. */
+/** True if a variable's value must never be shown. */
 export function isSecret(name: string): boolean {
   return rowOf(name)?.secret === true
 }
 
-/** The flag of `stoa start` that goes before a variable. */
+/** The flag of `stoa start` that overrides a variable. */
 export function flagOf(name: VariableName): string | undefined {
   return rowOf(name)?.flag
 }
 
-/** The Markdown table of all variables, as docs/operations.md shows it. */
+/** The Markdown table of all variables for docs/operations.md. */
 export function variablesTable(): string {
   const lines = Object.keys(Env.shape).map((name) => {
     const { description = '', fallback = '', flag } = rowOf(name) ?? {}

@@ -3,21 +3,21 @@ import { link, open, readFile, rename, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../lib/errors.ts'
 
-/** A lock file that has not changed for so long belongs to a process that died: what it guards takes milliseconds. */
+/** A lock file unchanged for this long belongs to a dead process: the guarded work takes milliseconds. */
 const STALE_MS = 5000
 const WAIT_MAX_MS = 15_000
 const LOOK_EVERY_MS = 20
 
 export type FileLock = {
-  /** Whether nobody took the lock over in the meantime. */
+  /** False if another process took the lock over. */
   isHeld(): Promise<boolean>
   release(): Promise<void>
 }
 
 /**
- * Takes a lock that processes on one file system share: a file that only one of them can create.
+ * Takes a lock shared by processes on one file system: a file that only one of them can create.
  *
- * @throws CodedError 'FILE_LOCKED' after 15 s; errors of the file system as they are
+ * @throws CodedError 'FILE_LOCKED' after 15 s; errors of the file system unchanged
  */
 export async function lockFile(path: string): Promise<FileLock> {
   const token = randomBytes(12).toString('hex')
@@ -55,7 +55,7 @@ async function create(path: string, token: string): Promise<boolean> {
   }
 }
 
-/** @returns the token in the lock file; undefined when there is none any more */
+/** @returns the token in the lock file; undefined if the file is gone */
 async function holderOf(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8')
@@ -65,7 +65,7 @@ async function holderOf(path: string): Promise<string | undefined> {
   }
 }
 
-/** Of several that find the same stale lock one removes it; a lock that is taken meanwhile is put back. */
+/** Removes a stale lock. If several processes find it, one of them removes it. A lock taken meanwhile is put back. */
 async function removeStale(path: string, staleToken: string, ownToken: string): Promise<void> {
   const aside = `${path}.${ownToken}`
   try {

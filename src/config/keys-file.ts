@@ -5,7 +5,7 @@ import { ownSecrets } from './secrets.ts'
 import { readSettingsText } from './settings-text.ts'
 import { ApiKeyText } from './values.ts'
 
-/** Variables of the node that keys.env may hold: what reaches a model provider or a facilitator, and nothing that moves money. */
+/** Variables of the node that keys.env may hold: access to model providers and facilitators, never to money. */
 const providerVariables: readonly VariableName[] = [
   'OPENAI_API_KEY',
   'OPENAI_BASE_URL',
@@ -18,8 +18,8 @@ const providerVariables: readonly VariableName[] = [
 const KEYS_MAX = 64
 
 /**
- * The model keys that `stoa init` has stored in `keys.env`: lines of `NAME=value`, and of comments. The environment goes
- * before them.
+ * Reads the model keys that `stoa init` stored in `keys.env`: lines of `NAME=value` and comments. The environment
+ * overrides them.
  *
  * @throws ConfigError with file and line, and never with the value
  */
@@ -47,7 +47,7 @@ export function parseKeysFile(text: string, path: string): Environment {
   return keys
 }
 
-/** Stores a key in the file, readable by its owner only; its other lines stay as they are. @throws ConfigError */
+/** Stores a key in the file, readable only by its owner. Other lines are kept. @throws ConfigError */
 export async function storeKey(path: string, name: string, value: string): Promise<void> {
   const refusal = value === '' ? `${name}: the value is empty` : refusalOf(name, value)
   if (refusal !== undefined) throw new ConfigError(refusal)
@@ -58,7 +58,7 @@ export async function storeKey(path: string, name: string, value: string): Promi
   await replaceFile(path, `${others.join('\n').trimEnd()}\n${name}=${value}\n`, 0o600)
 }
 
-/** The environment over the keys of the file. An empty variable counts as unset. */
+/** Merges the environment over the keys of the file. An empty variable counts as unset. */
 export function overKeys(keys: Environment, environment: Environment): Environment {
   const given = Object.entries(environment).filter(([, text]) => text !== undefined && text.trim() !== '')
   return { ...keys, ...Object.fromEntries(given) }
@@ -67,7 +67,7 @@ export function overKeys(keys: Environment, environment: Environment): Environme
 function refusalOf(name: string, value: string): string | undefined {
   const own = Object.hasOwn(Env.shape, name)
   const provider = providerVariables.find((variable) => variable === name)
-  // Others, such as PATH, would change what programs of this node are given.
+  // Other variables, such as PATH, would change the environment of programs that this node runs.
   const isKey = /_(KEY|TOKEN|SECRET)$/.test(name)
   if (provider === undefined && (own || ownSecrets.test(name) || !isKey)) {
     return `${quote(name)} does not belong in this file, which holds keys of model providers only: set it in the environment`

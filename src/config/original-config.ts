@@ -6,14 +6,14 @@ import { parsePrice } from '../schema/amount.ts'
 import { ConfigError } from './config-error.ts'
 import { readSettingsText } from './settings-text.ts'
 
-/** What the settings of the original node of this protocol become here. */
+/** The settings of the original node of this protocol, converted for Stoa. */
 export type OriginalConfig = {
   agents: AgentDefinition[]
-  /** Variables of keys.env. */
+  /** Variables for keys.env. */
   keys: Readonly<Record<string, string>>
-  /** Keys of config.yaml. */
+  /** Keys for config.yaml. */
   settings: Readonly<Record<string, string | number | readonly string[]>>
-  /** What has no counterpart here. */
+  /** Settings without a counterpart in Stoa. */
   notes: string[]
 }
 
@@ -37,7 +37,7 @@ const ConfigFile = z.looseObject({
 })
 
 /**
- * Reads `agents.yaml` and `config.yaml` of the original node: a directory that holds them, or one of the two files.
+ * Reads `agents.yaml` and `config.yaml` of the original node, from a directory or from one of the two files.
  *
  * @throws ConfigError with the file and what is wrong in it
  */
@@ -81,7 +81,7 @@ function takeAgents({ agents }: z.infer<typeof AgentsFile>, file: string, found:
     const { name } = profile
     const model = modelOf(profile)
     const key = keyOf(profile, model, found)
-    // An empty description is allowed there, and is all that a model is told here.
+    // An empty description, which the original node allows, falls back to the name: the model is told the description.
     const description = profile.description?.trim() || name
     const definition = AgentDefinition.safeParse({
       ...{ name, description, price: profile.price ?? 0 },
@@ -97,7 +97,7 @@ function takeAgents({ agents }: z.infer<typeof AgentsFile>, file: string, found:
   }
 }
 
-/** Whose models an agent runs on; where it does not say, its keys do, Google's first. */
+/** True if an agent runs on Google's models. Without a provider its keys decide, Google's first. */
 function isGoogles({ provider, api_key, openai_api_key, openai_base_url, model }: z.infer<typeof Profile>): boolean {
   const named = provider?.trim().toLowerCase()
   if (named) return named !== 'openai'
@@ -105,7 +105,7 @@ function isGoogles({ provider, api_key, openai_api_key, openai_base_url, model }
   return !(openai_api_key || openai_base_url || model?.startsWith('gpt-'))
 }
 
-/** Its models have no provider before them; those with a URL of their own are of OpenAI's kind. */
+/** Adds the provider, which the original node does not write. A model with its own URL is OpenAI-compatible. */
 function modelOf(profile: z.infer<typeof Profile>): string | undefined {
   const { model, openai_base_url } = profile
   if (!model) return undefined
@@ -114,7 +114,7 @@ function modelOf(profile: z.infer<typeof Profile>): string | undefined {
   return isGoogles(profile) ? `google/${model}` : `openai/${model}`
 }
 
-/** Stores the key of an agent. @returns the variable that it needs where that is not its provider's own */
+/** Stores the key of an agent. @returns the variable to name in `api_key_env`, if it is not the provider's own */
 function keyOf(profile: z.infer<typeof Profile>, model: string | undefined, found: OriginalConfig): string | undefined {
   const keys = found.keys as Record<string, string>
   const isGoogle = isGoogles(profile)

@@ -3,9 +3,9 @@ import { basename, dirname, join } from 'node:path'
 import { draftName } from '../lib/draft-name.ts'
 
 /**
- * Writes a file so that a reader, or a machine that loses power, finds the old or the new one and nothing in between.
+ * Replaces a file atomically: a reader, or a restart after a power cut, finds the old or the new file.
  *
- * A new file is readable by its owner only; an existing one keeps its mode, unless one is given.
+ * A new file is readable only by its owner. An existing file keeps its mode, unless a mode is given.
  */
 export async function replaceFile(path: string, text: string, givenMode?: number): Promise<void> {
   const directory = dirname(path)
@@ -19,7 +19,7 @@ export async function replaceFile(path: string, text: string, givenMode?: number
   try {
     {
       await using file = await open(temporary, 'wx', mode)
-      // The mask of the process does not narrow what the owner had chosen.
+      // Set the mode again: the umask of the process must not narrow the owner's choice.
       await file.chmod(mode)
       await file.writeFile(text, 'utf8')
       await file.sync()
@@ -32,7 +32,7 @@ export async function replaceFile(path: string, text: string, givenMode?: number
   await syncDirectory(directory)
 }
 
-/** Without this the new name may be lost with the power. Not every system can: the file is whole all the same. */
+/** Makes the new name survive a power cut. Some systems cannot sync a directory: the file is complete anyway. */
 async function syncDirectory(directory: string): Promise<void> {
   try {
     await using handle = await open(directory, 'r')

@@ -3,7 +3,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { ConfigError } from './config-error.ts'
 import type { Env, Environment } from './env.ts'
 
-/** Keys and addresses of the language-model providers, as the environment gives them. */
+/** Keys and addresses of language-model providers, from the environment. */
 export type ProviderKeys = {
   openai?: string
   openaiBaseUrl?: string
@@ -12,18 +12,18 @@ export type ProviderKeys = {
   openrouter?: string
 }
 
-/** What must never be printed, logged or sent. As text, as JSON and under `inspect` it is `[secrets]`. */
+/** Values that must never be printed, logged or sent. As text, as JSON and under `inspect` they show `[secrets]`. */
 export type Secrets = {
   readonly walletKey: Hex | undefined
   readonly apiToken: string | undefined
   readonly providerKeys: ProviderKeys
   /** The key of a hosted facilitator: `CDP_API_KEY_ID` and `CDP_API_KEY_SECRET`. */
   readonly facilitatorKey: { id: string; secret: string } | undefined
-  /** A variable that an agent's `api_key_env` names. The node's own secrets are not to be had this way. */
+  /** The variable that an agent's `api_key_env` names. Returns undefined for the node's own secrets. */
   env(name: string): string | undefined
 }
 
-/** An agent that named one of these would send the node's money or its keys to a model provider. */
+/** Refused in `api_key_env`: an agent that named one would send the node's money or keys to a model provider. */
 export const ownSecrets =
   /PRIVATE_KEY|MNEMONIC|SEED_PHRASE|^(NODE_API_TOKEN|DATABASE_URL|ETHEREUM_RPC_URL|CDP_API_KEY_SECRET)$/
 
@@ -52,7 +52,7 @@ function facilitatorKeyOf(environment: Environment): { id: string; secret: strin
   return id && secret ? unprintable({ id, secret }) : undefined
 }
 
-/** ETHEREUM_PRIVATE_KEY, else the role's key. Two roles with two keys are two wallets, and a node has one. */
+/** ETHEREUM_PRIVATE_KEY, else the role's key. Two different role keys would be two wallets, and a node has one. */
 function walletKeyOf(env: Env): Hex | undefined {
   const { ETHEREUM_PRIVATE_KEY: own, SELLER_PRIVATE_KEY: seller, BUYER_PRIVATE_KEY: buyer } = env
   if (own !== undefined) return own
@@ -64,7 +64,7 @@ function walletKeyOf(env: Env): Hex | undefined {
   return seller ?? buyer
 }
 
-/** Properties that spreading, JSON, `inspect` and `for in` do not see. */
+/** Hides properties from spreading, JSON, `inspect` and `for in`. */
 function unprintable<T extends object>(fields: T): T {
   const sealed = {}
   for (const [name, value] of Object.entries(fields)) Object.defineProperty(sealed, name, { value })

@@ -4,7 +4,7 @@ import { ConfigError } from './config-error.ts'
 
 const FILE_BYTES_MAX = 256 * 1024
 
-/** The text of a settings file; undefined where there is none. @throws ConfigError */
+/** The text of a settings file; undefined if there is none. @throws ConfigError */
 export async function readSettingsText(path: string): Promise<string | undefined> {
   try {
     await using file = await open(path)
@@ -14,7 +14,7 @@ export async function readSettingsText(path: string): Promise<string | undefined
   } catch (error) {
     if (error instanceof ConfigError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    // A data directory that is no directory is reported by the part that opens it.
+    // The code that opens the data directory reports that it is not a directory.
     if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
     throw new ConfigError(`${path}: cannot be read: ${reasonOf(error)}`, { cause: error })
   }

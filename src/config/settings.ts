@@ -2,7 +2,7 @@ import type { Network } from '../schema/primitives.ts'
 import type { WebhookSetting } from '../schema/webhook.ts'
 import type { logLevels } from './values.ts'
 
-/** Every setting that is not a secret, flat: what flags, the environment and config.yaml each give a part of. */
+/** Every setting that is not a secret, flat. Flags, the environment and config.yaml each provide some of them. */
 export type Settings = {
   dataDir?: string | undefined
   nodeName?: string | undefined
@@ -53,7 +53,7 @@ export type Settings = {
   logLevel?: (typeof logLevels)[number] | undefined
 }
 
-/** Lays layers over one another: the first that has a value for a setting gives it. */
+/** Merges layers: the first layer that has a value for a setting wins. */
 export function layered(...layers: readonly Settings[]): Settings {
   const settings: Record<string, unknown> = {}
   for (const layer of layers.toReversed()) {

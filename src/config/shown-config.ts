@@ -10,7 +10,7 @@ type Row = readonly [key: string, value: (config: Config) => Setting['value'], c
 
 const budget = { operation: 'PUT /budget' }
 
-/** Every key of config.yaml that has one value, in its order. */
+/** Every key of config.yaml that has one value, in the order of the file. */
 const rows: readonly Row[] = [
   ['name', ({ nodeName }) => nodeName ?? null, { variable: 'NODE_NAME' }],
   ['public_url', ({ publicUrl }) => publicUrl ?? null, { variable: 'NODE_PUBLIC_URL' }],
@@ -71,10 +71,9 @@ const rows: readonly Row[] = [
 ]
 
 /**
- * The settings of a node, fit to be shown: no secret is in it, whoever put one into a URL (T21).
+ * The settings of a node without secrets, even if a URL holds one (T21).
  *
- * @param inForce by key, what holds where that is not what the node was started with: defaults of other parts, and what was
- *   changed since
+ * @param inForce values, by key, that differ from the start configuration: defaults of other parts, and later changes
  */
 export function shownConfig(config: Config, inForce: Readonly<Record<string, Setting['value']>> = {}): Configuration {
   const settings = rows.map(([key, value, { variable, ...changed } = {}]): Setting => {
@@ -85,7 +84,7 @@ export function shownConfig(config: Config, inForce: Readonly<Record<string, Set
   return { config_file: join(config.dataDir, 'config.yaml'), settings }
 }
 
-/** Providers put keys into user names, paths and queries. */
+/** Keeps only the origin: providers put keys into user names, paths and queries. */
 function originOf(url: string | undefined): string | null {
   const parsed = url === undefined ? null : URL.parse(url)
   return parsed === null ? null : `${parsed.protocol}//${parsed.host}`

@@ -4,17 +4,17 @@ import { parsePrice } from '../schema/amount.ts'
 import { type Hex, networks } from '../schema/primitives.ts'
 
 /**
- * The kinds of value a setting can have, each read from text, whether a flag, the environment or config.yaml gave it.
+ * The kinds of values of settings, each read from text: a flag, the environment or config.yaml.
  *
- * Every refusal is a phrase that follows "expected", so that the source and the value can be put before it.
+ * Every refusal is a phrase that follows "expected", so that the source and the value can precede it.
  */
 
-/** The order of secp256k1's group: a private key lies between 1 and this, exclusive. */
+/** The order of secp256k1's group: a private key is greater than 0 and less than this. */
 const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const LIST_LENGTH_MAX = 64
 const TOKEN_LENGTH_MIN = 16
 
-/** A value read from text; `parse` returns undefined for what does not fit. */
+/** A value read from text. `parse` returns undefined for text that does not fit. */
 function fromText<T>(expected: string, parse: (text: string) => T | undefined) {
   return z.string().transform((text, context): T => {
     const value = text.length > 8192 ? undefined : parse(text.trim())
@@ -24,7 +24,7 @@ function fromText<T>(expected: string, parse: (text: string) => T | undefined) {
   })
 }
 
-/** A list written with commas (a flag or a variable) or as a YAML sequence. Doubles are dropped. */
+/** A list written with commas (a flag or a variable) or as a YAML sequence. Duplicates are dropped. */
 function listOf(expected: string, parse: (text: string) => string | undefined) {
   return z.union([z.string(), z.array(z.string())]).transform((given, context): string[] => {
     const texts = (typeof given === 'string' ? [given] : given)
@@ -48,7 +48,7 @@ export const PathText = fromText('a path', (text) =>
   text !== '' && !text.includes('\0') && text.length <= 4096 ? text : undefined,
 )
 
-/** How a node calls itself: people read it beside its peer id, which alone says who it is. */
+/** The name that a node gives itself. People read it beside the peer id, and only the peer id proves an identity. */
 export const NodeNameText = fromText('a name of 1 to 40 letters, digits, spaces and . _ - signs', (text) => {
   const name = text.trim()
   return /^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,39}$/u.test(name) ? name : undefined
@@ -73,7 +73,7 @@ export const UrlText = fromText('an http:// or https:// URL without user name or
   return url !== undefined && url.username === '' && url.password === '' ? text : undefined
 })
 
-/** Paths are put behind it. */
+/** Callers append paths to it. */
 export const PublicUrlText = fromText(
   'an http:// or https:// URL without user name, password, ? or #, such as https://node.example',
   (text) => {
@@ -83,23 +83,23 @@ export const PublicUrlText = fromText(
   },
 )
 
-/** Others beside the first, in order. */
+/** Further URLs after the first, in order. */
 export const UrlList = listOf('http:// or https:// URLs without user name or password', (text) => {
   const parsed = UrlText.safeParse(text)
   return parsed.success ? parsed.data : undefined
 })
 
-/** Headers whose values stand in variables: `X-Api-Key=FACILITATOR_KEY`. */
+/** Headers whose values are in variables: `X-Api-Key=FACILITATOR_KEY`. */
 export const HeaderList = listOf('headers as Name=VARIABLE, such as X-Api-Key=FACILITATOR_KEY', (text) =>
   /^[A-Za-z][A-Za-z0-9-]{0,63}=[A-Z][A-Z0-9_]{0,63}$/.test(text) ? text : undefined,
 )
 
-/** May hold a user name and password, as RPC providers hand them out. */
+/** May hold a user name and password, as RPC providers issue them. */
 export const RpcUrlText = fromText('an http:// or https:// URL, such as http://127.0.0.1:8545', (text) =>
   parseUrl(text) === undefined ? undefined : text,
 )
 
-/** USDC as decimal text, in atomic units behind the door. */
+/** USDC as decimal text, in atomic units in memory. */
 export const UsdcText = fromText('an amount in USDC with at most 6 decimals, from 0 to 1000000', (text) => {
   try {
     return parsePrice(text)
@@ -118,7 +118,7 @@ export const PrivateKeyText = fromText(
   },
 )
 
-/** What may stand after `Authorization: Bearer`, and is too long to be guessed. */
+/** A value for `Authorization: Bearer` that is too long to guess. */
 export const TokenText = fromText(
   `at least ${TOKEN_LENGTH_MIN} letters, digits or any of -._~+/=, such as the output of: openssl rand -hex 32`,
   (text) => (text.length >= TOKEN_LENGTH_MIN && /^[A-Za-z0-9._~+/=-]{1,512}$/.test(text) ? text : undefined),
@@ -137,12 +137,12 @@ export const IpList = listOf('IP addresses of this machine, such as 0.0.0.0,::',
   isIP(text) === 0 ? undefined : text,
 )
 
-/** Shape only: what the parts mean is for libp2p to say. */
+/** Checks the shape only: libp2p interprets the parts. */
 export const AnnounceList = listOf('a multiaddr such as /ip4/203.0.113.7/tcp/4001', (text) =>
   isMultiaddr(text) ? text : undefined,
 )
 
-/** A peer id; a name alone leads to peers by its TXT records. */
+/** A peer id, or a dnsaddr name alone, whose TXT records name the peers. */
 const BOOTSTRAP_END = /\/(?:p2p|ipfs)\/[1-9A-HJ-NP-Za-km-z]{40,64}$|^\/dnsaddr\/[^/]+$/
 
 export const BootstrapList = listOf(
@@ -150,7 +150,7 @@ export const BootstrapList = listOf(
   (text) => (isMultiaddr(text) && BOOTSTRAP_END.test(text) ? text : undefined),
 )
 
-/** No `*`: these origins may spend (D16). */
+/** Refuses `*`, because these origins may spend (D16). */
 export const OriginList = listOf('origins such as https://app.example.org, without a path, and not *', (text) => {
   const url = parseUrl(text)
   return url !== undefined && url.pathname === '/' && !/[?#@]|\/$/.test(text) ? url.origin : undefined
