@@ -8,60 +8,60 @@ import type { Parts } from './parts.ts'
 import type { Redactor } from './redactor.ts'
 import type { Style } from './text/terminal-text.ts'
 
-/** One option of a command: how it is written, and how its text becomes a value. */
+/** One option of a command: its flags, and the schema that parses its text. */
 export type Option<T = unknown> = {
   flags: string
   description: string
-  /** None: a switch, which takes no text. */
+  /** Undefined for a switch, which takes no text. */
   schema?: z.ZodType<T>
-  /** May be given several times. */
+  /** The option may be repeated. */
   many?: true
 }
 export type Options = Readonly<Record<string, Option>>
 export type ValuesOf<O extends Options> = { [K in keyof O]?: (O[K] extends Option<infer T> ? T : never) | undefined }
 
-/** Where the API of a node elsewhere is, and the token for it. */
+/** The API of a node elsewhere, and its token. */
 export type RemoteAddress = { url: string; token: string | undefined }
 
-/** What a command works with. */
+/** The environment of a command. */
 export type Context = {
   io: Io
   parts: Parts
   redactor: Redactor
-  /** The node that `--api-url` or STOA_API_URL names, instead of the one that runs on the data directory. */
+  /** The node that `--api-url` or STOA_API_URL names. Replaces the node on the data directory. */
   remote: RemoteAddress | undefined
-  /** `--json`: standard output holds JSON and nothing else. */
+  /** `--json`: standard output contains only JSON. */
   json: boolean
-  /** Colours of standard output and of standard error. */
+  /** Colors of standard output and standard error. */
   style: { stdout: Style; stderr: Style }
   /** Writes a line to standard output. */
   print(line?: string): void
   printJson(value: unknown): void
-  /** Tells the user something beside the result: a line on standard error. */
+  /** Writes a line to standard error: information in addition to the result. */
   tell(line: string): void
-  /** Flag over environment over config.yaml over default. @throws ConfigError */
+  /** Flags override the environment, config.yaml and the defaults, in this order. @throws ConfigError */
   loadConfig(flags: Settings): Promise<{ config: Config; secrets: Secrets }>
 }
 
-/** A command is data; the program is built from a table of them. */
+/** A command as data. The program is built from a table of commands. */
 export type Command = {
   /** Its words after `stoa`. */
   name: string
   summary: string
-  /** More for its own help page. */
+  /** More text for its help page. */
   details?: string
   examples: readonly string[]
-  /** It works with files and processes of this machine: no node elsewhere can be named. */
+  /** The command needs files and processes of this machine, so it cannot use a node elsewhere. */
   local?: true
   options: Options
-  /** A word it takes beside its options. */
+  /** A positional argument. */
   argument?: {
     name: string
     description: string
-    /** The command does something without it too. */
+    /** The command also works without it. */
     isOptional?: true
     choices?: readonly string[]
-    /** For who gives it something else. */
+    /** A hint for an invalid argument. */
     hint?: string
   }
   /** Resolves with the exit status. */
@@ -73,7 +73,7 @@ type Row<O extends Options> = Omit<Command, 'options' | 'run'> & {
   run(context: Context, values: ValuesOf<O>, argument: string | undefined): Promise<number>
 }
 
-/** A row of the table, its handler checked against its own options. Every command has `--data-dir` and `--json`. */
+/** A row of the table. The types check its handler against its options. Every command has `--data-dir` and `--json`. */
 export function command<O extends Options>(row: Row<O & typeof commonOptions>): Command {
   const { options } = row
   return { ...row, options: row.local === true ? options : { ...options, ...remoteOptions } } as unknown as Command
@@ -96,7 +96,7 @@ export const commonOptions = {
   json: flag('--json', 'write JSON to standard output, and nothing else'),
 } as const
 
-/** Of every command that asks a node. */
+/** Options of every command that calls a node. */
 export const remoteOptions = {
   apiUrl: option('--api-url <url>', 'the API of a node elsewhere (or STOA_API_URL)', UrlText),
   token: option('--token <token>', 'token for that API (better: STOA_API_TOKEN)', z.string().min(1, 'a token')),

@@ -6,16 +6,16 @@ import { groupSummaries } from './group-summaries.ts'
 const shells = ['bash', 'zsh', 'fish'] as const
 type Shell = (typeof shells)[number]
 
-/** What a shell needs to know of one word path: the words that may follow it, and the options it takes. */
+/** What a shell completes after some words: the next words and the options. */
 export type Place = {
   path: readonly string[]
   words: { word: string; summary: string }[]
   options: readonly Option[]
-  /** Its argument may be a file. */
+  /** The argument may be a file. */
   files: boolean
 }
 
-/** `stoa completion`: made from the command table itself, so that it never falls behind. */
+/** `stoa completion`: generates the scripts from the command table, so that they are never out of date. */
 export function completionOf(table: () => readonly Command[]): Command {
   return command({
     name: 'completion',
@@ -63,7 +63,7 @@ export function placesOf(table: readonly Command[]): Place[] {
   return [...places.values()]
 }
 
-/** What may stand after an option. */
+/** The values that an option accepts. */
 export function valuesOf({ flags, schema }: Option): readonly string[] | 'files' | 'any' | 'none' {
   if (schema === undefined) return 'none'
   const inner = schema instanceof z.ZodArray ? schema.element : schema
@@ -71,20 +71,20 @@ export function valuesOf({ flags, schema }: Option): readonly string[] | 'files'
   return flags.includes('<path>') || flags.includes('<file>') ? 'files' : 'any'
 }
 
-/** How the scripts write a place: /agent/execute. */
+/** The scripts write a word path as /agent/execute. */
 const atOf = (path: readonly string[]) => path.map((word) => `/${word}`).join('')
 const placesBelow = (places: readonly Place[]) => places.map(({ path }) => atOf(path)).filter((at) => at !== '')
 const longOf = ({ flags }: Option) => /--[a-z0-9-]+/.exec(flags)![0]
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 const inOne = (text: string) => text.replace(/\s+/g, ' ')
 
-/** Options by what may stand after them, each once. */
+/** Groups options by the values they accept, without duplicates. */
 function optionCases(places: readonly Place[]) {
   const byFlag = new Map<string, ReturnType<typeof valuesOf>>()
   for (const option of places.flatMap(({ options }) => options)) {
     const [flag, values] = [longOf(option), valuesOf(option)]
     const known = byFlag.get(flag)
-    // Two commands may each have their own list behind one flag.
+    // Two commands may use one flag with different lists of values.
     byFlag.set(flag, Array.isArray(known) && Array.isArray(values) ? [...new Set([...known, ...values])] : values)
   }
   const flagsWith = (kind: 'files' | 'any') => [...byFlag].filter(([, values]) => values === kind).map(([flag]) => flag)
@@ -184,7 +184,7 @@ ${lines.join('\n')}
 `
 }
 
-/** `-r -F`: a file must follow; `-x`: something must that is none. */
+/** `-r -F`: a file must follow. `-x`: a value must follow that is not a file. */
 function fishValues(values: ReturnType<typeof valuesOf>): string {
   if (values === 'none') return ''
   if (values === 'files') return ' -r -F'

@@ -4,10 +4,10 @@ import type { Context } from './command.ts'
 import { UsageError } from './exit-code.ts'
 
 /**
- * Asks a question that is answered with yes or no.
+ * Asks a yes-or-no question.
  *
- * @param deed what `--yes` does without asking, as in "to send"
- * @throws UsageError where nobody can be asked
+ * @param deed what `--yes` does without asking, for example "to send"
+ * @throws UsageError if there is no terminal to ask on
  */
 export async function confirmed({ io, json, tell }: Context, question: string, deed: string): Promise<boolean> {
   if (!io.stdin.isTty || json) throw new UsageError(`nobody can be asked here: add --yes ${deed} without a question`)

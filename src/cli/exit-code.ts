@@ -1,6 +1,6 @@
 import { CodedError } from '../lib/errors.ts'
 
-/** What a command's exit status means. Scripts rely on it: docs/operations.md has the same table. */
+/** Exit statuses of commands. Scripts rely on them. docs/operations.md has the same table. */
 export const exitCodes = {
   done: 0,
   failed: 1,
@@ -33,7 +33,7 @@ export function exitCodesTable(): string {
   return ['| Status | Meaning |', '|---|---|', ...rows].join('\n')
 }
 
-/** Exit status per error code (the CLI's side of http/server/problem and the x402 error table). What is not here: failed. */
+/** Exit status by error code, matching http/server/problem and the x402 error table. Any other code: failed. */
 const byErrorCode: Readonly<Record<string, ExitCode>> = {
   CONFIG_INVALID: exitCodes.usage,
   USAGE: exitCodes.usage,
@@ -105,7 +105,7 @@ const byErrorCode: Readonly<Record<string, ExitCode>> = {
   STOPPING: exitCodes.unreachable,
 }
 
-/** A mistake in what was typed. */
+/** Invalid input on the command line. */
 export class UsageError extends CodedError<'USAGE'> {
   override name = 'UsageError'
 
@@ -122,7 +122,7 @@ export function exitCodeOf(error: unknown): ExitCode {
   return exitCodeFor(error instanceof Error && 'code' in error ? String(error.code) : '')
 }
 
-/** Of an error that is told, not thrown. */
+/** The exit status for an error code that was reported, not thrown. */
 export function exitCodeFor(code: string): ExitCode {
   return Object.hasOwn(byErrorCode, code) ? byErrorCode[code]! : exitCodes.failed
 }

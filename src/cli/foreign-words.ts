@@ -1,4 +1,4 @@
-/** Commands of the original node of this protocol that are called otherwise here. */
+/** Commands of the original node of this protocol that have other names here. */
 const foreign: Readonly<Record<string, string>> = {
   node: 'stoa start',
   onboard: 'stoa init',
@@ -14,7 +14,7 @@ const foreign: Readonly<Record<string, string>> = {
   dashboard: 'stoa start, which says where the dashboard is',
 }
 const WORDS_MAX = 3
-/** Flags of that node for what is done otherwise here. */
+/** Flags of the original node, and what replaces them here. */
 const foreignFlags: Readonly<Record<string, string>> = {
   '--announce-interval': 'listings are announced by themselves',
   '--provider': 'the provider stands before the model, as in --model openai/gpt-5',
@@ -25,7 +25,7 @@ const foreignFlags: Readonly<Record<string, string>> = {
   '--id': 'the id stands without a flag',
 }
 
-/** What to type instead of words that only the original node knows; undefined for ours, and for any other. */
+/** Returns our command for a command that only the original node has. Undefined for all other words. */
 export function ourWordsFor(argv: readonly string[], ours: ReadonlySet<string>): string | undefined {
   const end = argv.findIndex((word) => word.startsWith('-'))
   const words = argv.slice(0, Math.min(WORDS_MAX, end < 0 ? argv.length : end))
@@ -37,9 +37,9 @@ export function ourWordsFor(argv: readonly string[], ours: ReadonlySet<string>):
   return undefined
 }
 
-/** What to do instead of a flag that only the original node knows; undefined for any other. */
+/** Returns our replacement for a flag that only the original node has. Undefined for all other flags. */
 export function ourFlagFor(flag: string): string | undefined {
-  // What stands behind it may be a key.
+  // Drop the value after `=`, which may be a key.
   const name = flag.split('=')[0]!
   return Object.hasOwn(foreignFlags, name) ? `unknown option '${name}': ${foreignFlags[name]}` : undefined
 }

@@ -1,4 +1,4 @@
-/** What the commands behind a first word are about: for help pages and for completion. */
+/** Summaries of the command groups, for help pages and completion. */
 export const groupSummaries: Readonly<Record<string, string>> = {
   agent: 'Find agents, have them work, and set up your own',
   order: 'Purchases in the background, and the ledger of all',

@@ -4,13 +4,15 @@ import type { Environment } from '../config/env.ts'
 /** One of the two outputs of a command. */
 export type Output = {
   write(text: string): void
-  /** Bytes that are no text: for a file or another program. */
+  /** Writes binary data to a file or another program. */
   writeBytes?(bytes: Uint8Array): void
   isTty: boolean
   columns?: number | undefined
 }
 
-/** Everything a command touches outside the node. Tests pass their own, so that a whole run stays in their process. */
+/**
+ * Everything that a command uses outside the node. Tests pass their own, so that a run stays inside the test process.
+ */
 export type Io = {
   stdout: Output
   stderr: Output
@@ -20,12 +22,12 @@ export type Io = {
   signal: AbortSignal
 }
 
-/** The process's own outputs and input. */
+/** The outputs and the input of this process. */
 export function processIo(environment: Environment, signal: AbortSignal): Io {
   return {
     stdout: outputOf(process.stdout),
     stderr: outputOf(process.stderr),
-    // Opened only by a command that reads it.
+    // Opened only when a command reads it.
     stdin: { isTty: isatty(0), [Symbol.asyncIterator]: () => process.stdin[Symbol.asyncIterator]() },
     environment,
     signal,
@@ -38,7 +40,7 @@ function outputOf(stream: NodeJS.WriteStream): Output {
     writeBytes: (bytes) => void stream.write(bytes),
     isTty: stream.isTTY === true,
     get columns() {
-      // A terminal that does not know its size says 0.
+      // A terminal of unknown size reports 0.
       return stream.columns || undefined
     },
   }

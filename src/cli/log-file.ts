@@ -2,17 +2,17 @@ import { closeSync, fchmodSync, fstatSync, openSync, renameSync, writeSync } fro
 import { open } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Of the log and of the one before it. */
+/** Size limit of the log file. The previous file may have the same size. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024
 const LOOK_MS = 200
 
 export type LogFile = { write(line: string): void; close(): void }
 
 /**
- * The node's log on disk, for `stoa logs` and the text interface: at most twice `bytesMax`, readable by its owner only.
+ * The node's log on disk, for `stoa logs` and the text interface. Two files of at most `bytesMax` each, readable by the
+ * owner only.
  *
- * Written at once, not behind: the last lines before a crash are those that are wanted. A disk that takes no more loses
- * lines and nothing else.
+ * Writes are synchronous, because the last lines before a crash matter most. A full disk loses log lines, nothing else.
  */
 export function createLogFile(path: string, { bytesMax = FILE_BYTES_MAX }: { bytesMax?: number } = {}): LogFile {
   let file: { fd: number; bytes: number } | undefined
@@ -37,21 +37,21 @@ export function createLogFile(path: string, { bytesMax = FILE_BYTES_MAX }: { byt
         const current = file ?? opened()
         current.bytes += writeSync(current.fd, bytes)
       } catch {
-        // There is nowhere left to say so; standard error has the line.
+        // The log file is the last place to report an error. Standard error also has the line.
       }
     },
     close,
   }
 }
 
-/** The last lines of the log, the oldest first, over the turn from one file to the next. */
+/** Returns the last lines of the log, oldest first. Continues into the previous file if needed. */
 export async function readLogTail(path: string, linesMax: number): Promise<string[]> {
   const lines = linesOf(await readFrom(path, 0))
   if (lines.length >= linesMax) return lines.slice(-linesMax)
   return [...linesOf(await readFrom(`${path}.1`, 0)), ...lines].slice(-linesMax)
 }
 
-/** Lines as they are written from this call on; waits for a file that is not there yet. Ends with the signal. */
+/** Yields lines written after this call. Waits for a missing file. Ends with the signal. */
 export async function followLog(path: string, signal: AbortSignal): Promise<AsyncGenerator<string>> {
   return newLines(path, await fileAt(path), signal)
 }
@@ -66,7 +66,7 @@ async function* newLines(
   while (!signal.aborted) {
     const now = await fileAt(path)
     if (now !== undefined && (now.ino !== inode || now.size < position)) {
-      // What was written between the last look and the turn is in the file before.
+      // The log has rotated. The previous file holds the lines since the last check.
       if (inode !== undefined) yield* linesOf(await readFrom(`${path}.1`, position))
       ;[inode, position] = [now.ino, 0]
     }
@@ -87,7 +87,7 @@ async function fileAt(path: string): Promise<{ ino: number; size: number } | und
   }
 }
 
-/** Whole lines from a position on: a character that is half written comes with the next look. */
+/** Reads whole lines from a position. A line that is not complete is read next time. */
 async function readFrom(path: string, position: number): Promise<string> {
   try {
     await using file = await open(path)

@@ -6,16 +6,16 @@ import type { LogFile } from './log-file.ts'
 import type { Redactor } from './redactor.ts'
 import { printableLine, type Style } from './text/terminal-text.ts'
 
-/** Loads at once what is first needed in the middle of a line. */
+/** `require` loads synchronously, because pino is first needed while a line is written. */
 const require = createRequire(import.meta.url)
 
-/** Fields whose value is never logged, wherever they stand up to two levels deep. */
+/** Fields whose value is never logged, up to two levels deep. */
 const hiddenFields = ['privateKey', 'walletKey', 'apiKey', 'apiToken', 'token', 'authorization', 'secrets', 'password']
 
 /**
- * The node's log on standard error: lines for people on a terminal, JSON lines elsewhere. And in a file, where one is given.
+ * The node's log on standard error, and in a file if one is given. Readable lines on a terminal, JSON lines elsewhere.
  *
- * Known secrets are taken out of every finished line, whatever field or message they were in (T21).
+ * Known secrets are removed from every finished line, in any field or message (T21).
  */
 export function createLog(
   level: Config['log']['level'],
@@ -47,12 +47,12 @@ export function createLog(
   })
 }
 
-/** An aborted call. pino would write out the 25 constants of its class, longer than all else in the line. */
+/** Shortens an abort error. pino would print the 25 constants of its class. */
 function plain({ name, message, stack }: DOMException): object {
   return { type: name, message, stack }
 }
 
-/** Whether a line of the log is of this level or above. */
+/** Returns true if a log line has this level or a higher one. */
 export function isAtLeast(json: string, level: Config['log']['level']): boolean {
   const order = Object.keys(marks)
   return order.indexOf(lineOf(json).level) >= order.indexOf(level)
@@ -75,7 +75,7 @@ export function readableLine(json: string, style: Style): string {
   )
 }
 
-/** A line of the file may be cut short, or not ours. */
+/** Parses a line. A line of the file may be truncated or come from another program. */
 function lineOf(json: string): Line & Record<string, unknown> {
   try {
     const { level, time, msg, ...fields } = JSON.parse(json) as Line & Record<string, unknown>

@@ -1,38 +1,38 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-/** How often the process is looked at. */
+/** Interval of the checks. */
 const LOOK_MS = 10_000
-/** Memory beyond that of the start that is worth a collection: this share of it and so many bytes. */
+/** Growth since the start that justifies a collection: this share plus this many bytes. */
 const GROWN_SHARE = 0.25
 const GROWN_BYTES = 32 * 1024 * 1024
-/** A process that used less of the time since the last look has nothing to do. */
+/** Below this share of busy time since the last check, the process is idle. */
 const IDLE_UTILIZATION = 0.1
-/** A collection that brings nothing is not repeated soon. */
+/** Pause after a collection, because another one soon would bring little. */
 const AGAIN_MS = 5 * 60 * 1000
 
 export type MemoryReliefDeps = {
   /** Resident memory of the process, in bytes. */
   rss(): number
-  /** The share of the time since it was last asked in which the event loop worked, 0 to 1. */
+  /** Share of time since the last call in which the event loop was busy, 0 to 1. */
   utilization(): number
-  /** Monotonic, in ms. */
+  /** Monotonic time in ms. */
   now(): number
-  /** Gives all memory back that nothing uses. Holds the event loop for some tens of ms. */
+  /** Frees all unused memory. Blocks the event loop for some tens of ms. */
   collect(): void
 }
 
 /**
- * Gives memory back after a flood.
+ * Frees memory after a burst of work.
  *
- * V8 keeps what a burst of work made it take: its young generation stays as large as it grew, and buffers wait for a full
- * collection that an idle process never starts. So a node that a peer has flooded stayed at several times its size.
+ * V8 keeps the memory of a burst: the young generation stays large, and buffers wait for a full collection that an idle
+ * process never starts. Without this, a node that a peer flooded would stay at several times its usual size.
  */
 export function createMemoryRelief(deps: MemoryReliefDeps): { look(): boolean } {
   let usual: number | undefined
   let collectedAt = Number.NEGATIVE_INFINITY
   return {
-    /** @returns whether memory was given back */
+    /** @returns true if memory was freed */
     look() {
       const isIdle = deps.utilization() < IDLE_UTILIZATION
       usual ??= deps.rss()
@@ -46,7 +46,7 @@ export function createMemoryRelief(deps: MemoryReliefDeps): { look(): boolean } 
   }
 }
 
-/** Looks after the memory of this process until the signal. */
+/** Watches the memory of this process until the signal aborts. */
 export function relieveMemory(signal: AbortSignal): void {
   let before = performance.eventLoopUtilization()
   const relief = createMemoryRelief({
@@ -67,7 +67,7 @@ export function relieveMemory(signal: AbortSignal): void {
 
 type Collect = (options: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }) => void
 
-/** Node hands the collector out only behind a flag, which can be set while it runs. */
+/** Node exposes the collector only behind a flag. The flag can be set at run time. */
 function collector(): Collect {
   setFlagsFromString('--expose-gc')
   return runInNewContext('gc') as Collect

@@ -2,10 +2,10 @@ import { OPEN_FILES_MIN, OPEN_FILES_WANTED, openFilesMax, RAISE_OPEN_FILES } fro
 import { CliError } from './exit-code.ts'
 
 /**
- * Whether this process may have as many files and connections open as a node needs.
+ * Checks that this process may open as many files and connections as a node needs.
  *
- * @returns a warning where that may not be enough for a busy one
- * @throws CliError where it is too few for any
+ * @returns a warning if the limit may be too low for a busy node
+ * @throws CliError if the limit is too low for any node
  */
 export function checkOpenFiles(most = openFilesMax()): string[] {
   if (most === undefined || most >= OPEN_FILES_WANTED) return []

@@ -24,7 +24,7 @@ export type ExecuteRequest = {
   onProgress?: OnProgress
 }
 
-/** What commands need of a node in their own process. `StoaNode` fits. */
+/** What commands need of a node in their own process. `StoaNode` implements it. */
 export interface OwnNode {
   start(): Promise<void>
   stop(): Promise<void>
@@ -47,7 +47,7 @@ export type RemoteNode = MarketCalls &
   StreamCalls &
   Pick<ApiClient, 'agents' | 'registerAgent' | 'execute' | 'status' | 'peers' | 'balance'>
 
-/** The large things commands are made of. Tests replace them; everything else is real. */
+/** The large dependencies of commands. Tests replace them; everything else is real. */
 export type Parts = {
   clock: Clock
   fetch: typeof fetch
@@ -55,7 +55,7 @@ export type Parts = {
   connect(url: string, token: string | undefined): Promise<RemoteNode>
 }
 
-/** The real ones. Each loads when a command first needs it, so that `stoa --help` costs nothing. */
+/** The real parts. Each loads on first use, so that `stoa --help` stays fast. */
 export const systemParts: Parts = {
   clock: systemClock,
   fetch: (input, init) => fetch(input, init),

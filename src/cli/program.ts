@@ -19,7 +19,7 @@ import { styleOf } from './text/terminal-text.ts'
  * Runs one command line.
  *
  * @param argv the words after `stoa`
- * @returns the exit status (see exit-code.ts); every error has been reported by then
+ * @returns the exit status (see exit-code.ts); every error is already reported
  */
 export async function runCli(
   argv: readonly string[],
@@ -28,10 +28,10 @@ export async function runCli(
   redactor: Redactor = createRedactor(io.environment),
 ): Promise<number> {
   const style = { stdout: styleOf(io.stdout, io.environment), stderr: styleOf(io.stderr, io.environment) }
-  // Only a guess until the words are read: a task may be called --json.
+  // A guess until the words are parsed: a task may be called --json.
   let json = argv.includes('--json')
   let status: number = exitCodes.done
-  // Alone on a terminal it is the text interface; elsewhere, the help page.
+  // `stoa` without arguments is the text interface on a terminal, and the help page elsewhere.
   const words = argv.length === 0 && io.stdin.isTty && io.stdout.isTty ? ['tui'] : [...argv]
   const report = (error: unknown) => reportError(error, { io, redactor, json, style: style.stderr })
   const table = await tableFor(words)
@@ -52,13 +52,13 @@ export async function runCli(
     await program.parseAsync(words, { from: 'user' })
     return status
   } catch (error) {
-    // Commander has written help or its complaint already.
+    // Commander has already written help or an error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage
     return report(error)
   }
 }
 
-/** The flag goes before the variable. @throws UsageError for a token without an address, or an address that is none */
+/** The flag overrides the variable. @throws UsageError for a token without an address, or an invalid address */
 function remoteOf(
   { apiUrl, token }: { apiUrl?: unknown; token?: unknown },
   environment: Environment,
@@ -75,21 +75,21 @@ function remoteOf(
   return { url: parsed.data.replace(/\/+$/, ''), token: given === '' ? undefined : given }
 }
 
-/** A node starts sooner without every other command. */
+/** `stoa start` loads only its own command, so that a node starts faster. */
 async function tableFor(argv: readonly string[]): Promise<readonly Command[]> {
   if (argv[0] === 'start') return [(await import('./commands/start.ts')).start]
   return (await import('./commands.ts')).commands
 }
 
 type Handlers = {
-  /** Whole names of commands, for who knows one by its last word. */
+  /** Full names of all commands, for suggestions by the last word. */
   names?: readonly string[]
-  /** Words that make no command line. */
+  /** Reports words that are not a command line. */
   complain(line: string): void
   handle(command: Command, given: Record<string, unknown>, argument: string | undefined): Promise<void>
 }
 
-/** Commander's program for a table of commands: it reads the words, the rows do the rest. */
+/** Builds Commander's program from a table of commands. Commander parses the words; the rows do the rest. */
 export function buildProgram(commands: readonly Command[], io: Io, given: Handlers): Commander {
   const handlers = { ...given, names: commands.map(({ name }) => name) }
   const root = dressed(new Commander('stoa'), io, handlers)
@@ -126,7 +126,7 @@ function addCommand(command: Commander, row: Command, { handle }: Handlers): voi
   if (row.argument !== undefined) {
     const { name, description, isOptional } = row.argument
     command.argument(`[${name}]`, description)
-    // A command that lacks its word says itself where to find one.
+    // A command without its argument reports where to find one.
     command.usage(`[options] ${isOptional === true ? `[${name}]` : `<${name}>`}`)
   }
   command.addHelpText('after', `\nExamples:\n${row.examples.map((line) => `  ${line}`).join('\n')}`)
@@ -135,12 +135,12 @@ function addCommand(command: Commander, row: Command, { handle }: Handlers): voi
   })
 }
 
-/** Every command writes to the outputs given, throws where Commander would end the process, and lists whole commands. */
+/** Makes a command write to the given outputs, throw where Commander would exit, and list full command names. */
 function dressed(command: Commander, io: Io, { complain, names = [] }: Handlers): Commander {
   return (
     command
       .exitOverride()
-      // A command may have others below it: what stands after their word is theirs.
+      // A command may have subcommands. Options after a subcommand's name belong to the subcommand.
       .enablePositionalOptions()
       .helpOption('-h, --help', 'show this help')
       .helpCommand(false)
@@ -148,7 +148,7 @@ function dressed(command: Commander, io: Io, { complain, names = [] }: Handlers)
       .allowExcessArguments(false)
       .configureHelp({
         visibleCommands: leavesOf,
-        // Below it the terminal would break the lines, in the middle of words.
+        // In narrower columns, Commander leaves the lines unwrapped and the terminal breaks them inside words.
         minWidthToWrap: 20,
         subcommandTerm: (leaf) => pathOf(leaf).slice(pathOf(command).length + 1),
       })
@@ -162,7 +162,7 @@ function dressed(command: Commander, io: Io, { complain, names = [] }: Handlers)
   )
 }
 
-/** Commander's complaint on one line, with the way to the help page where it suggests nothing itself. */
+/** Puts Commander's error on one line. Adds a pointer to the help page if there is no suggestion. */
 function complaintOf(text: string, command: Commander, names: readonly string[]): string {
   const line = text
     .trim()
@@ -183,7 +183,7 @@ function leavesOf(command: Commander): Commander[] {
   return command.commands.flatMap((child) => [...(isGroup(child) ? [] : [child]), ...leavesOf(child)])
 }
 
-/** It does nothing by itself. */
+/** Returns true for a command that only groups others. */
 function isGroup(command: Commander): boolean {
   return command.commands.length > 0 && command.options.length === 0
 }
@@ -198,13 +198,13 @@ function commanderOption({ flags, description, many }: Option): CommanderOption 
   return option
 }
 
-/** The values of a command's options, each read by its schema. @throws UsageError naming the flag */
+/** Parses the values of a command's options by their schemas. @throws UsageError that names the flag */
 function readValues(command: Command, given: Record<string, unknown>): Record<string, unknown> {
   const values: Record<string, unknown> = {}
   for (const [name, { flags, schema }] of Object.entries(command.options)) {
     const flag = /--[a-z0-9-]+/.exec(flags)![0]
     const value = given[attributeOf(flag)]
-    // `--no-x` is true until it is given; only what was given is a setting.
+    // Commander sets `--no-x` to true if it is not given. Only given options are settings.
     if (value === undefined || (flag.startsWith('--no-') && value === true)) continue
     const parsed = schema === undefined ? undefined : z.safeParse(schema, value)
     if (parsed?.success === false) {

@@ -1,9 +1,9 @@
 import { type Environment, secretValues } from '../config/env.ts'
 
-/** A shorter value is no secret worth the name, and would punch holes into ordinary words. */
+/** Shorter values are not redacted: they are weak secrets and would also match parts of ordinary words. */
 const SECRET_LENGTH_MIN = 6
 
-/** Takes known secrets out of text on its way to a log, an error line or a crash report (T21). */
+/** Removes known secrets from text for a log, an error line or a crash report (T21). */
 export type Redactor = { add(secret: string | undefined): void; redact(text: string): string }
 
 export function createRedactor(environment: Environment): Redactor {
@@ -16,7 +16,7 @@ export function createRedactor(environment: Environment): Redactor {
     add,
     redact(text) {
       let clean = text
-      // Longest first: a key without 0x is a part of the one with it.
+      // Longest first: a key without 0x is part of the key with it.
       for (const secret of [...secrets].sort((a, b) => b.length - a.length)) {
         clean = clean.replaceAll(secret, '[secret]')
       }
@@ -25,12 +25,12 @@ export function createRedactor(environment: Environment): Redactor {
   }
 }
 
-/** A secret as it may turn up: as given, without 0x, in the other letter case, inside JSON, and as the path of a URL. */
+/** The forms of a secret: as given, without 0x, in upper and lower case, inside JSON, and as the path of a URL. */
 function formsOf(secret: string): string[] {
   const key = /^(?:0x)?([0-9a-f]{64})$/i.exec(secret)?.[1]
   if (key !== undefined) return [key.toLowerCase(), key.toUpperCase(), key]
   const url = /^https?:/i.test(secret) ? URL.parse(secret) : null
-  // A host is no secret, and hiding it would hide which endpoint failed.
+  // A host is not secret. Hiding it would hide which endpoint failed.
   if (url !== null) return [url.pathname + url.search, url.password].filter((part) => part.length > 8)
   return [secret, JSON.stringify(secret).slice(1, -1)]
 }

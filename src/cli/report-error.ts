@@ -6,7 +6,7 @@ import { printable, printableLine, type Style } from './text/terminal-text.ts'
 
 type Deps = { io: Io; redactor: Redactor; json: boolean; style: Style }
 
-/** Writes an error to standard error, one line for each thing that is wrong, and gives the exit status it stands for. */
+/** Writes an error to standard error, one line per problem. Returns its exit status. */
 export function reportError(error: unknown, { io, redactor, json, style }: Deps): number {
   if (io.signal.aborted) {
     io.stderr.write(
@@ -29,12 +29,12 @@ export function reportError(error: unknown, { io, redactor, json, style }: Deps)
   for (const line of message.split('\n')) io.stderr.write(`${style.red('error:')} ${printableLine(line, 2000)}\n`)
   if (correlationId !== undefined)
     io.stderr.write(`${style.dim(`correlation id ${printableLine(correlationId, 64)}`)}\n`)
-  // A fault of ours: where it happened is what a report of it needs.
+  // A bug in stoa: print the stack, which a bug report needs.
   if (!known && error instanceof Error) io.stderr.write(`${style.dim(printable(redactor.redact(error.stack ?? '')))}\n`)
   return exitCodeOf(error)
 }
 
-/** What errors of the market and of the API carry beside their code. */
+/** The details that errors of the market and the API carry in addition to their code. */
 function detailsOf(error: unknown): { correlationId: string | undefined; retryable: boolean | undefined } {
   const fields = (error ?? {}) as { correlationId?: unknown; retryable?: unknown; problem?: Record<string, unknown> }
   const correlationId = fields.correlationId ?? fields.problem?.correlation_id

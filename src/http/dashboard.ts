@@ -4,10 +4,10 @@ import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Mount } from './server/mount.ts'
 
-/** Where `npm run build` puts it: two folders up from the source and from dist/ alike. */
+/** Output of `npm run build`. The path is two folders up from both src/ and dist/. */
 const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
 
-/** Nothing from anywhere else, nothing inline, in nobody's frame. */
+/** Only resources of this server, nothing inline, no frames. */
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -25,7 +25,7 @@ const mediaTypes: Record<string, string> = {
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
 }
-/** The smallest first. Browsers ask for Brotli only on loopback and over TLS. */
+/** Smallest first. Browsers accept Brotli only on loopback and over TLS. */
 const encodings = [
   { name: 'br', suffix: '.br' },
   { name: 'gzip', suffix: '.gz' },
@@ -34,23 +34,23 @@ const encodings = [
 type Built = Map<string, { bytes: Buffer; etag: string; type: string | undefined }>
 
 /**
- * The dashboard: a page that uses this API as any other client does.
+ * Serves the dashboard: a page that uses this API like any other client.
  *
- * Its files hold nothing private and are served wherever the API is bound, without the token: the page asks for that.
- * They are read whole and kept, so that a request never names a file of the disk.
+ * Its files contain nothing private and are served without the token on any interface. The page asks for the token. All
+ * files are read into memory, so a request never names a file on the disk.
  */
 export function dashboardMount(directory = BUILT): Mount {
   let built: Built | undefined
   let builtAt: number | undefined
 
-  /** What is built now; a newer build is taken up without a restart. */
+  /** Returns the current build. A newer build is loaded without a restart. */
   async function newest(): Promise<Built | undefined> {
     const at = await stat(join(directory, 'index.html')).then(
       ({ mtimeMs }) => mtimeMs,
       () => undefined,
     )
     if (at === undefined || at === builtAt) return built
-    // A build that is put in place at this very moment may fail a read: the next request finds it whole.
+    // A read may fail while a build is being copied. The next request reads it again.
     const read = await readBuilt(directory).catch(() => undefined)
     if (read === undefined) return built
     builtAt = at
@@ -64,7 +64,7 @@ export function dashboardMount(directory = BUILT): Mount {
     access: () => 'health',
     scope: () => 'read',
     async handle({ request, response, rest }) {
-      // Readable by whoever gets here, but no part of another site's page.
+      // Anyone who can connect may read it, but pages of other sites cannot embed it.
       response.removeHeader('access-control-allow-origin')
       response.setHeader('cross-origin-resource-policy', 'same-origin')
       response.setHeader('cross-origin-opener-policy', 'same-origin')
@@ -72,7 +72,7 @@ export function dashboardMount(directory = BUILT): Mount {
       response.setHeader('cache-control', 'no-cache')
       const path = rest.split('?', 1)[0]!
       if (built === undefined || !path.startsWith('/assets/')) built = await newest()
-      // What has no type of its own is another's, made smaller.
+      // A name without a type is a compressed copy of another file. Serve the page instead.
       const name = built?.get(path.slice(1))?.type === undefined ? 'index.html' : path.slice(1)
       const file = built?.get(name)
       if (built === undefined || file === undefined) {
@@ -99,7 +99,7 @@ export function dashboardMount(directory = BUILT): Mount {
   }
 }
 
-/** Undefined: not built, or being built. */
+/** Returns undefined if the dashboard is not built, or is being built. */
 async function readBuilt(directory: string): Promise<Built | undefined> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => [])
   const files: Built = new Map()

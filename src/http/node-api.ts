@@ -3,13 +3,13 @@ import { dataFile, loadOrCreateApiToken } from '../store/data-dir.ts'
 import { readSecretFile } from '../store/secret-file.ts'
 import type { Api, ApiDeps } from './server/app.ts'
 
-/** The node's API with its token from the environment or the data directory. Loads the HTTP server only now. */
+/** The node's API, with its token from the environment or the data directory. Loads the HTTP server on demand. */
 export async function createNodeApi(
   options: Config['api'] & { dataDir: string; token: string | undefined },
   deps: ApiDeps,
 ): Promise<Api> {
   const token = options.token ?? (await loadOrCreateApiToken(options.dataDir))
-  // Whoever may read the data directory is the operator, and its commands send what they find there.
+  // The token file also works, because commands on this machine read the token from it.
   const fileToken = (await readSecretFile(dataFile(options.dataDir, 'apiToken')))?.trim()
   const { createApi } = await import('./server/app.ts')
   return createApi({ ...options, token, fileToken }, deps)

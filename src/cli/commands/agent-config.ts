@@ -15,7 +15,7 @@ import { placedWords } from './program-words.ts'
 
 const Text = z.string()
 
-/** Flags that describe an agent, shared with `stoa start`. */
+/** Flags that describe an agent. Shared with `stoa start`. */
 export const agentOptions = {
   name: option('-n, --name <name>', 'the agent’s name; one name is one agent', Text),
   description: option(
@@ -37,7 +37,7 @@ export const maxPriceOption = option(
   UsdcText,
 )
 
-/** For agents that stay. */
+/** For agents that are stored. */
 export const imageOption = option(
   '--image <url>',
   'https URL of a picture, for its registration file on the chain (stoa agent register-onchain)',
@@ -100,7 +100,7 @@ export const agentConfigAdd = command({
     if (notice?.broken === true && definition.model?.startsWith('builtin/') === true) {
       throw new UsageError(`--model: ${notice.text}`)
     }
-    // A key may be where the node is started; a program or a file that is not here will not be there either.
+    // A missing key may be set where the node starts. A missing program or file will be missing there too.
     if (notice?.lacks === 'part') throw new UsageError(notice.text)
     await openDataDir(config.dataDir)
     const path = dataFile(config.dataDir, 'agents')
@@ -113,7 +113,7 @@ export const agentConfigAdd = command({
       context.print(
         `${replaced ? 'replaced' : 'added'} ${printableLine(definition.name)} (${priceText(definition.price)}) in ${path}`,
       )
-      // The node may be started with other keys than this shell has, so the agent is kept all the same.
+      // The node may start with keys that this shell does not have, so the agent is stored anyway.
       if (notice !== undefined) context.tell(context.style.stderr.yellow(printableLine(notice.text)))
       tellWhen(context, running)
     }
@@ -172,7 +172,7 @@ export const agentConfigRemove = command({
   },
 })
 
-/** An agent as flags describe it. @throws UsageError naming the flag */
+/** Builds an agent's definition from flags. @throws UsageError that names the flag */
 export function readDefinition(given: {
   name?: string | undefined
   description?: string | undefined
@@ -213,7 +213,7 @@ function tellWhen(context: Context, running: boolean): void {
   )
 }
 
-/** What an agent runs. Of a URL only that it is one: it may hold a key. */
+/** What an agent runs. A URL is not shown, because it may contain a key. */
 function runsText(agent: AgentDefinition): string {
   return (
     agent.model ?? agent.command?.join(' ') ?? ownRuns.find((name) => agent[name] !== undefined) ?? '(default model)'

@@ -17,9 +17,9 @@ import { oneOf } from '../text/market-text.ts'
 import { withSpinner } from '../text/spinner.ts'
 
 const WAIT_SECONDS = 8
-/** A list that has not grown for this long is taken for complete. */
+/** A list that did not grow for this long counts as complete. */
 const QUIET_MS = 1500
-/** The best of what a query finds; all is for those who ask for it. */
+/** Default number of results: the best ones. `--limit` shows more. */
 const FOUND_MAX = 20
 const LIMIT_MAX = 100_000
 
@@ -112,7 +112,7 @@ export const agentDiscover = command({
 
 type Ask = (query: AgentQuery) => Promise<Page<Listing>> | Page<Listing>
 
-/** Page by page, until there are enough or no more. */
+/** Requests pages until there are enough items or no more pages. */
 async function collect(ask: Ask, query: AgentQuery, itemsMax: number): Promise<Page<Listing>> {
   const items: Listing[] = []
   let next: string | undefined
@@ -125,7 +125,7 @@ async function collect(ask: Ask, query: AgentQuery, itemsMax: number): Promise<P
   return { items, next }
 }
 
-/** Joins the network for a while, until the market has been quiet or the time is over; then searches it. */
+/** Joins the network until no new listings arrive or the time is over. Then searches the market. */
 async function listen(
   context: Context,
   node: { config: Config; secrets: Secrets; port: number | undefined },

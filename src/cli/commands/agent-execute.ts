@@ -19,9 +19,9 @@ import { printableLine } from '../text/terminal-text.ts'
 import { keyed, keyOption, readTask, taskOptions } from './task.ts'
 
 const TIMEOUT_SECONDS = 600
-/** How long a node of our own looks for the agent before it gives up. */
+/** How long a short-lived node searches for the agent. */
 const FIND_MS_MAX = 20_000
-/** For another agent of the same name to be heard of. */
+/** Time to learn of another agent with the same name. */
 const QUIET_MS = 2000
 
 export const agentExecute = command({
@@ -114,7 +114,7 @@ async function execute(
       const find = () => own.market.find(agentId)
       const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
       if (listing === undefined) throw notFound(agentId, node.config)
-      // A name is somebody’s alone only once the market has been heard.
+      // Before using a name, wait for listings of other agents with the same name.
       if (listing.id !== agentId) {
         await orAborted(delay(QUIET_MS), signal)
         find()

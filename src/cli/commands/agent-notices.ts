@@ -4,18 +4,18 @@ import { reasonOf } from '../../lib/errors.ts'
 import { silentLogger } from '../../lib/logger.ts'
 import type { AgentDefinition } from '../../schema/agent.ts'
 
-/** What the operator should know about an agent before it meets a buyer (D10, T20). */
+/** A problem of an agent that its operator should know before a buyer calls it (D10, T20). */
 export type AgentNotice = {
   definition: AgentDefinition
   /** What is wrong, and the fix. */
   text: string
-  /** It cannot be registered at all. */
+  /** True if the agent cannot be registered. */
   broken: boolean
-  /** It has nothing to run on, and so is not listed: a key, or a part of it that is not there. */
+  /** What the agent lacks to run: a key, or a part. Such an agent is not listed. */
   lacks: Lack | undefined
 }
 
-/** Looks at what each agent would run on, without running or loading anything. Agents that are well are left out. */
+/** Checks what each agent would run on, without running or loading it. Returns only agents with a problem. */
 export async function inspectAgents(
   definitions: readonly AgentDefinition[],
   secrets: Pick<Secrets, 'providerKeys' | 'env'>,

@@ -20,7 +20,7 @@ export const agentRegister = command({
   ],
   options: {
     ...agentOptions,
-    // There is no port here, and the original node has -p for the price.
+    // This command has no port option, so -p means the price, as in the original node.
     price: option('-p, --price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
     ...modelOptions,
     tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(z.string())),

@@ -39,7 +39,7 @@ export const alarmsDismiss = command({
     const node = await moneyNode(context, flags)
     const { signal } = context.io
     const named = given?.split(',').filter((id) => id !== '')
-    // What comes between the look and the dismissal stays an alarm.
+    // Dismiss only what was shown. An alarm that arrives in between stays.
     const shown = (await node.alarms({}, { signal })).map(({ id, mark }) => ({ id, mark }))
     const wanted = named?.map((id) => shown.find((alarm) => alarm.id === id) ?? { id, mark: undefined }) ?? shown
     const dismissed: AlarmRecord[] = []

@@ -6,7 +6,7 @@ import { moneyNode } from '../node-access/remote-node.ts'
 import { age, oneOf, table } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
-/** Decided in one request. */
+/** Approvals decided in one request. */
 const AT_ONCE = 100
 const TASK_LENGTH = 40
 const APPROVAL = { name: 'ids', description: 'the approvals, as `stoa approvals list` shows them, with commas between' }

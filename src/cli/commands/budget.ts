@@ -7,7 +7,7 @@ import { moneyNode } from '../node-access/remote-node.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
 
 const NONE = 'none'
-/** An amount, or that there is no limit. */
+/** An amount, or `none` for no limit. */
 const LimitText = z.union([z.literal(NONE).transform(() => null), UsdcText], {
   error: `an amount in USDC with at most 6 decimals, or ${NONE}`,
 })

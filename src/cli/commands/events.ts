@@ -34,7 +34,7 @@ export const events = command({
     }
     for await (const event of node.events({ types: type, signal, onLost })) {
       isLost = false
-      // One line each, also on a terminal.
+      // One line per event, also on a terminal.
       if (context.json) stdout.write(`${JSON.stringify(encodeEvent(event))}\n`)
       else context.print(`${event.type.padEnd(TYPE_WIDTH)}${printableLine(wordsOf(event), LINE_LENGTH_MAX)}`)
     }

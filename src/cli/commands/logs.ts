@@ -28,7 +28,7 @@ export const logs = command({
       if (!isAtLeast(line, level)) return
       stdout.write(context.json ? `${line}\n` : readableLine(line, context.style.stdout))
     }
-    // Where to go on is settled before the end is read: a line between the two comes twice rather than never.
+    // Set the follow position before reading the tail. A line written in between is printed twice instead of never.
     const next = follow ? await followLog(path, signal) : undefined
     const tail = await readLogTail(path, lines)
     if (tail.length === 0) context.tell(`nothing has been logged in ${path} yet`)

@@ -9,7 +9,7 @@ const TemperatureText = z
   .transform(Number)
   .refine((value) => value >= 0 && value <= 2, 'a number from 0 to 2')
 
-/** What a language model is told and how it is asked: kept private, while the description is read by everybody (D47). */
+/** A language model's instructions and parameters. They are private, while everybody can read the description (D47). */
 export const modelOptions = {
   instructions: option(
     '--instructions <text>',
@@ -39,7 +39,10 @@ type Given = {
   reasoning?: AgentDefinition['reasoning']
 }
 
-/** The fields of a definition that were given. A file is kept with its full path: a node is started elsewhere. */
+/**
+ * Returns the given fields of a definition. Stores the full path of a file, because a node may start in another
+ * directory.
+ */
 export function readModelOptions({ instructions, instructionsFile, temperature, maxOutputTokens, reasoning }: Given) {
   return {
     ...(instructions !== undefined && { instructions }),

@@ -164,7 +164,7 @@ export const orderCancel = command({
   },
 })
 
-/** Waits for the end of an order and writes its result. What it ended with is the exit status. */
+/** Waits until an order has ended and writes its result. Returns the exit status for its outcome. */
 async function follow(
   context: Context,
   node: RemoteNode,

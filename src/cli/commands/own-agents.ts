@@ -120,7 +120,7 @@ export const agentTest = command({
   },
 })
 
-/** What a program says when it fails is not for buyers, so it is not in the error. */
+/** The error omits a program's output, because buyers read it too. This hint tells the operator where the output is. */
 function sayWhere(error: unknown): never {
   const hasSaid = error instanceof CodedError && error.code === 'AGENT_FAILED'
   throw hasSaid ? new CodedError(error.code, `${error.message} (\`stoa logs\` shows what it said)`) : error

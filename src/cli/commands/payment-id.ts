@@ -3,13 +3,13 @@ import { UsageError } from '../exit-code.ts'
 const FULL = /^0x[0-9a-fA-F]{64}$/
 const BEGINNING = /^0x[0-9a-fA-F]{6,63}(…|\.\.\.)?$/
 
-/** Where payments are looked up: the newest ones, which are those that lists show. */
+/** Returns the newest payments, which are the ones that lists show. */
 type Recent = () => Promise<{ items: readonly { payment_id: string }[] }>
 
 /**
- * A payment's id, of which lists show the beginning only where a line has no room for 66 characters.
+ * Expands the start of a payment id. Lists show only the start if a line has no room for 66 characters.
  *
- * @throws UsageError none of the newest begins so, or several do
+ * @throws UsageError if none or several of the newest payments match
  */
 export async function fullPaymentId(given: string, recent: Recent): Promise<string> {
   if (FULL.test(given)) return given
@@ -23,7 +23,7 @@ export async function fullPaymentId(given: string, recent: Recent): Promise<stri
   throw new UsageError(`${why} with ${beginning}: --json lists them in full`)
 }
 
-/** Whether an argument that may also be a file is meant as a payment. */
+/** Returns true if an argument is a payment id and not a file. */
 export function isPaymentId(given: string): boolean {
   return FULL.test(given) || BEGINNING.test(given)
 }

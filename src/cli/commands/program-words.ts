@@ -2,8 +2,8 @@ import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 
 /**
- * A program and its arguments, with the full paths of files that are named from here: a node is started elsewhere, by a
- * service for one. The program itself is looked for in PATH, unless it is written as a path.
+ * Replaces names of files in a command by their full paths, because a node may start in another directory, such as a
+ * service's. The program itself is searched in PATH, unless it is a path.
  */
 export function placedWords(words: readonly string[]): Promise<string[]> {
   return Promise.all(

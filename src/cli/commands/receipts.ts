@@ -132,7 +132,7 @@ const Kept = z.object({ receipt: SignedReceipt, authorization: ReceiptAuthorizat
 const Bare = SignedReceipt.transform((receipt) => ({ receipt, authorization: undefined }))
 const One = z.union([Kept, Bare])
 type Given = z.output<typeof One>
-/** An export also lists purchases that came without a receipt. */
+/** An export also contains purchases without a receipt. */
 const Several = z.array(z.looseObject({ receipt: z.unknown().optional() })).max(1_000_000)
 
 async function readReceipts(path: string): Promise<Given[]> {
@@ -153,7 +153,7 @@ async function readReceipts(path: string): Promise<Given[]> {
   return read.map(({ data }) => data as Given)
 }
 
-/** Of the node that runs here, else of its database. */
+/** Reads receipts from the running node, or else from its database. */
 async function kept(context: Context, flags: { dataDir?: string | undefined }, given: string): Promise<Given> {
   const { signal } = context.io
   const ask = async (node: RemoteNode) => {

@@ -75,7 +75,7 @@ function show(context: Context, { created_at, duration_ms, payment, input, outpu
   const { bold, dim, red } = context.style.stdout
   const paid = payment === undefined ? '' : ` · ${paymentText(payment)}`
   context.print(dim(`${created_at} · ${(duration_ms / 1000).toFixed(1)} s${paid}`))
-  // Words of others: nothing in them may act on the terminal (T10).
+  // Text of other parties must not control the terminal (T10).
   context.print(`${bold('>')} ${printable(input)}`)
   context.print(output === null ? red(printable(error ?? 'no answer')) : printable(output))
   context.print()

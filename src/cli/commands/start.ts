@@ -88,7 +88,7 @@ export const start = command({
     const flagged = described ? readDefinition({ name, description, price, model }) : undefined
     const files = checkOpenFiles()
     const { config, secrets } = await context.loadConfig(flags)
-    // The node proves that it can write there.
+    // No write test here: the node does it.
     const { notes } = await openDataDir(config.dataDir, { probe: false })
     const fromFile = await readAgentsFile(dataFile(config.dataDir, 'agents'))
     const definitions = fromFile.filter((agent) => agent.name !== flagged?.name)
@@ -108,12 +108,12 @@ type Plan = {
   config: Config
   secrets: Secrets
   definitions: readonly AgentDefinition[]
-  /** Those that cannot run: kept, and not on the market. */
+  /** Agents that cannot run. They are stored and not listed. */
   broken: ReadonlySet<AgentDefinition>
   warnings: string[]
 }
 
-/** From the first socket to the last: create, start, register, say so, wait for the signal, stop. */
+/** Runs a node: create, start, register agents, report, wait for the signal, stop. */
 async function runNode(context: Context, plan: Plan): Promise<number> {
   const { config, secrets, warnings } = plan
   const { io, parts, redactor, style } = context
@@ -144,7 +144,7 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
   return exitCodes.done
 }
 
-/** Starts the node and puts its agents on the market. One that fails is told of and left out: the others can still sell. */
+/** Starts the node and lists its agents. An agent that fails is reported and skipped, so that the others can sell. */
 async function startAndList(
   node: OwnNode,
   { definitions, broken, warnings }: Pick<Plan, 'definitions' | 'broken' | 'warnings'>,
@@ -165,7 +165,7 @@ async function startAndList(
   return listings
 }
 
-/** Keys that the node has made or read by now must not get into a log either. */
+/** Hides the keys that the node has created or read from the logs. */
 async function hideKeys({ redactor }: Context, { dataDir }: Config): Promise<void> {
   for (const name of ['wallet', 'apiToken'] as const) {
     redactor.add(await readSecretFile(dataFile(dataDir, name)).catch(() => undefined))
@@ -189,7 +189,7 @@ function readyOf(
   }
 }
 
-/** Tests and the demo read the line; people read the summary. */
+/** Prints a JSON line for programs, such as tests and the demo, or a summary for people. */
 function announce(context: Context, ready: Ready): void {
   if (!context.json) {
     for (const line of summaryLines(ready, context.style.stdout)) context.print(line)

@@ -9,7 +9,7 @@ import { reachabilityText } from '../text/reachability-text.ts'
 import { shareText } from '../text/start-summary.ts'
 import { columns, printableLine, type Style } from '../text/terminal-text.ts'
 
-/** How often a watched status is asked for. */
+/** Interval of `--watch`. */
 const WATCH_MS = 2000
 
 export const status = command({
@@ -34,7 +34,7 @@ export const status = command({
   },
 })
 
-/** Cursor to the corner, and everything below it erased: less flicker than to erase first. */
+/** Moves the cursor to the corner and erases the rest. That flickers less than erasing first. */
 const CLEAR = '\u001b[H\u001b[J'
 
 function statusLines(state: NodeStatus, url: string, style: Style): string[] {
@@ -60,7 +60,7 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
   return columns(rows.map(([name = '', value = '']) => [bold(name), value]))
 }
 
-/** Only where it is too low. */
+/** Shown only if the limit is too low. */
 function openFilesRow({ open_files: files }: NodeStatus, warned: (text: string) => string): string[][] {
   if (files?.max === undefined || files.max >= files.wanted) return []
   return [['Open files', warned(`${files.max} at most, ${files.wanted} are needed: stoa doctor`)]]

@@ -4,7 +4,7 @@ import { readNodeFile } from '../../store/node-file.ts'
 import { command, commonOptions } from '../command.ts'
 import { CliError, exitCodes } from '../exit-code.ts'
 
-/** A node ends within 5 seconds (D9); one whose machine is busy is waited for a little longer. */
+/** A node stops within 5 s (D9). On a busy machine this command waits longer. */
 const STOP_MS_MAX = 15_000
 const LOOK_MS = 100
 
@@ -20,7 +20,7 @@ export const stop = command({
     const { config } = await context.loadConfig(flags)
     const file = await readNodeFile(config.dataDir)
     const holder = lockHolder(config.dataDir)
-    // A node file outlives a killed node, and its pid may by then be another program's.
+    // A node file outlives a killed node. Its pid may then belong to another program.
     if (file === undefined || holder !== file.pid || !isAlive(file.pid)) {
       throw new CliError('NODE_UNREACHABLE', `no stoa node runs on ${config.dataDir}`)
     }

@@ -7,13 +7,16 @@ import { UsageError } from '../exit-code.ts'
 import type { Io } from '../io.ts'
 import { orAborted } from '../node-access/own-node.ts'
 
-/** The two spellings of what an agent is to do (D17). */
+/** The two names of the task option (D17). */
 export const taskOptions = {
   task: option('-t, --task <text>', 'what it is to do; - reads it from standard input', z.string()),
   input: option('--input <text>', 'the same as --task', z.string()),
 } as const
 
-/** Names what is asked for, so that it is done once (D38). Our client sends a key of its own where none is given. */
+/**
+ * Option for the idempotency key, so that the request is done once (D38). Without it, our client sends a key of its
+ * own.
+ */
 export function keyOption(what: 'order' | 'task' | 'workflow') {
   return {
     idempotencyKey: option(
@@ -24,12 +27,12 @@ export function keyOption(what: 'order' | 'task' | 'workflow') {
   } as const
 }
 
-/** For the client: no key at all is one that it makes. */
+/** Omits an undefined key, so that the client creates one. */
 export function keyed(idempotencyKey: string | undefined): { idempotencyKey?: string } {
   return idempotencyKey === undefined ? {} : { idempotencyKey }
 }
 
-/** The task from wherever it was given: exactly one of --task, --input and `-`. */
+/** Reads the task from exactly one of --task, --input and `-`. */
 export async function readTask(
   io: Io,
   given: { task: string | undefined; input: string | undefined; dash?: string | undefined },
@@ -45,7 +48,7 @@ export async function readTask(
   return text
 }
 
-/** All of standard input as text, at most as long as a task. */
+/** Reads standard input as text, up to the maximum length of a task. */
 export async function readAll(io: Io): Promise<string> {
   if (io.stdin.isTty) io.stderr.write('reading the task from the terminal; end it with Ctrl-D\n')
   const chunks: Uint8Array[] = []

@@ -19,13 +19,13 @@ import { completeSlashLine, notHere, readSlashLine } from '../text/slash-line.ts
 import { onlyColours, printableLine, type Style } from '../text/terminal-text.ts'
 
 const LOOK_MS = 1000
-/** One that starts is waited for. */
+/** Shorter interval while no node answers, because one may be starting. */
 const LOOK_FOR_MS = 200
-/** The chain is asked for the balance less often than the node for its state. */
+/** Interval for reading the balance from the chain. Longer than that of the node's status. */
 const BALANCE_MS = 20_000
 const LOG_LINES = 50
 const IDS_MAX = 50
-/** Agents, then orders and workflows. */
+/** Ids of agents, and of orders and workflows. */
 const idPattern = /\b(?:[a-z2-7]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b/g
 
 const options = {
@@ -35,7 +35,7 @@ const options = {
 } as const
 type Flags = ValuesOf<typeof options>
 
-/** `stoa tui`, or `stoa` alone on a terminal. */
+/** `stoa tui`, or `stoa` without arguments on a terminal. */
 export function tuiOf(table: () => readonly Command[]): Command {
   return command({
     name: 'tui',
@@ -49,7 +49,7 @@ export function tuiOf(table: () => readonly Command[]): Command {
         throw new UsageError('there is no terminal: start a node with stoa start, and see stoa --help')
       }
       const { config } = await context.loadConfig(flags)
-      // Every command in here is for this data directory, whatever its own flags would say.
+      // Every command here uses this data directory and this node, even if its flags name others.
       const { remote } = context
       const environment = {
         ...io.environment,
@@ -97,7 +97,7 @@ export function tuiOf(table: () => readonly Command[]): Command {
 
 type Desk = Pick<InterfaceDeps, 'run' | 'complete' | 'welcome'>
 
-/** Where lines become command lines, and what they print becomes lines. */
+/** Converts lines to command lines, and their output to lines. */
 function createDesk(
   { style }: Context,
   {
@@ -160,7 +160,7 @@ function helpLines(table: readonly Command[], width: number, { bold, dim }: Styl
   ]
 }
 
-/** Pieces of text as whole lines. */
+/** Splits pieces of text into whole lines. */
 function lineWriter(show: (line: string) => void) {
   let rest = ''
   return {
@@ -183,14 +183,14 @@ async function watchLog(path: string, context: Context, show: (line: string) => 
   for await (const line of next) say(line)
 }
 
-/** Looks for the node until there is one, then asks it how it is; begins anew when it is gone. */
+/** Waits for a node and then shows its status. Starts again when the node is gone. */
 async function watchStatus(
   context: Context,
   {
     flags,
     waiting,
     show,
-  }: { flags: Flags /** Kept up to date: approvals. */; waiting: string[]; show(panel: Panel): void },
+  }: { flags: Flags /** Ids of pending approvals, kept up to date. */; waiting: string[]; show(panel: Panel): void },
   signal: AbortSignal,
 ) {
   const { config, secrets } = await context.loadConfig(flags)

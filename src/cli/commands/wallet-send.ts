@@ -54,7 +54,7 @@ export const walletSend = command({
         return exitCodes.interrupted
       }
     } else if (!context.json) tellWhat(context, balance, { to, amount, asset })
-    // What was shown is what may be sent: a node that was started anew on another network refuses.
+    // Send the network that was shown. A node that restarted on another network refuses.
     const asked = { to, amount, asset, network: balance.network }
     const work = node.sendFromWallet(asked, { signal, idempotencyKey: idempotencyKey ?? randomUUID() })
     const shown = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined

@@ -35,7 +35,7 @@ export const wallet = command({
       else context.print(view.address)
       return exitCodes.done
     }
-    // Shown before the chain is asked: without an RPC the address is still known (T15).
+    // Shown before the chain is read: the address is known even without an RPC (T15).
     if (what === undefined && !context.json) {
       context.print(`${view.address}  on ${view.network}  ${badge(view.network, context.style.stdout)}`)
     }
@@ -53,7 +53,10 @@ export const wallet = command({
 
 type WalletView = { address: Hex; network: string; balance(): Promise<WalletBalance> }
 
-/** The wallet as the running node has it, which may differ from what this command's own environment says; else our own. */
+/**
+ * Reads the wallet from the running node, because its key may differ from this environment's. Otherwise uses our own
+ * key.
+ */
 async function viewWallet(context: Context, config: Config, secrets: Secrets): Promise<WalletView> {
   const { signal } = context.io
   const running = await findRunningNode(context, config, secrets)
@@ -73,7 +76,7 @@ async function loadAddress(config: Config, secrets: Secrets): Promise<Hex> {
   return walletAddress(key)
 }
 
-/** The USDC of an address, straight from the RPC. @throws ChainError */
+/** Reads the USDC balance of an address from the RPC. @throws ChainError */
 export async function readBalance(
   address: Hex,
   config: Pick<Config, 'network' | 'rpcUrl'>,

@@ -8,7 +8,7 @@ import { type Context, option, repeated } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 import { readAll, readTask, taskOptions } from './task.ts'
 
-/** How a workflow is described: by a file, or a chain of agents by flags. */
+/** Describes a workflow: by a file, or as a chain of agents by flags. */
 export const workflowOptions = {
   file: option(
     '--file <path>',
@@ -36,7 +36,7 @@ type Given = {
   budget?: bigint | undefined
 }
 
-/** The body that the flags describe. Those given beside a file go before what stands in it. */
+/** Builds the request body from the flags. Flags override values in the file. */
 export async function readWorkflow(context: Context, given: Given): Promise<CreateWorkflowBody> {
   const { file, chain, task, input, name, budget } = given
   const agentId = given.agentId ?? chain?.split(',').flatMap((id) => id.trim() || [])
@@ -52,7 +52,7 @@ export async function readWorkflow(context: Context, given: Given): Promise<Crea
     ...(name !== undefined && { name }),
     ...(budget !== undefined && { budget: formatAmount(budget, PRICE_DECIMALS) }),
   }
-  // Whether it is one is for the node to say, which knows the agents as well.
+  // The node validates the definition, because it also knows the agents.
   return { ...described, ...more } as CreateWorkflowBody
 }
 

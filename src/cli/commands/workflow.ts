@@ -135,7 +135,7 @@ export const workflowCancel = command({
   },
 })
 
-/** Tells of each step as it goes, then writes the output. What the workflow ended with is the exit status. */
+/** Reports each step as it changes, then writes the output. Returns the exit status for the workflow's outcome. */
 async function follow(context: Context, node: RemoteNode, begun: WorkflowRecord, timeout: number): Promise<number> {
   const limit = AbortSignal.timeout(timeout * 1000)
   const signal = AbortSignal.any([context.io.signal, limit])
@@ -161,7 +161,9 @@ async function follow(context: Context, node: RemoteNode, begun: WorkflowRecord,
   }
 }
 
-/** Its one output, or all of those on which nothing depends. */
+/**
+ * Writes the workflow's output. Without a single one, writes the output of every step on which no other step depends.
+ */
 function writeOutputs(context: Context, { output, steps }: WorkflowRecord): void {
   if (output !== undefined) {
     writeOutput(context, output)

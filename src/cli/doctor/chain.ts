@@ -40,7 +40,7 @@ const balance: Check = {
   },
 }
 
-/** Checks of the chain and the one who settles on it. */
+/** Checks of the chain and the facilitator. */
 export const chainChecks: readonly Check[] = [rpc, clock, balance, facilitator]
 
 async function ownAddress(dataDir: string, secrets: Patient['secrets']) {

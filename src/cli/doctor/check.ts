@@ -6,15 +6,15 @@ import type { Diagnosis } from '../../schema/diagnosis.ts'
 import type { RunningNode } from '../node-access/running-node.ts'
 import type { Parts } from '../parts.ts'
 
-/** What a check looks at. */
+/** The input of a check. */
 export type Patient = {
   config: Config
   secrets: Secrets
   parts: Parts
   running: RunningNode | undefined
-  /** What the running node says of itself: it knows its settings, which this shell may not have. */
+  /** The running node's own diagnosis. The node knows its settings, which this shell may not have. */
   diagnosis: Diagnosis | undefined
-  /** Of agents.yaml; empty where that cannot be read, which is a finding of its own. */
+  /** The agents of agents.yaml. Empty if the file cannot be read, which is a finding of its own. */
   agents: readonly AgentDefinition[]
 }
 

@@ -51,16 +51,16 @@ export const doctor = command({
   },
 })
 
-/** Runs every check, side by side, each within its time; the order of the findings is that of the table. */
+/** Runs all checks in parallel, each with a time limit. The findings keep the order of the table. */
 async function examine(context: Context, config: Config, secrets: Secrets): Promise<Row[]> {
   const { parts, io, redactor } = context
   const [runningNode, agentsFile] = await Promise.all([lookForNode(context, config, secrets), readAgents(config)])
   const running = runningNode.value
-  // One that is older does not know the question, and is judged from here.
+  // An older node has no diagnosis. Then this process runs the checks.
   const diagnosis = running && (await diagnosisOf(running.node, io.signal))
   const patient: Patient = { config, secrets, parts, running, diagnosis, agents: agentsFile.value ?? [] }
   const here = [...localChecks, ...networkChecks, ...chainChecks]
-  // Files and ports of this machine say nothing of a node elsewhere.
+  // Files and ports of this machine say nothing about a node elsewhere.
   const checks = context.remote === undefined ? here : here.filter(({ id }) => elsewhere.has(id))
   const found = await Promise.all(checks.map((check) => findingsOf(check, patient, io.signal)))
   const rows: Row[] = [{ id: 'node', title: 'Running node', ...runningNode.finding }]
@@ -81,7 +81,7 @@ async function diagnosisOf(node: RemoteNode, stop: AbortSignal): Promise<Diagnos
   }
 }
 
-/** What the running node says of itself goes before what can be told from this shell. */
+/** Uses the running node's own findings if there are any. Otherwise runs the check here. */
 async function findingsOf(check: Check, patient: Patient, stop: AbortSignal): Promise<Finding[]> {
   const said = patient.diagnosis?.checks.filter(({ id }) => id === check.id) ?? []
   if (said.length > 0) return said.map(rowOf)
@@ -92,7 +92,7 @@ function rowOf({ fix, ...row }: Diagnosis['checks'][number]): Row {
   return { ...row, ...(fix !== undefined && { fix }) }
 }
 
-/** What can be told of a node on another machine, by what it answers. */
+/** Checks that work for a node on another machine, by its answers. */
 const elsewhere = new Set(['agents', 'bootstrap', 'reachability', 'rpc', 'clock', 'balance', 'facilitator'])
 
 function pidText({ file: { pid } }: RunningNode): string {

@@ -25,7 +25,7 @@ const openFiles: Check = {
   id: 'open_files',
   title: 'Open files',
   async run() {
-    // Of this shell: a running node says what it has itself.
+    // The limit of this shell. A running node reports its own.
     return checkOpenFiles(openFilesMax())
   },
 }
@@ -73,7 +73,7 @@ const identity: Check = {
     const path = dataFile(config.dataDir, 'identity')
     const mode = await modeOf(path)
     if (mode === undefined) return ok('none yet, made at the first start')
-    // Loading it would mend its mode, and this command changes nothing.
+    // Loading the identity would correct the file mode, but this command changes nothing.
     if ((mode & 0o077) !== 0) return skip('not read: see the key files')
     const { loadOrCreateIdentity } = await import('../../p2p/identity.ts')
     const { peerId } = await loadOrCreateIdentity(path)
@@ -87,7 +87,7 @@ const walletKey: Check = {
   title: 'Wallet key',
   async run({ config, secrets, running }, signal) {
     const used = (await running?.node.status({ signal }))?.wallet_address
-    // Its key may come from an environment that this shell does not have.
+    // The node's key may come from an environment variable that this shell does not have.
     if (used !== undefined) return ok(`${used}, of the running node`)
     const key = await readWalletKey(config.dataDir, secrets)
     if (key === undefined) return ok('none yet, made at the first start or by stoa wallet')
@@ -112,5 +112,5 @@ const agents: Check = {
   },
 }
 
-/** Checks that look at this machine's files only. */
+/** Checks of this machine's files. */
 export const localChecks: readonly Check[] = [nodeVersion, openFiles, dataDir, keyFiles, identity, walletKey, agents]

@@ -93,13 +93,13 @@ async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {
   }
 }
 
-/** Of TCP and UDP, which are one as a rule. */
+/** The ports of the node. TCP and UDP usually share one. */
 function portsOf({ file }: RunningNode): string {
   const ports = file.addresses.flatMap((address) => /\/(?:tcp|udp)\/([0-9]+)/.exec(address)?.[1] ?? [])
   return [...new Set(ports)].slice(0, 4).join(', ')
 }
 
-/** Listens for a moment. @returns the reason why that is not possible */
+/** Tries to listen on a port. @returns the reason if that fails */
 async function tryTcp(port: number, host: string): Promise<string | undefined> {
   const server = createServer()
   try {

@@ -8,30 +8,30 @@ import { commonOptions, flag, option, type ValuesOf } from '../command.ts'
 import { agentOptions } from '../commands/agent-config.ts'
 import { oneOf } from '../text/market-text.ts'
 
-/** Where a wallet comes from. */
+/** The source of the wallet. */
 export const walletDeeds = ['make', 'import', 'keep'] as const
 export type WalletDeed = (typeof walletDeeds)[number]
 
 export const providerNames = [...llmProviders, 'none'] as const
 export type ProviderName = (typeof providerNames)[number]
 
-/** What `stoa init` is to do, whether flags or answers said so. Nothing is written before it is whole. */
+/** What `stoa init` will do, from flags and answers. Nothing is written before all choices are made. */
 export type Choices = {
   network?: Network | undefined
   rpcUrl?: string | undefined
   facilitatorUrl?: string | undefined
-  /** Whether to look for the market in the public DHT. */
+  /** True if the node searches for the market in the public DHT. */
   publicDht?: boolean | undefined
-  /** Undefined: the wallet there is, or a new one. */
+  /** Undefined: use the existing wallet, or create one. */
   importKey?: Hex | undefined
-  /** Variables of keys.env. */
+  /** Variables for keys.env. */
   keys: Readonly<Record<string, string>>
   agent?: AgentDefinition | undefined
   /** The settings of the original node. */
   original?: OriginalConfig | undefined
 }
 
-/** The variable that a provider's key is kept under; undefined where there is no key to keep. */
+/** The variable that stores a provider's key. Undefined if the provider needs no key. */
 export function keyVariableFor(provider: ProviderName): string | undefined {
   return provider === 'none' || provider === 'ollama' ? undefined : keyVariableOf(provider)
 }

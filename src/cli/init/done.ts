@@ -4,19 +4,19 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { Context } from '../command.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
 
-/** What `stoa init` has done. */
+/** The outcome of `stoa init`. */
 export type Done = {
   config: Config
   wallet: { address: Hex; deed: 'made' | 'imported' | 'kept'; from: 'wallet.key' | 'environment' }
   keys: string[]
   agents: number
-  /** What is wrong with the agents that were added, and what could not be taken over. */
+  /** Problems of the added agents, and settings that could not be imported. */
   notices: readonly string[]
-  /** As it was named on the command line: what is typed next must name it too. */
+  /** The `--data-dir` of the command line. The next commands need it too. */
   dataDirFlag: string | undefined
 }
 
-/** Says what was set up, and what to type next. */
+/** Prints what was set up and which commands come next. */
 export function showDone(context: Context, { config, wallet, keys, agents, notices, dataDirFlag }: Done): void {
   if (context.json) {
     context.printJson({
@@ -69,7 +69,7 @@ export function showDone(context: Context, { config, wallet, keys, agents, notic
     context.print(line)
 }
 
-/** As a shell takes it for one word. */
+/** Quotes text as one shell word. */
 function shellWord(text: string): string {
   return /^[\w./~:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -48,7 +48,7 @@ export const init = command({
   },
 })
 
-/** Says at once what every task would fail of. Nothing is refused for it: the server may be started later. */
+/** Tests the model server and warns if it fails. Continues anyway, because the server may start later. */
 async function tryServer({ parts, io, tell, style }: Context, keys: Readonly<Record<string, string>>): Promise<void> {
   const { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: key } = keys
   if (baseUrl === undefined) return
@@ -56,7 +56,7 @@ async function tryServer({ parts, io, tell, style }: Context, keys: Readonly<Rec
   if ('problem' in found) tell(style.stderr.yellow(`--model-url: ${baseUrl}: ${found.problem}`))
 }
 
-/** What the flags say; with `asks`, the rest is asked for. @throws UsageError */
+/** Reads the choices from the flags. With `asks`, asks for the rest. @throws UsageError */
 async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Promise<Choices> {
   const { network, rpcUrl, facilitatorUrl, wallet, walletKeyFile, provider, modelKeyFile, modelUrl } = flags
   if (walletKeyFile === '-' && modelKeyFile === '-') {
@@ -99,7 +99,7 @@ async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Pro
   }
 }
 
-/** Writes what was chosen, the wallet first: what can be refused is refused before anything else has changed. */
+/** Writes the choices. The wallet comes first, because it may be refused and nothing else has changed yet. */
 async function apply(
   context: Context,
   { config, secrets }: { config: Config; secrets: Secrets },

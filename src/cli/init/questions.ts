@@ -17,7 +17,10 @@ import { type Choices, type InitFlags, keyVariableFor, type ProviderName, type W
 
 type Given = { config: Config; secrets: Secrets; flags: InitFlags; flagged: Choices }
 
-/** Asks on the terminal for what the flags leave open. @returns undefined when the user leaves: nothing was changed */
+/**
+ * Asks on the terminal for everything that the flags leave open. @returns undefined if the user leaves; nothing is
+ * changed then
+ */
 export async function askChoices(context: Context, given: Given): Promise<Choices | undefined> {
   try {
     intro(`stoa: a node in ${given.config.dataDir}`)
@@ -86,7 +89,7 @@ const labels: Partial<Record<ProviderName, string>> = {
   'openai-compatible': 'an OpenAI-compatible server: vLLM, LM Studio, llama.cpp …',
 }
 
-/** @returns the key to import; undefined: the wallet there is, or a new one */
+/** @returns the key to import; undefined: use the existing wallet, or create one */
 async function askWallet(config: Config, secrets: Secrets, deed: WalletDeed | undefined): Promise<Hex | undefined> {
   const { readWalletKey } = await import('../../payments/wallet-key.ts')
   if (deed === 'make' || deed === 'keep') return undefined
@@ -131,7 +134,7 @@ async function askKeys(
   return keys
 }
 
-/** The models of a server that can say them: URL and key are tried before an agent depends on them. */
+/** Lists the models of a server, which also tests URL and key before an agent depends on them. */
 async function askServer(
   { parts, io }: Context,
   { providerKeys }: Secrets,
@@ -201,7 +204,7 @@ async function askAgent(
 }
 
 const PROGRAM = 'program'
-/** Of a longer list the name is typed. */
+/** Models shown as a list. With more, the user types the name. */
 const MODELS_SHOWN_MAX = 40
 const CommandLine = z
   .string()

@@ -4,20 +4,20 @@ import type { Io } from '../io.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import { findRunningNode } from './running-node.ts'
 
-/** Runs a command line in this process, as `runCli` does. */
+/** Runs a command line in this process, like `runCli`. */
 export type RunWords = (argv: readonly string[], io: Io) => Promise<number>
 
-/** The node that the text interface works with: one that runs already, or one of this process's own. */
-export type HostedNode = { own: boolean /** Ends a node of this process's own. */; stop(): Promise<void> }
+/** The node of the text interface: a running one, or one in this process. */
+export type HostedNode = { own: boolean /** Stops a node of this process. */; stop(): Promise<void> }
 
-/** Input of a command that nobody types into. */
+/** Input for a command without a user. */
 export const noInput: Io['stdin'] = { isTty: true, async *[Symbol.asyncIterator]() {} }
 
 /**
- * Uses the node that runs on the data directory, or starts one in this process: with `stoa start` itself, so that it does
- * and says the same.
+ * Uses the node that runs on the data directory, or starts one in this process. Starts it by `stoa start`, so that
+ * behavior and messages are the same.
  *
- * @param say told what the start says
+ * @param say receives the messages of the start
  */
 export async function hostNode(
   context: Context,
@@ -41,7 +41,7 @@ export async function hostNode(
     stdout: { isTty: false, write: (text) => sayLines(text.replace(/ *Ctrl-C stops it\.\n/, ''), say) },
     stderr: {
       isTty: false,
-      // The log is read from its file; what is no line of the log is a complaint.
+      // The log is read from its file. Lines that are not JSON are error messages.
       write: (text) => sayLines(text, (line) => line.startsWith('{') || complaints.push(line)),
     },
     stdin: noInput,

@@ -6,16 +6,16 @@ import { createLog } from '../log.ts'
 import { checkOpenFiles } from '../open-files.ts'
 import type { OwnNode } from '../parts.ts'
 
-/** A node that is told to stop has this long (issue: 5 s in all). */
+/** Time for a node to stop. The limit for the whole process is 5 s. */
 export const STOP_MS_MAX = 4500
-/** A start that is interrupted may come to its own end for this long before it is stopped half-way. */
+/** An interrupted start may complete for this long. Then it is stopped halfway. */
 const SETTLE_MS_MAX = 2000
 const POLL_MS = 100
 
 /**
- * Runs a node of the command's own for as long as `use` takes: no API, no agents, any free port unless one is asked for.
+ * Runs a short-lived node while `use` runs: no API, no agents, and any free port unless one is given.
  *
- * It takes the lock of the data directory like every node, since it may pay from its wallet.
+ * It takes the lock of the data directory like every node, because it may pay from the wallet.
  */
 export async function withOwnNode<T>(
   context: Context,
@@ -27,7 +27,7 @@ export async function withOwnNode<T>(
     ...config,
     p2p: { ...config.p2p, port: port ?? 0 },
     api: { ...config.api, enabled: false },
-    // What it says while it works is of no interest to who wants an answer, unless asked for.
+    // Info messages would distract from the answer. They are shown if asked for.
     log: { level: config.log.level === 'info' ? 'warn' : config.log.level },
   }
   const { redactor, style, io } = context
@@ -43,7 +43,7 @@ export async function withOwnNode<T>(
   }
 }
 
-/** Lets a start that was interrupted come to its own end, for a while: what it is about to use must not be closed under it. */
+/** Waits for an interrupted start to complete, up to a limit, so that nothing it still uses is closed. */
 export async function settled(started: Promise<unknown>): Promise<void> {
   const timer = new AbortController()
   const late = delay(SETTLE_MS_MAX, undefined, { signal: timer.signal }).catch(() => {})
@@ -51,7 +51,7 @@ export async function settled(started: Promise<unknown>): Promise<void> {
   timer.abort()
 }
 
-/** Stops a node within the limit. @returns whether it had stopped by then; what it threw is thrown */
+/** Stops a node within the limit. @returns true if it stopped in time. Rethrows its error. */
 export async function stopNode(node: Pick<OwnNode, 'stop'>, limitMs = STOP_MS_MAX): Promise<boolean> {
   const timer = new AbortController()
   try {
@@ -62,7 +62,7 @@ export async function stopNode(node: Pick<OwnNode, 'stop'>, limitMs = STOP_MS_MA
   }
 }
 
-/** The promise's value, or the signal's reason as soon as it aborts. */
+/** Returns the promise's value. Throws the signal's reason as soon as the signal aborts. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted()
   const { promise: aborted, reject } = Promise.withResolvers<never>()
@@ -76,7 +76,7 @@ export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Pr
   }
 }
 
-/** Asks again and again until there is an answer, for at most `limitMs`. @throws the signal's reason */
+/** Calls `ask` until it returns a value, for at most `limitMs`. @throws the signal's reason */
 export async function poll<T>(
   ask: () => T | undefined,
   { limitMs, signal }: { limitMs: number; signal: AbortSignal },

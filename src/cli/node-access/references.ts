@@ -3,7 +3,7 @@ import { CliError, UsageError } from '../exit-code.ts'
 import type { RemoteNode } from '../parts.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
-/** Ids of agents; a shorter text is a name, or the beginning of an id. */
+/** A full agent id. Shorter text is a name or the start of an id. */
 const AGENT_ID = /^[a-z2-7]{26,64}$/
 const WHOLE_UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const UUID_BEGINNING = /^[0-9a-f][0-9a-f-]{3,35}$/i
@@ -12,7 +12,7 @@ const RECENT = 200
 type Asked = { signal: AbortSignal }
 
 /**
- * The id of the agent that is meant: its id or the beginning of one, its name where no other has it, or `seller/name`.
+ * Resolves an agent reference: an id, the start of an id, a unique name, or `seller/name`.
  *
  * @throws ApiError UNKNOWN_AGENT, AMBIGUOUS_AGENT
  */
@@ -26,7 +26,7 @@ export async function agentIdOf(
     return (await node.agent(given, { signal })).id
   } catch (error) {
     if (!(error instanceof CodedError) || error.code !== 'UNKNOWN_AGENT') throw error
-    // One of our own may be off the market.
+    // An own agent may be off the market.
     const own = await node.ownAgents({ signal })
     const found = own.filter(({ id, name }) => name.normalize('NFC') === given.normalize('NFC') || begins(id, given))
     if (found.length === 1) return found[0]!.id
@@ -38,7 +38,7 @@ export async function agentIdOf(
   }
 }
 
-/** The id of the order that is meant: whole, or its beginning as lists show it, among the newest. @throws UsageError */
+/** Resolves an order id, or the start of an id among the newest orders. @throws UsageError */
 export async function orderIdOf(node: Pick<RemoteNode, 'orders'>, given: string, { signal }: Asked): Promise<string> {
   const text = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
   if (WHOLE_UUID.test(text) || !UUID_BEGINNING.test(text)) return given
@@ -50,7 +50,7 @@ export async function orderIdOf(node: Pick<RemoteNode, 'orders'>, given: string,
   )
 }
 
-/** The caller of a session that is meant: whole, or the beginning of its DID or peer id. */
+/** Resolves the caller of a session by the start of its DID or peer id. */
 export async function callerIdOf(
   node: Pick<RemoteNode, 'sessions'>,
   agentId: string,

@@ -12,9 +12,9 @@ import type { RemoteNode } from '../parts.ts'
 const ANSWER_MS_MAX = 3000
 const REMOTE_ANSWER_MS_MAX = 10_000
 
-/** A node that runs on this data directory, in another process. */
+/** A node that runs in another process. */
 export type RunningNode = {
-  /** What its node file says; made from its answers where it runs elsewhere, without a pid then. */
+  /** The content of its node file. For a node elsewhere, built from its answers and without a pid. */
   file: Omit<NodeFile, 'pid'> & { pid: number | undefined }
   url: string
   token: string | undefined
@@ -25,12 +25,12 @@ export type RunningNode = {
 type Asking = Pick<Context, 'parts' | 'io'> & Partial<Pick<Context, 'remote'>>
 
 /**
- * Finds the node that runs on the data directory: `node.json` says where, and its API says whether it still is.
+ * Finds the node on the data directory: `node.json` names its address, and its API confirms that it runs.
  *
- * A node file outlives a killed node, and its port may by then be another node's. So the one that answers must have the
- * peer id written there, or its wallet would pay for what this one's owner buys.
+ * A node file outlives a killed node, and its port may then belong to another node. The answering node must have the
+ * peer id of the file. Otherwise another owner's wallet would pay.
  *
- * @throws CliError 'NODE_UNREACHABLE' where a process holds the directory but does not answer
+ * @throws CliError 'NODE_UNREACHABLE' if a process holds the directory but does not answer
  */
 export async function findRunningNode(
   context: Asking,
@@ -65,7 +65,7 @@ export async function findRunningNode(
   }
 }
 
-/** The running node, which the command cannot do without. @throws CliError 'NODE_UNREACHABLE' */
+/** Returns the running node. @throws CliError 'NODE_UNREACHABLE' if there is none */
 export async function requireRunningNode(
   context: Asking,
   config: Pick<Config, 'dataDir'>,
@@ -76,7 +76,7 @@ export async function requireRunningNode(
   throw new CliError('NODE_UNREACHABLE', `no stoa node runs on ${config.dataDir}: start one with stoa start`)
 }
 
-/** The node that was named by its address. @throws CliError 'NODE_UNREACHABLE', ApiError for a token that is refused */
+/** Connects to a node by its address. @throws CliError 'NODE_UNREACHABLE'; ApiError for a refused token */
 async function nodeElsewhere({ parts, io }: Asking, { url, token }: RemoteAddress): Promise<RunningNode> {
   const node = await parts.connect(url, token)
   const signal = AbortSignal.any([io.signal, AbortSignal.timeout(REMOTE_ANSWER_MS_MAX)])

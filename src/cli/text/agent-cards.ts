@@ -4,12 +4,12 @@ import type { Context } from '../command.ts'
 import { badge } from './badge.ts'
 import { columns, priceText, printableLine } from './terminal-text.ts'
 
-/** What is read fits the smallest terminal; what is copied, such as an address, stands whole. */
+/** Text for reading fits the smallest terminal. Text for copying, such as an address, is never cut. */
 const WIDTH = 80
 const NAME_LENGTH = 36
 const ADDRESSES_MAX = 4
 
-/** Listings, each with its name and price first, then who sells it and where. */
+/** Prints listings: name and price first, then the seller and its addresses. */
 export function showAgents(
   context: Context,
   listings: readonly Listing[],
@@ -80,7 +80,7 @@ function presenceText({ local, online, latency_ms }: Listing): string {
   return latency_ms === undefined ? 'online' : `online, ${Math.round(latency_ms)} ms`
 }
 
-/** What is known of it from use, and what others say of it on the chain. */
+/** What this node measured of an agent, and its rating on the chain. */
 function standingLines({ stats, reputation }: Listing): string[] {
   const lines: string[] = []
   if (stats !== undefined && stats.calls > 0) {

@@ -3,7 +3,7 @@ import { printableLine } from './terminal-text.ts'
 
 export type MarketSearch = NonNullable<NodeStatus['search']>
 
-/** What is tried where nobody of the market was met, and what to do. */
+/** What the node has tried to find peers, and what to do. */
 export function searchText({ tried, fix }: Omit<MarketSearch, 'met'>): string {
   return printableLine(
     `nobody found yet; tried: ${tried.join(', ')}${fix === undefined ? '' : `. What to do: ${fix}`}`,

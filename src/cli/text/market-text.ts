@@ -7,13 +7,13 @@ import type { Context } from '../command.ts'
 import { exitCodeFor, exitCodes } from '../exit-code.ts'
 import { columns, printable, printableLine } from './terminal-text.ts'
 
-/** How much of the last column of a table goes into a file or a pipe, where nothing has to fit. */
+/** Characters of a table's last column in a file or a pipe, which have no width. */
 const CELL_MAX = 400
 const GAP = 2
 /** How long one request waits for something to end. */
 const WAIT_SECONDS = 30
 
-/** Options of every list that comes in pages. */
+/** Options of every paged list. */
 export const LimitText = z
   .string()
   .regex(/^[1-9][0-9]{0,2}$/, `a whole number from 1 to ${PAGE_ITEMS_MAX}`)
@@ -24,7 +24,7 @@ export function oneOf<const T extends readonly [string, ...string[]]>(choices: T
   return z.enum(choices, { error: `one of ${choices.join(', ')}` })
 }
 
-/** Rows below their headings. The last column is cut where the line would be wider than the terminal. */
+/** Rows below their headings. The last column is cut at the width of the terminal. */
 export function table(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
@@ -41,7 +41,7 @@ export function table(
   return [style.stdout.bold(head), ...lines]
 }
 
-/** Each field of a record that has something in it, by its name. */
+/** One line per non-empty field of a record. */
 export function recordLines(record: object): string[] {
   const rows = Object.entries(record).flatMap(([name, value]) =>
     value === undefined || value === '' ? [] : [[name.replaceAll('_', ' '), printableLine(String(value))]],
@@ -84,7 +84,7 @@ export function settlementText({
   return `${what}${note}`
 }
 
-/** What an amount column shows: the amount with its word of the books (D42). */
+/** The content of an amount column: the amount and its book (D42). */
 export function paidText(payment: RecordedPayment | undefined): string {
   return payment === undefined ? '' : `${payment.amount} ${bookText(payment.book)}`
 }
@@ -94,13 +94,13 @@ export function bookText(book: Book): string {
   return book.replace('_', ' ')
 }
 
-/** A result: as it is for a program, harmless for a terminal. */
+/** Writes a result: unchanged for a program, with harmless characters for a terminal. */
 export function writeOutput({ io }: Context, output: string): void {
   const text = io.stdout.isTty ? printable(output) : output
   io.stdout.write(text.endsWith('\n') ? text : `${text}\n`)
 }
 
-/** A result that may be bytes: a terminal is shown what of it is text. */
+/** Writes a result that may be binary. A terminal shows only its readable part. */
 export function writeResult(context: Context, result: { output: string; output_base64?: string | undefined }): void {
   const { output, output_base64 } = result
   const { stdout } = context.io
@@ -112,12 +112,12 @@ export function writeResult(context: Context, result: { output: string; output_b
   }
 }
 
-/** Tells how to go on where a list has more. */
+/** Prints the command for the next page of a list. */
 export function tellMore(context: Context, command: string, next: string | undefined): void {
   if (next !== undefined) context.tell(context.style.stderr.dim(`there are more: ${command} --cursor ${next}`))
 }
 
-/** The exit status of something that has ended, or goes on. */
+/** The exit status of an order or workflow, ended or not. */
 export function exitCodeOfEnd({ status, error }: { status: string; error?: CallError | undefined }): number {
   if (status === 'failed' || status === 'cancelled' || status === 'canceled') {
     return error === undefined ? exitCodes.failed : exitCodeFor(error.code)
@@ -125,7 +125,7 @@ export function exitCodeOfEnd({ status, error }: { status: string; error?: CallE
   return exitCodes.done
 }
 
-/** Asks again and again, each time as long as the node lets a request wait, until it has ended. @throws the signal's reason */
+/** Polls until the work has ended. Each request waits as long as the node allows. @throws the signal's reason */
 export async function waitForEnd<T extends { status: string }>(
   ask: (options: { waitSeconds: number; signal: AbortSignal }) => Promise<T>,
   signal: AbortSignal,

@@ -6,10 +6,10 @@ import { uptime } from '../commands/status.ts'
 import { badge } from './badge.ts'
 import type { Style } from './terminal-text.ts'
 
-/** The node's state in two rows of parts, what matters most first. */
+/** The node's state in two rows, the most important parts first. */
 export function panelOf(
   state: NodeStatus,
-  { balance, waiting }: { balance: string /** Approvals. */; waiting: number },
+  { balance, waiting }: { balance: string /** Number of pending approvals. */; waiting: number },
   style: Style,
 ): Panel {
   const { bold, green, yellow, dim } = style
@@ -37,7 +37,7 @@ export function panelOf(
   }
 }
 
-/** No node answers: it is starting, or gone. */
+/** No node answers: it is starting or gone. */
 export function absentPanel(dataDir: string, { bold, dim, yellow }: Style): Panel {
   return { well: false, parts: [[bold(`stoa ${stoaVersion()}`), yellow('● no node answers')], [dim(dataDir)]] }
 }

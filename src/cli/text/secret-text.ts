@@ -7,9 +7,9 @@ import { UsageError } from '../exit-code.ts'
 const STDIN_BYTES_MAX = 64 * 1024
 
 /**
- * A secret out of a file, or `-`, standard input. It is hidden from every output from now on.
+ * Reads a secret from a file, or from standard input (`-`). From then on it is hidden in every output.
  *
- * @throws UsageError that never holds it
+ * @throws UsageError that never contains the secret
  */
 export async function readSecretText<T extends string>(
   { io, redactor }: Pick<Context, 'io' | 'redactor'>,

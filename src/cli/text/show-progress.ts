@@ -4,7 +4,7 @@ import type { Context } from '../command.ts'
 import { writeOutput } from './market-text.ts'
 import { printable } from './terminal-text.ts'
 
-/** Shows an execution while it goes on: words as they come, or with `--json` one object a line. */
+/** Shows the progress of an execution: text as it arrives, or one JSON object per line with `--json`. */
 export function showProgress(context: Context) {
   const { stdout } = context.io
   const line = (value: object) => stdout.write(`${JSON.stringify(value)}\n`)
@@ -15,11 +15,11 @@ export function showProgress(context: Context) {
       else if (progress.type === 'output') {
         const { text } = progress.data
         shown += text
-        // Words of another party: nothing in them may act on the terminal (T10).
+        // Text of another party must not control the terminal (T10).
         stdout.write(stdout.isTty ? printable(text) : text)
       }
     },
-    /** Only the result counts: what it holds beyond what was shown, or all of it where that was something else. */
+    /** Only the result counts. Prints the part not shown yet, or all of it if it differs from what was shown. */
     end(result: ExecutionResult): void {
       const { output } = result
       if (context.json) line({ type: 'result', data: result })

@@ -1,7 +1,7 @@
 import type { Command, Option } from '../command.ts'
 import { type Place, valuesOf } from '../completion.ts'
 
-/** A line of the text interface: a command line, or a wish of the interface's own. */
+/** A line of the text interface: a command line, or an action of the interface itself. */
 export type SlashLine =
   | { kind: 'run'; argv: string[] }
   | { kind: 'help' }
@@ -9,7 +9,7 @@ export type SlashLine =
   | { kind: 'leave' }
   | { kind: 'mistake'; text: string }
 
-/** A node runs already: what would start one, or read standard input, is not offered. */
+/** Options that are not offered: they start a node or read standard input, and a node already runs. */
 const notOffered = [
   '-',
   '--help',
@@ -21,16 +21,16 @@ const notOffered = [
   '--rpc-url',
   '--log-level',
 ]
-/** Commands that take the terminal, or a node, for themselves. */
+/** Commands that need the terminal or a node for themselves. */
 export const notHere: readonly string[] = ['init', 'start', 'mcp', 'completion', 'tui']
 const ownWords = ['help', 'clear', 'exit'] as const
 const verdicts = ['approve', 'deny'] as const
 
 /**
- * Reads a line such as `/agent execute <id> what it is to do` into the words of a command line.
+ * Parses a line such as `/agent execute <id> what it is to do` into the words of a command line.
  *
- * A group by itself lists (`/order`), with an id it shows (`/order <id>`); words that belong to no option are the query,
- * the agent's id and the task, so that nothing needs quotes but what has several blanks in a row.
+ * A group alone lists (`/order`), and with an id shows (`/order <id>`). Words outside options are the query, the
+ * agent's id and the task. Only text with several spaces in a row needs quotes.
  */
 export function readSlashLine(line: string, table: readonly Command[]): SlashLine {
   const words = splitWords(line.trim().replace(/^\//, ''))
@@ -50,10 +50,10 @@ export function readSlashLine(line: string, table: readonly Command[]): SlashLin
   return { kind: 'run', argv: gathered(row, words.slice(row.name.split(' ').length)) }
 }
 
-/** Ids to complete: those that were shown, the last first, and of approvals those that wait. */
+/** Ids to complete: those that were shown, latest first, and those of pending approvals. */
 export type KnownIds = { shown: readonly string[]; waiting: readonly string[] }
 
-/** What may stand at the end of the text, and where it begins. */
+/** Completions for the end of the text, and where they begin. */
 export function completeSlashLine(
   text: string,
   places: readonly Place[],
@@ -93,7 +93,7 @@ function nextWords(earlier: readonly string[], last: string, places: readonly Pl
   const words = path.length === depth ? place.words.map(({ word }) => word) : []
   const known = path.length === depth ? idsFor(place, ids) : []
   const offered = [...words, ...known].filter((word) => !notOffered.includes(word))
-  // Options are for those who ask for them, where something else can follow.
+  // Offer options only after a dash, if other completions exist.
   if (offered.length > 0 && !last.startsWith('-')) return offered
   return longFlags(place).filter((word) => !notOffered.includes(word))
 }
@@ -104,7 +104,7 @@ function longFlags({ options }: Place): string[] {
 
 const isAgentId = (id: string) => !id.includes('-')
 
-/** Ids that may follow here without an option: agents have base32 ones, what happens to them UUIDs. */
+/** Ids that may follow here as an argument. Agents have base32 ids; orders and workflows have UUIDs. */
 function idsFor({ path }: Place, { shown, waiting }: KnownIds): readonly string[] {
   const words = path.join(' ')
   if (/^approvals (approve|deny)$/.test(words)) return waiting
@@ -113,7 +113,7 @@ function idsFor({ path }: Place, { shown, waiting }: KnownIds): readonly string[
   return /^(order|workflow)( show| cancel| execute)?$/.test(words) ? shown.filter((id) => !isAgentId(id)) : []
 }
 
-/** The command that the words begin with, the longest name first. */
+/** The command that the words begin with. The longest name wins. */
 function rowOf(words: readonly string[], table: readonly Command[]): Command | undefined {
   const names = (depth: number) => words.slice(0, depth).join(' ')
   for (let depth = Math.min(3, words.length); depth > 0; depth--) {
@@ -123,7 +123,7 @@ function rowOf(words: readonly string[], table: readonly Command[]): Command | u
   return undefined
 }
 
-/** `/approve` lists what waits; `/approve <id>` and `/deny <id>` decide. */
+/** `/approve` lists pending approvals. `/approve <id>` and `/deny <id>` decide. */
 function verdictOf(words: readonly string[], table: readonly Command[]): string[] | undefined {
   const [verb = '', ...rest] = words
   if (!(verdicts as readonly string[]).includes(verb) || !table.some(({ name }) => name === `approvals ${verb}`))
@@ -141,7 +141,7 @@ function short(words: readonly string[], table: readonly Command[]): string[] | 
   return has('show') ? [group, 'show', id, ...rest] : undefined
 }
 
-/** Words that belong to no option go where the command expects them. */
+/** Moves words outside options to where the command expects them. */
 function gathered(row: Command, words: readonly string[]): string[] {
   const options: string[] = []
   const loose: string[] = []
@@ -167,11 +167,11 @@ function gathered(row: Command, words: readonly string[]): string[] {
   }
   const name = row.name.split(' ')
   if (loose.length === 0) return [...name, ...options]
-  // A query that begins with a dash is still a query.
+  // `--` allows a query that begins with a dash.
   return [...name, ...options, '--', ...(row.argument?.choices === undefined ? [loose.join(' ')] : loose)]
 }
 
-/** Words as a shell splits them: blanks, quotes, backslashes. @returns undefined where a quote is open */
+/** Splits words like a shell: spaces, quotes, backslashes. @returns undefined if a quote is open */
 export function splitWords(line: string): string[] | undefined {
   const words: string[] = []
   let word: string | undefined

@@ -3,7 +3,7 @@ import type { Output } from '../io.ts'
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
 const FRAME_MS = 80
 
-/** Shows that something is being waited for: it turns on a terminal, and is plain lines elsewhere. */
+/** Shows that the command is waiting: a spinner on a terminal, plain lines elsewhere. */
 export function startSpinner(output: Output, text: string): { update(text: string): void; stop(): void } {
   if (!output.isTty) {
     output.write(`${text}\n`)
@@ -29,7 +29,7 @@ export function startSpinner(output: Output, text: string): { update(text: strin
   }
 }
 
-/** Runs `work` under a spinner, and takes it away however that ends. */
+/** Runs `work` with a spinner. Removes the spinner in every case. */
 export async function withSpinner<T>(output: Output | undefined, text: string, work: () => Promise<T>): Promise<T> {
   if (output === undefined) return await work()
   const spinner = startSpinner(output, text)

@@ -6,7 +6,7 @@ import type { AgentNotice } from '../commands/agent-notices.ts'
 import { badge } from './badge.ts'
 import { columns, priceText, printableLine, type Style } from './terminal-text.ts'
 
-/** What a started node tells of itself. */
+/** What a started node reports. */
 export type Ready = {
   version: string
   peerId: string
@@ -15,11 +15,11 @@ export type Ready = {
   walletAddress: string
   config: Config
   listings: Listing[]
-  /** A sentence each, with the fix. */
+  /** One sentence each, with the fix. */
   warnings: string[]
 }
 
-/** What can be told from the settings alone; `stoa doctor` looks further. */
+/** Warnings from the settings alone. `stoa doctor` checks more. */
 export function startWarnings(
   config: Config,
   definitions: readonly AgentDefinition[],
@@ -92,7 +92,7 @@ export function summaryLines(ready: Ready, style: Style): string[] {
   ]
 }
 
-/** The one address to give to others: the host names its best first. The rest is for programs. */
+/** The address to share with others. The host lists its best address first. Programs can use the rest. */
 export function shareText([best, ...others]: readonly string[]): string {
   if (best === undefined) return 'no address yet'
   return others.length === 0 ? best : `${best}  (${others.length} more: stoa status --json)`

@@ -4,8 +4,8 @@ import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
 import type { Output } from '../io.ts'
 
 /**
- * Text of a peer as a terminal may see it (T10): control characters and those that turn the direction of writing are
- * replaced, so that no listing or result can repaint the screen, set the window title or reverse a price.
+ * Makes a peer's text safe for a terminal (T10). Replaces control characters and bidirectional controls, so that no
+ * listing or result can repaint the screen, set the window title or reverse a price.
  */
 export function printable(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(/(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu, '\ufffd')
@@ -15,7 +15,7 @@ const ESCAPE = '\u001b'
 const colour = new RegExp(`(${ESCAPE}\\[[0-9;]*m)`)
 const otherSequence = new RegExp(`${ESCAPE}\\[[0-9;?]*[A-Za-z]`, 'g')
 
-/** Text that may hold colours of ours: those stay, every other control sequence goes. Tabs become blanks. */
+/** Keeps our color sequences and removes every other control sequence. Tabs become spaces. */
 export function onlyColours(text: string): string {
   return text
     .replaceAll('\t', '  ')
@@ -24,7 +24,7 @@ export function onlyColours(text: string): string {
     .join('')
 }
 
-/** The same on one line, cut at `lengthMax` characters. */
+/** Safe text on one line, cut at `lengthMax` characters. */
 export function printableLine(text: string, lengthMax = 200): string {
   const characters = [...printable(text).replace(/\s+/g, ' ').trim()]
   return characters.length <= lengthMax ? characters.join('') : `${characters.slice(0, lengthMax - 1).join('')}…`
@@ -35,7 +35,7 @@ export function priceText(atomic: bigint): string {
   return atomic === 0n ? 'free' : `${formatAmount(atomic, PRICE_DECIMALS)} USDC`
 }
 
-/** Lines whose columns stand below one another. */
+/** Lines with aligned columns. */
 export function columns(rows: readonly (readonly string[])[], { indent = 0, gap = 2 } = {}): string[] {
   const widths: number[] = []
   for (const row of rows) {
@@ -54,7 +54,7 @@ export type Style = {
   yellow(text: string): string
 }
 
-/** Colours for one output: NO_COLOR goes before FORCE_COLOR, that before whether it is a terminal. */
+/** Colors for one output. NO_COLOR overrides FORCE_COLOR, which overrides the terminal check. */
 export function styleOf(output: Output, environment: Environment): Style {
   const on = hasColour(output, environment)
   const paint = (format: 'bold' | 'dim' | 'red' | 'green' | 'yellow') => (text: string) =>

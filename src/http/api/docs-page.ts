@@ -18,12 +18,12 @@ td, th { padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line) } tr
 .wide { overflow-x: auto }
 `
 
-/** The page needs nothing but its own text and this one style: no script, no request to anywhere. */
+/** The page consists of its own text and this one style. It runs no script and sends no request. */
 export const DOCS_CSP =
   `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; ` +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** The OpenAPI document for people. */
+/** The OpenAPI document as a page for people. */
 export function docsPage(document: OpenApi): string {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
@@ -116,7 +116,7 @@ function describeProblems(): string {
   return `<div class="wide"><table>${rows.join('')}</table></div>`
 }
 
-/** Text with `code` in it. */
+/** Renders text that contains `code`. */
 function prose(markdown: string): string {
   return text(markdown).replace(/`([^`]+)`/g, '<code>$1</code>')
 }

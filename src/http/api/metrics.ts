@@ -6,18 +6,18 @@ import type { BudgetRecord } from '../../schema/budget.ts'
 import type { Stats } from '../../schema/ledger.ts'
 import type { Webhook } from '../../schema/webhook.ts'
 
-/** What the metrics are read from, when somebody asks. */
+/** The sources of the metrics, read at each scrape. */
 export type MetricSources = {
   meters: Meters
   status(): NodeStatus
   peers(): readonly PeerStatus[]
   webhooks(): readonly Webhook[]
-  /** USDC as decimal text; null: no limit. */
+  /** Amounts in USDC as decimal text. Null: no limit. */
   budget(): Pick<BudgetRecord, BudgetSum>
-  /** Sums by the words of the books. */
+  /** Sums by book (D42). */
   books(): Promise<Pick<Stats, 'earned' | 'owed' | 'lost' | 'refused' | 'paid' | 'held' | 'not_charged'>>
   approvals(status: 'pending'): readonly unknown[]
-  /** Seconds that the oldest owed payment has waited; 0 where none does. */
+  /** How long the oldest owed payment has waited, in s. 0 if none waits. */
   oldestOwedSeconds(): number
 }
 
@@ -30,10 +30,10 @@ type Family = {
   read(from: MetricSources): Value[] | Promise<Value[]>
 }
 
-/** Without a sum by day. */
+/** Books without a sum per day. */
 const openBooks = ['owed', 'lost', 'refused', 'held', 'not_charged'] as const
 
-/** Shown as 0 before they first happen: a rate needs a value to begin from. */
+/** Exported as 0 before the first event, because a rate needs a start value. */
 const knownCounts: Record<string, Labels[]> = {
   [meterNames.executions]: [
     ...['completed', 'failed'].map((result) => ({ side: 'sold', result })),
@@ -48,7 +48,7 @@ const knownCounts: Record<string, Labels[]> = {
 const gauge = (name: string, help: string, read: Family['read']): Family => ({ name, help, type: 'gauge', read })
 const one = (value: number): Value[] => [{ value }]
 
-/** Every metric of its own that a node has. Those of the process itself are prom-client's. */
+/** Every metric of the node. prom-client adds those of the process. */
 const families: readonly Family[] = [
   gauge('stoa_info', 'Version and network of the node.', ({ status }) => {
     const { version, network } = status()
@@ -122,10 +122,10 @@ const families: readonly Family[] = [
   },
 ]
 
-/** The node's metrics as Prometheus reads them. */
+/** The node's metrics in Prometheus text format. */
 export function createMetrics(sources: MetricSources): { text(): Promise<string> } {
   const registry = new Registry()
-  // prom-client keeps values of its own; ours are elsewhere, and are read when they are asked for.
+  // prom-client usually stores values. Ours are read from the sources at each scrape.
   for (const { read, ...family } of families) {
     const get = async () => ({ ...family, aggregator: 'sum', values: await read(sources) })
     registry.registerMetric({ name: family.name, get } as unknown as Metric)

@@ -42,7 +42,7 @@ Agents of other markets reach the same node as A2A servers under \`/a2a/{id}\` (
 
 const KeyHeader = z.strictObject({ 'Idempotency-Key': IdempotencyKey.optional() })
 
-/** What any operation may answer, and what one with a body may. */
+/** Errors of every operation, and errors of every operation with a body. */
 const always: readonly ProblemCode[] = [
   'INVALID_REQUEST',
   'HOST_NOT_ALLOWED',
@@ -54,10 +54,10 @@ const always: readonly ProblemCode[] = [
 const notHealth: readonly ProblemCode[] = ['TOKEN_REQUIRED', 'TOKEN_WRONG', 'SCOPE_TOO_LOW', 'TOO_MANY_ATTEMPTS']
 const withBody: readonly ProblemCode[] = ['MALFORMED_JSON', 'BODY_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE']
 
-/** One that acts may be sent a body all the same. */
+/** An action without a body schema may still be sent a body. */
 const withoutBody = ({ method }: Operation): readonly ProblemCode[] => (method === 'GET' ? [] : withBody)
 
-/** The OpenAPI 3.1 document of the table: the same rows and schemas that route, check and encode. */
+/** Builds the OpenAPI 3.1 document from the rows and schemas that also route, check and encode. */
 export function openApiDocument(rows: readonly Operation[], version: string): OpenApi {
   const schemas: Record<string, JsonSchema> = {}
   const paths: OpenApi['paths'] = {}
@@ -90,7 +90,7 @@ function describe(row: Operation, schemas: Record<string, JsonSchema>): OpenApiO
     summary: row.summary,
     ...(row.description !== undefined && { description: row.description }),
     tags: row.tags,
-    // `{}`: on the loopback interface nothing is needed. A token has a scope: the least that will do is named.
+    // `{}`: the loopback interface needs no token. A token needs at least the named scope.
     security: row.access === 'health' ? [] : [...(row.access === 'token' ? [] : [{}]), { token: [row.scope] }],
     ...(parameters.length > 0 && { parameters }),
     ...(row.body !== undefined && {
@@ -172,9 +172,9 @@ function describeParameters(
 }
 
 /**
- * The JSON Schema of a type as it stands on the wire: the input side of codecs.
+ * Returns the JSON Schema of a type as it is sent: the input side of codecs.
  *
- * Named types move to `schemas` and are referred to from there.
+ * Named types move to `schemas` and are referenced from there.
  */
 function wireSchema(type: z.ZodType, schemas: Record<string, JsonSchema>): JsonSchema {
   const {
@@ -195,7 +195,7 @@ function wireSchema(type: z.ZodType, schemas: Record<string, JsonSchema>): JsonS
   return { $ref: `#/components/schemas/${id}` }
 }
 
-/** Takes out what a reader has no use for: the limits of a double, and the pattern of a format that has a name. */
+/** Removes details without use for a reader: the limits of a double, and the pattern of a named format. */
 function plain(schema: JsonSchema): void {
   if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum

@@ -10,24 +10,24 @@ import type { Access } from '../server/security.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** What a handler is given: parsed, and a signal that aborts when the client has gone or the node stops. */
+/** The input of a handler. `signal` aborts when the client has left or the node stops. */
 export type Call<Params, Query, Body> = {
   readonly params: Params
   readonly query: Query
   readonly body: Body
-  /** Where the caller found this node: `http://127.0.0.1:8424`. */
+  /** The address of this node as the caller used it: `http://127.0.0.1:8424`. */
   readonly url: string
   readonly headers: IncomingHttpHeaders
-  /** Whose request it is. */
+  /** The caller of the request. */
   readonly caller: Caller
-  /** The same request with the same key is done once (D38). */
+  /** Requests with the same key and content are done once (D38). */
   readonly idempotencyKey: string | undefined
   readonly signal: AbortSignal
 }
 
-/** One row of the API: routing, checks and documentation all come from it. Paths stand without the `/api` prefix. */
+/** One row of the API. Routing, checks and documentation come from it. Paths have no `/api` prefix. */
 export type Operation = {
-  /** operationId of the OpenAPI document: unique. */
+  /** Unique operationId of the OpenAPI document. */
   id: string
   method: Method
   /** OpenAPI form: `/agents/{id}`. */
@@ -36,38 +36,41 @@ export type Operation = {
   description?: string
   tags: readonly string[]
   access: Access
-  /** What a token must allow at least; without one, on loopback, everything is allowed. */
+  /** The lowest scope that a token needs. Without a token, on loopback, everything is allowed. */
   scope: Scope
-  /** Parameters that ask for what is the operator's to know: with one of them a public read is a private one. */
+  /** Parameters that reveal the operator's data. A public read with one of them is private. */
   privateQuery?: readonly string[]
   params?: z.ZodType
   query?: z.ZodType
   body?: z.ZodType
-  /** A body to show in the documentation. */
+  /** A sample body for the documentation. */
   example?: object
-  /** The body is at most this long; BODY_BYTES_MAX otherwise. */
+  /** Longest body in bytes. Default: BODY_BYTES_MAX. */
   bodyBytesMax?: number
-  /** Fields of the body that are refused with 403 and the reason here, as they are the operator's own. */
+  /** Fields of the body that only the operator may set. They are refused with 403 and this reason. */
   operatorFields?: { names: readonly string[]; reason: string }
   response: z.ZodType
   status: 200 | 201 | 202
-  /** Another success it may answer, by a {@link Reply} with that status. */
+  /** Another success status, sent by a {@link Reply} with that status. */
   also?: { status: 200 | 202; response: z.ZodType; description: string }
-  /** Media type of the response where it is not JSON; the handler then returns text, or an {@link EventStream}. */
+  /** Media type of the response if it is not JSON. The handler then returns text or an {@link EventStream}. */
   media?: 'text/html' | 'text/plain' | 'text/event-stream'
-  /** Another form of the same answer, by a {@link Reply} with that media type, whose body is text. */
+  /** Another format of the same answer, sent by a {@link Reply} with that media type and a text body. */
   otherMedia?: 'text/csv'
   /** The same success as server-sent events, for a client that asks for them. */
   streams?: { response: z.ZodType; description: string }
-  /** Headers of a successful response, beside those of every response. */
+  /** Headers of a successful response, in addition to those of every response. */
   headers?: Readonly<Record<string, string>>
-  /** Takes the header Idempotency-Key (D38). */
+  /** Accepts the header Idempotency-Key (D38). */
   idempotent?: boolean
-  /** A POST that changes nothing when it is done again: the header does no harm. Others without a key refuse it. */
+  /**
+   * A POST that is safe to repeat, so it accepts and ignores the header. Other POSTs without key support refuse the
+   * header.
+   */
   repeatable?: boolean
-  /** What it may answer beyond the errors of every operation. */
+  /** Errors in addition to those of every operation. */
   errors: readonly ProblemCode[]
-  /** Path of what was created, without the prefix. */
+  /** Path of the created resource, without the prefix. */
   location?(result: unknown): string
   handler(call: Call<unknown, unknown, unknown>): unknown
 }
@@ -82,7 +85,7 @@ type Typed<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R exte
 }
 type Handled<R extends z.ZodType> = z.output<R> | Reply<unknown> | EventStream
 
-/** An answer that says more than its body: the cursor of the page after it, the other status or media type of its row. */
+/** An answer with more than a body: the cursor of the next page, or another status or media type of its row. */
 export class Reply<T> {
   readonly body: T
   readonly next: string | undefined
@@ -97,7 +100,7 @@ export class Reply<T> {
   }
 }
 
-/** An answer that goes on: server-sent events. */
+/** An answer as a stream of server-sent events. */
 export class EventStream {
   readonly events: AsyncIterable<ServerSentEvent>
 
@@ -106,12 +109,12 @@ export class EventStream {
   }
 }
 
-/** A page of a list: its items, and a `Link` header to the next one (RFC 8288). */
+/** A page of a list: its items, and a `Link` header to the next page (RFC 8288). */
 export function paged<T>({ items, next }: Page<T>): Reply<T[]> {
   return new Reply(items, { next })
 }
 
-/** A row whose handler is checked against its own schemas. */
+/** Builds a row. The types check the handler against the row's schemas. */
 export function operation<
   R extends z.ZodType,
   P extends z.ZodType = z.ZodUndefined,
@@ -132,7 +135,10 @@ export type RawCall = {
 }
 export type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
 
-/** parse → handle → encode. @throws HttpError for input that does not fit, and whatever the handler throws */
+/**
+ * Parses the request, calls the handler and encodes the answer. @throws HttpError for invalid input, and the handler's
+ * errors
+ */
 export async function answer(row: Operation, raw: RawCall, logger: Logger): Promise<Answer | EventStream> {
   const idempotencyKey = readKey(row, raw.headers['idempotency-key'])
   const call: Call<unknown, unknown, unknown> = {
@@ -164,7 +170,10 @@ export async function answer(row: Operation, raw: RawCall, logger: Logger): Prom
   }
 }
 
-/** Who sends a key counts on it: an operation that cannot keep what it promises says so (D38). */
+/**
+ * True for an operation that would ignore a key. A client that sends a key relies on it, so the operation refuses it
+ * (D38).
+ */
 export function refusesKey({ method, idempotent, repeatable }: Operation): boolean {
   return method === 'POST' && idempotent !== true && repeatable !== true
 }
@@ -181,7 +190,7 @@ function readKey(row: Operation, header: string | string[] | undefined): string 
   throw new HttpError('INVALID_REQUEST', `the header Idempotency-Key ${key.error.issues[0]!.message}`)
 }
 
-/** The same request with another cursor. Only a query, so that it holds under either prefix. */
+/** Links to the same request with another cursor. Only a query, so that the link works under both prefixes. */
 function linkToNext(query: unknown, cursor: string): string {
   const parameters = new URLSearchParams({ ...(query as Record<string, string>), cursor })
   return `<?${parameters}>; rel="next"`
@@ -195,7 +204,7 @@ function parse(schema: z.ZodType | undefined, part: 'path' | 'query' | 'body', v
   return parsed.data
 }
 
-/** As `/agents//execute`, where whoever asks has an id that is empty. */
+/** Refuses an empty id in the path, such as `/agents//execute`. */
 function refuseEmpty(params: object): void {
   const empty = Object.entries(params).find(([, text]) => text === '')
   if (empty !== undefined) throw new HttpError('NOT_FOUND', `the path has no ${empty[0]}: GET /docs lists all paths`)
@@ -204,7 +213,8 @@ function refuseEmpty(params: object): void {
 function parseQuery(row: Operation, query: unknown): unknown {
   if (row.query !== undefined) return parse(row.query, 'query', query)
   const names = Object.keys(query as object)
-  // What may have been meant to hold an action back, as ?dry_run=true, or to narrow a read, must not be dropped.
+  // Unknown parameters are refused: `?dry_run=true` may have been meant to prevent an action, or another to narrow a
+  // read.
   if (names.length === 0) return undefined
   const path = names[0]!.slice(0, 100)
   const issues = [{ path, message: 'is no parameter of this operation' }]
@@ -219,12 +229,12 @@ function parseBody(row: Operation, body: unknown): unknown {
   return parse(row.body, 'body', body)
 }
 
-/** The response as its schema writes it, so that what is sent is what the OpenAPI document says. */
+/** Encodes the response by its schema, so that it matches the OpenAPI document. */
 function encode(id: string, response: z.ZodType, result: unknown, logger: Logger): unknown {
   const encoded = z.safeEncode(response, result as never)
   if (encoded.success) return encoded.data
   if (!(response instanceof z.ZodArray) || !Array.isArray(result)) throw encoded.error
-  // One element that cannot be shown must not hide all others.
+  // One element that cannot be encoded must not hide the others.
   const element = response.element as z.ZodType
   return result.flatMap((item) => {
     const one = z.safeEncode(element, item as never)

@@ -41,9 +41,9 @@ export type OperationsDeps = NodeRouteDeps &
   AlarmRouteDeps &
   WebhookRouteDeps &
   LedgerRouteDeps &
-  DiscoveryRouteDeps & { /** The node's own version. */ version: string }
+  DiscoveryRouteDeps & { /** The node's version. */ version: string }
 
-/** The whole API as a table. A new room is one more line here. */
+/** The whole API as a table. Each group of routes is one line. */
 export function apiOperations(deps: OperationsDeps): Operation[] {
   let document: OpenApi | undefined
   const rows: Operation[] = [

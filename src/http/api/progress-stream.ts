@@ -6,16 +6,16 @@ import type { ServerSentEvent } from '../server/event-stream.ts'
 import { problemFor } from '../server/problem.ts'
 import { EventStream } from './operation.ts'
 
-/** Whether a client asks to be shown the work while it is done. */
+/** Returns true if a client asks for the output while the agent works. */
 export function wantsStream(accept: string | undefined): boolean {
   return accept?.includes('text/event-stream') === true && !accept.includes('application/json')
 }
 
 /**
- * An execution as events: `status` and `output` while it goes on, then `result` or `error`.
+ * An execution as events: `status` and `output` while it runs, then `result` or `error`.
  *
- * What fails before there is anything to tell is thrown. Output that a slow client has not taken is joined: the agent never
- * waits, and what is held is no more than a result.
+ * An error before the first event is thrown. Output that a slow client has not read is joined, so the agent never waits
+ * and the buffer holds at most one result.
  */
 export async function progressStream(
   execute: (onProgress: OnProgress) => Promise<ExecutionResult>,

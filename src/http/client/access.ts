@@ -5,7 +5,7 @@ import { BudgetRecord, ChangeBudget } from '../../schema/budget.ts'
 import { CreatedToken, CreateToken, TokenRecord, TokenRecords } from '../../schema/token.ts'
 import { at, type Options, type Requests } from './requests.ts'
 
-/** Who may do what with a running node, and spend how much, as functions. They throw as those of ApiClient. */
+/** Tokens, budget, alarms and approvals of a running node. The functions throw the errors of ApiClient. */
 export type AccessCalls = {
   createToken(wanted: CreateToken, options?: Options): Promise<CreatedToken>
   tokens(options?: Options): Promise<TokenRecord[]>
@@ -16,7 +16,7 @@ export type AccessCalls = {
   dismissAlarm(id: string, mark?: string, options?: Options): Promise<AlarmRecord>
   approvals(query?: { status?: ApprovalStatus }, options?: Options): Promise<ApprovalRecord[]>
   decideApproval(id: string, verdict: 'approve' | 'deny', options?: Options): Promise<ApprovalRecord>
-  /** Each that still can be decided is; all are answered as they then are. */
+  /** Decides every approval that is still pending and returns all of them. */
   decideApprovals(ids: readonly string[], verdict: 'approved' | 'denied', options?: Options): Promise<ApprovalRecord[]>
 }
 

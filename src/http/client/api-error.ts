@@ -1,7 +1,7 @@
 import { CodedError } from '../../lib/errors.ts'
 import type { Problem } from '../../schema/api.ts'
 
-/** What the node answered instead of a result. */
+/** A problem that the node answered. */
 export class ApiError extends CodedError {
   override name = 'ApiError'
   readonly status: number

@@ -21,34 +21,34 @@ import { type OperatorCalls, operatorCalls } from './operator.ts'
 import { type OpenStream, type StreamCalls, streamCalls } from './stream.ts'
 import { type WebhookCalls, webhookCalls } from './webhooks.ts'
 
-/** How long an answer may take; an execution as long as the slowest agent and its settlement. */
+/** Time limit of an answer. An execution may take as long as the slowest agent and its settlement. */
 const ANSWER_TIMEOUT_MS = 30_000
 const EXECUTION_TIMEOUT_MS = 66 * 60_000
 
 export type CallOptions = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
-/** What may spend is sent with a key, so that it is done once (D38). */
+/** Requests to these paths may spend money. They carry a key, so that they are done once (D38). */
 const SPENDING = /^\/(?:execute|orders|orders\/[^/]+\/execute|workflows|wallet\/send)$/
 type Sent = [call?: CallOptions | undefined, body?: object | undefined, method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT']
 export type ExecuteCall = {
   agentId: string
   input: string
   maxPriceAtomic?: bigint | undefined
-  /** Names the call, so that it is done once (D38); a new one unless given. */
+  /** Names the call, so that it is done once (D38). Default: a new key. */
   idempotencyKey?: string | undefined
 }
 
 /**
- * A running node's API as functions.
+ * The API of a running node as functions.
  *
- * They throw ApiError for a problem the node answers, and CodedError API_UNREACHABLE, API_CONNECTION_LOST, API_TIMEOUT
- * or API_ANSWER_INVALID. An aborted signal throws its reason.
+ * They throw ApiError for a problem that the node answers, and CodedError API_UNREACHABLE, API_CONNECTION_LOST,
+ * API_TIMEOUT or API_ANSWER_INVALID. An aborted signal throws its reason.
  */
 export type ApiClient = MarketCalls &
   OperatorCalls &
   StreamCalls &
   WebhookCalls & {
     health(options?: CallOptions): Promise<Health>
-    /** All known: local and discovered. */
+    /** All known agents: local and discovered. */
     agents(options?: CallOptions): Promise<Listing[]>
     localAgents(options?: CallOptions): Promise<Listing[]>
     discoveredAgents(options?: CallOptions): Promise<Listing[]>
@@ -61,20 +61,20 @@ export type ApiClient = MarketCalls &
   }
 
 export type ApiClientOptions = {
-  /** Such as `http://127.0.0.1:8424`. */
+  /** For example `http://127.0.0.1:8424`. */
   baseUrl: string
   token?: string | undefined
 }
 
-/** The built-in `fetch` gives up after 300 s: for agents that run longer inject `createPatientFetch()`. */
+/** The built-in `fetch` gives up after 300 s. For agents that run longer, pass `createPatientFetch()`. */
 export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof fetch }): ApiClient {
   const base = options.baseUrl.replace(/\/+$/, '')
   const authorization = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
 
-  /** A request with a key is sent once more when its connection was lost: it is done once all the same. */
+  /** Repeats a request with a key once if its connection was lost. The node still does it once. */
   async function send(path: string, call: CallOptions = {}, body?: object, method?: string) {
     if (body === undefined || !SPENDING.test(path)) return sendOnce(path, call, body, method)
-    // A key that is given as undefined is none: without one the second request would buy again.
+    // Replace an undefined key with a new one. Without a key, the repeated request would buy again.
     const keyed = { ...call, idempotencyKey: call.idempotencyKey ?? randomUUID() }
     return sendOnce(path, keyed, body, method).catch((error: unknown) => {
       if ((error as { code?: unknown }).code !== 'API_CONNECTION_LOST') throw error
@@ -99,7 +99,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
           ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
-        // A node never redirects; whoever does is not to have the token.
+        // A node never redirects. A server that does must not get the token.
         redirect: 'error',
         signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
       })
@@ -112,7 +112,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     }
   }
 
-  /** An answer that goes on: its body as it comes. The signal ends it at any time. */
+  /** Opens an answer as a stream. The signal ends it at any time. */
   const openStream: OpenStream = async (path, { signal, headers, body }) => {
     const init = {
       method: body === undefined ? 'GET' : 'POST',
@@ -139,7 +139,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     return readAnswer(base, response, status, text)
   }
 
-  /** An answer that may be followed by another. */
+  /** Requests one page of a list. */
   async function linked<T extends z.ZodType>(path: string, query: object, response: T, call?: CallOptions) {
     const { status, text, link } = await send(path + queryText(query), call)
     return { body: readAnswer(base, response, status, text), next: nextIn(link) }
@@ -173,7 +173,7 @@ function queryText(query: object): string {
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
 }
 
-/** The cursor in a `Link` header. */
+/** Returns the cursor of a `Link` header. */
 function nextIn(link: string | null): string | undefined {
   const target = /<\?([^>]*)>; *rel="next"/.exec(link ?? '')?.[1]
   return target === undefined ? undefined : (new URLSearchParams(target).get('cursor') ?? undefined)
@@ -199,12 +199,12 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** `fetch` says "fetch failed" and keeps what happened in its cause. */
+/** `fetch` throws "fetch failed". Its cause holds the reason. */
 function connectionError(base: string, error: unknown): CodedError {
   const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const code = inner instanceof Error && 'code' in inner ? String(inner.code) : ''
   const reason = reasonOf(inner) || code
-  // Once connected, the request may have been carried out: what was ordered must not be ordered again unseen.
+  // The connection was open, so the node may have done the request. The caller must not repeat it without a check.
   if (/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/.test(code)) {
     const lost = `the connection to ${base} was lost before it answered (${reason}): what it was asked may have been done`
     return new CodedError('API_CONNECTION_LOST', lost, { cause: error })

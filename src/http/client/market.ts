@@ -19,14 +19,16 @@ import {
 } from '../../schema/workflow.ts'
 import { at, type Options, type PageOptions, type Requests } from './requests.ts'
 
-/** Answers as soon as it has ended, or after this long. At most 60. */
+/** The request returns when the work has ended, or after this time. At most 60 s. */
 type WaitOptions = { waitSeconds?: number }
 
-/** Searches, orders, receipts, sessions and workflows of a running node as functions. They throw as those of ApiClient. */
+/**
+ * Searches, orders, receipts, sessions and workflows of a running node. The functions throw the errors of ApiClient.
+ */
 export type MarketCalls = {
-  /** Part of the market, the best first. */
+  /** Part of the market, the best match first. */
   searchAgents(query?: AgentQuery, options?: Options): Promise<Page<Listing>>
-  /** By its id, the beginning of it, its name, or `seller/name`. */
+  /** Finds an agent by its id, the start of its id, its name, or `seller/name`. */
   agent(reference: string, options?: Options): Promise<Listing>
   createOrder(
     order: { agentId: string; price: bigint; task?: string | undefined },
@@ -48,14 +50,14 @@ export type MarketCalls = {
     options?: Options,
   ): Promise<Page<ReceiptRecord>>
   receipt(paymentId: string, options?: Options): Promise<ReceiptRecord>
-  /** Both wait for a transaction, and cost gas. */
+  /** This and the next call wait for a transaction and cost gas. */
   registerOnchain(agentId: string, file: { uri?: string | undefined }, options?: Options): Promise<OnchainIdentity>
   giveFeedback(agentId: string, feedback: GiveFeedback, options?: Options): Promise<FeedbackGiven>
   /** Transactions of the node that are sent and not mined. */
   transactions(options?: Options): Promise<WaitingTransaction[]>
-  /** Pays more for one, or gives it up. */
+  /** Raises the fee of a transaction, or abandons it. */
   changeTransaction(hash: string, change: 'replace' | 'abandon', options?: Options): Promise<MinedTransaction>
-  /** Sends money out of the node's wallet, and waits until it is mined. */
+  /** Sends money from the node's wallet and waits until the transaction is mined. */
   sendFromWallet(transfer: SendTransfer, options?: Options): Promise<Transfer>
   sessions(agentId: string, query?: PageOptions, options?: Options): Promise<Page<SessionRecord>>
   /** `next` leads to earlier exchanges. */
@@ -65,7 +67,7 @@ export type MarketCalls = {
     query?: PageOptions,
     options?: Options,
   ): Promise<{ session: SessionRecord; next: string | undefined }>
-  /** What a workflow would cost. Nothing is stored, run or paid. */
+  /** Returns the cost of a workflow. Stores, runs and pays nothing. */
   quoteWorkflow(definition: CreateWorkflowBody, options?: Options): Promise<WorkflowQuote>
   createWorkflow(definition: CreateWorkflowBody, options?: Options): Promise<WorkflowRecord>
   cancelWorkflow(id: string, options?: Options): Promise<WorkflowRecord>
@@ -76,10 +78,10 @@ export type MarketCalls = {
   ): Promise<Page<WorkflowRecord>>
 }
 
-/** A cancellation waits for what it stops. */
+/** A cancellation waits until the work has stopped. */
 const CANCEL_TIMEOUT_MS = 60_000
 const ANSWER_MARGIN_MS = 30_000
-/** A transaction is waited for before it is left to the next call. */
+/** How long to wait for a transaction. The next call may continue to wait. */
 const CHAIN_TIMEOUT_MS = 120_000
 
 export function marketCalls({ request, linked }: Requests): MarketCalls {
@@ -117,7 +119,7 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
       request(
         `${at('agents', agentId)}/register-onchain`,
         OnchainIdentity,
-        // The mint, and its registration file.
+        // Covers the mint and the transaction of the registration file.
         { timeoutMs: 2 * CHAIN_TIMEOUT_MS, ...options },
         file,
       ),

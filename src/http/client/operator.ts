@@ -11,7 +11,7 @@ import { PaymentRecord } from '../../schema/payment-record.ts'
 import { type AccessCalls, accessCalls } from './access.ts'
 import { at, type Options, type PageOptions, type Requests } from './requests.ts'
 
-/** What those who run a node ask of it, as functions. They throw as those of ApiClient. */
+/** The operator's calls to a node. The functions throw the errors of ApiClient. */
 export type OperatorCalls = AccessCalls & {
   ownAgents(options?: Options): Promise<OwnAgent[]>
   updateAgent(id: string, change: UpdateAgent, options?: Options): Promise<OwnAgent>
@@ -28,14 +28,14 @@ export type OperatorCalls = AccessCalls & {
   ): Promise<Page<PaymentRecord>>
   payment(id: string, options?: Options): Promise<PaymentRecord>
   retryPayment(id: string, options?: Options): Promise<PaymentRecord>
-  /** Pays back, and waits until that is mined. */
+  /** Pays a payment back and waits until the transaction is mined. */
   refundPayment(id: string, options?: Options): Promise<PaymentRecord>
   stats(query?: { days?: number }, options?: Options): Promise<Stats>
   diagnosis(options?: Options): Promise<Diagnosis>
 }
 
 const CHAIN_TIMEOUT_MS = 120_000
-/** The longest an agent may run, and a little. */
+/** The longest run of an agent, plus a margin. */
 const TEST_TIMEOUT_MS = 3_630_000
 
 export function operatorCalls({ request, linked }: Requests): OperatorCalls {

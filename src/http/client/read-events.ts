@@ -2,10 +2,10 @@ import { CodedError } from '../../lib/errors.ts'
 
 export type ReadEvent = { id: string | undefined; event: string; data: string }
 
-/** An order holds a task and a result of megabytes; whatever is longer was not written by a node. */
+/** Longest event. An order holds a task and a result of some MB, so a longer event does not come from a node. */
 const EVENT_LENGTH_MAX = 64 * 1024 * 1024
 
-/** The events in the body of a `text/event-stream` answer, as they come. An event without data only has an id. */
+/** Yields the events of a `text/event-stream` body as they arrive. An event without data carries only an id. */
 export async function* readEvents(
   body: AsyncIterable<Uint8Array>,
   onBytes: () => void = () => {},

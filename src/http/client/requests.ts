@@ -3,7 +3,7 @@ import type * as z from 'zod'
 export type Options = { signal?: AbortSignal; timeoutMs?: number; idempotencyKey?: string | undefined }
 export type PageOptions = { limit?: number | undefined; cursor?: string | undefined }
 
-/** How the groups of calls reach the node. */
+/** How the groups of calls send their requests. */
 export type Requests = {
   request<T extends z.ZodType>(
     path: string,
@@ -12,7 +12,7 @@ export type Requests = {
     body?: object,
     method?: 'DELETE' | 'PATCH' | 'POST' | 'PUT',
   ): Promise<z.output<T>>
-  /** An answer that may be followed by another, and the cursor of that. */
+  /** One page of a list, and the cursor of the next page. */
   linked<T extends z.ZodType>(
     path: string,
     query: object,
@@ -21,7 +21,7 @@ export type Requests = {
   ): Promise<{ body: z.output<T>; next: string | undefined }>
 }
 
-/** An id is one segment of the path, whatever it holds. */
+/** Builds a path. Each id is encoded as one segment. */
 export function at(...segments: string[]): string {
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
 }

@@ -10,24 +10,24 @@ import { ApiError } from './api-error.ts'
 import { type ReadEvent, readEvents } from './read-events.ts'
 
 export type EventsOptions = {
-  /** All, unless they are named. */
+  /** Default: all types. */
   types?: readonly EventType[] | undefined
-  /** Goes on after this event. */
+  /** Resumes after the event with this id. */
   after?: string | undefined
   signal?: AbortSignal | undefined
-  /** Told each time the connection is lost; it is made again. */
+  /** Called each time the connection is lost. The client then reconnects. */
   onLost?(error: unknown): void
 }
 
 export type StreamCalls = {
   /**
-   * What happens in the node, while it happens, until the signal aborts.
+   * Yields the node's events until the signal aborts.
    *
-   * A lost connection is made again and nothing is missed; after a `reset` something was, and everything is to be loaded
-   * anew. Throws what the first connection fails with, and what no further one can mend.
+   * Reconnects after a lost connection without missing events. A `reset` event means that events were missed and the
+   * caller must load everything again. Throws if the first connection fails, or if reconnecting cannot help.
    */
   events(options?: EventsOptions): AsyncGenerator<NodeEvent>
-  /** An execution that is shown while it goes on. An aborted signal calls it off. Throws as `execute`. */
+  /** Executes a task and shows its progress. Aborting the signal cancels it. Throws like `execute`. */
   executeStreamed(call: ExecuteStreamed): Promise<ExecutionResult>
 }
 
@@ -45,7 +45,7 @@ export type OpenStream = (
   options: { signal?: AbortSignal | undefined; headers?: Record<string, string>; body?: object },
 ) => Promise<AsyncIterable<Uint8Array>>
 
-/** A node gives a sign of life every 15 s. */
+/** A node sends a keep-alive at least every 15 s. */
 const SILENCE_MS = 45_000
 const RETRY_MS = [250, 1_000, 2_000, 5_000]
 
@@ -108,7 +108,7 @@ export function streamCalls(open: OpenStream): StreamCalls {
   }
 }
 
-/** Ends a connection on which nothing comes any more, not even a heartbeat. */
+/** Ends a connection that has gone silent, without even a heartbeat. */
 function signOfLife(outer: AbortSignal | undefined) {
   const silent = new AbortController()
   const timer = setTimeout(() => silent.abort(new Error('no sign of life')), SILENCE_MS)
@@ -117,13 +117,13 @@ function signOfLife(outer: AbortSignal | undefined) {
   return { signal, seen: () => void timer.refresh(), end: () => clearTimeout(timer) }
 }
 
-/** A node that is gone may come back; one that refuses will go on to. */
+/** Returns true if a retry may help: the node is unreachable or overloaded. A refusal stays a refusal. */
 function mayPass(error: unknown): boolean {
   const status = (error as { status?: unknown }).status
   return typeof status !== 'number' || status === 429 || status >= 500
 }
 
-/** Types that a later version of the node tells are passed over. */
+/** Unknown types, from a later version of the node, are skipped. */
 function parseEvent({ id, event, data }: ReadEvent): NodeEvent | undefined {
   if (event === 'reset') return { id: id ?? '', type: 'reset' }
   if (!Object.hasOwn(nodeEvents, event)) return undefined

@@ -1,7 +1,7 @@
 import { type CreateWebhook, Webhook, Webhooks, WebhookTest } from '../../schema/webhook.ts'
 import { at, type Options, type Requests } from './requests.ts'
 
-/** The webhooks of a running node as functions. They throw as those of ApiClient. */
+/** The webhooks of a running node. The functions throw the errors of ApiClient. */
 export type WebhookCalls = {
   webhooks(options?: Options): Promise<Webhook[]>
   createWebhook(webhook: CreateWebhook, options?: Options): Promise<Webhook>

@@ -24,10 +24,10 @@ const publicHeaders = {
   'cross-origin-resource-policy': 'cross-origin',
 }
 
-/** Takes a request in and says whose it is, or throws an HttpError. Undefined: it is answered already. */
+/** Admits a request and returns its caller, or throws HttpError. Undefined: the request is already answered. */
 export type Admit = (request: FastifyRequest, reply: FastifyReply) => Caller | undefined
 
-/** The doors every request passes before its body is read: host, origin, token, path, scope, media type. */
+/** The checks before a request's body is read: host, origin, token, path, scope, media type. */
 export function createAdmission(
   rows: readonly Operation[],
   deps: { guard: Guard; clock: Clock; mounts: readonly Mount[] },
@@ -42,7 +42,7 @@ export function createAdmission(
     return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
   }
 
-  /** Undefined: nothing answers `method` there. */
+  /** Returns undefined if the path has no such method. */
   function accessOf(path: string, method: string): Access | undefined {
     const mounted = mountAt(mounts, path)
     const reading = method === 'HEAD' ? 'GET' : method
@@ -60,7 +60,7 @@ export function createAdmission(
     return new HttpError('METHOD_NOT_ALLOWED', `this path answers ${methods}`, { headers: { allow: methods } })
   }
 
-  /** OPTIONS carries no token by its nature, and tells only what the documentation tells. */
+  /** OPTIONS requests carry no token. The answer reveals only what the documentation shows. */
   function answerOptions({ headers }: FastifyRequest, reply: FastifyReply, path: string): void {
     const methods = methodsOf(path)
     if (methods === '') throw noRoute(path)
@@ -81,7 +81,7 @@ export function createAdmission(
         'access-control-allow-methods': methods,
         'access-control-allow-headers': allowed.join(', '),
         'access-control-max-age': '600',
-        // Chromium asks this of a server in a private network before a page of a public one may speak to it.
+        // Chromium requires this header before a page of a public site may call a server in a private network.
         ...(headers['access-control-request-private-network'] === 'true' && {
           'access-control-allow-private-network': 'true',
         }),
@@ -97,7 +97,7 @@ export function createAdmission(
     const mounted = mountAt(mounts, path) === undefined ? undefined : accessOf(path, method)
     const access: Access = (row && accessTo(row, request.query)) ?? mounted ?? 'private'
     reply.headers(access === 'private' || access === 'token' ? privateHeaders : publicHeaders)
-    // An absolute target would name a second host beside the one that is checked.
+    // An absolute target would name a second host that is not checked.
     if (!raw.url?.startsWith('/')) throw new HttpError('INVALID_REQUEST', 'the request target must be a path')
     guard.checkHost(headers)
     if (method === 'OPTIONS') {
@@ -112,7 +112,7 @@ export function createAdmission(
       checkScope(caller, access, mount.scope(method === 'HEAD' ? 'GET' : method, rest))
       return caller
     }
-    // The router takes `/agents/own` for an id where only the nearer path has another method.
+    // The router matches `/agents/own` as an id if the exact path has only other methods. Refuse that.
     if (row === undefined || (paths.methods(path).length > 0 && paths.find(path, method) === undefined))
       throw noRoute(path)
     checkScope(caller, access, row.scope)
@@ -121,7 +121,7 @@ export function createAdmission(
   }
 }
 
-/** The row of the operation that the router found. */
+/** The row of the operation that the router matched. */
 export function rowOf(request: FastifyRequest): Operation | undefined {
   return (request.routeOptions.config as { row?: Operation }).row
 }
@@ -135,7 +135,7 @@ function checkScope({ scope }: Caller, access: Access, needed: Scope): void {
   throw new HttpError('SCOPE_TOO_LOW', `this needs a token of the scope ${needed}; the one sent has ${scope}`)
 }
 
-/** A form or a `text/plain` body needs no preflight: only JSON can have come from where CORS allows it (T11). */
+/** Forms and `text/plain` bodies need no preflight. A JSON body can come only from where CORS allows it (T11). */
 function checkMediaType(headers: FastifyRequest['headers']): void {
   const type = headers['content-type'] ?? ''
   if (!/^application\/json *(?:; *charset="?utf-8"? *)?$/i.test(type)) {

@@ -13,19 +13,19 @@ import { createGuard, type GuardOptions } from './security.ts'
 import type { Server } from './server.ts'
 
 export type ApiOptions = GuardOptions & {
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number
 }
 export type ApiDeps = OperationsDeps & { clock: Clock; logger: Logger; mounts?: readonly Mount[] }
 
 export interface Api extends Service {
-  /** Where programs of this machine reach it, such as `http://127.0.0.1:8424`. The port is known once it has started. */
+  /** URL for programs on this machine, such as `http://127.0.0.1:8424`. The port is known after the start. */
   readonly url: string
 }
 
-/** Requests under way may end by themselves for this long, then their signals abort … */
+/** Running requests may end by themselves for this long. Then their signals abort. */
 const STOP_GRACE_MS = 1500
-/** … and after this long their connections are cut. */
+/** After the abort, connections are closed after this time. */
 const STOP_ABORT_MS = 1000
 
 /**
@@ -35,7 +35,7 @@ const STOP_ABORT_MS = 1000
  */
 export function createApi(options: ApiOptions, deps: ApiDeps): Api {
   const logger = deps.logger.child({ part: 'http' })
-  // `localhost` may be two addresses, and so two servers; one that any program of this machine finds is enough.
+  // `localhost` may resolve to two addresses. Listen on the IPv4 one, which every program on this machine can reach.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
   const guard = createGuard({ ...options, host }, { identify: deps.tokens.identify })
   const listener = createListener(build, (error) => logger.error({ err: error }, 'the API could not be built'))

@@ -1,25 +1,25 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 
-/** One event of a stream. Without data it only tells where the stream stands: a client that comes back names that id. */
+/** One event of a stream. An event without data only sets the id from which a client resumes. */
 export type ServerSentEvent = { id?: string; event?: string; data?: unknown }
 
 export const eventStreamHeaders = {
   'content-type': 'text/event-stream; charset=utf-8',
-  // Some proxies would keep events back until there are many.
+  // Stops proxies that buffer events.
   'x-accel-buffering': 'no',
 }
 
-/** Between two signs of life: proxies and clients give up on silence. */
+/** Interval of keep-alive comments. Proxies and clients give up on silence. */
 const HEARTBEAT_MS = 15_000
-/** Whoever takes nothing for this long is let go. */
+/** A client that reads nothing for this long is disconnected. */
 const STALLED_MS = 60_000
 
 /**
- * Answers a request with events until there are no more, the client has gone, or takes no more.
+ * Answers a request with events until there are no more, the client has left, or the client stops reading.
  *
- * An event is asked for only when the one before it has been taken: what a slow client leaves waiting is its source's to
- * bound.
+ * Requests the next event only after the previous one was read. The source must bound what a slow client leaves
+ * waiting.
  */
 export async function sendEvents(
   response: ServerResponse,
@@ -45,7 +45,7 @@ export async function sendEvents(
   }
 }
 
-/** The events that come as long as whoever follows may see them. */
+/** Yields events while the subscriber may see them. */
 export async function* whileHeld<T>(events: AsyncIterable<T>, isHeld: () => boolean): AsyncGenerator<T> {
   for await (const event of events) {
     if (!isHeld()) return
@@ -57,7 +57,7 @@ export function eventText({ id, event, data }: ServerSentEvent): string {
   const lines = [
     ...(id === undefined ? [] : [`id: ${id}`]),
     ...(event === undefined ? [] : [`event: ${event}`]),
-    // JSON has no line breaks.
+    // JSON text has no line breaks.
     ...(data === undefined ? [] : [`data: ${JSON.stringify(data)}`]),
   ]
   return `${lines.join('\n')}\n\n`

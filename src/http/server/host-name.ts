@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 
 export type HostName = { name: string; port: string | undefined }
 
-/** A `Host` header, or the host of a URL, taken apart: name in lower case and without brackets. Undefined: malformed. */
+/** Parses a `Host` header or the host of a URL: lower case, without brackets. Undefined if malformed. */
 export function parseHost(text: string): HostName | undefined {
   const match = /^(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,253}))(?::([0-9]{1,5}))?$/i.exec(text)
   if (match === null) return undefined
@@ -12,19 +12,22 @@ export function parseHost(text: string): HostName | undefined {
   return { name: name.toLowerCase().replace(/\.$/, ''), port }
 }
 
-/** Whether only programs of this machine can be behind, or reach, this name or address. */
+/** Returns true if only programs on this machine can use this name or address. */
 export function isLoopback(name: string): boolean {
   if (name === 'localhost' || name === '::1') return true
   const ipv4 = name.startsWith('::ffff:') ? name.slice('::ffff:'.length) : name
   return isIP(ipv4) === 4 && ipv4.startsWith('127.')
 }
 
-/** Off the loopback interface every request needs the token, unless the operator says otherwise (D16); or says so on it. */
+/**
+ * Returns true if requests need the token. Off loopback the operator can switch it off; on loopback, switch it on
+ * (D16).
+ */
 export function needsToken(api: { host: string; insecureOpen: boolean; requireToken: boolean }): boolean {
   return isLoopback(api.host) ? api.requireToken : !api.insecureOpen
 }
 
-/** What to write into a URL for a host one listens on: all interfaces are reached by the loopback one. */
+/** Returns the host for a URL to a listening address. For all interfaces, the loopback address. */
 export function urlHost(listenHost: string): string {
   if (listenHost === '0.0.0.0') return '127.0.0.1'
   if (listenHost === '::') return '[::1]'
@@ -32,9 +35,10 @@ export function urlHost(listenHost: string): string {
 }
 
 /**
- * Where a caller found this node, such as `https://node.example`: for the links in what it is answered.
+ * The address of this node as the caller used it, such as `https://node.example`. Used for links in answers.
  *
- * The guard has made sure that `Host` names the node. A proxy that speaks TLS says so; whoever else does misleads himself.
+ * The guard has checked that `Host` names the node. A TLS proxy sets the scheme. A client that forges it only misleads
+ * itself.
  */
 export function urlOf({ host = 'localhost', 'x-forwarded-proto': scheme }: IncomingHttpHeaders): string {
   return `${scheme === 'https' ? 'https' : 'http'}://${host.toLowerCase()}`

@@ -2,12 +2,12 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { rawProblem } from './problem.ts'
 
-// An import would read every export, and one of them loads all of undici: 12 ms of each start.
+// An `import` reads every export and so loads all of undici, which takes 12 ms of each start.
 const { createServer } = process.getBuiltinModule('node:http')
 
 export const HEAD_BYTES_MAX = 16 * 1024
 const CONNECTIONS_MAX = 1024
-/** For the head of a request, and for all of it, to arrive. How long the answer takes is for the handler to say. */
+/** Time limits for a request's head and for the whole request to arrive. The handler limits the answer. */
 const HEAD_TIMEOUT_MS = 20_000
 const REQUEST_TIMEOUT_MS = 120_000
 const IDLE_TIMEOUT_MS = 65_000
@@ -15,10 +15,10 @@ const IDLE_TIMEOUT_MS = 65_000
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 
 /**
- * The HTTP server of the API, with its limits; it does not listen yet.
+ * The API's HTTP server with its limits. It does not listen yet.
  *
- * What answers is built when the first request comes: a node listens sooner by a third without it, and many are never
- * asked anything. `build` is called once; should it fail, every request gets a 500.
+ * The handler is built with the first request. Without it a node starts a third faster, and many nodes get no request.
+ * `build` runs once. If it fails, every request gets a 500.
  */
 export function createListener(build: () => Promise<RequestHandler>, onBuildError: (error: unknown) => void): Server {
   let handler: RequestHandler | undefined
@@ -29,7 +29,7 @@ export function createListener(build: () => Promise<RequestHandler>, onBuildErro
     connectionsCheckingInterval: HEAD_TIMEOUT_MS / 2,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: IDLE_TIMEOUT_MS,
-    // Its absence is refused by the doors, with a problem.
+    // The admission refuses a missing Host header, with a problem as the answer.
     requireHostHeader: false,
   })
   server.maxConnections = CONNECTIONS_MAX
@@ -51,7 +51,7 @@ export function createListener(build: () => Promise<RequestHandler>, onBuildErro
   return server
 }
 
-/** Bytes that are no HTTP request, or none that ends in time. */
+/** Answers bytes that are not an HTTP request, or a request that does not arrive in time. */
 function refuseBytes(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) return void socket.destroy()
   const text =

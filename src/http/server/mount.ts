@@ -2,43 +2,43 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Caller, Scope } from '../../schema/caller.ts'
 import type { Access } from './security.ts'
 
-/** A request to a mount that has passed the doors. Its body has not been read. */
+/** An admitted request to a mount. Its body is unread. */
 export type MountCall = {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  /** What follows the mount's path, query included: `/abc/rest/tasks?pageSize=1`, or `` for the path itself. */
+  /** The part after the mount's path, including the query: `/abc/rest/tasks?pageSize=1`, or `` for the path itself. */
   readonly rest: string
-  /** Where the caller found the mount: `http://127.0.0.1:8424/a2a`. */
+  /** The address of the mount as the caller used it: `http://127.0.0.1:8424/a2a`. */
   readonly url: string
-  /** Whose request it is. */
+  /** The caller of the request. */
   readonly caller: Caller
-  /** Aborts when the client has gone before its answer was complete, or when the node stops. */
+  /** Aborts when the client has left before its answer was complete, or when the node stops. */
   readonly signal: AbortSignal
 }
 
 /**
- * A path under which another protocol answers by itself: it reads bodies, writes headers and streams as it likes.
+ * A path whose requests another protocol answers. It reads bodies, writes headers and streams on its own.
  *
- * Its requests pass the same doors as every operation. A mount must itself bound the bodies it reads and refuse those
- * that are not JSON: a form needs no preflight (T11).
+ * Its requests pass the same checks as every operation. A mount must limit the bodies it reads and refuse bodies that
+ * are not JSON, because a form needs no preflight (T11).
  */
 export type Mount = {
-  /** Such as `/mcp`; it answers that path and all below it, with and without `/api`. */
+  /** For example `/mcp`. The mount answers this path and all paths below it, with and without `/api`. */
   path: string
   methods: readonly string[]
-  /** Of these, those that a path below answers: what OPTIONS offers. All of them where it is not said. */
+  /** The methods that a path below answers, for OPTIONS. Default: all methods. */
   offered?(rest: string): readonly string[]
-  /** Headers a page may send beside the usual ones. */
+  /** Headers that a page may send in addition to the usual ones. */
   requestHeaders: readonly string[]
   /** `rest` is the path below the mount, without its query. */
   access(method: string, rest: string): Access
-  /** What a token must allow at least. */
+  /** The lowest scope that a token needs. */
   scope(method: string, rest: string): Scope
-  /** Answers, or throws: a CodedError becomes its problem, whatever else the node's own fault. */
+  /** Answers or throws. A CodedError becomes its problem; any other error is a fault of the node. */
   handle(call: MountCall): Promise<void>
 }
 
-/** The mount a path belongs to, with what follows it. `target` is as the request line has it: nothing is decoded. */
+/** Finds the mount of a path, and the part after it. `target` is the raw target of the request line. */
 export function mountAt(mounts: readonly Mount[], target: string): { mount: Mount; rest: string } | undefined {
   const path = target.replace(/^\/api(?=\/)/, '')
   const mount = mounts.find((one) => path.startsWith(one.path) && /^(?:[/?]|$)/.test(path.slice(one.path.length)))

@@ -1,10 +1,10 @@
 import type { Operation } from '../api/operation.ts'
 
-/** Finds rows by path where the router has no route: preflights and refusals. */
+/** Finds rows by path if the router has no route: for preflights and refusals. */
 export type PathTable = {
-  /** The row that answers `method` there; HEAD is answered by GET's. */
+  /** The row that answers `method` at a path. GET rows also answer HEAD. */
   find(path: string, method: string): Operation | undefined
-  /** Every method the path answers; empty for an unknown path. */
+  /** Every method that a path answers. Empty for an unknown path. */
   methods(path: string): string[]
 }
 

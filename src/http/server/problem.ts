@@ -11,7 +11,7 @@ const ISSUES_MAX = 20
 
 export type ProblemRow = { status: number; title: string; retryable?: boolean }
 
-/** Every error code of the API: status and title (D15). What is not here is a fault of the node: 500, nothing shown. */
+/** Every error code of the API: status and title (D15). Any other error is a fault of the node: 500 without details. */
 export const problems = {
   INVALID_REQUEST: { status: 400, title: 'The request is not valid' },
   IDEMPOTENCY_UNSUPPORTED: { status: 400, title: 'This operation takes no idempotency key' },
@@ -136,20 +136,20 @@ export class HttpError extends CodedError<ProblemCode> {
   }
 }
 
-/** The refusal of what does not fit its schema: each field that is wrong, by name. */
+/** The refusal of input that does not fit its schema. Names each wrong field. */
 export function invalid(part: 'body' | 'query' | 'path', { issues }: z.core.$ZodError): HttpError {
   const list = issues.slice(0, ISSUES_MAX).flatMap((issue) => readIssue(issue, part))
   const said = list.slice(0, 3).map(({ path, message }) => (path === '' ? message : `${path} ${message}`))
   return new HttpError('INVALID_REQUEST', `${part}: ${said.join('; ')}`, { issues: list })
 }
 
-/** What to answer for whatever was thrown, or undefined for a fault of the node: INTERNAL. */
+/** Returns the problem for a thrown error. Undefined for a fault of the node: INTERNAL. */
 export function problemOf(error: unknown): Problem | undefined {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined
   const fastify = Object.hasOwn(fastifyProblems, error.code) ? fastifyProblems[error.code] : undefined
   if (fastify !== undefined) return problem(fastify[0], fastify[1])
   if (!(error instanceof CodedError)) {
-    // Fastify and node:http mark what the client did wrong by a status, as on a body that breaks off.
+    // Fastify and node:http set a status on client errors, such as a truncated body.
     const status = 'statusCode' in error ? Number(error.statusCode) : 500
     return status >= 400 && status < 500 ? problem('INVALID_REQUEST', 'the request cannot be read') : undefined
   }
@@ -171,7 +171,7 @@ export function problemOf(error: unknown): Problem | undefined {
   }
 }
 
-/** What to answer for whatever was thrown; a fault of the node is logged, and nothing of it is shown. */
+/** Returns the problem for a thrown error. A fault of the node is logged, and its details are hidden. */
 export function problemFor(error: unknown, operation: string | undefined, logger: Logger): Problem {
   const known = problemOf(error)
   if (known !== undefined) return known
@@ -180,13 +180,13 @@ export function problemFor(error: unknown, operation: string | undefined, logger
   return internalProblem(correlationId)
 }
 
-/** A fault of the node. Nothing of it is shown; the log has it under the same id. */
+/** The problem for a fault of the node. Details are hidden; the log has them under the same id. */
 export function internalProblem(correlationId: string): Problem {
   const detail = `something went wrong inside the node; its log tells what, under correlation id ${correlationId}`
   return { ...problem('INTERNAL', detail), correlation_id: correlationId }
 }
 
-/** Writes a problem to a connection that has no request, such as one whose bytes are not HTTP. */
+/** A problem as a raw HTTP response, for a connection without a request, such as one whose bytes are not HTTP. */
 export function rawProblem(code: ProblemCode, detail: string): string {
   const body = JSON.stringify(problem(code, detail))
   const head = [
@@ -231,7 +231,7 @@ function readIssue(issue: z.core.$ZodIssue, part: 'body' | 'query' | 'path'): Is
       message: part === 'query' ? 'is no parameter of this operation' : 'is no field of this request',
     }))
   }
-  // A union tells of each of its members: of interest is the one that the value was meant for, else the last, the widest.
+  // A union has an issue per member. Report the member that the value was meant for, else the last and widest one.
   const members = issue.code === 'invalid_union' ? issue.errors : []
   const meant = members.find(
     ([first]) => first !== undefined && (first.code !== 'invalid_type' || first.path.length > 0),

@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
 
-/** Requests whose handlers wait for something, each with the signal that tells it to give up. */
+/** Requests whose handlers are running, each with its abort signal. */
 export class Running {
   readonly #controllers = new Set<AbortController>()
   #reason: Error | undefined
 
-  /** Aborts when the client has gone before its answer was written, or when the node stops. */
+  /** Aborts when the client has left before its answer was written, or when the node stops. */
   signalOf(response: ServerResponse): AbortSignal {
     const controller = new AbortController()
     this.#controllers.add(controller)
@@ -18,7 +18,7 @@ export class Running {
     return controller.signal
   }
 
-  /** Tells all, also those still to come. */
+  /** Aborts all requests, including later ones. */
   abortAll(reason: Error): void {
     this.#reason = reason
     for (const controller of this.#controllers) controller.abort(reason)

@@ -10,43 +10,46 @@ import { HttpError } from './problem.ts'
 /**
  * Who may use an operation (D16).
  *
- * `public`: reads that web pages of any origin may make. `private`: everything else. `health`: public, and needs no
- * token wherever the API is bound. `token`: private, and needs a token even on loopback: what the node's budgets do not bound.
+ * `public`: reads that web pages of any origin may make. `private`: all other operations. `health`: public, never needs
+ * a token. `token`: private, needs a token even on loopback, because the node's budgets do not limit it.
  */
 export type Access = 'public' | 'private' | 'health' | 'token'
 
 export type GuardOptions = {
-  /** Where the API listens. Off the loopback interface every request needs the token. */
+  /** The address where the API listens. Off loopback, every request needs the token. */
   host: string
   corsOrigins: readonly string[]
   allowedHosts: readonly string[]
-  /** Off the loopback interface without a token: the operator's own word. */
+  /** The operator allows access without a token off loopback. */
   insecureOpen: boolean
-  /** On the loopback interface with a token only. */
+  /** The operator requires a token on loopback. */
   requireToken: boolean
-  /** The operator's. */
+  /** The operator's token. */
   token: string
-  /** Another one of the operator's: that of the data directory, where the environment names the first. */
+  /** A second token of the operator: the one in the data directory, if the environment sets the first. */
   fileToken?: string | undefined
 }
 
 export type GuardDeps = {
-  /** Whose token a text is, beside the operator's. */
+  /** Returns the caller of a token that is not the operator's. */
   identify(text: string): Caller | undefined
 }
 
-/** The doors of the API, in the order in which a request meets them. Each throws an HttpError. */
+/** The checks of a request, in the order in which they run. Each throws HttpError. */
 export type Guard = {
   readonly needsToken: boolean
-  /** Whoever reaches the port may do everything. */
+  /** True if anyone who reaches the port may do everything. */
   readonly isOpen: boolean
-  /** No DNS rebinding: a page that had its own name pointed at this machine still sends that name. */
+  /** Prevents DNS rebinding: a page that points its own name at this machine still sends that name as Host. */
   checkHost(headers: IncomingHttpHeaders): void
-  /** The CORS headers that tell a browser whether the page that asks may see the answer. */
+  /** The CORS headers that tell a browser whether the page may read the answer. */
   corsHeaders(headers: IncomingHttpHeaders, access: Access, method: string): Record<string, string>
-  /** Refuses what a page of a foreign origin started, before it does anything. */
+  /** Refuses a request that a page of another origin started. */
   checkOrigin(headers: IncomingHttpHeaders, access: Access, method: string): void
-  /** Who asks. A token that is sent counts, on loopback too: a revoked one must not become the operator. */
+  /**
+   * Returns the caller. A token that was sent is checked, on loopback too: a revoked token must not act as the
+   * operator.
+   */
   identify(
     headers: IncomingHttpHeaders,
     access: Access,
@@ -54,13 +57,13 @@ export type Guard = {
     now: UnixMs,
     httpVersion?: string | undefined,
   ): Caller
-  /** Whether whoever was let in with these headers still would be. */
+  /** True if a request with these headers would still be admitted. */
   holds(headers: IncomingHttpHeaders, httpVersion?: string | undefined): boolean
 }
 
-/** Whoever asks for what everybody may know. */
+/** The caller of requests for public facts. */
 const ANYONE: Caller = { scope: 'read', tokenId: undefined }
-/** Wrong tokens that one address may send at once; one more every six seconds. */
+/** Wrong tokens that one address may send at once. It regains one every 6 s. */
 const WRONG_TOKENS_MAX = 20
 const WRONG_TOKENS_PER_SECOND = 1 / 6
 const ADDRESSES_MAX = 10_000
@@ -71,7 +74,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
   const hosts = new Set([options.host, ...options.allowedHosts].map((name) => name.toLowerCase()))
   const origins = new Set(options.corsOrigins)
   const isClosed = needsToken(options)
-  // On loopback without a token only programs of this machine: not what a proxy brings here from elsewhere.
+  // On loopback without a token, only programs on this machine are admitted. Requests through a proxy are not.
   const isLet = (headers: IncomingHttpHeaders, httpVersion: string) =>
     !isClosed && !(isLoopback(options.host) && isForwarded(headers, httpVersion))
   const ownTokens = [options.token, options.fileToken ?? options.token].map(digest)
@@ -85,7 +88,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
     if (origins.has(origin)) return true
     const match = /^(https?):\/\/([^/]+)$/.exec(origin)
     if (match === null) return false
-    // A page that this very address served. `checkHost` has made sure that the address is the node's.
+    // The page came from this node itself: `checkHost` has checked that the address is the node's.
     if (host !== undefined && match[2] === host.toLowerCase()) return true
     const name = parseHost(match[2]!)?.name
     return name !== undefined && isLoopback(name)
@@ -125,7 +128,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
         if (isOwnOrigin(origin, host)) return
         throw foreignOrigin(`the origin ${origin.slice(0, 100)}`)
       }
-      // Browsers tell where a request comes from even where they send no Origin: forms, images, links.
+      // Browsers send `Sec-Fetch-Site` even without an Origin: for forms, images and links.
       if (site === undefined || site === 'same-origin' || site === 'none') return
       if (isRead(method) && (site === 'same-site' || headers['sec-fetch-mode'] === 'navigate')) return
       throw foreignOrigin('another site')
@@ -135,18 +138,18 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       if (access === 'health') return ANYONE
       const given = tokenIn(headers.authorization)
       if (given === undefined && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
-      // `connection: close`: whoever has no token is not to hold the connections that others need.
+      // `connection: close`: a client without a token must not hold connections that others need.
       if (given === undefined) {
         throw new HttpError('TOKEN_REQUIRED', 'send Authorization: Bearer <token>; the token is in api.token', {
           headers: { 'www-authenticate': 'Bearer realm="stoa"', connection: 'close' },
         })
       }
-      // A right token is never limited: behind a proxy all share an address, and one must not lock out the others. It has too
-      // many bits to be guessed.
+      // A valid token is never rate limited. Clients behind a proxy share an address, and one must not lock out the
+      // others. The token is too long to guess.
       const caller = callerOf(given)
       if (caller !== undefined) return caller
       const key = attemptKey(remoteAddress)
-      // Where none is needed nobody guesses: a stale token of one program must not lock out the others.
+      // If no token is needed, nobody guesses one. A program with an old token must not lock out the others.
       if (isClosed && !wrongTokens.has(key, 1, now)) {
         throw new HttpError('TOO_MANY_ATTEMPTS', 'too many wrong tokens came from this address: wait a minute', {
           headers: { 'retry-after': '60', connection: 'close' },
@@ -169,7 +172,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
   }
 }
 
-/** Headers that proxies, load balancers, tunnels and content networks add, and programs of this machine have no use for. */
+/** Headers that proxies, load balancers, tunnels and CDNs add. Programs on this machine do not send them. */
 const proxyHeaders = new Set([
   ...['forwarded', 'via', 'client-ip', 'true-client-ip', 'cluster-client-ip', 'fastly-client-ip', 'fly-client-ip'],
   ...[
@@ -205,8 +208,8 @@ const proxyPrefixes = [
 ]
 
 /**
- * Whether a proxy may have passed a request on: by what proxies add, by HTTP/1.0, which only old proxies still speak to their
- * servers, or as it was sent to another name than this machine has for itself.
+ * Returns true if a proxy may have forwarded the request. Signs are proxy headers, HTTP/1.0, which only old proxies
+ * use, and a Host that is not a loopback name.
  */
 function isForwarded(headers: IncomingHttpHeaders, httpVersion: string): boolean {
   if (httpVersion === '1.0') return true
@@ -221,7 +224,7 @@ function tokenIn(authorization: string | undefined): string | undefined {
   return /^Bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1]
 }
 
-/** Whether a method only looks. */
+/** Returns true if a method only reads. */
 export function isRead(method: string): boolean {
   return method === 'GET' || method === 'HEAD'
 }
@@ -237,12 +240,12 @@ function foreignOrigin(what: string): HttpError {
   )
 }
 
-/** Equal lengths, so that the comparison tells nothing, not even the token's length. */
+/** A hash, so that both sides have the same length and the comparison reveals nothing. */
 function digest(token: string): Buffer {
   return createHash('sha256').update(token).digest()
 }
 
-/** One IPv6 customer has 2^64 addresses: they share a bucket. */
+/** One IPv6 customer has 2^64 addresses, so a whole /64 shares a bucket. */
 function attemptKey(remoteAddress: string): string {
   if (isIP(remoteAddress) !== 6 || remoteAddress.startsWith('::ffff:')) return remoteAddress
   const [head = '', tail] = remoteAddress.split('::')

@@ -15,7 +15,7 @@ import { HttpError, problemFor } from './problem.ts'
 import { Running } from './running.ts'
 import type { Guard } from './security.ts'
 
-/** D13: every path answers under both. */
+/** D13: every path answers under both prefixes. */
 const prefixes = ['', '/api']
 
 const PARAM_LENGTH_MAX = 256
@@ -24,19 +24,19 @@ export type ServerDeps = {
   guard: Guard
   clock: Clock
   logger: Logger
-  /** Other protocols behind the same doors. */
+  /** Other protocols that pass the same checks. */
   mounts?: readonly Mount[]
-  /** Takes what answers requests, and gives the server that they come from. */
+  /** Receives the request handler and returns the server whose requests it answers. */
   adopt(handler: RequestHandler): HttpServer
 }
 export type Server = {
   readonly app: FastifyInstance
   readonly running: Running
-  /** From here on new requests are refused, and connections closed as they are answered. */
+  /** Refuses new requests from now on and closes each connection after its answer. */
   refuseRequests(): void
 }
 
-/** The table of operations as a handler of HTTP requests; see listener.ts for the socket. */
+/** Builds the handler of HTTP requests from the table of operations. The listener (listener.ts) owns the socket. */
 export function createServer(rows: readonly Operation[], deps: ServerDeps): Server {
   const { logger, mounts = [] } = deps
   const admit = createAdmission(rows, { ...deps, mounts })
@@ -48,10 +48,10 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     bodyLimit: BODY_BYTES_MAX,
     return503OnClosing: false,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ignoreTrailingSlash: true },
-    // zod parses and encodes (schema/api). Without these Fastify loads Ajv at start, a third of all it loads.
+    // zod parses and encodes (schema/api). Without these stubs Fastify loads Ajv, a third of all it loads at start.
     schemaController: { compilersFactory: { buildValidator: notUsed, buildSerializer: notUsed } },
     serverFactory: (handler) => deps.adopt(handler),
-    // The listener has its own, and two would answer twice.
+    // The listener has its own handler. With two, a client would get two answers.
     clientErrorHandler: () => {},
     frameworkErrors: (error, _request, reply) => sendError(error, reply),
   }
@@ -60,9 +60,9 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   app.removeAllContentTypeParsers()
   const parseJson = app.getDefaultJsonParser('error', 'error')
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
-    // Clients name a type also where they send nothing, as with DELETE.
+    // Some clients send a media type without a body, for example with DELETE.
     if (body.length === 0 && rowOf(request)?.body === undefined) done(null)
-    // Replacement characters would change what a buyer asks, and pays, for.
+    // Refuse invalid UTF-8, because replacement characters would change the task that a buyer pays for.
     else if (isUtf8(body)) parseJson(request, body.toString('utf8'), done)
     else done(new HttpError('MALFORMED_JSON', 'the body is not valid UTF-8'))
   })
@@ -113,7 +113,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   async function stream(row: Operation, answered: EventStream, request: FastifyRequest, reply: FastifyReply) {
     const { headers, raw } = request
     hijack(reply)
-    // What goes on without end ends with the token it was asked for with; work that is paid for is shown to its end.
+    // An endless stream ends when its token does. A stream that shows paid work runs to its end.
     const isEndless = row.media === 'text/event-stream'
     const events = isEndless
       ? whileHeld(answered.events, () => deps.guard.holds(headers, raw.httpVersion))
@@ -121,7 +121,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     await sendEvents(reply.raw, events, running.signalOf(reply.raw))
   }
 
-  /** Nothing is followed: it would take the place of somebody who reads. */
+  /** Answers HEAD with the headers only. A subscription would take the slot of a reader. */
   function headOfStream(reply: FastifyReply): void {
     hijack(reply)
     reply.raw.writeHead(200, eventStreamHeaders).end()
@@ -129,12 +129,12 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
 
   function hijack(reply: FastifyReply): void {
     reply.hijack()
-    // Hijacked, a reply loses what the doors have set.
+    // A hijacked reply loses the headers that the checks have set, so set them again.
     for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
     if (stopping) reply.raw.setHeader('connection', 'close')
   }
 
-  /** In a context of their own, where bodies stay unread. */
+  /** Mounts have their own Fastify context, which leaves bodies unread. */
   async function addMounts(context: FastifyInstance): Promise<void> {
     context.removeAllContentTypeParsers()
     context.addContentTypeParser('*', (_request, _body, done) => done(null))
@@ -156,7 +156,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     } catch (error) {
       if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
       const problem = problemFor(error, mount.path, logger)
-      // What was not read of the body stands before the next request.
+      // Close the connection, because the unread rest of the body precedes the next request.
       if (!raw.complete) reply.raw.setHeader('connection', 'close')
       reply.raw.writeHead(problem.status, { 'content-type': 'application/problem+json' })
       reply.raw.end(JSON.stringify(problem))
@@ -164,10 +164,10 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   }
 
   function sendError(error: unknown, reply: FastifyReply): FastifyReply {
-    // The work of a client that has left ends in whatever its abort threw: no fault of the node.
+    // The client has left, so its aborted work is not a fault of the node.
     if (reply.raw.destroyed && error instanceof Error && error.name === 'AbortError') return reply.hijack()
     const problem = problemFor(error, rowOf(reply.request)?.id, logger)
-    // What is refused before the doors, such as a malformed path, has none of their headers yet.
+    // Requests refused before the checks, such as malformed paths, lack the security headers.
     if (!reply.hasHeader('x-content-type-options')) reply.headers(privateHeaders)
     if (error instanceof HttpError) reply.headers(error.headers)
     if (problem.code === 'TOKEN_WRONG') logger.warn({ address: reply.request.ip }, 'a wrong API token was sent')
@@ -188,12 +188,12 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   }
 }
 
-/** No route has a JSON Schema of its own. */
+/** No route uses JSON Schema. */
 function notUsed(): never {
   throw new Error('zod parses and encodes')
 }
 
-/** Says the true limit where a body was too long. */
+/** States the operation's own limit if a body was too long. */
 function tooLarge(error: unknown, row: Operation | undefined): unknown {
   if (!(error instanceof Error) || !('code' in error) || error.code !== 'FST_ERR_CTP_BODY_TOO_LARGE') return error
   if (row?.errors.includes('INPUT_TOO_LARGE')) {

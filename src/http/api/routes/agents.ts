@@ -13,9 +13,12 @@ export type AgentRouteDeps = {
   registerAgent(definition: AgentDefinition): Promise<Listing>
 }
 
-/** Whom this node has bought from, how often, and for how much: nothing for pages of other sites. */
+/**
+ * These parameters reveal how often this node bought from whom, and for how much. Pages of other sites must not read
+ * that.
+ */
 const privateQuery = ['include', 'explain']
-/** Instructions may be 64,000 characters of four bytes each. */
+/** Instructions may have 64,000 characters of four bytes each. */
 const DEFINITION_BYTES_MAX = 384 * 1024
 const manyAgents = `Without parameters all of them, up to ${PAGE_LISTINGS_MAX} in one answer; where there are more, the Link header leads on.`
 

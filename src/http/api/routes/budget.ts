@@ -28,7 +28,7 @@ const decideRow = {
   ...approvalRow,
   method: 'POST',
   repeatable: true,
-  // The operator's alone: whoever asks for a purchase does not decide over it.
+  // Only the operator decides, so the requester of a purchase cannot approve it.
   scope: 'admin',
   params: ApprovalParams,
   errors: ['UNKNOWN_APPROVAL', 'APPROVAL_FINAL', 'STORE_WRITE_FAILED'],

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { type Operation, operation } from '../operation.ts'
 
 export type DiscoveryRouteDeps = {
-  /** What agents elsewhere read of this node; `url` is where they found it. */
+  /** The cards that agents of other markets read. `url` is the address where they found this node. */
   cards: {
     agents(url: string): object[]
     node(url: string, version: string): object
@@ -24,7 +24,7 @@ const AiCatalog = z
 
 const shared = { method: 'GET', tags: ['discovery'], access: 'health', scope: 'read', status: 200, errors: [] } as const
 
-/** Where agents of other markets look first (D22). Anyone may read it, wherever the API is bound. */
+/** The paths that agents of other markets read first (D22). Anyone may read them, also off the loopback interface. */
 export function discoveryRoutes({ cards }: DiscoveryRouteDeps): Operation[] {
   return [
     operation({

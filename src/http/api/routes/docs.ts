@@ -3,7 +3,7 @@ import { DOCS_CSP, docsPage } from '../docs-page.ts'
 import type { OpenApi } from '../openapi.ts'
 import { type Operation, operation } from '../operation.ts'
 
-/** The API's description of itself. `document` is built on the first call, not at start. */
+/** The API's own description. `document` is built with the first call, not at start. */
 export function docsRoutes(deps: { document(): OpenApi }): Operation[] {
   let page: string | undefined
   return [

@@ -8,7 +8,7 @@ import { EventStream, type Operation, operation } from '../operation.ts'
 
 export type EventRouteDeps = {
   events: { readonly last: string; subscribe(options: SubscribeOptions<NodeEvents>): Subscription<NodeEvents> }
-  /** Whether a caller may see what an event tells (D48). */
+  /** Returns true if a caller may see an event (D48). */
   mayFollow(caller: Caller, type: keyof NodeEvents, data: unknown): boolean
   logger: Logger
 }
@@ -46,7 +46,7 @@ export function eventRoutes({ events, mayFollow, logger }: EventRouteDeps): Oper
   ]
 }
 
-/** @param from where a new stream begins: whoever loses it before its first event comes back to here */
+/** @param from the start position of a new stream. A client that disconnects before the first event resumes here. */
 async function* encoded(
   events: AsyncIterable<FeedEvent<NodeEvents> | FeedReset>,
   from: string | undefined,

@@ -61,7 +61,7 @@ export function nodeRoutes(deps: NodeRouteDeps): Operation[] {
         'Of URLs that may hold a key only scheme and host. A limit that is not set shows its default, one that was changed while the node runs what it is now.',
       tags: ['node'],
       access: 'private',
-      // It says whom the node trusts and how it may be reached.
+      // The configuration reveals whom the node trusts and how to reach it.
       scope: 'admin',
       response: Configuration,
       status: 200,

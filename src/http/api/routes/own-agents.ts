@@ -141,7 +141,7 @@ export function ownAgentRoutes({ ownAgents, models }: OwnAgentRouteDeps): Operat
   ]
 }
 
-/** As everybody may see it who may look at all (D47). */
+/** An agent without the fields that only its operator may see (D47). */
 function withoutPrivate(agent: OwnAgent): OwnAgent {
   const shown = Object.entries(agent).filter(([name]) => !Object.hasOwn(privateFields, name))
   return Object.fromEntries(shown) as OwnAgent

@@ -1,13 +1,13 @@
 import { CodedError } from '../../../lib/errors.ts'
 import { HttpError } from '../../server/problem.ts'
 
-/** Fields by which an agent cannot be had here, although each is well formed. */
+/** The field to blame for a well-formed agent that this node cannot host, by error code. */
 const faulty: Readonly<Record<string, string>> = { AGENT_NOT_RUNNABLE: 'model', LISTING_INVALID: 'description' }
 const unwritten = ['AGENTS_FILE_UNWRITABLE', 'FILE_LOCKED']
 
 /**
- * An agent that cannot run is a fault of its seller's, one that cannot be listed the node's own; where it is only being
- * registered or changed, both are faults in the request.
+ * Converts the error of a registration or change into a fault of the request. Elsewhere an agent that cannot run is the
+ * seller's fault, and one that cannot be listed is the node's.
  */
 export function refuseAgent(error: unknown): never {
   if (!(error instanceof CodedError)) throw error

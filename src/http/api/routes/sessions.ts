@@ -24,7 +24,9 @@ export type SessionRouteDeps = {
   }
 }
 
-/** The operator sees every session, a token its own (D48); a peer sees none, as this API is not theirs. */
+/**
+ * The operator sees every session, and a token sees its own (D48). Peers see none, because they cannot use this API.
+ */
 export function sessionRoutes({ sessions }: SessionRouteDeps): Operation[] {
   return [
     operation({

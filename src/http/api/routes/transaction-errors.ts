@@ -1,4 +1,4 @@
-/** What a transaction of the node's own account may end with. */
+/** Errors of a transaction of the node's own account. */
 export const TRANSACTION_ERRORS = [
   'CHAIN_UNAVAILABLE',
   'CHAIN_WRONG',
