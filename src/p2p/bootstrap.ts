@@ -7,23 +7,26 @@ import type { PeerAddresses } from './multiaddrs.ts'
 import { backoffMs, pause } from './waiting.ts'
 
 const DIAL_TIMEOUT_MS = 10_000
-/** A connection that ends sooner was no success. */
+/** A connection that ends sooner than this counts as a failure. */
 const SHORT_LIVED_MS = 10_000
 
 export type BootstrapDeps = {
   libp2p: Node
   logger: Logger
   connected(peerId: string): boolean
-  /** One of several that the operator did not name: that all of them fail is told elsewhere (`market-search.ts`). */
+  /**
+   * True for one of several peers that the operator did not name. The failure of all of them is reported elsewhere
+   * (`market-search.ts`).
+   */
   quiet?: boolean
 }
 
-/** Wait after a first failure, and the most after many. */
+/** Wait after the first failure, and the longest wait after many failures. */
 export type RetryTiming = { firstMs: number; mostMs: number }
 
 /**
- * Connects to a bootstrap peer, and again whenever it is lost, until the signal. libp2p's own module dials once and
- * leaves it there: a node that came up before its bootstrap peer would stay alone.
+ * Connects to a bootstrap peer, and reconnects when the connection is lost, until the signal aborts. libp2p's own
+ * module dials only once. A node that started before its bootstrap peer would stay alone.
  */
 export async function keepConnected(
   peer: PeerAddresses,
@@ -38,7 +41,7 @@ export async function keepConnected(
     try {
       const limit = AbortSignal.any([signal, AbortSignal.timeout(DIAL_TIMEOUT_MS)])
       if (!connected(peer.peerId)) await libp2p.dial(peer.addresses, { signal: limit })
-      // Of all connections these are closed last when there are too many.
+      // If there are too many connections, these are closed last.
       await libp2p.peerStore.merge(id, { tags: { 'stoa-bootstrap': { value: 100 } } })
       if (failures > 0) logger.info(fields, 'bootstrap peer reached')
       const since = performance.now()
@@ -47,7 +50,7 @@ export async function keepConnected(
     } catch (error) {
       if (signal.aborted) return
       failures += 1
-      // Loud at once, then now and then: an operator whose node stands alone must learn why (T20).
+      // Warn at the first failure, then at every 20th. The operator of a node that stands alone must learn why (T20).
       const log = !quiet && (failures === 1 || failures % 20 === 0) ? logger.warn : logger.debug
       log.call(
         logger,
@@ -59,7 +62,7 @@ export async function keepConnected(
   }
 }
 
-/** Resolves when no connection to the peer is left, or on the signal. */
+/** Resolves when no connection to the peer is left, or when the signal aborts. */
 async function disconnection(libp2p: Node, id: PeerId, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const onDisconnect = (event: CustomEvent<PeerId>) => {

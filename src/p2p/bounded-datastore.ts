@@ -8,14 +8,14 @@ type Wait = { signal?: AbortSignal }
 export type BoundedDatastoreOptions = {
   entriesMax: number
   valueBytesMax: number
-  /** Keys, or what they begin with, that are never dropped and do not count. */
+  /** Keys, or beginnings of keys, that are never dropped and do not count. */
   pinned?: readonly string[]
 }
 
 /**
- * A datastore that forgets what was not used for longest once it is full.
+ * A datastore with a maximum. When it is full, it drops the entry that was not used for the longest time.
  *
- * Whoever we talk to adds to the peer store and the DHT's records, as many entries as it likes; libp2p sets no bound.
+ * Every peer we talk to can add any number of entries to the peer store and the DHT records. libp2p sets no bound.
  */
 export class BoundedDatastore extends BaseDatastore {
   readonly #inner: Datastore
@@ -36,7 +36,7 @@ export class BoundedDatastore extends BaseDatastore {
     }
     this.#loading ??= this.#load()
     await this.#loading
-    // A copy: a few bytes that came over the network would keep alive the 64 KiB of the buffer they came in.
+    // Copy the value: a few bytes received from the network would keep their whole buffer of 64 KiB in memory.
     await this.#inner.put(key, new Uint8Array(value), options)
     this.#use(key.toString())
     await this.#dropExcess()

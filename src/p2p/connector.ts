@@ -12,31 +12,37 @@ import type { PeerBook } from './peer-book.ts'
 import { orAbandon } from './waiting.ts'
 
 export const STREAMS_PER_PROTOCOL_MAX = 256
-/** A peer that is slow over so many connections is slow, not gone: another one would only be more work for it. */
+/**
+ * With this many connections to a peer, this node waits instead of dialing again. A peer that is slow on all of them is
+ * not gone. One more connection would only add work for it.
+ */
 const CONNECTIONS_TRIED_MAX = 3
 const ADDRESSES_DIALLED_MAX = 16
-/** Tried for a mere question whether a peer answers: a listing must not have this node knock at many doors (D52). */
+/**
+ * Addresses tried when this node only asks whether a peer answers. A listing must not make this node dial many hosts
+ * (D52).
+ */
 const ADDRESSES_ASKED_MAX = 2
-/** What a connection says that is about to be closed, before its status does. */
+/** Errors of a connection that is about to close and still has the status `open`. */
 const CLOSING = ['ConnectionClosedError', 'ConnectionClosingError', 'MuxerClosedError']
 const LOOKUP_TIMEOUT_MS = 10_000
 
 export type Destination = { peerId: string; addrs: readonly (string | Multiaddr)[] }
 
 /**
- * Over a relay too; whether somebody here wants the peer now, so that it is not counted as a dial on hearsay; whether the
- * addresses are what a listing says; and how many of them are tried.
+ * How to dial. `relayed`: relays are allowed. `wanted`: a caller needs the peer now, so the dial does not count as a
+ * dial on hearsay. `listed`: the addresses come from a listing. `most`: addresses tried.
  */
 type How = { relayed: boolean; wanted: boolean; listed: boolean; most: number }
 export type OpenOptions = {
-  /** Only a question whether the peer answers: a few addresses are tried, and the dials are counted as hearsay. */
+  /** True if the caller only asks whether the peer answers. Few addresses are tried, and the dials count as hearsay. */
   asking?: boolean
 }
 
 export type ConnectorTiming = DialTiming & {
-  /** An existing connection that opens no stream within this is taken for dead, and the peer dialled anew. */
+  /** If an existing connection opens no stream within this time, it counts as dead and the peer is dialed again. */
   stalledMs: number
-  /** The longest that opening a stream takes: a peer may accept a connection and never agree on a protocol (T7). */
+  /** The longest time for opening a stream. A peer may accept a connection and never agree on a protocol (T7). */
   openMs: number
 }
 
@@ -44,17 +50,17 @@ export type ConnectorDeps = {
   libp2p: Node
   book: PeerBook
   clock: Clock
-  /** Whether a protocol may be spoken over a relay, whose traffic is limited and paid by others. */
+  /** True if a protocol may use a relay. The traffic of a relay is limited, and others pay for it. */
   mayBeRelayed(protocol: string): boolean
   listed: Pick<ListedAddresses, 'mayDial'>
 }
 
-/** Reaches peers: by the connection there is, the addresses given or remembered, or those the DHT knows. */
+/** Reaches peers over an existing connection, at given or remembered addresses, or at addresses from the DHT. */
 export class Connector {
   readonly #timing: ConnectorTiming
   readonly #deps: ConnectorDeps
   readonly #dials = new SharedDials()
-  /** Over which relayed connection a stream runs. */
+  /** The relayed connection of each stream that uses one. */
   readonly #relayed = new WeakMap<Stream, Connection>()
 
   constructor(timing: ConnectorTiming, deps: ConnectorDeps) {
@@ -102,7 +108,7 @@ export class Connector {
     }
   }
 
-  /** Whether a stream runs over a relay, while a direct connection stands by now. */
+  /** True if a stream uses a relay although a direct connection exists now. */
   superseded(stream: Stream): boolean {
     const connection = this.#relayed.get(stream)
     return connection !== undefined && this.#deps.book.connected(connection.remotePeer.toString())
@@ -114,7 +120,7 @@ export class Connector {
   }
 
   /**
-   * Opens a new connection to a peer, not over a relay. Calls for the same peer at the same time share one.
+   * Opens a new connection to a peer, without a relay. Simultaneous calls for the same peer share one connection.
    *
    * @throws CodedError `PEER_UNREACHABLE`
    */
@@ -134,7 +140,7 @@ export class Connector {
       return await this.#dial(peerId, known, how, signal)
     } catch (error) {
       if (signal.aborted) throw error
-      // The peer has come back meanwhile, and another call or the peer itself has made a connection.
+      // Another call, or the peer itself, may have made a connection in the meantime.
       const met = this.#deps.book.connections(peerId).at(-1)
       if (met !== undefined) return met
       const tried = new Set(known.map(String))
@@ -145,9 +151,10 @@ export class Connector {
   }
 
   /**
-   * A stream on the connection there is; undefined where that turns out to be dead. A refusal on a live one is final.
+   * Opens a stream on an existing connection. Undefined if the connection turns out to be dead. A refusal on a live
+   * connection is final.
    *
-   * @param patient wait for it as long as a stream may take to open, or until it is closed
+   * @param patient wait as long as opening a stream may take, or until the connection closes
    */
   async #tryExisting(
     connection: Connection,
@@ -182,7 +189,8 @@ export class Connector {
         ),
       signal,
     )
-    // Both transports compare the key with the address dialled; a peer is paid by what stands here, so it is said twice.
+    // Both transports compare the key with the dialed address. Check it again here, because payments depend on this
+    // peer id.
     if (connection.remotePeer.toString() !== peerId) {
       connection.abort(new Error('another peer answered'))
       throw unreachable(peerId, `${connection.remotePeer} answered at ${connection.remoteAddr}`)
@@ -192,7 +200,7 @@ export class Connector {
   }
 
   async #lookUp(peerId: string, signal: AbortSignal): Promise<Multiaddr[]> {
-    // With nobody to ask, libp2p would wait for somebody to come.
+    // Without a peer to ask, libp2p would wait until one connects.
     if (this.#deps.book.countSpeaking(DHT_PROTOCOL) === 0) return []
     const limit = AbortSignal.any([signal, AbortSignal.timeout(LOOKUP_TIMEOUT_MS)])
     try {
@@ -213,7 +221,7 @@ export class Connector {
     }
   }
 
-  /** As libp2p's own dialler does, so that the peer is found again after a restart. */
+  /** Stores the address as libp2p's own dialer does, so that the peer is found again after a restart. */
   async #remember({ remotePeer, remoteAddr }: Connection): Promise<void> {
     const reachedAt = new TextEncoder().encode(String(this.#deps.clock.now()))
     const news = { multiaddrs: [remoteAddr], metadata: { 'last-dial-success': reachedAt } }
@@ -224,9 +232,9 @@ export class Connector {
 async function newStream(connection: Connection, protocol: string, signal: AbortSignal): Promise<Stream> {
   const limits = { maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX, runOnLimitedConnection: true }
   const opening = connection.newStream(protocol, { signal, ...limits })
-  // QUIC waits for a free stream regardless of the signal: what comes too late is closed.
+  // QUIC waits for a free stream and ignores the signal. Close a stream that opens too late.
   const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
-  // A peer that has enough streams first agrees on the protocol and then resets: libp2p hands the dead stream over.
+  // A peer with too many streams first agrees on the protocol and then resets. libp2p returns the dead stream.
   if (stream.status !== 'open') throw new Error('the peer closed the stream at once; it may have too many')
   return stream
 }

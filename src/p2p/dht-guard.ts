@@ -6,12 +6,12 @@ import type { DialBudget } from './dial-budget.ts'
 import { hostIn, siteOf } from './networks.ts'
 import { ADDRESSES_PER_PEER_MAX } from './reach/address-bound.ts'
 
-/** Messages of the DHT answered for one peer, and for all that share its address: at once, and a second after that. */
+/** DHT messages answered for one peer, and for all peers at one address: a burst and a rate in messages a second. */
 const PER_PEER = { burst: 64, perSecond: 8, keysMax: 4096 }
 const PER_SITE = { burst: 1024, perSecond: 128, keysMax: 4096 }
-/** So much counts as one message. */
+/** Bytes that count as one message. */
 const MESSAGE_BYTES = 4 * 1024
-/** An answer names 20 peers that are closer, and who provides. */
+/** The largest answer read. An answer names 20 closer peers, and providers. */
 const ANSWER_BYTES_MAX = 512 * 1024
 const NAMED_MAX = 20
 const PROVIDERS_TOLD_MAX = 40
@@ -23,7 +23,7 @@ type Send = (to: PeerId, message: object, options: object) => AsyncGenerator<Eve
 
 type ProvidersHandler = { peerStore: PeerStore; providers: { getProviders(key: unknown): Promise<PeerId[]> } }
 
-/** What is used of the library's DHT; its types name less than it has. */
+/** The parts of the library's DHT used here. Its types do not declare all of them. */
 type Insides = {
   network: {
     sendRequest: Send
@@ -38,8 +38,8 @@ type Insides = {
 }
 
 /**
- * Bounds what others can do through a DHT (D52): how many messages of a peer and of an address are answered, what an
- * answer may name, and how long one that names places where nobody is goes on being heard.
+ * Bounds what others can do through a DHT (D52). It limits the messages answered for a peer and for an address, and
+ * what an answer may name. It also ignores peers that keep naming places where nobody answers.
  */
 export function guardDht<T extends KadDHT>(dht: T, components: KadDHTComponents, budget: DialBudget): T {
   const insides = dht as unknown as Insides
@@ -73,7 +73,7 @@ function limitAsked({ rpc }: Insides, { connectionManager }: KadDHTComponents): 
   }
 }
 
-/** Has each piece that arrives weighed before anybody reads it. */
+/** Passes the size of each arriving piece to `weigh` before anybody reads the piece. */
 function limitBytes(stream: Stream, weigh: (bytes: number) => void): void {
   stream.addEventListener('message', ({ data }) => {
     try {
@@ -86,7 +86,8 @@ function limitBytes(stream: Stream, weigh: (bytes: number) => void): void {
 
 function limitAnswers({ network }: Insides, { connectionManager }: KadDHTComponents, budget: DialBudget): void {
   const tell = network.safeDispatchEvent.bind(network)
-  // The library tells of each peer in an answer before anybody has looked at it; here it is told of below.
+  // The library publishes each peer of an answer before the answer is checked. Suppress that here; the peers are
+  // published below.
   network.safeDispatchEvent = (name, event) => name === 'peer' || tell(name, event)
 
   const { _writeReadMessage: exchange, sendRequest } = network
@@ -114,7 +115,10 @@ function limitAnswers({ network }: Insides, { connectionManager }: KadDHTCompone
   }
 }
 
-/** The library names all providers there are, and breaks the answer off where the peer store has forgotten one of them. */
+/**
+ * Limits the providers in an answer. The library names all providers, and ends the answer early if the peer store has
+ * forgotten one of them.
+ */
 function answerProviders({ rpc: { handlers } }: Insides): void {
   const handler = handlers.GET_PROVIDERS as ProvidersHandler
   const { peerStore, providers } = handler
@@ -130,7 +134,7 @@ function answerProviders({ rpc: { handlers } }: Insides): void {
   handler.providers = {
     getProviders: async (key) => {
       const all = await providers.getProviders(key)
-      // Whoever asks again hears of others.
+      // Start at a random provider, so that a repeated question gets others.
       const from = randomInt(Math.max(1, all.length))
       return [...all.slice(from), ...all.slice(0, from)].slice(0, PROVIDERS_TOLD_MAX)
     },

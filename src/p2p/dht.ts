@@ -10,35 +10,38 @@ import { BoundedDatastore } from './bounded-datastore.ts'
 import { guardDht } from './dht-guard.ts'
 import type { DialBudget } from './dial-budget.ts'
 
-/** The market's own DHT, apart from the public one. */
+/** The market's own DHT, separate from the public DHT. */
 export const DHT_PROTOCOL = '/node/kad/1.0.0'
-/** The DHT of all of libp2p. */
+/** The public DHT of all libp2p nodes. */
 export const PUBLIC_DHT_PROTOCOL = '/ipfs/kad/1.0.0'
-/** Nodes that are kept up for the public to join it by. */
+/** Public nodes that are operated for joining the public DHT. */
 export const PUBLIC_BOOTSTRAP: readonly string[] = [
   'QmNnooDu7bfjPFoTZYxMNLWUQJyrVwtbZg5gBMjTezGAJN',
   'QmQCU2EcMqAqQPR2i9bChDtGNJchTbq5TbXJJ16u19uLTa',
   'QmbLHAnMoJPWSCR5Zhtx6BHJX9KiKNN6tpvbUcqanj75Nb',
 ].map((peerId) => `/dnsaddr/bootstrap.libp2p.io/p2p/${peerId}`)
 
-/** Records that others ask this node to keep for the DHT; kept in memory only, as they ask again. */
+/** Records that others ask this node to store for the DHT. They are kept in memory only, because others ask again. */
 const RECORDS_MAX = 1000
 const RECORD_BYTES_MAX = 4 * 1024
 
 type Startable = { start(): Promise<void>; stop(): Promise<void> }
 
-/** What is used of a DHT to be found in it, and to find. */
+/** The part of a DHT that publishes this node and finds others. */
 export type Directory = Pick<KadDHT, 'provide' | 'findProviders'>
 
-/** A server also on private networks, which libp2p's own default never makes one. */
+/**
+ * Creates the market's DHT as a server, also on private networks. libp2p's default never makes a node on a private
+ * network a server.
+ */
 export function createDht(components: KadDHTComponents, budget: DialBudget): KadDHT {
   const create = kadDHT({ protocol: DHT_PROTOCOL, clientMode: false, peerInfoMapper: passthroughMapper })
   return guardDht(create(bounded(components)), components, budget)
 }
 
 /**
- * The public DHT, as a directory and no more: libp2p must not take its peers for those of the market. A client of it, which
- * answers nobody's questions there (D43).
+ * Creates a client of the public DHT, which answers no questions there (D43). It is only a directory: libp2p must not
+ * mistake the public DHT's peers for peers of the market.
  */
 export function createPublicDht(
   components: KadDHTComponents,

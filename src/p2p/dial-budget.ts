@@ -6,7 +6,7 @@ import { hostIn, placeIn, siteOf } from './networks.ts'
 import { ADDRESSES_PER_PEER_MAX } from './reach/address-bound.ts'
 
 const KEYS_MAX = 4096
-/** Dials that lead nowhere: how many at once, and how many a second after that. */
+/** Dials that lead nowhere: a burst and a rate in dials a second. */
 const PER_PLACE: TokenBucketsOptions = { burst: 8, perSecond: 1 / 15, keysMax: KEYS_MAX }
 const PER_SITE: TokenBucketsOptions = { burst: 64, perSecond: 1, keysMax: KEYS_MAX }
 const PER_SOURCE: TokenBucketsOptions = { burst: 32, perSecond: 1 / 4, keysMax: KEYS_MAX }
@@ -14,10 +14,10 @@ const PER_SOURCE_SITE: TokenBucketsOptions = { burst: 128, perSecond: 1, keysMax
 /** Peers that one answer may name. */
 const NAMED_MAX = 64
 
-/** Who said that somebody is to be found somewhere. */
+/** Who named a place where a peer may be. */
 export type HintSource = { peerId: string; host: string }
 
-/** The dial was not made. */
+/** The dial was not made, because the budget is used up. */
 export class DialRefused extends CodedError<'DIAL_BUDGET'> {
   constructor(address: Multiaddr) {
     super('DIAL_BUDGET', `${address} is not dialed now: too many dials there, or by the same hint, led nowhere`)
@@ -25,9 +25,9 @@ export class DialRefused extends CodedError<'DIAL_BUDGET'> {
 }
 
 /**
- * How often this node dials on hearsay (D52). Without it whoever answers its questions in the DHT chooses whom it knocks
- * at, a thousand times over. A dial that reaches the peer it was for costs nothing; what somebody here asked for is not
- * counted.
+ * Limits how often this node dials on hearsay (D52). Without a limit, a peer that answers DHT questions could make this
+ * node dial any host thousands of times. A dial that reaches its peer costs nothing. Dials that a local caller asked
+ * for do not count.
  */
 export class DialBudget {
   readonly #now: () => number
@@ -35,22 +35,25 @@ export class DialBudget {
   readonly #sites = new TokenBuckets(PER_SITE)
   readonly #sources = new TokenBuckets(PER_SOURCE)
   readonly #sourceSites = new TokenBuckets(PER_SOURCE_SITE)
-  /** Who named a place last. */
+  /** The last source that named each place. */
   readonly #hints = new Map<string, HintSource>()
   readonly #exempt = new Set<string>()
-  /** Whether the peer was reached at the place before. */
+  /** True if the peer was reached at this place before. */
   isReached: (peerId: string, place: string) => boolean = () => false
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now
   }
 
-  /** Peers at places that the operator named are dialed as often as it takes. */
+  /** Peers at places that the operator named are dialed without a limit. */
   exempt(addresses: readonly Multiaddr[]): void {
     for (const address of addresses) this.#exempt.add(placeIn(address))
   }
 
-  /** What of an answer is listened to: nothing of somebody whose hints led nowhere too often. */
+  /**
+   * Returns the peers of an answer that this node considers. If the hints of the source led nowhere too often, it
+   * returns none.
+   */
   admit(source: HintSource, peers: readonly PeerInfo[]): PeerInfo[] {
     if (!this.#trusts(source)) return []
     const taken = peers.slice(0, NAMED_MAX).map(({ id, multiaddrs }) => ({
@@ -61,7 +64,10 @@ export class DialBudget {
     return taken
   }
 
-  /** Counts a dial that is about to be made. @returns how to say that it reached its peer @throws DialRefused */
+  /**
+   * Counts a dial that is about to start. @returns a function to call when the dial reached its peer @throws
+   * DialRefused
+   */
   take(address: Multiaddr): () => void {
     const place = placeIn(address)
     const peerId = address.getComponents().findLast(({ name }) => name === 'p2p')?.value ?? ''
@@ -98,7 +104,7 @@ export class DialBudget {
   }
 }
 
-/** A transport whose dials are counted, but for those that somebody wants (`wanted: true` among the options). */
+/** Counts the dials of a transport, except dials that a caller wants (`wanted: true` in the options). */
 export function budgeted(transport: Transport, budget: DialBudget): Transport {
   const { dial } = transport
   transport.dial = async (address, options) => {

@@ -3,17 +3,17 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { reasonOf } from '../lib/errors.ts'
 import { orAbandon } from './waiting.ts'
 
-/** Opens a connection to one address. It need not obey the signal at once. */
+/** Opens a connection to one address. It may take a while to obey the signal. */
 export type DialAddress = (address: Multiaddr, signal: AbortSignal) => Promise<Connection>
 
 export type DialTiming = {
-  /** A further address is tried after this long without an answer, or at once after a failure. */
+  /** The next address is tried after this long without an answer, or at once after a failure. */
   staggerMs: number
-  /** No address is waited for longer than this. */
+  /** The longest wait for one address. */
   attemptMs: number
 }
 
-/** No address answered; says of each why. */
+/** No address answered. The message has the reason for each. */
 export class DialFailed extends Error {
   override name = 'DialFailed'
 
@@ -24,10 +24,10 @@ export class DialFailed extends Error {
 }
 
 /**
- * Dials a peer at all its addresses, each a little after the one before, and keeps the first that answers.
+ * Dials all addresses of a peer, each a little after the previous one, and keeps the first that answers.
  *
- * libp2p's own queue tries them one by one and waits 6 s for each: an address that swallows packets (another network's
- * private one, say) would eat the caller's whole time.
+ * libp2p's own queue tries them one after another and waits 6 s for each. An address that drops packets, such as a
+ * private address of another network, would use up the caller's time.
  */
 export function dialFirst(
   addresses: readonly Multiaddr[],
@@ -67,7 +67,8 @@ export function dialFirst(
   }
 
   async function tryAddress(address: Multiaddr): Promise<void> {
-    // One controller each: TCP keeps the signal of its dial, and a winner must outlive the losers' abort.
+    // Each attempt needs its own controller. TCP keeps the signal of its dial, and the winner must survive when the
+    // others are aborted.
     const attempt = new AbortController()
     attempts.add(attempt)
     const limit = setTimeout(() => attempt.abort(new Error(`no answer in ${timing.attemptMs} ms`)), timing.attemptMs)
@@ -95,15 +96,15 @@ export function dialFirst(
 type Dial = (signal: AbortSignal) => Promise<Connection>
 type SharedDial = { promise: Promise<Connection>; controller: AbortController; waiting: number; begunAt: number }
 
-/** A dial older than this is not joined: what was shut when it began may be open now. */
+/** A dial older than this is not joined: a host that was closed when it began may be open now. */
 const JOINED_MS_MAX = 500
 
 /**
- * Dials shared by all who want the same key (a peer, and how) at about the same time. Each goes on as long as one of them
- * waits.
+ * Shares dials between callers that want the same key (a peer, and how to dial it) at about the same time. A dial
+ * continues while at least one caller waits.
  *
- * A dial that another caller began does not speak for a later one: a caller that comes late begins its own, and one that
- * joined a dial which fails tries once more.
+ * A failure of another caller's dial is not final for a later caller. A late caller starts its own dial. A caller that
+ * joined a failing dial tries once more.
  */
 export class SharedDials {
   readonly #running = new Map<string, SharedDial>()

@@ -1,7 +1,10 @@
 import { base58btc } from 'multiformats/bases/base58'
 import { CodedError } from '../lib/errors.ts'
 
-/** An Ed25519 peer id: the identity multihash (0x00, 36 bytes) of a protobuf key (type 1, 32 bytes of data). */
+/**
+ * The first bytes of an Ed25519 peer id. They are the identity multihash (0x00, 36 bytes) of a protobuf key (type 1, 32
+ * bytes of data).
+ */
 const PEER_ID_HEAD = [0x00, 0x24, 0x08, 0x01, 0x12, 0x20]
 /** Multicodec `ed25519-pub` as a varint. */
 const MULTIKEY_HEAD = [0xed, 0x01]
@@ -11,7 +14,8 @@ const PEER_ID = /^12D3KooW[1-9A-HJ-NP-Za-km-z]{44}$/
 const DID = /^did:peer:0(z6Mk[1-9A-HJ-NP-Za-km-z]{44})$/
 
 /**
- * A node's DID (did:peer method 0, D25): its peer id in another spelling, as both hold nothing but the Ed25519 key.
+ * A node's DID (did:peer method 0, D25). It is another spelling of the peer id, because both contain only the Ed25519
+ * key.
  *
  * @throws CodedError `BAD_PEER_ID` for anything but an Ed25519 peer id (`12D3KooW…`)
  */
@@ -24,7 +28,7 @@ export function didOfPeer(peerId: string): string {
 }
 
 /**
- * The peer id that a DID stands for.
+ * The peer id of a DID.
  *
  * @throws CodedError `BAD_DID` for anything but did:peer method 0 of an Ed25519 key (`did:peer:0z6Mk…`)
  */
@@ -37,7 +41,7 @@ export function peerOfDid(did: string): string {
   return base58btc.encode(Uint8Array.of(...PEER_ID_HEAD, ...key)).slice(1)
 }
 
-/** The peer that a DID stands for; undefined for what is no DID of a peer. */
+/** The peer id of a DID. Undefined if the text is not the DID of a peer. */
 export function peerNamed(did: string): string | undefined {
   try {
     return peerOfDid(did)
@@ -46,7 +50,7 @@ export function peerNamed(did: string): string | undefined {
   }
 }
 
-/** The key that follows `head` in multibase text, if that is exactly what it holds. */
+/** The key after `head` in multibase text. Undefined if the text has any other content. */
 function keyBehind(head: readonly number[], multibase: string): Uint8Array | undefined {
   const bytes = base58btc.decode(multibase)
   if (bytes.length !== head.length + KEY_BYTES || head.some((byte, index) => bytes[index] !== byte)) return undefined

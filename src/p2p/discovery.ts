@@ -7,11 +7,11 @@ import type { PeerAddresses } from './multiaddrs.ts'
 import { backoffMs, pause } from './waiting.ts'
 
 /**
- * Above this many connections of its own a node looks for nobody any more; others still find it. Those that others
- * opened do not count: whoever opens many must not decide whom this node meets.
+ * With this many outbound connections, a node stops looking for peers. Others can still find it. Inbound connections do
+ * not count. A party that opens many of them must not decide which peers this node meets.
  */
 const PEERS_WANTED = 100
-/** Below this many, remembered peers are tried again. */
+/** With fewer outbound connections than this, remembered peers are tried again. */
 const PEERS_FEW = 4
 const CANDIDATES_MAX = 256
 const ADDRESSES_PER_CANDIDATE_MAX = 16
@@ -19,11 +19,11 @@ const DIALS_AT_ONCE_MAX = 8
 const DIAL_TIMEOUT_MS = 10_000
 const FAILED_KEPT_MAX = 1000
 const REMEMBERED_TRIED_MAX = 100
-/** Wait before a peer that could not be reached is tried again, doubled each time. */
+/** Wait before a peer that could not be reached is tried again. The wait doubles each time. */
 const AGAIN = { firstMs: 30_000, mostMs: 60 * 60 * 1000 }
 
 export type DiscoveryTiming = {
-  /** Between two dials of discovered peers. */
+  /** Time between two dials of discovered peers. */
   dialGapMs: number
   /** How often remembered peers are tried again while few are connected. */
   rejoinEveryMs: number
@@ -33,17 +33,17 @@ export type DiscoveryDeps = {
   libp2p: Node
   logger: Logger
   connected(peerId: string): boolean
-  /** Peers that this node met before, the one met last first. They come before all that others name. */
+  /** Peers that this node met before, the last met first. They are dialed before all peers that others name. */
   reached(): Promise<PeerInfo[]>
   dial(peer: PeerAddresses, signal: AbortSignal): Promise<unknown>
 }
 
-/** Connects to the peers that turn up (on the local network, in the DHT, from earlier days), a few at a time. */
+/** Connects to discovered peers, a few at a time. They come from the local network, the DHT and earlier runs. */
 export class Discovery {
   readonly #timing: DiscoveryTiming
   readonly #deps: DiscoveryDeps
   readonly #candidates = new Map<string, Multiaddr[]>()
-  /** Candidates that were reached before: hearsay neither precedes them nor takes their place. */
+  /** Candidates that were reached before. Peers known by hearsay are not dialed before them and do not replace them. */
   readonly #met = new Map<string, Multiaddr[]>()
   readonly #failed = new Map<string, { failures: number; againAt: number }>()
   #wake = () => {}
@@ -55,13 +55,13 @@ export class Discovery {
     deps.libp2p.addEventListener('peer:discovery', (event) => this.offer(event.detail))
   }
 
-  /** Runs until the signal. */
+  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#wake(), { once: true })
     await Promise.all([this.#dialCandidates(signal), this.#rejoin(signal)])
   }
 
-  /** Notes a peer that was found; it is dialled in its turn, unless there is a reason not to. */
+  /** Queues a discovered peer for a dial, unless there is a reason against it. */
   offer(peer: PeerInfo): void {
     if (this.#candidates.size < CANDIDATES_MAX) this.#queue(peer, this.#candidates)
   }
@@ -76,7 +76,7 @@ export class Discovery {
     this.#wake()
   }
 
-  /** Takes the next in turn, those met before first. */
+  /** Takes the next candidate from the queue, peers met before first. */
   #next(): [string, Multiaddr[]] | undefined {
     const queue = this.#met.size > 0 ? this.#met : this.#candidates
     const next = queue.entries().next().value
@@ -121,7 +121,7 @@ export class Discovery {
     if (this.#failed.size > FAILED_KEPT_MAX) this.#failed.delete(this.#failed.keys().next().value as string)
   }
 
-  /** Offers the peers of earlier days, at start and for as long as there are too few of today's. */
+  /** Queues known peers at the start, and again while too few peers are connected. */
   async #rejoin(signal: AbortSignal): Promise<void> {
     do {
       if (this.#outbound() >= PEERS_FEW) continue
@@ -134,7 +134,7 @@ export class Discovery {
     return this.#deps.libp2p.getConnections().filter(({ direction }) => direction === 'outbound').length
   }
 
-  /** Those reached last come first. */
+  /** Remembered peers, the last reached first. */
   async #remembered(): Promise<PeerInfo[]> {
     try {
       const peers = await this.#deps.libp2p.peerStore.all({ filters: [({ addresses }) => addresses.length > 0] })
@@ -150,7 +150,7 @@ export class Discovery {
   }
 }
 
-/** libp2p notes times as decimal text. */
+/** Reads a time, which libp2p stores as decimal text. */
 function timeIn(bytes: Uint8Array | undefined): number {
   return Number(new TextDecoder().decode(bytes)) || 0
 }

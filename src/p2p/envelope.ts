@@ -6,14 +6,14 @@ import { LISTING_BYTES_MAX } from '../schema/listing.ts'
 import type { Identity } from './identity.ts'
 import { checkSignature, KEY_BYTES, SIGNATURE_BYTES, type SignatureCheck } from './signature.ts'
 
-/** Keeps a listing's signature from being read as one over anything else. */
+/** Domain of the signature. It prevents a listing's signature from being valid for anything else. */
 const DOMAIN = 'stoa-listing'
 const PAYLOAD_TYPE = new TextEncoder().encode('/stoa/listing')
 
 /**
  * Signs a listing's payload into a libp2p envelope.
  *
- * @throws CodedError `ENVELOPE_INVALID` where the result is longer than peers accept
+ * @throws CodedError `ENVELOPE_INVALID` if the result is longer than peers accept
  */
 export async function sealEnvelope(payload: Uint8Array, identity: Identity): Promise<Uint8Array> {
   const record = { domain: DOMAIN, codec: PAYLOAD_TYPE, marshal: () => payload, equals: () => false }
@@ -26,11 +26,11 @@ export async function sealEnvelope(payload: Uint8Array, identity: Identity): Pro
   return bytes
 }
 
-/** What an envelope claims: `peerId` has said `payload` only if the signature is genuine. */
+/** The claims of an envelope. Only a genuine signature proves that `peerId` said `payload`. */
 export type ReadEnvelope = { peerId: string; payload: Uint8Array; check: () => SignatureCheck }
 
 /**
- * What a signed envelope says, and which peer says it. Anybody may have handed it over.
+ * Opens a signed envelope from any source: what it says, and which peer says it.
  *
  * @throws CodedError `ENVELOPE_INVALID`
  */
@@ -41,15 +41,16 @@ export async function openEnvelope(bytes: Uint8Array): Promise<{ peerId: string;
 }
 
 /**
- * Reads an envelope without checking the signature, which is nearly all of the cost, so that cheap checks come first.
+ * Reads an envelope without checking the signature. The signature is nearly all of the cost, so cheap checks can come
+ * first.
  *
  * ```bnf
- * envelope  ::= 0x0a key 0x12 payloadType 0x1a payload 0x2a signature     each with its length before it, as a varint
+ * envelope  ::= 0x0a key 0x12 payloadType 0x1a payload 0x2a signature     each after its length, as a varint
  * key       ::= 08 01 12 20 (32 bytes)                                     an Ed25519 key as libp2p writes it
  * ```
- * This is the protobuf of a libp2p record envelope as libp2p writes it. One payload of one peer has exactly this one
- * accepted spelling: otherwise whoever passes an envelope on could make a second one out of it that says the same and
- * hashes differently.
+ * This is the protobuf of a libp2p record envelope as libp2p writes it. Exactly one encoding is accepted for a payload
+ * of a peer. Otherwise a peer that passes an envelope on could make a second envelope that says the same but has
+ * another hash.
  *
  * @throws CodedError `ENVELOPE_INVALID`
  */
@@ -69,7 +70,7 @@ export function readEnvelope(bytes: Uint8Array): ReadEnvelope {
 const KEY_HEAD = Uint8Array.of(0x0a, 0x24, 0x08, 0x01, 0x12, KEY_BYTES)
 const TYPE_FIELD = Uint8Array.of(0x12, PAYLOAD_TYPE.length, ...PAYLOAD_TYPE)
 const SIGNATURE_HEAD = Uint8Array.of(0x2a, SIGNATURE_BYTES)
-/** What is signed: domain, payload type and payload, each after its length. */
+/** The signed bytes: domain, payload type and payload, each after its length. */
 const SIGNED_HEAD = Buffer.concat([
   Uint8Array.of(DOMAIN.length),
   Buffer.from(DOMAIN),
@@ -79,7 +80,7 @@ const SIGNED_HEAD = Buffer.concat([
 function readPayload(bytes: Uint8Array, at: number): { payload: Uint8Array; end: number } {
   const [tag, low, high] = [bytes[at], bytes[at + 1], bytes[at + 2]]
   if (tag !== 0x1a || low === undefined || high === undefined) throw invalid('it has no payload')
-  // A listing has between 1 and 16384 bytes: a varint of one byte or two.
+  // A listing has between 1 and 16384 bytes, so its length is a varint of one or two bytes.
   const size = low < 128 ? 1 : 2
   const length = low < 128 ? low : low - 128 + 128 * high
   const isShortest = high < 128 && (size === 1 || high > 0)
@@ -94,7 +95,7 @@ function signedOf(payload: Uint8Array): Uint8Array {
   return Buffer.concat([SIGNED_HEAD, Uint8Array.from(size), payload])
 }
 
-/** Sellers read lately: to spell a peer id costs as much as all else here. */
+/** Peer ids of sellers read recently. Encoding a peer id costs as much as everything else here. */
 const PEER_IDS_MAX = 4096
 const peerIds = new Map<string, string>()
 

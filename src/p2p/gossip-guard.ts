@@ -2,45 +2,51 @@ import type { PeerId } from '@libp2p/interface'
 import type { Pace } from '../lib/pace.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 
-/** Messages that one peer may hand over: a market's worth at once, then as many a second as a large market has changes. */
+/**
+ * Messages one peer may send. The burst is enough for a whole market. The rate is that of the changes in a large
+ * market.
+ */
 const PEER_BURST = 1024
 const PEER_PER_SECOND = 64
-/** Of all peers at one address together. */
+/** The same for all peers at one address together. */
 const SITE_BURST = 4 * PEER_BURST
 const SITE_PER_SECOND = 4 * PEER_PER_SECOND
 const KEYS_MAX = 4096
-/** Messages of one transmission: each takes a quarter of a millisecond before anybody has looked at it. */
+/** Messages in one transmission. libp2p spends 0.25 ms on each before any check. */
 export const MESSAGES_PER_TRANSMISSION_MAX = 64
-/** Messages asked for at once: as long as each may be, they fit into one transmission. */
+/** Messages asked for at once. Even the longest fit into one transmission. */
 const ASKED_MAX = 32
 
 type Transmission = { messages: { topic: string }[] }
 /** Public in libp2p's class, but not in its interface. */
 export type Received = {
   handleReceivedRpc(from: PeerId, transmission: Transmission): Promise<void>
-  /** What is asked for of the messages that a peer says it has. It sends all of them in one transmission. */
+  /** Returns which messages to ask for, of those a peer says it has. The peer sends all of them in one transmission. */
   handleIHave(from: string, said: unknown[]): { messageIDs?: Uint8Array[] }[]
-  /** Whether anything is taken from a peer that has misbehaved. */
+  /** False if nothing is accepted from a peer because it misbehaved. */
   acceptFrom(from: string): boolean
-  /** By message, who has been asked for it. Whoever does not send it loses score. */
+  /** For each message, the peers that were asked for it. A peer that does not send it loses score. */
   gossipTracer: { promises: Map<string, Map<string, unknown>> }
 }
 
 export type GossipGuardDeps = {
   pace: Pace
-  /** Whether anybody here listens to a topic. */
+  /** True if this node listens to the topic. */
   isWanted(topic: string): boolean
-  /** Where a peer connects from. */
+  /** The site that a peer connects from. */
   siteOf(peer: PeerId): string | undefined
 }
 
 /**
- * Stands before all that libp2p does with a transmission, since it checks the signature of every message first, whoever sends
- * how many (T7, T29): takes what one peer and one address may hand over, drops the rest unread, and has it done at a pace.
+ * Limits gossip before libp2p reads it. libp2p checks the signature of every message first, no matter how many a peer
+ * sends (T7, T29). The guard accepts what one peer and one address may send, and drops the rest unread. It also limits
+ * how much of the event loop this work takes.
  *
- * An honest neighbor pays for none of that (T28): it is asked for no more than is read, and what is dropped here was delivered.
+ * The guard does not harm an honest neighbor (T28). The neighbor is asked for no more messages than are read, and
+ * messages dropped here count as delivered.
  *
- * While one transmission waits for its turn, no other of the same peer is read, if the service awaits this.
+ * While a transmission waits for its turn, no other transmission of the same peer is read, if the service awaits this
+ * function.
  */
 export function guardGossip(service: Received, deps: GossipGuardDeps): void {
   const peers = new TokenBuckets({ burst: PEER_BURST, perSecond: PEER_PER_SECOND, keysMax: KEYS_MAX })
@@ -68,7 +74,7 @@ export function guardGossip(service: Received, deps: GossipGuardDeps): void {
     const wanted = transmission.messages.filter(({ topic }) => deps.isWanted(topic))
     transmission.messages = []
     const peerId = from.toString()
-    // What is not looked at anyway takes nothing of what the others of its address may hand over.
+    // Messages that nobody reads must not use up what the other peers at the same address may send.
     if (wanted.length === 0 || !service.acceptFrom(peerId)) return handle(from, transmission)
     const site = deps.siteOf(from)
     const now = performance.now()

@@ -8,17 +8,20 @@ import { guardGossip, MESSAGES_PER_TRANSMISSION_MAX, type Received } from './gos
 import { hostIn, siteOf } from './networks.ts'
 import { orAbandon } from './waiting.ts'
 
-/** What becomes of a gossiped message: passed on; dropped; dropped, and held against the peer that sent it. */
+/**
+ * The verdict on a gossiped message. `accept` passes it on. `ignore` drops it. `reject` drops it and lowers the
+ * sender's score.
+ */
 export type Verdict = 'accept' | 'ignore' | 'reject'
 
-/** `fromPeerId` is the peer that handed the message over, not the one that wrote it. */
+/** `fromPeerId` is the peer that passed the message on, not its author. */
 export type Receive = (data: Uint8Array, fromPeerId: string) => Promise<Verdict>
 
-/** Longest message, in bytes. */
+/** The longest message, in bytes. */
 export const GOSSIP_BYTES_MAX = 64 * 1024
-/** Longest transmission: a peer that asks for what it missed gets many messages in one. */
+/** The longest transmission, in bytes. A peer that asks for missed messages gets many messages in one transmission. */
 const TRANSMISSION_BYTES_MAX = 4 * 1024 * 1024
-/** What else libp2p reads of one transmission, as it does by itself. */
+/** Other limits of one transmission, at libp2p's defaults. */
 const DECODED_MAX = {
   maxSubscriptions: 5000,
   maxIhaveMessageIDs: 5000,
@@ -28,16 +31,16 @@ const DECODED_MAX = {
   maxPeerInfos: 16,
 }
 const UNSENT_BYTES_MAX = 8 * 1024 * 1024
-/** Messages under judgement at once; more are dropped unread. */
+/** Messages judged at once. More are dropped unread. */
 const JUDGED_PER_PEER_MAX = 64
 const JUDGED_MAX = 1024
 const JUDGE_TIMEOUT_MS = 10_000
-/** About 15 topics: libp2p counts each as 1 KiB. */
+/** About 15 topics, because libp2p counts each as 1 KiB. */
 const TOPIC_BYTES_PER_PEER_MAX = 16 * 1024
 
 /**
- * A topic is scored by one thing only: messages rejected, at −10 × their number squared, halved in about 25 s. Three in
- * a row and the peer is no longer listened to. The mesh-delivery rule would punish everybody on a quiet topic.
+ * Scores a topic only by rejected messages: −10 × their number squared, halved in about 25 s. After three in a row, the
+ * peer is ignored. The mesh-delivery rule is off, because it would punish everybody on a quiet topic.
  */
 const TOPIC_SCORE: TopicScoreParams = {
   topicWeight: 1,
@@ -65,7 +68,7 @@ const results: Record<Verdict, TopicValidatorResult> = {
   reject: TopicValidatorResult.Reject,
 }
 
-/** Topics over GossipSub: signed messages, each judged before it is passed on. */
+/** Topics over GossipSub. Messages are signed, and each is judged before it is passed on. */
 export class Gossip {
   readonly #logger: Logger
   readonly #pace: Pace
@@ -75,13 +78,13 @@ export class Gossip {
   #pubsub: GossipSub | undefined
   #started = false
 
-  /** @param deps.pace what neighbors make this node look at is done at it */
+  /** @param deps.pace limits how much of the event loop the work for neighbors takes */
   constructor(deps: { logger: Logger; pace?: Pace }) {
     this.#logger = deps.logger
     this.#pace = deps.pace ?? new Pace()
   }
 
-  /** The libp2p service to build this on. */
+  /** Creates the libp2p service that this class uses. */
   module(): (components: GossipSubComponents) => GossipSub {
     const create = gossipsub({
       globalSignaturePolicy: StrictSign,
@@ -89,13 +92,14 @@ export class Gossip {
       fallbackToFloodsub: false,
       maxInboundDataLength: TRANSMISSION_BYTES_MAX,
       maxOutboundBufferSize: UNSENT_BYTES_MAX,
-      // Nothing more is read from a peer while what it has sent waits for its turn.
+      // Stop reading from a peer while its last transmission waits for its turn.
       awaitRpcHandler: true,
       decodeRpcLimits: { ...DECODED_MAX, maxMessages: MESSAGES_PER_TRANSMISSION_MAX },
       maxTopicBytesPerPeer: TOPIC_BYTES_PER_PEER_MAX,
-      // Many honest nodes share an address: a demo's, a company's, a provider's. libp2p would graylist the eleventh.
+      // Many honest nodes share an address, in a demo, a company or a provider's network. libp2p would graylist the
+      // eleventh.
       scoreParams: { IPColocationFactorWeight: 0 },
-      // Runs before anything is kept: messages on topics nobody here asked for would fill the cache.
+      // Runs before anything is stored. Messages on topics that this node does not listen to would fill the cache.
       dataTransform: {
         inboundTransform: (topic, data) => {
           if (!this.#receivers.has(topic)) throw new Error('not subscribed to this topic')
@@ -118,19 +122,19 @@ export class Gossip {
     }
   }
 
-  /** Listens to a topic, once the host has started. One receiver per topic. */
+  /** Listens to a topic, once the host has started. A topic has one receiver. */
   subscribe(topic: string, receive: Receive): void {
     if (this.#receivers.has(topic)) throw new Error(`already subscribed to ${topic}`)
     this.#receivers.set(topic, receive)
     const pubsub = this.#service()
-    // A service's options are public but not in its interface type; the test of `reject` fails should they move.
+    // A service's options are public but not in its interface type. If they move, the test of `reject` fails.
     const { opts } = pubsub as GossipSub & { opts: { scoreParams: PeerScoreParams } }
     opts.scoreParams.topics[topic] = TOPIC_SCORE
     pubsub.topicValidators.set(topic, this.#validator(topic, receive))
     if (this.#started) pubsub.subscribe(topic)
   }
 
-  /** Sends to the topic's peers and tells to how many; with none there it resolves all the same. */
+  /** Sends to the topic's peers and returns their number. Without peers it resolves to 0. */
   async publish(topic: string, data: Uint8Array): Promise<number> {
     if (data.byteLength > GOSSIP_BYTES_MAX) throw new Error(`a gossip message has at most ${GOSSIP_BYTES_MAX} bytes`)
     if (!this.#started) throw new Error('cannot publish: the host is not running')

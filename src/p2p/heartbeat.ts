@@ -6,23 +6,31 @@ import { ping } from './ping.ts'
 import { pause } from './waiting.ts'
 
 const NO_LOSS = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError']
-/** Pings in a row that a connection may leave unanswered. One is nothing: a busy peer or a short loss of signal. */
+/**
+ * Pings in a row that a connection may leave unanswered. One lost ping only means a busy peer or a short loss of
+ * signal.
+ */
 const PINGS_LOST_MAX = 3
-/** A ping that was lost is repeated soon. */
+/** Wait before a lost ping is repeated. */
 const AGAIN_MS = 2000
-/** Where this node has moved, or the peer has come anew, since the last one, the connection may well be dead: less is waited for. */
+/**
+ * Limits for a doubted connection. It may be dead because this node moved or the peer opened a new connection after the
+ * last ping.
+ */
 const DOUBTED = { timeoutMs: 2000, againMs: 100, lostMax: 2 }
 const PINGS_AT_ONCE_MAX = 16
-/** When a connection was pinged that never was: nothing that happened since puts it in doubt. */
+/** Ping time of a connection that was never pinged. No earlier event can put it in doubt. */
 const UNSEEN = Number.POSITIVE_INFINITY
-/** libp2p dates an address when it first hears of it and forgets it a day later, however often it is confirmed. */
+/**
+ * libp2p dates an address when it first learns it and forgets the address a day later, even if it is confirmed often.
+ */
 const RENEW_EVERY_MS = 60 * 60 * 1000
 
 export type HeartbeatOptions = {
-  /** Per connection. */
+  /** Time between two pings of one connection. */
   pingEveryMs: number
   pingTimeoutMs: number
-  /** How often it is looked which connections are due. */
+  /** How often to check which connections are due. */
   lookEveryMs: number
   /** How often `beat` is called. */
   beatEveryMs: number
@@ -33,22 +41,27 @@ export type HeartbeatDeps = {
   logger: Logger
   noteLatency(peerId: PeerId, latencyMs: number): void
   beat(): void
-  /** When this node's own addresses last changed, by `performance.now()`: then its old connections may lead nowhere. */
+  /**
+   * When this node's own addresses last changed, by `performance.now()`. Its older connections may be dead since then.
+   */
   movedAt(): number
 }
 
 /**
- * Keeps an eye on all connections: measures latency, closes what has silently died (a peer that
- * lost its network says no goodbye), and keeps the addresses of connected peers from being forgotten.
+ * Watches all connections. It measures latency and closes connections that died silently, because a peer that lost its
+ * network sends no close. It also keeps the addresses of connected peers from being forgotten.
  *
- * Runs until the signal.
+ * Runs until the signal aborts.
  */
 export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDeps, signal: AbortSignal): Promise<void> {
   /** By connection id. */
   const pings = new Map<string, { at: number; dueAt: number; lost: number; doubted: boolean }>()
   /** By peer id. */
   const renewals = new Map<string, number>()
-  /** By peer id: when the peer opened a further connection. One that has moved comes anew, while the old one looks alive. */
+  /**
+   * By peer id: when the peer opened a further connection. A peer that moved reconnects while its old connection still
+   * looks alive.
+   */
   const renewed = new Map<string, number>()
   let nextBeatAt = 0
   const onOpen = ({ detail: { remotePeer } }: CustomEvent<Connection>) => {
@@ -73,7 +86,7 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
         const { at, dueAt } = pings.get(connection.id)!
         return connection.status === 'open' && (dueAt <= performance.now() || at < doubtedAt(connection))
       })
-      // Some never answer, and are soon due again: the others have their turn between.
+      // Connections that never answer are soon due again. Sort by due time, so that the others get their turn.
       .sort((a, b) => pings.get(a.id)!.dueAt - pings.get(b.id)!.dueAt)
     await Promise.all(due.slice(0, PINGS_AT_ONCE_MAX).map((connection) => look(connection, doubtedAt(connection))))
     if (signal.aborted) return
@@ -92,7 +105,7 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
     }
   }
 
-  /** Pings once, and closes what has been silent for too long. */
+  /** Pings once, and closes a connection that was silent for too long. */
   async function look(connection: Connection, doubtedAt: number): Promise<void> {
     const { at, lost: lostBefore, doubted: before } = pings.get(connection.id)!
     const doubted = at < doubtedAt || (before && lostBefore > 0)
@@ -104,7 +117,8 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
     const waitMs = answered ? options.pingEveryMs : Math.min(doubted ? DOUBTED.againMs : AGAIN_MS, options.pingEveryMs)
     pings.set(connection.id, { at: sentAt, dueAt: performance.now() + waitMs, lost, doubted })
     if (lost < (doubted ? DOUBTED.lostMax : PINGS_LOST_MAX)) return
-    // Where only a further connection made it doubtful, and that is no quicker, the peer is slow: this one carries calls.
+    // If only a further connection caused the doubt, ping that one. If it does not answer either, the peer is slow.
+    // Keep this connection, because it carries calls.
     if (doubted && doubtedAt > deps.movedAt() && !(await answersElsewhere(connection, timeoutMs))) {
       const dueAt = performance.now() + Math.min(AGAIN_MS, options.pingEveryMs)
       pings.set(connection.id, { at: performance.now(), dueAt, lost: 1, doubted: false })
@@ -115,7 +129,7 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
     connection.abort(new Error(`${lost} pings in a row went unanswered`))
   }
 
-  /** Whether the peer answers over its newest other connection. */
+  /** True if the peer answers over its newest other connection. */
   async function answersElsewhere(connection: Connection, timeoutMs: number): Promise<boolean> {
     const all = deps.libp2p.getConnections(connection.remotePeer)
     const other = all.findLast(({ id, status }) => id !== connection.id && status === 'open')
@@ -125,7 +139,10 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
   }
 }
 
-/** Dates what is known of a connected peer's addresses to now. They must go for that first: see `RENEW_EVERY_MS`. */
+/**
+ * Renews the dates of a connected peer's addresses. libp2p renews them only if they are removed first: see
+ * `RENEW_EVERY_MS`.
+ */
 export async function renewAddresses({ peerStore }: Node, peer: PeerId): Promise<void> {
   try {
     const { addresses } = await peerStore.get(peer)
@@ -133,17 +150,17 @@ export async function renewAddresses({ peerStore }: Node, peer: PeerId): Promise
     await peerStore.patch(peer, { addresses: [] })
     await peerStore.patch(peer, { addresses })
   } catch {
-    // The peer was forgotten meanwhile.
+    // The peer was forgotten in the meantime.
   }
 }
 
-/** Whether the other end is alive. */
+/** True if the peer at the other end is alive. */
 async function answers(connection: Connection, deps: HeartbeatDeps, signal: AbortSignal): Promise<boolean> {
   try {
     deps.noteLatency(connection.remotePeer, await ping(connection, signal))
     return true
   } catch (error) {
-    // A refusal is an answer too; and while the DHT pings the same peer there is no stream left for another.
+    // A refusal is an answer too. While the DHT pings the same peer, no stream is left for another ping.
     if (NO_LOSS.includes((error as Error).name)) return true
     deps.logger.debug({ peerId: connection.remotePeer.toString(), reason: reasonOf(error) }, 'a ping was not answered')
     return false

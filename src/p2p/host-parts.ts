@@ -34,32 +34,35 @@ import { meetInDht, type RendezvousTiming } from './rendezvous.ts'
 import type { PortMapping, PortMappingTiming } from './upnp/port-mapping.ts'
 
 export type HostOptions = {
-  /** For TCP and QUIC alike; 0 lets each choose a free one. */
+  /** Port for both TCP and QUIC. With 0 each chooses a free port. */
   port: number
   listenHosts: readonly string[]
   bootstrap: readonly string[]
-  /** What the operator knows this node can be reached at. Trusted. */
+  /** Addresses at which the operator says this node can be reached. They are trusted. */
   announce: readonly string[]
   mdns: boolean
-  /** Relays this node may be reached through, beside those it finds. */
+  /** Relays that this node may be reached through, in addition to those it finds. */
   relays?: readonly string[]
-  /** Whether it is a relay for others. */
+  /** True if this node is a relay for others. */
   relay?: boolean
-  /** Whether to ask the router to pass the port on. */
+  /** True to ask the router to forward the port. */
   upnp?: boolean
-  /** Whether to find, and be found, in the public DHT as well; or in one like it, by its own bootstrap peers. */
+  /**
+   * True to search, and be found in, the public DHT too. The object form joins another such DHT by its own bootstrap
+   * peers.
+   */
   publicDht?: boolean | { bootstrap: readonly string[]; privateAddresses: boolean }
   /**
-   * Whether private addresses and names that others give are dialed where somebody here wants the peer. Not given: where
-   * the operator named a bootstrap peer or relay with such an address.
+   * True if private addresses and names from others are dialed when this node needs the peer. By default this is true
+   * only if the operator named a bootstrap peer or relay with such an address.
    */
   dialPrivate?: boolean | undefined
-  /** Connections that one address may have open to this node. */
+  /** Connections that one address may have to this node. */
   connectionsPerAddress?: number
   version: string
-  /** Who may come in, where a test wants other limits. */
+  /** Other limits for inbound connections, for tests. */
   inbound?: Partial<InboundLimits>
-  /** What asks name servers, where a test has its own. */
+  /** Another resolver for names, for tests. */
   dns?: Dns
   timing?: Partial<HostTiming>
 }
@@ -78,7 +81,7 @@ export type HostDeps = {
   datastore: Datastore
   clock: Clock
   logger: Logger
-  /** What neighbors make this node look at is done at this pace. */
+  /** Limits how much of the event loop the work for neighbors takes. */
   pace?: Pace
 }
 
@@ -108,10 +111,10 @@ const TIMING: HostTiming = {
   relayRetry: { firstMs: 15_000, mostMs: 30 * 60 * 1000 },
 }
 
-/** With so many of the market connected, nobody is looked for at the meeting points. */
+/** With this many market peers connected, this node does not search the meeting points. */
 const PEERS_MET = 8
 
-/** What the host is made of, and what it was told. */
+/** The parts of the host, and the options that it got. */
 export type Parts = {
   libp2p: Node
   listenFailures: ListenFailure[]
@@ -127,11 +130,11 @@ export type Parts = {
   punch: HolePunch
   /** Protocols that may be spoken over a relay. */
   relayed: Set<string>
-  /** Peers that connections are kept with: bootstrap peers and relays the operator named. */
+  /** Peers to stay connected with: bootstrap peers and relays that the operator named. */
   kept: readonly PeerAddresses[]
-  /** Names that lead to more of them. */
+  /** Names that lead to more such peers. */
   named: readonly NamedPeers[]
-  /** Those by which the public DHT is joined. */
+  /** Peers for joining the public DHT. */
   publicPeers: readonly PeerAddresses[]
   announce: readonly Multiaddr[]
   reuse: PortReuse | undefined
@@ -191,7 +194,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   const addresses = new OwnAddresses({ libp2p, logger })
   const dialBack = new DialBack()
   const visitors = new Visitors({ libp2p, isTrusted: isNeeded })
-  // What was proved is believed for good only while strangers come in there: proofs can be feigned, visitors not.
+  // Proofs can be faked, visitors cannot. A proved address counts as public only while strangers connect to it.
   const isPublic = () =>
     options.relay === true ||
     publicAddresses(announce).length > 0 ||
@@ -239,7 +242,7 @@ export async function createParts(options: HostOptions, deps: HostDeps): Promise
   }
 }
 
-/** All that goes on while the host runs, until the signal. */
+/** Runs everything that works in the background of the host, until the signal aborts. */
 export async function runParts(parts: Parts, { logger }: { logger: Logger }, signal: AbortSignal): Promise<void> {
   const { libp2p, addresses, book, discovery, relays, proof, dialBack, mapping, punch, timing } = parts
   const { dht, publicDht } = libp2p.services

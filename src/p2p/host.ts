@@ -26,52 +26,61 @@ export type { Reachability } from './reach/reachability.ts'
 export interface Host extends Service {
   readonly peerId: string
   readonly did: string
-  /** Where others can reach this node, each ending in `/p2p/<peerId>`; public before private before loopback ones. */
+  /**
+   * Addresses at which others can reach this node, each ending in `/p2p/<peerId>`: public, then private, then loopback
+   * addresses.
+   */
   addresses(): string[]
   /** Whether others can reach this node. */
   reachability(): Reachability
   peers(): PeerView[]
-  /** Whether the market is found, and how it is looked for. */
+  /** Whether this node has found the market, and how it searches. */
   search(): MarketSearch
   /**
-   * Answers a protocol. The handler must attach its reader before it returns: libp2p drops what arrives earlier.
-   * What it throws resets the stream. Only a protocol that is `relayed` is answered, and spoken, over a relay as well.
+   * Answers a protocol. The handler must attach its reader before it returns, because libp2p drops earlier bytes. An
+   * exception resets the stream. Only a `relayed` protocol is answered and spoken over a relay too.
    */
   handle(protocol: string, handler: HandleStream, options?: { relayed: boolean }): Promise<void>
   /**
-   * Opens a stream to a peer: over the connection there is, else at the addresses given, else where the DHT finds it.
-   * The peer at the other end is the one asked for.
+   * Opens a stream to a peer: over an existing connection, at the given addresses, or where the DHT finds the peer. The
+   * peer at the other end is always the requested peer.
    *
-   * @throws CodedError `PEER_UNREACHABLE` (also when the signal comes first) or `PROTOCOL_UNSUPPORTED`
+   * @throws CodedError `PEER_UNREACHABLE` (also if the signal aborts first) or `PROTOCOL_UNSUPPORTED`
    */
   openStream(peer: { peerId: string; addrs: readonly string[] }, protocol: string, signal: AbortSignal): Promise<Stream>
-  /** Whether a stream that `openStream` gave runs over a relay, while a direct connection stands by now. */
+  /** True if a stream of `openStream` uses a relay although a direct connection exists now. */
   superseded(stream: Stream): boolean
-  /** Whether a peer answers, and after how many ms; costs neither side money. @throws CodedError `PEER_UNREACHABLE` */
+  /**
+   * Asks whether a peer answers, and returns the latency in ms. It costs neither side money. @throws CodedError
+   * `PEER_UNREACHABLE`
+   */
   probe(peer: { peerId: string; addrs: readonly string[] }, signal: AbortSignal): Promise<number>
   /**
-   * Listens to a gossip topic. `receive` judges each message before it is passed on; one that takes longer than 10 s or
-   * throws is ignored. `fromPeerId` is who handed it over.
+   * Listens to a gossip topic. `receive` judges each message before it is passed on. A message is ignored if `receive`
+   * takes longer than 10 s or throws. `fromPeerId` is the peer that passed the message on.
    */
   subscribe(topic: string, receive: Receive): void
-  /** Gossips to all who listen; with no peers it resolves. Returns to how many neighbours it went. */
+  /** Gossips to all listeners. Returns the number of neighbors that got the message, which may be 0. */
   publish(topic: string, data: Uint8Array): Promise<number>
   /**
-   * Tells of peers as their first connection that needs no relay opens, and again when one of several breaks. Returns how
-   * to stop listening.
+   * Reports a peer when its first direct connection opens, and again when one of several breaks. Returns a function
+   * that stops the reports.
    */
   onPeerConnect(listener: (peerId: string) => void): () => void
   onAddressesChange(listener: () => void): () => void
-  /** Where a connected peer connects from: its IPv4 address, or the /64 of its IPv6 address. Over a relay: the relay's. */
+  /**
+   * The site that a connected peer connects from: an IPv4 address, or the /64 of an IPv6 address. Over a relay it is
+   * the site of the relay.
+   */
   siteOf(peerId: string): string | undefined
-  /** Whether a connected peer speaks a protocol; undefined until it has told. */
+  /** True if a connected peer speaks a protocol. Undefined until the peer has said what it speaks. */
   speaks(peerId: string, protocol: string): boolean | undefined
 }
 
 type HandleStream = (stream: Stream, peerId: string) => void
 
 const STOP_MAX_MS = 3000
-/** For what has been sent to reach those who are slow; the rest are quicker. */
+/** Time for sent data to reach slow peers. Other peers need less. */
 const LEAVE_MAX_MS = 500
 
 /**
@@ -224,7 +233,7 @@ class Libp2pHost implements Host {
       const peerId = remotePeer.toString()
       if (limits === undefined && book.connections(peerId).length === 1) listener(peerId)
     }
-    // What ran over the connection has to be begun anew over the one that is left.
+    // What ran over the closed connection must start again over another connection.
     const onClose = ({ detail: { limits, remotePeer } }: CustomEvent<Connection>) => {
       const peerId = remotePeer.toString()
       if (limits === undefined && book.connections(peerId).length > 0) listener(peerId)
@@ -242,8 +251,8 @@ class Libp2pHost implements Host {
   }
 
   /**
-   * Closes each connection with what was sent over it: libp2p's own stop destroys those that others have dialled, and with
-   * them the last that was gossiped, such as that this node's agents are off the market.
+   * Closes each connection only after the data sent over it has left. libp2p's own stop destroys inbound connections.
+   * The last gossip would be lost, for example that this node's agents are off the market.
    */
   async #takeLeave(): Promise<void> {
     const signal = AbortSignal.timeout(LEAVE_MAX_MS)

@@ -10,21 +10,22 @@ import { didOfPeer } from './did.ts'
 
 export { didOfPeer, peerOfDid } from './did.ts'
 
-/** Who a node is on the network. `privateKey` is not enumerable, so neither a log nor JSON can show it. */
+/** Who a node is on the network. `privateKey` is not enumerable, so logs and JSON cannot show it. */
 export type Identity = { privateKey: PrivateKey; peerId: string; did: string }
 
-/** The libp2p protobuf of an Ed25519 private key: 4 bytes of head, seed, public key. */
+/** The libp2p protobuf of an Ed25519 private key: 4 header bytes, seed, public key. */
 const KEY_FILE_BYTES = 68
 const OWNER_ONLY = 0o600
 
 /**
- * The identity kept in `path`; the first call makes one.
+ * Loads the identity from `path`. The first call creates it.
  *
- * A new key is written beside and then linked into place, so a crash at any instant leaves a whole key or none, and
- * two callers at once agree on one. A file that others may read is closed to them, with a warning.
+ * A new key is written to a draft file and then linked into place. A crash therefore leaves either a complete key or
+ * none, and two simultaneous calls get the same key. If other users can read the file, its mode is changed, with a
+ * warning.
  *
- * @throws CodedError `IDENTITY_UNREADABLE` where a file is there that is no usable key (it is never replaced),
- *   `IDENTITY_UNWRITABLE` where none can be made
+ * @throws CodedError `IDENTITY_UNREADABLE` if the file exists but has no usable key (it is never replaced),
+ * `IDENTITY_UNWRITABLE` if no key can be created
  */
 export async function loadOrCreateIdentity(
   path: string,
@@ -40,7 +41,7 @@ export async function loadOrCreateIdentity(
   return identityOf(key)
 }
 
-/** A new identity that is kept nowhere. */
+/** Creates an identity that is not stored. */
 export async function createIdentity(): Promise<Identity> {
   return identityOf(await generateKeyPair('Ed25519'))
 }
@@ -51,7 +52,7 @@ function identityOf(privateKey: PrivateKey): Identity {
   return Object.defineProperty(identity, 'privateKey', { value: privateKey }) as Identity
 }
 
-/** The key in the file, or undefined where there is no file. */
+/** The key in the file, or undefined if there is no file. */
 async function readKey(path: string, logger: Logger): Promise<PrivateKey | undefined> {
   let file: FileHandle
   try {
@@ -75,7 +76,7 @@ async function readKey(path: string, logger: Logger): Promise<PrivateKey | undef
 async function decodeKey(bytes: Uint8Array): Promise<PrivateKey> {
   const key = privateKeyFromProtobuf(bytes)
   if (key.type !== 'Ed25519') throw new Error(`it holds an ${key.type} key, not an Ed25519 one`)
-  // The file holds both halves. Were they of two keys, all that this node signs would be refused elsewhere.
+  // The file has both halves of the key. If they did not match, other nodes would refuse everything this node signs.
   const probe = Uint8Array.of(1)
   if (!(await key.publicKey.verify(probe, await key.sign(probe))))
     throw new Error('its two halves do not belong together')
@@ -94,7 +95,7 @@ async function closeToOthers(file: FileHandle, path: string, logger: Logger): Pr
   }
 }
 
-/** Puts a new key file in place whole; false where one is there by now. */
+/** Puts a complete new key file in place. Returns false if a file is already there. */
 async function placeKey(path: string, bytes: Uint8Array): Promise<boolean> {
   const draft = draftName(path)
   try {
@@ -117,7 +118,10 @@ async function placeKey(path: string, bytes: Uint8Array): Promise<boolean> {
   }
 }
 
-/** A link never replaces what is there; where the file system knows no links, the data directory's lock must do. */
+/**
+ * A link never replaces an existing file. If the file system has no links, the lock of the data directory must be
+ * enough.
+ */
 async function linkOrRename(draft: string, path: string): Promise<boolean> {
   try {
     await link(draft, path)
@@ -139,7 +143,10 @@ async function exists(path: string): Promise<boolean> {
   )
 }
 
-/** Makes the new name survive a power cut. Not every platform opens folders: then it is done when the system does it. */
+/**
+ * Makes the new name survive a power loss. Some platforms cannot open folders; there the system decides when the name
+ * is on disk.
+ */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r').catch(() => undefined)
   await folder?.sync().catch(() => {})

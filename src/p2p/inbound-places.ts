@@ -5,23 +5,29 @@ import { CONNECTIONS_PER_ADDRESS } from '../schema/limits.ts'
 import { isRelayed, transportOf } from './multiaddrs.ts'
 import { hostIn, siteOf } from './networks.ts'
 
-/** Connections in all, and how many of them only addresses get that have none yet. */
+/** Connections in all. `RESERVED_FOR_NEWCOMERS` of them are only for addresses that have no connection yet. */
 export const CONNECTIONS_MAX = 300
 const RESERVED_FOR_NEWCOMERS = 32
-/** Of the files a process may have open: runs, doors, the database and outgoing calls need the others. */
+/**
+ * Share of the open files of the process that connections may use. Runs, listeners, the database and outgoing calls
+ * need the rest.
+ */
 const SHARE_OF_FILES = 1 / 4
-/** Connections that have not come to a peer id yet. QUIC has its own room: it says who it is before it is counted. */
+/**
+ * Connections without a known peer id. QUIC has its own limit, because a QUIC connection identifies its peer before it
+ * is counted.
+ */
 const PENDING_MAX = { tcp: 256, quic: 128 }
 const PENDING_PER_SITE_MAX = 32
 const FIRST_BYTE_MS = 2000
-/** A connection this young may be on its way to its first stream. */
+/** A connection younger than this may be about to open its first stream. */
 const SETTLING_MS = 5000
 const CLOSE_MS_MAX = 500
 const WARN_EVERY_MS = 60_000
-/** Streams that every peer opens, whether it wants anything or not. */
+/** Streams that every peer opens, even if it wants nothing. */
 const HOUSEKEEPING = /^\/(meshsub|floodsub|ipfs\/id|ipfs\/ping|ipfs\/kad|node\/kad|libp2p\/autonat)\//
 
-/** How many connections come in at most where so many files may be open. */
+/** Inbound connections allowed if the process may open this many files. */
 export function connectionsFor(openFiles = Number.POSITIVE_INFINITY): number {
   return Math.min(CONNECTIONS_MAX, Math.floor(openFiles * SHARE_OF_FILES))
 }
@@ -37,15 +43,19 @@ export type InboundLimits = {
 export type InboundPlacesDeps = {
   logger: Logger
   connections(): Connection[]
-  /** Whether a peer is needed though nothing runs over its connection: one the operator named, or one relayed for. */
+  /**
+   * True if a peer is needed although nothing runs over its connection: the operator named it, or this node relays for
+   * it.
+   */
   isNeeded(peer: PeerId): boolean
 }
 
 type Pending = { site: string; kind: 'tcp' | 'quic'; hasSpoken: boolean; timer: NodeJS.Timeout }
 
 /**
- * Who may come in (D52). Whoever has one address and many names gets the places of one address. Where the places run out,
- * idle connections of the address that holds most are closed for a newcomer, before anybody is refused.
+ * Decides who may connect (D52). A party with one address and many peer ids gets the connections of one address. When
+ * no room is left, an idle connection of the address with the most connections is closed for a newcomer. Only if there
+ * is none, the newcomer is refused.
  */
 export class InboundPlaces {
   readonly #limits: InboundLimits
@@ -67,7 +77,7 @@ export class InboundPlaces {
     this.#deps = deps
   }
 
-  /** Whether a connection that has just come in may go on. */
+  /** Returns whether a new inbound connection may continue. */
   admit(connection: MultiaddrConnection): boolean {
     const site = siteIn(connection)
     const kind = transportOf(connection.remoteAddr) === 'quic' ? 'quic' : 'tcp'
@@ -76,7 +86,7 @@ export class InboundPlaces {
     return true
   }
 
-  /** Says that a connection has come to a peer id, and counts as a connection from now on. */
+  /** Records that the peer id of a connection is known. It counts as a full connection from now on. */
   opened(connection: MultiaddrConnection): void {
     this.#settle(connection)
   }
@@ -100,7 +110,9 @@ export class InboundPlaces {
     return this.#closeIdle(open, (one) => (crowd.get(one) ?? 0) > own, crowd)
   }
 
-  /** Closes the youngest idle connection of the address that holds most, of those asked about. */
+  /**
+   * Closes the youngest idle connection among the sites that `isMeant` selects, at the site with the most connections.
+   */
   #closeIdle(
     open: readonly Connection[],
     isMeant: (site: string) => boolean,
@@ -134,7 +146,7 @@ export class InboundPlaces {
     return this.#dropSilent([...crowd.values()].toSorted((a, b) => b.length - a.length)[0] ?? [])
   }
 
-  /** Ends the one that has been silent for longest. */
+  /** Ends the connection that was silent for the longest time. */
   #dropSilent(pending: readonly (readonly [MultiaddrConnection, Pending])[]): boolean {
     const [silent] = pending.find(([, { hasSpoken }]) => !hasSpoken) ?? []
     if (silent === undefined) return false
@@ -147,7 +159,7 @@ export class InboundPlaces {
     const pending: Pending = { site, kind, hasSpoken: false, timer: this.#whenSilent(connection) }
     this.#pending.set(connection, pending)
     connection.addEventListener('close', () => this.#settle(connection), { once: true })
-    // The one sign of a first byte that takes nothing from those who will read it.
+    // Wrap `onData`: no other hook sees the first byte without taking it from its reader.
     const raw = connection as unknown as { onData?(data: unknown): void }
     const onData = raw.onData
     if (onData === undefined) return
@@ -164,7 +176,7 @@ export class InboundPlaces {
       this.#settle(connection)
       connection.abort(new Error(`nothing was said in ${this.#limits.firstByteMs} ms`))
     }
-    // What came while this node was busy is read before it is judged.
+    // Wait two turns, so that bytes that arrived while this node was busy are read first.
     return setTimeout(() => setImmediate(() => setImmediate(judge)), this.#limits.firstByteMs).unref()
   }
 
@@ -190,7 +202,10 @@ function isInbound({ direction }: Connection): boolean {
   return direction === 'inbound'
 }
 
-/** Calls over a relay come from its address, and are no connections of its own. */
+/**
+ * The site of a connection. Calls over a relay have the relay's address, but count apart from the relay's own
+ * connections.
+ */
 function siteIn({ remoteAddr }: { remoteAddr: Connection['remoteAddr'] }): string {
   const site = siteOf(hostIn(remoteAddr))
   return isRelayed(remoteAddr) ? `relay ${site}` : site

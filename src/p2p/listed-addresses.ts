@@ -3,20 +3,23 @@ import { isPublicAddress } from '../lib/public-address.ts'
 import { hostIn, placeIn } from './networks.ts'
 
 export type ListedAddressesDeps = {
-  /** Whether private addresses and names of others may be dialed: this node is in their network, and its operator agrees. */
+  /**
+   * True if private addresses and names from others may be dialed. This node is then in their network, and its operator
+   * agrees.
+   */
   mayDialPrivate: boolean
-  /** Hosts that this node listens at. */
+  /** Hosts that this node listens on. */
   listenHosts: readonly string[]
-  /** Whether this node reached the peer at the place before. */
+  /** True if this node reached the peer at this place before. */
   isReached(peerId: string, place: string): boolean
 }
 
 /**
- * Which of a peer's addresses this node dials when a listing, or anybody else, names them (D52).
+ * Decides which addresses of a peer this node dials when a listing, or anybody else, names them (D52).
  *
- * A listing can name any address. Without this rule every buyer that looks at it scans ports of its own network, and the
- * time that it takes tells the seller what is there. A public address is dialed. A private address or a name is dialed
- * only where this node has met the peer, or where the operator allows it.
+ * A listing can name any address. Without this rule, every buyer that looks at the listing would scan ports of its own
+ * network. The time it takes would tell the seller what is there. A public address is always dialed. A private address
+ * or a name is dialed only if this node met the peer there, or if the operator allows it.
  */
 export class ListedAddresses {
   readonly #deps: ListedAddressesDeps
@@ -30,7 +33,7 @@ export class ListedAddresses {
   mayDial(peerId: string, address: Multiaddr): boolean {
     const host = hostIn(address)
     if (this.#deps.mayDialPrivate || isPublicAddress(host)) return true
-    // A node that listens at loopback only is in no other network: a demo, a test.
+    // A node that listens only on loopback is in no other network, as in a demo or a test.
     if (this.#isLoopbackOnly && isLoopbackHost(host)) return true
     return this.#deps.isReached(peerId, placeIn(address))
   }

@@ -5,12 +5,10 @@ import type { Logger } from '../lib/logger.ts'
 import { isFree } from './libp2p-fixes/port-reuse.ts'
 import { transportOf } from './multiaddrs.ts'
 
-/** An address this node was to listen on, and why it could not. */
+/** An address that this node could not listen on, and why. */
 export type ListenFailure = { address: Multiaddr; error: unknown }
 
-/**
- * Makes a transport note why it could not listen: libp2p, once told not to fail, keeps the reasons to itself.
- */
+/** Makes a transport record why it could not listen. libp2p hides the reasons when failures are tolerated. */
 export function noteFailures(transport: Transport, failures: ListenFailure[]): Transport {
   const createListener = transport.createListener.bind(transport)
   transport.createListener = (options): Listener => {
@@ -30,7 +28,7 @@ export function noteFailures(transport: Transport, failures: ListenFailure[]): T
 }
 
 /**
- * Judges how listening went: TCP must listen, the rest may fail with a warning.
+ * Judges the listening: TCP must listen, other transports may fail with a warning.
  *
  * @throws CodedError `PORT_IN_USE` or `LISTEN_FAILED`, with what to do
  */
@@ -51,13 +49,13 @@ export function checkListening(
   }
   for (const { address, error } of failures) {
     const fields = { address: address.toString(), reason: reasonOf(error) }
-    // A machine without IPv6 is no news, as long as IPv4 listens.
+    // Many machines have no IPv6. That deserves no warning while IPv4 listens.
     if (address.getComponents()[0]?.name === 'ip6') deps.logger.debug(fields, 'not listening on this IPv6 address')
     else deps.logger.warn(fields, 'not listening on this address; peers reach this node by the others')
   }
 }
 
-/** @throws CodedError `PORT_IN_USE` where another program listens on the port, even if it would share it */
+/** @throws CodedError `PORT_IN_USE` if another program listens on the port, even if it would share it */
 export async function checkUnshared(port: number): Promise<void> {
   if (!(await isFree(port))) throw portInUse(port)
 }

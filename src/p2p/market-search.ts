@@ -1,8 +1,8 @@
-/** Whether this node has found the market, what it tries, and what its operator can do. */
+/** Whether this node has found the market, what it tries, and what the operator can do. */
 export type MarketSearch = {
   /** Connected peers that take part in the market. */
   met: number
-  /** Each a phrase. */
+  /** Each entry is a phrase. */
   tried: string[]
   fix?: string
 }
@@ -11,12 +11,12 @@ export type MarketSearchFacts = {
   met: number
   bootstrap: number
   mdns: boolean
-  /** Connected peers of the public DHT; undefined where it is not asked. */
+  /** Connected peers of the public DHT. Undefined if this node does not use it. */
   publicPeers: number | undefined
   uptimeMs: number
 }
 
-/** To join the public DHT and to ask it takes a while. */
+/** Time for joining the public DHT and asking it. */
 const SETTLING_MS = 60_000
 
 export function marketSearchOf({ met, bootstrap, mdns, publicPeers, uptimeMs }: MarketSearchFacts): MarketSearch {

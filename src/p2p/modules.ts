@@ -34,12 +34,12 @@ import { boundAddresses } from './reach/address-bound.ts'
 import { createRelayServer, type RelayServer } from './reach/relay-server.ts'
 import { createRelayTransport, type Reservations } from './reach/relay-transport.ts'
 
-/** A peer needs one or two; more are a way to use up the rest. */
+/** Connections of one peer. A peer needs one or two; a peer with more could use up everybody's. */
 const CONNECTIONS_PER_PEER_MAX = 8
-/** Peers remembered. Beyond it the one not heard of for longest is forgotten. */
+/** Peers remembered. Beyond it the peer used longest ago is forgotten. */
 const PEERS_KEPT_MAX = 2000
 const PEER_BYTES_MAX = 64 * 1024
-/** A room of the datastore that libp2p does not use: for the peers that this node reached. */
+/** Part of the datastore for peers that this node reached. libp2p does not use it. */
 export const REACHED_PREFIX = '/stoa-reached'
 const HOUR_MS = 60 * 60 * 1000
 const DAY_MS = 24 * HOUR_MS
@@ -63,13 +63,13 @@ export type ModulesOptions = {
   listenHosts: readonly string[]
   announce: readonly Multiaddr[]
   mdns: boolean
-  /** Whether this node passes on connections to others that cannot be dialled. */
+  /** True if this node relays connections to peers that cannot be dialed. */
   relay?: boolean
-  /** Whether to join the public DHT as well; `privateAddresses`: one on a private network. */
+  /** Set to join the public DHT too. `privateAddresses`: it is a DHT on a private network. */
   publicDht?: { privateAddresses: boolean } | undefined
-  /** Who may come in; the defaults are those of `inbound-places.ts`. */
+  /** Limits for inbound connections; `inbound-places.ts` has the defaults. */
   inbound?: Partial<InboundLimits>
-  /** What asks name servers, where it is not the machine's own. */
+  /** The resolver for names, if it is not the machine's own. */
   dns?: Dns
   version: string
 }
@@ -79,15 +79,15 @@ export type ModulesDeps = {
   datastore: Datastore
   gossip: Gossip
   logger: Logger
-  /** Whether a peer is needed though nothing runs over its connection. */
+  /** True if a peer is needed although nothing runs over its connection. */
   isNeeded?: (peerId: string) => boolean
-  /** What dials on hearsay may cost others. */
+  /** Limits dials on hearsay, because they cost others. */
   budget?: DialBudget
-  /** Told of each peer that answers on the local network, every time it does. */
+  /** Called with each peer that answers on the local network, each time it answers. */
   found: (peer: PeerInfo) => void
 }
 
-/** Which libp2p modules this node runs, and how. Nothing listens yet. `listenFailures` fills while it starts. */
+/** Builds the libp2p modules that this node runs. Nothing listens yet. `listenFailures` fills while libp2p starts. */
 export async function createModules(
   options: ModulesOptions,
   deps: ModulesDeps,
@@ -104,7 +104,7 @@ export async function createModules(
   const relayed = createRelayTransport()
   const reuse = await tryPortReuse(options.port)
   let direct: Transport | undefined
-  // The option reaches the socket, though the type does not name it.
+  // The option reaches the socket, although the type does not name it.
   const listenOpts: object = reuse === undefined ? {} : { reusePort: true }
   const createTcp = (components: Parameters<ReturnType<typeof tcp>>[0]) => {
     const transport = tcp({ listenOpts })(components)
@@ -138,36 +138,36 @@ export async function createModules(
     peerStore: { maxPeerAge: 30 * DAY_MS, maxAddressAge: 7 * DAY_MS },
     addresses: {
       listen: listenAddresses(options, quic !== undefined),
-      // Added, not instead: what this node finds out by itself stays announced.
+      // Append, do not replace: addresses that this node finds itself stay announced.
       appendAnnounce: options.announce.map(String),
       announceFilter: announceable,
     },
     transports: [noted(createTcp), ...(quic === undefined ? [] : [noted(quic)]), relayed.transport],
     connectionEncrypters: [batchingWrites(noise())],
-    // A busy buyer opens many streams before this end has finished connecting; over 10, libp2p drops the connection.
+    // A busy buyer opens many streams before this end is ready. libp2p drops the connection at its default of 10.
     streamMuxers: [() => takeBackAfterEnd(yamux({ maxEarlyStreams: 256 })())],
-    // A failed listener must not stop the node by itself: `checkListening` judges.
+    // One failed listener must not stop the node: `checkListening` judges all of them.
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
     connectionManager: {
-      // `InboundPlaces` says who comes in; the library would refuse whoever comes last.
+      // `InboundPlaces` decides who may connect. The library would refuse the last to come.
       maxConnections: 2 * CONNECTIONS_MAX,
-      // Per second and address. Nodes behind one NAT, and all of a local demo, share one.
+      // Per second and address. Nodes behind one NAT, and all nodes of a local demo, share one address.
       inboundConnectionThreshold: 32,
-      // One address that connects and then says nothing cannot take all places.
+      // One address that connects and stays silent must not use up all connections.
       inboundUpgradeTimeout: 5_000,
       maxIncomingPendingConnections: Number.POSITIVE_INFINITY,
       maxPeerAddrsToDial: 16,
       dialTimeout: 10_000,
       addressDialTimeout: 4_000,
     },
-    // It aborts a healthy connection with all its streams after one slow ping; `heartbeat.ts` stands in.
+    // It aborts a healthy connection with all its streams after one slow ping. `heartbeat.ts` does this work instead.
     connectionMonitor: { enabled: false },
     connectionGater: gater(places, (peerId) => libp2p.getConnections(peerIdFromString(peerId)).length),
     peerDiscovery: options.mdns ? [await loadMdns(deps.found)] : [],
     services: {
       identify: identify(),
       identifyPush: identifyPush(),
-      // The DHT pings too, and so do others.
+      // The DHT and other modules ping too.
       ping: ping({ maxInboundStreams: 4, maxOutboundStreams: 4 }),
       dht: (components) => createDht(components, budget),
       pubsub: deps.gossip.module(),
@@ -202,7 +202,7 @@ function listenAddresses({ port, listenHosts }: ModulesOptions, withQuic: boolea
 function gater(places: InboundPlaces, connectionsWith: (peerId: string) => number): ConnectionGater {
   return {
     denyInboundConnection: (connection) => !places.admit(connection),
-    // What others say a peer's addresses are may name anything that a transport takes, unix sockets included.
+    // A peer's addresses come from others and may name anything that a transport accepts, even unix sockets.
     denyDialMultiaddr: (address) => !isDialable(address),
     filterMultiaddrForPeer: (_peer, address) => isDialable(address),
     denyInboundUpgradedConnection: (peer, connection) => {
@@ -212,12 +212,15 @@ function gater(places: InboundPlaces, connectionsWith: (peerId: string) => numbe
   }
 }
 
-/** Dials others back; the library's asking side believes whatever it is told, so that `DialBack` does that. */
+/**
+ * Keeps only the part that dials others back. The library's asking part believes every answer, so `DialBack` asks
+ * instead.
+ */
 function dialsBack(service: object): object {
   return Object.assign(service, { client: { start: () => {}, stop: () => {} } })
 }
 
-/** QUIC is native code, built for the common platforms only; elsewhere the node works over TCP. */
+/** Loads QUIC, which is native code built only for common platforms. On other platforms the node works over TCP. */
 async function loadQuic(
   budget: DialBudget,
   logger: Logger,

@@ -3,22 +3,23 @@ import { isLinkLocal, isLoopback, isPrivate } from '@libp2p/utils'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 
-/** A peer and where it can be dialled. */
+/** A peer and the addresses at which it can be dialed. */
 export type PeerAddresses = { peerId: string; addresses: Multiaddr[] }
 
 const IP_HOSTS = ['ip4', 'ip6']
 const CIRCUIT = 'p2p-circuit'
 const NAMED_HOSTS = ['dns', 'dns4', 'dns6']
 const BOOTSTRAP_FORM = '/ip4/<ip>/tcp/<port>/p2p/<peer id> or /dnsaddr/<name>'
-/** A name alone: its TXT records name the peers. */
+/** A bare name: its TXT records name the peers. */
 const NAME_ALONE = /^\/dnsaddr\/([^/]+)$/
 const ANNOUNCE_FORM = '/ip4/<ip>/tcp/<port> or /ip4/<ip>/udp/<port>/quic-v1'
 
 /**
- * The peers to join the network by, their addresses grouped; this node's own are left out, so that all nodes may share
- * one list. Of an address over a relay, the relay is one of them. Names alone are left to `namesIn`.
+ * The peers for joining the network, with their addresses grouped. This node's own addresses are left out, so that all
+ * nodes can share one list. For an address over a relay, the relay is one of the peers. Bare names are left to
+ * `namesIn`.
  *
- * @throws CodedError `BAD_MULTIADDR` naming the first address that cannot be used, and the form expected
+ * @throws CodedError `BAD_MULTIADDR` with the first unusable address and the expected form
  */
 export function parseBootstrap(texts: readonly string[], ownPeerId: string): PeerAddresses[] {
   const peers = new Map<string, Multiaddr[]>()
@@ -35,26 +36,26 @@ export function parseBootstrap(texts: readonly string[], ownPeerId: string): Pee
     if (peerId === undefined || !(dnsaddr || isDialable(address))) throw bad(text, 'bootstrap', BOOTSTRAP_FORM)
     const relay = isRelayed(address) ? relayOf(address) : undefined
     const relayId = relay && peerIdIn(relay)
-    // Most of what peers say to each other goes over no relay: the relay itself is met for that.
+    // Most messages between peers do not use a relay, so connect to the relay itself too.
     if (relay !== undefined && relayId !== undefined) add(relayId, relay)
     add(peerId, address)
   }
   return Array.from(peers, ([peerId, addresses]) => ({ peerId, addresses }))
 }
 
-/** The names among addresses of peers to join by, each once: `NamedPeers` finds out whom they lead to. */
+/** The distinct bare names among bootstrap addresses. `NamedPeers` finds the peers they lead to. */
 export function namesIn(texts: readonly string[]): string[] {
   return [...new Set(texts.flatMap((text) => NAME_ALONE.exec(text)?.[1] ?? []))]
 }
 
-/** The relays the operator named. @throws CodedError `BAD_MULTIADDR` */
+/** The relays that the operator named. @throws CodedError `BAD_MULTIADDR` */
 export function parseRelays(texts: readonly string[], ownPeerId: string): PeerAddresses[] {
   for (const text of texts) if (text.includes(`/${CIRCUIT}`)) throw bad(text, 'relay', BOOTSTRAP_FORM)
   return parseBootstrap(texts, ownPeerId)
 }
 
 /**
- * The addresses the operator says this node can be reached at, without `/p2p/`.
+ * The addresses at which the operator says this node can be reached, without `/p2p/`.
  *
  * @throws CodedError `BAD_MULTIADDR`
  */
@@ -69,8 +70,8 @@ export function parseAnnounce(texts: readonly string[], ownPeerId: string): Mult
 }
 
 /**
- * What of `texts` this node can dial to reach the peer, each ending in its `/p2p/`, best first. Others wrote the texts:
- * whatever cannot be read, or is another peer's, is left out.
+ * The addresses among `texts` that this node can dial to reach the peer, the best first. Each ends in the peer's
+ * `/p2p/`. Others wrote the texts, so unreadable addresses and those of other peers are left out.
  */
 export function addressesOf(peerId: string, texts: readonly (string | Multiaddr)[]): Multiaddr[] {
   const addresses = new Map<string, Multiaddr>()
@@ -85,31 +86,34 @@ export function addressesOf(peerId: string, texts: readonly (string | Multiaddr)
   return bestFirst([...addresses.values()])
 }
 
-/** Which transport of this node dials the address; undefined for all others (relayed, unix sockets, web transports …). */
+/**
+ * The transport of this node that dials the address. Undefined for all other addresses (relayed, unix sockets, web
+ * transports …).
+ */
 export function transportOf(address: Multiaddr): 'tcp' | 'quic' | undefined {
   const names = address.getComponents().map((part) => part.name)
   if (names.at(-1) === 'p2p') names.pop()
   const [host = '', ...rest] = names
   const stack = rest.join('/')
   if (stack === 'tcp' && (IP_HOSTS.includes(host) || NAMED_HOSTS.includes(host))) return 'tcp'
-  // The QUIC module resolves no names.
+  // The QUIC module does not resolve names.
   if (stack === 'udp/quic-v1' && IP_HOSTS.includes(host)) return 'quic'
   return undefined
 }
 
-/** Whether dialling the address can lead anywhere: directly, or over a relay that can be dialled itself. */
+/** True if this node can dial the address directly, or over a relay that it can dial. */
 export function isDialable(address: Multiaddr): boolean {
   if (!isRelayed(address)) return isDirect(address)
   const relay = relayOf(address)
   return relay !== undefined && peerIdIn(relay) !== undefined && isDirect(relay)
 }
 
-/** Whether the address leads over a relay. */
+/** True if the address leads over a relay. */
 export function isRelayed(address: Multiaddr): boolean {
   return address.getComponents().some(({ name }) => name === CIRCUIT)
 }
 
-/** The relay's own address, where the address leads over exactly one. */
+/** The relay's own address, if the address leads over exactly one relay. */
 export function relayOf(address: Multiaddr): Multiaddr | undefined {
   const parts = address.getComponents()
   const at = parts.findIndex(({ name }) => name === CIRCUIT)
@@ -117,14 +121,16 @@ export function relayOf(address: Multiaddr): Multiaddr | undefined {
   return at < 0 || !['', 'p2p'].includes(rest.join('/')) ? undefined : multiaddr(parts.slice(0, at))
 }
 
-/** A transport of ours, a port, and a host that is one. */
+/** True if the address has a transport of this node, a port, and a real host. */
 export function isDirect(address: Multiaddr): boolean {
   if (transportOf(address) === undefined) return false
   const [host, port] = address.getComponents()
   return Number(port?.value) > 0 && host?.value !== '0.0.0.0' && host?.value !== '::'
 }
 
-/** Public before private before loopback addresses before relayed ones; TCP before QUIC among equals, as it carries more. */
+/**
+ * Sorts addresses: public, private, loopback, then relayed. Among equals TCP is before QUIC, because it carries more.
+ */
 export function bestFirst(addresses: readonly Multiaddr[]): Multiaddr[] {
   const rank = (address: Multiaddr) =>
     (isRelayed(address) ? 8 : 0) +
@@ -134,8 +140,8 @@ export function bestFirst(addresses: readonly Multiaddr[]): Multiaddr[] {
 }
 
 /**
- * Addresses worth telling others: link-local ones need an interface name that means nothing elsewhere, and a relay with a
- * public address needs no other.
+ * The addresses worth telling others. Link-local addresses are left out: they need an interface name that means nothing
+ * on other machines. If a relay has a public address, its other addresses are left out too.
  */
 export function announceable(addresses: readonly Multiaddr[]): Multiaddr[] {
   const reach = (address: Multiaddr) => (isLoopback(address) ? 2 : isPrivate(address) ? 1 : 0)
@@ -163,7 +169,7 @@ function tryParse(text: string | Multiaddr): Multiaddr | undefined {
   }
 }
 
-/** The peer id an address ends in, if it does and it is one. */
+/** The peer id at the end of an address. Undefined if there is none or it is not valid. */
 export function peerIdIn(address: Multiaddr): string | undefined {
   const last = address.getComponents().at(-1)
   if (last?.name !== 'p2p' || last.value === undefined) return undefined
@@ -184,7 +190,7 @@ function bad(text: string, kind: string, form: string, cause?: unknown): CodedEr
   return new CodedError('BAD_MULTIADDR', `${kind} address "${shown}" cannot be used${why}; expected ${form}`, { cause })
 }
 
-/** A peer that is named by an address which ends in its id, or by its id alone; undefined for anything else. */
+/** Reads an address that ends in a peer id, or a bare peer id. Undefined for any other text. */
 export function peerAt(text: string): { peerId: string; addrs: string[] } | undefined {
   const isAddress = text.startsWith('/')
   try {

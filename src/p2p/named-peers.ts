@@ -5,14 +5,14 @@ import type { Logger } from '../lib/logger.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
 import { backoffMs, orAbandon, pause } from './waiting.ts'
 
-/** A name may lead to other names; to so many in all, and to so many peers. */
+/** Names followed, as one name may lead to others; and peers taken from them. */
 const NAMES_MAX = 8
 const PEERS_MAX = 16
 const RECORDS_MAX = 64
 const TXT = 16
 const ASK_TIMEOUT_MS = 10_000
 
-/** What asks name servers: libp2p's own, or one of a test. */
+/** Asks name servers: libp2p's resolver, or that of a test. */
 export type Dns = {
   query(domain: string, options: { types: number[]; signal: AbortSignal }): Promise<{ Answer: { data: string }[] }>
 }
@@ -26,9 +26,9 @@ export const systemDns = {
 } satisfies Dns
 
 export type NamedPeersTiming = {
-  /** Wait after a first failure, and the most after many. */
+  /** Wait after the first failure, and the longest wait after many failures. */
   retry: { firstMs: number; mostMs: number }
-  /** How often a name that led to peers is asked for again: they may change. */
+  /** How often a name that led to peers is resolved again, because its peers may change. */
   askNamesEveryMs: number
 }
 
@@ -36,13 +36,13 @@ export type NamedPeersDeps = {
   dns: Dns
   logger: Logger
   ownPeerId: string
-  /** Keeps a connection with a peer until the signal. */
+  /** Keeps a connection with a peer until the signal aborts. */
   keep(peer: PeerAddresses, signal: AbortSignal): Promise<void>
 }
 
 /**
- * Connections with the peers that a name of the operator's leads to (`/dnsaddr/<name>`). libp2p by itself would connect to
- * whichever of them answers first, once.
+ * Stays connected with the peers that an operator's name leads to (`/dnsaddr/<name>`). libp2p itself would connect
+ * once, to the first peer that answers.
  */
 export class NamedPeers {
   readonly name: string
@@ -52,12 +52,12 @@ export class NamedPeers {
     this.name = name
   }
 
-  /** Whether the name leads to the peer. */
+  /** True if the name leads to the peer. */
   has(peerId: string): boolean {
     return this.#kept.has(peerId)
   }
 
-  /** Runs until the signal. */
+  /** Runs until the signal aborts. */
   async run(timing: NamedPeersTiming, deps: NamedPeersDeps, signal: AbortSignal): Promise<void> {
     const { name } = this
     const running = new Set<Promise<void>>()
@@ -100,7 +100,10 @@ export class NamedPeers {
   }
 }
 
-/** The peers of a name, each at the name that names it: its addresses are asked for anew with each dial. */
+/**
+ * The peers of a name. Each has the address of the name that lists it, so that its addresses are resolved again at each
+ * dial.
+ */
 async function peersOf(first: string, dns: Dns, signal: AbortSignal): Promise<PeerAddresses[]> {
   const names = new Set([first])
   const peers = new Map<string, Multiaddr>()
@@ -124,7 +127,7 @@ async function recordsOf(name: string, dns: Dns, signal: AbortSignal): Promise<{
   return Answer.slice(0, RECORDS_MAX)
 }
 
-/** Of a TXT record such as `dnsaddr=/ip4/…`; of any other, none. */
+/** The parts of a TXT record such as `dnsaddr=/ip4/…`. Any other record gives none. */
 function componentsOf(record: string): { name: string; value?: string | undefined }[] {
   const text = record.replace(/["']/g, '').trim()
   if (!text.startsWith('dnsaddr=') || text.length > 1024) return []

@@ -2,31 +2,33 @@ import { isIPv4, isIPv6 } from 'node:net'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { isPublicAddress } from '../lib/public-address.ts'
 
-/** The host that an address leads to first: an IP address or a name; over a relay it is the relay's. */
+/** The first host of an address: an IP address or a name. Over a relay it is the relay's host. */
 export function hostIn(address: Multiaddr): string {
   return address.getComponents()[0]?.value ?? ''
 }
 
-/** Host and port that an address leads to first. */
+/** The first host and port of an address. */
 export function placeIn(address: Multiaddr): string {
   const [host, port] = address.getComponents()
   return `${host?.value ?? ''} ${port?.name ?? ''} ${port?.value ?? ''}`
 }
 
-/** Whether a host is one of a local network: a private IP address, or a name that means something there only. */
+/** True if a host belongs to a local network: a private IP address, or a name that is valid only there. */
 export function isPrivateHost(host: string): boolean {
   if (isIPv4(host) || isIPv6(host)) return !isPublicAddress(host)
   return !host.includes('.') || /\.(localhost|local|lan|internal|home\.arpa)\.?$/i.test(host)
 }
 
-/** What one party has to itself: an IPv4 address, or the /64 of an IPv6 address, which everybody gets whole. */
+/**
+ * The addresses one party has to itself: an IPv4 address, or the /64 of an IPv6 address, which everybody gets whole.
+ */
 export function siteOf(host: string): string {
   const groups = groupsOf(host)
   if (groups !== undefined && isMapped(groups)) return mappedHost(groups)
   return groups === undefined ? host : `${groups.slice(0, 4).join(':')}::/64`
 }
 
-/** What many parties of one network share: the /16 of an IPv4 address, the /32 of an IPv6 address. */
+/** The addresses that many parties of one network share: the /16 of an IPv4 address, the /32 of an IPv6 address. */
 export function networkOf(host: string): string {
   const groups = groupsOf(host)
   if (groups !== undefined && isMapped(groups)) return networkOf(mappedHost(groups))
@@ -34,7 +36,7 @@ export function networkOf(host: string): string {
   return isIPv4(host) ? `${host.split('.').slice(0, 2).join('.')}.0.0/16` : host
 }
 
-/** The eight groups of an IPv6 address; undefined for all else. */
+/** The eight groups of an IPv6 address. Undefined for anything else. */
 function groupsOf(host: string): string[] | undefined {
   const bare = host.split('%')[0]!
   if (!isIPv6(bare)) return undefined
@@ -45,7 +47,7 @@ function groupsOf(host: string): string[] | undefined {
   return [...first, ...Array.from({ length: 8 - first.length - last.length }, () => '0'), ...last]
 }
 
-/** Whether it is an IPv4 address in the clothes of IPv6. */
+/** True for an IPv4 address mapped into IPv6. */
 function isMapped(groups: readonly string[]): boolean {
   return groups.slice(0, 6).join(':') === '0:0:0:0:0:ffff'
 }

@@ -4,10 +4,10 @@ import type { Node } from './modules.ts'
 
 export type PeerView = {
   peerId: string
-  /** Where the connections lead: an inbound one to a port that cannot be dialled. */
+  /** The remote addresses of the connections. An inbound connection shows a port that cannot be dialed. */
   addresses: string[]
   direction: 'inbound' | 'outbound'
-  /** Every connection leads over a relay. */
+  /** Set if every connection leads over a relay. */
   relayed?: true
   latencyMs?: number
   agentVersion?: string
@@ -17,7 +17,7 @@ type Known = { agentVersion?: string; protocols?: ReadonlySet<string>; latencyMs
 
 const AGENT_VERSION_MAX = 128
 
-/** What this node knows of the peers it is connected to. */
+/** What this node knows about its connected peers. */
 export class PeerBook {
   readonly #libp2p: Node
   readonly #known = new Map<string, Known>()
@@ -43,12 +43,12 @@ export class PeerBook {
     })
   }
 
-  /** Whether a connected peer speaks a protocol; undefined until it has said what it speaks. */
+  /** True if a connected peer speaks a protocol. Undefined until the peer has said what it speaks. */
   speaks(peerId: string, protocol: string): boolean | undefined {
     return this.#known.get(peerId)?.protocols?.has(protocol)
   }
 
-  /** How many connected peers are known to speak a protocol. */
+  /** Number of connected peers known to speak a protocol. */
   countSpeaking(protocol: string): number {
     return this.#known.values().reduce((count, { protocols }) => count + (protocols?.has(protocol) ? 1 : 0), 0)
   }
@@ -57,13 +57,13 @@ export class PeerBook {
     return this.connections(peerId).length > 0
   }
 
-  /** The open connections with a peer that carry any stream, newest last. */
+  /** The open connections with a peer that carry any stream, the newest last. */
   connections(peerId: string): Connection[] {
     const open = this.#libp2p.getConnections(peerIdFromString(peerId))
     return open.filter(({ status, limits }) => status === 'open' && limits === undefined)
   }
 
-  /** The open connections with a peer that lead over a relay, newest last. */
+  /** The open connections with a peer over a relay, the newest last. */
   relayed(peerId: string): Connection[] {
     const open = this.#libp2p.getConnections(peerIdFromString(peerId))
     return open.filter(({ status, limits }) => status === 'open' && limits !== undefined)
@@ -81,14 +81,14 @@ export class PeerBook {
   }
 
   #note(peer: PeerId, news: Known): void {
-    // News of a peer can come in after it has left: then nothing would ever delete it.
+    // Data about a peer may arrive after it has left. Nothing would ever delete it then.
     if (this.#libp2p.getConnections(peer).length === 0) return
     const peerId = peer.toString()
     this.#known.set(peerId, { ...this.#known.get(peerId), ...news })
   }
 }
 
-/** A peer may call itself anything; it is shown on terminals. */
+/** Cleans a peer's own name, which may contain anything and is shown on terminals. */
 function printable(text: string): string {
   return text.slice(0, AGENT_VERSION_MAX).replaceAll(/[^\x20-\x7e]/g, '?')
 }

@@ -6,13 +6,13 @@ import { orAbandon } from './waiting.ts'
 export const PING_PROTOCOL = '/ipfs/ping/1.0.0'
 const PING_BYTES = 32
 
-/** Pings over a connection. Returns the time there and back, in ms. @throws what opening or using the stream throws */
+/** Pings over a connection. Returns the round-trip time in ms. @throws the error of opening or using the stream */
 export async function ping(connection: Connection, signal: AbortSignal): Promise<number> {
   const opening = connection.newStream(PING_PROTOCOL, { signal, runOnLimitedConnection: true })
   return await pingOn(await orAbandon(opening, signal, (late) => late.abort(new Error('too late'))), signal)
 }
 
-/** Pings on a stream that was opened for it, and closes that. */
+/** Pings on a stream opened for this ping, and closes the stream. */
 export async function pingOn(stream: Stream, signal: AbortSignal): Promise<number> {
   try {
     const bytes = byteStream(stream)

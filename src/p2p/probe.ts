@@ -3,7 +3,7 @@ import type { Connector, Destination } from './connector.ts'
 import type { Node } from './modules.ts'
 import { PING_PROTOCOL, pingOn } from './ping.ts'
 
-/** Whether a peer answers, and in how many ms. A connection that was opened for the question is closed again. */
+/** Asks whether a peer answers, and returns the latency in ms. Closes a connection that was opened only for this. */
 export async function probe(
   peer: Destination,
   { libp2p, connector, relayed }: { libp2p: Node; connector: Connector; relayed: ReadonlySet<string> },
@@ -16,7 +16,7 @@ export async function probe(
   } finally {
     if (before.size === 0) {
       for (const connection of libp2p.getConnections(id)) {
-        // By now somebody may be buying over it.
+        // A buyer may use the connection by now.
         const isUsed = connection.streams.some(({ protocol }) => relayed.has(protocol) && protocol !== PING_PROTOCOL)
         if (!isUsed) connection.close().catch(() => {})
       }

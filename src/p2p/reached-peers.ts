@@ -12,7 +12,7 @@ import { type Node, REACHED_PREFIX } from './modules.ts'
 import { hostIn, networkOf, placeIn, siteOf } from './networks.ts'
 
 const PEERS_MAX = 512
-/** Many names at one address are one party's. */
+/** Peers kept of one site. Many peer ids at one address belong to one party. */
 const PER_SITE_MAX = 32
 const PER_NETWORK_MAX = 128
 const ADDRESSES_MAX = 4
@@ -24,12 +24,12 @@ type Entry = z.infer<typeof Entry>
 export type ReachedPeersDeps = { libp2p: Node; datastore: Datastore; clock: Clock; logger: Logger }
 
 /**
- * Peers of the market that this node has dialed and met, and where (D52). Kept apart from the peer store, which holds what
- * anybody says and forgets by age: no hearsay gets in here, and none pushes anybody out.
+ * Market peers that this node has dialed and met, and where (D52). They are separate from the peer store, which holds
+ * what anybody says and forgets by age. Peers known only by hearsay never get in, and never push a reached peer out.
  */
 export class ReachedPeers {
   readonly #deps: ReachedPeersDeps
-  /** The one reached last comes last. */
+  /** The peer reached last is last. */
   readonly #peers = new Map<string, Entry>()
   #loading: Promise<void> | undefined
 
@@ -38,7 +38,7 @@ export class ReachedPeers {
     deps.libp2p.addEventListener('peer:identify', ({ detail }) => this.#identified(detail))
   }
 
-  /** Those of earlier days and of today, the one reached last first. */
+  /** Peers of earlier runs and of this run, the last reached first. */
   async list(): Promise<PeerInfo[]> {
     await this.#load()
     return Array.from(this.#peers, ([peerId, { addresses }]) => ({
@@ -47,7 +47,7 @@ export class ReachedPeers {
     })).toReversed()
   }
 
-  /** Whether the peer was reached at this place. */
+  /** True if the peer was reached at this place. */
   has(peerId: string, place: string): boolean {
     return this.#peers.get(peerId)?.addresses.some((address) => placeIn(multiaddr(address)) === place) ?? false
   }
@@ -72,7 +72,7 @@ export class ReachedPeers {
     await this.#trim(PEERS_MAX, () => true)
   }
 
-  /** Forgets the oldest of those at the hosts asked about. */
+  /** Forgets the oldest peers among the hosts that `isMeant` selects. */
   async #trim(most: number, isMeant: (host: string) => boolean): Promise<void> {
     const meant = [...this.#peers].filter(([, { addresses }]) => isMeant(hostIn(multiaddr(addresses[0]!))))
     for (const [peerId] of meant.slice(0, Math.max(0, meant.length - most))) {

@@ -7,29 +7,29 @@ import type { Logger } from '../lib/logger.ts'
 import type { Directory } from './dht.ts'
 import { pause } from './waiting.ts'
 
-/** The place in a DHT where the nodes of the market leave word. */
+/** The key in a DHT under which the nodes of the market publish themselves. */
 const MEETING_POINT = 'stoa/market/1'
-/** Records are kept for a day or two, but in the memory of nodes that come and go. */
+/** Nodes keep records for a day or two, but only in memory, and nodes come and go. */
 const PROVIDE_EVERY_MS = 60 * 60_000
 const QUERY_MS_MAX = 60_000
 const FOUND_MAX = 64
 
 export type RendezvousTiming = {
-  /** How long to wait before looking again, while too few peers are known. */
+  /** Wait before the next search while too few peers are known. */
   meetEveryMs: number
 }
 
 export type RendezvousDeps = {
   directory: Directory
   logger: Logger
-  /** Whether anybody is there to ask. */
+  /** True if there is a peer to ask. */
   ready(): boolean
-  /** Whether enough peers are connected: then nobody is looked for. */
+  /** True if enough peers are connected. Then there is no search. */
   enough(): boolean
   found(peer: PeerInfo): void
 }
 
-/** Leaves word in a DHT that this node takes part in the market, and looks who else does, until the signal. */
+/** Publishes in a DHT that this node takes part in the market, and searches for others, until the signal aborts. */
 export async function meetInDht(
   { meetEveryMs }: RendezvousTiming,
   { directory, logger, ready, enough, found }: RendezvousDeps,
@@ -66,7 +66,7 @@ export async function meetInDht(
     const limit = AbortSignal.any([signal, AbortSignal.timeout(QUERY_MS_MAX)])
     let told = 0
     for await (const event of directory.provide(place, { signal: limit })) if (event.name === 'PEER_RESPONSE') told += 1
-    // Where nobody took it, it is said again soon.
+    // If nobody took the record, publish again soon.
     if (told > 0) provideAt = performance.now() + PROVIDE_EVERY_MS
   }
 }

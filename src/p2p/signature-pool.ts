@@ -3,25 +3,25 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { checkSignature, packChecks, type SignatureCheck } from './signature.ts'
 
-/** Fewer are not worth a thread's while. */
+/** Fewer signatures than this are not worth a thread. */
 const FEW = 8
-/** A thread costs 10 MB: it ends when it has had nothing to do for so long. */
+/** A thread takes 10 MB of memory, so it ends after this long without work. */
 const IDLE_MS = 10_000
 
 type Few = { checks: readonly SignatureCheck[]; settle(genuine: Promise<boolean[]>): void }
 type Job = { checks: readonly SignatureCheck[]; settle(genuine: boolean[]): void; fail(error: unknown): void }
 
 /**
- * Checks signatures by the hundred in threads of their own, as when a replica catches up with a whole market.
+ * Checks signatures by the hundreds in its own threads, for example when a replica catches up with a whole market.
  *
- * Node's thread pool can do it too, but costs the event loop 12 µs a signature against 1, and its four threads would take
- * all cores from it; here one core is left to the rest of the node. Threads start with the first job.
+ * Node's thread pool can check them too. But it costs the event loop 12 µs a signature instead of 1 µs, and its four
+ * threads would take all cores. This pool leaves one core to the rest of the node. Threads start with the first job.
  */
 export class SignaturePool {
   readonly #threadsMax: number
   readonly #idle: Thread[] = []
   readonly #waiting: Job[] = []
-  /** What came in few at a time in this turn of the event loop. */
+  /** Small requests of this turn of the event loop. */
   #few: Few[] = []
   #threads = 0
 
@@ -30,8 +30,8 @@ export class SignaturePool {
   }
 
   /**
-   * Which of them are genuine. Who asks bounds how much: a batch of a session at a time. What comes in few at a time, as
-   * gossip does, is checked together.
+   * Returns which signatures are genuine. The caller bounds the number, for example one batch of a session at a time.
+   * Small requests, as from gossip, are checked together.
    */
   async check(checks: readonly SignatureCheck[]): Promise<boolean[]> {
     if (checks.length >= FEW) return this.#checkAll(checks)
@@ -76,7 +76,7 @@ export class SignaturePool {
       this.#idle.push(thread)
       settle(Array.from(answers, (answer) => answer === 1))
     } catch {
-      // A thread that died, as it may where memory is short: Node's pool does it instead.
+      // A thread died, for example because memory is short. Node's pool checks instead.
       this.#threads--
       await Promise.all(checks.map(checkSignature)).then(settle, fail)
     }
@@ -93,19 +93,19 @@ export class SignaturePool {
   }
 }
 
-/** One worker, which keeps no process alive, and ends after a while without work. */
+/** One worker thread. It keeps no process alive, and ends after a while without work. */
 class Thread {
   readonly #worker: Worker
   readonly #ended: () => void
   #idle: NodeJS.Timeout | undefined
 
   constructor(ended: () => void) {
-    // Beside this file, and of its kind: .ts where Node runs the sources, .js where they were built.
+    // The worker file is in the same folder and has the same extension: .ts from the sources, .js when built.
     const file = new URL(`./signature-worker${extname(import.meta.url)}`, import.meta.url)
     const resourceLimits = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 8 }
     this.#worker = new Worker(file, { resourceLimits, execArgv: [] })
     this.#worker.unref()
-    // Without a listener it would end the process; who waits for an answer is told by `run`.
+    // Without a listener an error would end the process. `run` reports the end of the thread to its caller.
     this.#worker.on('error', () => {})
     this.#ended = ended
   }

@@ -1,16 +1,18 @@
 import type { ConnectionEncrypter, MessageStream, SecuredConnection } from '@libp2p/interface'
 import { Uint8ArrayList } from 'uint8arraylist'
 
-/** What waits for the end of a turn at most; beyond it the batch leaves at once. One Noise message holds nearly as much. */
+/**
+ * Bytes that wait for the end of a turn. Beyond it the batch leaves at once. One Noise message holds nearly as much.
+ */
 const BATCH_BYTES_MAX = 64 * 1024
-/** Up to here it is cheaper to copy the pieces of a batch together than to hand them to the system one by one. */
+/** Up to this size it is cheaper to copy the pieces of a batch together than to pass them to the system one by one. */
 const JOIN_BYTES_MAX = 2 * BATCH_BYTES_MAX
 
 /**
- * An encrypter whose connections send what was written in one turn of the event loop as one piece.
+ * Wraps an encrypter. Its connections send everything written in one turn of the event loop as one piece.
  *
- * The muxer writes each frame by itself, a dozen bytes of window update for every message included, and each would be
- * encrypted and handed to the system alone, in two pieces. A busy node would spend a third of its time there.
+ * The muxer writes each frame alone, including a window update of a dozen bytes for every message. Each frame would be
+ * encrypted and passed to the system alone, in two pieces. A busy node would spend a third of its time on that.
  */
 export function batchingWrites<C>(
   create: (components: C) => ConnectionEncrypter,
@@ -20,7 +22,7 @@ export function batchingWrites<C>(
     const batching = async (below: MessageStream, securing: Promise<SecuredConnection>): Promise<SecuredConnection> => {
       const secured = await securing
       const flush = batchSends(secured.connection)
-      // libp2p closes what lies below, and bytes that were written before have to leave before.
+      // libp2p closes the connection below, and bytes written earlier must leave first.
       flushOnClose(secured.connection, flush)
       flushOnClose(below, flush)
       return secured
@@ -33,7 +35,7 @@ export function batchingWrites<C>(
   }
 }
 
-/** Each send becomes one piece, so that the socket makes one system call of it. */
+/** Joins each send into one piece, so that the socket makes one system call for it. */
 function joinSends(connection: MessageStream): MessageStream {
   const send = connection.send.bind(connection)
   connection.send = (data) =>
@@ -41,12 +43,12 @@ function joinSends(connection: MessageStream): MessageStream {
   return connection
 }
 
-/** Sends wait for the end of the turn. @returns how to send what waits at once */
+/** Makes sends wait for the end of the turn. @returns a function that sends the waiting bytes at once */
 function batchSends(connection: MessageStream): () => void {
   const send = connection.send.bind(connection)
   let batch = new Uint8ArrayList()
 
-  /** Answers whether more may be sent. */
+  /** Returns whether more may be sent. */
   function flush(): boolean {
     if (batch.byteLength === 0) return true
     const data = batch
@@ -57,18 +59,18 @@ function batchSends(connection: MessageStream): () => void {
     try {
       flush()
     } catch (error) {
-      // Nobody is there to catch it, but all who use the connection are told.
+      // Nobody can catch this error here, but an abort informs all users of the connection.
       connection.abort(error instanceof Error ? error : new Error('the connection could not send'))
     }
   }
 
   connection.send = (data) => {
-    // A connection that is full or closing answers as it always does.
+    // Let a full or closing connection answer as usual.
     if (connection.writableNeedsDrain || connection.status !== 'open') {
       flush()
       return send(data)
     }
-    // A tick that is asked for in a microtask comes when all of them are done: every answer of this turn is in by then.
+    // A tick requested in a microtask runs after all microtasks. Every answer of this turn is in the batch by then.
     if (batch.byteLength === 0) queueMicrotask(() => process.nextTick(flushAlone))
     batch.append(data)
     return batch.byteLength < BATCH_BYTES_MAX || flush()

@@ -1,21 +1,22 @@
 import type { Stream, StreamMuxerFactory } from '@libp2p/interface'
 
-/** What libp2p's streams have beside their interface, as far as it is used here. */
+/** The members of libp2p's streams that are used here but are not in the interface. */
 type Readable = { readStatus: string; unshift(data: unknown): void }
 
 /**
- * Makes inbound streams take back what protocol negotiation has read too much, also after the other side has ended its
+ * Lets inbound streams take back bytes that protocol negotiation read too far, even after the other side has ended its
  * side of the stream.
  *
- * Go clients send negotiation, request and half-close in one go. libp2p's negotiation then reads all of it, finds the
- * reading side closed, throws when it hands the request back, and the stream is reset without an answer. Goes when
- * `AbstractMessageStream.unshift` of `@libp2p/utils` takes bytes on a half-closed stream.
+ * Go clients send negotiation, request and half-close together. libp2p's negotiation reads all of it and finds the
+ * reading side closed. It throws when it hands the request back, and the stream is reset without an answer. Remove this
+ * when `AbstractMessageStream.unshift` of `@libp2p/utils` accepts bytes on a half-closed stream.
  */
 export function takeBackAfterEnd(factory: StreamMuxerFactory): StreamMuxerFactory {
   const create = factory.createStreamMuxer.bind(factory)
   factory.createStreamMuxer = (connection) => {
     const muxer = create(connection)
-    // Not a listener of our own: with one, the muxer would no longer keep streams that come before the connection is set up.
+    // Do not add a listener here. With a listener, the muxer no longer keeps streams that arrive before the connection
+    // is set up.
     const dispatch = muxer.safeDispatchEvent.bind(muxer)
     muxer.safeDispatchEvent = (type, init?: { detail?: unknown }) => {
       if (type === 'stream') patch(init?.detail as Stream)

@@ -9,7 +9,7 @@ type PublicAddressMapping = [
   protocol: 'tcp' | 'udp',
 ]
 
-/** Parts of libp2p that its surface does not offer. */
+/** Parts of libp2p that its public interface does not offer. */
 export type Inside = {
   transportManager: {
     dial(address: Multiaddr, options: { signal: AbortSignal; wanted?: boolean }): Promise<Connection>

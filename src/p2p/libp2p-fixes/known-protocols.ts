@@ -1,13 +1,14 @@
 import type { Libp2p, Peer, PeerData } from '@libp2p/interface'
 
 /**
- * Spares the peer store what it knows already.
+ * Skips writes to the peer store that change nothing.
  *
- * libp2p merges a stream's protocol into the peer's entry on every new stream, at both ends: a lock, a decode, an encode
- * and a write that change nothing from the second stream on. Every write goes through this object, so the entry it
- * returned last is the one that is stored.
+ * On every new stream, at both ends, libp2p merges the stream's protocol into the peer's entry. That costs a lock, a
+ * decode, an encode and a write, which change nothing from the second stream on. Every write goes through this object,
+ * so the last entry returned is the stored entry.
  *
- * Of connected peers only: others open no streams, and what is kept of a peer are slices of buffers of 64 KiB that it keeps alive.
+ * It remembers only connected peers, because other peers open no streams. A remembered peer holds slices of buffers of
+ * 64 KiB, and keeps those buffers in memory.
  */
 export function skipKnownProtocols(libp2p: Pick<Libp2p, 'peerStore' | 'getConnections' | 'addEventListener'>): void {
   const { peerStore } = libp2p

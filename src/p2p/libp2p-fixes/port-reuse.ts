@@ -4,14 +4,14 @@ import { isPrivate } from '@libp2p/utils'
 import type { Multiaddr } from '@multiformats/multiaddr'
 
 /**
- * Dialling from the port this node listens on: then the way that a router opens for the dial leads back to the listener,
- * and the address peers see is one they can dial as well. Node has no words for it, so it is tried out first; where it does
- * not work, dials come from any port and no holes are punched.
+ * Dials from the port that this node listens on. The path that a router opens for the dial then leads back to the
+ * listener, and peers see an address that they can dial. Node has no API for this, so `tryPortReuse` tests whether it
+ * works. If it does not work, dials come from any port and no holes are punched.
  */
 export type PortReuse = {
   port: number
   Handle: HandleClass
-  /** `host:port` of those dialled in this way. */
+  /** `host:port` of the addresses dialed in this way. */
   dialled: Set<string>
 }
 
@@ -22,10 +22,10 @@ type TcpTransport = Transport & { _connect(address: Multiaddr, options: { signal
 const TCP_SOCKET = 0
 const UV_TCP_REUSEPORT = 2
 const DIALLED_MAX = 1000
-/** The same two ends are connected already, or the port is held without being shared. */
+/** The same two ends are already connected, or the port is held without being shared. */
 const TAKEN = ['EADDRINUSE', 'EADDRNOTAVAIL']
 
-/** Undefined where this platform cannot do it, or another program holds the port: then listening must say so. */
+/** Undefined if the platform cannot do it, or if another program holds the port. Listening then reports the error. */
 export async function tryPortReuse(port: number): Promise<PortReuse | undefined> {
   if (port === 0 || !(await isFree(port))) return undefined
   const server = net.createServer()
@@ -44,7 +44,7 @@ export async function tryPortReuse(port: number): Promise<PortReuse | undefined>
   }
 }
 
-/** Makes a TCP transport dial public addresses from the port, where that is possible. */
+/** Makes a TCP transport dial public addresses from the port, if that is possible. */
 export function dialFromPort(transport: Transport, reuse: PortReuse): Transport {
   const tcp = transport as TcpTransport
   const connect = tcp._connect.bind(tcp)
@@ -93,7 +93,10 @@ async function connectFrom(
   }
 }
 
-/** Two programs that share their ports could hold the same one, and each get half of the calls. */
+/**
+ * True if no program holds the port. Two programs that share their ports could hold the same port, and each would get
+ * half of the connections.
+ */
 export async function isFree(port: number): Promise<boolean> {
   const server = net.createServer()
   try {

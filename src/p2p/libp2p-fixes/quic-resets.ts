@@ -1,6 +1,6 @@
 import { type Listener, StreamResetError, type Transport, type Upgrader } from '@libp2p/interface'
 
-/** What the QUIC module gets from its native code, as far as it is used here. */
+/** The parts of the QUIC module's native objects that are used here. */
 type NativeStream = {
   read(bytes: number): Promise<Uint8Array | null>
   write(data: Uint8Array): Promise<void>
@@ -9,14 +9,16 @@ type NativeStream = {
 }
 type NativeConnection = { inboundStream(): Promise<NativeStream>; outboundStream(): Promise<NativeStream> }
 
-/** Its errors have no code of their own: the other side has reset its half of a stream, or wants none of ours. */
+/**
+ * Native errors have no codes. The messages mean that the other side reset its half of a stream, or refuses our half.
+ */
 const RESET = /reset by peer|stopped by peer/
 const STOPPED = /stopped by peer/
 
 /**
- * A QUIC transport whose streams tell that the other side has reset them. By itself the module takes a reset for a proper
- * end, and a buyer that takes its request back could not be told from one that has said all. And streams whose other side
- * wants no more are ended for it as well.
+ * Makes the streams of a QUIC transport report resets. The module itself reports a reset as a normal end. A buyer that
+ * cancels its request would then look like a buyer that has sent everything. It also ends our half of streams that the
+ * other side has stopped.
  */
 export function tellResets(transport: Transport): Transport {
   const { dial, createListener } = transport
@@ -58,16 +60,16 @@ function watchStream(stream: NativeStream): NativeStream {
 }
 
 /**
- * Ends the sending side also where the other side has said that it wants no more (STOP_SENDING), as `Close` of go-libp2p
- * does. `finish_write` in `rust/lib.rs` of `@chainsafe/libp2p-quic` drops the answer of quinn's `finish`, which then sends
- * neither end nor reset: the stream stays open, and counts against the other side's, until its object is collected. Goes
- * when `finish_write` resets what was stopped, or tells of it.
+ * Ends the sending side even after the other side stopped it (STOP_SENDING), as `Close` of go-libp2p does.
+ * `finish_write` in `rust/lib.rs` of `@chainsafe/libp2p-quic` drops the result of quinn's `finish`, which then sends
+ * neither an end nor a reset. The stream stays open, and counts against the other side's limit, until its object is
+ * collected. Remove this when `finish_write` resets a stopped stream or reports it.
  */
 function endingStopped(stream: NativeStream, write: NativeStream['write']): NativeStream['finishWrite'] {
   const finish = stream.finishWrite.bind(stream)
   return async () => {
     await finish()
-    // Never sent: the side is finished by now, unless it was stopped. Only the error tells which.
+    // This byte is never sent: the side is finished by now, or was stopped. Only the error shows which.
     const stopped = await write(new Uint8Array(1)).then(
       () => false,
       (error: unknown) => error instanceof Error && STOPPED.test(error.message),

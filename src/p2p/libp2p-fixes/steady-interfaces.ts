@@ -3,10 +3,10 @@ import os from 'node:os'
 let isSteady = false
 
 /**
- * Has the system's answer about network interfaces remembered, and given again while it refuses one.
+ * Remembers the system's list of network interfaces, and returns the last list while the system refuses to give one.
  *
- * Each answer takes a file descriptor. libp2p asks on timers and for every message about its addresses: with all descriptors in
- * use, each time an error was thrown that nobody waited for.
+ * Each request needs a file descriptor. libp2p asks on timers and for every message about its addresses. With all
+ * descriptors in use, each request threw an error that nobody caught.
  */
 export function keepInterfacesSteady(): void {
   if (isSteady) return
@@ -17,7 +17,7 @@ export function keepInterfacesSteady(): void {
     try {
       last = ask()
     } catch {
-      // EMFILE or ENFILE: what was true a moment ago.
+      // EMFILE or ENFILE: return the last list.
     }
     return last
   }

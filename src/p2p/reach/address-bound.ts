@@ -1,21 +1,21 @@
 import type { AbortOptions, Address, Peer, PeerData, PeerId, PeerStore } from '@libp2p/interface'
 
-/** D52: addresses kept of one peer, from whomever they come. */
+/** D52: addresses kept of one peer from all sources. It bounds the memory and the cost of each merge. */
 export const ADDRESSES_PER_PEER_MAX = 32
-/** Of what one message says; more is not even compared. */
+/** Addresses read from one message. More are not even compared. */
 const ADDRESSES_READ_MAX = 2 * ADDRESSES_PER_PEER_MAX
 const ADDRESS_BYTES_MAX = 512
 
 /**
- * Bounds what the peer store keeps of a peer's addresses (D52). By itself it merges whatever anybody says: some kilobytes
- * of addresses make each further word about that peer cost milliseconds.
+ * Bounds the addresses that the peer store keeps of a peer (D52). The store itself merges everything that anybody says.
+ * A few kilobytes of addresses would make each further update of that peer cost milliseconds.
  *
- * What the peer has signed goes first. After that, of a peer that this node reached what it knows already, and of
- * others what came last.
+ * Addresses that the peer signed are kept first. If this node reached the peer, known addresses go before new ones.
+ * Otherwise new addresses go before known ones.
  */
 export function boundAddresses({ peerStore, peerId: self }: { peerStore: PeerStore; peerId: PeerId }): void {
   const { merge, patch, save } = peerStore
-  /** By peer: the last merge that is under way. Two that looked at the same time would both add. */
+  /** The last running merge by peer. Two merges that read at the same time would both add addresses. */
   const underWay = new Map<string, Promise<unknown>>()
 
   async function known(id: PeerId): Promise<Peer | undefined> {
@@ -74,7 +74,7 @@ export function boundAddresses({ peerStore, peerId: self }: { peerStore: PeerSto
   }
 }
 
-/** The first of what is said: what was signed before what was not. */
+/** The first addresses of the data, signed before unsigned. */
 function addressesIn({ addresses = [], multiaddrs = [] }: PeerData): Address[] {
   const unsigned = multiaddrs.slice(0, ADDRESSES_READ_MAX).map((multiaddr) => ({ multiaddr, isCertified: false }))
   return [...addresses.slice(0, ADDRESSES_READ_MAX), ...unsigned]

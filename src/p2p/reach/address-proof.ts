@@ -12,22 +12,25 @@ import type { PublicPort } from '../upnp/port-mapping.ts'
 import { pause } from '../waiting.ts'
 import { DIAL_REQUEST_PROTOCOL, type DialBack, type DialedBack } from './dial-back.ts'
 
-/** Networks whose peers must have seen this node come from an address before it is tried. */
+/** Networks whose peers must have seen this node come from an address before the address is tried. */
 const OBSERVERS_MIN = 2
 const OBSERVERS_KEPT_MAX = 64
 const ASKED_AT_ONCE_MAX = 8
 const ASKED_KEPT_MAX = 1024
-/** D52: peers of so many networks must have dialed an address back before it is announced; or one that the operator named. */
+/**
+ * D52: peers of this many networks must have dialed an address back before it is announced. One peer that the operator
+ * named is enough too.
+ */
 const NETWORKS_WANTED = 3
-/** How long a proof counts towards these. */
+/** How long a proof counts. */
 const PROOF_KEPT_MS = 6 * 60 * 60 * 1000
 
 export type ProofTiming = {
-  /** How often it is looked whether something wants proof. */
+  /** How often to check whether an address needs proof. */
   proofLookMs: number
-  /** How often a peer that has dialed an address back is asked about it. */
+  /** How often to ask a peer again about an address that it has dialed back. */
   proofEveryMs: number
-  /** How soon a peer by which nothing was proved is asked again; then each time twice as late, up to `proofEveryMs`. */
+  /** Wait before a peer is asked again after it proved nothing. The wait doubles up to `proofEveryMs`. */
   proofRetryMs: number
 }
 
@@ -37,34 +40,35 @@ export type AddressProofDeps = {
   book: PeerBook
   clock: Clock
   dialBack: Pick<DialBack, 'ask'>
-  /** Whether the operator named the peer. */
+  /** True if the operator named the peer. */
   isTrusted(peerId: string): boolean
-  /** Whether the router is still being asked to pass the port on: what it says is better than a guess. */
+  /** True while the router is still being asked to forward the port. Its answer is better than a guess. */
   routerIsAsked(): boolean
 }
 
 /**
- * Finds out which public addresses lead to this node: those it listens on, and the one its connections are seen to come
- * from, with its own port, in case a router passes that on. Each is announced only once peers of several networks have
- * dialled it back (D52: one peer, or two, may lie), and no longer when peers cannot any more.
+ * Finds out which public addresses lead to this node. Candidates are the addresses it listens on. Another candidate is
+ * the address that peers see, with this node's own port, in case a router forwards that port. An address is announced
+ * only once peers of several networks have dialed it back (D52: one or two peers may lie). When peers can no longer
+ * dial it, it is withdrawn.
  *
- * libp2p asks a peer once, as it connects: a port that is opened, closed or moved later it never hears of.
+ * libp2p asks a peer only once, when it connects. It never notices a port that is opened, closed or moved later.
  */
 export class AddressProof {
   readonly #deps: AddressProofDeps
   /** The address that each peer last saw this node come from. */
   readonly #seen = new Map<string, { ip: string; network: string }>()
-  /** By address: when peers of which networks last dialled it back. */
+  /** By address: the networks whose peers dialed it back, and when they last did. */
   readonly #proofs = new Map<string, Map<string, number>>()
-  /** By address: the networks whose peers could not, since one last could. */
+  /** By address: the networks whose peers could not dial it since the last success. */
   readonly #failures = new Map<string, Set<string>>()
-  /** By peer and address: when that may be asked again; where nothing was proved, how long a wait that is. */
+  /** By peer and address: when to ask again. After a failure also the length of that wait. */
   readonly #asked = new Map<string, { againAt: number; missedMs?: number }>()
-  /** What the router passes on, as it says. */
+  /** The ports that the router says it forwards. */
   #mapped: readonly PublicPort[] = []
-  /** What it may pass on without saying. */
+  /** A port that the router may forward without saying so. */
   #guessed: PublicPort | undefined
-  /** Where peers saw this node come from while the router was being asked. */
+  /** The address that peers saw while the router was being asked. */
   #guessLater: string | undefined
   #isAsking = false
 
@@ -73,7 +77,7 @@ export class AddressProof {
     deps.libp2p.addEventListener('peer:identify', ({ detail }) => this.#observed(detail))
   }
 
-  /** Runs until the signal. */
+  /** Runs until the signal aborts. */
   async run(timing: ProofTiming, signal: AbortSignal): Promise<void> {
     while (await pause(timing.proofLookMs, signal)) {
       if (this.#guessLater !== undefined) this.#tryAt(this.#guessLater)
@@ -85,7 +89,7 @@ export class AddressProof {
     }
   }
 
-  /** Asks peers to dial back what is not proved, or was proved a while ago. */
+  /** Asks peers to dial back addresses whose proof is missing or old. */
   async #ask(timing: ProofTiming, signal: AbortSignal): Promise<void> {
     const candidates = this.#candidates()
     for (const text of this.#proofs.keys()) if (!this.#isKnown(text)) this.#forget(text)
@@ -113,7 +117,7 @@ export class AddressProof {
   async #askOne(connection: Connection, text: string, signal: AbortSignal): Promise<DialedBack | 'unheard'> {
     const came = await this.#deps.dialBack.ask(connection, multiaddr(text), signal).catch((error: unknown) => {
       this.#deps.logger.debug({ reason: reasonOf(error) }, 'a peer could not be asked to dial back')
-      // A node that has moved asks over connections that are dead: the peer is asked again over the next one.
+      // A node that moved asks over dead connections. Ask the peer again over its next connection.
       return connection.status === 'open' ? ('refused' as const) : ('unheard' as const)
     })
     const network = networkOf(hostIn(connection.remoteAddr))
@@ -135,7 +139,7 @@ export class AddressProof {
     return came
   }
 
-  /** What was proved once and now failed with peers of several networks, or all there are, is no longer announced. */
+  /** Withdraws an address that failed with peers of several networks, or with all there are. */
   #judge(text: string): void {
     const failures = this.#failures.get(text)
     if (failures === undefined) return
@@ -146,7 +150,10 @@ export class AddressProof {
     this.#deps.libp2p.services.inside.addressManager.removeObservedAddr(multiaddr(text))
   }
 
-  /** Connected peers that dial back: those the operator named first, then one of each network before a second. */
+  /**
+   * Connected peers that dial back. Peers that the operator named come first, then one peer of each network before a
+   * second.
+   */
   #peers(): Connection[] {
     const { libp2p, book, isTrusted } = this.#deps
     const peers = new Map<string, Connection>()
@@ -175,7 +182,8 @@ export class AddressProof {
     const { missedMs } = this.#asked.get(key) ?? {}
     this.#asked.delete(key)
     if (came === 'unheard') return
-    // As over a connection that is about to close, of two that were made at once: it says that it is open to the end.
+    // The peer may have been asked over a connection that is about to close, if two were made at once. Such a
+    // connection says that it is open until the end. Retry soon.
     const retryMs = Math.min(missedMs === undefined ? proofRetryMs : 2 * missedMs, proofEveryMs)
     const againAt = performance.now() + (came === 'arrived' ? proofEveryMs : retryMs)
     this.#asked.set(key, came === 'arrived' ? { againAt } : { againAt, missedMs: retryMs })
@@ -192,7 +200,7 @@ export class AddressProof {
     return all.some(({ multiaddr: address }) => address.toString() === text)
   }
 
-  /** Public addresses of its own whose proof is missing or old. */
+  /** Public addresses of this node whose proof is missing or old. */
   #candidates(): string[] {
     const all = this.#deps.libp2p.services.inside.addressManager.getAddressesWithMetadata()
     const now = this.#deps.clock.now()
@@ -214,19 +222,19 @@ export class AddressProof {
     if (this.#deps.isTrusted(seenBy) || agreed.size >= OBSERVERS_MIN) this.#tryAt(host.value)
   }
 
-  /** Takes what the router passes on, instead of what it did before, and of a guess at the same address. */
+  /** Replaces the forwarded ports by the router's current list. Drops a guess at the same address. */
   mapped(ports: readonly PublicPort[]): void {
     const same = (a: PublicPort, b: PublicPort) => JSON.stringify(a) === JSON.stringify(b)
     for (const old of this.#mapped) if (!ports.some((port) => same(old, port))) this.#remove(old)
     const fresh = ports.filter((port) => !this.#mapped.some((old) => same(old, port)))
     this.#mapped = ports
-    // libp2p proves an address of a host, and takes all of that host for proved.
+    // libp2p proves one address of a host and then treats all addresses of that host as proved.
     if (ports.some(({ externalHost }) => externalHost === this.#guessed?.externalHost)) this.#guess(undefined)
     for (const port of fresh) this.#add(port)
     if (fresh.length > 0) this.#asked.clear()
   }
 
-  /** Adds the address as one that a router may pass on to this node. */
+  /** Adds an address that a router may forward to this node. */
   #tryAt(externalHost: string): void {
     if (this.#deps.routerIsAsked()) {
       this.#guessLater = externalHost
@@ -261,7 +269,7 @@ export class AddressProof {
   }
 }
 
-/** Of a peer and an address that it is asked about. */
+/** Key of a peer and an address. */
 function keyOf({ remotePeer }: Connection, text: string): string {
   return `${remotePeer} ${text}`
 }

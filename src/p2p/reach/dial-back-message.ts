@@ -1,12 +1,12 @@
 import type { Multiaddr } from '@multiformats/multiaddr'
 
-/** The messages of AutoNAT v2 that the asking side speaks (libp2p's specification; protobuf). */
+/** The messages of AutoNAT v2 for the asking side (libp2p's specification; protobuf). */
 export const DIAL_BACK_BYTES_MAX = 8192
 
-/** What the other side answers: that it wants so many bytes first, or what came of its dial. */
+/** The peer's answer: it first wants a number of bytes, or it reports the result of its dial. */
 export type DialAnswer =
   | { type: 'data'; bytes: number }
-  /** `tried`: it has dialed, whether or not that reached anybody. */
+  /** `tried`: the peer has dialed, successfully or not. */
   | { type: 'result'; tried: boolean }
 
 const STATUS_OK = 200n
@@ -19,12 +19,12 @@ export function encodeDialRequest({ bytes }: Multiaddr, nonce: bigint): Uint8Arr
   return field(1, Buffer.concat([field(1, bytes), Uint8Array.of((2 << 3) | 1), eight]))
 }
 
-/** message 4: so many bytes, for nothing but to show that the dial is worth them */
+/** message 4: padding bytes, which show that the dial is worth their cost */
 export function encodeDialData(bytes: number): Uint8Array {
   return field(4, field(1, new Uint8Array(bytes)))
 }
 
-/** @throws where it is no such message */
+/** @throws Error if the bytes are not such a message */
 export function decodeDialAnswer(bytes: Uint8Array): DialAnswer {
   for (const { at, value } of fieldsOf(bytes)) {
     if (typeof value === 'bigint') continue
@@ -38,7 +38,7 @@ export function decodeDialAnswer(bytes: Uint8Array): DialAnswer {
   throw new Error('the answer holds nothing that is known')
 }
 
-/** The nonce that a dial-back brings. @throws where there is none */
+/** The nonce in a dial-back. @throws Error if there is none */
 export function decodeNonce(bytes: Uint8Array): bigint {
   const nonce = fieldsOf(bytes).find(({ at }) => at === 1)?.value
   if (typeof nonce !== 'bigint') throw new Error('the dial-back has no nonce')

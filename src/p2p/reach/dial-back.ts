@@ -14,24 +14,28 @@ import {
   encodeDialRequest,
 } from './dial-back-message.ts'
 
-/** Spoken by peers that dial an address back to see whether it leads here (AutoNAT v2). */
+/** The protocol of peers that dial an address back to check whether it leads here (AutoNAT v2). */
 export const DIAL_REQUEST_PROTOCOL = '/libp2p/autonat/2/dial-request'
 export const DIAL_BACK_PROTOCOL = '/libp2p/autonat/2/dial-back'
 const ANSWER_MS_MAX = 30_000
-/** The dial-back may come after the answer. */
+/** The dial-back may arrive this long after the answer. */
 const LATE_MS = 1000
 const DATA_BYTES_MAX = 100 * 1024
 const CHUNK_BYTES = 4096
 const ASKED_MAX = 64
 
-/** The peer reached this node with the nonce it was given; it says that it dialed, and nobody came; it did not dial. */
+/**
+ * `arrived`: the peer reached this node with the nonce. `failed`: the peer dialed without reaching this node.
+ * `refused`: the peer did not dial.
+ */
 export type DialedBack = 'arrived' | 'failed' | 'refused'
 
 type Asked = { askedBy: Connection; at: number; arrived(): void }
 
 /**
- * Has peers dial addresses of this node. Only a nonce that comes in is believed (D52): over a direct connection that the
- * other side opened after it was asked. What it says of its dial proves nothing; the library takes its word.
+ * Asks peers to dial addresses of this node. Only an arriving nonce counts (D52). It must come over a direct connection
+ * that the other side opened after it was asked. The peer's own report proves nothing, although the library believes
+ * it.
  */
 export class DialBack {
   readonly #asked = new Map<bigint, Asked>()
@@ -42,7 +46,7 @@ export class DialBack {
     })
   }
 
-  /** Asks a peer. @throws where it does not answer as it should */
+  /** Asks a peer. @throws an error if the peer's answer is wrong or missing */
   async ask(connection: Connection, address: Multiaddr, stopping: AbortSignal): Promise<DialedBack> {
     if (this.#asked.size >= ASKED_MAX) return 'refused'
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(ANSWER_MS_MAX)])
@@ -91,7 +95,7 @@ export class DialBack {
       const asked = this.#asked.get(decodeNonce((await wire.read({ signal })).subarray()))
       if (asked === undefined) throw new Error('nobody was asked with this nonce')
       const isNew = connection.direction === 'inbound' && connection.id !== asked.askedBy.id
-      // What came over a relay, or was open already, shows nothing of the address.
+      // A relayed connection, or one that was open already, proves nothing about the address.
       if (!isNew || connection.limits !== undefined || connection.timeline.open < asked.at) {
         throw new Error('the nonce came over a connection that proves nothing')
       }

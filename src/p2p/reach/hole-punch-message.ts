@@ -1,6 +1,8 @@
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 
-/** What two peers tell each other before they dial at once (libp2p's specification of DCUtR; protobuf). */
+/**
+ * The messages that two peers exchange before they dial at the same time (libp2p's specification of DCUtR; protobuf).
+ */
 export type HolePunchMessage = { type: 'connect' | 'sync'; addresses: Multiaddr[] }
 
 export const HOLE_PUNCH_BYTES_MAX = 4096
@@ -14,7 +16,7 @@ export function encodeHolePunch({ type, addresses }: HolePunchMessage): Uint8Arr
   return Uint8Array.from(parts)
 }
 
-/** Leaves out addresses that cannot be read. @throws where the bytes are no such message */
+/** Leaves out unreadable addresses. @throws Error if the bytes are not such a message */
 export function decodeHolePunch(bytes: Uint8Array): HolePunchMessage {
   let at = 0
   let type: HolePunchMessage['type'] | undefined
@@ -43,7 +45,7 @@ export function decodeHolePunch(bytes: Uint8Array): HolePunchMessage {
       try {
         addresses.push(multiaddr(bytes.subarray(at, at + length)))
       } catch {
-        // Of a kind that this version does not know.
+        // This version does not know this kind of address.
       }
     }
     at += length

@@ -13,14 +13,14 @@ import { decodeHolePunch, encodeHolePunch, HOLE_PUNCH_BYTES_MAX, type HolePunchM
 import { publicAddresses } from './reachability.ts'
 
 export const HOLE_PUNCH_PROTOCOL = '/libp2p/dcutr'
-/** A question whether this node is alive is over by then, and no connection is made for it. */
+/** Wait before replacing a relayed connection. A short probe is over by then and needs no direct connection. */
 const FIRST_AFTER_MS = 500
 const TRIES_MAX = 3
 const TRY_MS_MAX = 5000
 const OBSERVED_MAX = 8
-/** A peer says where it is; each place it names is dialled. */
+/** Places dialed from a peer's message. More would let a peer make this node dial many hosts. */
 const DIALS_MAX = 4
-/** Between attempts with one peer: most routers will not let the next one through either. */
+/** Wait between attempts with one peer. Most routers that block one attempt also block the next. */
 const AGAIN_AFTER_MS = 10 * 60_000
 const FAILED_KEPT_MAX = 500
 const SWEEP_EVERY_MS = 5000
@@ -32,20 +32,23 @@ export type HolePunchDeps = {
   connector: Connector
   /** The TCP transport. */
   tcp: Transport
-  /** Undefined where this platform cannot dial from the listening port: only peers that can be dialled are then. */
+  /**
+   * Undefined if this platform cannot dial from the listening port. Then only peers that can be dialed get a direct
+   * connection.
+   */
   reuse: PortReuse | undefined
 }
 
 /**
- * Replaces connections over a relay by direct ones (DCUtR). The side that was called begins: it dials a caller that can be
- * dialled; else both dial each other in the same instant, from the ports they listen on, so that each router takes what
- * comes for an answer. Where that fails, calls stay on the relay.
+ * Replaces connections over a relay by direct connections (DCUtR). The called side begins. If the caller can be dialed,
+ * the called side dials it. Otherwise both sides dial each other at the same instant, from the ports they listen on.
+ * Each router then takes the packets of the other side for answers. If that fails, calls stay on the relay.
  *
- * libp2p's own service cannot: it dials from any port, and both of its ends take themselves for the client.
+ * libp2p's own service cannot do this: it dials from any port, and both of its ends act as the client.
  */
 export class HolePunch {
   readonly #deps: HolePunchDeps
-  /** Where relays and others see this node's listening port, by who saw it. */
+  /** The address of this node's listening port as relays and others see it, by observer. */
   readonly #observed = new Map<string, { host: string; port?: string | undefined }>()
   readonly #busy = new Set<string>()
   readonly #failedAt = new Map<string, number>()
@@ -55,7 +58,7 @@ export class HolePunch {
     deps.libp2p.addEventListener('peer:identify', ({ detail }) => this.#noteObserved(detail))
   }
 
-  /** Runs until the signal. */
+  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { libp2p, logger } = this.#deps
     const options = { runOnLimitedConnection: true, maxInboundStreams: 1, maxOutboundStreams: 1 }
@@ -101,7 +104,7 @@ export class HolePunch {
     }
   }
 
-  /** Dials the caller, where it has an address that anybody can dial. */
+  /** Dials the caller if it has a public address. */
   async #dialPublic({ remotePeer }: Connection, signal: AbortSignal): Promise<boolean> {
     const { libp2p, connector, logger } = this.#deps
     const { addresses } = await libp2p.peerStore.get(remotePeer)
@@ -137,7 +140,8 @@ export class HolePunch {
   async #answer(stream: Stream, relayed: Connection, stopping: AbortSignal): Promise<void> {
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(TRY_MS_MAX)])
     try {
-      // Whoever has come by itself does not begin: it would have this node dial what it names as often as it likes.
+      // Answer only over a connection that this node opened. Otherwise any peer could make this node dial any address,
+      // any number of times.
       const isOurs = relayed.direction === 'outbound' && relayed.limits !== undefined
       if (!isOurs || this.#deps.reuse === undefined) throw new Error('there is nothing to punch')
       const wire = framed(stream, signal)
@@ -168,14 +172,15 @@ export class HolePunch {
     const acting: typeof upgrader = Object.create(upgrader, {
       upgradeOutbound: {
         value: (connection: { direction: string }, options: object) => {
-          // Both ends dial; one has to be the server, down to the multiplexer.
+          // Both ends dial, so one must act as the server at all layers, including the multiplexer.
           if (!initiator) connection.direction = 'inbound'
           return upgrader.upgradeOutbound(connection, options)
         },
       },
     })
     const attempts = usable.slice(0, DIALS_MAX).map((address) => {
-      // One controller each: TCP keeps the signal of its dial, and the winner must outlive the others' abort.
+      // Each attempt needs its own controller. TCP keeps the signal of its dial, and the winner must survive when the
+      // others are aborted.
       const controller = new AbortController()
       const options = { signal: AbortSignal.any([signal, controller.signal]), initiator, upgrader: acting }
       return { controller, dial: tcp.dial(address, options as unknown as Parameters<Transport['dial']>[1]) }
@@ -195,8 +200,10 @@ export class HolePunch {
   }
 
   /**
-   * Where this node can be dialled; would be seen by a new peer, at a router that keeps the port as most do; and is seen
-   * by those it has dialled from there. The likeliest first, as only a few are tried.
+   * Addresses at which the peer may reach this node, the likeliest first, because only a few are tried:
+   * - public addresses
+   * - each host that peers saw, with the listening port, because most routers keep the port
+   * - each host and port that peers saw when this node dialed them from the listening port
    */
   #own(): Multiaddr[] {
     const seen = [...this.#observed.values()].toReversed()
@@ -220,7 +227,7 @@ export class HolePunch {
     if (this.#observed.size > OBSERVED_MAX) this.#observed.delete(this.#observed.keys().next().value as string)
   }
 
-  /** Closes connections over relays that a direct one has replaced, once nothing runs over them any more. */
+  /** Closes relayed connections that a direct connection has replaced, once no stream uses them. */
   #sweep(): void {
     for (const connection of this.#deps.libp2p.getConnections()) {
       const isReplaced = connection.limits !== undefined && this.#deps.book.connected(connection.remotePeer.toString())

@@ -5,13 +5,13 @@ import type { Logger } from '../../lib/logger.ts'
 import type { Node } from '../modules.ts'
 import { announceable, bestFirst } from '../multiaddrs.ts'
 
-/** Where others can reach this node, and who wants to know when that changes. */
+/** The addresses of this node, and the listeners for their changes. */
 export class OwnAddresses {
   readonly #libp2p: Node
   readonly #logger: Logger
   readonly #listeners = new Set<() => void>()
   #last: readonly string[] | undefined
-  /** When one of them was last gone, by `performance.now()`. */
+  /** When an address last disappeared, by `performance.now()`. */
   movedAt = 0
 
   constructor(deps: { libp2p: Node; logger: Logger }) {
@@ -20,7 +20,7 @@ export class OwnAddresses {
     deps.libp2p.addEventListener('self:peer:update', () => this.check())
   }
 
-  /** Each ends in `/p2p/<peerId>`; public before private before loopback ones. */
+  /** Each ends in `/p2p/<peerId>`: public, then private, then loopback addresses. */
   list(): string[] {
     return bestFirst(this.#libp2p.getMultiaddrs()).map(String)
   }
@@ -30,7 +30,7 @@ export class OwnAddresses {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Looks whether they changed. libp2p does not notice when the machine changes networks; peers and listings must. */
+  /** Checks for changes and informs peers and listeners. libp2p does not notice when the machine changes networks. */
   check(): void {
     if (this.#libp2p.status !== 'started') return
     const last = this.#last
@@ -45,7 +45,10 @@ export class OwnAddresses {
     for (const listener of this.#listeners) listener()
   }
 
-  /** libp2p keeps a public address to itself until somebody has proved that it can be dialled: the operator can say so. */
+  /**
+   * Warns of a public address that is not announced. libp2p hides it until a peer proves it, but the operator can
+   * announce it.
+   */
   warnOfUnannounced(listening: readonly Multiaddr[]): void {
     const hidden = announceable(listening).find((address) => !isPrivate(address))
     if (hidden === undefined) return

@@ -3,36 +3,39 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { isRelayed, relayOf } from '../multiaddrs.ts'
 import type { Forwarding } from '../upnp/port-mapping.ts'
 
-/** Whether others can reach this node, and what to do where they cannot. */
+/** Whether others can reach this node, and what to do if they cannot. */
 export type Reachability = {
   state: 'public' | 'relayed' | 'unreachable' | 'unknown'
-  /** Those that others can dial from anywhere, or over a relay. */
+  /** Addresses that others can dial from anywhere, directly or over a relay. */
   addresses: string[]
-  /** Peer ids of the relays it is reached through; a public node keeps them until strangers have come in without. */
+  /**
+   * Peer ids of the relays that this node is reached through. A public node keeps them until strangers have connected
+   * directly.
+   */
   relays: string[]
   reason?: string
   fix?: string
-  /** What came of asking the router, where it was to be asked. */
+  /** The router's answer, if it was asked. */
   forwarding?: Forwarding
 }
 
 export type ReachabilityFacts = {
-  /** What this node announces. */
+  /** The addresses that this node announces. */
   addresses: readonly Multiaddr[]
-  /** What the operator said it can be reached at. */
+  /** The addresses that the operator announced. */
   announced: readonly Multiaddr[]
   relays: readonly string[]
-  /** Where its connections lead. */
+  /** The remote addresses of its connections. */
   connectedTo: readonly Multiaddr[]
-  /** How many connected peers would relay for it. */
+  /** Number of connected peers that would relay for it. */
   relaysOffered: number
   port: number
   uptimeMs: number
-  /** What came of asking the router; undefined where it was not to be asked. */
+  /** The router's answer. Undefined if the router is not asked. */
   forwarding?: Forwarding | undefined
 }
 
-/** Proof takes a peer that dials back, and a relay a moment to be found. */
+/** Time for a peer to dial back, and for a relay to be found. */
 const SETTLING_MS = 20_000
 
 export function reachabilityOf(facts: ReachabilityFacts): Reachability {
@@ -79,7 +82,7 @@ function judge(facts: ReachabilityFacts): Reachability & { reason: string } {
   }
 }
 
-/** Those that can be dialled from anywhere, without a relay. */
+/** The addresses that can be dialed from anywhere, without a relay. */
 export function publicAddresses(addresses: readonly Multiaddr[]): Multiaddr[] {
   return addresses.filter((address) => !isRelayed(address) && !isPrivate(address))
 }

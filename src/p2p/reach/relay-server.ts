@@ -3,9 +3,12 @@ import type { PeerId } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { hostIn, siteOf } from '../networks.ts'
 
-/** What a relay carries for others: enough for the largest calls (8 MiB frames) one after the other, not for a backup. */
+/**
+ * Limits of what a relay carries. They are enough for the largest calls (8 MiB frames) one after another, but not for a
+ * backup.
+ */
 const RESERVATIONS_MAX = 128
-/** Of one address, or of one /64, however many names it has. */
+/** Reservations of one IPv4 address or one /64, for all its peer ids together. */
 const RESERVATIONS_PER_SITE_MAX = 8
 const BYTES_MAX = 64n * 1024n * 1024n
 const CONNECTION_MS_MAX = 10 * 60 * 1000
@@ -16,7 +19,7 @@ type Limit = { duration?: number; data?: bigint }
 type Hop = { stream: { pb(codec: unknown): { write(message: { limit?: Limit }, options?: object): unknown } } }
 type Stop = { request: { limit?: Limit } }
 
-/** What is used of the library's relay; its types name less than it has. */
+/** The parts of the library's relay used here. Its types do not declare all of them. */
 type Server = {
   reservationStore: {
     reservations: {
@@ -35,8 +38,9 @@ export type RelayServer = { relaysFor(peer: PeerId): boolean }
 type Components = CircuitRelayServerComponents & { events: EventTarget }
 
 /**
- * A relay for others, with places that nobody can hoard: so many for one address, and free again when their holder has
- * left. The library keeps them for two hours, and says its time limit in milliseconds where the protocol has seconds.
+ * A relay for others. Nobody can hoard its reservations: an address gets only a few, and a reservation ends when its
+ * holder leaves. The library keeps reservations for two hours. It also sends its time limit in milliseconds, but the
+ * protocol uses seconds.
  */
 export function createRelayServer(components: Components): RelayServer {
   const create = circuitRelayServer({
@@ -70,7 +74,7 @@ function limitSites({ reservationStore: store }: Server): void {
   }
 }
 
-/** Inside, the limit stays what the library takes it for. */
+/** Converts the time limit only in messages. Inside the library it stays in milliseconds. */
 function saySeconds(server: Server): void {
   const { handleHopProtocol, stopHop } = server
   server.handleHopProtocol = (hop, options) => {

@@ -4,16 +4,16 @@ import { peerIdFromString } from '@libp2p/peer-id'
 import { multiaddr } from '@multiformats/multiaddr'
 import type { Inside } from '../libp2p-fixes/inside.ts'
 
-/** The places this node holds at relays. */
+/** The reservations that this node holds at relays. */
 export type Reservations = {
   has(peerId: string): boolean
-  /** Takes a place at a relay that this node has a connection with. @throws where the relay gives none */
+  /** Makes a reservation at a connected relay. @throws an error if the relay gives none */
   take(peerId: string): Promise<void>
-  /** Gives a place up, as far as the protocol knows that: it is no longer renewed nor announced. */
+  /** Gives up a reservation, as far as the protocol allows: it is no longer renewed or announced. */
   release(peerId: string): void
 }
 
-/** What is used of the library's transport; its types name less than it has. */
+/** The parts of the library's transport used here. Its types do not declare all of them. */
 type CircuitTransport = Transport & {
   onStop(stream: Stream, connection: Connection): Promise<void>
   reservationStore: {
@@ -29,7 +29,7 @@ type CircuitTransport = Transport & {
 type Node = { getConnections(peer: PeerId): Connection[]; services: { inside: Inside } }
 type Create = ReturnType<ReturnType<typeof circuitRelayTransport>>
 
-/** The transport that dials and is dialled over relays, and the reservations it needs for the latter. */
+/** The transport that dials and is dialed over relays, and the reservations for being dialed. */
 export function createRelayTransport(): {
   transport: ReturnType<typeof circuitRelayTransport>
   reservations(libp2p: Node): Reservations
@@ -47,7 +47,10 @@ export function createRelayTransport(): {
   }
 }
 
-/** The library would take a place at whichever peer says that it relays a connection; here that is for us to choose. */
+/**
+ * Accepts relayed connections only from relays where this node has a reservation. The library would make a reservation
+ * at any peer that claims to relay a connection.
+ */
 function refuseStrangers(circuit: CircuitTransport): void {
   const onStop = circuit.onStop
   circuit.onStop = async (stream, connection) => {
@@ -58,10 +61,10 @@ function refuseStrangers(circuit: CircuitTransport): void {
 
 function createReservations(libp2p: Node, { reservationStore }: CircuitTransport): Reservations {
   const { transportManager } = libp2p.services.inside
-  /** Relays that a listener of libp2p's waits for: it notices by itself when a place is taken there again. */
+  /** Relays with a libp2p listener. The listener notices a new reservation there without our help. */
   const listening = new Set<string>()
 
-  /** The library leaves a listener behind that has failed. */
+  /** Removes a failed listener, which the library leaves behind. */
   function dropSilent(before: ReadonlySet<object>): void {
     for (const listener of transportManager.getListeners()) {
       if (!before.has(listener)) listener.dispatchEvent(new CustomEvent('close'))

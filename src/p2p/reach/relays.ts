@@ -8,16 +8,16 @@ import type { PeerBook } from '../peer-book.ts'
 import { backoffMs, pause } from '../waiting.ts'
 import type { Reservations } from './relay-transport.ts'
 
-/** Spoken by peers that relay for others. */
+/** The protocol of peers that relay for others. */
 export const HOP_PROTOCOL = '/libp2p/circuit/relay/0.2.0/hop'
-/** With two, one may fail. */
+/** Two, so that one may fail. */
 const RELAYS_WANTED = 2
 const FAILED_KEPT_MAX = 200
 
 export type RelayTiming = {
-  /** How often it is looked whether there are enough. */
+  /** How often to check whether there are enough relays. */
   relayLookMs: number
-  /** How long a node waits after its start for proof that it can be dialled, before it asks for a relay. */
+  /** How long a node waits after its start for proof that it can be dialed, before it asks for a relay. */
   relayAfterMs: number
   relayRetry: { firstMs: number; mostMs: number }
 }
@@ -27,17 +27,17 @@ export type RelaysDeps = {
   logger: Logger
   book: PeerBook
   reservations: Reservations
-  /** Whether the operator named the relay; these go before those that turn up. */
+  /** True if the operator named the relay. Named relays are used before others. */
   isConfigured(peerId: string): boolean
-  /** Whether this node can be dialled without. */
+  /** True if this node can be dialed without a relay. */
   isPublic(): boolean
-  /** Called when a relay was found, lost or let go. */
+  /** Called when a relay is found, lost or released. */
   changed(): void
 }
 
 /**
- * Keeps places at relays for a node that nobody can dial: finds relays among its peers, reserves, replaces what is lost.
- * libp2p renews a reservation, but never makes it again once the connection to the relay has broken.
+ * Keeps reservations at relays for a node that nobody can dial. It finds relays among its peers, reserves, and replaces
+ * lost reservations. libp2p renews a reservation, but never makes it again after the connection to the relay broke.
  */
 export class Relays {
   readonly #timing: RelayTiming
@@ -50,12 +50,12 @@ export class Relays {
     this.#deps = deps
   }
 
-  /** Peer ids of the relays this node can now be reached through. */
+  /** Peer ids of the relays through which this node can be reached now. */
   list(): string[] {
     return [...this.#held].filter((peerId) => this.#deps.reservations.has(peerId))
   }
 
-  /** Runs until the signal. */
+  /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const from = performance.now() + this.#timing.relayAfterMs
     while (await pause(this.#timing.relayLookMs, signal)) {
@@ -99,13 +99,13 @@ export class Relays {
     }
   }
 
-  /** Connected relays, best first: named ones, then those with public addresses. */
+  /** Connected relays, the best first: named relays, then those with public addresses. */
   #candidates(): string[] {
     const { libp2p, book, isConfigured } = this.#deps
     const rank = new Map<string, number>()
     for (const { remotePeer, remoteAddr, direction } of libp2p.getConnections()) {
       const peerId = remotePeer.toString()
-      // Who dialled us can reach us; and we would not know where others can dial it.
+      // Skip peers that dialed us: they can reach us, and we do not know where others can dial them.
       if (direction !== 'outbound' || isRelayed(remoteAddr) || !book.speaks(peerId, HOP_PROTOCOL)) continue
       const named = isConfigured(peerId)
       // A relay of the public network would cut off a call after 128 KiB.

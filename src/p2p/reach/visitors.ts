@@ -3,27 +3,27 @@ import { isPrivate } from '@libp2p/utils'
 import type { Node } from '../modules.ts'
 import { hostIn, networkOf } from '../networks.ts'
 
-/** Strangers of so many networks must have come in lately, before a node does without relays. */
+/** Networks from which strangers must have connected recently before a node gives up its relays. */
 const NETWORKS_WANTED = 2
-/** With nobody for so long, relays are taken again. */
+/** A visit counts for this long. Without enough visits the node uses relays again. */
 const LATELY_MS = 2 * 60 * 60 * 1000
 const NETWORKS_KEPT_MAX = 256
 
 export type VisitorsDeps = {
   libp2p: Pick<Node, 'addEventListener' | 'getConnections'>
-  /** Whether the operator named the peer: it is no stranger. */
+  /** True if the operator named the peer. Such a peer is not a stranger. */
   isTrusted(peerId: string): boolean
   now?: () => number
 }
 
 /**
- * Whether strangers come to this node by its own addresses: directly, from the internet, and not as the other end of a hole
- * that both punched (D52). A proof of an address may be feigned by those who give it; that nobody comes shows it.
+ * Tells whether strangers connect to this node at its own addresses: directly, from the internet, and not through a
+ * punched hole (D52). Peers may fake the proof of an address. If nobody connects, the proof was wrong.
  */
 export class Visitors {
   readonly #deps: VisitorsDeps
   readonly #now: () => number
-  /** By network: when somebody last came from there. */
+  /** By network: when a stranger last connected from there. */
   readonly #cameAt = new Map<string, number>()
 
   constructor(deps: VisitorsDeps) {
@@ -32,7 +32,7 @@ export class Visitors {
     deps.libp2p.addEventListener('connection:open', ({ detail }) => this.#opened(detail))
   }
 
-  /** Whether strangers of several networks came in lately. */
+  /** True if strangers of several networks connected recently. */
   come(): boolean {
     const from = this.#now() - LATELY_MS
     return [...this.#cameAt.values()].filter((at) => at >= from).length >= NETWORKS_WANTED
@@ -40,7 +40,7 @@ export class Visitors {
 
   #opened({ id, direction, limits, remotePeer, remoteAddr }: Connection): void {
     if (direction !== 'inbound' || limits !== undefined || isPrivate(remoteAddr)) return
-    // Whoever this node knows already may be dialing back what it was asked to, or punching.
+    // A peer that is already connected may be dialing back on request, or punching a hole.
     const isKnown = this.#deps.libp2p.getConnections(remotePeer).some((other) => other.id !== id)
     if (isKnown || this.#deps.isTrusted(remotePeer.toString())) return
     const network = networkOf(hostIn(remoteAddr))

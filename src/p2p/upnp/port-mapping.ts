@@ -17,9 +17,9 @@ import {
 } from './router.ts'
 import { searchRouters, sendsThrough } from './ssdp.ts'
 
-/** Renewed long before: a router that was started anew has forgotten everything. */
+/** Lease of a mapping. It is renewed long before its end, because a restarted router has forgotten everything. */
 const LEASE_S = 3600
-/** Another node of the same household has the port; then the next one is asked for. */
+/** Ports tried in a row. Another node in the same household may hold the first. */
 const PORTS_TRIED = 8
 const ROUTERS_MAX = 4
 const GIVE_BACK_MS_MAX = 1000
@@ -27,35 +27,37 @@ const CONFLICTS = [718, 729]
 const ONLY_WITHOUT_LEASE = 725
 
 export type PortMappingTiming = {
-  /** How often it is looked whether it is time, or this machine has other addresses. */
+  /** How often to check whether it is time to ask again, or whether this machine's addresses changed. */
   mapLookMs: number
-  /** How often the router is asked anew. */
+  /** How often the router is asked again. */
   mapEveryMs: number
-  /** The same where none passes anything on yet. */
+  /** The same while no router forwards a port. */
   mapRetryMs: number
-  /** For all orders to one router: each of them may be slow, but the next router does not wait for all of them. */
+  /**
+   * Time for all requests to one router. Each request may be slow, and the next router must not wait for all of them.
+   */
   mapRouterMs: number
 }
 
-/** What came of asking the router. `says` is a sentence for the operator. */
+/** The result of asking the router. `says` is a sentence for the operator. */
 export type Forwarding = { state: 'asking' | 'mapped' | 'failed'; says: string }
 
-/** A port of this node, and where the router takes what it passes on to it. */
+/** A port of this node, and the public address and port that the router forwards to it. */
 export type PublicPort = PortMap & { externalHost: string }
 
 export type PortMappingDeps = {
   logger: Logger
-  /** What this node listens on. */
+  /** The addresses that this node listens on. */
   listening(): readonly Multiaddr[]
-  /** Told what the router passes on, each time that changes. */
+  /** Called with the forwarded ports, each time they change. */
   mapped(ports: readonly PublicPort[]): void
-  /** Where routers describe themselves; searched for unless given. */
+  /** Where routers describe themselves. By default this searches the local networks. */
   search?(signal: AbortSignal): Promise<readonly URL[]>
-  /** Whether this machine sends through a router; its routes tell unless given. */
+  /** True if this machine sends through the router. By default the machine's routes decide. */
   sendsThrough?(router: URL): Promise<boolean>
 }
 
-/** Has the router pass the peer port on, by UPnP, keeps it so, and takes it back at the end. */
+/** Makes the router forward the peer port by UPnP, keeps the mapping alive, and removes it at the end. */
 export class PortMapping {
   readonly #timing: PortMappingTiming
   readonly #deps: PortMappingDeps
@@ -73,7 +75,7 @@ export class PortMapping {
     return this.#forwarding
   }
 
-  /** Runs until the signal, and then until the ports are given back. */
+  /** Runs until the signal aborts, and then until the mappings are removed. */
   async run(signal: AbortSignal): Promise<void> {
     let againAt = 0
     let before = ''
@@ -93,11 +95,11 @@ export class PortMapping {
     const isOwn = known !== undefined && (await (this.#deps.sendsThrough ?? sendsThrough)(known.control))
     let result = isOwn ? await this.#useAgain(known, signal) : undefined
     result ??= await this.#find(signal)
-    // Another one will do where that is not to be had: but not before it was looked for once more.
+    // No router on the current route forwards the port. Try the earlier router again.
     if (known !== undefined && !isOwn && result.state !== 'mapped')
       result = (await this.#useAgain(known, signal)) ?? result
     if (signal.aborted) {
-      // What was opened there is to be given back.
+      // Remember the router, so that its mappings are removed.
       this.#router ??= known
       return
     }
@@ -108,7 +110,7 @@ export class PortMapping {
     else this.#deps.logger.warn({}, `UPnP is of no use here: ${result.says}`)
   }
 
-  /** Undefined where the router does not answer any more. */
+  /** Undefined if the router does not answer any more. */
   async #useAgain(router: Router, signal: AbortSignal): Promise<Forwarding | undefined> {
     try {
       const result = await this.#use(router, signal)
@@ -120,7 +122,7 @@ export class PortMapping {
     }
   }
 
-  /** Tries the routers that answer, until one passes the port on. */
+  /** Tries the routers that answer until one forwards the port. */
   async #find(signal: AbortSignal): Promise<Forwarding> {
     this.#router = undefined
     const locations = await (this.#deps.search ?? searchRouters)(signal)
@@ -143,7 +145,7 @@ export class PortMapping {
     return best
   }
 
-  /** @throws Error where the router does not answer */
+  /** @throws Error if the router does not answer */
   async #use(router: Router, outer: AbortSignal): Promise<Forwarding> {
     const signal = AbortSignal.any([outer, AbortSignal.timeout(this.#timing.mapRouterMs)])
     const external = await externalHost(router, signal)
@@ -176,16 +178,16 @@ export class PortMapping {
     let refusal = new RouterRefusal(718, 'the ports are in use')
     for (const externalPort of new Set([before?.externalPort ?? port, ...ports])) {
       const map = { ...own, externalPort }
-      // Some routers would take it away from whoever has it, another program of this machine included.
+      // Some routers would take the port from its holder, even from another program of this machine.
       const holder = await mappedTo(router, map, signal)
       if (holder !== undefined && (holder.host !== host || holder.port !== port)) continue
-      // From here on it is to be given back, even if the answer never comes.
+      // Record the mapping now, so that it is removed even if the answer never arrives.
       this.#made = [...this.#made.filter((one) => one !== before), map]
       try {
         await add(router, map, signal)
         return map
       } catch (error) {
-        // Some take what stands already for a conflict with itself.
+        // Some routers report an existing mapping as a conflict with itself.
         if (holder !== undefined && error instanceof RouterRefusal && CONFLICTS.includes(error.number)) return map
         if (error instanceof RouterRefusal) this.#made = this.#made.filter((one) => one !== map)
         if (!(error instanceof RouterRefusal && CONFLICTS.includes(error.number))) throw error

@@ -1,7 +1,10 @@
 import { type RequestOptions, request } from 'node:http'
 import { CodedError } from '../../lib/errors.ts'
 
-/** What passes ports on, the best first: WANIPConnection of both versions, and what routers call it that dial in. */
+/**
+ * The services that forward ports, the best first: WANIPConnection in both versions, then the service of routers that
+ * dial in.
+ */
 const SERVICES = [
   'urn:schemas-upnp-org:service:WANIPConnection:2',
   'urn:schemas-upnp-org:service:WANIPConnection:1',
@@ -10,12 +13,12 @@ const SERVICES = [
 const BODY_BYTES_MAX = 64 * 1024
 const ANSWER_MS_MAX = 3000
 
-/** Where a router takes orders (UPnP Internet Gateway Device), and the address of this machine in its network. */
+/** Where a router takes commands (UPnP Internet Gateway Device), and the address of this machine in its network. */
 export type Router = { control: URL; service: string; localHost: string }
 
 export type PortMap = { protocol: 'tcp' | 'udp'; host: string; port: number; externalPort: number }
 
-/** The router’s answer to an order: no, and why, by the number the standard gives it. */
+/** The router refused a command. `number` is the error number of the standard. */
 export class RouterRefusal extends CodedError<'ROUTER_REFUSED'> {
   readonly number: number
 
@@ -25,7 +28,7 @@ export class RouterRefusal extends CodedError<'ROUTER_REFUSED'> {
   }
 }
 
-/** Reads a router’s description of itself; undefined where it says nothing of passing on ports. */
+/** Reads a router’s description of itself. Undefined if it does not offer to forward ports. */
 export async function readRouter(location: URL, signal: AbortSignal): Promise<Router | undefined> {
   const { status, body, localHost } = await exchange(location, { method: 'GET' }, '', signal)
   if (status !== 200) throw new Error(`the router's description is not to be had (HTTP ${status})`)
@@ -36,18 +39,18 @@ export async function readRouter(location: URL, signal: AbortSignal): Promise<Ro
   }))
   for (const service of SERVICES) {
     const control = offers.find((offer) => offer.service === service)?.control
-    // A description cannot have this node send orders to another machine.
+    // A description must not make this node send commands to another machine.
     if (control?.protocol === 'http:' && control.hostname === location.hostname) return { control, service, localHost }
   }
   return undefined
 }
 
-/** The router’s own address outside, as it says, which may be anything. */
+/** The router’s public address, as the router claims. It may be anything. */
 export async function externalHost(router: Router, signal: AbortSignal): Promise<string> {
   return elements(await order(router, 'GetExternalIPAddress', {}, signal), 'NewExternalIPAddress')[0] ?? ''
 }
 
-/** To whom a port is passed on already, as far as the router tells. */
+/** The host that a port is forwarded to already, if the router tells. */
 export async function mappedTo(
   router: Router,
   { protocol, externalPort }: Pick<PortMap, 'protocol' | 'externalPort'>,
@@ -63,7 +66,10 @@ export async function mappedTo(
   }
 }
 
-/** Has a port passed on to this machine, or lengthens that. `leaseS` 0: until it is taken away. @throws RouterRefusal */
+/**
+ * Forwards a port to this machine, or extends the lease. With `leaseS` 0 it lasts until it is removed. @throws
+ * RouterRefusal
+ */
 export async function addMapping(
   router: Router,
   map: PortMap & { leaseS: number },
@@ -93,7 +99,7 @@ function place(protocol: 'tcp' | 'udp', externalPort: number): Record<string, st
   return { NewRemoteHost: '', NewExternalPort: externalPort, NewProtocol: protocol.toUpperCase() }
 }
 
-/** The arguments go in the order of the standard: some routers read no other. */
+/** Sends a command. The arguments keep the order of the standard, because some routers accept no other. */
 async function order(
   { control, service }: Router,
   action: string,
@@ -117,7 +123,10 @@ async function order(
   throw new Error(`the router did not understand (HTTP ${status})`)
 }
 
-/** What the elements of a name hold. Cut at the opening tags, so that no part of a hostile text is searched twice. */
+/**
+ * The contents of all elements with a name. The text is cut at the opening tags, so that no part of a hostile text is
+ * searched twice.
+ */
 function elements(xml: string, name: string): string[] {
   const opening = new RegExp(`<(?:[\\w-]{1,20}:)?${name}(?:\\s[^<>]{0,200})?>`)
   const closing = new RegExp(`</(?:[\\w-]{1,20}:)?${name}>`)
@@ -130,12 +139,12 @@ function elements(xml: string, name: string): string[] {
     })
 }
 
-/** What a router says is shown to the operator. */
+/** Cleans a router's text, which is shown to the operator. */
 function printable(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '').slice(0, 80)
 }
 
-/** One request with nothing followed and nothing kept, by a limit of time and size. */
+/** Sends one request, with limits of time and size. It follows no redirects and keeps no connection. */
 async function exchange(
   url: URL,
   options: RequestOptions,
@@ -157,7 +166,7 @@ async function exchange(
       resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString(), localHost })
     })
   })
-  // Some ends are no errors to Node: that of a call whose other side goes over to another protocol, for one.
+  // Node reports some ends not as errors, for example when the other side switches to another protocol.
   call.on('error', reject).on('close', () => reject(new Error('the router broke off')))
   call.end(body)
   return await promise

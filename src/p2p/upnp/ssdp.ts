@@ -8,23 +8,23 @@ import { pause } from '../waiting.ts'
 const GROUP = '239.255.255.250'
 const PORT = 1900
 const ROUTES = '/proc/net/route'
-/** A router of the second version answers to the first as well, says the standard; not all do. */
+/** By the standard, a router of version 2 also answers to version 1. Not all routers do. */
 const TARGETS = [1, 2].map((version) => `urn:schemas-upnp-org:device:InternetGatewayDevice:${version}`)
 const NETWORKS_MAX = 8
-/** Descriptions that are kept of one that answers, and how many others there may be beside the routers this machine sends through. */
+/** Descriptions kept of one host, and of all hosts that are not this machine's own routers. Any host can send them. */
 const FOUND_PER_HOST_MAX = 2
 const OTHERS_MAX = 8
-/** UDP is lost now and then. */
+/** Requests sent, because UDP packets are sometimes lost. */
 const ASK_TIMES = 2
-/** Who answers takes up to a second, as it is asked to (MX), so that not all answer at once. */
+/** Wait for answers. Hosts answer within a second, as requested (MX), so that not all answer at once. */
 const ASK_EVERY_MS = 1200
-/** A router may have a second description. */
+/** Wait for a second description of the router. */
 const AFTER_ROUTER_MS = 300
 
 /**
- * Asks the local IPv4 networks where a router describes itself (SSDP). Anybody there may answer, and answer first: only
- * descriptions at the address that the answer has come from are taken, and the search goes on until the router has answered
- * that this machine sends through, or could have.
+ * Asks the local IPv4 networks where routers describe themselves (SSDP). Any host there may answer, and may answer
+ * first. Only descriptions at the address of the answering host are accepted. The search ends early only when this
+ * machine's own router has answered, or when an answer came and no own router is known.
  */
 export async function searchRouters(signal: AbortSignal): Promise<URL[]> {
   const routers = await defaultRouters()
@@ -49,7 +49,7 @@ export async function searchRouters(signal: AbortSignal): Promise<URL[]> {
 
 type Network = { address: string; cidr: string }
 
-/** What has answered a search, of whom anybody can say to be a router. */
+/** The answers to a search. Any host can claim to be a router. */
 export class Answers {
   readonly #routers: readonly string[]
   readonly #own: ReadonlySet<string>
@@ -58,7 +58,7 @@ export class Answers {
   readonly #ofRouter = new AbortController()
   #others = 0
 
-  /** @param routers those this machine sends through, as far as it tells */
+  /** @param routers the routers this machine sends through, if the machine tells */
   constructor(routers: readonly string[], networks: readonly Network[]) {
     this.#routers = routers
     this.#own = new Set(networks.map(({ address }) => address))
@@ -71,7 +71,8 @@ export class Answers {
   take(message: Buffer, from: Pick<RemoteInfo, 'address'>): void {
     const { address } = from
     const isRouter = this.#routers.includes(address)
-    // From afar nobody was asked, and this machine passes nothing on to itself: these are forged, to have it call there.
+    // Drop forged answers, which would make this node call a host. Distant hosts were not asked, and this machine is
+    // not its own router.
     if (!isRouter && (this.#own.has(address) || !this.#near.check(address))) return
     const known = this.#found.get(address) ?? []
     if (known.length >= FOUND_PER_HOST_MAX || (!isRouter && this.#others >= OTHERS_MAX)) return
@@ -82,17 +83,17 @@ export class Answers {
     else this.#others++
   }
 
-  /** Aborted once a router has answered that this machine sends through. */
+  /** Aborts once a router that this machine sends through has answered. */
   get ofRouter(): AbortSignal {
     return this.#ofRouter.signal
   }
 
-  /** Whether none is known that would have to answer still. */
+  /** True if an answer came and no router of this machine is known that still has to answer. */
   get suffice(): boolean {
     return this.#found.size > 0 && this.#routers.length === 0
   }
 
-  /** The routers that this machine sends through come first. */
+  /** The descriptions. This machine's own routers come first. */
   found(): URL[] {
     const all = [...this.#found].toSorted(([a], [b]) => this.#rank(a) - this.#rank(b))
     return all.flatMap(([, locations]) => locations)
@@ -103,7 +104,7 @@ export class Answers {
   }
 }
 
-/** Where a router that answered describes itself; undefined for all other messages. */
+/** Where an answering router describes itself. Undefined for all other messages. */
 export function locationOf(message: Buffer, from: Pick<RemoteInfo, 'address'>): URL | undefined {
   const [status = '', ...lines] = message.subarray(0, 4096).toString('latin1').split(/\r?\n/)
   if (!/^HTTP\/1\.[01] 200\b/.test(status)) return undefined
@@ -115,21 +116,21 @@ export function locationOf(message: Buffer, from: Pick<RemoteInfo, 'address'>): 
 }
 
 /**
- * The routers this machine sends through, where it tells (Linux). Asked by name as well: a firewall here takes an answer from
- * one that was asked by name for an answer, and drops one to a question to all.
+ * The routers this machine sends through, if it tells (Linux). They are asked directly too. A firewall on this machine
+ * accepts the answer to a direct question, and drops the answer to a multicast question.
  */
 async function defaultRouters(): Promise<string[]> {
   const text = await readFile(ROUTES, 'latin1').catch(() => '')
   return defaultRoutersIn(text)
 }
 
-/** Whether this machine sends through a router. Where its routes do not tell, it may. */
+/** True if this machine sends through a router. If its routes do not tell, it may. */
 export async function sendsThrough({ hostname }: URL): Promise<boolean> {
   const routers = await defaultRouters()
   return routers.length === 0 || routers.includes(hostname)
 }
 
-/** Lines are: interface, destination, gateway, … ; addresses are hexadecimal, the last byte first. */
+/** Each line has: interface, destination, gateway, … Addresses are hexadecimal, the last byte first. */
 export function defaultRoutersIn(routes: string): string[] {
   const gateways = routes.split('\n').flatMap((line) => {
     const [, destination, gateway = ''] = line.split('\t')
@@ -146,7 +147,7 @@ function ownNetworks(): Network[] {
     .slice(0, NETWORKS_MAX)
 }
 
-/** Undefined where that network has gone meanwhile. */
+/** Undefined if the network has gone. */
 async function open(address: string): Promise<Socket | undefined> {
   const socket = createSocket('udp4')
   try {
