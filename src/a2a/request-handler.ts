@@ -20,7 +20,8 @@ const ANSWER_BYTES_MAX = 64 * 1024
 
 /**
  * Wraps the SDK's handler with checks that it lacks: the length of ids, unsupported parts, and a second message to a
- * running task, which would end the first message's event stream. A repeated message is answered with its task (D38).
+ * running task. Such a message would end the first message's event stream. A repeated message is answered with its task
+ * (D38).
  */
 export function createRequestHandler(
   agentId: string,

@@ -42,7 +42,7 @@ export function restoreTask(record: TaskRecord | undefined): Task | undefined {
   }
 }
 
-/** Restores a failed or canceled task of which only its end is stored. */
+/** Restores a failed or canceled task when the store holds only its end. */
 export function restoreEnded(taskId: string, { contextId, state, text, at }: EndedTask): Task {
   const ids = { taskId, contextId }
   const ended = { failed: TaskState.TASK_STATE_FAILED, canceled: TaskState.TASK_STATE_CANCELED }[state]

@@ -96,7 +96,8 @@ function end(child: ChildProcessWithoutNullStreams, group: ProcessGroup, task: A
     let isKilled = false
     const wait = () => {
       const before = heard
-      // If the event loop was blocked, unread output is seen only after one more poll. `setImmediate` waits for that.
+      // If the event loop was blocked, unread output is seen only after one more poll. `setImmediate` runs after that
+      // poll.
       quiet = setTimeout(() => setImmediate(judge, before), QUIET_MS)
     }
     const judge = (before: number) => {

@@ -13,7 +13,7 @@ const STOP_GRACE_MS = 3000
 export type RunLimits = { timeoutMs: number; outputBytesMax: number }
 
 /**
- * Runs one task within its limits, whatever the runtime does.
+ * Runs one task and enforces its limits on any runtime.
  *
  * A timeout or a cancel aborts the runtime and waits at most {@link STOP_GRACE_MS} for it to stop. Both win over a late
  * result. A cancel counts until the runtime calls `onCommitted`. Unexplained errors get a plain message and stay as

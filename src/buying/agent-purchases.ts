@@ -92,7 +92,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
         agentId: listing.id,
         input,
         maxPriceAtomic: maxPrice,
-        // The operator buys for a paid run. The owner of a free run pays for this purchase.
+        // A run that its caller pays for buys as the operator. An unpaid run buys with its caller's token.
         caller: callerOf(origin.isPaid ? undefined : ownerOfCaller(callerId)),
         boughtFor: { agentId, agentName: name, run },
         hops: origin.hops + 1,

@@ -37,7 +37,7 @@ export type PurchaseDeps = SigningDeps & {
   logger: Logger
   streams: StreamPool
   callerDid: string
-  /** How long a seller may take to name its price, and how long a seller that shows output before that may take. */
+  /** Time for a seller to name its price, in ms. `shownWorkMs` applies to a seller that shows output first. */
   firstAnswerMs?: number
   shownWorkMs?: number
   /** How long to wait for the answer after the payment window ends, in ms. */

@@ -59,7 +59,7 @@ export type RecoveryDeps = {
  * Brings every signed purchase without a caller to its end. The process may have died, or the answer may be late. While
  * the payment can be settled, asks the seller for the result (D32). After that, asks the chain whether it was settled,
  * and releases a reservation only if the chain proves that it was not. An order that is paid and has no result stays in
- * doubt: the recovery asks the seller with growing pauses as long as the seller keeps results (D44).
+ * doubt. The seller is asked with growing pauses as long as it keeps results (D44).
  */
 export class Recovery implements Service {
   readonly name = 'recovery'

@@ -38,7 +38,7 @@ export async function lookAgainWhereDue(network: string, deps: SecondLookDeps): 
  *
  * An RPC node may lag and report "not charged", and a reorganization can take a transfer back. A released payment that
  * was charged after all counts as spent again, and the seller is asked for the result. A payment that the chain no
- * longer shows becomes the seller's claim again.
+ * longer shows rests on the seller's claim again.
  */
 export async function lookAgain(reservation: StoredReservation, deps: SecondLookDeps): Promise<void> {
   const { clock, logger, purchases, chain, changed } = deps

@@ -8,7 +8,7 @@ import { usdc } from './budget.ts'
 
 /** How long a balance stays in use after it was read. Payments are subtracted from it meanwhile. */
 const FRESH_MS = 15_000
-/** A call waits no longer for the RPC. Without an answer, the seller's check decides. */
+/** A call waits no longer for the RPC. Without an answer, the call goes on and the seller notices a missing balance. */
 const ANSWER_MS_MAX = 3_000
 const FAUCET = 'https://faucet.circle.com'
 

@@ -37,7 +37,7 @@ export function createLogFile(path: string, { bytesMax = FILE_BYTES_MAX }: { byt
         const current = file ?? opened()
         current.bytes += writeSync(current.fd, bytes)
       } catch {
-        // The log file is the last place to report an error. Standard error also has the line.
+        // Ignore the error: there is no place left to report it. Standard error has the line too.
       }
     },
     close,

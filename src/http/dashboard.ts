@@ -72,7 +72,7 @@ export function dashboardMount(directory = BUILT): Mount {
       response.setHeader('cache-control', 'no-cache')
       const path = rest.split('?', 1)[0]!
       if (built === undefined || !path.startsWith('/assets/')) built = await newest()
-      // A name without a type is a compressed copy of another file. Serve the page instead.
+      // Serve index.html for unknown names, and for names of compressed copies, which have no type.
       const name = built?.get(path.slice(1))?.type === undefined ? 'index.html' : path.slice(1)
       const file = built?.get(name)
       if (built === undefined || file === undefined) {

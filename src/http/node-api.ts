@@ -9,7 +9,8 @@ export async function createNodeApi(
   deps: ApiDeps,
 ): Promise<Api> {
   const token = options.token ?? (await loadOrCreateApiToken(options.dataDir))
-  // The token file also works, because commands on this machine read the token from it.
+  // Accept the token of the data directory too. Anyone who can read that file is the operator, and commands send its
+  // token.
   const fileToken = (await readSecretFile(dataFile(options.dataDir, 'apiToken')))?.trim()
   const { createApi } = await import('./server/app.ts')
   return createApi({ ...options, token, fileToken }, deps)

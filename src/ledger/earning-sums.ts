@@ -51,7 +51,7 @@ export class Sums {
     } else if (book === 'paid') {
       for (const counted of [this.day(createdAt), this.hour(createdAt)]) counted.paid += amount
     }
-    // Voided and running payments of the seller are not summed.
+    // Received payments that are voided or still running are not summed.
     else if (direction === 'out' || (book !== 'held' && book !== 'not_charged')) addTo(this.open[book], amount)
     if (direction === 'out' && book !== 'not_charged') this.day(createdAt).bought += 1
   }

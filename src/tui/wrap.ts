@@ -3,7 +3,7 @@ const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
 
 /** A color sequence, or text between color sequences. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: a colour begins with one
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a color sequence begins with one
 const parts = /\u001b\[[0-9;]*m|\P{Cc}+/gu
 
 /** Columns that a character takes on a terminal. */

@@ -75,10 +75,10 @@ export type Move =
  * Decides what follows from the state of an order for a step.
  *
  * A step is bought again only if it cannot be charged twice:
- * - From the same agent after a retryable error, if no earlier payment can still be settled: nothing was signed, or the
- *   payment was released. Otherwise the step waits until that is decided.
- * - From a fallback agent also if the seller reported the failure, so it charges nothing, and the chain does not show a
- *   charge. The signed amount counts against the budget until it is released.
+ * - From the same agent after a retryable error, if no earlier payment can still be settled. That is: nothing was
+ *   signed, or the payment was released. Otherwise the step waits until that is decided.
+ * - From a fallback agent also after a failure that the seller itself reported. Then the seller charges nothing, and
+ *   the chain must not show a charge. The signed amount counts against the budget until it is released.
  * - Never if the money is gone, with or without a result. If the seller may have settled first, the step waits. The
  *   workflow's `rebuy` rule overrides both (D45).
  */

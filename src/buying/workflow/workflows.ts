@@ -59,8 +59,8 @@ export type WorkflowsDeps = QuoteDeps & {
 /**
  * Workflows (D20). Each step is an order and begins when its dependencies are completed.
  *
- * All state is in the store. On every event (an order ends, a retry is due, a cancel, a start) the workflow is read and
- * advanced as far as it can go. A crash between any two writes loses nothing and pays nothing twice.
+ * All state is in the store. Each event (an order ends, a retry is due, a cancel, a start) reads the workflow and
+ * advances it as far as possible. A crash between any two writes loses nothing and pays nothing twice.
  */
 export class Workflows implements Service {
   readonly name = 'workflows'

@@ -112,7 +112,7 @@ export function createAdmission(
       checkScope(caller, access, mount.scope(method === 'HEAD' ? 'GET' : method, rest))
       return caller
     }
-    // The router matches `/agents/own` as an id if the exact path has only other methods. Refuse that.
+    // The router matches `/agents/own` as an id if the exact path has only other methods. Refuse such a match.
     if (row === undefined || (paths.methods(path).length > 0 && paths.find(path, method) === undefined))
       throw noRoute(path)
     checkScope(caller, access, row.scope)

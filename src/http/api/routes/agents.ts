@@ -14,8 +14,8 @@ export type AgentRouteDeps = {
 }
 
 /**
- * These parameters reveal how often this node bought from whom, and for how much. Pages of other sites must not read
- * that.
+ * These parameters reveal how often this node bought from whom, and for how much. They are hidden from other sites'
+ * pages.
  */
 const privateQuery = ['include', 'explain']
 /** Instructions may have 64,000 characters of four bytes each. */
