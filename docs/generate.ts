@@ -1,12 +1,16 @@
-/** `npm run docs`: writes what the schemas say between the markers of docs/protocol.md and docs/http-api.md. */
+/** `npm run docs`: writes what the schemas say between the markers of the pages below. */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { agentsTables, foreignTable, workflowTables } from './file-tables.ts'
 import { httpReference } from './http-reference.ts'
 import { protocolTables } from './protocol-tables.ts'
 
 /** Pages, and the generated parts of each by their markers. */
 export const pages: Readonly<Record<string, () => Record<string, string>>> = {
+  'agents-yaml.md': agentsTables,
+  'from-other-nodes.md': foreignTable,
   'http-api.md': httpReference,
   'protocol.md': protocolTables,
+  'workflows.md': workflowTables,
 }
 
 /** A page with its generated parts as they should be. @throws Error where a marker is missing */

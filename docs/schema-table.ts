@@ -39,7 +39,8 @@ function limits({ maxLength, format, minimum, maximum }: Schema): string {
   return ''
 }
 
-/** Text inside a table. */
+/** Text inside a table. Inside backticks `<` stands for itself. */
 export function cell(text: string): string {
-  return text.replaceAll('|', '\\|').replace(/\s+/g, ' ').replaceAll('<', '&lt;')
+  const line = text.replaceAll('|', '\\|').replace(/\s+/g, ' ')
+  return line.replace(/`[^`]*`|</g, (found) => (found === '<' ? '&lt;' : found))
 }

@@ -1,5 +1,5 @@
 /** Commands of the original node of this protocol that have other names here. */
-const foreign: Readonly<Record<string, string>> = {
+export const foreignCommands: Readonly<Record<string, string>> = {
   node: 'stoa start',
   onboard: 'stoa init',
   'agent serve': 'stoa start --name … --description … --price …',
@@ -15,7 +15,7 @@ const foreign: Readonly<Record<string, string>> = {
 }
 const WORDS_MAX = 3
 /** Flags of the original node, and what replaces them here. */
-const foreignFlags: Readonly<Record<string, string>> = {
+export const foreignFlags: Readonly<Record<string, string>> = {
   '--announce-interval': 'listings are announced by themselves',
   '--provider': 'the provider stands before the model, as in --model openai/gpt-5',
   '--api-key': 'keys come from files: stoa init --provider google --model-key-file <path>',
@@ -32,7 +32,7 @@ export function ourWordsFor(argv: readonly string[], ours: ReadonlySet<string>):
   for (let count = words.length; count > 0; count--) {
     const name = words.slice(0, count).join(' ')
     if (ours.has(name)) return undefined
-    if (Object.hasOwn(foreign, name)) return `there is no "stoa ${name}": it is ${foreign[name]}`
+    if (Object.hasOwn(foreignCommands, name)) return `there is no "stoa ${name}": it is ${foreignCommands[name]}`
   }
   return undefined
 }

@@ -33,7 +33,7 @@ export const streamingModes = ['owed_once_shown', 'off', 'after_settlement'] as 
 export type StreamingMode = (typeof streamingModes)[number]
 export const Streaming = z.enum(streamingModes).meta({
   description:
-    'of a paid agent: `owed_once_shown`: a run that a limit ends is paid for once something of it was shown; `off`: nothing is shown before the result; `after_settlement`: a streamed run is settled first',
+    'what a buyer of a paid agent sees before the result. `owed_once_shown` (the default): the output as it comes; a run that a limit ends is paid for once something was shown. `off`: nothing. `after_settlement`: the output as it comes, after the payment is settled',
 })
 
 /** Limit of a model's private instructions, in characters. */
@@ -52,9 +52,17 @@ export const privateFields = {
     .refine(wellFormed, 'is not well-formed Unicode')
     .optional()
     .meta({ description: 'what the model is told; private. Without it the description is the instruction' }),
-  temperature: z.number().min(0).max(2).optional(),
-  max_output_tokens: z.int().min(1).max(1_000_000).optional(),
-  reasoning: z.enum(reasoningEfforts).optional(),
+  temperature: z.number().min(0).max(2).optional().meta({ description: 'of a model: how freely it chooses its words' }),
+  max_output_tokens: z
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .optional()
+    .meta({ description: 'of a model: the longest answer, in its tokens' }),
+  reasoning: z
+    .enum(reasoningEfforts)
+    .optional()
+    .meta({ description: 'of a model: how much it thinks before it answers' }),
 } as const
 const modelParameters = ['temperature', 'max_output_tokens', 'reasoning'] as const
 
@@ -79,12 +87,17 @@ export const AgentImage = z
 /** A server of tools for a model: a local program, or a URL. Only the operator may set it (T12). */
 export const ToolServer = z
   .strictObject({
-    command: Argv.optional(),
-    url: HttpUrl.optional(),
-    /** Allows only these tools of the server. */
-    tools: z.array(z.string().min(1).max(128)).min(1).max(64).optional(),
-    /** Name of the variable that holds the token for `url`. */
-    token_env: VariableName.optional(),
+    command: Argv.optional().meta({
+      description: 'a program and its arguments; it speaks MCP over standard input and output',
+    }),
+    url: HttpUrl.optional().meta({ description: 'the URL of a server that speaks MCP over HTTP' }),
+    tools: z
+      .array(z.string().min(1).max(128))
+      .min(1)
+      .max(64)
+      .optional()
+      .meta({ description: 'the model may use only these of its tools; default: all' }),
+    token_env: VariableName.optional().meta({ description: 'NAME of the variable that holds the token for `url`' }),
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'give either command or url')
   .refine(({ url, token_env }) => token_env === undefined || url !== undefined, 'token_env goes with url')
@@ -104,45 +117,56 @@ export const MaxPrice = Price.refine((price) => price > 0n, 'is more than 0, or 
 /** What a seller writes to register an agent: the body of POST /agents and an entry of agents.yaml. */
 export const AgentDefinition = z
   .strictObject({
-    name: AgentName,
-    description: AgentDescription,
+    name: AgentName.meta({ description: 'one name is one agent of this node; the id of the agent is made from it' }),
+    description: AgentDescription.meta({
+      description: 'what the agent does, for everybody to read; also the instruction of a model that has no other',
+    }),
     price: Price,
-    /** What the agent runs (D10): `provider/model` or `builtin/<name>`. Default: the best available model. */
-    model: z.string().trim().min(1).max(200).optional(),
-    /** Runs a program instead of a model: argv, task on stdin, result on stdout. */
-    command: Argv.optional(),
-    /** Calls a web service instead: the task is the body of a POST, and the answer is the result. */
-    http: HttpUrl.optional(),
-    /** Calls the default export of a JavaScript or TypeScript file instead, with each task. */
-    module: z.string().min(1).max(4096).optional(),
-    /** Calls an A2A agent elsewhere: the URL of the agent or of its card. */
-    a2a: HttpUrl.optional(),
-    /** The most that one run may pay the agent behind `a2a`. Without it, a paid agent is not bought. */
+    model: z.string().trim().min(1).max(200).optional().meta({
+      description: '`provider/model` or `builtin/<name>`; default: the first provider that has a key',
+    }),
+    command: Argv.optional().meta({
+      description: 'a program and its arguments: task on standard input, result on standard output, no shell',
+    }),
+    http: HttpUrl.optional().meta({
+      description: 'a web service: the task is the body of a POST, the body of the answer is the result',
+    }),
+    module: z.string().min(1).max(4096).optional().meta({
+      description: 'a JavaScript or TypeScript file: its default export is called with each task',
+    }),
+    a2a: HttpUrl.optional().meta({
+      description: 'an agent elsewhere that speaks A2A: the URL of the agent, or of its card',
+    }),
     max_price: MaxPrice.optional(),
-    /** MCP servers whose tools a language model may use. */
-    mcp: z.array(ToolServer).min(1).max(8).optional(),
+    mcp: z.array(ToolServer).min(1).max(8).optional().meta({ description: 'MCP servers whose tools a model may use' }),
     ...privateFields,
-    /** A file that holds the instructions. A relative path starts at the data directory. */
-    instructions_file: z.string().min(1).max(4096).optional(),
-    tags: AgentTags.optional(),
+    instructions_file: z.string().min(1).max(4096).optional().meta({
+      description: 'a text file with the instructions, in the place of `instructions`',
+    }),
+    tags: AgentTags.optional().meta({ description: 'words that buyers search by' }),
     image: AgentImage.optional(),
-    timeout_seconds: z.int().min(1).max(3600).optional(),
+    timeout_seconds: z
+      .int()
+      .min(1)
+      .max(3600)
+      .optional()
+      .meta({ description: `the longest a run may take; default: ${AGENT_TIMEOUT_SECONDS}` }),
     output_bytes_max: z
       .int()
       .min(1)
       .max(4 * 1024 * 1024)
-      .optional(),
-    /** What a buyer sees of a run before its result, and when that makes the run owed. */
+      .optional()
+      .meta({ description: 'the largest result, in bytes; default: 1048576 (1 MiB)' }),
     streaming: Streaming.optional(),
-    /** The agent is kept but not on the market. */
-    paused: z.boolean().optional(),
-    /**
-     * Name of the environment variable that holds the key of this agent's model, `http` or `a2a`. Never the key itself.
-     */
+    paused: z.boolean().optional().meta({ description: 'true: kept in the file, and off the market' }),
     api_key_env: z
       .string()
       .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'api_key_env is the NAME of an environment variable, such as OPENAI_API_KEY')
-      .optional(),
+      .optional()
+      .meta({
+        description:
+          'NAME of the variable that holds the key of the model, or the token for `http` or `a2a`; never the key itself',
+      }),
   })
   .refine((agent) => agent.model === undefined || agent.command === undefined, {
     path: ['command'],

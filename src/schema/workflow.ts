@@ -89,9 +89,12 @@ export const CreateWorkflow = z
       .min(1, 'is empty')
       .max(80, 'is longer than 80 characters')
       .refine((text) => text.isWellFormed(), 'is not well-formed Unicode (a lone surrogate)')
-      .optional(),
+      .optional()
+      .meta({ description: 'how people call the workflow in lists' }),
     input: Task.meta({ description: 'what `{{input}}` stands for' }),
-    steps: z.array(StepBody).min(1, 'has no step').max(STEPS_MAX).optional(),
+    steps: z.array(StepBody).min(1, 'has no step').max(STEPS_MAX).optional().meta({
+      description: 'the steps; give `steps` or `agent_ids`',
+    }),
     agent_ids: AgentIds.optional().meta({ description: 'a chain of agents, each given the output of the one before' }),
     agentIds: AgentIds.optional().meta({ description: 'the same as `agent_ids`' }),
     budget: Cap.meta({ description: 'the most the whole workflow may cost, in USDC' }),

@@ -55,7 +55,7 @@ export const agentConfigAdd = command({
   local: true,
   summary: 'Add an agent to agents.yaml, or replace the one of that name',
   details:
-    'Every agent in agents.yaml is registered at each start of the node. A file of this directory that --command names is kept with its full path.',
+    'Every agent in agents.yaml is registered at each start of the node (docs/agents-yaml.md has every field). A file of this directory that --command names is kept with its full path.',
   examples: [
     'stoa agent config add --name Translator --description "Translate the task into French." --price 0.01 --model openai/gpt-5-mini',
     'stoa agent config add --name Poet --description "Writes poems." --price 0.05 --instructions-file poet.md --temperature 1.2',
