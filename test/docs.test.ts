@@ -11,22 +11,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type NodeProcess, startNode } from '../devnet/cli-process.ts'
 import { type Devnet, startDevnet } from '../devnet/devnet.ts'
 import { commands } from '../src/cli/commands.ts'
+import { ask, discovered } from './support/api-calls.ts'
+import { breakingDoor } from './support/breaking-door.ts'
+import { blocksOf, codeOf, hasPython } from './support/doc-blocks.ts'
 
 const root = new URL('..', import.meta.url).pathname
 const docs = join(root, 'docs')
 const read = (name: string) => readFileSync(join(docs, name), 'utf8')
 const run = promisify(execFile)
-
-/** Code blocks that are marked: ```sh run, ```sh node, ```ts seller … */
-function blocksOf(page: string): { language: string; mark: string; code: string }[] {
-  return [...read(page).matchAll(/^```(\w+) (\w+)\n([\s\S]*?)^```$/gm)].map(
-    ([, language = '', mark = '', code = '']) => ({
-      language,
-      mark,
-      code,
-    }),
-  )
-}
 
 let devnet: Devnet
 let home: string
@@ -125,8 +117,7 @@ test.concurrent('the programs of the developer’s quick start run as they stand
   const stoa = JSON.stringify(new URL('../src/index.ts', import.meta.url).href)
   const program = async (mark: string) => {
     const path = join(dir, `${mark}.ts`)
-    const { code } = blocksOf('quickstart-developer.md').find((block) => block.mark === mark)!
-    await writeFile(path, code.replace("'stoa'", stoa))
+    await writeFile(path, codeOf('quickstart-developer.md', mark).replace("'stoa'", stoa))
     return path
   }
   const env = { ...environment, HOME: dir, NO_COLOR: '1' }
@@ -151,6 +142,34 @@ test.concurrent('the programs of the developer’s quick start run as they stand
   expect(await gone).toEqual([0, null])
   const worked = await run(process.execPath, [await program('workflow')], options)
   expect(worked.stdout).toContain('completed stressed is desserts!')
+})
+
+test('the Python buyer of the developer’s quick start buys once over a connection that breaks, and names errors', async ({
+  skip,
+}) => {
+  if (!(await hasPython())) return skip('there is no python3')
+  const key = generatePrivateKey()
+  await devnet.fund(privateKeyToAccount(key).address, 1_000_000n)
+  const node = await startNode(
+    ['--port', '0', '--no-mdns', '--daily-budget', '0.015', '--data-dir', join(await newHome('python'), 'buyer')],
+    { ...environment, BOOTSTRAP_PEERS: seller.ready.addresses[0]!, BUYER_PRIVATE_KEY: key },
+  )
+  stops.push(() => node.stop())
+  const { api_url } = node.ready
+  await discovered(api_url, seller.ready.agents[0]!.id)
+  const door = await breakingDoor(api_url, 'POST /agents/')
+  stops.push(door.stop)
+  const program = join(home, 'buyer.py')
+  await writeFile(program, codeOf('quickstart-developer.md', 'buyer', 'python'))
+  const buy = (words: string) =>
+    run('python3', [program, words, 'It says one thing.'], { env: { ...environment, STOA_API_URL: door.url } })
+  const bought = await buy('summarizer')
+  expect(door.broken()).toBe(1)
+  expect(bought.stdout).toBe('It says one thing.\n')
+  expect(bought.stderr).toMatch(/^Summarizer costs 0\.01 USDC\n[\s\S]*asking again\n[\s\S]*(held|paid): 0\.01 USDC\n$/)
+  expect(await ask<{ status: string }[]>(api_url, '/orders?status=completed')).toHaveLength(1)
+  await expect(buy('nothing-like-this')).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(/^no agent/) })
+  await expect(buy('summarizer')).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining('OVER_BUDGET: ') })
 })
 
 test('every error the FAQ explains is one the source throws', async () => {
