@@ -26,9 +26,7 @@ export type ChainVerdict =
 const FINAL_MARGIN_MS = 30_000
 /** A transfer is final if the chain still shows it this long after the window. */
 export const SETTLED_FINAL_MS = 60_000
-/**
- * Limit for one read before settlement: the buyer's answer waits for settlement, and settlement waits for this read.
- */
+/** Limit of the chain read before the first settlement attempt: the buyer's answer waits for it. */
 const SPENT_LOOK_TIMEOUT_MS = 2_000
 
 /**
@@ -58,8 +56,8 @@ export async function askChainAfter(
 /**
  * Asks the chain whether a payment is final. Never throws.
  *
- * The verdict is `paid` only if the block lies at least `SETTLED_FINAL_MS` past the window: a reorganization may still
- * undo an earlier one. Uses the time of the chain, because our clock may be wrong.
+ * The verdict is `paid` only if the newest block lies at least `SETTLED_FINAL_MS` past the window: until then a
+ * reorganization may undo the transfer. Uses the time of the chain, because our clock may be wrong.
  */
 export async function askChainFinally(
   chain: PaymentChain,

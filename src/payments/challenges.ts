@@ -22,9 +22,9 @@ const FORGOTTEN_MAX = 10_000
 /**
  * The challenges that the seller has issued and no payment has consumed (D26).
  *
- * At the maximum the oldest challenge is dropped, first among those of the same peer. The payer of a dropped challenge
- * hears "expired" and can ask for a new challenge. A consumed challenge leaves this map. Its nonce is remembered here
- * until the store holds the payment, which keeps it for good.
+ * Each peer has a maximum, and all peers together have one. Beyond it the oldest challenge is dropped. The payer of a
+ * dropped challenge hears "expired" and can ask for a new challenge. A consumed challenge leaves this map. Its nonce is
+ * remembered here until the store holds the payment, which keeps it for good.
  */
 export class Challenges {
   readonly #issued: Shelf

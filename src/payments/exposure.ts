@@ -177,7 +177,9 @@ export class Exposure {
     }
   }
 
-  /** The exchanges, wrapped. A settlement may be undone while its work runs: the work then counts once it is done. */
+  /**
+   * The exchanges, wrapped. A settlement may be undone while its work runs: the work counts as unsettled from its end.
+   */
   watchedExchanges<Kept extends Pick<Exchanges, 'record'>>(exchanges: Kept): Kept {
     const { payments } = this.#deps
     return {
@@ -228,7 +230,7 @@ export class Exposure {
   /**
    * Simulates the transfer on chain. For an expensive payment, compares the balance with all open work of this payer.
    *
-   * Without an answer an expensive payment settles first. A cheap one runs within the exposure limits.
+   * Without an answer an expensive payment settles first. A cheap payment runs within the exposure limits.
    *
    * @param payer undefined: the payment settles first anyway
    */

@@ -113,9 +113,7 @@ export function createFacilitator(options: { url: string; headers?: FacilitatorH
   }
 }
 
-/**
- * True if no connection was made, so nothing was sent. An open connection breaks with the same codes, other `syscall`.
- */
+/** True if no connection was made, so nothing was sent. A later failure has the same codes but another `syscall`. */
 export function isUnreached(error: unknown): boolean {
   const { code = '', syscall = '', errors } = error as { code?: string; syscall?: string; errors?: unknown[] }
   // One error for each address that was tried.

@@ -7,9 +7,9 @@ const REMEMBERED_MAX = 10_000
 /**
  * Combines several facilitators: if one cannot be reached, the next is used.
  *
- * A facilitator that was asked may have sent the transaction, whatever its answer. Another is asked for the same
- * authorization only if the chain shows it as unspent. Without a chain or its answer, the payment stays with the first
- * one asked.
+ * A facilitator that was asked may have sent the transaction, even if it answered with an error. Another facilitator is
+ * asked for the same authorization only if the chain shows the authorization as unspent. Without a chain or its answer,
+ * the payment stays with the facilitator asked last.
  */
 export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], chain?: PaymentChain): Facilitator {
   const [first] = facilitators
@@ -32,7 +32,7 @@ export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], 
       if (before !== undefined) {
         const verdict = chain && (await askChain(chain, requirements.asset, authorization, undefined, signal))
         if (verdict?.kind === 'paid') return { kind: 'settled', txHash: verdict.txHash }
-        // Start with the facilitator after the last one asked, and end with that one.
+        // Try the facilitator asked last at the end, and start with the next in order.
         const turned = order.map((index) => (before + 1 + index) % facilitators.length)
         order = verdict?.kind === 'unpaid' ? turned : [before]
       }

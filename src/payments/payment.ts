@@ -18,7 +18,7 @@ const AWAY_WAIT_MS = 5_000
 const CONFIRM_DELAY_MS = 2_000
 /** Wait between two looks at the chain when no attempts are left and the outcome is unclear. */
 const RECONCILE_INTERVAL_MS = 60_000
-/** Without a chain, an unclear outcome is given up this long after the authorization expired. */
+/** An unclear outcome is given up this long after the authorization expired, if the chain cannot be asked. */
 const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
 
 /**

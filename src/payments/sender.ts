@@ -15,8 +15,8 @@ const WAIT_MS = 60_000
 const POLL_MS = 1_000
 const FIRST_POLL_MS = 100
 /**
- * Looks in a row at which the account nonce is used and the RPC does not know our transaction. Then another transaction
- * has replaced it. RPC nodes show a receipt some seconds late.
+ * Consecutive looks after which a transaction counts as lost. At each look its account nonce is used and the RPC does
+ * not know it. RPC nodes may show a receipt some seconds late.
  */
 const LOST_LOOKS = 20
 /** Transactions of the account that may wait before ours. A count outside 0 to 16 is a wrong answer of the RPC. */
@@ -146,8 +146,8 @@ export class Sender {
   }
 
   /**
-   * Fills nonces below `accountNonce` with empty transactions. Another program dropped a transaction of this account,
-   * and nothing later is mined until that nonce is used.
+   * Fills nonces below `accountNonce` with empty transactions. Another program with this key dropped a transaction, and
+   * nothing later is mined until that nonce is used.
    */
   async #fillGap(accountNonce: number, signal: AbortSignal): Promise<void> {
     const { wallet, transactions, clock } = this.#deps
@@ -194,7 +194,7 @@ export class Sender {
     return { purpose, network: chain.network, account, accountNonce, ...call, ...signed }
   }
 
-  /** Other open transactions with the same account nonce. One of them happens. */
+  /** Other open transactions with the same account nonce. Only one of them is mined. */
   #rivals({ accountNonce, hash }: StoredTransaction): StoredTransaction[] {
     return this.open().filter((one) => one.accountNonce === accountNonce && one.hash !== hash)
   }

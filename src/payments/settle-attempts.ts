@@ -20,7 +20,7 @@ export class SettleAttempts {
     return this.#underWay.size
   }
 
-  /** @param isFirst no attempt was made yet, so a spent authorization was spent by another node */
+  /** @param isFirst true before the first attempt: an authorization that is already spent was then spent elsewhere */
   async settle(payment: Pick<Claim, 'signed' | 'requirements'>, isFirst: boolean): Promise<Attempted> {
     const { facilitator, chain } = this.#deps
     if (facilitator === undefined)

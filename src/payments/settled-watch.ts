@@ -11,7 +11,7 @@ const BEFORE_END_MS = 45_000
 /** A settlement is not looked up again sooner than this. */
 const SETTLED_MIN_MS = 10_000
 const UNKNOWN_WAIT_MS = 15_000
-/** If the chain cannot be asked for 24 h, its first answer counts. */
+/** After 24 h without an answer from the chain, its first answer counts. */
 const LIMIT_MS = 24 * 60 * 60 * 1000
 const LOOKS_MAX = 16
 const TICK_MAX_MS = 60_000

@@ -293,7 +293,7 @@ export class Settler implements Service {
   }
 }
 
-/** Log fields that match those of the exchange, here and at the buyer. */
+/** Log fields shared with the exchange, so that both are found together, here and at the buyer. */
 function idsOf({ id, correlationId }: Pick<Claim, 'id' | 'correlationId'>) {
   return { payment_id: id, correlation_id: correlationId }
 }

@@ -4,6 +4,6 @@ import { createTurns } from '../lib/turns.ts'
 const SIGNATURES_PER_TURN = 8
 
 /**
- * Resolves when the caller may make or recover a signature: a few of those that wait in each turn of the event loop.
+ * Resolves when the caller may make or recover a signature. Each turn of the event loop admits a few waiting callers.
  */
 export const signatureTurn = createTurns(SIGNATURES_PER_TURN)

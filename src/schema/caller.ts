@@ -12,7 +12,7 @@ export const OPERATOR: Caller = { scope: 'admin', tokenId: undefined }
 
 /**
  * The token whose records a caller may see (D48); undefined: all records. Tokens of `execute` and `spend` see only
- * their own. The operator, `admin` and `read` see all, because `read` creates none.
+ * their own. The operator, `admin` and `read` see all: `read` creates no records.
  */
 export function ownerSeen({ scope, tokenId }: Caller): string | undefined {
   return scope === 'execute' || scope === 'spend' ? tokenId : undefined

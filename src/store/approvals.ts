@@ -69,9 +69,9 @@ type Row = {
 const INSERT = `
   INSERT INTO approvals (id, order_id, agent_id, agent_name, seller_id, amount, reason, status, created_at, expires_at)
   VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`
-/** Matches the same order, or the same agent, task and caller, at the same price or a higher one. */
 const SELECT = `
   SELECT a.*, o.task, o.token_id, o.workflow_id FROM approvals a LEFT JOIN orders o ON o.id = a.order_id`
+/** Matches the same order, or the same agent, task and caller, at the same price or a higher one. */
 const STANDING = `
   ${SELECT} WHERE a.status = 'pending' AND a.agent_id = ? AND a.amount >= ? AND o.status = 'pending'
     AND (o.id = ? OR (? AND o.task = ? AND o.token_id IS ? AND o.workflow_id IS NULL AND o.for_run IS NULL))`

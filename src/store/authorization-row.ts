@@ -2,9 +2,7 @@ import type { PaymentRequirements, SignedAuthorization } from '../schema/payment
 import type { Hex, Network } from '../schema/primitives.ts'
 import { toBytes, toHex } from './hex.ts'
 
-/**
- * An authorization and its requirements as columns. Both have the same amounts and accounts: this node checked them.
- */
+/** An authorization and its requirements as columns. Amounts and accounts agree: this node verified or signed them. */
 export type AuthorizationRow = {
   network: string
   asset: string

@@ -121,7 +121,7 @@ async function closeToOthers(path: string): Promise<string[]> {
   return notes.filter((note) => note !== undefined)
 }
 
-/** Does not use `recursive: true`: under /proc, where the parent exists and ENOENT remains, that never returns. */
+/** Does not use `recursive: true`: mkdir then never returns if the parent exists and still answers ENOENT (/proc). */
 async function makeDirectory(path: string): Promise<void> {
   const make = () =>
     mkdir(path, { mode: 0o700 }).catch((error: unknown) => {

@@ -48,7 +48,7 @@ const LATER_MS = 10
 
 export type DatabaseOptions = {
   path: string
-  /** Requires that no other process has the file open with `alone`, or opens it so later. Others may read it. */
+  /** No other process may have the file open at the start, or open it `alone` later. Others may read it. */
   alone?: boolean
   /** Called once, when a read or a write finds damage. */
   onDamage?(error: StoreError): void

@@ -8,7 +8,7 @@ import { toBytes, toHex } from './hex.ts'
  * The other buyers had disconnected before the result was ready (D32).
  */
 export interface Deferred {
-  /** Marks a claimed payment as settled before its run, by storing its task: a crash must not lose paid work. */
+  /** Stores the task of a claimed payment that settles before its run: a crash must not lose paid work. */
   keepTask(id: Hex, task: string): Promise<void>
   /** Durable when it resolves, so before the buyer is answered. */
   defer(id: Hex): Promise<void>
@@ -25,7 +25,7 @@ export interface Deferred {
   was(id: Hex): boolean
   /** The oldest deferred payment of this peer for this exact task, owed or settled, whose result was not delivered. */
   find(asked: { peerId: string; agentId: string; task: string }): Hex | undefined
-  /** Settled payments that never ran: those answered 2007, or all payments made after `since`. */
+  /** Settled payments whose agent never ran: with `since` all payments since then, else the payments answered 2007. */
   unrun(limit: number, since?: UnixMs): Hex[]
 }
 

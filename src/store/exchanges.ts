@@ -43,7 +43,7 @@ const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
 /** How long a session remembers an exchange. */
 const SESSION_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const PURGE_ROWS_MAX = 5_000
-/** Size limit of the whole database in bytes. Most of it are tasks and results, up to 6 MiB each. */
+/** Size limit of the whole database in bytes. Tasks and results, up to 6 MiB each, take most of it. */
 const DATABASE_BYTES_MAX = 4 * 1024 ** 3
 const TRIM_ROWS = 50
 const TRIM_STEPS_MAX = 200

@@ -22,7 +22,7 @@ export type IndexedListing = {
  */
 export interface ListingIndex {
   put(listing: IndexedListing): void
-  /** The listing has left the market, or its contents changed. */
+  /** Hides a listing that has left the market or has no searchable parts. */
   hide(id: string): void
   /**
    * Merges recent index entries into the rest, by the amount that this many listings need: 1 ms for four.
@@ -44,7 +44,7 @@ export interface ListingIndex {
 const REMEMBERED_MS = 7 * 24 * 60 * 60 * 1000
 /** Pages of the text index merged per listing. With fewer, searches must look into ever more parts. */
 const MERGED_PER_LISTING = 8
-/** Listings remembered after they left the market. Beyond it the ones met last are dropped first. */
+/** Listings remembered after they left the market. Beyond it the listings met last are dropped first. */
 const REMEMBERED_MAX = 100_000
 /** Listings forgotten or hidden in one transaction. */
 const TIDIED_MAX = 500

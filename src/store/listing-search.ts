@@ -47,7 +47,7 @@ export interface ListingSearch {
   count(wanted: Wanted, limit: number): number
   /** Listings met after a number, in the order of meeting. `skeleton` belongs to the typed query. */
   block(wanted: Wanted, range: { after: number; limit: number; skeleton: string }): FoundListing[]
-  /** The cheapest or the latest met first. */
+  /** In the order of `sort`: the cheapest first, or the latest met first. */
   sorted(wanted: Wanted, query: SortedQuery): FoundListing[]
   met(by: { id: string } | { number: number }): MetListing | undefined
   /** Words on the market that begin like `word` and have about its length. */

@@ -55,7 +55,7 @@ export interface ListingStore {
   envelope(id: string): Uint8Array | undefined
   /** The written listing with this time and hash prefix. @param hash 16 bytes */
   find(updatedAt: UnixMs, hash: Uint8Array): StoredEnvelope | undefined
-  /** Writes one of our own listings, and its version as the highest signed, before it resolves. */
+  /** Writes a listing of this node, and its version as the highest signed. Durable when it resolves. */
   putOwn(row: ListingRow): Promise<void>
   /** The highest version ever given to `putOwn`; 0 before the first. */
   ownVersion(): number
@@ -72,14 +72,14 @@ const OWN_VERSION_KEY = 'listings.own_version'
 /** Rows and milliseconds per transaction. The transaction blocks the event loop, so calls wait for it (T32). */
 const ROWS_AT_ONCE = 200
 const WRITE_MS = 5
-/** Limit while calls come in. Merging and the commit take twice as long again. */
+/** Milliseconds per transaction while calls come in. Merging and the commit add twice that time. */
 const WRITE_BESIDE_CALLS_MS = 1
 /** Amount of merging per step, in listings, while nothing is indexed. */
 const MERGED_AT_ONCE = 4
 /** All index work is paced as one party, because the sender of a listing is no longer known. */
 const PARTY = 'store'
 
-/** Keeps the newer row, in whatever order rows are written. */
+/** Never replaces a newer row by an older one, in any order of writes. */
 const PUT = `
   INSERT INTO listings (id, seller_id, version, state, updated_at, valid_until, expires_at, hash, envelope, to_index)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -21,14 +21,14 @@ export interface LookAlikes {
 
 export type Named = { number: number; skeleton: string }
 type Met = Named & { name: string; sellerId: string; firstSeen: UnixMs; alike: number | null }
-/** The last listing with keys, and the last compared, by number. */
+/** The last listing with keys, and the last compared listing, both by number. */
 type Progress = { keyed: number; compared: number }
 
 /** Keys are written for many listings at once, in key order. Otherwise each key would touch its own page. */
 const KEYED_AT_ONCE = 250
 /** About 3 ms of work. */
 const COMPARED_AT_ONCE = 50
-/** Listings compared of those that share a key with a name: the ones known longest. */
+/** Listings compared with a name, of all that share a key with it: the listings known longest. */
 const SHARING_MAX = 16
 
 const PARTY = 'names'

@@ -28,7 +28,7 @@ export function storedLosses(
   const slots = database.prepare(BY_TIME).all(slotMs, slotMs, created, since)
   const payers = database.prepare(BY_PAYER).all(created, since, payersMax)
   return {
-    // Sums are read as text: many of them exceed a number.
+    // Sums are read as text: they can exceed a JavaScript number.
     slots: (slots as { at: number; amount: string }[]).map(({ at, amount }) => ({ at, amount: BigInt(amount) })),
     payers: (payers as StoredLosses['payers']).reverse(),
   }

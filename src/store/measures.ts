@@ -15,7 +15,7 @@ export type Measure = {
 }
 
 export const LATENCIES_MAX = 128
-/** Agents remembered: those called last. */
+/** Agents remembered. Beyond it the agents called longest ago are dropped. */
 export const MEASURED_MAX = 10_000
 
 /** Measures, derived from orders as they end. After a crash they may miss the last orders. */

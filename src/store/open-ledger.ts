@@ -86,7 +86,7 @@ function closing(database: Database, closed: () => Promise<void>): Database {
     ...database,
     async close() {
       await database.close()
-      // This may fail, for example on a full disk. Then only the next start checks more.
+      // This may fail, for example on a full disk. The only effect: the next start checks more.
       await closed().catch(() => {})
     },
   }

@@ -136,7 +136,7 @@ export function createOrderStore(database: Database): OrderStore {
   }
 }
 
-/** Adds the condition of an index beside each status, in the words of the index. */
+/** Adds to each status the condition of its index, worded like the index, so that SQLite uses it. */
 function conditions(
   { status, agentId, idempotencyKey, ownerId, cursor }: Omit<OrdersQuery, 'limit'>,
   sought: LookedBack | undefined,

@@ -55,7 +55,7 @@ export interface Payments extends SettledLooks<StoredPayment> {
   get(id: Hex): StoredPayment | undefined
   /** True if a payment has ever consumed this challenge, also before a restart. */
   challengeConsumed(challengeNonce: Hex): boolean
-  /** True if this authorization was accepted before, whatever else the payment said (D30). */
+  /** True if this authorization was accepted before, even in a payment with other contents (D30). */
   authorizationSeen(network: string, asset: string, from: string, authorizationNonce: string): boolean
   /**
    * Owed payments that are due, longest overdue first. Rows written in the future are due too: the clock was set back.

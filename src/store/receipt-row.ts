@@ -10,8 +10,8 @@ const TRANSACTION_AT = SIGNATURE_BYTES + 8 + 2 * HASH_BYTES
 export type ReceiptRow = { agent_id: string; network: string; payer: string }
 
 /**
- * The parts of a receipt that its payment's row lacks: signature, time (8 bytes, seconds), hashes of task and result,
- * and the transaction if there is one. Kept small, because every paid call writes the row.
+ * Packs the parts of a receipt that its payment's row lacks: signature, time (8 bytes, seconds), two hashes and the
+ * transaction, if any. Kept small, because every paid call writes the row.
  */
 export function packReceipt({ payload, signature }: SignedReceipt): Uint8Array {
   const issuedAt = Buffer.alloc(8)

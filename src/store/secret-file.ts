@@ -73,7 +73,7 @@ export async function loadOrCreateSecret(
 /**
  * Removes the rights of group and others from a path.
  *
- * @returns what was found and done, for the log; undefined if nothing was to do or the path does not exist
+ * @returns what was found and done, for the log; undefined if there was nothing to do or the path does not exist
  */
 export async function tighten(path: string, mode: 0o600 | 0o700): Promise<string | undefined> {
   const found = await modeOf(path)

@@ -7,7 +7,7 @@ import { toHex } from './hex.ts'
 import { type Order, type OrderRow, toOrder } from './order-row.ts'
 import type { PaymentState } from './payments.ts'
 
-/** The payment of an exchange to this node. */
+/** The payment that this node received for an exchange. */
 export type ExchangePayment = {
   paymentId: Hex
   network: string
@@ -38,7 +38,7 @@ export interface SessionStore {
   span(agentId: string, callerId: string): SessionSpan | undefined
   /** The latest exchanges before the cursor, oldest first. `next` leads to earlier ones. */
   exchanges(agentId: string, callerId: string, query: PageQuery): Page<StoredExchange>
-  /** The span of this node's own orders from an agent, own or other: orders that ran and ended. */
+  /** The span of this node's orders at an agent, its own or another's. Only orders that ran and ended count. */
   ownSpan(agentId: string, owner?: string | undefined): SessionSpan | undefined
   /** With `owner`, only the orders of this token. */
   ownExchanges(agentId: string, query: PageQuery, owner?: string | undefined): Page<Order>

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { Database } from './database.ts'
 
-/** Files up to this size are checked at once, in a moment. */
+/** Files up to this size in bytes are checked at start: that takes a moment. */
 const AT_ONCE_BYTES = 16 * 1024 * 1024
 const LIMIT_MS = 5_000
 
