@@ -26,7 +26,7 @@ export async function notePaidBack(reservation: StoredReservation, txHash: Hex, 
   if (
     chain === undefined ||
     !(await isPaidBack(reservation, txHash, chain)) ||
-    !(await purchases.paidBack(paymentId, txHash, clock.now()))
+    (await purchases.paidBack(paymentId, txHash, clock.now())) === undefined
   )
     return false
   const order = purchases.order(orderId)

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest'
 import { listingFixture, localId } from '../../test/support/fake-api.ts'
 import { createFakeMarket } from '../../test/support/fake-market.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
-import { claim, exchangeOf, randomHex, requirements, signed } from '../../test/support/payments.ts'
+import { claim, exchangeOf, randomHex, reserved, signed } from '../../test/support/payments.ts'
 import { testBudget } from '../../test/support/test-budget.ts'
 import type { Buyer } from '../buying/buyer.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -121,17 +121,6 @@ test('D42: a budget and a workflow say paid for what the chain shows, held for w
   expect(budget.view()).toMatchObject(sums)
   expect([purchases.heldOn('2026-01-02'), purchases.heldOn('2026-02')]).toEqual([0n, 0n])
 })
-
-function reserved({ paymentId, envelope }: ReturnType<typeof signed>, at: number) {
-  const asked = requirements()
-  const shared = { agentId: 'bought', sellerId: 'seller' }
-  const times = { createdAt: at, updatedAt: at }
-  const open = { status: 'executing', task: 'x', correlationId: 'c', output: undefined, error: undefined } as const
-  const order = { ...open, ...shared, ...times, id: paymentId, price: asked.amount }
-  const until = Number(envelope.payload!.authorization.validBefore)
-  const money = { requirements: asked, envelope, amount: asked.amount, validBeforeSeconds: until }
-  return { order, reservation: { paymentId, orderId: paymentId, ...shared, ...money } }
-}
 
 test('D42: the sums follow what becomes of payments that counted as final', async () => {
   const at = Date.UTC(2026, 0, 1)

@@ -46,6 +46,20 @@ export function publishedPayments(payments: Payments, feed: NodeFeed, nameOf: Na
       if (isOwed) tell(progress.id)
       return isOwed
     },
+    async paidBack(id, txHash, now) {
+      await payments.paidBack(id, txHash, now)
+      tell(id)
+    },
+    async hastenOne(id, now) {
+      const isDue = await payments.hastenOne(id, now)
+      if (isDue) tell(id)
+      return isDue
+    },
+    async lookAgain(id, at, txHash) {
+      const before = payments.get(id)?.txHash
+      await payments.lookAgain(id, at, txHash)
+      if (txHash !== undefined && txHash !== before) tell(id)
+    },
   }
 }
 
@@ -93,6 +107,14 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, namesOf
     },
     async takeBack(charged, now) {
       const orderId = await purchases.takeBack(charged, now)
+      if (orderId !== undefined) {
+        tellOrder(orderId)
+        tellPayment(orderId)
+      }
+      return orderId
+    },
+    async paidBack(paymentId, txHash, now) {
+      const orderId = await purchases.paidBack(paymentId, txHash, now)
       if (orderId !== undefined) {
         tellOrder(orderId)
         tellPayment(orderId)

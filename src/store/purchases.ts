@@ -72,8 +72,12 @@ export interface Purchases extends PurchaseLooks {
    * @returns the id of the order; undefined if nothing changed
    */
   giveBack(paymentId: Hex, now: UnixMs): Promise<string | undefined>
-  /** Notes a refund that the chain shows. False: already noted, or the transaction refunded another purchase. */
-  paidBack(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<boolean>
+  /**
+   * Notes a refund that the chain shows.
+   *
+   * @returns the id of the order; undefined if it was noted before, or the transaction refunded another purchase
+   */
+  paidBack(paymentId: Hex, txHash: Hex, now: UnixMs): Promise<string | undefined>
   order(id: string): Order | undefined
   /** The last order for a run of an own agent. */
   orderOfRun(run: string): Order | undefined
@@ -131,7 +135,8 @@ const CONFIRM = `
   RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
 const PAY_BACK = `
   UPDATE OR IGNORE authorizations SET refund_tx = ?, updated_at = ?, unreceived = NULL
-  WHERE payment_id = ? AND state = 'spent' AND refund_tx IS NULL`
+  WHERE payment_id = ? AND state = 'spent' AND refund_tx IS NULL
+  RETURNING (SELECT id FROM orders WHERE no = order_no) AS id`
 const SIGNED = `
   SELECT o.id AS order_id, o.agent_name, o.token_id, a.* FROM authorizations a JOIN orders o ON o.no = a.order_no WHERE a.payment_id = ?`
 const RESERVED = `${SIGNED} AND a.state = 'reserved'`
@@ -225,7 +230,10 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
       database.write(() => end(one(UNCONFIRMED, toBytes(paymentId)), 'released', undefined, now)),
     ...purchaseLooks(database, toStored, sums),
     paidBack: (paymentId, txHash, now) =>
-      database.write(() => database.prepare(PAY_BACK).run(toBytes(txHash), now, toBytes(paymentId)).changes === 1),
+      database.write(() => {
+        const row = one(PAY_BACK, toBytes(txHash), now, toBytes(paymentId)) as { id: string } | undefined
+        return row?.id
+      }),
     order: (id) => mapRow(one('SELECT * FROM orders WHERE id = ?', id), toOrder),
     orderOfRun: (run) =>
       mapRow(

@@ -89,3 +89,15 @@ export function exchangeOf(payment: Claim, now: number, changes: Partial<NewExch
     ...changes,
   }
 }
+
+/** An order that is executing, and the payment signed for it. */
+export function reserved({ paymentId, envelope }: ReturnType<typeof signed>, at: number) {
+  const asked = requirements()
+  const shared = { agentId: 'bought', sellerId: 'seller' }
+  const times = { createdAt: at, updatedAt: at }
+  const open = { status: 'executing', task: 'x', correlationId: 'c', output: undefined, error: undefined } as const
+  const order = { ...open, ...shared, ...times, id: paymentId, price: asked.amount }
+  const until = Number(envelope.payload!.authorization.validBefore)
+  const money = { requirements: asked, envelope, amount: asked.amount, validBeforeSeconds: until }
+  return { order, reservation: { paymentId, orderId: paymentId, ...shared, ...money } }
+}
