@@ -70,11 +70,11 @@ describe('after a restart, while the payment can be settled', () => {
 
   test('a ledger that cannot be read once does not end the asking', async () => {
     const { buyer, now } = await interrupted(async (stream) => stream.respond(await stream.next()))
-    const { reserved } = buyer.purchases
+    const { open } = buyer.purchases
     let failures = 0
-    buyer.purchases.reserved = (...asked) => {
+    buyer.purchases.open = (...asked) => {
       if (failures++ === 0) throw new Error('disk I/O error')
-      return reserved(...asked)
+      return open(...asked)
     }
     await buyer.recovery.start()
     await until(() => failures === 1)
@@ -388,4 +388,29 @@ test('however many purchases have failed and wait to expire, the next one is loo
   }
   await buyer.recovery.start()
   await until(() => buyer.purchases.order(order.id)?.status === 'completed')
+})
+
+test('T20 D44: purchases that stay open hide no newer one: each is checked in its turn', async () => {
+  const { buyer, seller, order, clock } = await interrupted(async (stream) => stream.respond(await stream.next()))
+  const { reservation } = buyer.ledger()[0]!
+  const checked = new Set<string>()
+  const old = Array.from({ length: 1_100 }, (_, n) => `old ${n}`)
+  // Their windows are over, and no RPC says what became of them.
+  for (const id of old) {
+    const before = { ...order, id, status: 'failed' as const, correlationId: id }
+    const signedBefore = { ...reservation!, orderId: id, paymentId: randomHex(), validBeforeSeconds: 1 }
+    const authorization = { ...reservation!.envelope.payload!.authorization, nonce: randomHex(), validBefore: 1n }
+    const envelope = { ...reservation!.envelope, server_nonce: randomHex() }
+    envelope.payload = { ...reservation!.envelope.payload!, authorization }
+    await buyer.purchases.reserve(before, { ...signedBefore, envelope }, { day: '2026-01-01', limits: () => ({}) })
+  }
+  const { reservationOf } = buyer.purchases
+  buyer.purchases.reservationOf = (id) => {
+    checked.add(id)
+    return reservationOf(id)
+  }
+  await buyer.recovery.start()
+  await until(() => checked.size === old.length + 1 || void clock.advance(100))
+  await until(() => buyer.purchases.order(order.id)?.status === 'completed')
+  expect(seller.received).toHaveLength(1)
 })

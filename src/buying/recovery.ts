@@ -1,6 +1,6 @@
 import type { Chain } from '../chain/chain.ts'
 import { paidFor } from '../ledger/received-receipt.ts'
-import { type Clock, monotonicOf } from '../lib/clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { MarketError, NodeStopping } from '../listings/market-error.ts'
@@ -13,6 +13,7 @@ import { networkText } from '../schema/network-kind.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
 import { confirmOnChain } from './confirm-on-chain.ts'
 import { onStream } from './on-stream.ts'
+import { EXPIRY_MARGIN_MS, OpenChecks } from './open-checks.ts'
 import { notePaidBack } from './paid-back.ts'
 import { formOf, isLastWord, notesOf, readResponse } from './purchase.ts'
 import { lookAgain, lookAgainWhereDue } from './second-look.ts'
@@ -20,16 +21,10 @@ import { lookAgain, lookAgainWhereDue } from './second-look.ts'
 const INTERVAL_MS = 15_000
 const INTERVAL_MIN_MS = 2_000
 const ASK_TIMEOUT_MS = 20_000
-/** Purchases checked per turn. A failed purchase stays open until it expires and must not block the others. */
-const BATCH_MAX = 512
 /** Sellers asked at the same time. With several lanes, one slow seller delays few others. */
 const ASKED_MAX = 8
-/** How long to ask the chain whether a purchase was charged. Its payment window ends long before. */
-const CONFIRM_WAIT_MS = 7 * 24 * 60 * 60 * 1000
 /** Delay after a purchase before the chain is asked. */
 const SOON_MS = 1_000
-/** The chain's clock may lag behind ours, so an authorization is judged this long after its window. */
-const EXPIRY_MARGIN_MS = 30_000
 /** A seller keeps a result this long after settlement (D32). Settlement ends with the payment window. */
 const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
 /** If the chain cannot be asked, a reservation counts as spent after this time. */
@@ -65,7 +60,7 @@ export class Recovery implements Service {
   readonly name = 'recovery'
   readonly #deps: RecoveryDeps
   readonly #stopping = new AbortController()
-  readonly #asked = new Map<string, { at: number; delayMs: number }>()
+  readonly #checks: OpenChecks
   #timer: NodeJS.Timeout | undefined
   #turn: Promise<void> = Promise.resolve()
   #isSweeping = false
@@ -73,6 +68,7 @@ export class Recovery implements Service {
 
   constructor(deps: RecoveryDeps) {
     this.#deps = deps
+    this.#checks = new OpenChecks(deps)
   }
 
   async start(): Promise<void> {
@@ -116,26 +112,22 @@ export class Recovery implements Service {
 
   /** Checks every purchase that is due. @returns ms until the next purchase is due */
   async #sweep(): Promise<number> {
-    const { purchases, clock, active, logger, network } = this.#deps
-    const open = purchases.reserved(BATCH_MAX, network)
-    const claimed = purchases.unconfirmed(clock.now() - CONFIRM_WAIT_MS, BATCH_MAX, network)
-    const found = [...open, ...claimed, ...purchases.unreceived(BATCH_MAX, network)]
-    const byOrder = new Map(found.map((reservation) => [reservation.orderId, reservation]))
-    const ours = [...byOrder.values()].filter(({ orderId }) => !active.has(orderId))
-    const due = ours.filter((reservation) => this.#isDue(reservation))
+    const { purchases, logger, network } = this.#deps
+    const { due, all } = await this.#checks.next(this.#stopping.signal)
     const lookAfterNext = async (): Promise<void> => {
       for (let next = due.shift(); next !== undefined; next = due.shift()) {
         const { orderId } = next
         if (this.#stopping.signal.aborted) return
-        await this.#step(next).catch((error: unknown) => {
+        const reservation = purchases.reservationOf(orderId)
+        if (reservation === undefined) continue
+        await this.#step(reservation).catch((error: unknown) => {
           const ids = { order_id: orderId, correlation_id: purchases.order(orderId)?.correlationId }
           logger.warn({ ...ids, err: error }, 'a purchase could not be looked after')
         })
       }
     }
     await Promise.all([lookAgainWhereDue(network, this.#deps), ...Array.from({ length: ASKED_MAX }, lookAfterNext)])
-    const waits = ours.map((reservation) => this.#waitFor(reservation))
-    return Math.max(INTERVAL_MIN_MS, Math.min(INTERVAL_MS, ...waits))
+    return Math.max(INTERVAL_MIN_MS, this.#checks.waitFor(all, INTERVAL_MS))
   }
 
   /**
@@ -264,32 +256,6 @@ export class Recovery implements Service {
     const { purchases, clock, changed } = this.#deps
     await purchases.finish({ ...order, status: 'failed', error: { code, message, retryable }, updatedAt: clock.now() })
     changed(order.id)
-  }
-
-  /** Doubles the pause after each check, up to 10 min, so that a vanished seller costs little. */
-  #isDue(reservation: StoredReservation): boolean {
-    if (this.#waitFor(reservation) > 0) return false
-    const { orderId } = reservation
-    const last = this.#asked.get(orderId)
-    this.#asked.delete(orderId)
-    const at = monotonicOf(this.#deps.clock)
-    this.#asked.set(orderId, { at, delayMs: Math.min((last?.delayMs ?? 1_000) * 2, 10 * 60 * 1000) })
-    if (this.#asked.size > 10_000) this.#asked.delete(this.#asked.keys().next().value!)
-    return true
-  }
-
-  /**
-   * Returns ms until the next check, by the monotonic clock. A change of the wall clock does not stop the checks. Never
-   * waits past the end of the payment window, because a retry may wait for the reservation to be released.
-   */
-  #waitFor({ orderId, validBeforeSeconds }: StoredReservation): number {
-    const last = this.#asked.get(orderId)
-    if (last === undefined) return 0
-    const { clock } = this.#deps
-    const sinceLast = monotonicOf(clock) - last.at
-    const toExpiry = validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS + 1 - clock.now()
-    const wait = last.delayMs - sinceLast
-    return toExpiry + sinceLast > 0 ? Math.min(wait, toExpiry) : wait
   }
 }
 

@@ -74,7 +74,7 @@ describe('T13: what counts as not charged on the answer of a node that lags', ()
     await until(() => now().order.error?.message.includes('charged after all') === true)
     expect(view()).toMatchObject({ settlement: 'settled', tx_hash: txHash })
     expect(buyer.spent()).toBe(10_000n)
-    expect(buyer.purchases.unreceived(9, 'eip155:84532')).toHaveLength(1)
+    expect(buyer.purchases.open('unreceived', { network: 'eip155:84532', limit: 9 })).toHaveLength(1)
   })
 
   test('and brings the result that its seller kept', async () => {

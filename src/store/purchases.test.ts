@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { agentId, randomHex, requirements, signed } from '../../test/support/payments.ts'
 import { type Database, openDatabase } from './database.ts'
+import type { OpenList, OpenPage } from './open-purchases.ts'
 import { createOrderStore } from './orders.ts'
 import { createPurchases, type Order, type Purchases, type Reservation } from './purchases.ts'
 
@@ -41,6 +42,9 @@ function reservation({ id: orderId }: Order, amount = 10_000n, at = now): Reserv
   return { paymentId, orderId, agentId, sellerId: 'seller', requirements: asked, envelope, amount, validBeforeSeconds }
 }
 const budget = (amountMax = 1_000_000n) => ({ day, limits: () => ({ day: amountMax }) })
+const network = 'eip155:84532'
+const open = (list: OpenList, page: Partial<OpenPage> = {}) =>
+  purchases.open(list, { network, limit: 10, ...page }).map(({ orderId }) => orderId)
 async function reserved(amount = 10_000n) {
   const [bought] = [order()]
   const authorization = reservation(bought, amount)
@@ -54,7 +58,7 @@ test('an order and its authorization read back as they were', async () => {
   const unknown = { txHash: undefined, confirmation: 'awaited' }
   const kept = { ...authorization, state: 'reserved', ...unknown, createdAt: now, updatedAt: now }
   expect(purchases.reservationOf(bought.id)).toEqual(kept)
-  expect(purchases.reserved(10, 'eip155:84532')).toEqual([kept])
+  expect(open('reserved')).toEqual([bought.id])
   expect(purchases.spentOn(day)).toBe(10_000n)
 })
 
@@ -171,21 +175,23 @@ test('open reservations come in the order in which they expire', async () => {
   for (const bought of orders) {
     await purchases.reserve(bought, reservation(bought, 10_000n, now + bought.createdAt), budget())
   }
-  expect(purchases.reserved(2, 'eip155:84532').map(({ orderId }) => orderId)).toEqual([orders[1]!.id, orders[2]!.id])
+  expect(open('reserved', { limit: 2 })).toEqual([orders[1]!.id, orders[2]!.id])
+  const [first] = purchases.open('reserved', { network, limit: 1 })
+  expect(open('reserved', { after: first!.position })).toEqual([orders[2]!.id, orders[0]!.id])
 })
 
 test('D41: a purchase is found until the chain has confirmed it, whatever its seller says', async () => {
   const { order: bought, reservation: authorization } = await reserved()
   const completed = { ...bought, status: 'completed' as const, output: 'result' }
   await purchases.finish(completed, { paymentId: authorization.paymentId, amount: 1n, txHash: undefined })
-  expect(purchases.unconfirmed(now, 10, 'eip155:84532').map((one) => one.orderId)).toEqual([bought.id])
-  expect(purchases.unconfirmed(now + 1, 10, 'eip155:84532')).toEqual([])
+  expect(open('unconfirmed', { since: now })).toEqual([bought.id])
+  expect(open('unconfirmed', { since: now + 1 })).toEqual([])
   const txHash = randomHex()
   await purchases.setTxHash(authorization.paymentId, randomHex(), now)
-  expect(purchases.unconfirmed(now, 10, 'eip155:84532')).toHaveLength(1)
+  expect(open('unconfirmed', { since: now })).toHaveLength(1)
   expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', confirmation: 'awaited' })
   for (let time = 0; time < 2; time++) await purchases.confirm(authorization.paymentId, txHash, now)
-  expect(purchases.unconfirmed(now, 10, 'eip155:84532')).toEqual([])
+  expect(open('unconfirmed', { since: now })).toEqual([])
   expect(purchases.reservationOf(bought.id)).toMatchObject({ state: 'spent', txHash, confirmation: 'chain' })
   // What the chain shows is not given back.
   expect(await purchases.giveBack(authorization.paymentId, now)).toBeUndefined()

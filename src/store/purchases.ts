@@ -5,6 +5,7 @@ import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from
 import type { Database } from './database.ts'
 import { toBytes } from './hex.ts'
 import { endOrdersOfRuns, endUnattended } from './idempotency.ts'
+import { type OpenPurchases, openPurchases } from './open-purchases.ts'
 import { isFinal, type Order, type OrderStatus, putOrder, toOrder } from './order-row.ts'
 import { nextLook, type PurchaseLooks, purchaseLooks } from './purchase-looks.ts'
 import { packReceipt } from './receipt-row.ts'
@@ -31,7 +32,7 @@ export type Paid = {
 }
 
 /** The buyer's ledger: orders, the authorizations signed for them, and the sums for the budget. */
-export interface Purchases extends PurchaseLooks {
+export interface Purchases extends PurchaseLooks, OpenPurchases {
   /**
    * Stores an order with its signed authorization if every limit allows it. Durable when it resolves.
    *
@@ -84,12 +85,6 @@ export interface Purchases extends PurchaseLooks {
   /** Counts signed orders for runs of an own agent since then that have no result: executing, in doubt, or charged. */
   fruitlessFor(agentId: string, since: UnixMs): number
   reservationOf(orderId: string): StoredReservation | undefined
-  /** Reservations on a network whose outcome is unknown, oldest window first. */
-  reserved(limit: number, network: string): StoredReservation[]
-  /** Spent purchases that the chain has not confirmed, oldest first. */
-  unconfirmed(since: UnixMs, limit: number, network: string): StoredReservation[]
-  /** Spent purchases without a result, longest wait first, until `stopAsking` (D44). */
-  unreceived(limit: number, network: string): StoredReservation[]
   /** Removes a purchase from `unreceived`, because its seller no longer keeps the result. */
   stopAsking(paymentId: Hex): Promise<void>
   /** Makes unsigned orders pending again that were executing when the node ended. Orders with waiting callers end. */
@@ -156,7 +151,6 @@ type ReservedRow = ReservationRow & { order_no: number; token_id: string | null 
 export function createPurchases(database: Database, { hasChain = true }: { hasChain?: boolean } = {}): Purchases {
   type Value = string | number | Uint8Array
   const one = (sql: string, ...values: Value[]) => database.prepare(sql).get(...values) as unknown
-  const all = (sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown[]
   const sums = spending(database)
   const toStored = (row: unknown) => toReservation(row as ReservationRow, hasChain)
 
@@ -229,6 +223,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
     giveBack: (paymentId, now) =>
       database.write(() => end(one(UNCONFIRMED, toBytes(paymentId)), 'released', undefined, now)),
     ...purchaseLooks(database, toStored, sums),
+    ...openPurchases(database),
     paidBack: (paymentId, txHash, now) =>
       database.write(() => {
         const row = one(PAY_BACK, toBytes(txHash), now, toBytes(paymentId)) as { id: string } | undefined
@@ -242,26 +237,6 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
       ),
     fruitlessFor: (agentId, since) => (one(FRUITLESS_FOR, agentId, since) as { n: number }).n,
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toStored),
-    reserved: (limit, network) =>
-      all(
-        `${RESERVATIONS} WHERE a.state = 'reserved' AND a.network = ? ORDER BY a.valid_before_s LIMIT ?`,
-        network,
-        limit,
-      ).map(toStored),
-    unconfirmed: (since, limit, network) =>
-      all(
-        `${RESERVATIONS} WHERE a.state = 'spent' AND a.confirmed_at IS NULL AND a.created_at >= ? AND a.network = ?
-           ORDER BY a.created_at LIMIT ?`,
-        since,
-        network,
-        limit,
-      ).map(toStored),
-    unreceived: (limit, network) =>
-      all(
-        `${RESERVATIONS} WHERE a.unreceived = 1 AND a.network = ? ORDER BY a.valid_before_s LIMIT ?`,
-        network,
-        limit,
-      ).map(toStored),
     stopAsking: (paymentId) =>
       database.write(() => {
         database.prepare('UPDATE authorizations SET unreceived = NULL WHERE payment_id = ?').run(toBytes(paymentId))

@@ -485,7 +485,7 @@ test('T16, T17, D33: whatever ends orders meet and wherever the process dies, no
           if (open.length > 0) await on.end(open[which % open.length]!, how)
           if (crash) on = await restarted(on)
           if (release) {
-            for (const { orderId } of on.purchases.reserved(10, 'eip155:84532')) {
+            for (const { orderId } of on.purchases.open('reserved', { network: 'eip155:84532', limit: 10 })) {
               const order = on.purchases.order(orderId)!
               if (order.status === 'failed') await on.resolve(orderId, 'released')
             }

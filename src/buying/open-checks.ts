@@ -1,0 +1,96 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type Clock, monotonicOf } from '../lib/clock.ts'
+import type { OpenPosition, OpenPurchase } from '../store/open-purchases.ts'
+import type { Purchases } from '../store/purchases.ts'
+
+/** Purchases checked per turn. */
+const BATCH_MAX = 512
+/** Purchases read in one turn of the event loop. */
+const PAGE_MAX = 1_000
+/** Open purchases of one list that are read per turn, and checks that are remembered. */
+const OPEN_MAX = 200_000
+/** How long to ask the chain whether a purchase was charged. Its payment window ends long before. */
+const CONFIRM_WAIT_MS = 7 * 24 * 60 * 60 * 1000
+const DELAY_MIN_MS = 2_000
+const DELAY_MAX_MS = 10 * 60 * 1000
+/** The chain's clock may lag behind ours, so an authorization is judged this long after its window. */
+export const EXPIRY_MARGIN_MS = 30_000
+
+export type OpenChecksDeps = {
+  clock: Clock
+  purchases: Pick<Purchases, 'open'>
+  /** Orders that this process works on. */
+  active: { has(orderId: string): boolean }
+  network: string
+}
+
+/**
+ * Says which open purchases are checked next: those that were never checked, then those checked longest ago. So old purchases that
+ * stay open, for example for a week without an RPC, hide no newer ones.
+ */
+export class OpenChecks {
+  readonly #deps: OpenChecksDeps
+  /** The last check of each purchase, by the monotonic clock. Latest last. */
+  readonly #checks = new Map<string, { at: number; delayMs: number }>()
+
+  constructor(deps: OpenChecksDeps) {
+    this.#deps = deps
+  }
+
+  /** Returns the purchases to check now, and notes their check. `all` are the open purchases that no caller works on. */
+  async next(signal: AbortSignal): Promise<{ due: OpenPurchase[]; all: OpenPurchase[] }> {
+    const all = await this.#read(signal)
+    const due = all.filter((purchase) => this.#waitFor(purchase) <= 0)
+    if (due.length > BATCH_MAX) {
+      const checkedAt = ({ orderId }: OpenPurchase) => this.#checks.get(orderId)?.at ?? Number.NEGATIVE_INFINITY
+      due.sort((a, b) => (checkedAt(a) === checkedAt(b) ? 0 : checkedAt(a) < checkedAt(b) ? -1 : 1))
+      due.length = BATCH_MAX
+    }
+    for (const { orderId } of due) this.#note(orderId)
+    return { due, all }
+  }
+
+  /** Returns ms until the next of these purchases is due, at most `most`. */
+  waitFor(purchases: readonly OpenPurchase[], most: number): number {
+    return purchases.reduce((wait, purchase) => Math.min(wait, this.#waitFor(purchase)), most)
+  }
+
+  async #read(signal: AbortSignal): Promise<OpenPurchase[]> {
+    const { purchases, clock, active, network } = this.#deps
+    const found = new Map<string, OpenPurchase>()
+    for (const list of ['reserved', 'unconfirmed', 'unreceived'] as const) {
+      const since = list === 'unconfirmed' ? clock.now() - CONFIRM_WAIT_MS : 0
+      let after: OpenPosition | undefined
+      do {
+        const page = purchases.open(list, { network, since, after, limit: PAGE_MAX })
+        for (const purchase of page) if (!active.has(purchase.orderId)) found.set(purchase.orderId, purchase)
+        after = page.length < PAGE_MAX ? undefined : page.at(-1)!.position
+        if (after !== undefined) await nextTurn()
+      } while (after !== undefined && found.size < OPEN_MAX && !signal.aborted)
+    }
+    return [...found.values()]
+  }
+
+  /** Doubles the pause after each check, so that a vanished seller costs little. */
+  #note(orderId: string): void {
+    const last = this.#checks.get(orderId)
+    this.#checks.delete(orderId)
+    const delayMs = last === undefined ? DELAY_MIN_MS : Math.min(last.delayMs * 2, DELAY_MAX_MS)
+    this.#checks.set(orderId, { at: monotonicOf(this.#deps.clock), delayMs })
+    if (this.#checks.size > OPEN_MAX) this.#checks.delete(this.#checks.keys().next().value!)
+  }
+
+  /**
+   * Returns ms until the next check, by the monotonic clock. A change of the wall clock does not stop the checks. Never
+   * waits past the end of the payment window, because a retry may wait for the reservation to be released.
+   */
+  #waitFor({ orderId, validBeforeSeconds }: OpenPurchase): number {
+    const last = this.#checks.get(orderId)
+    if (last === undefined) return 0
+    const { clock } = this.#deps
+    const sinceLast = monotonicOf(clock) - last.at
+    const toExpiry = validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS + 1 - clock.now()
+    const wait = last.delayMs - sinceLast
+    return toExpiry + sinceLast > 0 ? Math.min(wait, toExpiry) : wait
+  }
+}
