@@ -40,7 +40,8 @@ function keepCompiled() {
   }
   const directory = join(tmpdir(), `stoa-${process.getuid()}`)
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    // Not `recursive`: Node.js then tries for ever where the folder above refuses new entries with ENOENT, as /proc does.
+    if (!existsSync(directory)) mkdirSync(directory, { mode: 0o700 })
     const found = lstatSync(directory)
     if (!found.isDirectory() || found.uid !== process.getuid() || (found.mode & 0o022) !== 0) return
   } catch {

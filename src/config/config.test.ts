@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { createConfig, loadConfig, resolveDataDir } from './config.ts'
 
 let dataDir: string
@@ -67,6 +67,17 @@ test('the data directory is absolute, and ~ is the home directory even where no 
   expect(resolveDataDir({}, {})).toBe(join(homedir(), '.stoa'))
   expect(resolveDataDir({}, { NODE_DATA_DIR: '~/market' })).toBe(join(homedir(), 'market'))
   expect(resolveDataDir({ dataDir: 'here' }, { NODE_DATA_DIR: '/there' })).toBe(resolve('here'))
+})
+
+test.each([
+  ['', 'HOME is empty'],
+  ['relative', 'HOME is the relative path relative'],
+])('keys land in no working directory: HOME=%j is refused', (home, reason) => {
+  vi.stubEnv('HOME', home)
+  onTestFinished(() => void vi.unstubAllEnvs())
+  for (const env of [{}, { NODE_DATA_DIR: '~/market' }])
+    expect(() => resolveDataDir({}, env)).toThrow(`${reason}: set HOME to an absolute path, or name the data directory`)
+  expect(resolveDataDir({ dataDir: '/named' }, {})).toBe('/named')
 })
 
 test('D43: without a bootstrap peer the market is looked for in the public DHT, unless the node is a local one or was told', () => {

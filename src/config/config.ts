@@ -1,9 +1,10 @@
 import { homedir, networkInterfaces } from 'node:os'
-import { join, resolve } from 'node:path'
+import { isAbsolute, join, resolve } from 'node:path'
 import { parsePrice } from '../schema/amount.ts'
 import { CONNECTIONS_PER_ADDRESS } from '../schema/limits.ts'
 import type { Network } from '../schema/primitives.ts'
 import type { WebhookSetting } from '../schema/webhook.ts'
+import { ConfigError } from './config-error.ts'
 import { readConfigFile } from './config-file.ts'
 import { type Env, type Environment, readEnv } from './env.ts'
 import { overKeys, readKeysFile } from './keys-file.ts'
@@ -126,9 +127,22 @@ export async function loadConfig(
 /** The path of the data directory. Reads no files. */
 export function resolveDataDir(flags: Pick<Settings, 'dataDir'>, env: Pick<Env, 'NODE_DATA_DIR'>): string {
   const given = flags.dataDir ?? env.NODE_DATA_DIR
-  if (given === undefined) return join(homedir(), '.stoa')
+  if (given === undefined) return join(homeDirectory(), '.stoa')
   // A shell expands ~ only in some places, and an .env file or a unit file never does.
-  return given === '~' || given.startsWith('~/') ? join(homedir(), given.slice(1)) : resolve(given)
+  return given === '~' || given.startsWith('~/') ? join(homeDirectory(), given.slice(1)) : resolve(given)
+}
+
+/** @throws ConfigError where HOME is unknown or relative: keys would land in the folder that a command runs in */
+function homeDirectory(): string {
+  const fix = 'set HOME to an absolute path, or name the data directory with --data-dir or NODE_DATA_DIR'
+  let home: string
+  try {
+    home = homedir()
+  } catch (cause) {
+    throw new ConfigError(`this user has no home directory: ${fix}`, { cause })
+  }
+  if (!isAbsolute(home)) throw new ConfigError(`HOME is ${home === '' ? 'empty' : `the relative path ${home}`}: ${fix}`)
+  return home
 }
 
 /** Fills in the defaults. */

@@ -36,6 +36,15 @@ test.each([
   expect(stdout).toContain(`Usage: stoa ${name} [options] ${word}`)
 })
 
+test.runIf(process.platform === 'linux')('a temporary folder that takes no files keeps no command from running', () => {
+  const env = { ...process.env, TMPDIR: '/proc' }
+  const { status, stdout } = spawnSync(process.execPath, [join(root, 'bin/stoa.js'), '--version'], {
+    env,
+    timeout: 30_000,
+  })
+  expect({ status, version: `${stdout}`.trim() }).toMatchObject({ status: 0, version: expect.stringMatching(/^\d/) })
+})
+
 test('what init says to type next names the data directory that was named', async () => {
   const elsewhere = join(dataDir(), 'a node')
   const { stdout } = await cli(['init', '--yes', '--data-dir', elsewhere], {})
