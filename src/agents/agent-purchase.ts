@@ -22,6 +22,8 @@ export interface AgentPurchases {
   resume(name: string, call: AgentCall): Promise<string | undefined>
   /** Buys one run of another agent. Calls `onCommitted` right before the signature. */
   buy(purchase: AgentPurchase): Promise<string>
+  /** Whether so much was bought for sold runs of an own agent, and not earned yet, that its payments are to be settled first. */
+  isAhead(agentId: string): boolean
 }
 
 /** Longest chain of agents that buy for one another. A longer chain is treated as a loop. */

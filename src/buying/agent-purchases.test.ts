@@ -30,6 +30,7 @@ function purchases(before?: Before, more: Partial<AgentPurchasesDeps> = {}) {
       order: () => order,
       orderOfRun: () => order,
       fruitlessFor: () => 0,
+      unearnedFor: () => 0,
       reservationOf: () => (before?.state === undefined ? undefined : (before as unknown as StoredReservation)),
     },
     changes: new Changes(),
@@ -51,7 +52,7 @@ function purchases(before?: Before, more: Partial<AgentPurchasesDeps> = {}) {
       ...{ name: 'front', named, maxPrice: 5n },
       call: { input: 'task', callerId: 'did:peer:a', history: [], signal, origin, ...changes },
     })
-  return { asked, buy }
+  return { asked, buy, isAhead: () => made.isAhead('front') }
 }
 
 test.each<[string, Before | undefined, string]>([
@@ -80,11 +81,38 @@ test('D38 a payment names its run for ever, an id of the caller for a day', asyn
   expect(await purchases(before).buy({ origin: { ...origin, isPaid: false } })).toBe('bought')
 })
 
+const idle = {
+  order: () => undefined,
+  orderOfRun: () => undefined,
+  reservationOf: () => undefined,
+  fruitlessFor: () => 0,
+  unearnedFor: () => 0,
+}
+
 test('T6 a seller that takes payments and gives nothing gets no more', async () => {
-  const counted = { order: () => undefined, orderOfRun: () => undefined, reservationOf: () => undefined }
+  const counted = {
+    order: () => undefined,
+    orderOfRun: () => undefined,
+    reservationOf: () => undefined,
+    unearnedFor: () => 0,
+  }
   const { buy, asked } = purchases(undefined, { purchases: { ...counted, fruitlessFor: () => 32 } })
   await expect(buy()).rejects.toMatchObject({ message: expect.stringMatching(/too many purchases/) })
   expect(asked).toEqual([])
+})
+
+test('T6 who buys much for runs that are not paid for has them paid first; the purchase names the payment of its run', async () => {
+  const unearned = (count: number) => ({
+    purchases: { ...idle, unearnedFor: () => count },
+  })
+  expect([purchases(undefined, unearned(7)).isAhead(), purchases(undefined, unearned(8)).isAhead()]).toEqual([
+    false,
+    true,
+  ])
+  const { buy, asked } = purchases()
+  await buy()
+  await buy({ origin: { ...origin, isPaid: false } })
+  expect(asked.map(({ boughtFor }) => boughtFor?.paymentId)).toEqual(['payment', undefined])
 })
 
 test('D48 who has a run for nothing pays for what it buys; for a paid one the operator does', async () => {

@@ -11,12 +11,15 @@ import type { ExecutionResult } from '../schema/api.ts'
 import { type Caller, OPERATOR, ownerOfCaller } from '../schema/caller.ts'
 import type { OnProgress } from '../schema/execution.ts'
 import type { Listing } from '../schema/listing.ts'
+import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 import type { ExecuteRequest } from './execute.ts'
 import { EXECUTION_MS_MAX } from './run-order.ts'
 
 /** Orders without a result that runs of one agent may have within 24 h: under way, in doubt, or charged (T6). */
 const FRUITLESS_MAX = 32
+/** Purchases of one agent within a day for runs that are not paid for: beyond it its buyers settle first. */
+const UNEARNED_MAX = 8
 const DAY_MS = 24 * 60 * 60 * 1000
 
 type Waiting = { signal: AbortSignal; onProgress?: OnProgress; onSigning?: (() => void) | undefined }
@@ -24,7 +27,7 @@ type Waiting = { signal: AbortSignal; onProgress?: OnProgress; onSigning?: (() =
 export type AgentPurchasesDeps = {
   clock: Clock
   catalog: Pick<Catalog, 'resolve'>
-  purchases: Pick<Purchases, 'order' | 'orderOfRun' | 'fruitlessFor' | 'reservationOf'>
+  purchases: Pick<Purchases, 'order' | 'orderOfRun' | 'fruitlessFor' | 'unearnedFor' | 'reservationOf'>
   changes: Changes
   /** Returns the id of an agent of this node. */
   ownId(name: string): string
@@ -94,7 +97,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
         maxPriceAtomic: maxPrice,
         // A run that its caller pays for buys as the operator. An unpaid run buys with its caller's token.
         caller: callerOf(origin.isPaid ? undefined : ownerOfCaller(callerId)),
-        boughtFor: { agentId, agentName: name, run },
+        boughtFor: { agentId, agentName: name, run, ...(origin.isPaid && { paymentId: origin.id as Hex }) },
         hops: origin.hops + 1,
       }
       const result = await inTurn(run, async () => {
@@ -106,6 +109,8 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
       })
       return result.output
     },
+    // A buyer may take back its payment when its run is done, or ask for what fails after the purchase (T6).
+    isAhead: (agentId) => purchases.unearnedFor(agentId, deps.clock.now() - DAY_MS) >= UNEARNED_MAX,
   }
 
   function runOf(name: string, { callerId, input }: AgentCall, id: string): string {

@@ -116,6 +116,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)
     },
     tokenOf: deps.tokenOf,
+    isAhead: (id) => deps.agentPurchases().isAhead(id),
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
   /**

@@ -26,6 +26,8 @@ export type OwnAgentsDeps = {
   payTo: Hex
   /** The name of this node in its listings. */
   sellerName?: string | undefined
+  /** Whether an agent has bought so much for runs that are not paid for that its payments are settled first. */
+  isAhead(agentId: string): boolean
   /** Returns the agent's token on the chain (ERC-8004). */
   tokenOf(agentId: string): string | undefined
   /** Writes a definition to agents.yaml, so that it survives a restart (D12). */
@@ -153,6 +155,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         timeoutMs,
         tokenId: deps.tokenOf(id) ?? '',
         streaming: definition.streaming ?? DEFAULT_STREAMING,
+        settlesFirst: definition.max_price !== undefined && deps.isAhead(id),
         run: (call) => runFor(agent, call),
       }
     },

@@ -269,4 +269,9 @@ export const migrations: readonly string[] = [
   -- No commit merges the text index by itself, for as long as it takes: see \`merge\` of store/listing-index.ts.
   INSERT INTO listing_text (listing_text, rank) VALUES ('automerge', 0), ('crisismerge', 1000);
   `,
+  `
+  -- The payment that buys the run which an order was bought for: what it does not pay for is lost.
+  ALTER TABLE orders ADD COLUMN for_payment BLOB;
+  CREATE INDEX orders_unearned ON orders (for_agent, created_at) WHERE for_payment IS NOT NULL;
+  `,
 ]

@@ -1,5 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
+import type { Hex } from '../schema/primitives.ts'
 import type { Database } from './database.ts'
+import { toBytes } from './hex.ts'
 
 export type OrderStatus = 'pending' | 'executing' | 'completed' | 'failed' | 'cancelled'
 export type OrderError = { code: string; message: string; retryable: boolean }
@@ -40,7 +42,8 @@ export type Order = {
 }
 
 /** The run of an own agent that bought something. `run` is the same for each attempt. */
-export type BoughtFor = { agentId: string; agentName: string; run: string }
+/** `paymentId`: what buys the run, where it is sold. */
+export type BoughtFor = { agentId: string; agentName: string; run: string; paymentId?: Hex }
 
 export function isFinal(status: OrderStatus): boolean {
   return status !== 'pending' && status !== 'executing'
@@ -81,8 +84,8 @@ export type OrderRow = {
 const UPSERT_ORDER = `
   INSERT INTO orders (id, agent_id, seller_id, price, status, task, output, error, correlation_id, created_at, updated_at,
     started_at, workflow_id, step_id, token_id, output_bytes, notes, agent_name, seller_name,
-    for_agent, for_agent_name, for_run)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    for_agent, for_agent_name, for_run, for_payment)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO UPDATE SET seller_id = excluded.seller_id, task = excluded.task, output = excluded.output,
     output_bytes = excluded.output_bytes, notes = excluded.notes,
     agent_name = coalesce(orders.agent_name, excluded.agent_name),
@@ -119,6 +122,7 @@ export function putOrder(database: Database, order: Order): void {
       order.boughtFor?.agentId ?? null,
       order.boughtFor?.agentName ?? null,
       order.boughtFor?.run ?? null,
+      order.boughtFor?.paymentId === undefined ? null : toBytes(order.boughtFor.paymentId),
     )
 }
 

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { agentId, requirements, signed } from '../../test/support/payments.ts'
+import { agentId, claim, requirements, signed } from '../../test/support/payments.ts'
+import type { Hex } from '../schema/primitives.ts'
 import { createApprovalStore, type StoredApproval } from './approvals.ts'
 import { type Database, openDatabase } from './database.ts'
+import { createPayments } from './payments.ts'
 import { createPurchases, type Order, type Purchases, type Reservation } from './purchases.ts'
 
 const now = Date.UTC(2026, 0, 1, 12)
@@ -40,6 +42,26 @@ test('D38 the last order of a run is found by the run, with the agent that it wa
   const { order: last } = await signedFor()
   await signedFor({ boughtFor: { ...boughtFor, run: 'another' } })
   expect(purchases.orderOfRun('run')).toEqual(last)
+})
+
+test('T6 purchases for sold runs are counted as long as the run is not paid for; not what is given back', async () => {
+  const claims = createPayments(database)
+  const count = (since = now) => purchases.unearnedFor('front', since)
+  const forRun = (paymentId: Hex) => signedFor({ boughtFor: { ...boughtFor, paymentId } })
+  const run = claim(now)
+  await claims.claim(run, now)
+  const bought = await forRun(run.id)
+  await signedFor()
+  expect([count(), count(now + 1)]).toEqual([1, 0])
+  const paid = { paymentId: bought.paymentId, amount: 10_000n, txHash: undefined }
+  await purchases.finish({ ...bought.order, status: 'completed', output: 'result' }, paid)
+  expect(count()).toBe(1)
+  await claims.save({ id: run.id, state: 'settled', txHash: `0x${'1'.repeat(64)}` }, now)
+  expect(count()).toBe(0)
+  const lost = await forRun(`0x${'2'.repeat(64)}`)
+  expect(count()).toBe(1)
+  await purchases.resolve(lost.paymentId, 'released', undefined, now)
+  expect(count()).toBe(0)
 })
 
 test('T6 purchases without a result are counted: under way, in doubt or charged; not what is given back', async () => {

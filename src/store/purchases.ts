@@ -84,6 +84,8 @@ export interface Purchases extends PurchaseLooks, OpenPurchases {
   orderOfRun(run: string): Order | undefined
   /** Counts signed orders for runs of an own agent since then that have no result: executing, in doubt, or charged. */
   fruitlessFor(agentId: string, since: UnixMs): number
+  /** Purchases for sold runs of an own agent since then that have a result or may get one, while the run is not paid for. */
+  unearnedFor(agentId: string, since: UnixMs): number
   reservationOf(orderId: string): StoredReservation | undefined
   /** Removes a purchase from `unreceived`, because its seller no longer keeps the result. */
   stopAsking(paymentId: Hex): Promise<void>
@@ -107,6 +109,10 @@ const FRUITLESS_FOR = `
   SELECT count(*) AS n FROM orders o JOIN authorizations a ON a.order_no = o.no
   WHERE o.for_agent IS NOT NULL AND o.for_agent = ? AND o.created_at >= ? AND o.status <> 'completed'
     AND (a.state = 'spent' OR (a.state = 'reserved' AND o.status = 'executing')) AND a.refund_tx IS NULL`
+const UNEARNED_FOR = `
+  SELECT count(*) AS n FROM orders o JOIN authorizations a ON a.order_no = o.no LEFT JOIN payments p ON p.id = o.for_payment
+  WHERE o.for_payment IS NOT NULL AND o.for_agent = ? AND o.created_at >= ? AND o.status IN ('executing', 'completed')
+    AND a.state <> 'released' AND a.refund_tx IS NULL AND p.state IS NOT 'settled'`
 const SIGNED_FOR = `
   SELECT o.status, o.cancel_requested_at, a.payment_id
   FROM orders o LEFT JOIN authorizations a ON a.order_no = o.no WHERE o.id = ?`
@@ -236,6 +242,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
         toOrder,
       ),
     fruitlessFor: (agentId, since) => (one(FRUITLESS_FOR, agentId, since) as { n: number }).n,
+    unearnedFor: (agentId, since) => (one(UNEARNED_FOR, agentId, since) as { n: number }).n,
     reservationOf: (orderId) => mapRow(one(`${RESERVATIONS} WHERE o.id = ?`, orderId), toStored),
     stopAsking: (paymentId) =>
       database.write(() => {

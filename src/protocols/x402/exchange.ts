@@ -28,6 +28,8 @@ export type ServedAgent = {
   tokenId: string
   /** How paid runs show output. Undefined means `owed_once_shown`. */
   streaming?: StreamingMode
+  /** Its runs cost its seller money, and too many were not paid for (T6). */
+  settlesFirst?: boolean
   run(call: Omit<AgentCall, 'history'>): Promise<string>
 }
 
@@ -77,7 +79,7 @@ export function willSettleFirst(
   { settleFirst, exposure }: Pick<X402ServerDeps, 'settleFirst' | 'exposure'>,
 ): boolean {
   const isShownLater = agent.streaming === 'after_settlement' && isStreamed
-  return settleFirst || isShownLater || exposure.settlesFirst(peerId, agent.amount)
+  return settleFirst || agent.settlesFirst === true || isShownLater || exposure.settlesFirst(peerId, agent.amount)
 }
 
 /** Who calls, and under which correlation id. `signal` aborts when the node stops or the caller cancels its request. */

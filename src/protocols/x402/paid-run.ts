@@ -86,7 +86,8 @@ export async function runPaid(
   let counted = false
   const run = deps.admit(caller.callerDid, async (place) => {
     const isStreamed = agent.streaming === 'after_settlement' && caller.onOutput !== undefined
-    const settleFirst = deps.settleFirst || isStreamed || !coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
+    const isCovered = coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
+    const settleFirst = deps.settleFirst || agent.settlesFirst === true || isStreamed || !isCovered
     const verdict = await deps.exposure.enter(claim, caller.signal, { settleFirst })
     if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
     counted = verdict.counted
