@@ -5,6 +5,7 @@ import type { A2aCall } from './call.ts'
 import { URL_KEY } from './executor.ts'
 import { CALLER_KEY } from './tasks.ts'
 
+/** Extensions read from the headers of one request. */
 const EXTENSIONS_MAX = 32
 
 /** Builds the SDK's context of a call. Both versions accept both names of the extension header. */

@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
 import { BODY_BYTES_MAX } from '../schema/limits.ts'
 
+/** Levels of nesting in a JSON body. */
 const NESTING_MAX = 64
 
 /** A parsed body, or why it could not be parsed. `empty`: there was no body. */

@@ -12,10 +12,12 @@ import type { SentMessages } from './sent-messages.ts'
 import { SHOW_KEY } from './shown-output.ts'
 import { type A2aTasks, callerIn } from './tasks.ts'
 
+/** Characters of an id that a caller chooses. */
 const ID_LENGTH_MAX = 128
 const PARTS_MAX = 256
 /** Characters of metadata and extensions. A payment has less than 2,000. */
 const BESIDE_LENGTH_MAX = 64 * 1024
+/** Bytes of text in an answer to a payment request. */
 const ANSWER_BYTES_MAX = 64 * 1024
 
 /**

@@ -13,6 +13,7 @@ import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 import { restoreEnded, restoreTask, withReceipt } from './restored-task.ts'
 
+/** Tasks kept in memory. Beyond it the least recently used is dropped. */
 const TASKS_MAX = 2_000
 /** Bytes of tasks that do not run. Running tasks are limited by the run slots. */
 const BYTES_MAX = 64 * 1024 * 1024

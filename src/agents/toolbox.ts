@@ -8,6 +8,7 @@ import { mcpProcess } from './mcp-process.ts'
 import { AgentError } from './runtime.ts'
 
 const CONNECT_TIMEOUT_MS = 20_000
+/** Tools that a model may use in one task. */
 const TOOLS_MAX = 128
 /** Tools and pages that are read from one server, before the operator's selection applies. */
 const OFFERS_MAX = 1024

@@ -17,6 +17,7 @@ import { amountsOf } from './budget-rules.ts'
 
 /** Approvals that wait at the same time: in total, and per token. */
 const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
+/** Approvals in one list answer. */
 const LISTED_MAX = 1_000
 /** Characters of a task that an approval shows. The order holds the full task. */
 const TASK_SHOWN_MAX = 2_000

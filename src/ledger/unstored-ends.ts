@@ -4,6 +4,7 @@ import { periodic } from '../lib/periodic.ts'
 import type { Order, Paid, Purchases } from '../store/purchases.ts'
 
 const RETRY_MS = 2_000
+/** Outcomes kept in memory. Beyond it the oldest is dropped. */
 const KEPT_MAX = 10_000
 /** Length of all kept tasks and results, in UTF-16 units. The recovery finds dropped ones again after a restart. */
 const KEPT_LENGTH_MAX = 64 * 1024 * 1024

@@ -10,6 +10,7 @@ import { marketCall } from './market-call.ts'
 import { OpenCalls } from './open-calls.ts'
 import { CALLER, callerOf, createServerFactory, SESSION } from './server.ts'
 
+/** Bytes of a body that is searched for session messages. A longer body holds a tool call. */
 const SMALL_BYTES_MAX = 64 * 1024
 
 /**

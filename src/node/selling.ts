@@ -41,6 +41,7 @@ import type { Payments } from '../store/payments.ts'
 import type { Market } from './market.ts'
 
 const AGENTS_MAX = 64
+/** Calls that wait for a run slot (D36). */
 const RUNS_WAITING_MAX = 256
 
 export type SellingDeps = {

@@ -5,7 +5,9 @@ import type { Logger } from '../lib/logger.ts'
 import type { OrderRecord } from '../schema/order.ts'
 import type { GiveFeedback } from '../schema/standing.ts'
 
+/** Agents whose orders are counted. Beyond it the least recently used agent is dropped. */
 const AGENTS_MAX = 1_000
+/** Order ids remembered, so that several events of one order count once. */
 const ORDERS_MAX = 1_000
 /** Longer than a transaction takes. The next rating looks for a transaction that was not mined by then. */
 const RATING_MS_MAX = 120_000

@@ -5,8 +5,11 @@ import type { Reputation } from '../schema/standing.ts'
 const FRESH_MS = 10 * 60 * 1000
 /** Wait before retrying a read that failed. */
 const RETRY_MS = 60 * 1000
+/** Tokens whose reputation is cached. Beyond it the oldest entry is dropped. */
 const KNOWN_MAX = 2_000
+/** Chain reads at the same time. */
 const ASKED_MAX = 4
+/** Tokens that wait for a read. Beyond it a later request asks again. */
 const WAITING_MAX = 200
 
 /**

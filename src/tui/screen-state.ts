@@ -1,6 +1,7 @@
 import type { Line } from './line-editor.ts'
 import { emptyLine, lineOf, textOf } from './line-editor.ts'
 
+/** Lines and entries kept. Beyond these the oldest are dropped. */
 const OUTPUT_LINES_MAX = 2000
 const LOG_LINES_MAX = 200
 const HISTORY_MAX = 500

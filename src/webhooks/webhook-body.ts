@@ -5,6 +5,7 @@ import { eventName } from './webhook-message.ts'
 
 /** Characters of any text in a message, such as a task or a result. The API returns the full text by id. */
 const TEXT_LENGTH_MAX = 4_096
+/** Characters of a message body. A longer event is replaced by its id. */
 const BODY_LENGTH_MAX = 256 * 1024
 
 /** Builds the body of a message. Long texts are cut so that the body stays small. */

@@ -24,6 +24,7 @@ const LOOK_FOR_MS = 200
 /** Interval for reading the balance from the chain. Longer than that of the node's status. */
 const BALANCE_MS = 20_000
 const LOG_LINES = 50
+/** Shown ids kept for completion: the latest. */
 const IDS_MAX = 50
 /** Ids of agents, and of orders and workflows. */
 const idPattern = /\b(?:[a-z2-7]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b/g

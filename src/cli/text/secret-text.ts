@@ -4,6 +4,7 @@ import { readSecretFile } from '../../store/secret-file.ts'
 import type { Context } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 
+/** Bytes read from standard input. No key is longer. */
 const STDIN_BYTES_MAX = 64 * 1024
 
 /**

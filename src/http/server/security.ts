@@ -66,6 +66,7 @@ const ANYONE: Caller = { scope: 'read', tokenId: undefined }
 /** Wrong tokens that one address may send at once. It regains one every 6 s. */
 const WRONG_TOKENS_MAX = 20
 const WRONG_TOKENS_PER_SECOND = 1 / 6
+/** Addresses remembered. Beyond it the least recently used is dropped. */
 const ADDRESSES_MAX = 10_000
 
 const exposed = { 'access-control-expose-headers': 'link, location, retry-after, www-authenticate' }
