@@ -4,7 +4,7 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 
 export type CatchUpOptions = {
-  /** Exchanges at once. More peers wait in a queue. */
+  /** Sessions at once. More peers wait in a queue. */
   concurrentMax?: number
   /** Newly connected peers attended to at once. More peers are met by the regular rounds. */
   peersMax?: number
@@ -44,8 +44,8 @@ export type CatchUpDeps = {
 const FOREIGN_TRIES = 2
 
 /**
- * Most rounds a peer is skipped. The number of rounds doubles each time the peer brings nothing new. A hostile peer is
- * skipped for this many at once.
+ * The most rounds that a peer is skipped. The number of rounds doubles each time the peer brings nothing new. A hostile
+ * peer is skipped for this many at once.
  */
 const ROUNDS_LEFT_OUT_MAX = 64
 
@@ -79,7 +79,7 @@ export class CatchUp {
     for (const peerId of this.#deps.connectedPeers()) this.attend(peerId)
   }
 
-  /** Aborts all exchanges and waits until they end. */
+  /** Aborts all sessions and waits until they end. */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the replica is stopping'))
     await Promise.allSettled([...this.#attended.values(), this.#rounds])
@@ -151,10 +151,10 @@ export class CatchUp {
     }
   }
 
-  /** Waits for a free exchange. `peersMax` bounds the queue. */
+  /** Waits until another session may start. `peersMax` bounds the queue. */
   async #turn(): Promise<void> {
     if (this.#running < this.#options.concurrentMax) this.#running++
-    // An exchange that ends passes its slot to the next in the queue.
+    // A session that ends lets the next in the queue start.
     else await new Promise<void>((resolve) => this.#line.push(resolve))
   }
 

@@ -129,7 +129,7 @@ export class OwnListings {
     const times = this.#times()
     const record: ListingRecord = { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
     await this.#commit(record)
-    // A peer may have brought a later version meanwhile, which then stands instead of ours. Sign again at once.
+    // A peer may have brought a still later version, which then stands instead of ours. Sign again at once.
     const stands = this.#deps.set.get(own.id)?.record.version === times.version
     const overtaken = this.#hosted.get(own.id)?.overtaken
     this.#hosted.set(own.id, {
@@ -193,8 +193,8 @@ export class OwnListings {
 
   /**
    * Makes room for a new agent. The replicas keep only the newest versions of a seller, so a new agent pushes out the
-   * oldest. The oldest must be a tombstone. It is safe to drop, because 64 newer versions then stand above every
-   * version it shadows.
+   * oldest. The oldest must be a tombstone, so active listings older than it are signed again. A tombstone is safe to
+   * drop then, because 64 newer versions stand above every version it shadows.
    */
   async #makeRoomFor(id: string): Promise<void> {
     const { set, identity, clock } = this.#deps

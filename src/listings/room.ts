@@ -39,8 +39,8 @@ const UNKNOWN = ''
  *
  * Identities cost nothing, so a peer can make up any number of sellers. No peer and no site (an IPv4 address or the /64
  * of an IPv6 address) can fill more than half of the room. When the room is full, a newcomer replaces a listing of the
- * site that holds most, and there of the peer that holds most. It may do so only while that peer or site holds more
- * than the newcomer's own. Among the 32 latest listings of that peer, the largest leaves. Pinned listings never leave.
+ * site that holds most, and there of the peer that holds most. That site or peer must hold more than the newcomer's
+ * own. Among the 32 latest listings of that peer, the largest leaves. Pinned listings never leave.
  *
  * Tellers are known only while the process runs. After a restart all stored listings count for one unknown teller.
  */

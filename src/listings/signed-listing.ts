@@ -39,7 +39,7 @@ export function isHostile(code: ListingRefusalCode): code is HostileCode {
 
 export type JudgeOptions = {
   now: UnixMs
-  /** Called last. The record is still unsigned at that time, so its contents are only claims. */
+  /** Called last. The signature is not checked yet, so the contents are only claims. */
   wanted?: (entry: ReadEntry) => boolean
 }
 
@@ -148,7 +148,7 @@ function refuseContents(record: ListingRecord): ListingRefusal | undefined {
   // D5: the id derives from the seller and the name, so nobody can take another seller's id.
   if (id !== agentId(seller_id, name)) return inconsistent(`${id} is not the id of ${name} at ${seller_id}`)
 
-  // D7
+  // D7: the maximum price.
   if (price_atomic > PRICE_ATOMIC_MAX) return inconsistent('the price is over 1000000 USDC')
 
   // T14: the asset must be USDC on the listing's network.

@@ -30,9 +30,9 @@ export type ListingSyncDeps = {
 /** Elements looked up at once. */
 const LOOKED_UP_AT_ONCE = 64
 /**
- * Known listings one session may bring, in addition to two for each new listing. Beyond it the session takes no more.
- * The newest come first, and each change may come as an old and a new version. More known listings mean that the peer's
- * replica is old.
+ * Useless listings one session may bring, in addition to two for each new listing. Beyond it the session takes no more.
+ * The newest come first, so later listings would be useless too. A peer may send one old version for each change it
+ * missed. More than that means that its replica is old.
  */
 const USELESS_MAX = 64
 /**

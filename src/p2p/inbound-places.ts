@@ -54,8 +54,8 @@ type Pending = { site: string; kind: 'tcp' | 'quic'; hasSpoken: boolean; timer: 
 
 /**
  * Decides who may connect (D52). A party with one address and many peer ids gets the connections of one address. When
- * no room is left, an idle connection of the address with the most connections is closed for a newcomer. Only if there
- * is none, the newcomer is refused.
+ * no room is left, an idle connection of the address with the most connections is closed for a newcomer. A newcomer is
+ * refused only if no such connection is idle.
  */
 export class InboundPlaces {
   readonly #limits: InboundLimits

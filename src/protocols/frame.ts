@@ -10,7 +10,7 @@ export const FRAME_BYTES_MAX = TYPE_LENGTH_BYTES + TYPE_BYTES_MAX + DATA_LENGTH_
 
 export type Frame = { type: string; data: Uint8Array }
 
-/** What is wrong with the bytes of a frame. After such an error the stream cannot be used again. */
+/** What is wrong with the bytes of a frame. After such an error no further frame can be read from the stream. */
 export class FrameError extends CodedError<
   'TYPE_LENGTH' | 'TYPE_NOT_UTF8' | 'DATA_LENGTH' | 'FRAME_CUT' | 'FRAME_SLOW' | 'FRAMES_UNREAD'
 > {

@@ -6,10 +6,7 @@ import { BatchError, decodeBatch, encodeBatch } from './batch.ts'
 
 export const SYNC_PROTOCOL = '/node/sync/1.0.0'
 
-/**
- * Listings, and bytes of listings, in one frame. Handling a full frame takes the event loop about 5 ms and a thread 10
- * ms.
- */
+/** Listings, and bytes, in one frame. Handling a full frame takes the event loop about 5 ms and a thread 10 ms. */
 export const SYNC_BATCH_LISTINGS_MAX = 128
 export const SYNC_BATCH_BYTES_MAX = 128 * 1024
 /** The longest message of reconciliation. */
@@ -34,8 +31,8 @@ export type SyncSide = {
   /** The first message, sent by the client. */
   open(): Uint8Array
   /**
-   * Takes the peer's message. `say` is the reply, if there is one. `last` means that the peer has nothing to say after
-   * the reply. `enough` ends the talk; the differences found so far stay valid.
+   * Takes the peer's message. `say` is the reply, if there is one. `last` means that the peer has nothing more to say
+   * after the reply. `enough` ends the talk; the differences found so far stay valid.
    */
   hear(message: Uint8Array): { say?: Uint8Array; last: boolean } | 'enough'
   /** Batches of what the peer lacks. A batch is read only when the peer can take it. */
@@ -64,8 +61,8 @@ const NOTHING = new Uint8Array()
  * 2. ←→ `sync.ranges`, data: a message. The sides take turns until nothing is asked any more. Or `sync.enough`, from
  * the side that stops early; the differences found until then stay valid.
  * 3. ← `sync.listings`, data: a batch of envelopes; any number of batches. Each is answered with → `sync.more` or
- * `sync.enough`; two may be unanswered. ← `sync.end`, or `sync.enough` from a server that accepts nothing in return.
- * The session is then over.
+ * `sync.enough`; two may be unanswered. The server finishes with ← `sync.end`. If it accepts nothing in return, it ends
+ * the session with ← `sync.enough`.
  * 4. The same with exchanged roles, ending with → `sync.end`.
  *
  * @throws SyncError, what the side throws, or what the stream throws

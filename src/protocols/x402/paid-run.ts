@@ -123,8 +123,7 @@ async function runThenSettle(
 ): Promise<Delivered> {
   const outcome = await inTurn(place, async () => {
     if (coversRun(claim.signed, agent.timeoutMs, deps.clock.now())) return runAgent(agent, claim, input, caller, deps)
-    // The run waited too long, and the payment's window no longer covers it. Settle first (D51), if the buyer allows
-    // it.
+    // The run waited too long: the payment's window no longer covers it. Settle first (D51) if the buyer allows it.
     if (caller.refusesSettleFirst === true) return runAgent({ ...agent, run: tooLate }, claim, input, caller, deps)
     await deps.deferred.keepTask(claim.id, input)
     const txHash = await settledFirst(claim, deps)
@@ -174,10 +173,7 @@ async function settledFirst(claim: Claim, deps: PaidRunDeps): Promise<Hex> {
   throw new PeerError('SETTLEMENT_FAILED', reason)
 }
 
-/**
- * Holds a slot only during the run. Storing before and after it shares commits with other calls, and settlement is
- * slow.
- */
+/** Holds a slot only during the run. Storing before and after it shares commits, and settlement is slow. */
 async function inTurn<T>(place: Place, run: () => Promise<T>): Promise<T> {
   await place.turn()
   try {
