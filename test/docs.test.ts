@@ -157,7 +157,7 @@ test('the Python buyer of the developer’s quick start buys once over a connect
   stops.push(() => node.stop())
   const { api_url } = node.ready
   await discovered(api_url, seller.ready.agents[0]!.id)
-  const door = await breakingDoor(api_url, 'POST /agents/')
+  const door = await breakingDoor(api_url, 'POST /agents/', 'event: result')
   stops.push(door.stop)
   const program = join(home, 'buyer.py')
   await writeFile(program, codeOf('quickstart-developer.md', 'buyer', 'python'))

@@ -2,16 +2,17 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 /**
- * A TCP door before an HTTP API. It breaks the first connection whose request begins with `request`, when the first bytes
- * of the answer are there. The client gets none of them.
+ * A TCP door before an HTTP API. Of all requests that begin with `request`, it breaks the connection of the first when the
+ * answer comes to `word`. The client does not get that part.
  */
-export async function breakingDoor(apiUrl: string, request: string) {
+export async function breakingDoor(apiUrl: string, request: string, word: string) {
   const { hostname, port } = new URL(apiUrl)
   const open = new Set<Socket>()
   let broken = 0
   const server = createServer((client) => {
     const api = connect(Number(port), hostname)
     let breaks = false
+    let answer = ''
     for (const socket of [client, api]) {
       open.add(socket)
       socket.on('error', () => {})
@@ -26,7 +27,8 @@ export async function breakingDoor(apiUrl: string, request: string) {
       api.write(bytes)
     })
     api.on('data', (bytes) => {
-      if (!breaks) return client.write(bytes)
+      if (breaks) answer += bytes.toString('latin1')
+      if (!answer.includes(word)) return client.write(bytes)
       broken++
       return client.destroy()
     })
