@@ -1,15 +1,17 @@
 /** The samples of docs/agents-yaml.md are on the market of a real node, and the one of docs/workflows.md runs there. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type NodeProcess, startNode } from '../devnet/cli-process.ts'
 import { llmProviders } from '../src/agents/model-name.ts'
+import { STEPS_AT_ONCE_MAX } from '../src/buying/workflow/progress.ts'
 import { parseAgentsDocument } from '../src/config/agents-document.ts'
 import { readOriginalConfig } from '../src/config/original-config.ts'
 import { AgentDefinition, ToolServer } from '../src/schema/agent.ts'
+import { operatorFields, TASK_BYTES_MAX } from '../src/schema/limits.ts'
 import type { OwnAgent } from '../src/schema/own-agent.ts'
 import type { WorkflowQuote, WorkflowRecord } from '../src/schema/workflow.ts'
 import { ask, call } from './support/api-calls.ts'
@@ -154,4 +156,13 @@ test('an entry of the original node becomes the one that docs/from-other-nodes.m
   expect(imported).toEqual(parseAgentsDocument(codeOf(page, 'ours', 'yaml'), page).agents)
   expect(keys).toEqual({ GOOGLE_API_KEY: 'a-key' })
   await rm(dirname(path), { recursive: true })
+})
+
+test('the pages on agents.yaml and workflows name the limits and the private fields of the source', async () => {
+  const read = (name: string) => readFile(new URL(`../docs/${name}`, import.meta.url), 'utf8')
+  const refused = /^The HTTP API refuses ([^.]+)\./m.exec(await read(PAGE))![1]!
+  expect([...refused.matchAll(/`(\w+)`/g)].map(([, name]) => name).sort()).toEqual([...operatorFields].sort())
+  const workflows = await read('workflows.md')
+  expect(workflows).toContain(`At most ${STEPS_AT_ONCE_MAX} steps run at once`)
+  expect(workflows).toContain(`(${TASK_BYTES_MAX.toLocaleString('en')} bytes)`)
 })
