@@ -22,7 +22,7 @@ export interface AgentPurchases {
   resume(name: string, call: AgentCall): Promise<string | undefined>
   /** Buys one run of another agent. Calls `onCommitted` right before the signature. */
   buy(purchase: AgentPurchase): Promise<string>
-  /** Whether so much was bought for sold runs of an own agent, and not earned yet, that its payments are to be settled first. */
+  /** True if an own agent bought for too many sold runs that are not earned yet. Its buyers must then settle first. */
   isAhead(agentId: string): boolean
 }
 

@@ -18,7 +18,7 @@ import { EXECUTION_MS_MAX } from './run-order.ts'
 
 /** Orders without a result that runs of one agent may have within 24 h: under way, in doubt, or charged (T6). */
 const FRUITLESS_MAX = 32
-/** Purchases of one agent within a day for runs that are not paid for: beyond it its buyers settle first. */
+/** Purchases of one agent within 24 h for runs that are not paid yet. Beyond it its buyers settle first (T6). */
 const UNEARNED_MAX = 8
 const DAY_MS = 24 * 60 * 60 * 1000
 

@@ -25,8 +25,8 @@ export type OpenChecksDeps = {
 }
 
 /**
- * Says which open purchases are checked next: those that were never checked, then those checked longest ago. So old purchases that
- * stay open, for example for a week without an RPC, hide no newer ones.
+ * Chooses the open purchases to check next: first purchases never checked, then purchases checked longest ago. Old
+ * purchases that stay open, for example for a week without an RPC, then hide no newer ones.
  */
 export class OpenChecks {
   readonly #deps: OpenChecksDeps
