@@ -31,9 +31,7 @@ const selectors = {
 } as const satisfies Record<string, Hex>
 export const REGISTERED = '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a'
 
-/**
- * Raters counted per agent: the first ones. Anyone can rate from many accounts, so later raters must not outvote them.
- */
+/** Raters counted per agent, first ones first: anyone can rate from many accounts to outvote the others. */
 export const RATERS_MAX = 2_000
 const DECIMALS_MAX = 18
 

@@ -73,7 +73,7 @@ export function entryOf(definition: AgentDefinition): AgentEntry {
 /** Reports a problem at an offset of the file. */
 export type Report = (offset: number | undefined, message: string) => void
 
-/** Reads one entry. Sends problems to `report` and then returns undefined. */
+/** Reads one entry. Sends problems to `report`, and returns undefined if there are any. */
 export function readEntry(node: ParsedNode | null, report: Report): AgentDefinition | undefined {
   if (!isMap(node)) {
     report(node?.range[0], 'expected an agent, with name, description and price')

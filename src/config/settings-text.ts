@@ -14,7 +14,7 @@ export async function readSettingsText(path: string): Promise<string | undefined
   } catch (error) {
     if (error instanceof ConfigError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    // The code that opens the data directory reports that it is not a directory.
+    // The code that opens the data directory reports this error.
     if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
     throw new ConfigError(`${path}: cannot be read: ${reasonOf(error)}`, { cause: error })
   }

@@ -106,7 +106,7 @@ export type ToolServer = z.infer<typeof ToolServer>
 /** Fields that only apply to a language model. */
 export const modelFields = ['instructions', 'instructions_file', ...modelParameters] as const
 
-/** Fields that name something else than a model to do the work. */
+/** Fields that name what does the work instead of a model. */
 export const ownRuns = ['command', 'http', 'module', 'a2a'] as const
 
 /** The most that one run may pay for the agent behind `a2a`. */
@@ -114,7 +114,9 @@ export const MaxPrice = Price.refine((price) => price > 0n, 'is more than 0, or 
   description: 'with `a2a`: the most that one run pays the agent behind this one, in USDC',
 })
 
-/** What a seller writes to register an agent: the body of POST /agents and an entry of agents.yaml. */
+/**
+ * What a seller writes to register an agent: the body of POST /agents and an entry of agents.yaml. `model`: see D10.
+ */
 export const AgentDefinition = z
   .strictObject({
     name: AgentName.meta({ description: 'one name is one agent of this node; the id of the agent is made from it' }),
