@@ -16,6 +16,13 @@ export async function readSettingsText(path: string): Promise<string | undefined
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     // The code that opens the data directory reports this error.
     if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
-    throw new ConfigError(`${path}: cannot be read: ${reasonOf(error)}`, { cause: error })
+    throw new ConfigError(`${path}: cannot be read: ${refusalText(error) ?? reasonOf(error)}`, { cause: error })
   }
+}
+
+/** What to do where the user that runs stoa may not use a file. */
+export function refusalText(error: unknown): string | undefined {
+  const { code } = error as NodeJS.ErrnoException
+  if (code !== 'EACCES' && code !== 'EPERM') return undefined
+  return 'it belongs to another user: run stoa as that user (sudo -u <user> stoa …), or choose a directory of your own with --data-dir'
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
-import { openDatabase } from './database.ts'
+import { openDatabase, openError } from './database.ts'
 
 const put = 'INSERT INTO kv (key, value) VALUES (?, ?)'
 const count = 'SELECT count(*) AS n FROM kv'
@@ -68,6 +68,21 @@ test('a file that is no database is refused and left as it was', () => {
   const path = scratch()
   writeFileSync(path, 'not a database at all, just some text that is long enough to look at')
   expect(() => openDatabase({ path })).toThrow(/cannot open .*backup/)
+})
+
+test('a full disk at the start is told as one: nobody is sent to move the ledger away (T16)', () => {
+  const sqlite = new DatabaseSync(':memory:')
+  sqlite.exec('PRAGMA max_page_count = 1')
+  let full: unknown
+  try {
+    sqlite.exec('CREATE TABLE a (b TEXT); CREATE TABLE c (d TEXT)')
+  } catch (error) {
+    full = error
+  }
+  const told = openError('/data/stoa.db', full)
+  expect(told).toMatchObject({ code: 'STORE_WRITE_FAILED', message: expect.stringContaining('free some space') })
+  expect(told.message).not.toContain('move the file')
+  expect(openError('/data/stoa.db', new Error('damaged')).message).toContain('move the file away')
 })
 
 test('a full disk rejects the write with a hint and keeps the store usable (T16)', async () => {

@@ -39,6 +39,7 @@ type Job = { run: () => unknown; resolve: (value: unknown) => void; reject: (rea
 
 const SQLITE_BUSY = 5
 const SQLITE_CORRUPT = 11
+const SQLITE_FULL = 13
 const SQLITE_NOTADB = 26
 const RESCUE =
   'nothing is bought or sold any more. Stop the node and restore a backup, or rescue what is left with `sqlite3 stoa.db .recover`'
@@ -169,9 +170,18 @@ function connect({ path, alone = false }: DatabaseOptions): DatabaseSync {
   } catch (error) {
     if (sqlite?.isOpen === true) sqlite.close()
     if (error instanceof StoreError) throw error
-    const fix = 'move the file away (it is kept, not deleted) or restore a backup, then start again'
-    throw new StoreError('STORE_UNREADABLE', `cannot open ${path}: ${reasonOf(error)}; ${fix}`, { cause: error })
+    throw openError(path, error)
   }
+}
+
+/** Nothing is wrong with a file on a full disk: moved away, it would be a ledger that is lost. */
+export function openError(path: string, error: unknown): StoreError {
+  if (codeOf(error) === SQLITE_FULL) {
+    const fix = 'free some space and start again; leave the file where it is'
+    return new StoreError('STORE_WRITE_FAILED', `the disk that holds ${path} is full: ${fix}`, { cause: error })
+  }
+  const fix = 'move the file away (it is kept, not deleted) or restore a backup, then start again'
+  return new StoreError('STORE_UNREADABLE', `cannot open ${path}: ${reasonOf(error)}; ${fix}`, { cause: error })
 }
 
 /**

@@ -1,12 +1,13 @@
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { CodedError, reasonOf } from '../lib/errors.ts'
-import { dataFile } from './data-dir.ts'
+import { CodedError } from '../lib/errors.ts'
+import { dataDirError, dataFile } from './data-dir.ts'
 
 /** Holds a data directory for this process until it is released or the process ends. */
 export type Lock = { release(): void }
 
 const SQLITE_BUSY = 5
+const SQLITE_FULL = 13
 const SQLITE_NOTADB = 26
 
 /**
@@ -80,7 +81,8 @@ function lockError(dataDir: string, error: unknown): CodedError<'DATA_DIR_LOCKED
       { cause: error },
     )
   }
-  return new CodedError('DATA_DIR_UNUSABLE', `${dataDir} cannot be locked: ${reasonOf(error)}`, { cause: error })
+  const isFull = code !== undefined && (code & 0xff) === SQLITE_FULL
+  return dataDirError(dataDir, isFull ? Object.assign(new Error('full', { cause: error }), { code: 'ENOSPC' }) : error)
 }
 
 function close(database: DatabaseSync | undefined): void {

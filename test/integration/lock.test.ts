@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -80,4 +80,9 @@ test('a directory that cannot hold a lock is refused with the reason', async () 
   expect(() => lockDataDir(join(dir, 'nowhere'))).toThrow(expect.objectContaining({ code: 'DATA_DIR_UNUSABLE' }))
   await writeFile(join(dir, 'lock.db'), 'garbage '.repeat(1000))
   expect(() => lockDataDir(dir)).toThrow(/lock\.db is damaged: delete it while no stoa runs/)
+})
+
+test.skipIf(process.platform !== 'linux')('a lock that a full disk refuses says to free some space (T16)', async () => {
+  await symlink('/dev/full', join(dir, 'lock.pid'))
+  expect(() => lockDataDir(dir)).toThrow(/is full: free some space, or choose another with --data-dir/)
 })
