@@ -145,7 +145,7 @@ export function permittedPrice(listing: Listing, wanted: bigint | undefined, nod
   if (listing.local || listing.price <= price) return price
   const who = price === wanted ? 'this call allows' : 'this node allows (stoa budget --per-call)'
   const costs = `${listing.name} costs ${formatAmount(listing.price, PRICE_DECIMALS)} USDC`
-  throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatAmount(price, PRICE_DECIMALS)}`)
+  throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatAmount(price, PRICE_DECIMALS)}: nothing was signed`)
 }
 
 function newOrder(

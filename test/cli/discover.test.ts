@@ -127,9 +127,27 @@ test('D43: so does a node of the command’s own', async () => {
   const discover = async (...argv: string[]) =>
     (await cli(['agent', 'discover', '--wait', '1', ...argv], { dataDir: dataDir(), parts })).stdout
   expect(await discover()).toMatch(
-    /--bootstrap <multiaddr>, or listen longer with --wait 60 \(tried: the local network\)/,
+    /--bootstrap <multiaddr>, .* under Share, or listen longer with --wait 60 \(tried: the local network\)/,
   )
   expect(await discover('--bootstrap', '/dnsaddr/boot.example')).toContain(`What to do: ${fix}`)
+})
+
+test('a node of the command’s own that knows agents says that none of them fits', async () => {
+  const market = { find: () => undefined, page: () => ({ items: [], next: undefined }) }
+  const { parts } = fakeNode({ market, status: () => ({ search: { met: 1, tried: ['the local network'] } }) })
+  const discover = async (...argv: string[]) =>
+    (await cli(['agent', 'discover', ...argv], { dataDir: dataDir(), parts })).stdout
+  expect(await discover('nothing')).toBe('no agents found among the 1 that is known here: try fewer words or options\n')
+  expect(await discover()).toContain('--any-network shows those of other networks')
+})
+
+test('peers that gave no listing are no reason to name another peer: a wrong clock is', async () => {
+  const met = { search: { met: 2, tried: ['the local network'] } }
+  const { parts } = fakeNode({ listings: () => [], status: () => met })
+  const { stdout } = await cli(['agent', 'discover', '--wait', '1'], { dataDir: dataDir(), parts })
+  expect(stdout).toContain('2 peers were met, and they gave no listing that holds')
+  expect(stdout).toContain('stoa doctor')
+  expect(stdout).not.toContain('--bootstrap')
 })
 
 test('without a running node the query goes to one of its own', async () => {

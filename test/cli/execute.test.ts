@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
+import { notFound } from '../../src/cli/commands/agent-execute.ts'
 import type { RemoteNode } from '../../src/cli/parts.ts'
+import type { Config } from '../../src/config/config.ts'
 import { ApiError } from '../../src/http/client/api-error.ts'
 import { CodedError } from '../../src/lib/errors.ts'
 import { agentId, cli, fakeNode, listing, result, runningNode, status, useDataDir } from './harness.ts'
@@ -198,4 +200,14 @@ test('--stream shows words as they come, and in the end what only the result hol
   })
   const json = (await run(saying('one two'), '--json')).stdout.trim().split('\n')
   expect(json.map((line) => JSON.parse(line).type)).toEqual(['status', 'output', 'result'])
+})
+
+test('an agent that is not found is told by what was heard: other agents, peers alone, or nobody', () => {
+  const alone = { p2p: { bootstrap: [] } } as unknown as Pick<Config, 'p2p'>
+  const told = (heard: { known: number; met: number }) => notFound('Ehco', alone, heard).message
+  expect(told({ known: 3, met: 1 })).toBe(
+    'agent Ehco was not found within 20 s among the 3 agents of the market: stoa agent discover lists names and ids',
+  )
+  expect(told({ known: 0, met: 1 })).toContain('1 peer was met, and it gave no listing that holds')
+  expect(told({ known: 0, met: 0 })).toContain('--bootstrap <multiaddr>, as stoa status of a seller shows it')
 })

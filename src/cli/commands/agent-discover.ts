@@ -12,7 +12,7 @@ import { networkOptions } from '../node-access/network-options.ts'
 import { poll, withOwnNode } from '../node-access/own-node.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import { showAgents } from '../text/agent-cards.ts'
-import { type MarketSearch, searchText } from '../text/market-search-text.ts'
+import { type MarketSearch, metText, namePeerText, searchText } from '../text/market-search-text.ts'
 import { oneOf } from '../text/market-text.ts'
 import { withSpinner } from '../text/spinner.ts'
 
@@ -92,17 +92,18 @@ export const agentDiscover = command({
     const running = await findRunningNode(context, config, secrets)
     const { signal } = context.io
     const find = (ask: Ask) => collect(ask, query, shownMax)
-    const { items, next, search } =
+    const { items, next, search, known } =
       running === undefined
         ? await listen(context, { config, secrets, port: flags.port }, { limitMs: wait * 1000, find })
         : await find((part) => running.node.searchAgents(part, { signal })).then(async (page) => ({
             ...page,
+            known: undefined,
             search: page.items.length === 0 ? (await running.node.status({ signal })).search : undefined,
           }))
     if (context.json) context.printJson(items.map((listing) => z.encode(Listing, listing)))
     else {
       showAgents(context, items, {
-        none: noneFound(query, search, running === undefined && config.p2p.bootstrap.length === 0),
+        none: noneFound(query, { search, known, alone: running === undefined && config.p2p.bootstrap.length === 0 }),
         hasMore: next !== undefined,
       })
     }
@@ -130,7 +131,7 @@ async function listen(
   context: Context,
   node: { config: Config; secrets: Secrets; port: number | undefined },
   { limitMs, find }: { limitMs: number; find: (ask: Ask) => Promise<Page<Listing>> },
-): Promise<Page<Listing> & { search: MarketSearch | undefined }> {
+): Promise<Page<Listing> & Heard> {
   const output = context.json ? undefined : context.io.stderr
   return await withSpinner(output, 'no node runs here: listening for listings with one of our own', () =>
     withOwnNode(context, node, async (own) => {
@@ -143,21 +144,30 @@ async function listen(
         return (count > 0 && performance.now() - quietSince >= QUIET_MS) || undefined
       }
       await poll(isQuiet, { limitMs, signal: context.io.signal })
-      return { ...(await find((query) => own.market.page(query))), search: own.status().search }
+      const found = await find((query) => own.market.page(query))
+      return { ...found, search: own.status().search, known: own.listings().length }
     }),
   )
 }
 
+/** What a node has met. `known`: listings of any network; undefined where it is not asked for. */
+type Heard = { search: MarketSearch | undefined; known: number | undefined }
+
 function noneFound(
   { explain: _explain, sort: _sort, include: _include, ...limits }: AgentQuery,
-  search: MarketSearch | undefined,
-  alone: boolean,
+  { search, known = 0, alone }: Heard & { alone: boolean },
 ): string {
+  const isLimited = Object.keys(limits).length > 0
   const nobody = search?.met === 0 ? search : undefined
+  if (known > 0) {
+    const among = `no agents found among the ${known} that ${known === 1 ? 'is' : 'are'} known here`
+    return isLimited ? `${among}: try fewer words or options` : `${among}: --any-network shows those of other networks`
+  }
+  if (search !== undefined && search.met > 0 && known === 0 && alone) return `no agents found: ${metText(search.met)}`
   if (alone) {
     const tried = nobody === undefined ? '' : ` (tried: ${nobody.tried.join(', ')})`
-    return `no agents found: name a peer with --bootstrap <multiaddr>, or listen longer with --wait 60${tried}`
+    return `no agents found: ${namePeerText()}, or listen longer with --wait 60${tried}`
   }
   if (nobody !== undefined) return `no agents found: ${searchText(nobody)}`
-  return Object.keys(limits).length === 0 ? 'no agents found' : 'no agents found: try fewer words or options'
+  return isLimited ? 'no agents found: try fewer words or options' : 'no agents found'
 }

@@ -12,6 +12,7 @@ import { agentIdOf } from '../node-access/references.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import type { ExecuteRequest } from '../parts.ts'
 import { badge } from '../text/badge.ts'
+import { metText, namePeerText } from '../text/market-search-text.ts'
 import { settlementText, writeResult } from '../text/market-text.ts'
 import { showProgress } from '../text/show-progress.ts'
 import { startSpinner } from '../text/spinner.ts'
@@ -113,7 +114,9 @@ async function execute(
     return await withOwnNode(context, node, async (own) => {
       const find = () => own.market.find(agentId)
       const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
-      if (listing === undefined) throw notFound(agentId, node.config)
+      if (listing === undefined) {
+        throw notFound(agentId, node.config, { known: own.listings().length, met: own.status().search?.met ?? 0 })
+      }
       // Before using a name, wait for listings of other agents with the same name.
       if (listing.id !== agentId) {
         await orAborted(delay(QUIET_MS), signal)
@@ -142,11 +145,19 @@ function chargeText(payment: ExecutionPayment): string {
   return `${charge} ${payment.amount} USDC ${charge === 'paid' ? 'to' : 'for'} ${payment.pay_to}, ${settlementText(payment)}`
 }
 
-function notFound(agentId: string, { p2p }: Config): CliError {
-  const hint =
-    p2p.bootstrap.length === 0
-      ? 'name a peer that knows it with --bootstrap <multiaddr>'
-      : 'see that its seller is up, and that the --bootstrap peer can be reached (stoa doctor)'
+/** Where neither the id nor the name came up: what was heard meanwhile says why. */
+export function notFound(
+  agentId: string,
+  { p2p }: Pick<Config, 'p2p'>,
+  { known, met }: { known: number; met: number },
+): CliError {
   const shown = printableLine(agentId, 64)
-  return new CliError('UNKNOWN_AGENT', `agent ${shown} was not found within ${FIND_MS_MAX / 1000} s: ${hint}`)
+  const why = `agent ${shown} was not found within ${FIND_MS_MAX / 1000} s`
+  if (known > 0) {
+    const among = `among the ${known} ${known === 1 ? 'agent' : 'agents'} of the market`
+    return new CliError('UNKNOWN_AGENT', `${why} ${among}: stoa agent discover lists names and ids`)
+  }
+  const bootstrapHint = 'see that its seller is up, and that the --bootstrap peer can be reached (stoa doctor)'
+  const alone = p2p.bootstrap.length === 0 ? namePeerText() : bootstrapHint
+  return new CliError('UNKNOWN_AGENT', `${why}: ${met > 0 ? metText(met) : alone}`)
 }
