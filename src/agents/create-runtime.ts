@@ -179,8 +179,9 @@ async function llmRuntime(
   try {
     access = accessTo(provider, keyVariable, options.providerKeys, options.readKey)
   } catch (error) {
-    if (error instanceof AgentError) return notRunnable(model, error, 'key')
-    throw error
+    if (!(error instanceof AgentError)) throw error
+    const way = keyVariable === undefined ? ` (stoa init --provider ${provider} asks for it)` : ''
+    return notRunnable(model, error, 'key', `${error.message}${way}`)
   }
   const toolServers: ToolServerAccess[] = []
   for (const server of definition.mcp ?? []) {

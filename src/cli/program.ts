@@ -1,7 +1,7 @@
 import { Command as Commander, CommanderError, Option as CommanderOption } from 'commander'
 import * as z from 'zod'
 import { loadConfig } from '../config/config.ts'
-import { describeRefusal, quote } from '../config/config-error.ts'
+import { describeRefusal, nearest, quote } from '../config/config-error.ts'
 import type { Environment } from '../config/env.ts'
 import { UrlText } from '../config/values.ts'
 import { stoaVersion } from '../lib/version.ts'
@@ -176,7 +176,15 @@ function complaintOf(text: string, command: Commander, names: readonly string[])
   if (known.length > 0) {
     return `unknown command '${typed}' (Did you mean ${known.map((name) => `stoa ${name}`).join(', or ')}?)`
   }
+  const meant = typed === undefined || command.parent !== null ? undefined : meantGroup(typed, names)
+  if (meant !== undefined) return `unknown command '${typed}' (Did you mean stoa ${meant}? See: stoa ${meant} --help)`
   return line.includes('Did you mean') ? line : `${line} (see: ${pathOf(command)} --help)`
+}
+
+/** Commander suggests whole commands only, so for `agents` another word than the group `agent`. */
+function meantGroup(typed: string, names: readonly string[]): string | undefined {
+  const meant = nearest(typed, [...new Set(names.map((name) => name.split(' ')[0] as string))])
+  return meant === undefined || names.includes(meant) ? undefined : meant
 }
 
 function leavesOf(command: Commander): Commander[] {

@@ -100,13 +100,16 @@ export const RpcUrlText = fromText('an http:// or https:// URL, such as http://1
 )
 
 /** USDC as decimal text, in atomic units in memory. */
-export const UsdcText = fromText('an amount in USDC with at most 6 decimals, from 0 to 1000000', (text) => {
-  try {
-    return parsePrice(text)
-  } catch {
-    return undefined
-  }
-})
+export const UsdcText = fromText(
+  'an amount in USDC such as 0.05, with at most 6 decimals, from 0 to 1000000',
+  (text) => {
+    try {
+      return parsePrice(text)
+    } catch {
+      return undefined
+    }
+  },
+)
 
 export const PrivateKeyText = fromText(
   'a secp256k1 private key: 64 hex digits, with or without 0x, not zero and below the order of the curve',

@@ -62,7 +62,7 @@ test('every command takes them, but for those that work with files and processes
   expect(without.toSorted()).toEqual(
     [
       ...['agent config add', 'agent config list', 'agent config remove'],
-      ...['completion', 'init', 'logs', 'start', 'stop'],
+      ...['completion', 'init', 'ledger adopt', 'logs', 'start', 'stop'],
     ].toSorted(),
   )
 })

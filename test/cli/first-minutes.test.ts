@@ -1,6 +1,6 @@
 /** What a newcomer types first, and what is said to it. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -19,6 +19,9 @@ test.each([
   [['execute'], 'it is stoa agent execute'],
   [['agent', 'balance'], undefined],
   [['show'], 'Did you mean stoa order show'],
+  [['agents', 'list'], 'Did you mean stoa agent?'],
+  [['agnt', 'list'], 'Did you mean stoa agent?'],
+  [['orders'], 'Did you mean stoa order?'],
 ])('%j suggests whole commands: %s', async (words, suggestion) => {
   const { code, stderr } = await cli(words, { dataDir: dataDir() })
   expect(code).toBe(2)
@@ -104,4 +107,28 @@ test('an old Node.js is told where to get a newer one', () => {
 test('npm install in a checkout warns of nothing', () => {
   const level = execFileSync('npm', ['config', 'get', 'loglevel'], { cwd: root, encoding: 'utf8' })
   expect(level.trim()).toBe('error')
+})
+
+test('every page of docs/ that a help page names is there', async () => {
+  const { commands } = await import('../../src/cli/commands.ts')
+  const named = new Set(commands.flatMap((row) => `${row.details} ${row.summary}`.match(/docs\/[\w-]+\.md/g) ?? []))
+  expect(named.size).toBeGreaterThan(0)
+  for (const page of named) expect(existsSync(join(root, page)), page).toBe(true)
+})
+
+test('init says that a provider it was given brings no key, unless the key is there', async () => {
+  const init = (environment: Record<string, string>, ...argv: string[]) =>
+    cli(['init', '--yes', ...argv], { dataDir: dataDir(), environment })
+  expect((await init({}, '--provider', 'openai')).stdout).toMatch(
+    /! no key of openai .*--model-key-file.*OPENAI_API_KEY/,
+  )
+  expect((await init({ OPENAI_API_KEY: 'sk-1' }, '--provider', 'openai')).stdout).not.toContain('no key of')
+  expect((await init({}, '--provider', 'openai-compatible')).stdout).toContain('--model-url')
+  expect((await init({}, '--provider', 'ollama')).stdout).not.toContain('no key of')
+})
+
+test('an agent without its model key says which command asks for the key', async () => {
+  const argv = ['--name', 'A', '--description', 'd', '--price', '0.02', '--model', 'openai/gpt-5-mini']
+  const { stderr } = await cli(['agent', 'config', 'add', ...argv], { dataDir: dataDir() })
+  expect(stderr).toContain('set OPENAI_API_KEY (stoa init --provider openai asks for it)')
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { cli, runningNode, useDataDir } from './harness.ts'
+import { cli, listing, runningNode, useDataDir } from './harness.ts'
 
 const dataDir = useDataDir()
 const order = (more: object = {}) => ({
@@ -26,6 +26,7 @@ async function keysOf(...argv: string[]): Promise<unknown[]> {
     order: async () => order() as never,
     createOrder: note(order()),
     executeOrder: note(order()),
+    agent: async (id) => listing({ id }),
     createWorkflow: note(workflow),
     workflow: async () => workflow as never,
   })
@@ -45,10 +46,11 @@ test.each([
 })
 
 test.each([[['--agent-id', 'a', '--agent-id', 'b']], [['--chain', 'a, b,']]])(
-  'a workflow is a chain of the agents of %s',
+  'a workflow is a chain of the agents of %s, which may go by their names',
   async (flags) => {
     const bodies: unknown[] = []
     const { parts } = await runningNode(dataDir(), {
+      agent: async (name) => listing({ id: `id-of-${name}` }),
       createWorkflow: async (body: unknown) => {
         bodies.push(body)
         return workflow as never
@@ -56,6 +58,6 @@ test.each([[['--agent-id', 'a', '--agent-id', 'b']], [['--chain', 'a, b,']]])(
       workflow: async () => workflow as never,
     })
     await cli(['workflow', 'create', ...flags, '--input', 'x'], { dataDir: dataDir(), parts })
-    expect(bodies).toEqual([{ agent_ids: ['a', 'b'], input: 'x' }])
+    expect(bodies).toEqual([{ agent_ids: ['id-of-a', 'id-of-b'], input: 'x' }])
   },
 )

@@ -81,6 +81,13 @@ test('an agent that the node refuses is told of, and the node stays up', async (
   expect(JSON.parse(run.stdout)).toMatchObject({ agents: [], warnings: ['Echo is not on the market: at most 100'] })
 })
 
+test('a node whose agents are all off the market does not say that it has none', async () => {
+  const { parts } = fakeNode({ registerAgent: () => Promise.reject(new CodedError('AGENTS_TOO_MANY', 'at most 100')) })
+  const { stdout } = await startAndStop([...echo], { parts })
+  expect(stdout).toContain('Its one agent is not on the market: stoa agent list')
+  expect(stdout).not.toContain('No agents of its own')
+})
+
 test('a paid agent on Base without a facilitator is warned about: it would work for nothing', async () => {
   const { parts } = fakeNode()
   const run = await startAndStop([...echo, '--json', '--network', 'eip155:8453'], { parts })

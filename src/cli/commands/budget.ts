@@ -9,7 +9,7 @@ import { columns, printableLine } from '../text/terminal-text.ts'
 const NONE = 'none'
 /** An amount, or `none` for no limit. */
 const LimitText = z.union([z.literal(NONE).transform(() => null), UsdcText], {
-  error: `an amount in USDC with at most 6 decimals, or ${NONE}`,
+  error: `an amount in USDC such as 0.05, with at most 6 decimals, or ${NONE}`,
 })
 const Parties = z.union([z.literal(NONE).transform((): string[] => []), PartyList], {
   error: `ids of peers and agents with commas between, or ${NONE}`,

@@ -112,13 +112,13 @@ export const orderList = command({
     if (context.json) context.printJson(items.map(encoded))
     else if (items.length === 0) context.print('no orders')
     else {
-      const rows = items.map(({ id, status, payment, updated_at, agent_id, agent_name, seller_name }) => [
+      const rows = items.map(({ id, status, payment, updated_at, agent_id, agent_name, seller_id, seller_name }) => [
         printableLine(id, 36),
         status,
         paidText(payment),
         age(updated_at, context.parts.clock.now()),
         printableLine(agent_name ?? agent_id, 32),
-        printableLine(seller_name ?? '', 24),
+        printableLine(seller_name ?? seller_id ?? '', 24),
       ])
       for (const line of table(['ORDER', 'STATUS', 'USDC', 'AGE', 'AGENT', 'SELLER'], rows, context))
         context.print(line)

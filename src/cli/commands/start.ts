@@ -124,7 +124,7 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
   try {
     const listings = await orAborted(started, io.signal)
     await hideKeys(context, config)
-    announce(context, readyOf(node, config, { listings, warnings }))
+    announce(context, readyOf(node, config, { listings, warnings, agents: plan.definitions.length }))
     relieveMemory(io.signal)
     await orAborted(once(io.signal, 'abort'), io.signal)
   } catch (error) {
@@ -175,7 +175,7 @@ async function hideKeys({ redactor }: Context, { dataDir }: Config): Promise<voi
 function readyOf(
   node: OwnNode,
   config: Config,
-  { listings, warnings }: { listings: Listing[]; warnings: string[] },
+  { listings, warnings, agents }: { listings: Listing[]; warnings: string[]; agents: number },
 ): Ready {
   return {
     version: stoaVersion(),
@@ -185,6 +185,7 @@ function readyOf(
     walletAddress: node.walletAddress,
     config,
     listings,
+    agents,
     warnings,
   }
 }

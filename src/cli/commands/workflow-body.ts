@@ -6,6 +6,8 @@ import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
 import type { CreateWorkflowBody } from '../../schema/workflow.ts'
 import { type Context, option, repeated } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
+import { agentIdOf } from '../node-access/references.ts'
+import type { RemoteNode } from '../parts.ts'
 import { readAll, readTask, taskOptions } from './task.ts'
 
 /** Describes a workflow: by a file, or as a chain of agents by flags. */
@@ -17,7 +19,7 @@ export const workflowOptions = {
   ),
   agentId: repeated(
     '--agent-id <id>',
-    'an agent of a chain, each given the output of the one before',
+    'an agent of a chain: its id or name; each is given the output of the one before',
     z.array(z.string()),
   ),
   chain: option('--chain <ids>', 'the same as --agent-id, with commas', z.string()),
@@ -54,6 +56,17 @@ export async function readWorkflow(context: Context, given: Given): Promise<Crea
   }
   // The node validates the definition, because it also knows the agents.
   return { ...described, ...more } as CreateWorkflowBody
+}
+
+/** The agents of a chain may go by their names, as elsewhere; those of a file are for the node. */
+export async function withAgentIds(
+  node: RemoteNode,
+  body: CreateWorkflowBody,
+  { signal }: { signal: AbortSignal },
+): Promise<CreateWorkflowBody> {
+  const ids: string[] = []
+  for (const given of body.agent_ids ?? []) ids.push(await agentIdOf(node, given, { signal }))
+  return { ...body, agent_ids: ids }
 }
 
 async function readBody({ io }: Context, file: string): Promise<object> {

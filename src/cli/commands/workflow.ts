@@ -18,7 +18,7 @@ import {
 } from '../text/market-text.ts'
 import { columns, printableLine } from '../text/terminal-text.ts'
 import { keyed, keyOption } from './task.ts'
-import { readWorkflow, workflowOptions } from './workflow-body.ts'
+import { readWorkflow, withAgentIds, workflowOptions } from './workflow-body.ts'
 
 const TIMEOUT_SECONDS = 3600
 const STEP_LENGTH = 20
@@ -38,9 +38,10 @@ export const workflowCreate = command({
   ],
   options: { ...workflowOptions, dryRun, ...keyOption('workflow'), ...commonOptions },
   async run(context, { dryRun: isDry, idempotencyKey, dataDir, json: _, ...given }) {
-    const body = await readWorkflow(context, given)
+    const described = await readWorkflow(context, given)
     const node = await moneyNode(context, { dataDir })
     const { signal } = context.io
+    const body = given.file === undefined ? await withAgentIds(node, described, { signal }) : described
     if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
     return tell(context, await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }))
   },
@@ -63,9 +64,10 @@ export const workflowRun = command({
     ...commonOptions,
   },
   async run(context, { dryRun: isDry, idempotencyKey, timeout = TIMEOUT_SECONDS, dataDir, json: _, ...given }) {
-    const body = await readWorkflow(context, given)
+    const described = await readWorkflow(context, given)
     const node = await moneyNode(context, { dataDir })
     const { signal } = context.io
+    const body = given.file === undefined ? await withAgentIds(node, described, { signal }) : described
     if (isDry === true) return tellQuote(context, await node.quoteWorkflow(body, { signal }))
     return await follow(context, node, await node.createWorkflow(body, { signal, ...keyed(idempotencyKey) }), timeout)
   },

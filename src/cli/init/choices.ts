@@ -27,6 +27,8 @@ export type Choices = {
   /** Variables for keys.env. */
   keys: Readonly<Record<string, string>>
   agent?: AgentDefinition | undefined
+  /** Whose models to use, where a flag says so. */
+  provider?: ProviderName | undefined
   /** The settings of the original node. */
   original?: OriginalConfig | undefined
 }

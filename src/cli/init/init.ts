@@ -96,7 +96,18 @@ async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Pro
     keys: { ...original?.keys, ...keys },
     agent,
     original,
+    provider,
   }
+}
+
+/** What to do where `--provider` was given and its key or address was not. On a terminal init asks for them. */
+function lackingAccess(provider: InitFlags['provider'], { providerKeys, env }: Secrets): string[] {
+  if (provider === 'openai-compatible' && providerKeys.openaiBaseUrl === undefined) {
+    return ['openai-compatible: where it answers is not known yet: give --model-url <url>, or set OPENAI_BASE_URL']
+  }
+  const variable = provider === undefined || provider === 'openai-compatible' ? undefined : keyVariableFor(provider)
+  if (variable === undefined || env(variable) !== undefined) return []
+  return [`no key of ${provider} is kept yet: give --model-key-file <path> (- is standard input), or set ${variable}`]
 }
 
 /** Writes the choices. The wallet comes first, because it may be refused and nothing else has changed yet. */
@@ -133,6 +144,7 @@ async function apply(
     agents: (await readAgentsFile(agentsPath)).length,
     notices: [
       ...(original?.notes ?? []),
+      ...lackingAccess(choices.provider, after.secrets),
       ...notices.map(({ definition, text }) => (added.length > 1 ? `${definition.name}: ${text}` : text)),
     ],
   }

@@ -15,6 +15,8 @@ export type Ready = {
   walletAddress: string
   config: Config
   listings: Listing[]
+  /** The node's own agents, on the market or not. */
+  agents: number
   /** One sentence each, with the fix. */
   warnings: string[]
 }
@@ -79,7 +81,11 @@ export function summaryLines(ready: Ready, style: Style): string[] {
     ),
     '',
     ...(agents.length === 0
-      ? ['  No agents of its own. Add one: stoa agent config add --help']
+      ? [
+          ready.agents === 0
+            ? '  No agents of its own. Add one: stoa agent config add --help'
+            : `  ${ready.agents === 1 ? 'Its one agent is not' : `None of its ${ready.agents} agents is`} on the market: stoa agent list`,
+        ]
       : [
           style.bold(`  ${agents.length} ${agents.length === 1 ? 'agent' : 'agents'} on the market`),
           ...columns(agents, { indent: 4 }),

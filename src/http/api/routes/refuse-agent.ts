@@ -14,7 +14,7 @@ export function refuseAgent(error: unknown): never {
   if (unwritten.includes(error.code)) throw new HttpError('STORE_WRITE_FAILED', error.message, { cause: error })
   const path = faulty[error.code]
   if (path === undefined) throw error
-  throw new HttpError('INVALID_REQUEST', `body: ${error.message}`, {
+  throw new HttpError('INVALID_REQUEST', error.message, {
     issues: [{ path, message: error.message }],
     cause: error,
   })
