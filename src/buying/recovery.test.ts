@@ -391,18 +391,20 @@ test('however many purchases have failed and wait to expire, the next one is loo
 })
 
 test('T20 D44: purchases that stay open hide no newer one: each is checked in its turn', async () => {
-  const { buyer, seller, order, clock } = await interrupted(async (stream) => stream.respond(await stream.next()))
-  const { reservation } = buyer.ledger()[0]!
+  const answers = async (stream: ScriptedStream) => stream.respond(await stream.next())
+  const { buyer, seller, order, reservation, clock } = await interrupted(answers, { chain: undefined })
   const checked = new Set<string>()
   const old = Array.from({ length: 1_100 }, (_, n) => `old ${n}`)
-  // Their windows are over, and no RPC says what became of them.
+  // Their windows ended an hour ago, and no RPC says what became of them.
+  const validBeforeSeconds = Math.floor(clock.now() / 1000) - 3_600
+  const { payload } = reservation.envelope
   for (const id of old) {
     const before = { ...order, id, status: 'failed' as const, correlationId: id }
-    const signedBefore = { ...reservation!, orderId: id, paymentId: randomHex(), validBeforeSeconds: 1 }
-    const authorization = { ...reservation!.envelope.payload!.authorization, nonce: randomHex(), validBefore: 1n }
-    const envelope = { ...reservation!.envelope, server_nonce: randomHex() }
-    envelope.payload = { ...reservation!.envelope.payload!, authorization }
-    await buyer.purchases.reserve(before, { ...signedBefore, envelope }, { day: '2026-01-01', limits: () => ({}) })
+    const signedBefore = { ...reservation, orderId: id, paymentId: randomHex(), validBeforeSeconds }
+    const authorization = { ...payload!.authorization, nonce: randomHex(), validBefore: BigInt(validBeforeSeconds) }
+    const envelope = { ...reservation.envelope, server_nonce: randomHex(), payload: { ...payload!, authorization } }
+    const stored = { ...signedBefore, envelope }
+    expect(await buyer.purchases.reserve(before, stored, { day: '2026-01-01', limits: () => ({}) })).toBe('reserved')
   }
   const { reservationOf } = buyer.purchases
   buyer.purchases.reservationOf = (id) => {
