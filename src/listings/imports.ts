@@ -44,16 +44,18 @@ export interface Imports {
 
 export function createImports({ clock, store, network, sellerId }: ImportsDeps): Imports {
   const active = new Map<string, Listing>()
-  const resources = new Map<string, string>()
-  for (const { id, listing, removed } of store.all()) {
-    const kept = ImportedListing.parse(JSON.parse(listing))
-    resources.set(id, kept.imported.agent_id)
-    if (!removed) active.set(id, shown(kept))
-  }
+  /** New imports that are being stored. */
+  const adding = new Set<string>()
+  for (const { id, listing } of store.active()) active.set(id, shown(read(listing)))
 
   function shown(kept: ImportedListing): Listing {
     const price = BigInt(kept.price_atomic)
     return { ...kept, price, local: false, buyable: kept.network === network }
+  }
+
+  function checkRoom(id: string): void {
+    if (active.has(id) || adding.has(id) || active.size + adding.size < IMPORTS_MAX) return
+    throw new MarketError('IMPORT_REFUSED', `${IMPORTS_MAX} agents are imported: remove some first`)
   }
 
   function known(id: string): Listing {
@@ -69,9 +71,8 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
       if (seller.peerId === sellerId) {
         throw new MarketError('IMPORT_REFUSED', 'that is this node itself: its own agents are listed already')
       }
-      if (active.size >= IMPORTS_MAX) {
-        throw new MarketError('IMPORT_REFUSED', `${IMPORTS_MAX} agents are imported: remove some first`)
-      }
+      const id = localIdOf(seller.peerId, agent_id)
+      checkRoom(id)
       const payTo = pay_to ?? (price === 0n ? `0x${'0'.repeat(40)}` : await payToOf(seller, agent_id, price))
       async function payToOf(from: StreamPeer, resource: string, listed: bigint): Promise<Hex> {
         const asked = await ask(from, resource).catch(asNotPaid)
@@ -79,7 +80,6 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
         if (other !== undefined) throw new MarketError('LISTING_MISMATCH', `${other}: nothing was imported`)
         return asked.payTo as Hex
       }
-      const id = localIdOf(seller.peerId, agent_id)
       const now = isoTime(clock.now())
       const kept: ImportedListing = {
         id,
@@ -99,9 +99,15 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
         expires_at: NEVER,
         imported: { agent_id },
       }
-      await store.put(id, JSON.stringify(kept), clock.now())
-      resources.set(id, agent_id)
-      active.set(id, shown(kept))
+      // The question to the seller took time, and others may have been added.
+      checkRoom(id)
+      if (!active.has(id)) adding.add(id)
+      try {
+        await store.put(id, JSON.stringify(kept), clock.now())
+        active.set(id, shown(kept))
+      } finally {
+        adding.delete(id)
+      }
       return known(id)
     },
     async remove(id) {
@@ -112,7 +118,11 @@ export function createImports({ clock, store, network, sellerId }: ImportsDeps):
     },
     all: () => [...active.values()],
     get: (id) => active.get(id),
-    resourceOf: (id) => resources.get(id),
+    resourceOf(id) {
+      if (active.has(id)) return active.get(id)?.imported?.agent_id
+      const removed = store.listing(id)
+      return removed === undefined ? undefined : read(removed).imported.agent_id
+    },
     matching(query, scope) {
       if (scope === 'local' || query.online !== undefined || (query.tags?.length ?? 0) > 0) return []
       const words = foldText(query.q ?? '')
@@ -145,6 +155,10 @@ function fits(listing: Listing, { max_price, free, protocol, seller_id, network 
   if (protocol !== undefined && !listing.protocols.includes(protocol)) return false
   if (network !== undefined && network !== 'any' && network !== 'own' && network !== listing.network) return false
   return seller_id === undefined || seller_id === listing.seller_id
+}
+
+function read(listing: string): ImportedListing {
+  return ImportedListing.parse(JSON.parse(listing))
 }
 
 /**

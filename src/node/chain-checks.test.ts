@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { endlessAnswer } from '../../test/support/endless-answer.ts'
 import { systemClock } from '../lib/clock.ts'
 import { checkFacilitator } from './chain-checks.ts'
 
@@ -43,4 +44,15 @@ test('one that wants a key for the question is no failure: the key stays here', 
     state: 'ok',
     text: expect.stringMatching(/wants a key/),
   })
+})
+
+test('T7 a facilitator whose answer does not end is read up to a limit', async () => {
+  const endless = endlessAnswer('{"kinds": [')
+  const config = { network, rpcUrl: undefined, facilitatorUrl: 'https://a.example', facilitatorFallbacks: [] } as const
+  const around = { config: { ...config, facilitatorFallbacks: [] }, clock: systemClock, sells: true }
+  const signal = AbortSignal.timeout(5_000)
+  const found = await checkFacilitator({ ...around, fetch: async () => endless.response }, signal)
+  expect(found).toMatchObject({ state: 'fail', text: 'a.example answers, but not as an x402 facilitator does' })
+  expect(endless.bytesRead()).toBeLessThan(2 * 1024 * 1024)
+  expect(endless.isCanceled()).toBe(true)
 })

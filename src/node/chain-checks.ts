@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import type { Config } from '../config/config.ts'
+import { boundedJson } from '../lib/bounded-json.ts'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import { type Finding, fail, ok, skip, warn } from '../lib/finding.ts'
@@ -58,6 +59,9 @@ export async function checkClock(around: Surroundings, signal: AbortSignal): Pro
   return ok('agrees with the chain')
 }
 
+/** Bytes read of what a facilitator supports. */
+const ANSWER_BYTES_MAX = 1024 * 1024
+
 const Supported = z.object({
   kinds: z.array(z.looseObject({ x402Version: z.unknown(), scheme: z.unknown(), network: z.unknown() })).max(1000),
 })
@@ -94,7 +98,7 @@ async function checkOneFacilitator(
       return warn(`${host} wants a key to say what it settles`, 'see that the key for it is set and right')
     }
     if (!answer.ok) return fail(`${host} answers ${answer.status} to /supported`, choose)
-    const { data } = Supported.safeParse(await answer.json())
+    const { data } = Supported.safeParse(await boundedJson(answer, ANSWER_BYTES_MAX))
     if (data === undefined) return fail(`${host} answers, but not as an x402 facilitator does`, choose)
     const fits = data.kinds.some(
       (kind) => kind.x402Version === 2 && kind.scheme === 'exact' && kind.network === config.network,

@@ -1,25 +1,23 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-export type StoredImport = { id: string; listing: string; removed: boolean }
+export type StoredImport = { id: string; listing: string }
 
 /** Agents that the operator added by hand, without a signed listing. A removed agent is kept for its orders. */
 export interface ImportStore {
-  all(): StoredImport[]
+  active(): StoredImport[]
+  /** The listing of an agent, also of a removed one. */
+  listing(id: string): string | undefined
   put(id: string, listing: string, now: UnixMs): Promise<void>
   remove(id: string): Promise<void>
 }
 
 export function createImportStore(database: Database): ImportStore {
   return {
-    all: () =>
-      database
-        .prepare('SELECT id, listing, removed FROM imported_agents')
-        .all()
-        .map((row) => {
-          const { id, listing, removed } = row as { id: string; listing: string; removed: number }
-          return { id, listing, removed: removed === 1 }
-        }),
+    active: () => database.prepare('SELECT id, listing FROM imported_agents WHERE removed = 0').all() as StoredImport[],
+    listing: (id) =>
+      (database.prepare('SELECT listing FROM imported_agents WHERE id = ?').get(id) as StoredImport | undefined)
+        ?.listing,
     put: (id, listing, now) =>
       database.write(() => {
         database

@@ -1,0 +1,18 @@
+/** A 200 whose JSON does not end, and how much of it was read. */
+export function endlessAnswer(begin: string): { response: Response; bytesRead(): number; isCanceled(): boolean } {
+  const piece = new TextEncoder().encode(' '.repeat(64 * 1024))
+  let [bytes, canceled] = [0, false]
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(new TextEncoder().encode(begin)),
+    pull(controller) {
+      bytes += piece.byteLength
+      // The end of a test that would not end.
+      if (bytes > 64 * 1024 * 1024) controller.close()
+      else controller.enqueue(piece)
+    },
+    cancel() {
+      canceled = true
+    },
+  })
+  return { response: new Response(body), bytesRead: () => bytes, isCanceled: () => canceled }
+}
