@@ -33,7 +33,7 @@ export function alertsOf({ alarms = [], status, approvals = [], budget, balance,
   for (const alarm of alarms) alerts.push(alertOf(alarm))
   if (status?.search !== undefined && status.search.met === 0 && status.connected_peers > 0) {
     const { tried, fix = '' } = status.search
-    const how = `It tries ${tried.join(', ')}. ${fix}`
+    const how = `It tries ${tried.join(', ')}. ${fix.charAt(0).toUpperCase()}${fix.slice(1)}`
     add('warn', 'This node has not found the market yet', how, '/network', 'See the network')
   }
   if (balanceError !== undefined) {

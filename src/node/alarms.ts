@@ -212,7 +212,7 @@ function unreached({
   if (peers === 0) {
     const tried = search?.tried.join(', ') || 'nothing'
     const fix = search?.fix ?? 'Start it with --bootstrap and the address of a peer.'
-    const text = `It neither finds nor sells until it meets one. It tries ${tried}. ${fix}`
+    const text = `It neither finds nor sells until it meets one. It tries ${tried}. ${sentence(fix)}`
     const title = 'This node is connected to no peer'
     return [{ ...{ id: 'no_peers', kind: 'no_peers', severity: 'warn', title, text, count: 1 }, mark: 'none' }]
   }
@@ -240,4 +240,9 @@ function sumOf(groups: readonly FailedPayments[]): Omit<FailedPayments, 'error'>
     amount: groups.reduce((sum, { amount }) => sum + amount, 0n),
     newestAt: Math.max(...groups.map(({ newestAt }) => newestAt)),
   }
+}
+
+/** `Wait a minute` from `wait a minute`. */
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }

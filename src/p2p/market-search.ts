@@ -31,12 +31,12 @@ export function marketSearchOf({ met, bootstrap, mdns, publicPeers, uptimeMs }: 
 }
 
 function fixOf(bootstrap: number, publicPeers: number | undefined, uptimeMs: number): string {
-  const ask = 'ask a seller for the address that its `stoa status` shows, and start with --bootstrap and that'
+  const ask = 'ask a seller for the address that its `stoa status` shows, and start with --bootstrap <address>'
   if (bootstrap > 0) return `check that the bootstrap address is right and that the peer runs; or ${ask}`
   if (publicPeers === undefined) return `drop --no-public-dht; or ${ask}`
   if (uptimeMs < SETTLING_MS) return 'wait a minute'
   if (publicPeers === 0) {
     return `the public DHT cannot be reached: let this machine ask its name server and dial out on TCP and UDP port 4001; or ${ask}`
   }
-  return `nobody has left word in the public DHT, or nobody of them can be reached; this node goes on looking: or ${ask}`
+  return `the public DHT names no node of the market that can be reached. This node goes on looking; or ${ask}`
 }
