@@ -132,3 +132,10 @@ test('an agent without its model key says which command asks for the key', async
   const { stderr } = await cli(['agent', 'config', 'add', ...argv], { dataDir: dataDir() })
   expect(stderr).toContain('set OPENAI_API_KEY (stoa init --provider openai asks for it)')
 })
+
+test('webhook add says how to set the variable of its key where it is not set', async () => {
+  const argv = ['webhook', 'add', '--url', 'https://example.org/', '--event', 'order', '--secret-env', 'HOOK_SECRET']
+  const { code, stderr } = await cli(argv, { dataDir: dataDir() })
+  expect(code).toBe(2)
+  expect(stderr).toContain('HOOK_SECRET is not set here: export HOOK_SECRET="$(openssl rand -base64 32)"')
+})

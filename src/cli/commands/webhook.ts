@@ -53,7 +53,14 @@ export const webhookAdd = command({
     if (url === undefined || event === undefined || secretEnv === undefined) {
       throw new UsageError('--url, --event and --secret-env are needed: see stoa webhook add --help')
     }
-    const secret = WebhookSecret.safeParse((context.io.environment as Record<string, string | undefined>)[secretEnv])
+    const held = (context.io.environment as Record<string, string | undefined>)[secretEnv]
+    if (held === undefined || held === '') {
+      const name = printableLine(secretEnv)
+      throw new UsageError(
+        `--secret-env: ${name} is not set here: export ${name}="$(openssl rand -base64 32)" sets a new key`,
+      )
+    }
+    const secret = WebhookSecret.safeParse(held)
     if (!secret.success) {
       throw new UsageError(`--secret-env: ${printableLine(secretEnv)} ${secret.error.issues[0]!.message}`)
     }
