@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { agentId, randomHex, requirements, usdc } from '../../test/support/payments.ts'
 import { ScriptedSeller, type ScriptedStream } from '../../test/support/scripted-seller.ts'
 import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.ts'
+import { until } from '../../test/support/until.ts'
 import { TestSeller, type TestSellerOptions } from '../../test/support/x402-seller.ts'
 import { AgentError } from '../agents/runtime.ts'
 import { MarketError } from '../listings/market-error.ts'
@@ -266,6 +267,24 @@ describe('a caller whose time is over', () => {
       expect(buyer.ledger()).toMatchObject([{ order: { status: 'executing' } }])
     }
   })
+})
+
+test('T15 a seller that keeps all calls waiting holds up the next one for a bounded time, and is not paid for it', async () => {
+  const caller = new AbortController()
+  const seller = new ScriptedSeller(async (stream) => {
+    await stream.challenge(await stream.next(), { challenge_nonce: randomHex() })
+    await stream.next()
+  })
+  const buyer = new TestBuyer({ open: seller.open, dailyBudget: 100_000_000n, placeStalledMs: 100 })
+  const calls = Array.from({ length: 112 }, () => buyer.execute({ signal: caller.signal }).catch(() => {}))
+  await until(() => seller.received.length === 2 * calls.length)
+  const told = { code: 'OVERLOADED', retryable: true, message: expect.stringContaining('this call was not sent') }
+  await expect(buyer.execute()).rejects.toMatchObject(told)
+  const unsigned = buyer.ledger().filter(({ reservation }) => reservation === undefined)
+  expect(unsigned).toMatchObject([{ order: { status: 'failed', error: told } }])
+  expect(seller.opened).toBe(calls.length)
+  caller.abort()
+  await Promise.all(calls)
 })
 
 test('a free call whose caller goes ends the stream, so that the seller can stop', async () => {

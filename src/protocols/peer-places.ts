@@ -1,54 +1,85 @@
 import { PeerError } from './peer-error.ts'
 
-/** Limits the calls that run at once to one peer. Further calls wait, first come, first served. */
-export class PeerPlaces {
-  readonly #callsMax: number
-  readonly #waitingMax: number
-  readonly #peers = new Map<string, { taken: number; waiting: Set<() => void> }>()
+export type PeerPlacesOptions = {
+  callsMax: number
+  waitingMax: number
+  /** A waiting call ends if no call to its peer has ended for this long. */
+  stalledMs: number
+  /** A waiting call ends after this time, although other calls end. */
+  waitMs: number
+}
 
-  constructor(options: { callsMax: number; waitingMax: number }) {
-    this.#callsMax = options.callsMax
-    this.#waitingMax = options.waitingMax
+type Waiting = { next(): void }
+type Peer = { taken: number; waiting: Set<Waiting>; lastEndAt: number }
+
+/** Limits the calls that run with one peer at the same time. More calls wait in order, for a bounded time. */
+export class PeerPlaces {
+  readonly #options: PeerPlacesOptions
+  readonly #peers = new Map<string, Peer>()
+
+  constructor(options: PeerPlacesOptions) {
+    this.#options = options
   }
 
   /**
-   * Waits until another call may run.
+   * Waits for a lease.
    *
-   * @returns a function that releases the lease; call it once
-   * @throws PeerError `OVERLOADED` at once if too many calls wait; the signal's reason
+   * @returns a function that gives the lease back, to be called once
+   * @throws PeerError `OVERLOADED` at once if too many calls wait, or later if no lease came in time; the signal's reason
    */
   async take(peerId: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
-    const peer = this.#peers.get(peerId) ?? { taken: 0, waiting: new Set() }
+    const { callsMax, waitingMax } = this.#options
+    const peer = this.#peers.get(peerId) ?? { taken: 0, waiting: new Set(), lastEndAt: 0 }
     this.#peers.set(peerId, peer)
-    if (peer.taken < this.#callsMax) peer.taken++
-    else if (peer.waiting.size >= this.#waitingMax) {
+    if (peer.taken < callsMax) peer.taken++
+    else if (peer.waiting.size >= waitingMax) {
       throw new PeerError('OVERLOADED', 'too many calls of this node wait for this seller; try again later')
-    } else await turn(peer.waiting, signal)
+    } else await this.#turn(peer, signal)
     return () => {
-      const [next] = peer.waiting
-      if (next !== undefined) next()
+      peer.lastEndAt = performance.now()
+      const [first] = peer.waiting
+      if (first !== undefined) first.next()
       else if (--peer.taken === 0) this.#peers.delete(peerId)
     }
   }
-}
 
-/** Waits for a lease. A call that ends passes its lease to the next in the queue. */
-function turn(waiting: Set<() => void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const next = () => {
-      end()
-      resolve()
-    }
-    const giveUp = () => {
-      end()
-      reject(signal.reason)
-    }
-    const end = () => {
-      waiting.delete(next)
-      signal.removeEventListener('abort', giveUp)
-    }
-    waiting.add(next)
-    signal.addEventListener('abort', giveUp, { once: true })
-  })
+  /** Waits for a lease. A call that ends passes its lease to the next in the queue. */
+  #turn(peer: Peer, signal: AbortSignal): Promise<void> {
+    const { callsMax, stalledMs, waitMs } = this.#options
+    const from = performance.now()
+    return new Promise((resolve, reject) => {
+      let timer: NodeJS.Timeout
+      const waiting: Waiting = {
+        next() {
+          end()
+          resolve()
+        },
+      }
+      const end = () => {
+        clearTimeout(timer)
+        peer.waiting.delete(waiting)
+        signal.removeEventListener('abort', giveUp)
+      }
+      const giveUp = () => {
+        end()
+        reject(signal.reason)
+      }
+      const look = () => {
+        const leftMs = Math.min(from + waitMs, Math.max(from, peer.lastEndAt) + stalledMs) - performance.now()
+        if (leftMs > 0) {
+          // A timer may fire up to 1 ms early.
+          timer = setTimeout(look, leftMs + 1)
+          return
+        }
+        end()
+        const seconds = Math.round((performance.now() - from) / 1000)
+        const why = `${callsMax} calls of this node are under way with this seller, and none gave way in ${seconds} s`
+        reject(new PeerError('OVERLOADED', `${why}: this call was not sent; try again later`))
+      }
+      peer.waiting.add(waiting)
+      signal.addEventListener('abort', giveUp, { once: true })
+      look()
+    })
+  }
 }

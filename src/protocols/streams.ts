@@ -13,6 +13,9 @@ const IDLE_MS = 60_000
  */
 const CALLS_PER_PEER_MAX = 112
 const CALLS_WAITING_MAX = 10_000
+/** A seller that ends none of the calls for this long is stuck or hostile: the waiting calls end. */
+const PLACE_STALLED_MS = 30_000
+const PLACE_WAIT_MS = 5 * 60 * 1000
 
 type Idle = { stream: FramedStream; timer: NodeJS.Timeout }
 
@@ -29,16 +32,22 @@ export class StreamPool {
   readonly #reuse: boolean
   readonly #superseded: (stream: Stream) => boolean
   readonly #raw = new WeakMap<FramedStream, Stream>()
-  readonly #places = new PeerPlaces({ callsMax: CALLS_PER_PEER_MAX, waitingMax: CALLS_WAITING_MAX })
+  readonly #places: PeerPlaces
   #count = 0
 
   constructor(
-    options: { protocol: string; reuse?: boolean },
+    options: { protocol: string; reuse?: boolean; placeStalledMs?: number },
     deps: { open: OpenStream; superseded?(stream: Stream): boolean },
   ) {
     this.#protocol = options.protocol
     this.#reuse = options.reuse ?? true
     this.#open = deps.open
+    this.#places = new PeerPlaces({
+      callsMax: CALLS_PER_PEER_MAX,
+      waitingMax: CALLS_WAITING_MAX,
+      stalledMs: options.placeStalledMs ?? PLACE_STALLED_MS,
+      waitMs: PLACE_WAIT_MS,
+    })
     this.#superseded = deps.superseded ?? (() => false)
   }
 

@@ -30,6 +30,8 @@ export type TestBuyerOptions = {
   dailyBudget?: bigint
   funds?: WalletFunds
   maxPrice?: bigint
+  /** How long a call waits while its seller ends no other, in ms. */
+  placeStalledMs?: number
 }
 
 /** A buyer over any kind of stream: the real purchase, store, guard and recovery. */
@@ -47,7 +49,9 @@ export class TestBuyer {
     this.clock = options.clock ?? new HandClock()
     this.database = options.database ?? openDatabase({ path: ':memory:' })
     this.purchases = createPurchases(this.database)
-    this.streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: options.open })
+    const { placeStalledMs } = options
+    const pool = { protocol: X402_PROTOCOL, ...(placeStalledMs !== undefined && { placeStalledMs }) }
+    this.streams = new StreamPool(pool, { open: options.open })
     const { clock, purchases, streams, market } = this
     const active: ExecuteDeps['active'] = new Map()
     const changes = new Changes()
