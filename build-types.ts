@@ -1,6 +1,6 @@
 /**
- * Writes dist/types/index.d.ts: the types of the public API in one file, without the parts that it does not reach. Only zod's types
- * stay outside, so zod is the one package of `dependencies`.
+ * Writes dist/types/index.d.ts: the types of the public API in one file. Types that the API does not reach are left
+ * out. Only zod's types stay outside, so zod is the one package of `dependencies`.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { rolldown } from 'rolldown'
 import { dts } from 'rolldown-plugin-dts'
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
-// Beside node_modules, or the packages' types are not found.
+// The directory lies beside node_modules. Elsewhere the types of packages are not found.
 const declarations = mkdtempSync(at('dist/declarations-'))
 try {
   execFileSync(

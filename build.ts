@@ -1,9 +1,11 @@
 /**
- * Bundles the node into dist/node: our code and every package it uses, in minified chunks for the oldest Node.js that package.json
- * names. A start reads a few files, and an installed node needs no other package than the native ones in `optionalDependencies`.
- * Parts that few nodes need (language models, the terminal interface, MCP, A2A) are chunks that load on first use.
+ * Bundles the node into dist/node: our code and every package it uses, in minified chunks for the oldest Node.js that
+ * package.json names. A start reads a few files. An installed node needs no packages except the native ones in
+ * `optionalDependencies`. Parts that few nodes need (language models, the terminal interface, MCP, A2A) are chunks that
+ * load on first use.
  *
- * All files lie in one folder, as deep as those of src/. So code finds a file beside itself in a checkout and in the package alike.
+ * All files lie in one folder, as deep as those of src/. So code finds a file beside itself in a checkout and in the
+ * package alike.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -20,7 +22,7 @@ const absent = ['react-devtools-core']
 const nameOf = (id: string) => /^(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? id
 const stays = (id: string) => isBuiltin(id) || absent.includes(id) || nameOf(id) in optionalDependencies
 
-/** Our `createRequire` delays loading a package without a promise. In a bundle the bundler's own `require` does so. */
+/** Our `createRequire` delays loading a package without a promise. The bundler's own `require` does so in a bundle. */
 const ownRequire: Plugin = {
   name: 'own-require',
   transform: {
@@ -41,7 +43,7 @@ const bundle = await rolldown({
   plugins: [ownRequire],
   transform: { target: engines.node.replace('>=', 'node') },
   onLog(level, log, next) {
-    // An import that is neither bundled nor installed would fail at a user's.
+    // An import that is neither bundled nor installed would fail on the user's machine.
     if (log.code === 'UNRESOLVED_IMPORT') throw new Error(log.message)
     next(level, log)
   },

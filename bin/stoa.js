@@ -1,10 +1,10 @@
 #!/usr/bin/env node
-// A checkout runs its TypeScript source as it is; the published package, which has no source, runs dist/.
+// A checkout runs its TypeScript source. The published package has no source and runs dist/.
 import { existsSync, lstatSync, mkdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-// An older Node.js fails on what it does not know, and says nothing that helps.
+// An older Node.js fails on unknown syntax with a message that does not name the cause.
 const [major, minor] = process.versions.node.split('.').map(Number)
 if (major < 22 || (major === 22 && minor < 18)) {
   process.stderr.write(
@@ -31,7 +31,8 @@ if (isCheckout) await loadZod()
 await import(isCheckout ? source.href : new URL('../dist/node/main.js', import.meta.url).href)
 
 /**
- * Node would keep compiled code where any user may have put some before, which it takes for this program's: here nobody else can.
+ * Keeps the compile cache in a directory of this user alone. Node's default directory is shared: another user could
+ * place code there, and Node would run the code as part of this program.
  */
 function keepCompiled() {
   if (process.getuid === undefined) {
@@ -40,7 +41,8 @@ function keepCompiled() {
   }
   const directory = join(tmpdir(), `stoa-${process.getuid()}`)
   try {
-    // Not `recursive`: Node.js then tries for ever where the folder above refuses new entries with ENOENT, as /proc does.
+    // Not `recursive`: Node.js then retries forever where the parent directory refuses new entries with ENOENT, as
+    // /proc does.
     if (!existsSync(directory)) mkdirSync(directory, { mode: 0o700 })
     const found = lstatSync(directory)
     if (!found.isDirectory() || found.uid !== process.getuid() || (found.mode & 0o022) !== 0) return
@@ -51,8 +53,8 @@ function keepCompiled() {
 }
 
 /**
- * Zod brings its messages in sixty languages, a file each, which take a tenth of a start and which nothing here asks for.
- * The bundle in dist/ leaves them out by itself; so does this. English is not among them.
+ * Leaves out zod's translated messages: sixty languages, one file each, a tenth of the start time, and unused here. The
+ * bundle in dist/ leaves them out too. English is kept.
  */
 async function loadZod() {
   const translations = { url: 'data:text/javascript,export {}', format: 'module', shortCircuit: true }

@@ -5,34 +5,35 @@ import { CodedError } from '../src/lib/errors.ts'
 const START_TIMEOUT_MS = 10_000
 const STOP_TIMEOUT_MS = 2_000
 const OUTPUT_CHARS_MAX = 8_192
-/** States of old blocks kept in memory. Without the limit anvil writes them to the home directory. */
+/** States of old blocks kept in memory. Without this limit anvil writes old states to the home directory. */
 const STATES_KEPT = 256
 
 export class AnvilError extends CodedError<'ANVIL_MISSING' | 'ANVIL_FAILED'> {
   override name = 'AnvilError'
 }
 
-/** A running anvil: a local EVM chain in a process of its own, on 127.0.0.1. */
+/** A running anvil: a local EVM chain in its own process, on 127.0.0.1. */
 export type Anvil = {
   readonly rpcUrl: string
   readonly pid: number
-  /** Resolves with what there is to say when the process ends, asked to or not. */
+  /** Resolves with a description when the process ends, whether or not we asked it to end. */
   readonly exited: Promise<string>
   stop(): Promise<void>
 }
 
 export type AnvilOptions = {
   chainId: number
-  /** 0, the default, takes a free one. */
+  /** Port of the RPC. The default, 0, picks a free port. */
   port?: number
-  /** Where the binary is, if not in the npm package of this platform. */
+  /** Path of the binary. The default is the npm package of this platform. */
   binary?: string
 }
 
 /**
- * Starts anvil and resolves once it listens.
+ * Starts anvil and resolves when anvil listens.
  *
- * It ends with `stop()` and with this process, however that ends: a guard process waits for our end of its pipe to close.
+ * Anvil ends with `stop()` and when this process ends for any reason: a guard process waits until our end of its pipe
+ * closes.
  *
  * @throws AnvilError that says what to do.
  */
@@ -40,14 +41,15 @@ export async function startAnvil(options: AnvilOptions): Promise<Anvil> {
   const binary = options.binary ?? findAnvil()
   const port = options.port ?? 0
   const flags = ['--host', '127.0.0.1', '--port', String(port), '--chain-id', String(options.chainId)]
-  // No CORS: a web page of the developer's browser has no business on this chain.
+  // No CORS: web pages in the developer's browser must not reach this chain.
   const limits = ['--accounts', '1', '--no-cors', '--prune-history', String(STATES_KEPT), '--color', 'never']
-  // A process group of its own: Ctrl-C reaches us alone, and we end the chain after its users.
+  // Anvil gets its own process group: Ctrl-C reaches only us, and we end the chain after its users.
   const child = spawn(binary, [...flags, ...limits], { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   const exited = whenExited(child)
   if (child.pid !== undefined) void exited.then(guard(child))
   const { address, output } = await listening(child, exited, { binary, port })
-  // Draining goes on (a full pipe would stop anvil), but neither pipe nor process keeps ours alive.
+  // We keep reading the pipes, because a full pipe would stop anvil. Neither the pipes nor the process keep our process
+  // alive.
   for (const handle of [child, child.stdout, child.stderr] as unknown as { unref(): void }[]) handle.unref()
 
   async function stop(): Promise<void> {
@@ -71,7 +73,7 @@ export async function startAnvil(options: AnvilOptions): Promise<Anvil> {
 export function findAnvil(platform: NodeJS.Platform = process.platform, arch: string = process.arch): string {
   const name = `@foundry-rs/anvil-${platform}-${arch === 'x64' ? 'amd64' : arch}`
   try {
-    // npm may put the platform's package beside the main one or below it.
+    // npm may install the platform's package beside the main package or below it.
     const main = createRequire(import.meta.url).resolve('@foundry-rs/anvil/package.json')
     return createRequire(main).resolve(`${name}/bin/anvil${platform === 'win32' ? '.exe' : ''}`)
   } catch {
@@ -138,8 +140,8 @@ process.on('exit', () => {
 })
 
 /**
- * Ties anvil's life to ours. On an ordinary exit the listener above ends it; when we are killed outright only the kernel acts for us,
- * by closing the pipe that the guard reads from. A line on that pipe sends the guard home.
+ * Ties anvil's life to ours. On an ordinary exit the listener above ends anvil. When this process is killed, the kernel
+ * closes the pipe that the guard reads, and the guard ends anvil. A line on the pipe ends the guard.
  */
 function guard(child: ChildProcess): () => void {
   live.add(child)
@@ -148,7 +150,7 @@ function guard(child: ChildProcess): () => void {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
   })
-  // No /bin/sh (Windows): the exit listener alone has to do.
+  // Without /bin/sh (Windows), only the exit listener ends anvil.
   shell.on('error', () => {})
   shell.stdin.on('error', () => {})
   shell.unref()

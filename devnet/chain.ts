@@ -16,11 +16,13 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { startAnvil } from './anvil.ts'
 import { addresses, type CompiledContract, readArtifact, USDC_DOMAIN_SEPARATOR } from './contracts.ts'
 
-/** Base Sepolia's: wallets, peers and facilitators then need no setting of their own for the devnet. */
+/** The chain id of Base Sepolia. Wallets, peers and facilitators then need no extra setting for the devnet. */
 export const CHAIN_ID = 84532
 export const NETWORK = `eip155:${CHAIN_ID}` as const
 
-/** anvil's first account, whose key it holds: pays for mints and for what tests submit. */
+/**
+ * The first account of anvil, which holds its key. The account pays for mints and for transactions that tests submit.
+ */
 const BANK = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266'
 const RECEIPT_TIMEOUT_MS = 60_000
 const RPC_TIMEOUT_MS = 60_000
@@ -47,13 +49,13 @@ export const usdcAbi = parseAbi([
   'event Transfer(address indexed from, address indexed to, uint256 value)',
 ])
 
-/** What USDC says of each payment. */
+/** Events that USDC emits for each payment. */
 export const usdcEvents = {
   transfer: getAbiItem({ abi: usdcAbi, name: 'Transfer' }),
   authorizationUsed: getAbiItem({ abi: usdcAbi, name: 'AuthorizationUsed' }),
 } as const
 
-/** What USDC's signatures are made under on this chain. */
+/** The EIP-712 domain of USDC signatures on this chain. */
 export const usdcDomain = { name: 'USDC', version: '2', chainId: CHAIN_ID, verifyingContract: addresses.usdc } as const
 
 export type DevChainClient = ReturnType<typeof createClient>
@@ -63,23 +65,26 @@ export type DevChain = {
   readonly rpcUrl: string
   readonly pid: number
   readonly exited: Promise<string>
-  /** viem's clients for all else a test needs. */
+  /** viem's client for everything else that a test needs. */
   readonly client: DevChainClient
-  /** Mints USDC, in atomic units; returns the transaction. */
+  /** Mints USDC, in atomic units, and returns the transaction. */
   mint(to: Hex, amount: bigint): Promise<Hash>
-  /** Gives an account ETH for gas, 1 ETH unless told. */
+  /** Gives an account ETH for gas. The default is 1 ETH. */
   fundGas(address: Hex, wei?: bigint): Promise<void>
-  /** USDC, atomic units. */
+  /** The USDC balance in atomic units. */
   balanceOf(address: Hex): Promise<bigint>
-  /** True once used or canceled. */
+  /** True if the authorization was used or canceled. */
   authorizationState(from: Hex, authorizationNonce: Hex): Promise<boolean>
-  /** The payer calls an authorization off, as it may at any time before settlement. */
+  /** Cancels an authorization as its payer, which is possible at any time before settlement. */
   cancelAuthorization(payerKey: Hex, authorizationNonce: Hex): Promise<Hash>
-  /** Puts a contract with this owner at an address of its own: a payer that signs by EIP-1271. */
+  /** Installs a contract with this owner at its own address: a payer that signs by EIP-1271. */
   deploySmartWallet(owner: Hex, at: Hex): Promise<void>
-  /** Sends a transaction of the bank's and waits until it is mined, whether it succeeds or not. Needs automine, as all above. */
+  /**
+   * Sends a transaction from the bank's account and waits until it is mined, successful or not. Like all methods above,
+   * it needs automine.
+   */
   submit(transaction: { to: Hex; data: Hex }): Promise<Hash>
-  /** Off: transactions wait in the pool until `mine()`, as on a chain with slow blocks. */
+  /** When off, transactions wait in the pool until `mine()`, as on a chain with slow blocks. */
   setAutomine(enabled: boolean): Promise<void>
   mine(blocks?: number): Promise<void>
   stop(): Promise<void>
@@ -96,7 +101,7 @@ export async function startChain(options: DevChainOptions = {}): Promise<DevChai
   })
   try {
     const client = createClient(anvil.rpcUrl)
-    // anvil prints every call otherwise.
+    // By default anvil prints every call.
     await client.setLoggingEnabled(false)
     await installContracts(client)
     return { ...anvil, client, ...createActions(client) }
@@ -106,7 +111,7 @@ export async function startChain(options: DevChainOptions = {}): Promise<DevChai
   }
 }
 
-/** The chain as viem wants it described. */
+/** The chain in viem's format. */
 export function describeChain(rpcUrl: string) {
   return defineChain({
     id: CHAIN_ID,
@@ -129,7 +134,7 @@ function createClient(rpcUrl: string) {
     .extend(walletActions)
 }
 
-/** @throws Error when the token would refuse signatures that USDC on Base Sepolia takes. */
+/** @throws Error if the token would refuse signatures that USDC on Base Sepolia accepts. */
 async function installContracts(client: DevChainClient): Promise<void> {
   const { contracts } = readArtifact()
   await Promise.all([
@@ -150,7 +155,10 @@ async function installContracts(client: DevChainClient): Promise<void> {
   }
 }
 
-/** A call that creates a contract returns its code without creating it; that code goes where we want it. */
+/**
+ * Installs a contract's code at the given address. An `eth_call` that creates a contract returns the code without
+ * creating the contract.
+ */
 async function install(client: DevChainClient, at: Hex, contract: CompiledContract, argument?: Hex): Promise<void> {
   const argumentWord = argument === undefined ? '' : encodeAbiParameters([{ type: 'address' }], [argument]).slice(2)
   const { data: bytecode } = await client.call({ data: `${contract.bytecode}${argumentWord}` })
@@ -164,10 +172,13 @@ function createActions(client: DevChainClient): Actions {
   const usdc = { address: addresses.usdc, abi: usdcAbi } as const
   let lastSubmission: Promise<unknown> = Promise.resolve()
 
-  /** One at a time: anvil gives the bank's nonces out itself, and two at once could get the same. */
+  /**
+   * Sends one transaction at a time. Anvil assigns the bank's nonces, and two concurrent transactions could get the
+   * same nonce.
+   */
   function submit(transaction: { to: Hex; data: Hex }): Promise<Hash> {
     const submission = lastSubmission.then(async () => {
-      // Gas given, so that what will revert is mined too.
+      // We set the gas ourselves, so that a transaction that reverts is mined too.
       const hash = await client.sendTransaction({ account: BANK, ...transaction, gas: 1_000_000n })
       await client.waitForTransactionReceipt({ hash, timeout: RECEIPT_TIMEOUT_MS })
       return hash

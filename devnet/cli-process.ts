@@ -8,7 +8,7 @@ const READY_MS = 15_000
 const STOP_MS = 8_000
 const STDERR_CHARS_KEPT = 8_000
 
-/** What `stoa start --json` says of itself once it listens. */
+/** The line that `stoa start --json` prints when it listens. */
 export type Ready = {
   event: 'ready'
   pid: number
@@ -20,19 +20,22 @@ export type Ready = {
   warnings: string[]
 }
 
-/** A node in a process of its own, started by the real command line. */
+/** A node in its own process, started by the real command line. */
 export type NodeProcess = {
   readonly ready: Ready
   readonly child: ChildProcess
-  /** What it has written to its log, the end of it. */
+  /** The end of the node's log. */
   log(): string
-  /** SIGTERM, and the exit code it ends with. */
+  /** Sends SIGTERM and resolves with the exit code. */
   stop(): Promise<number | null>
 }
 
 type Environment = Record<string, string>
 
-/** Runs `stoa` with these arguments to its end. Resolves with its standard output; a failure throws what it said. */
+/**
+ * Runs `stoa` with these arguments until it ends. Resolves with its standard output; a failure throws the program's
+ * message.
+ */
 export async function runStoa(args: readonly string[], environment: Environment): Promise<string> {
   const child = spawnStoa(args, environment)
   const [output, said] = [collect(child.stdout), collect(child.stderr)]

@@ -17,7 +17,7 @@ type Solc = {
 
 const require = createRequire(import.meta.url)
 
-/** @throws Error with the compiler's own text when a contract does not compile. */
+/** @throws Error with the compiler's message if a contract does not compile. */
 export function compile(): ContractArtifact {
   const solc = require('solc') as Solc
   const sources = readSources()

@@ -15,7 +15,9 @@ function topicsOf(name: ContractName): string[] {
   return abi.filter((item) => item.type === 'event').map((item) => toEventSelector(item))
 }
 
-/** Selectors and topics of the contracts on Base; what calls them there must find them here. */
+/**
+ * Selectors and topics of the contracts on Base. Clients that call those contracts must find the same selectors here.
+ */
 const selectors: Partial<Record<ContractName, Record<string, string>>> = {
   UsdcLike: {
     '0xe3ee160e': 'transferWithAuthorization',

@@ -8,14 +8,17 @@ export type CompiledContract = { abi: readonly object[]; bytecode: Hex }
 export const contractNames = ['UsdcLike', 'IdentityRegistry', 'ReputationRegistry', 'Multicall', 'SmartWallet'] as const
 export type ContractName = (typeof contractNames)[number]
 
-/** What `node devnet/compile.ts` writes and the devnet loads: compiling takes seconds, starting must not. */
+/**
+ * The file that `node devnet/compile.ts` writes and the devnet loads. Compiling takes seconds, so the devnet does not
+ * compile at start.
+ */
 export type ContractArtifact = {
   compiler: string
   sourceHash: string
   contracts: Record<ContractName, CompiledContract>
 }
 
-/** Where Base Sepolia has these contracts; the devnet puts its own at the same places. */
+/** Addresses of these contracts on Base Sepolia. The devnet installs its own contracts at the same addresses. */
 export const addresses = {
   usdc: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
   identityRegistry: '0x8004A818BFB912233c491871b3d84c89A494BD9e',
@@ -23,7 +26,7 @@ export const addresses = {
   multicall: '0xcA11bde05977b3631167028862bE2a173976CA11',
 } as const satisfies Record<string, Hex>
 
-/** USDC's EIP-712 domain separator on Base Sepolia. A token that has another one refuses every real signature. */
+/** USDC's EIP-712 domain separator on Base Sepolia. A token with another separator refuses every real signature. */
 export const USDC_DOMAIN_SEPARATOR = '0x71f17a3b2ff373b803d70a5a07c046c1a2bc8e89c09ef722fcb047abe94c9818'
 
 const artifactUrl = new URL('./contracts.artifact.json', import.meta.url)
@@ -41,17 +44,17 @@ export function readSources(): Record<string, string> {
   return Object.fromEntries(files.map((file) => [file, readFileSync(new URL(file, sourcesUrl), 'utf8')]))
 }
 
-/** How the contracts are compiled; part of what the artifact is checked against. */
+/** Compiler settings. The hash of the artifact covers them. */
 export const compilerSettings = {
   optimizer: { enabled: true, runs: 200 },
   evmVersion: 'cancun',
-  // Feedback has more fields than the classic code generator's stack holds.
+  // Feedback has more fields than the stack of the classic code generator holds.
   viaIR: true,
-  // No hash of the metadata in the bytecode: the same source gives the same bytes on every machine.
+  // The bytecode holds no metadata hash: the same source gives the same bytes on every machine.
   metadata: { bytecodeHash: 'none' },
 }
 
-/** A hash that changes with any source or setting; line ends do not count, since git may change them. */
+/** A hash that changes with any source or setting. Line ends do not count, because git may change them. */
 export function hashSources(sources: Record<string, string>): string {
   const hash = createHash('sha256').update(`${JSON.stringify(compilerSettings)}\n`)
   for (const [file, text] of Object.entries(sources)) hash.update(`${file}\n${text.replaceAll('\r\n', '\n')}\n`)

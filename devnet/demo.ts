@@ -1,4 +1,4 @@
-/** `npm run demo`: a local market does its job, told step by step. Every figure is read from the running parts. */
+/** `npm run demo`: runs a local market and explains each step. Every figure is read from the running parts. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

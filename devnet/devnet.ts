@@ -5,7 +5,7 @@ import { type Facilitator, startFacilitator } from './facilitator.ts'
 
 export type Wallet = { readonly address: Hex; readonly privateKey: Hex }
 
-/** A local market's ground: a chain with USDC, a facilitator, a seller's and a buyer's wallet with money in them. */
+/** The base of a local market: a chain with USDC, a facilitator, and funded wallets of a seller and a buyer. */
 export type Devnet = {
   readonly rpcUrl: string
   readonly facilitatorUrl: string
@@ -18,16 +18,16 @@ export type Devnet = {
 }
 
 export type DevnetOptions = {
-  /** Ports; 0, the default, takes a free one. */
+  /** Ports. The default, 0, picks a free port. */
   rpcPort?: number
   facilitatorPort?: number
-  /** Path of an anvil binary, where npm has none for this machine. */
+  /** Path of an anvil binary, for machines without an npm package of anvil. */
   anvil?: string
-  /** Keys; the default is new ones. */
+  /** Private keys. New keys are the default. */
   gasKey?: Hex
   sellerKey?: Hex
   buyerKey?: Hex
-  /** USDC at the start, atomic units: 10 and 100 USDC unless told. */
+  /** USDC at the start, in atomic units. The default is 10 USDC for the seller and 100 USDC for the buyer. */
   sellerAmount?: bigint
   buyerAmount?: bigint
   /** See FacilitatorOptions. */
@@ -37,7 +37,7 @@ export type DevnetOptions = {
 const SELLER_AMOUNT = 10_000_000n
 const BUYER_AMOUNT = 100_000_000n
 
-/** Starts all of it; what was started is stopped again when a later part fails. @throws AnvilError, CodedError */
+/** Starts all parts. If a part fails to start, the parts before it are stopped. @throws AnvilError, CodedError */
 export async function startDevnet(options: DevnetOptions = {}): Promise<Devnet> {
   const { rpcPort: port, facilitatorPort, anvil, gasKey, confirmationTimeoutMs } = options
   const chain = await startChain(defined({ port, anvil }))
@@ -71,7 +71,7 @@ export async function startDevnet(options: DevnetOptions = {}): Promise<Devnet> 
   }
 }
 
-/** Enough for any bench: a million settlements and more. */
+/** ETH for gas, in wei: enough for more than a million settlements, so for any bench. */
 const GAS_OF_FACILITATOR = 10n ** 24n
 
 async function stopAll(chain: DevChain, facilitator: Facilitator | undefined): Promise<void> {
@@ -85,7 +85,7 @@ function createWallet(privateKey: Hex = generatePrivateKey()): Wallet {
 
 type Defined<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> }
 
-/** The options that were given: `undefined` is not a value under exactOptionalPropertyTypes. */
+/** Drops options that are `undefined`, which exactOptionalPropertyTypes does not allow as a value. */
 function defined<T extends object>(options: T): Defined<T> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Defined<T>
 }

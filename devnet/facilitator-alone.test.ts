@@ -2,10 +2,8 @@ import { expect, it } from 'vitest'
 import { postJson, signPayment } from '../test/support/signed-payment.ts'
 import { startDevnet } from './devnet.ts'
 
-/*
- * In a file, and so a process, of its own: the reference remembers for 15 minutes, process-wide, that an asset is a contract, and its
- * trouble with a chain that is gone shows only before it knows.
- */
+/* This test has its own file, and so its own process. The reference facilitator remembers for 15 minutes, per
+   process, that an asset is a contract. It fails on an unreachable chain only before it knows that. */
 
 it('a facilitator whose chain is gone answers, and does not die of a look-up that nobody awaits', async () => {
   const devnet = await startDevnet()

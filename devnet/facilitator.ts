@@ -15,16 +15,16 @@ const CONCURRENT_MAX = 1_000
 /** An x402 v2 facilitator over HTTP, on 127.0.0.1: `POST /verify`, `POST /settle`, `GET /supported`. */
 export type Facilitator = {
   readonly url: string
-  /** The account that pays for gas: it needs ETH. */
+  /** The account that pays for gas. It needs ETH. */
   readonly address: Hex
   stop(): Promise<void>
 }
 
 export type FacilitatorOptions = {
   rpcUrl: string
-  /** 0, the default, takes a free one. */
+  /** Port of the HTTP server. The default, 0, picks a free port. */
   port?: number
-  /** The gas account's key, for one that outlives this process. Default: a new one. */
+  /** The key of the gas account. The default is a new key; give a key to keep the account across restarts. */
   gasKey?: Hex
   /** How long `/settle` waits for the transaction to be mined before it answers `settlement_pending`. */
   confirmationTimeoutMs?: number
@@ -101,7 +101,7 @@ function requireNetwork({ paymentRequirements }: PaymentBody): void {
   if (network !== NETWORK) throw new RangeError(`paymentRequirements.network: this facilitator settles ${NETWORK} only`)
 }
 
-/** A 400 that x402 clients read as a refusal and people read as a reason. */
+/** A 400 answer that x402 clients read as a refusal and people read as an explanation. */
 function refusal(operation: 'verify' | 'settle', message: string): object {
   return operation === 'verify'
     ? { isValid: false, invalidReason: 'invalid_payload', invalidMessage: message, error: message }
@@ -137,7 +137,7 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
 
 function send(response: ServerResponse, { status, body }: Answer): void {
   if (response.destroyed) return
-  // What was not read of a body that is too long must not be taken for the next request.
+  // The unread rest of an oversized body must not be read as the next request.
   const connection = status === 413 ? { connection: 'close' } : {}
   response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store', ...connection })
   response.end(JSON.stringify(body))

@@ -3,7 +3,7 @@ import { type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { reasonOf } from '../src/lib/errors.ts'
 import type { FacilitatorClient } from './facilitator-client.ts'
 
-/** Far above what a devnet's blocks ever ask. */
+/** Fees in wei per gas, far above what blocks of a devnet ask. */
 const FEES = { maxFeePerGas: 100_000_000_000n, maxPriorityFeePerGas: 1_000_000_000n }
 
 export type ContractWrite = {
@@ -18,8 +18,9 @@ export type ContractWrite = {
 /**
  * Sends the transactions of one account, each with the next account nonce.
  *
- * A nonce is spent only when the chain has taken the transaction. Nonces given out before that are lost when a transaction turns out
- * to be refused, and the gap stalls every later one; anyone could cause it by replaying a used payment.
+ * A nonce counts as used only after the chain accepts the transaction. A nonce assigned earlier would be lost when the
+ * chain refuses the transaction, and the gap would stall every later transaction. Anyone could cause such a gap by
+ * replaying a used payment.
  */
 export class GasAccount {
   readonly #client: FacilitatorClient
@@ -36,11 +37,11 @@ export class GasAccount {
     return this.#account.address
   }
 
-  /** @throws viem's error with the contract's reason, when the call would revert. */
+  /** @throws viem's error with the contract's reason if the call would revert. */
   async write(call: ContractWrite): Promise<Hash> {
     const { address, functionName, args } = call
     const abi = call.abi as Abi
-    // Outside the queue: what would revert is refused here, and costs nobody a place or a nonce.
+    // The estimate runs outside the queue: a call that would revert is refused here and uses no nonce.
     const estimate = { address, abi, functionName, args, account: this.#account.address }
     const gas = call.gas ?? ((await this.#client.estimateContractGas(estimate as never)) * 5n) / 4n
     const calldata = encodeFunctionData({ abi, functionName, args })
@@ -58,7 +59,7 @@ export class GasAccount {
     try {
       return await this.#sendOnce(transaction)
     } catch (error) {
-      // Somebody else used the account, or the chain began anew: ask where it stands, once.
+      // Another program used the account, or the chain was restarted: read the nonce again, once.
       if (!/nonce/i.test(reasonOf(error))) throw error
       return this.#sendOnce(transaction)
     }

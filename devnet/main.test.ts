@@ -57,7 +57,7 @@ describe('npm run devnet', () => {
     const described = await describeOf(child)
     expect(await chainIdAt(described.rpc_url)).toBe('0x14a34')
     expect((await fetch(`${described.facilitator_url}/supported`)).ok).toBe(true)
-    // Its time goes on though nobody pays: reservations would never end.
+    // The chain's time advances even without payments. Otherwise reservations would never end.
     const block = await ask(described.rpc_url, 'eth_blockNumber')
     await until(async () => (await ask(described.rpc_url, 'eth_blockNumber')) !== block)
     child.kill('SIGINT')

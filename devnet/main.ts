@@ -1,4 +1,4 @@
-/** `npm run devnet`: a local market's ground to run nodes on, until Ctrl-C. */
+/** `npm run devnet`: runs the base of a local market until Ctrl-C. Nodes can then use the chain and the facilitator. */
 import { parseArgs } from 'node:util'
 import { PrivateKeyText } from '../src/config/values.ts'
 import { reasonOf } from '../src/lib/errors.ts'
@@ -20,8 +20,8 @@ Everything listens on 127.0.0.1 and is gone, money included, when it stops. Ctrl
 `
 
 /**
- * A block now and then though nobody pays, as on Base: the chain's time is that of its latest block, and a node gives back what was
- * signed and not settled only when the window has ended by that.
+ * Time between blocks without payments, in ms, as on Base. The chain's time is the time of its latest block. A node
+ * releases an unsettled authorization only when that time is past the payment window.
  */
 const BLOCK_EVERY_MS = 2_000
 
@@ -61,7 +61,7 @@ async function main(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** A wallet's key out of the environment, so that nodes in containers know theirs before the devnet is up. */
+/** Reads a wallet's key from the environment, so that nodes in containers know their keys before the devnet is up. */
 function keyFrom(option: 'sellerKey' | 'buyerKey', variable: string): { sellerKey?: Hex; buyerKey?: Hex } {
   const text = process.env[variable]
   if (text === undefined || text === '') return {}
@@ -97,7 +97,7 @@ function parsePort(flag: string, text = '0'): number {
   return port
 }
 
-/** What a program needs: the same values as the shell lines. */
+/** The values for programs: the same as in the shell lines. */
 function describe({ chain, rpcUrl, facilitatorUrl, wallets }: Devnet): object {
   return {
     network: 'eip155:84532',

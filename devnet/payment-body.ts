@@ -5,10 +5,10 @@ import * as z from 'zod'
 import { Authorization } from '../src/schema/payment.ts'
 import { Address, AtomicAmount } from '../src/schema/primitives.ts'
 
-/** What both /verify and /settle take. */
+/** The body of both /verify and /settle. */
 export type PaymentBody = { paymentPayload: PaymentPayload; paymentRequirements: PaymentRequirements }
 
-/** viem throws on an address whose letter case is a wrong checksum. */
+/** viem throws on an address whose checksum (letter case) is wrong. */
 const Checksummed = Address.refine((address) => isAddress(address), 'not an address: its checksum is wrong')
 
 /** A contract's signature (EIP-1271) may be longer than a key's 65 bytes. */
@@ -19,9 +19,10 @@ const Eip3009Payload = z.object({
 const Requirements = z.object({ asset: Checksummed, payTo: Checksummed, amount: AtomicAmount })
 
 /**
- * Reads a request body, as the reference schemas have it and as its EIP-3009 part must be.
+ * Reads a request body by the reference schemas, then checks its EIP-3009 part.
  *
- * Without the second half the reference facilitator throws a TypeError on a payload that lacks a field, which a caller sees as a 500.
+ * Without the second check, the reference facilitator throws a TypeError on a payload that lacks a field, and the
+ * caller gets a 500.
  *
  * @throws RangeError that names the field.
  */

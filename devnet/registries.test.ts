@@ -5,7 +5,7 @@ import { secondsFromNow } from '../test/support/signed-payment.ts'
 import { CHAIN_ID, type DevChain, startChain } from './chain.ts'
 import { addresses } from './contracts.ts'
 
-/** As ERC-8004 on Base has them. */
+/** The ABI of the ERC-8004 registry on Base. */
 const identityAbi = parseAbi([
   'event Registered(uint256 indexed agentId, string agentURI, address indexed owner)',
   'function register() returns (uint256)',
@@ -48,7 +48,7 @@ afterAll(() => chain.stop())
 
 type Write = { account: PrivateKeyAccount; address: Hex; functionName: string; args?: readonly unknown[]; abi: unknown }
 
-/** Simulates, so that a revert carries its reason, then sends and waits. */
+/** Simulates the call first, so that a revert carries its reason, then sends it and waits. */
 async function write(call: Write) {
   const { request } = await chain.client.simulateContract(call as never)
   const hash = await chain.client.writeContract(request as never)

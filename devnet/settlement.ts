@@ -28,8 +28,9 @@ export async function createSettlement(options: SettlementOptions): Promise<Sett
   const settling = new Map<string, Promise<SettleResponse>>()
 
   /**
-   * USDC's code is not asked for again: the reference looks it up beside its other checks and, if one of those refuses first, nobody
-   * waits for that look-up. Should it fail then (chain down), the process would end on an unhandled rejection.
+   * Answers without asking the chain for USDC's code. The reference starts that look-up beside its other checks and
+   * does not await it if another check refuses first. A failed look-up (chain down) would then end the process with an
+   * unhandled rejection.
    */
   async function getCode({ address }: { address: Hex }): Promise<Hex | undefined> {
     return address.toLowerCase() === addresses.usdc.toLowerCase() ? usdcCode : client.getCode({ address })
@@ -47,7 +48,7 @@ export async function createSettlement(options: SettlementOptions): Promise<Sett
     },
     { confirmationTimeoutMs: options.confirmationTimeoutMs },
   )
-  // One network, registered alone: two would make the reference take any EVM network.
+  // Registers this network alone. With two networks the reference would accept any EVM network.
   const reference = new x402Facilitator().register(NETWORK, new ExactEvmScheme(signer))
 
   function waitForReceipt(hash: Hash, timeout: number | undefined) {
@@ -59,7 +60,7 @@ export async function createSettlement(options: SettlementOptions): Promise<Sett
     verify: ({ paymentPayload, paymentRequirements }) => reference.verify(paymentPayload, paymentRequirements),
     supported: () => reference.getSupported() as SupportedResponse,
 
-    /** The same payment sent again while it is being settled shares the outcome; a later replay is refused by the chain. */
+    /** Identical payments share the outcome while the first is being settled. The chain refuses a later replay. */
     settle: (body) => {
       const key = keyOf(body)
       const running = settling.get(key)
@@ -73,7 +74,7 @@ export async function createSettlement(options: SettlementOptions): Promise<Sett
   }
 }
 
-/** All that decides the outcome, not the nonce alone: another payment with the same nonce must get its own answer. */
+/** The key covers everything that decides the outcome. Another payment with the same nonce must get its own answer. */
 function keyOf({ paymentPayload, paymentRequirements }: PaymentBody): string {
   return JSON.stringify([paymentPayload.accepted, paymentPayload.payload, paymentRequirements])
 }

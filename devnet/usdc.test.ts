@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(() => chain.stop())
 
-/** `transferWithAuthorization` with the signature in one piece, as calldata. */
+/** Calldata of `transferWithAuthorization` with the signature in one piece. */
 async function transferCall(spec: Partial<PaymentSpec> = {}): Promise<Hex> {
   return transferCalldata(await signPayment({ payerKey, payTo, ...spec }))
 }
