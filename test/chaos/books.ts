@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { usdcEvents } from '../../devnet/chain.ts'
 import type { World } from './world.ts'
 
-/** A purchase as its buyer's book has it. */
+/** A purchase as the buyer's book records it. */
 export type Bought = {
   order: string
   status: string
@@ -13,22 +13,22 @@ export type Bought = {
   error: string | null
   workflow: string | null
   step: string | null
-  /** Absent where nothing was signed. */
+  /** Absent if the buyer signed nothing. */
   nonce?: string
   state?: string
   amount?: bigint
   validBeforeSeconds?: number
 }
-/** A payment as its seller's book has it. */
+/** A payment as the seller's book records it. */
 export type Sold = { nonce: string; state: string; amount: bigint; error: string | null; txHash: string | null }
-/** A transfer that the chain shows, by the nonce of its authorization. */
+/** A transfer on the chain, with the nonce of its authorization. */
 export type Charge = { nonce: string; from: string; to: string; amount: bigint; txHash: string }
 
-/** Everything that nodes that are not running have written, and whether their databases are sound. */
+/** All records of stopped nodes, and whether their databases are intact. */
 export type Books = {
   bought: Map<string, Bought[]>
   sold: Map<string, Sold[]>
-  /** By seller, how often each task was run. */
+  /** By seller: how often each task ran. */
   runs: Map<string, Map<string, number>>
   unsound: string[]
 }
@@ -99,7 +99,7 @@ function hex(bytes: Uint8Array): string {
   return `0x${Buffer.from(bytes).toString('hex')}`
 }
 
-/** What the chain shows of authorizations that were used: the judge. */
+/** Reads from the chain which authorizations were used. The chain is the judge. */
 export async function readCharges({ devnet }: World): Promise<Charge[]> {
   const { client } = devnet.chain
   const used = await client.getLogs({ event: usdcEvents.authorizationUsed, fromBlock: 0n })

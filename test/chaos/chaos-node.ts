@@ -1,8 +1,8 @@
 /**
- * `stoa`, with a clock that can be set, places where it can be killed, and connections that go through proxies.
+ * `stoa` with a settable clock, fault points where the node can be killed, and connections through proxies.
  *
- * Only TCP, as the proxies pass nothing else on. `CHAOS_ROUTES` says for which port to take which: `4001:5001,…`. What is to
- * go wrong comes as messages of the process that started it.
+ * The node uses only TCP, because the proxies carry nothing else. `CHAOS_ROUTES` maps ports to proxy ports:
+ * `4001:5001,…`. Faults arrive as messages from the parent process.
  */
 import module from 'node:module'
 import net from 'node:net'
@@ -21,7 +21,7 @@ module.registerHooks({
 const routes = new Map((process.env.CHAOS_ROUTES ?? '').split(',').map((pair) => pair.split(':') as [string, string]))
 const connect = net.Socket.prototype.connect as (...args: unknown[]) => net.Socket
 net.Socket.prototype.connect = function (this: net.Socket, ...args: unknown[]) {
-  // Either options, or an array with the options first: how Node passes arguments that it has read already.
+  // Arguments are either options or an array with the options first: the form in which Node passes parsed arguments.
   const options = (Array.isArray(args[0]) ? args[0][0] : args[0]) as { port?: number | string } | undefined
   const port = routes.get(String(options?.port))
   if (port !== undefined) options!.port = Number(port)

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 
 const SIZE_MB = 64
 
-/** A small file system of its own, which can be filled. Needs the right to mount (root on Linux). */
+/** A small file system that a test can fill. It needs the right to mount (root on Linux). */
 export type Disk = { readonly path: string; fill(): void; free(): Promise<void>; remove(): void }
 
-/** Undefined where this user may not mount. */
+/** Undefined if this user may not mount. */
 export async function mountDisk(path: string): Promise<Disk | undefined> {
   await mkdir(path, { recursive: true })
   try {

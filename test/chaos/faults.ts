@@ -26,7 +26,7 @@ const facilitatorFaults: Record<string, Fault> = {
   empty: { kind: 'empty' },
 }
 
-/** Lets a fault happen, and resolves when it is over and undone. */
+/** Starts a fault, and resolves when the fault is over and undone. */
 export async function happen({ kind, target, how, forMs }: PlannedFault, world: World, random: Random): Promise<void> {
   if (kind === 'facilitator') return facilitatorFails(how, forMs, world)
   if (kind === 'chain') {
@@ -98,7 +98,8 @@ async function rpcFault(how: string, { devnet }: World, random: Random): Promise
       case 'hang':
         return true
       default:
-        // A provider of several nodes, all of them or one of two as old as the fault.
+        // With `behind`, every server of the provider is as old as the fault. With `half behind`, one of two servers
+        // is.
         if (how === 'half behind' && random.next() < 0.5) return false
         void answerFromThePast(request, response, old.number, devnet.rpcUrl)
         return true

@@ -1,27 +1,27 @@
 import type { Books, Bought, Charge } from './books.ts'
 import type { Wish } from './load.ts'
 
-/** Something that must never be, and what to look at. */
+/** A broken rule, and the records that show it. */
 export type Violation = { rule: string; what: string }
 
 export type Evidence = {
   books: Books
   charges: readonly Charge[]
   wishes: readonly Wish[]
-  /** By buyer, atomic units. */
+  /** By buyer, in atomic units. */
   budgets: Readonly<Record<string, bigint>>
-  /** Of each buyer's account, its name. */
+  /** The name of the buyer that owns an account. */
   buyerOf(account: string): string | undefined
   sellerOf(account: string): string | undefined
-  /** The chain's time at the end. */
+  /** The chain's time at the end of the run. */
   nowSeconds: number
-  /** The most that sellers may have given for nothing, each. */
+  /** The most that each seller may have delivered without payment. */
   exposureMax: bigint
 }
 
 export type Sums = { bought: number; delivered: number; charged: number; inDoubt: number; free: number }
 
-/** Compares the chain with both books and with what buyers were told. */
+/** Compares the chain with both books and with the answers that buyers received. */
 export function judge(evidence: Evidence): { violations: Violation[]; sums: Sums } {
   const violations: Violation[] = []
   const found = (rule: string, what: string) => void violations.push({ rule, what })
@@ -96,7 +96,7 @@ function judgeCharged(bought: Bought & { buyer: string }, text: string, found: F
   }
 }
 
-/** What the books say that the chain does not. */
+/** Finds entries of the books that the chain does not confirm. */
 function judgeBooked(
   byNonce: ReadonlyMap<string, Bought & { buyer: string }>,
   soldByNonce: ReadonlyMap<string, { seller: string; state: string; nonce: string }>,
@@ -109,7 +109,7 @@ function judgeBooked(
   }
 }
 
-/** A task is named after its wish, and the step: so it is bought once. */
+/** A task is named after its wish and step, so each name must be bought once. */
 function judgeKeys(
   purchases: readonly (Bought & { buyer: string })[],
   charged: ReadonlyMap<string, Charge>,
@@ -126,9 +126,9 @@ function judgeKeys(
   }
 }
 
-/** Each authorization that a seller accepted buys one run; one that was settled first and failed may be run again (D45). */
+/** Each authorization that a seller accepted buys one run. A run that failed after settlement may be repeated (D45). */
 function judgeRuns(books: Books, byNonce: ReadonlyMap<string, Bought>, wishes: readonly Wish[], found: Found): void {
-  // Of the steps of a workflow nobody here knows which agent ran them, and some are free.
+  // The judge does not know which agents ran the steps of a workflow, and some agents are free.
   const paid = new Set(wishes.filter(({ kind, agent }) => kind !== 'workflow' && agent !== 'free').map(({ id }) => id))
   for (const [seller, runs] of books.runs) {
     const accepted = new Map<string, number>()
@@ -150,7 +150,7 @@ function judgeRuns(books: Books, byNonce: ReadonlyMap<string, Bought>, wishes: r
   }
 }
 
-/** What a buyer's people were told must stand in its book. */
+/** Each answer that a buyer received must stand in the buyer's book. */
 function judgeAnswers(wishes: readonly Wish[], purchases: readonly (Bought & { buyer: string })[], found: Found): void {
   const byOrder = new Map(purchases.map((one) => [one.order, one]))
   for (const { id, buyer, kind, answer } of wishes) {
@@ -160,7 +160,7 @@ function judgeAnswers(wishes: readonly Wish[], purchases: readonly (Bought & { b
       output,
       payment,
     } = answer.body as { order_id?: string; output: string; payment: unknown }
-    // A free result whose order a full disk did not take says so.
+    // A free result says so itself if a full disk did not store its order.
     if (orderId === undefined && payment === null) continue
     const stored = byOrder.get(orderId ?? '')
     if (stored === undefined) found('what was answered stands in the book', `${id}: order ${orderId} of ${buyer}`)

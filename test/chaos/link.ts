@@ -1,7 +1,10 @@
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 
-/** `cut`: no connection stands or is made. `silent`: all stand, and nothing arrives. `slow`: each piece takes a while. */
+/**
+ * `cut`: the link has no connections and accepts none. `silent`: connections stay open and carry no data. `slow`: each
+ * chunk is delayed.
+ */
 export type LinkState = 'pass' | 'cut' | 'silent' | 'slow'
 
 export type Link = {
@@ -12,7 +15,7 @@ export type Link = {
 
 const SLOW_MS = 150
 
-/** A TCP proxy before a port of this machine. */
+/** A TCP proxy in front of a port of this machine. */
 export async function startLink(targetPort: number): Promise<Link> {
   let state: LinkState = 'pass'
   const sockets = new Set<Socket>()
@@ -29,7 +32,7 @@ export async function startLink(targetPort: number): Promise<Link> {
     })
     socket.on('end', () => other.end())
   }
-  /** Waits for better times, and keeps the order of pieces. */
+  /** Holds chunks until the link passes data again, and keeps their order. */
   function pass(from: Socket, to: Socket, chunk: Buffer): void {
     if (from.destroyed || to.destroyed) return
     if (state === 'silent') {

@@ -5,7 +5,7 @@ import { type AgentName, agents, type World } from './world.ts'
 const ANSWER_MS = 40_000
 const AT_ONCE = 3
 
-/** Something a buyer's people want once, however often they have to ask for it. */
+/** A purchase that a buyer's users want once, however often they repeat the request. */
 export type Wish = {
   readonly id: string
   readonly buyer: string
@@ -14,15 +14,15 @@ export type Wish = {
   readonly path: string
   readonly body: object
   asked: number
-  /** Whether nobody waits for it any more. */
+  /** True when no user waits for it any more. */
   ended: boolean
-  /** The last answer, and what a completed execution said. */
+  /** The last answer, and the response of a completed execution. */
   answer: { status: number; body: Record<string, unknown> } | undefined
 }
 
 type Known = { id: string; name: string; seller_id: string }
 
-/** People who buy all the time, as a seed decides. */
+/** Simulated users who buy continuously, in an order that a seed decides. */
 export class Load {
   readonly wishes: Wish[] = []
   readonly #world: World
@@ -59,7 +59,7 @@ export class Load {
     }
   }
 
-  /** Nobody begins anything new; what is open is asked for until it has ended, or the limit. */
+  /** Starts nothing new. Repeats open requests until they end or the limit passes. */
   async stop(limitMs: number): Promise<void> {
     this.#isOver = true
     const timer = new AbortController()
@@ -68,7 +68,7 @@ export class Load {
     timer.abort()
   }
 
-  /** One more purchase of each buyer from each seller. @returns what did not work */
+  /** Makes one more purchase of each buyer from each seller. @returns what failed */
   async buyOnceMore(limitMs: number): Promise<string[]> {
     const { buyers, sellers } = this.#world
     const failures: string[] = []
@@ -81,7 +81,7 @@ export class Load {
         await this.#ask(wish)
         if (wish.answer?.status === 200) return
         said = wish.answer === undefined ? 'no answer' : `${wish.answer.status} ${JSON.stringify(wish.answer.body)}`
-        // A budget that is used up is no fault.
+        // A used-up budget is not a fault.
         if (/BUDGET/.test(said)) return
       }
       failures.push(`${buyer} cannot buy from ${seller} any more: ${said.slice(0, 400)}`)
@@ -131,7 +131,7 @@ export class Load {
     return wish
   }
 
-  /** Asks once, with the key of the wish; an order or a workflow is then followed to its end. */
+  /** Sends a request once, with the key of the wish, then follows an order or workflow to its end. */
   async #ask(wish: Wish): Promise<void> {
     wish.asked++
     try {
@@ -145,7 +145,7 @@ export class Load {
       }
       await this.#follow(wish, `${wish.path}/${body.id}`)
     } catch {
-      // Nobody was there, or went away meanwhile.
+      // The node was down, or stopped during the request.
     }
   }
 

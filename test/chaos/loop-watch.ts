@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs'
 
-/** What a late turn of the event loop was late for, in ms: own work, waiting for a core that others use, or waiting for the disk. */
+/** Causes of a late turn of the event loop, in ms: own work, waiting for a core, or waiting for the disk. */
 export type Late = { late: number; work: number; crowd: number; disk: number }
-/** The p99 of a period, each of its own, and its worst turn. */
+/** The p99 of each cause over a period, and the worst turn. */
 export type LoopReport = { turns: number; p99: Late; worst: Late }
 
 const TICK_MS = 10
 
 /**
- * Watches the event loop of this process. Linux tells of each thread how long it ran and how long it waited for a core: so
- * what is ours can be told from what a crowded machine does.
+ * Watches the event loop of this process. Linux reports for each thread how long it ran and how long it waited for a
+ * core. So the watch separates our own delay from the delay of a busy machine.
  */
 export function watchLoop(): { report(): LoopReport } {
   let seen: Late[] = []
@@ -50,7 +50,7 @@ export function watchLoop(): { report(): LoopReport } {
   }
 }
 
-/** In ms: the time, and how long this thread has run and waited for a core. */
+/** In ms: the current time, and how long this thread has run and has waited for a core. */
 function look(): { at: number; ran: number; waited: number } {
   const [ran, waited] = readFileSync('/proc/thread-self/schedstat', 'utf8').split(' ').map(Number) as [number, number]
   return { at: performance.now(), ran: ran / 1e6, waited: waited / 1e6 }

@@ -1,4 +1,6 @@
-/** `npm run chaos`: a market of real processes under faults, with the chain as judge. See CONTRIBUTING.md. */
+/**
+ * `npm run chaos`: runs a market of real processes under faults, and the chain judges the outcome. See CONTRIBUTING.md.
+ */
 import { parseArgs } from 'node:util'
 import { type Report, runChaos } from './run.ts'
 
@@ -56,7 +58,7 @@ function row(...cells: (string | number)[]): string {
   return cells.map((cell) => String(cell).padStart(9)).join(' ')
 }
 
-// A proxy whose client was killed in the middle of a request is no fault of the run.
+// A proxy fails when its client is killed during a request. That is not a fault of the run.
 process.on('unhandledRejection', () => {})
 process.exitCode = await main(process.argv.slice(2))
 process.exit()

@@ -11,14 +11,14 @@ const LOG_CHARS_MAX = 200_000
 
 export type NodeOptions = { name: string; args: readonly string[]; environment: Record<string, string> }
 
-/** A node that is started again and again. */
+/** A node that a run restarts many times. */
 export class ChaosNode {
   readonly name: string
   readonly #options: NodeOptions
   #child: ChildProcess | undefined
   #url = ''
   #log = ''
-  /** Ends that nobody asked for. */
+  /** Exits that the run did not cause. */
   readonly unasked: string[] = []
   peerId = ''
   starts = 0
@@ -57,7 +57,7 @@ export class ChaosNode {
       if (this.#child !== child) return
       this.#child = undefined
       this.#url = ''
-      // A node is killed by us; whatever else ends it is its own doing.
+      // The run kills nodes with SIGKILL. Any other exit is the node's own.
       if (signal !== 'SIGKILL') this.unasked.push(`ended with ${signal ?? `exit status ${code}`}`)
     })
     const [line] = (await Promise.race([
@@ -75,7 +75,7 @@ export class ChaosNode {
     if (this.#child?.connected === true) this.#child.send(message, () => {})
   }
 
-  /** How late its event loop was since the last time it was asked. */
+  /** Delays of the node's event loop since the last report. */
   async loopReport(): Promise<LoopReport | undefined> {
     const child = this.#child
     if (child?.connected !== true) return undefined
@@ -90,7 +90,7 @@ export class ChaosNode {
     this.#child?.kill(signal)
   }
 
-  /** Ends it at once, or politely; resolves when it is gone. */
+  /** Kills or stops the node, and resolves when its process has ended. */
   async end(how: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     const child = this.#child
     if (child === undefined) return
@@ -104,7 +104,10 @@ export class ChaosNode {
     clearTimeout(timer)
   }
 
-  /** Resolves when it has ended by itself, as at a fault point, or after `limitMs`. @returns whether it has */
+  /**
+   * Resolves when the node has ended by itself, for example at a fault point, or after `limitMs`. @returns whether the
+   * node has ended
+   */
   async endsWithin(limitMs: number): Promise<boolean> {
     const child = this.#child
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return true

@@ -1,12 +1,12 @@
 import { Random } from './random.ts'
 
-/** One thing that goes wrong, from a moment on and for a time. */
+/** One fault: its start, its duration and its kind. */
 export type PlannedFault = { atMs: number; forMs: number; kind: FaultKind; target: string; how: string }
 export type FaultKind = 'kill' | 'stop' | 'facilitator' | 'rpc' | 'network' | 'disk' | 'clock' | 'chain'
 
 export type Cast = { sellers: readonly string[]; buyers: readonly string[]; disks: boolean }
 
-/** What each kind may come to. The name of a place in the money path: the node is killed when it gets there. */
+/** Variants of each kind of fault. The name of a fault point in the money path means that the node is killed there. */
 export const ways = {
   seller: [
     'at once',
@@ -32,16 +32,16 @@ const kinds: readonly FaultKind[] = [
   ...(['kill', 'kill', 'kill', 'stop', 'stop', 'facilitator', 'facilitator'] as const),
   ...(['rpc', 'rpc', 'network', 'network', 'network', 'disk', 'clock', 'chain'] as const),
 ]
-/** Nothing goes wrong before the market has met, nor in the last moments. */
+/** Time at the start without faults, in ms, in which the nodes find each other. The end of a run is quiet too. */
 const QUIET_START_MS = 2_000
 
-/** The faults of a run, by time. The same seed gives the same. */
+/** The faults of a run, in order of time. The same seed gives the same faults. */
 export function planFaults(seed: number, durationMs: number, cast: Cast): PlannedFault[] {
   const random = new Random(seed)
   const longest = Math.min(15_000, durationMs / 4)
   const pauses = durationMs < 60_000 ? [1_000, 2_500] : [2_000, 7_000]
   const planned: PlannedFault[] = []
-  /** Until when a target is busy with a kind: one fault of a kind at a time. */
+  /** The end of the last fault of each entry, in ms. Faults of one entry never overlap. */
   const busyUntil = new Map<string, number>()
   for (let atMs = QUIET_START_MS; ; atMs += random.between(pauses[0]!, pauses[1]!)) {
     const forMs = random.between(400, Math.floor(longest))
@@ -49,7 +49,7 @@ export function planFaults(seed: number, durationMs: number, cast: Cast): Planne
     const { target, how } = choose(kind, random, cast)
     if (atMs + forMs > durationMs) return planned
     if (kind === 'disk' && !cast.disks) continue
-    // A process that is gone or stopped has neither clock nor disk to be tampered with.
+    // Process, clock and disk faults of a target share one entry: a stopped process has no clock or disk to change.
     const place = kind === 'facilitator' || kind === 'rpc' || kind === 'network' ? `${kind} ${target}` : target
     if ((busyUntil.get(place) ?? 0) > atMs) continue
     busyUntil.set(place, atMs + forMs + 1_000)

@@ -1,4 +1,4 @@
-/** Chance that a seed decides: the same numbers in the same order on every machine. */
+/** Random numbers from a seed: the same numbers in the same order on every machine. */
 export class Random {
   #state: number
 
@@ -15,7 +15,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** A whole number from `min` to `max`, both included. */
+  /** An integer from `min` to `max`, both included. */
   between(min: number, max: number): number {
     return min + Math.floor(this.next() * (max - min + 1))
   }
@@ -24,7 +24,7 @@ export class Random {
     return items[this.between(0, items.length - 1)]!
   }
 
-  /** A stream of its own, so that what one part draws changes nothing for another. */
+  /** A separate stream of numbers. Numbers drawn from it do not change this stream. */
   fork(): Random {
     return new Random(Math.floor(this.next() * 2 ** 32))
   }

@@ -10,19 +10,19 @@ import { budgets, startWorld, type World } from './world.ts'
 export type RunOptions = {
   seed: number
   durationMs: number
-  /** How long open purchases and payments may take to end once everything works again. */
+  /** How long open purchases and payments may take to end after the last fault, in ms. */
   settleMs: number
   tell(line: string): void
-  /** Leaves data directories and logs where they are when a rule was broken. */
+  /** Keeps data directories and logs if a rule was broken. */
   isKept?: boolean
 }
 export type Report = { seed: number; faults: number; wishes: number; sums: Sums; violations: Violation[] }
 
-/** A seller's own bound of what may be lost (`seller.unsettled_max`). */
+/** The limit of a seller's unpaid work (`seller.unsettled_max`), in atomic units. */
 const EXPOSURE_MAX = 100_000_000n
 const ANSWER_MS = 15_000
 
-/** One run: a market, people who buy, faults by the seed, and the judgement. */
+/** One run: starts a market, buyers and the faults of the seed, then judges the outcome. */
 export async function runChaos(options: RunOptions): Promise<Report> {
   const { seed, durationMs, settleMs, tell } = options
   const random = new Random(seed)
@@ -73,7 +73,7 @@ async function letHappen(
 ): Promise<void> {
   const { durationMs, random, tell, violations } = options
   const from = performance.now()
-  /** By target, the last of its faults: under load a node may take longer to start than was planned. */
+  /** By target, the last of its faults. Under load a node may take longer to start than planned. */
   const happening = new Map<string, Promise<void>>()
   for (const fault of faults) {
     await delay(Math.max(0, from + fault.atMs - performance.now()))
@@ -94,7 +94,7 @@ async function letHappen(
   await Promise.all(happening.values())
 }
 
-/** Starts whoever does not run, and asks everybody whether it answers. */
+/** Starts stopped nodes, and checks that every node answers. */
 async function heal(world: World, violations: Violation[]): Promise<void> {
   for (const { node } of world.members()) {
     if (!node.isUp) await node.start().catch(() => {})
@@ -106,7 +106,7 @@ async function heal(world: World, violations: Violation[]): Promise<void> {
   }
 }
 
-/** Waits until no order executes and no payment is owed, or the time is over. */
+/** Waits until no order executes and no payment is owed, or until the time limit. */
 async function settled(world: World, until: number): Promise<void> {
   const isDone = async (name: string): Promise<boolean> => {
     const { url } = world.member(name).node

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest'
 import { runChaos } from './run.ts'
 
-/** One seed of some twenty seconds; what is in doubt at its end is not waited for. `npm run chaos` has the long ones. */
+/**
+ * Runs one seed for about 20 s, and does not wait for payments that are in doubt at the end. `npm run chaos` does long
+ * runs.
+ */
 test('a market of processes under faults keeps its promises, with the chain as judge (T4, T16, T17)', async () => {
   const lines: string[] = []
   const options = { seed: 1, durationMs: 20_000, settleMs: 15_000, tell: (line: string) => void lines.push(line) }

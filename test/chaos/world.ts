@@ -10,7 +10,7 @@ import { type Disk, mountDisk } from './disk.ts'
 import { freePort, type Link, startLink } from './link.ts'
 import { ChaosNode } from './node.ts'
 
-/** All that a seller sells, and what becomes of a task there. */
+/** All agents that a seller offers, and how each handles a task. */
 export const agents = {
   repeat: { price: 10_000n, script: `echo "\${task%%|*}" >> "$0"; printf %s "$task"` },
   slow: { price: 20_000n, script: `sleep 1; echo "\${task%%|*}" >> "$0"; printf %s "$task"` },
@@ -22,7 +22,7 @@ export const agents = {
 } as const
 export type AgentName = keyof typeof agents
 export const TIME_LIMIT_SECONDS = 10
-/** The second buyer reaches its limit in a run of some minutes. */
+/** Budgets in atomic units. The second buyer reaches its limit in a run of several minutes. */
 export const budgets = { 'buyer-1': 20_000_000n, 'buyer-2': 1_000_000n } as const
 const FUNDS = 50_000_000n
 const BLOCK_EVERY_MS = 1_000
@@ -31,16 +31,16 @@ const CONFIRMATION_MS = 5_000
 export type Member = {
   readonly node: ChaosNode
   readonly dataDir: string
-  /** Where a seller's agents leave a line for each run: the name of the task. */
+  /** The file in which a seller's agents write one line for each run: the name of the task. */
   readonly runs: string
   readonly account: Hex
   readonly rpc: FaultyRpc
   readonly disk: Disk | undefined
-  /** All ways to and from it. */
+  /** All network links of the node. */
   readonly links: Link[]
 }
 
-/** The processes and what stands between them. */
+/** The processes of a market and the proxies between them. */
 export type World = {
   readonly devnet: Devnet
   readonly facilitator: FaultyFacilitator
@@ -50,7 +50,7 @@ export type World = {
   members(): Member[]
   stopBlocks(): Promise<void>
   startBlocks(): Promise<void>
-  /** Ends all of it. `isKept`: what is on disk stays. */
+  /** Stops all processes. `isKept` keeps the files on disk. */
   stop(isKept: boolean): Promise<void>
 }
 
@@ -152,6 +152,6 @@ async function writeAgents(dataDir: string, runs: string): Promise<void> {
     command: ['/bin/sh', '-c', `task=$(cat); ${script}`, runs],
     timeout_seconds: TIME_LIMIT_SECONDS,
   }))
-  // JSON is YAML too.
+  // JSON is valid YAML.
   await writeFile(join(dataDir, 'agents.yaml'), JSON.stringify({ agents: entries }), { mode: 0o600 })
 }
