@@ -51,6 +51,8 @@ export type ListingGossipDeps = {
   signatures: Pick<SignaturePool, 'check'>
   /** Limits how much of the event loop the work for neighbors takes. */
   pace: Pace
+  /** Whether so much from an address waits to be written that nothing more is taken from it by gossip. */
+  isBehind?(party: string): boolean
   /** Opens an envelope and merges it if it is new. */
   learn(envelope: Uint8Array, options: Teller & { wanted(entry: ListingEntry): boolean }): Promise<OpenedListing>
 }
@@ -188,7 +190,7 @@ export class ListingGossip {
     const isInShare =
       this.#peers.take(fromPeerId, envelopes.length, clock.now()) &&
       (site === undefined || this.#sites.take(site, envelopes.length, clock.now()))
-    if (!isInShare) return 'ignore'
+    if (!isInShare || this.#deps.isBehind?.(site ?? fromPeerId) === true) return 'ignore'
 
     const wanted = ({ record }: ListingEntry) => this.#sellers.has(record.seller_id, 1, clock.now())
     let verdict: Verdict = 'ignore'

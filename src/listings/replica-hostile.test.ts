@@ -11,6 +11,8 @@ import { FramedStream } from '../protocols/framed-stream.ts'
 import { encodeBatch } from '../protocols/sync/batch.ts'
 import { SYNC_PROTOCOL } from '../protocols/sync/sync.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS } from '../schema/listing.ts'
+import { openDatabase } from '../store/database.ts'
+import { createListingStore } from '../store/listings.ts'
 
 afterEach(stopReplicas)
 
@@ -335,3 +337,34 @@ test('T19 two that hold the same hand over nothing, and a listing of a vanished 
   await madeUp.open(await host.openStream(a.identity, SYNC_PROTOCOL))
   expect([a.replica.count(), rowsOf(a)]).toEqual([0, 0])
 })
+
+test('T29 T31 who keeps this node writing holds up no sessions with others, and is no longer listened to', async () => {
+  const network = new FakeNetwork()
+  const database = openDatabase({ path: ':memory:' })
+  const stored = createListingStore(database)
+  const { promise: over, resolve: end } = Promise.withResolvers<void>()
+  let attackers = 0
+  // What one address sends comes faster than the disk takes it: to write all takes as long as the attack.
+  const flush = (party?: string) => (party === undefined ? over.then(() => stored.flush()) : stored.flush(party))
+  const waiting = (party: string) => (party === 'attacker' ? attackers : stored.waiting(party))
+  const a = await startReplica(network, { database, store: { ...stored, flush, waiting } })
+  const [honest, seller] = [await startReplica(network), await createIdentity()]
+  let last = seller
+  // More than a session holds in memory.
+  const AGENTS = 600
+  for (let n = 0; n < AGENTS; n++) {
+    const owner = n % 60 === 0 ? await createIdentity() : last
+    last = owner
+    const record = listingRecord(owner.peerId, `agent ${n}`, honest.clock.now(), { description: 'x'.repeat(1000) })
+    await honest.host.deliver(encodeBatch([await signRecord(record, owner)]), `source ${n % 2}`)
+  }
+  const news = async (version: number) =>
+    encodeBatch([await signRecord(listingRecord(seller.peerId, 'echo', version), seller)])
+  const now = a.clock.now()
+  expect(await a.host.deliver(await news(now), 'attacker')).toBe('accept')
+  attackers = 4096
+  expect(await a.host.deliver(await news(now + 1), 'attacker')).toBe('ignore')
+  expect(await a.host.deliver(await news(now + 2), 'neighbor')).toBe('accept')
+  network.connect(honest.host, a.host)
+  await until(() => namesIn(a).length === AGENTS + 1, { timeoutMs: 10_000 }).finally(end)
+}, 20_000)

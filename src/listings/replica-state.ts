@@ -186,8 +186,8 @@ export class ListingBook {
     })
   }
 
-  async write(): Promise<void> {
-    await this.#writer.write()
+  async write(teller?: Teller): Promise<void> {
+    await this.#writer.write(teller && siteOf(teller))
   }
 
   async close(): Promise<void> {
@@ -220,7 +220,10 @@ export class ListingBook {
     // Check again: other listings of the same peer may be new since the signature check began.
     if (!this.#isWelcome(entry, options, this.#deps.clock.now()) || !this.#merge(entry, options)) return false
     const { indexLater = false } = options
-    this.#deps.store.putLater(rowOf(entry, new Uint8Array(envelope), { seenAt: this.#seenAt(), indexLater }))
+    this.#deps.store.putLater(
+      rowOf(entry, new Uint8Array(envelope), { seenAt: this.#seenAt(), indexLater }),
+      siteOf(options),
+    )
     this.#writer.writeSoon()
     return true
   }
@@ -257,7 +260,7 @@ export class ListingBook {
   #forget(entry: ListingEntry): void {
     this.#leave(entry)
     this.#records.forget(entry.record.id)
-    this.#deps.store.removeLater(entry.record.id, entry.record.version)
+    this.#deps.store.removeLater(entry.record.id, entry.record.version, siteOf(entry))
     this.#writer.writeSoon()
   }
 

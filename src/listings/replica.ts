@@ -86,6 +86,8 @@ export type ReplicaDeps = {
 }
 
 const LISTINGS_MAX = 250_000
+/** Changes from one address that wait for the disk: as many as it may send at once. Catch-up brings the rest. */
+const WAITING_MAX = 4096
 const BYTES_MAX = 256 * 1024 * 1024
 
 /**
@@ -139,6 +141,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
   }
   const gossip = new ListingGossip(options.gossip ?? {}, {
     ...{ host, signatures, clock, logger, pace },
+    isBehind: (party) => store.waiting(party) >= WAITING_MAX,
     learn: async (envelope, options) => {
       const opened = await book.learn(envelope, options)
       if (opened.ok) noteOwn(opened.entry)

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Stream } from '@libp2p/interface'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
@@ -34,6 +35,8 @@ export type ListingExchangeDeps = {
 
 /** Enough for a hundred thousand listings over a slow line. The next session continues where this one was cut. */
 const SESSION_TIMEOUT_MS = 120_000
+/** How long a session waits for the disk before it begins. */
+const WRITE_WAIT_MS = 2_000
 const HOUR_S = 60 * 60
 const PEERS_MAX = 4096
 
@@ -130,8 +133,9 @@ export class ListingExchange {
     const { book, clock } = this.#deps
     try {
       const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
-      // Envelopes are read from disk and not kept in memory. Write first, so that the disk has everything in the index.
-      await book.write()
+      // Envelopes are read from disk and not kept in memory. Write first, so that the disk has what is in the index. What
+      // others keep this node writing is not waited for: it is handed over another time (T31).
+      await Promise.race([book.write(), delay(WRITE_WAIT_MS, undefined, { signal, ref: false })])
       const side = this.#side(peerId, { takes: this.#useful.has(peerId, 1, clock.now()) })
       await serveSync(stream, side, { signal, stepTimeoutMs: this.#options.stepTimeoutMs })
       await stream.close(signal)

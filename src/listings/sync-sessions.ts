@@ -131,7 +131,7 @@ export class ListingSync implements SyncSide {
     // Listings waiting to be written are in memory. Wait, so that they are at most a batch or two and never a whole
     // market.
     await this.#writing
-    this.#writing = book.write()
+    this.#writing = book.write({ from: peerId, site })
     if (hostile !== undefined) throw new CodedError('LISTING_FALSE', `${hostile.error}: ${hostile.reason}`)
   }
 

@@ -26,11 +26,13 @@ export class ListingWriter {
    * Writes what is waiting. If the disk refuses, it logs once and tries again with the next change. The next failure
    * after a success is logged again.
    */
-  async write(): Promise<void> {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+  async write(party?: string): Promise<void> {
+    if (party === undefined) {
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+    }
     try {
-      await this.#store.flush()
+      await this.#store.flush(party)
       this.#failed = false
     } catch (error) {
       const message = 'listings of others could not be stored; they are kept in memory and written later'

@@ -139,3 +139,30 @@ test('T32 what takes long to index is written a few rows at a time, so that call
   await store.flush()
   expect(Math.max(...groups)).toBe(1)
 })
+
+test('T29 what one party has queued holds up nobody else, and what is queued meanwhile is not waited for', async () => {
+  const store = createListingStore(openDatabase({ path: ':memory:' }))
+  for (let n = 0; n < 2000; n++) store.putLater(row(`junk${n}`, 1), 'attacker')
+  for (let n = 0; n < 10; n++) store.putLater(row(`honest${n}`, 1), 'honest')
+  // More comes without end.
+  let more = 0
+  const attack = setInterval(() => {
+    for (let n = 0; n < 100; n++) store.putLater(row(`more${more++}`, 1), 'attacker')
+  }, 0)
+  await store.flush('honest')
+  expect(store.waiting('honest')).toBe(0)
+  expect(store.waiting('attacker')).toBeGreaterThan(1000)
+  expect([...store.load()].filter(({ id }) => id.startsWith('honest'))).toHaveLength(10)
+  await store.flush()
+  clearInterval(attack)
+  expect([...store.load()].filter(({ id }) => id.startsWith('junk'))).toHaveLength(2000)
+})
+
+test('a change of a listing that waits keeps its place, and the later one is written', async () => {
+  const store = createListingStore(openDatabase({ path: ':memory:' }))
+  store.putLater(row('a', 1), 'first')
+  store.putLater(row('a', 2), 'second')
+  expect([store.waiting('first'), store.waiting('second')]).toEqual([1, 0])
+  await store.flush('first')
+  expect([...store.load()].map(({ version }) => version)).toEqual([2])
+})

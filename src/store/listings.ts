@@ -1,6 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import { Pace } from '../lib/pace.ts'
 import type { Database } from './database.ts'
+import { ListingChanges } from './listing-changes.ts'
 import { createListingIndex, type IndexedListing, type ListingIndex } from './listing-index.ts'
 
 /** The facts of a stored listing that are known without opening its envelope. */
@@ -60,10 +61,15 @@ export interface ListingStore {
   /** The highest version ever given to `putOwn`; 0 before the first. */
   ownVersion(): number
   /** Queues a write of a row, or a removal up to a version, for `flush`. If the queue is lost, peers send it again. */
-  putLater(row: ListingRow): void
-  removeLater(id: string, version: number): void
-  /** Writes the queue. If the disk refuses, the changes stay queued. */
-  flush(): Promise<void>
+  putLater(row: ListingRow, party?: string): void
+  removeLater(id: string, version: number, party?: string): void
+  /**
+   * Writes what was queued so far, of all or of one party. The parties take turns, so that none waits for what another has
+   * queued (T29). If the disk refuses, the changes stay queued.
+   */
+  flush(party?: string): Promise<void>
+  /** How many changes of a party are queued. */
+  waiting(party: string): number
 }
 
 export type SearchOf = { sellerId: string; search?: ListingRow['search'] }
@@ -102,14 +108,14 @@ const INDEXED = 'UPDATE listings SET to_index = NULL WHERE id = ? AND version = 
 const PUT_KEY = 'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value'
 const GET_KEY = 'SELECT value FROM kv WHERE key = ?'
 
-type Loaded = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
 type Change = { put: ListingRow } | { remove: number }
+type Loaded = Omit<LoadedListing, 'opened'> & { opened: Uint8Array | null }
 
 /** @param pace the pace for writing listings of others */
 export function createListingStore(database: Database, pace = new Pace()): ListingStore {
-  const changes = new Map<string, Change>()
+  const changes = new ListingChanges<Change>()
   const index = createListingIndex(database)
-  let flushing: Promise<void> | undefined
+  let writing: Promise<void> | undefined
   /** True if something was indexed or hidden since everything was merged. */
   let mayMerge = true
 
@@ -156,13 +162,11 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
     return rows.slice(0, count)
   }
 
-  async function writeAll(): Promise<void> {
-    while (changes.size > 0) {
-      const group = [...changes.entries().take(ROWS_AT_ONCE)]
-      const indexes = group.some(([, change]) => !('put' in change) || change.put.toIndex === undefined)
-      const written = await write(group, ([id, change]) => apply(id, change), { indexes })
-      for (const [id, change] of written) if (changes.get(id) === change) changes.delete(id)
-    }
+  async function writeSome(): Promise<void> {
+    const group = changes.next(ROWS_AT_ONCE)
+    const indexes = group.some(([, change]) => !('put' in change) || change.put.toIndex === undefined)
+    const written = await write(group, ([id, change]) => apply(id, change), { indexes })
+    for (const [id, change] of written) changes.done(id, change)
   }
 
   return {
@@ -221,17 +225,20 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
 
     ownVersion,
 
-    putLater: (row) => void changes.set(row.id, { put: row }),
-    removeLater: (id, version) => void changes.set(id, { remove: version }),
+    putLater: (row, party) => changes.put(row.id, { put: row }, party),
+    removeLater: (id, version, party) => changes.put(id, { remove: version }, party),
+    waiting: (party) => changes.count(party),
 
-    async flush() {
-      // Changes queued during a write are written by the next.
-      while (flushing !== undefined) await flushing.catch(() => {})
-      flushing = writeAll()
-      try {
-        await flushing
-      } finally {
-        flushing = undefined
+    async flush(party) {
+      const waited = changes.ids(party)
+      for (;;) {
+        // What is queued during a write is not waited for: somebody else may queue without end.
+        while (waited.length > 0 && changes.get(waited.at(-1)!) === undefined) waited.pop()
+        if (waited.length === 0) return
+        writing ??= writeSome().finally(() => {
+          writing = undefined
+        })
+        await writing
       }
     },
   }

@@ -2,7 +2,7 @@ import { silentLogger } from '../../src/lib/logger.ts'
 import { createReplica, type Replica, type ReplicaOptions } from '../../src/listings/replica.ts'
 import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
-import { createListingStore } from '../../src/store/listings.ts'
+import { createListingStore, type ListingStore } from '../../src/store/listings.ts'
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
 import { HandClock } from './hand-clock.ts'
 
@@ -30,7 +30,7 @@ const quick: ReplicaOptions = {
 /** A started replica. Give it parts of an earlier one to start that one anew. */
 export async function startReplica(
   network: FakeNetwork,
-  earlier: Partial<Pick<ReplicaPeer, 'identity' | 'database' | 'clock'>> = {},
+  earlier: Partial<Pick<ReplicaPeer, 'identity' | 'database' | 'clock'> & { store: ListingStore }> = {},
   options: ReplicaOptions = {},
   /** What it was told of: another node lists this agent under its key. */
   copied: string[] = [],
@@ -41,7 +41,7 @@ export async function startReplica(
   const host = network.host(identity.peerId)
   const log: string[] = []
   const logger = { ...silentLogger, warn: (_: object, message: string) => void log.push(message) }
-  const store = createListingStore(database)
+  const store = earlier.store ?? createListingStore(database)
   const deps = { host, identity, store, clock, logger, copied: (name: string) => void copied.push(name) }
   const gossip = { ...quick.gossip, ...options.gossip }
   const catchUp = { ...quick.catchUp, ...options.catchUp }
