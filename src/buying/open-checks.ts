@@ -9,8 +9,9 @@ const BATCH_MAX = 512
 const PAGE_MAX = 1_000
 /** Open purchases of one list that are read per turn, and checks that are remembered. */
 const OPEN_MAX = 200_000
-/** How long to ask the chain whether a purchase was charged. Its payment window ends long before. */
-const CONFIRM_WAIT_MS = 7 * 24 * 60 * 60 * 1000
+const DAY_MS = 24 * 60 * 60 * 1000
+/** After this time an open purchase is checked once a day. Its payment window ended long before. */
+const OLD_MS = 7 * DAY_MS
 const DELAY_MIN_MS = 2_000
 const DELAY_MAX_MS = 10 * 60 * 1000
 /** The chain's clock may lag behind ours, so an authorization is judged this long after its window. */
@@ -22,6 +23,8 @@ export type OpenChecksDeps = {
   /** Orders that this process works on. */
   active: { has(orderId: string): boolean }
   network: string
+  /** Undefined: nobody can be asked what became of a payment. */
+  chain?: unknown
 }
 
 /**
@@ -56,10 +59,11 @@ export class OpenChecks {
   }
 
   async #read(signal: AbortSignal): Promise<OpenPurchase[]> {
-    const { purchases, clock, active, network } = this.#deps
+    const { purchases, clock, active, network, chain } = this.#deps
     const found = new Map<string, OpenPurchase>()
     for (const list of ['reserved', 'unconfirmed', 'unreceived'] as const) {
-      const since = list === 'unconfirmed' ? clock.now() - CONFIRM_WAIT_MS : 0
+      // Without an RPC nobody can confirm what was bought.
+      const since = list === 'unconfirmed' && chain === undefined ? clock.now() - OLD_MS : 0
       let after: OpenPosition | undefined
       do {
         const page = purchases.open(list, { network, since, after, limit: PAGE_MAX })
@@ -90,7 +94,8 @@ export class OpenChecks {
     const { clock } = this.#deps
     const sinceLast = monotonicOf(clock) - last.at
     const toExpiry = validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS + 1 - clock.now()
-    const wait = last.delayMs - sinceLast
+    const isOld = clock.now() > validBeforeSeconds * 1000 + OLD_MS
+    const wait = (isOld ? DAY_MS : last.delayMs) - sinceLast
     return toExpiry + sinceLast > 0 ? Math.min(wait, toExpiry) : wait
   }
 }

@@ -7,6 +7,7 @@ import { TestBuyer, type TestBuyerOptions } from '../../test/support/test-buyer.
 import { until } from '../../test/support/until.ts'
 import { signedPayment } from '../ledger/payment-view.ts'
 import { openDatabase } from '../store/database.ts'
+import { heldByAuthorizations } from '../store/held.ts'
 
 const buyers: TestBuyer[] = []
 afterEach(async () => {
@@ -145,4 +146,12 @@ describe('T13: a chain that takes back what it has shown', () => {
     await until(() => dueAt(buyer, orderId) === null)
     expect([view().settlement, buyer.spent()]).toEqual(['settled', 10_000n])
   })
+})
+
+test('D42: a purchase is confirmed although its node was off for more than a week, so it is held no longer', async () => {
+  const { buyer, settlement, authorization, view, sweepAt } = await bought(delivered())
+  settlement.pay(authorization)
+  expect(heldByAuthorizations(buyer.database, 'eip155:84532')).toBe(10_000n)
+  await sweepAt(9 * 24 * 60 * 60 * 1000, () => view().settlement === 'settled')
+  expect(heldByAuthorizations(buyer.database, 'eip155:84532')).toBe(0n)
 })

@@ -2,13 +2,14 @@ import { afterEach, expect, test } from 'vitest'
 import { listingFixture, localId } from '../../test/support/fake-api.ts'
 import { createFakeMarket } from '../../test/support/fake-market.ts'
 import { HandClock } from '../../test/support/hand-clock.ts'
-import { claim, exchangeOf, randomHex, reserved, signed } from '../../test/support/payments.ts'
+import { claim, exchangeOf, randomHex, reserved, signed, usdc } from '../../test/support/payments.ts'
 import { testBudget } from '../../test/support/test-budget.ts'
 import type { Buyer } from '../buying/buyer.ts'
 import { systemClock } from '../lib/clock.ts'
 import { Book } from '../schema/book.ts'
 import type { Listing } from '../schema/listing.ts'
 import { openDatabase } from '../store/database.ts'
+import { heldByAuthorizations } from '../store/held.ts'
 import { createLedger, type LedgerEntry } from '../store/ledger.ts'
 import { createPayments } from '../store/payments.ts'
 import { createPurchases } from '../store/purchases.ts'
@@ -164,4 +165,37 @@ test('D42: the sums follow what becomes of payments that counted as final', asyn
     await change()
     await look()
   }
+})
+
+test('D42: every sum of what is held agrees: books, budget, workflow and wallet', async () => {
+  const at = Date.UTC(2026, 0, 1)
+  const day = '2026-01-01'
+  const database = openDatabase({ path: ':memory:' })
+  const purchases = createPurchases(database)
+  const made = Array.from({ length: 5 }, () => reserved(signed(at), at))
+  for (const { order, reservation } of made) {
+    await purchases.reserve({ ...order, workflowId: 'w', stepId: 's' }, reservation, { day, limits: () => ({}) })
+  }
+  const [claimed, refunded, confirmed, released] = made.map(({ order }) => order)
+  for (const order of [claimed!, refunded!, confirmed!]) {
+    await purchases.finish(
+      { ...order, status: 'completed' },
+      { paymentId: order.id, amount: 10_000n, txHash: randomHex() },
+    )
+  }
+  await purchases.paidBack(refunded!.id, randomHex(), at)
+  await purchases.confirm(confirmed!.id, randomHex(), at)
+  await purchases.resolve(released!.id, 'released', undefined, at)
+  // The window is long over, and the chain has said nothing yet.
+  const later = new HandClock(at + 20 * 60 * 60 * 1000)
+  const ledger = createLedger(database, { network: usdc.network })
+  const books = createEarnings({ clock: later, ledger, decimals: 6, nameOf: () => undefined })
+  const listed = ledger.payments({ limit: 50, book: 'held' }).items
+  expect({
+    books: (await books.stats({ days: 30 })).held.amount_atomic,
+    list: String(10_000 * listed.length),
+    budget: testBudget({}, { clock: later, purchases }).view().held_today_atomic,
+    workflow: String(createWorkflowStore(database).books('w')?.held),
+    wallet: String(heldByAuthorizations(database, usdc.network)),
+  }).toEqual({ books: '20000', list: '20000', budget: '20000', workflow: '20000', wallet: '20000' })
 })

@@ -66,7 +66,7 @@ export function createTrust(deps: TrustDeps) {
   }
 
   const lane = async () => ({ sender: (await registries()).transactions, chain: chain! })
-  const held = () => heldByAuthorizations(database, wallet.asset.network, clock.now())
+  const held = () => heldByAuthorizations(database, wallet.asset.network)
   const transfers = createTransfers({ wallet, logger: deps.logger, lane, held })
 
   let reading = 0

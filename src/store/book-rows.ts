@@ -1,8 +1,9 @@
 import type { Book } from '../schema/book.ts'
+import { IS_HELD } from './held.ts'
 
 /** SQL conditions for the rows of each book (D42), by direction. A direction without rows is left out. */
 export const BOOK_ROWS: Readonly<Record<Book, { in?: string; out?: string }>> = {
-  held: { in: "state = 'authorized'", out: "a.state <> 'released' AND a.confirmed_at IS NULL AND a.refund_tx IS NULL" },
+  held: { in: "state = 'authorized'", out: IS_HELD },
   paid: { out: "a.state <> 'released' AND a.confirmed_at IS NOT NULL AND a.refund_tx IS NULL" },
   not_charged: { in: "state = 'voided'", out: "a.state = 'released'" },
   earned: { in: "state = 'settled' AND refund_tx IS NULL" },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { agentId, requirements, signed, usdc } from '../../test/support/payments.ts'
+import { agentId, randomHex, requirements, signed, usdc } from '../../test/support/payments.ts'
 import { openDatabase } from './database.ts'
 import { heldByAuthorizations } from './held.ts'
 import { createPurchases } from './purchases.ts'
@@ -10,7 +10,6 @@ const HOUR_MS = 60 * 60 * 1000
 test('D42 T16 what is signed for is held until it is known what became of it, whatever the wall clock says', async () => {
   const database = openDatabase({ path: ':memory:' })
   const purchases = createPurchases(database)
-  const held = (now: number) => heldByAuthorizations(database, usdc.network, now)
   const { paymentId, envelope } = signed(NOW)
   const blank = { output: undefined, error: undefined, correlationId: 'c', createdAt: NOW, updatedAt: NOW }
   const order = { id: 'o', agentId, sellerId: 's', price: 10_000n, status: 'executing' as const, task: 't', ...blank }
@@ -18,7 +17,12 @@ test('D42 T16 what is signed for is held until it is known what became of it, wh
   const asked = { requirements: requirements(), envelope, amount: 10_000n, validBeforeSeconds }
   const reservation = { paymentId, orderId: 'o', agentId, sellerId: 's', ...asked }
   await purchases.reserve(order, reservation, { day: '2026-01-01', limits: () => ({}) })
-  expect([held(NOW), held(NOW + 100 * HOUR_MS)]).toEqual([10_000n, 10_000n])
-  await purchases.resolve(paymentId, 'released', undefined, NOW)
-  expect(held(NOW)).toBe(0n)
+  expect([heldByAuthorizations(database, usdc.network), heldByAuthorizations(database, 'eip155:8453')]).toEqual([
+    10_000n,
+    0n,
+  ])
+  await purchases.finish({ ...order, status: 'completed' }, { paymentId, amount: 10_000n, txHash: randomHex() })
+  expect(heldByAuthorizations(database, usdc.network)).toBe(10_000n)
+  await purchases.giveBack(paymentId, NOW + 100 * HOUR_MS)
+  expect(heldByAuthorizations(database, usdc.network)).toBe(0n)
 })

@@ -1,20 +1,38 @@
-import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-/** The chain's clock may lag behind ours: an authorization may still settle this long after its window. */
-const MARGIN_MS = 60_000
+/**
+ * The rule for `held` (D42): signed, and neither released, refunded, nor shown by the chain. Every sum and list of held
+ * payments uses it.
+ *
+ * The end of a payment window by our clock ends nothing. The chain says what became of the payment (T16).
+ */
+export const IS_HELD = "a.state <> 'released' AND a.confirmed_at IS NULL AND a.refund_tx IS NULL"
 
+/** The same rule, in two parts for the two indices of open payments. */
 const HELD = `
-  SELECT coalesce(sum(amount), 0) AS held FROM authorizations
-  WHERE network = ? AND (state = 'reserved' OR (state = 'spent' AND confirmed_at IS NULL AND valid_before_s * 1000 > ?))`
+  SELECT a.* FROM authorizations a WHERE a.state = 'reserved' AND ${IS_HELD}
+  UNION ALL
+  SELECT a.* FROM authorizations a WHERE a.state = 'spent' AND a.confirmed_at IS NULL AND ${IS_HELD}`
+const SUM = `SELECT CAST(coalesce(sum(amount), 0) AS TEXT) AS held FROM (${HELD})`
+/** `?2`: a time before which nothing of the period was signed. */
+const IN_PERIOD = `${SUM} WHERE created_at >= ?2 AND substr(day, 1, length(?1)) = ?1`
+const ON_NETWORK = `${SUM} WHERE network = ?`
+const DAY_MS = 24 * 60 * 60 * 1000
+
+/** What open authorizations may still take from the wallet on one network, in atomic units. */
+export function heldByAuthorizations(database: Database, network: string): bigint {
+  return sumOf(database.prepare(ON_NETWORK).get(network))
+}
 
 /**
- * What open authorizations may still take from the wallet, in atomic units: signed, and not shown by the chain (D42).
+ * What is held of a UTC day, `2026-11-21`, or of a month, `2026-11`, in atomic units.
  *
- * An authorization with an unknown outcome counts even if our clock says its window has ended: the chain decides when
- * it is over (T16).
+ * Counts every network, because the limits of the budget do.
  */
-export function heldByAuthorizations(database: Database, network: string, now: UnixMs): bigint {
-  const row = database.prepare(HELD).get(network, now - MARGIN_MS) as { held: number }
-  return BigInt(row.held)
+export function heldInPeriod(database: Database, period: string): bigint {
+  return sumOf(database.prepare(IN_PERIOD).get(period, Date.parse(period) - DAY_MS))
+}
+
+function sumOf(row: unknown): bigint {
+  return BigInt((row as { held: string }).held)
 }

@@ -3,6 +3,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { SignedReceipt } from '../schema/signed-receipt.ts'
 import { AUTHORIZATION_COLUMNS, AUTHORIZATION_PLACES, authorizationValues } from './authorization-row.ts'
 import type { Database } from './database.ts'
+import { heldInPeriod } from './held.ts'
 import { toBytes } from './hex.ts'
 import { endOrdersOfRuns, endUnattended } from './idempotency.ts'
 import { type OpenPurchases, openPurchases } from './open-purchases.ts'
@@ -143,14 +144,6 @@ const SIGNED = `
 const RESERVED = `${SIGNED} AND a.state = 'reserved'`
 const RELEASED = `${SIGNED} AND a.state = 'released'`
 const UNCONFIRMED = `${SIGNED} AND a.state = 'spent' AND a.confirmed_at IS NULL`
-/** `?1`: the period. `?2`: a time before its first purchase. Both parts use the indexes of open rows. */
-const HELD = `
-  SELECT CAST(coalesce(sum(amount), 0) AS TEXT) AS held FROM (
-    SELECT day, amount FROM authorizations WHERE state = 'reserved'
-    UNION ALL
-    SELECT day, amount FROM authorizations WHERE state = 'spent' AND confirmed_at IS NULL AND created_at >= ?2)
-  WHERE substr(day, 1, length(?1)) = ?1`
-const DAY_MS = 24 * 60 * 60 * 1000
 type ReservedRow = ReservationRow & { order_no: number; token_id: string | null }
 
 /** @param options `hasChain`: true if this node can ask the chain about payments */
@@ -261,7 +254,7 @@ export function createPurchases(database: Database, { hasChain = true }: { hasCh
       }),
     over: sums.over,
     spentOn: sums.in,
-    heldOn: (period) => BigInt((one(HELD, period, Date.parse(period) - DAY_MS) as { held: string }).held),
+    heldOn: (period) => heldInPeriod(database, period),
   }
 }
 

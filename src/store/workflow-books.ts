@@ -1,11 +1,12 @@
 import type { Database } from './database.ts'
+import { IS_HELD } from './held.ts'
 
 /** The amounts signed for a workflow, by book (D42). */
 export type WorkflowBooks = { paid: bigint; held: bigint; notCharged: bigint }
 
 /** Follows the same rules as `madeBook`. */
 const BOOKS = `
-  SELECT a.state = 'released' AS released, a.state = 'spent' AND a.confirmed_at IS NOT NULL AS paid,
+  SELECT a.state = 'released' AS released, NOT (${IS_HELD}) AS paid,
     CAST(sum(a.amount) AS TEXT) AS amount
   FROM orders o JOIN authorizations a ON a.order_no = o.no WHERE o.workflow_id = ? GROUP BY 1, 2`
 

@@ -62,7 +62,7 @@ class Purse {
     const transfers = createTransfers({
       ...{ wallet, logger: silentLogger },
       lane: async () => ({ chain, sender: this.sender }),
-      held: () => heldByAuthorizations(database, NETWORK, systemClock.now()),
+      held: () => heldByAuthorizations(database, NETWORK),
     })
     const request = { caller: OPERATOR, idempotencyKey, signal: AbortSignal.timeout(20_000) }
     return transfers.send({ network: NETWORK, ...transfer }, request)
