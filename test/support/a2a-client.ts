@@ -16,7 +16,7 @@ export const bindings: Binding[] = [
   { version: '0.3', binding: 'HTTP+JSON' },
 ]
 
-/** The SDK's own client of one agent, held to one version and binding of those its card offers. */
+/** The SDK's own client of one agent, limited to one version and binding that the agent card offers. */
 export async function a2aClient(
   agentUrl: string,
   { version, binding }: Binding = bindings[0]!,

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 
-/** The agent card of A2A 1.0 as a strict reader has it: what it requires, and no field beyond what it knows. */
+/** A strict schema of the A2A 1.0 agent card: it checks the required fields and refuses unknown fields. */
 const Scheme = z.union([
   z.strictObject({
     httpAuthSecurityScheme: z.strictObject({

@@ -2,7 +2,7 @@ import { until } from './until.ts'
 
 type CallOptions = { method?: string; body?: object; headers?: Record<string, string>; signal?: AbortSignal }
 
-/** Asks a node's API over its real port, and gives status and body. */
+/** Calls a node's API over its real port, and returns status and body. */
 export async function call(
   url: string,
   path: string,
@@ -17,14 +17,14 @@ export async function call(
   return { status: response.status, body: await response.json() }
 }
 
-/** The body of an answer that must be a success. */
+/** Calls the API and returns the body. Any answer but a success fails the test. */
 export async function ask<T>(url: string, path: string, options: CallOptions = {}): Promise<T> {
   const { status, body } = await call(url, path, options)
   if (status >= 400) throw new Error(`${options.method ?? ''} ${path} was answered ${status}: ${JSON.stringify(body)}`)
   return body as T
 }
 
-/** Waits until the node has heard of an agent. */
+/** Waits until the node knows an agent. */
 export async function discovered(url: string, agentId: string): Promise<void> {
   await until(async () => (await call(url, `/agents/${agentId}`)).status === 200, { timeoutMs: 20_000, everyMs: 50 })
 }

@@ -1,4 +1,4 @@
-/** What attackers are made of: libp2p as it comes, at loopback addresses of their own. */
+/** Building blocks of attackers: plain libp2p on loopback addresses of their own. */
 import { identify } from '@libp2p/identify'
 import type { PrivateKey, Stream, StreamMuxerFactory } from '@libp2p/interface'
 import { noise } from '@libp2p/noise'
@@ -17,11 +17,11 @@ export const within = (ms: number) => AbortSignal.timeout(ms)
 type AttackerOptions = {
   privateKey?: PrivateKey
   services?: Record<string, (components: never) => unknown>
-  /** Takes connections and streams, and says nothing on them, not even which protocol it speaks. */
+  /** Accepts connections and streams, and sends nothing on them, not even during protocol negotiation. */
   mute?: boolean
 }
 
-/** A bare peer at a loopback address of its choice, which keeps no rule of ours. */
+/** Starts a plain libp2p peer at a chosen loopback address. The peer keeps none of our rules. */
 export async function startAttacker(
   ip: string,
   { privateKey, services = {}, mute = false }: AttackerOptions = {},
@@ -39,7 +39,7 @@ export async function startAttacker(
   })) as Libp2p
 }
 
-/** A host of ours that answers ECHO: the one attacked. */
+/** Starts one of our hosts, which answers ECHO: the target of an attack. */
 export async function startVictim(options?: TestHostOptions): Promise<Host> {
   const host = await startTestHost(options)
   await serveEcho(host)
@@ -57,7 +57,7 @@ export async function attack(attacker: Libp2p, victim: Host): Promise<Awaited<Re
   return await attacker.dial(multiaddr(whereIs(victim, 'tcp').addrs[0]!), { signal: within(10_000) })
 }
 
-/** Nobody listens for what is opened. */
+/** Streams that the peer opens have no listener. */
 function muted(factory: StreamMuxerFactory): StreamMuxerFactory {
   return {
     protocol: factory.protocol,
@@ -71,12 +71,12 @@ function muted(factory: StreamMuxerFactory): StreamMuxerFactory {
   }
 }
 
-/** An honest peer's calls on a stream to a victim. @returns what the slowest of a hundred took, in ms */
+/** Makes an honest peer's calls on a stream to a victim. @returns the p99 of the calls, in ms */
 export function honestP99(stream: Stream, calls: number, until?: Promise<unknown>): Promise<number> {
   return p99(() => echo(stream), calls, until)
 }
 
-/** One call of an honest peer. */
+/** Makes one call as an honest peer. */
 export async function echo(stream: Stream): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const onMessage = () => resolve()

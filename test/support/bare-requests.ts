@@ -1,4 +1,4 @@
-/** What clients of other libraries put on a stream, byte by byte. */
+/** The bytes that clients of other libraries send on a stream. */
 import { randomUUID } from 'node:crypto'
 import { generatePrivateKey } from 'viem/accounts'
 import { encodeTextFrame } from '../../src/protocols/frame.ts'
@@ -10,7 +10,7 @@ export async function startEchoSeller(): Promise<{ seller: TestNode; agentId: st
   return { seller, agentId: (await seller.registerAgent(agent, { persist: false })).id }
 }
 
-/** The negotiation of a protocol, which both sides say alike. */
+/** The negotiation of a protocol. Both sides send the same bytes. */
 export function negotiation(protocol: string): Uint8Array {
   const line = (text: string) => Buffer.concat([Buffer.from([text.length + 1]), Buffer.from(`${text}\n`)])
   return Buffer.concat([line('/multistream/1.0.0'), line(protocol)])

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 /**
- * A TCP door before an HTTP API. Of all requests that begin with `request`, it breaks the connection of the first when the
- * answer comes to `word`. The client does not get that part.
+ * A TCP proxy in front of an HTTP API. It watches requests that begin with `request`. On the first of these requests it
+ * breaks the connection when the answer reaches `word`. The client does not get that part.
  */
 export async function breakingDoor(apiUrl: string, request: string, word: string) {
   const { hostname, port } = new URL(apiUrl)

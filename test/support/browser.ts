@@ -3,8 +3,8 @@ import { type Browser, type BrowserContextOptions, type Page, chromium as playwr
 import { expect } from 'vitest'
 
 /**
- * A real Chromium, from npm. Its package's own arguments would switch off what keeps origins apart, so none of them is
- * used; `hosts` are names that lead to this machine.
+ * Starts a real Chromium from npm. The default arguments of its package would turn off origin isolation, so none of
+ * them is used. `hosts` are names that resolve to this machine.
  */
 export async function launchBrowser(hosts: readonly string[] = []): Promise<Browser> {
   const rules = hosts.map((name) => `MAP ${name} 127.0.0.1`).join(', ')
@@ -16,9 +16,9 @@ export async function launchBrowser(hosts: readonly string[] = []): Promise<Brow
 
 export type Visit = {
   page: Page
-  /** What must not happen on any page: faults, refused scripts or styles, requests to anyone else. */
+  /** Events that must not happen on any page: errors, blocked scripts or styles, requests to other hosts. */
   faults: string[]
-  /** Bytes of the dashboard's own files as they came over the wire. */
+  /** Bytes of the dashboard's files as sent over the network. */
   bytes(): Promise<number>
   close(): Promise<void>
 }
@@ -40,7 +40,7 @@ export async function visit(browser: Browser, url: string, options: BrowserConte
     if (new URL(request.url()).pathname.startsWith('/dashboard')) {
       const size = request.sizes().then(({ responseBodySize }) => responseBodySize)
       sizes.push(size)
-      // That a page is closed meanwhile matters only to who asks for its bytes.
+      // A page may close first. Only a caller of `bytes()` needs the size.
       size.catch(() => {})
     }
   })

@@ -10,15 +10,15 @@ import { TestBuyer } from './test-buyer.ts'
 import { TestSeller, type TestSellerOptions } from './x402-seller.ts'
 
 /**
- * A seller over streams in memory with the real chain and the real facilitator: the balances on chain say who was paid.
- * Time is turned by hand.
+ * A seller over streams in memory with the real chain and the real facilitator. Balances on the chain show who was
+ * paid. The test moves the time by hand.
  */
 export type ChainMarket = {
   devnet: Devnet
   facilitator: Facilitator
-  /** A seller that is paid by nobody else. */
+  /** A seller with a payee address of its own. */
   seller(options?: TestSellerOptions): Promise<TestSeller & { payee: `0x${string}` }>
-  /** An account that holds so much. */
+  /** A new account with this balance. */
   payer(balance?: bigint): Promise<Wallet>
   /** An honest buyer of a seller. */
   buyer(seller: TestSeller & { payee: `0x${string}` }, wallet: Wallet): TestBuyer

@@ -1,6 +1,6 @@
 import type { Reporter, TestModule } from 'vitest/node'
 
-/** Ends a run with `tests: N passed, N failed, N skipped`, one line that any log reader can find. */
+/** Ends a run with `tests: N passed, N failed, N skipped`, a line that log readers can find. */
 export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
     const count = { passed: 0, failed: unhandledErrors.length, skipped: 0, pending: 0 }

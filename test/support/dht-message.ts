@@ -1,4 +1,4 @@
-/** Messages of the DHT, written by hand: an attacker's may hold anything. */
+/** DHT messages written by hand: an attacker's message may hold anything. */
 import type { PeerId } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 
@@ -8,7 +8,7 @@ export const FIND_NODE = 4
 
 type Named = { id: PeerId; multiaddrs: readonly Multiaddr[] }
 
-/** One message with its length before it. */
+/** Encodes one message with its length prefix. */
 export function dhtMessage(
   type: number,
   { key, closer = [], providers = [] }: { key: Uint8Array; closer?: readonly Named[]; providers?: readonly Named[] },

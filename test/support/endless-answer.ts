@@ -1,4 +1,4 @@
-/** A 200 whose JSON does not end, and how much of it was read. */
+/** A 200 answer whose JSON never ends, and a count of the bytes that were read. */
 export function endlessAnswer(begin: string): { response: Response; bytesRead(): number; isCanceled(): boolean } {
   const piece = new TextEncoder().encode(' '.repeat(64 * 1024))
   let [bytes, canceled] = [0, false]
@@ -6,7 +6,7 @@ export function endlessAnswer(begin: string): { response: Response; bytesRead():
     start: (controller) => controller.enqueue(new TextEncoder().encode(begin)),
     pull(controller) {
       bytes += piece.byteLength
-      // The end of a test that would not end.
+      // Stops a test that reads without a limit.
       if (bytes > 64 * 1024 * 1024) controller.close()
       else controller.enqueue(piece)
     },

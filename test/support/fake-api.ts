@@ -139,7 +139,7 @@ export const loopbackOptions: ApiOptions = {
   token: 'a-token-of-some-length',
 }
 
-/** `listings`: what the market is, for whoever does not replace `market`. */
+/** `listings`: the listings of the market, for tests that do not replace `market`. */
 type FakeDeps = ApiDeps & { listings(): readonly Listing[] }
 const inScope: Record<AgentScope, (listing: Listing) => boolean> = {
   all: () => true,
@@ -147,12 +147,12 @@ const inScope: Record<AgentScope, (listing: Listing) => boolean> = {
   discovered: ({ local }) => !local,
 }
 
-/** Everything below the API: one local and one remote agent, and every call answered. */
+/** Everything below the API: one local and one remote agent. Every call is answered. */
 export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
   const listings = changes.listings ?? (() => [listingFixture({ id: localId, local: true }), listingFixture()])
   const { orders, sessions, workflows, tokens, budget, approvals, services } = createFakeMarket(listings)
   const { ledger, stats } = fakeLedger()
-  // Those that wait for another to start find nothing to take up in an empty store.
+  // Services that wait for another service find no work in an empty store.
   for (const service of services) void service.start()
   return {
     clock: systemClock,
@@ -228,7 +228,7 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
   }
 }
 
-/** One is there. */
+/** Holds one alarm. */
 function fakeAlarms(): ApiDeps['alarms'] {
   const about = { title: 'Summary fails often', text: 'Test it.', count: 5, mark: '7' } as const
   const alarm = { id: 'agent_failing-0', kind: 'agent_failing', severity: 'bad', ...about } as const
@@ -241,7 +241,7 @@ function fakeAlarms(): ApiDeps['alarms'] {
   }
 }
 
-/** One is there; it takes everything. */
+/** Holds one webhook, and accepts every change. */
 function fakeWebhooks(): ApiDeps['webhooks'] {
   const counts = { pending: 0, delivered: 0, dropped: 0 }
   const url = 'https://example.org/hook'
@@ -261,14 +261,14 @@ function fakeWebhooks(): ApiDeps['webhooks'] {
   }
 }
 
-/** Streams of it end at once. */
+/** A feed whose streams end at once. */
 function endedFeed(): Feed<NodeEvents> {
   const feed = new Feed<NodeEvents>({ life: 'test' })
   feed.close()
   return feed
 }
 
-/** The API without a socket, for `inject`. */
+/** The API without a socket, called through `inject`. */
 export function fakeServer(changes: Partial<FakeDeps> = {}, options: Partial<ApiOptions> = {}) {
   const deps = fakeDeps(changes)
   const guard = createGuard({ ...loopbackOptions, ...options }, { identify: deps.tokens.identify })

@@ -7,7 +7,7 @@ import { createPayments } from '../../src/store/payments.ts'
 import { HandClock } from './hand-clock.ts'
 import { claim, exchangeOf } from './payments.ts'
 
-/** The real reads of the ledger over a database in memory that holds one payment, owed, and what it bought. */
+/** The real reads of the ledger over a database in memory. It holds one owed payment and the order that it paid for. */
 export function fakeLedger() {
   const clock = new HandClock(Date.now())
   const database = openDatabase({ path: ':memory:' })
@@ -22,7 +22,7 @@ export function fakeLedger() {
   const nameOf = () => 'Summary'
   return {
     paymentId: payment.id,
-    /** Resolves once both are there. */
+    /** Resolves when both records are stored. */
     ready,
     ledger: createLedgerApi({
       ownerOf: () => undefined,

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 
 type Part = { text?: string }
 
-/** What the three APIs have in a request, as far as anyone looks. */
+/** The request fields of all three APIs that tests read. */
 export type LlmBody = {
   model?: string
   messages?: { role: string; content: string | Part[] }[]
@@ -12,36 +12,36 @@ export type LlmBody = {
   contents?: { role: string; parts: Part[] }[]
 }
 
-/** A request as the server got it. */
+/** A request as the server received it. */
 export type LlmRequest = {
-  /** The host the node meant to ask, before {@link FakeLlm.fetch} sent it here. */
+  /** The host that the node called, before {@link FakeLlm.fetch} redirected the request here. */
   host: string
   path: string
   headers: IncomingMessage['headers']
   body: LlmBody
 }
 
-/** What the server does with a request. */
+/** How the server handles a request. */
 export type LlmBehaviour =
   | { kind: 'answer'; text: string; finish?: 'stop' | 'length' | 'content_filter' }
-  /** Answers everything it was shown. */
+  /** Answers with all the messages of the request. */
   | { kind: 'repeat' }
   | { kind: 'status'; status: number; body?: unknown; headers?: Record<string, string> }
   | { kind: 'raw'; body: string; contentType?: string }
-  /** Takes the request and never answers. */
+  /** Accepts the request and never answers. */
   | { kind: 'hang' }
-  /** Begins an answer and never ends it. */
+  /** Starts an answer and never ends it. */
   | { kind: 'stall' }
   | { kind: 'drop' }
 
 export interface FakeLlm extends AsyncDisposable {
   readonly url: string
   readonly requests: LlmRequest[]
-  /** Requests under way. */
+  /** Number of open requests. */
   pending(): number
-  /** One behaviour for all requests, or one for each in turn; the last goes on. */
+  /** One behavior for all requests, or one for each in turn. The last behavior repeats. */
   behave(...behaviours: LlmBehaviour[]): void
-  /** Sends whatever a node asks of any provider here instead, over a real connection. */
+  /** Sends every request to a model provider here instead, over a real connection. */
   fetch: typeof fetch
 }
 

@@ -13,8 +13,8 @@ import { testWallet, usdc } from './payments.ts'
 type Options = Partial<BuyerDeps> & { maxPrice?: bigint; rules?: Partial<Parameters<typeof budgetRules>[0]> }
 
 /**
- * The real orders, sessions and workflows over a database in memory, started. Own agents answer their task in capitals;
- * no other seller can be reached.
+ * Starts the real orders, sessions and workflows over a database in memory. Own agents answer with their task in
+ * capitals. No other seller is reachable.
  */
 export async function fakeMarket(listings: () => readonly Listing[], options: Options = {}): Promise<Buyer> {
   const buyer = createFakeMarket(listings, options)
@@ -22,7 +22,7 @@ export async function fakeMarket(listings: () => readonly Listing[], options: Op
   return buyer
 }
 
-/** The same, to be started by whoever made it. */
+/** The same market, not started. The caller starts it. */
 export function createFakeMarket(listings: () => readonly Listing[], options: Options = {}): Buyer {
   const { maxPrice = 1_000_000n, rules, ...deps } = options
   const { clock = systemClock, database = openDatabase({ path: ':memory:' }) } = deps
@@ -55,7 +55,7 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
   )
 }
 
-/** A purchase that waits for the operator, in a market whose rules ask for that: its id. */
+/** Holds a purchase for the operator's approval under rules that require approval. @returns the id of the approval */
 export async function heldApproval({ orders, approvals }: Buyer, listing: Listing): Promise<string> {
   const wanted = { agentId: listing.id, price: listing.price, task: randomUUID(), tokenId: undefined }
   return (await approvals.hold(orders.compose(wanted), listing))!.id

@@ -7,7 +7,7 @@ import type { Verdict } from '../../src/p2p/host.ts'
 type Receive = (data: Uint8Array, fromPeerId: string) => Promise<Verdict>
 type Handle = (stream: Stream, peerId: string) => void
 
-/** A network in memory: peers are joined by hand, gossip floods along the joints as its judges allow. */
+/** A network in memory. Tests connect the peers by hand. Gossip floods along these links if validators accept it. */
 export class FakeNetwork {
   readonly #hosts = new Map<string, FakeHost>()
 
@@ -33,16 +33,16 @@ export class FakeNetwork {
 export class FakeHost implements ReplicaHost {
   readonly peerId: string
   readonly connected = new Set<string>()
-  /** What each message that came was judged to be. */
+  /** The verdict on each received message. */
   readonly verdicts: Verdict[] = []
-  /** Messages sent into the network by this host, not those passed on. */
+  /** Messages that this host published. Forwarded messages are not included. */
   readonly published: Uint8Array[] = []
-  /** While true this host's gossip, in and out, is lost. */
+  /** While true, the host loses all its gossip in both directions. */
   deaf = false
-  /** While false, gossip knows of no neighbour, as it does at first on a new connection. */
+  /** While false, gossip has no neighbor, as for a moment after a new connection. */
   linked = true
   announced: string[]
-  /** Where peers connect from. */
+  /** The address from which each peer connects. */
   readonly sites = new Map<string, string>()
   readonly #hosts: ReadonlyMap<string, FakeHost>
   readonly #handlers = new Map<string, Handle>()
@@ -117,7 +117,7 @@ export class FakeHost implements ReplicaHost {
     for (const listener of this.#connectListeners) listener(peerId)
   }
 
-  /** A message from a neighbour, as gossipsub hands it to the judge: each once. */
+  /** Hands a neighbor's message to the validator once, as gossipsub does. */
   async deliver(data: Uint8Array, fromPeerId: string): Promise<Verdict | undefined> {
     const key = Buffer.from(data).toString('base64')
     if (this.deaf || this.#seen.has(key) || this.#receive === undefined) return undefined

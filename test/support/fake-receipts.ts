@@ -6,7 +6,7 @@ const at = Date.UTC(2026, 10, 21)
 const { paymentId, envelope } = signed(at)
 const delivery = { network: 'eip155:84532', agentId, task: 'a task', result: 'a summary', paymentId }
 
-/** The receipt of a purchase of `a task`, which was answered `a summary`. */
+/** The receipt of an order with the task `a task` and the result `a summary`. */
 export const receiptFixture = receiptRecord(
   {
     direction: 'out',
@@ -23,7 +23,7 @@ export const receiptFixture = receiptRecord(
   'Summary',
 )
 
-/** Keeps that one receipt. */
+/** A store that holds only this receipt. */
 export const fakeReceipts: Receipts = {
   list: () => ({ items: [receiptFixture], next: undefined }),
   get: (id) => (id === receiptFixture.payment_id ? receiptFixture : undefined),

@@ -5,26 +5,26 @@ import type { SignedAuthorization } from '../../src/schema/payment.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { randomHex } from './payments.ts'
 
-/** What happens to one call of `settle`: whether the money moves, and what is answered whether it did or not. */
+/** What happens in one call of `settle`: whether the money moves, and the answer in either case. */
 export type Settling = { moves: boolean; answer: SettleOutcome | 'the transaction' | 'hang' }
 
 export const unclear: Settling = { moves: false, answer: { kind: 'unclear', reason: 'no answer' } }
 const asItShould: Settling = { moves: true, answer: 'the transaction' }
 
 /**
- * A facilitator and the chain behind it, in memory: the ports of settlement.
+ * A facilitator and its chain in memory: the ports of settlement.
  *
- * The chain knows what truly happened; the facilitator answers as it is told.
+ * The chain holds the truth. The facilitator answers as the test tells it to.
  */
 export class FakeSettlement {
-  /** What the next calls of `settle` meet, first in first out; afterwards `usual`. */
+  /** The outcome of the next calls of `settle`, in order. `usual` applies after the last. */
   readonly plan: Settling[] = []
   usual: Settling = asItShould
-  /** Nonces in the order in which they were sent to be settled. */
+  /** Nonces in the order of their settlement attempts. */
   readonly attempts: Hex[] = []
-  /** While true the RPC does not answer. */
+  /** While true, the RPC does not answer. */
   chainIsDown = false
-  /** Of the newest block. */
+  /** The time of the newest block. */
   blockTimeMs = Number.MAX_SAFE_INTEGER
   readonly #uses = new Map<string, AuthorizationUse>()
 
@@ -62,7 +62,7 @@ export class FakeSettlement {
     },
   }
 
-  /** What USDC would say to a transfer, but for the balance: the double has none. */
+  /** USDC's answer to a transfer, without a check of the balance: this fake has no balances. */
   async simulateTransfer(_asset: Hex, { authorization }: SignedAuthorization): Promise<Simulation> {
     if (this.chainIsDown) throw new Error('the RPC is down')
     const { from, nonce } = authorization
@@ -70,7 +70,7 @@ export class FakeSettlement {
     return isUnused ? { kind: 'accepted' } : { kind: 'refused', reason: 'authorization is used or canceled' }
   }
 
-  /** Moves the money on chain, once. @returns the transaction that did */
+  /** Moves the money on the chain, once. @returns the transaction that moved it */
   pay({ from, to, value, nonce }: SignedAuthorization['authorization']): Hex {
     const use = this.useOf(from, nonce)
     if (use.state === 'used' && use.txHash !== undefined) return use.txHash
@@ -92,7 +92,7 @@ function keyOf(from: string, nonce: string): string {
   return `${from}|${nonce}`.toLowerCase()
 }
 
-/** As an HTTP call ends that nobody answers. */
+/** Fails like an HTTP call without an answer. */
 function hung(signal: AbortSignal): Promise<SettleOutcome> {
   return new Promise((resolve) => {
     const end = () => resolve({ kind: 'unclear', reason: `no answer from the facilitator: ${signal.reason}` })

@@ -3,40 +3,43 @@ import type { AddressInfo } from 'node:net'
 import { NETWORK } from '../../devnet/chain.ts'
 import { randomHash } from './signed-payment.ts'
 
-/** One thing that goes wrong with one call. `settles`: the real facilitator is asked first, so the money moves all the same. */
+/** A fault of one call. `settles`: the real facilitator is called first, so the money moves despite the fault. */
 export type Fault = { settles?: boolean } & (
   | { kind: 'pass' }
   /** 200 with success: false. */
   | { kind: 'refuse'; reason: string; message?: string; transaction?: string }
   /** Any status and body; an object is sent as JSON. */
   | { kind: 'status'; status: number; body?: string | object; headers?: Record<string, string> }
-  /** Takes the call and never answers. `release()` or stopping ends it. */
+  /** Accepts the call and never answers, until `release()` or the stop of the server. */
   | { kind: 'hold' }
   /** 200 with text that is not JSON. */
   | { kind: 'garbage' }
   | { kind: 'empty' }
-  /** A true answer whose second half is missing, though its length was announced. */
+  /** A true answer that ends halfway, although the header announced the full length. */
   | { kind: 'truncated' }
-  /** JSON, 200, and every field of another type. */
+  /** 200 with JSON whose fields all have the wrong type. */
   | { kind: 'wrong-types' }
-  /** An answer that does not end by itself. */
+  /** An answer that never ends. */
   | { kind: 'endless' }
-  /** 200, success: false, settlement_pending and a hash: the real one if it settles, else `transaction` or one that no chain knows. */
+  /**
+   * 200, success: false, settlement_pending and a hash: the real hash if the payment settles, else `transaction` or an
+   * unknown hash.
+   */
   | { kind: 'pending'; transaction?: string }
   /** 200, success: true, transaction: "". */
   | { kind: 'empty-hash' }
-  /** 200, success: true and a hash that is not this payment's. */
+  /** 200, success: true and the hash of another transaction. */
   | { kind: 'other-hash'; transaction: string }
-  /** Closes the connection with no answer. */
+  /** Closes the connection without an answer. */
   | { kind: 'drop' }
 )
 
-/** A call as it came, and what was done about it. */
+/** A call as received, and how the server handled it. */
 export type FacilitatorCall = {
   operation: 'verify' | 'settle'
   body: { paymentPayload?: { payload?: { signature?: string; authorization?: { nonce?: string; from?: string } } } }
   fault: Fault['kind']
-  /** What the real facilitator said, when it was asked. */
+  /** The answer of the real facilitator, if it was called. */
   upstream?: Upstream
 }
 
@@ -44,21 +47,21 @@ type Upstream = { status: number; body: Record<string, unknown> }
 
 export type FaultyFacilitator = {
   readonly url: string
-  /** Faults of the next /settle calls, first in first out; afterwards calls pass through. */
+  /** Faults of the next /settle calls, in order. Later calls pass through. */
   readonly faults: Fault[]
   readonly verifyFaults: Fault[]
-  /** Faults of this account's /settle calls, as long as it stands here. Those of `faults` come first. */
+  /** Faults of one account's /settle calls, until the test removes the entry. The faults of `faults` come first. */
   readonly ofPayer: Map<string, () => Fault>
   readonly calls: readonly FacilitatorCall[]
   settles(): FacilitatorCall[]
-  /** Drops all calls that are held. */
+  /** Drops all held calls. */
   release(): void
   stop(): Promise<void>
 }
 
 const CALLS_MAX = 100_000
 
-/** A real HTTP server before the facilitator at `upstreamUrl`, failing as it is told. */
+/** A real HTTP server in front of the facilitator at `upstreamUrl`. It fails as the test tells it to. */
 export async function startFaultyFacilitator(upstreamUrl: string, faults: Fault[] = []): Promise<FaultyFacilitator> {
   const verifyFaults: Fault[] = []
   const ofPayer = new Map<string, () => Fault>()

@@ -1,11 +1,11 @@
 /**
- * `stoa`, ended as by a power cut when it reaches a place in the money path.
+ * `stoa`, killed as by a power cut when it reaches a fault point in the money path.
  *
- * The first argument names the place, `-` none; the others are those of the command line.
+ * The first argument names the fault point; `-` means none. The other arguments go to the command line.
  */
 import { armFaultPoint } from '../../src/lib/fault-point.ts'
 
 const [place = '-'] = process.argv.splice(2, 1)
-// SIGKILL to oneself is taken before the call returns: nothing after the place runs, nothing is flushed.
+// The process dies before `kill` returns: no later code runs and no buffer is flushed.
 armFaultPoint(place, () => process.kill(process.pid, 'SIGKILL'))
 await import('../../src/main.ts')

@@ -2,22 +2,22 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 
 export type RpcRequest = { id: number; method: string; params: unknown[] }
-/** Answers a call in its own way and returns true, or returns false to pass it on. */
+/** Answers a call and returns true, or returns false to forward the call. */
 export type RpcFault = (request: RpcRequest, response: ServerResponse) => boolean
 
 export type FaultyRpc = {
   readonly url: string
   readonly requests: readonly RpcRequest[]
-  /** What goes wrong from now on; undefined: nothing. */
+  /** The current fault. Undefined means no fault. */
   fault: RpcFault | undefined
   stop(): Promise<void>
 }
 
-/** A real HTTP server before the RPC at `upstreamUrl`, failing as it is told. */
+/** A real HTTP server in front of the RPC at `upstreamUrl`. It fails as the test tells it to. */
 export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
   const requests: RpcRequest[] = []
   const server = createServer((request, response) => {
-    // A client may be killed in the middle of its request.
+    // A client may be killed during its request.
     serve(request, response).catch(() => response.destroy())
   })
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -33,7 +33,7 @@ export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
   }
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const rpc: FaultyRpc = {
-    // A provider's address, with its key in it.
+    // A URL like a provider's, with the API key in its path.
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v2/SECRET-API-KEY?token=SECRET-TOKEN`,
     requests,
     fault: undefined,
@@ -59,7 +59,7 @@ export function refuse(
   return true
 }
 
-/** A JSON-RPC result of our own making. */
+/** A JSON-RPC result made by the test. */
 export function result(response: ServerResponse, request: RpcRequest, value: unknown): true {
   response.writeHead(200, { 'content-type': 'application/json' })
   response.end(JSON.stringify({ jsonrpc: '2.0', id: request.id, result: value }))

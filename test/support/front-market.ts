@@ -8,7 +8,7 @@ import { ask, discovered } from './api-calls.ts'
 import { startTestNode, type TestNode, type TestNodeOptions } from './test-node.ts'
 
 export const FUNDS = 1_000_000n
-/** Prices of the agent behind, and of the one that buys it. */
+/** Prices of the inner agent and of the agent that buys from it, in atomic units. */
 export const INNER = 20_000n
 export const OUTER = 50_000n
 
@@ -19,7 +19,7 @@ export type FrontOrder = {
   payment?: { amount: string; book: string }
   bought_for?: { agent_id: string; agent_name: string }
 }
-/** A node, and its agent whose work the inner agent does. */
+/** A node and its agent, which buys its work from the inner agent. */
 export type Front = TestNode & { key: Hex; id: string }
 
 export const urlOf = ({ url }: TestNode, id: string) => `${url}/a2a/${id}`
@@ -41,14 +41,14 @@ export async function sell({ node }: TestNode, fields: object): Promise<string> 
   return (await node.registerAgent(definition, { persist: false })).id
 }
 
-/** A chain, and a node that sells an agent to the agents of others. */
+/** Starts a chain, and a node that sells an agent to other agents. */
 export async function startFrontMarket() {
   const devnet: Devnet = await startDevnet()
   const inner = await startTestNode({ devnet, walletKey: devnet.wallets.seller.privateKey })
   const innerId = await sell(inner, { name: 'inner', price: INNER, model: 'builtin/echo' })
   const nodes: TestNode[] = []
 
-  /** A node of the same market with money of its own. */
+  /** Starts a funded node of the same market. */
   async function funded(options: TestNodeOptions = {}, peers: TestNode[] = [inner]) {
     const key = generatePrivateKey()
     await devnet.fund(privateKeyToAddress(key), FUNDS)

@@ -1,6 +1,6 @@
 import type { Clock, UnixMs } from '../../src/lib/clock.ts'
 
-/** A clock that moves only by hand. */
+/** A clock that moves only when the test moves it. */
 export class HandClock implements Clock {
   #now: UnixMs
   #monotonic = 0
@@ -17,7 +17,7 @@ export class HandClock implements Clock {
     return this.#monotonic
   }
 
-  /** Lets time pass; where negative, sets the wall clock back. */
+  /** Lets time pass. A negative value sets the wall clock back. */
   advance(ms: number): void {
     this.#now += ms
     this.#monotonic += Math.max(0, ms)
@@ -27,7 +27,7 @@ export class HandClock implements Clock {
     this.advance(now - this.#now)
   }
 
-  /** Sets the wall clock, as an operator or NTP does: no time passes. */
+  /** Sets the wall clock, as an operator or NTP does. The monotonic time does not change. */
   jump(ms: number): void {
     this.#now += ms
   }

@@ -1,4 +1,4 @@
-/** A process of its own that takes the lock of the directory given and says so, then holds it until it is killed. */
+/** A separate process that locks the given directory, reports the lock, and holds it until it is killed. */
 import { lockDataDir } from '../../src/store/lock.ts'
 
 const [dataDir = ''] = process.argv.slice(2)

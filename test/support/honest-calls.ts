@@ -1,12 +1,18 @@
-/** What an honest peer feels of an attack: how long its calls take alone and beside it, in one run of one test. */
+/**
+ * Measures the effect of an attack on an honest peer: how long calls take alone and during the attack, in the same
+ * test.
+ */
 import { expect } from 'vitest'
 
-/** Less is what a machine does by itself: two processors, and other tests on them. */
+/** In ms. Shorter delays come from the machine itself: two processors, shared with other tests. */
 const HICCUP_MS = 50
-/** Of several rounds the best counts, quiet and attacked alike: other processes slow some of them. */
+/** The best of several rounds counts, with and without the attack: other processes slow some rounds. */
 const ROUNDS = 3
 
-/** Makes calls one after the other: so many, and more as long as it is not over. @returns what 99 of 100 took at most, in ms */
+/**
+ * Makes this number of calls one after the other, and continues until the attack is over. @returns the p99 of the
+ * calls, in ms
+ */
 export async function p99(call: () => Promise<unknown>, calls: number, until?: Promise<unknown>): Promise<number> {
   const times: number[] = []
   let over = until === undefined
@@ -23,15 +29,17 @@ export async function p99(call: () => Promise<unknown>, calls: number, until?: P
   return times[Math.floor(times.length * 0.99)]!
 }
 
-/** A call beside an attack may take three times as long as without; less than a machine's own hiccups is not looked at. */
+/**
+ * The limit for a call during an attack: three times the quiet p99. Delays within the machine's own noise do not count.
+ */
 export function bearable(quietMs: number): number {
   return 3 * Math.max(quietMs, HICCUP_MS)
 }
 
 /**
- * Makes an honest peer's calls alone, then beside an attack, round by round until one is bearable.
+ * Makes an honest peer's calls alone, then during an attack, and repeats until one round is bearable.
  *
- * @param attack one round of it, which ends by itself
+ * @param attack one round of the attack, which ends by itself
  */
 export async function expectBearable(
   call: () => Promise<unknown>,
@@ -45,7 +53,7 @@ export async function expectBearable(
   const beside: number[] = []
   for (let round = 0; round < ROUNDS && !beside.some((ms) => ms < limitMs); round++) {
     const attacking = attack(round)
-    // Awaited below: until then a failure of it is nobody's.
+    // The code below awaits the attack. Until then a failure must not count as an unhandled rejection.
     attacking.catch(() => {})
     beside.push(await p99(call, calls, attacking))
     await attacking

@@ -1,4 +1,4 @@
-/** Attackers in a process of their own: two identities of one address that tell of made-up sellers without end (T29). */
+/** Attackers in a separate process: two identities on one address that announce made-up sellers without end (T29). */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { RPC } from '@libp2p/gossipsub/message'
@@ -15,8 +15,8 @@ import { startTestHost } from './test-host.ts'
 import { until } from './until.ts'
 
 /**
- * `make` makes listings, `gossip` sends all of them at once, `hand over` offers them to whoever catches up. `flood` sends
- * small messages on a topic, the signature of each to be checked in vain.
+ * `make` creates listings, `gossip` publishes all of them at once, `hand over` offers them to peers that catch up.
+ * `flood` sends small messages on a topic, and checking their signatures is wasted work.
  */
 export type JunkOrder =
   | { kind: 'make'; listings: number }
@@ -31,7 +31,7 @@ servePart(async ({ address = '', peerId = '' }) => {
   let envelopes: Uint8Array[] = []
   let market = new MadeUpReplica([])
 
-  /** As a node of the market, though it has nothing to catch up with. */
+  /** Joins as a node of the market that has nothing to catch up with. */
   async function enter(): Promise<Host> {
     const host = await startTestHost()
     hosts.push(host)
@@ -82,7 +82,7 @@ servePart(async ({ address = '', peerId = '' }) => {
   }
 })
 
-/** Large listings, each of other words, so that there is much to index. */
+/** Large listings with different words, so that there is much to index. */
 async function junk(count: number): Promise<Uint8Array[]> {
   const envelopes: Uint8Array[] = []
   const now = Date.now()
@@ -99,7 +99,7 @@ async function junk(count: number): Promise<Uint8Array[]> {
   return envelopes
 }
 
-/** Many messages as gossipsub sends them, none of them signed by who is named. */
+/** Encodes many messages in gossipsub's format. None is signed by its named author. */
 function transmission(peerId: string, topic: string, count: number): Uint8Array {
   const from = peerIdFromString(peerId).toMultihash().bytes
   const messages = Array.from({ length: count }, () => ({

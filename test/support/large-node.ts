@@ -6,7 +6,7 @@ import { openDatabase } from '../../src/store/database.ts'
 import { createListingStore } from '../../src/store/listings.ts'
 import { listingRecord } from './listings.ts'
 
-/** Fills the database of a node that is not running: listings that other nodes signed, and calls of its own agents. */
+/** Fills the database of a stopped node with listings that other nodes signed, and with calls of its own agents. */
 export async function fillDataDir(dataDir: string, counts: { listings: number; executions: number }): Promise<void> {
   const database = openDatabase({ path: join(dataDir, 'stoa.db') })
   const store = createListingStore(database)
@@ -20,7 +20,7 @@ export async function fillDataDir(dataDir: string, counts: { listings: number; e
     store.putLater(rowOf(entry, envelope, { seenAt: now }))
   }
   await store.flush()
-  // One statement: a hundred thousand of them one by one would take longer than the test.
+  // Uses one statement: 100,000 separate statements would take longer than the test.
   await database.write(() =>
     database
       .prepare(`

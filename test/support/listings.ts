@@ -8,7 +8,7 @@ import { LISTING_TTL_MS, type ListingRecord } from '../../src/schema/listing.ts'
 const protocolsOf = (price: bigint) =>
   price === 0n ? ['/x402/libp2p/1.0.0', '/node/marketplace/1.0.0'] : ['/x402/libp2p/1.0.0']
 
-/** What a seller says of an agent: free unless told otherwise. */
+/** A seller's own listing of an agent. The default price is zero. */
 export function ownListing(sellerId: string, name: string, changes: Partial<OwnListing> = {}): OwnListing {
   const price = changes.price_atomic ?? 0n
   return {
@@ -44,7 +44,7 @@ export function listingRecord(
   }
 }
 
-/** Signs whatever it is given, as an attacker can with a key of its own. */
+/** Signs any record, as an attacker can with its own key. */
 export function signRecord(record: ListingRecord, identity: Identity): Promise<Uint8Array> {
   return signJson({ ...record, price_atomic: record.price_atomic.toString() }, identity)
 }
@@ -53,14 +53,14 @@ export function signJson(payload: unknown, identity: Identity): Promise<Uint8Arr
   return sealEnvelope(Buffer.from(JSON.stringify(payload)), identity)
 }
 
-/** An envelope whose signature is over something else: another listing's signature in its place. */
+/** An envelope with the signature of another listing. */
 export async function forgeRecord(record: ListingRecord, victim: Identity): Promise<Uint8Array> {
   const signed = Buffer.from(await signRecord(record, victim))
   signed[signed.length - 1]! ^= 1
   return signed
 }
 
-/** What a catalog needs of a replica, over records that all are on the market. */
+/** The part of a replica that a catalog needs, over records that are all on the market. */
 export function replicaOf(records: () => readonly ListingRecord[], sellerId: string) {
   return {
     all: () => [...records()],

@@ -16,14 +16,14 @@ export type TestNode = StoaNode & { readonly dataDir: string }
 const nodes = new Set<TestNode>()
 const dirs: string[] = []
 
-/** A directory of the test's own, gone after `stopTestNodes`. */
+/** A new directory for the test. `stopTestNodes` removes it. */
 export async function testDir(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'stoa-test-'))
   dirs.push(dir)
   return dir
 }
 
-/** A whole node in this process, as `createNode` makes it: on loopback, any free port, no API, a directory of its own. */
+/** Starts a whole node in this process with `createNode`: on loopback, free ports, no API, its own directory. */
 export async function startTestNode({ key, ports, ...settings }: TestNodeOptions): Promise<TestNode> {
   const dataDir = settings.dataDir ?? (await testDir())
   const config = createConfig({
@@ -49,7 +49,7 @@ export async function startTestNode({ key, ports, ...settings }: TestNodeOptions
   return running
 }
 
-/** Stops every node that still runs and removes every directory. */
+/** Stops every running node and removes every directory. */
 export async function stopTestNodes(): Promise<void> {
   await Promise.allSettled([...nodes].map((node) => node.stop()))
   await Promise.all(dirs.splice(0).map((dir) => rm(dir, { recursive: true, force: true })))

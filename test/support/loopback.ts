@@ -3,7 +3,7 @@ import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { connect as connectTo, createServer, type Server, type Socket } from 'node:net'
 
-/** A TCP port of this machine, taken for as long as the server runs. */
+/** Takes a TCP port of this machine until the server stops. */
 export async function listen(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
@@ -11,11 +11,11 @@ export async function listen(server: Server): Promise<number> {
   return address.port
 }
 
-/** Below those that systems give to whoever asks for any, as every other test and every outgoing connection does. */
+/** First port of a range below the ephemeral ports, which the system gives to other tests and outgoing connections. */
 const FREE_FROM = 20_000
 const FREE_TO = 32_000
 
-/** A port that was free a moment ago, for TCP and for UDP, and that nobody comes by unasked. */
+/** A port that was free a moment ago for TCP and UDP, outside the range that the system assigns. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FREE_FROM, FREE_TO)
@@ -35,7 +35,7 @@ async function isFree(socket: Server | UdpSocket, port: number): Promise<boolean
   }
 }
 
-/** Passes TCP connections on to another port, until it is frozen: then nothing moves and nobody is told. */
+/** Forwards TCP connections to another port until it is frozen. Then no data moves, and neither side is notified. */
 export class FreezableProxy {
   readonly #sockets: Socket[] = []
   readonly #server: Server

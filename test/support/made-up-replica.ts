@@ -6,12 +6,14 @@ import { elementKey } from '../../src/protocols/sync/reconcile/element-key.ts'
 import { RangeIndex } from '../../src/protocols/sync/reconcile/range-index.ts'
 import { openSync, serveSync } from '../../src/protocols/sync/sync.ts'
 
-/** A peer that reconciles as everybody does, over whatever it was given, true or forged, and counts what it is handed. */
+/**
+ * A peer that reconciles by the protocol over any given records, true or forged, and counts the records it receives.
+ */
 export class MadeUpReplica {
   readonly #index = new RangeIndex()
   readonly #envelopes = new Map<string, Uint8Array>()
   readonly taken: Uint8Array[] = []
-  /** How many of its own have been asked for. */
+  /** Number of its own records that the other side requested. */
   handed = 0
 
   constructor(envelopes: readonly Uint8Array[]) {
@@ -28,7 +30,7 @@ export class MadeUpReplica {
     return serveSync(new FramedStream(stream), this.#side(), { signal: AbortSignal.timeout(10_000) })
   }
 
-  /** Resolves when the other side has ended, with all that it was handed looked at. */
+  /** Resolves when the other side has ended and all received records are checked. */
   async open(stream: Stream): Promise<void> {
     const [framed, signal] = [new FramedStream(stream), AbortSignal.timeout(10_000)]
     await openSync(framed, this.#side(), { signal })

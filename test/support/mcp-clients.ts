@@ -1,6 +1,6 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 
-/** The protocol of 2026 where the server has it, or that of 2025. */
+/** The protocol of 2026 if the server supports it, or the protocol of 2025. */
 export type Era = 'auto' | 'legacy'
 export type Answer = {
   isError?: boolean
@@ -12,7 +12,7 @@ export type Answer = {
 export const bearer = (token: string | undefined): Record<string, string> =>
   token === undefined ? {} : { authorization: `Bearer ${token}` }
 
-/** Official clients, until all of them are closed. */
+/** Official MCP clients. They stay open until all are closed together. */
 export class McpClients {
   readonly #clients: Client[] = []
 

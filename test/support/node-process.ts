@@ -7,7 +7,7 @@ const FAULTY_NODE = fileURLToPath(new URL('./faulty-node.ts', import.meta.url))
 const READY_MS = 20_000
 const LOG_CHARS_MAX = 8_000
 
-/** What `stoa start --json` says once it listens. */
+/** The line that `stoa start --json` prints when it listens. */
 export type Ready = {
   api_url: string
   peer_id: string
@@ -16,27 +16,27 @@ export type Ready = {
   warnings: string[]
 }
 
-/** A node in a process of its own. */
+/** A node in its own process. */
 export type NodeProcess = {
   readonly ready: Ready
   readonly child: ChildProcess
-  /** How it ended: an exit code or a signal. */
+  /** The exit code or the signal that ended the process. */
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
   log(): string
-  /** Ends it in good order, if it has not ended. */
+  /** Stops the node in good order, unless it has ended already. */
   stop(): Promise<void>
 }
 
 const running = new Set<ChildProcess>()
 
-/** Starts `stoa start`; at `faultPoint` it will end as by a power cut. Resolves when it listens. */
+/** Starts `stoa start` and resolves when the node listens. At `faultPoint` the node ends as by a power cut. */
 export async function startNodeProcess(options: {
   faultPoint?: string | undefined
-  /** The `stoa` to run, in place of the source with fault points. */
+  /** The `stoa` program to run instead of the source with fault points. */
   program?: string
   args: readonly string[]
   environment: Record<string, string>
-  /** How many files it may have open. */
+  /** Maximum number of open files. */
   openFiles?: number
 }): Promise<NodeProcess> {
   const { PATH = '', HOME = '' } = process.env
@@ -73,7 +73,7 @@ export async function startNodeProcess(options: {
   }
 }
 
-/** Ends every process of this file that is left, at once. */
+/** Kills every process that tests of this file have left running. */
 export async function killNodeProcesses(): Promise<void> {
   await Promise.all(
     [...running].map(async (child) => {

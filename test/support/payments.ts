@@ -13,16 +13,16 @@ export function randomHex(bytes = 32): Hex {
   return `0x${randomBytes(bytes).toString('hex')}`
 }
 
-/** A wallet of nobody, always the same for the same number. */
+/** A test wallet. The same seed gives the same wallet. */
 export function testWallet(seed = 1): Wallet {
   return createWallet(`0x${seed.toString(16).padStart(2, '0').repeat(32)}`, usdc)
 }
 
-/** Whose receipts the test seller signs, and whom buyers pay. */
+/** The wallet that signs the test seller's receipts and receives its payments. */
 export const sellerWallet = testWallet(34)
 export const payTo: Hex = sellerWallet.address
 
-/** What a seller asks for one run: 0.01 USDC and four minutes, unless told otherwise. */
+/** A seller's payment requirements. The defaults are 0.01 USDC and four minutes for one run. */
 export function requirements(changes: Partial<PaymentRequirements> = {}): PaymentRequirements {
   return {
     scheme: 'exact',
@@ -35,7 +35,7 @@ export function requirements(changes: Partial<PaymentRequirements> = {}): Paymen
   }
 }
 
-/** A payment that a seller of `requirements` takes, under a challenge or preemptive. */
+/** A payment that a seller with `requirements` accepts, under a challenge or preemptive. */
 export function signed(
   now: number,
   options: {
@@ -51,7 +51,7 @@ export function signed(
   return wallet.authorize(options.requirements ?? requirements(), { serverNonce, authorizationNonce }, now)
 }
 
-/** A verified payment, as the seller claims it. */
+/** A verified payment in the form that the seller claims. */
 export function claim(
   now: number,
   changes: Partial<Claim> & { wallet?: Wallet; authorizationNonce?: Hex } = {},
@@ -75,7 +75,7 @@ export function claim(
   }
 }
 
-/** The exchange that goes with a payment. */
+/** The exchange that belongs to a payment. */
 export function exchangeOf(payment: Claim, now: number, changes: Partial<NewExchange> = {}): NewExchange {
   return {
     agentId: payment.agentId,
@@ -90,7 +90,7 @@ export function exchangeOf(payment: Claim, now: number, changes: Partial<NewExch
   }
 }
 
-/** An order that is executing, and the payment signed for it. */
+/** An executing order and the payment signed for it. */
 export function reserved({ paymentId, envelope }: ReturnType<typeof signed>, at: number) {
   const asked = requirements()
   const shared = { agentId: 'bought', sellerId: 'seller' }

@@ -10,7 +10,7 @@ import { X402_PROTOCOL } from '../../src/schema/x402.ts'
 type Json = Record<string, unknown>
 export type RawAnswer = { type: string; message: Json } | undefined
 
-/** A client on a real host that speaks the payment protocol as the test wants it to, true or not. */
+/** A client on a real host. It sends whatever payment messages the test wants, valid or not. */
 export class RawPeer {
   readonly #stream: FramedStream
 
@@ -38,7 +38,7 @@ export class RawPeer {
     return this.ask('x402.request', { resource, method: 'execute', payment: null, body, ...changes })
   }
 
-  /** Asks for a challenge and signs what it asks for; `preemptive` pays without one. */
+  /** Requests a challenge and signs its payment; `preemptive` pays without a challenge. */
   async pay(
     resource: string,
     wallet: Wallet,
@@ -59,7 +59,7 @@ export class RawPeer {
   }
 }
 
-/** The text of a response, or the name of an error. */
+/** The text of a response, or the name of its error. */
 export function said(answer: RawAnswer): unknown {
   if (answer?.type === 'x402.error') return answer.message.error_name
   return answer && Buffer.from(String(answer.message.body), 'base64').toString()

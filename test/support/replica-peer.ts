@@ -6,14 +6,14 @@ import { createListingStore, type ListingStore } from '../../src/store/listings.
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
 import { HandClock } from './hand-clock.ts'
 
-/** A replica on a network in memory, with all a test may look at or turn. */
+/** A replica on a network in memory, with the parts that a test reads or changes. */
 export type ReplicaPeer = {
   identity: Identity
   host: FakeHost
   database: Database
   clock: HandClock
   replica: Replica
-  /** The warnings it has logged. */
+  /** Warnings in its log. */
   log: string[]
 }
 
@@ -27,12 +27,12 @@ const quick: ReplicaOptions = {
   catchUp: { retryMs: 2, followUpMs: 2, roundMs: 1_000_000 },
 }
 
-/** A started replica. Give it parts of an earlier one to start that one anew. */
+/** Starts a replica. Parts of an earlier replica restart that replica. */
 export async function startReplica(
   network: FakeNetwork,
   earlier: Partial<Pick<ReplicaPeer, 'identity' | 'database' | 'clock'> & { store: ListingStore }> = {},
   options: ReplicaOptions = {},
-  /** What it was told of: another node lists this agent under its key. */
+  /** Names of agents that another node lists under this node's key. */
   copied: string[] = [],
 ): Promise<ReplicaPeer> {
   const identity = earlier.identity ?? (await createIdentity())
@@ -51,14 +51,14 @@ export async function startReplica(
   return { identity, host, database, clock, replica, log }
 }
 
-/** For `afterEach`. */
+/** Call this in `afterEach`. */
 export async function stopReplicas(): Promise<void> {
   const replicas = [...running]
   running.clear()
   await Promise.all(replicas.map((replica) => replica.stop()))
 }
 
-/** The names of what a replica shows, sorted. */
+/** The sorted names of the listings that a replica shows. */
 export function namesIn({ replica }: Pick<ReplicaPeer, 'replica'>): string[] {
   return replica
     .all()

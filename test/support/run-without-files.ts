@@ -1,4 +1,4 @@
-/** A process of its own that opens files until it may open no more, then starts programs as agents do, and says what came of it. */
+/** A separate process that opens files up to its limit, then starts programs as agents do, and reports the outcome. */
 import { closeSync, openSync } from 'node:fs'
 import os from 'node:os'
 import { commandRuntime } from '../../src/agents/command.ts'

@@ -1,15 +1,15 @@
 import fc from 'fast-check'
 
 export type JsonSchema = { [key: string]: unknown }
-/** What a property or parameter of this name is given instead of what its schema alone would allow. */
+/** Values for a property or parameter of this name. They replace values from the schema. */
 export type Hints = Readonly<Record<string, fc.Arbitrary<unknown>>>
-/** What is almost right gets further than what is not: how often a part is what its schema does not allow. */
+/** How often a part breaks its schema. Values that are almost valid reach deeper code than random values. */
 export type ArbitraryOptions = { schemas: Record<string, JsonSchema>; hints?: Hints; wrong?: fc.Arbitrary<unknown> }
 
 const ITEMS_MAX = 3
 const DEPTH_MAX = 8
 
-/** Values that a JSON Schema of an OpenAPI document allows, and a few, here and there, that it does not. */
+/** Values that a JSON Schema of an OpenAPI document allows, with an occasional invalid part. */
 export function fromSchema(schema: JsonSchema, options: ArbitraryOptions, depth = 0): fc.Arbitrary<unknown> {
   const right = rightValues(schema, options, depth)
   if (options.wrong === undefined) return right
@@ -54,7 +54,7 @@ function plainValues(schema: JsonSchema, options: ArbitraryOptions, depth: numbe
   }
 }
 
-/** `anyOf` beside properties says which of them must be there. */
+/** `anyOf` beside `properties` lists the required properties. */
 function objects(schema: JsonSchema, options: ArbitraryOptions, depth: number): fc.Arbitrary<unknown> {
   const properties = Object.entries(schema.properties as Record<string, JsonSchema>)
   const model = Object.fromEntries(

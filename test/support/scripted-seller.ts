@@ -7,10 +7,10 @@ import { requirements } from './payments.ts'
 
 /** One stream of a seller that follows a script. */
 export type ScriptedStream = {
-  /** 0 for the first stream that was opened. */
+  /** 0 for the first opened stream. */
   index: number
   next(): Promise<AnyX402Message | undefined>
-  /** The next message as it is on the wire, for what a strict reader refuses. */
+  /** The next message in wire format, for messages that a strict reader refuses. */
   nextFrame(): Promise<Frame | undefined>
   send(type: string, message: object): Promise<void>
   challenge(request: AnyX402Message | undefined, changes?: object): Promise<void>
@@ -19,7 +19,7 @@ export type ScriptedStream = {
   raw: Stream
 }
 
-/** A seller that says what the script of the test says, stream by stream. */
+/** A seller that answers by the script of the test, stream by stream. */
 export class ScriptedSeller {
   readonly received: AnyX402Message[] = []
   opened = 0
@@ -36,7 +36,7 @@ export class ScriptedSeller {
     return ours
   }
 
-  /** Follows the script on a stream that a buyer has opened, as a stream handler. */
+  /** Follows the script on a stream that a buyer opened, as a stream handler. */
   serve(theirs: Stream): void {
     const stream = new FramedStream(theirs)
     const signal = AbortSignal.timeout(60_000)

@@ -13,7 +13,7 @@ import { createMeasures, type Measures } from '../../src/trust/measures.ts'
 import { HandClock } from './hand-clock.ts'
 import { listingRecord, replicaOf } from './listings.ts'
 
-/** Peer ids of four sellers; the first is this node. */
+/** Peer ids of four sellers. The first is this node. */
 export const sellers = [
   '12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st',
   '12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo',
@@ -22,7 +22,7 @@ export const sellers = [
 ] as const
 export const [me, ann, bob, eve] = sellers
 
-/** A market in memory: its rows, its index and its search, as a node has them. */
+/** A market in memory: its rows, its index and its search, as in a node. */
 export type SearchedMarket = {
   clock: HandClock
   database: Database
@@ -30,9 +30,9 @@ export type SearchedMarket = {
   search: Search
   presences: Map<string, Presence>
   measures: Measures
-  /** What was imported. */
+  /** The imported listings. */
   imported: Listing[]
-  /** Lists agents of a seller, in that order, and compares their names. */
+  /** Lists agents of a seller, in the given order, and compares their names. */
   list(sellerId: string, names: readonly string[], changes?: Partial<ListingRecord>): Promise<ListingRecord[]>
   delist(record: ListingRecord): Promise<void>
   compare(): Promise<void>

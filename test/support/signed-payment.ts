@@ -5,7 +5,7 @@ import { NETWORK, usdcAbi, usdcDomain } from '../../devnet/chain.ts'
 import { addresses } from '../../devnet/contracts.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 
-/** What to sign, and what to ask for when it should differ from what is signed. */
+/** What to sign, and which requirements differ from the signed values. */
 export type PaymentSpec = {
   payerKey: Hex
   payTo: Hex
@@ -13,22 +13,22 @@ export type PaymentSpec = {
   nonce?: Hex
   validAfter?: bigint
   validBefore?: bigint
-  /** What the authorization says instead of `payTo` and `amount`. */
+  /** Replaces `payTo` and `amount` in the authorization. */
   to?: Hex
   value?: bigint
-  /** The payer, when it is a contract that `payerKey` owns. */
+  /** The payer, if it is a contract that `payerKey` owns. */
   from?: Hex
   asset?: Hex
   network?: string
   /** The EIP-712 domain's name, in the signature and in `extra`. */
   domainName?: string
-  /** Left out of the requirements altogether when null. */
+  /** Null leaves `extra` out of the requirements. */
   extra?: object | null
-  /** Changes the finished signature. */
+  /** Changes the complete signature. */
   alter?: (signature: Hex) => Hex
 }
 
-/** A request body for a facilitator, and the parts tests ask about. */
+/** A request body for a facilitator, and the parts that tests read. */
 export type SignedPayment = {
   from: Hex
   nonce: Hex
@@ -56,12 +56,12 @@ export function randomHash(): Hex {
   return toHex(randomBytes(32))
 }
 
-/** Unix seconds from now. */
+/** Unix time this number of seconds from now. */
 export function secondsFromNow(seconds: number): bigint {
   return BigInt(Math.floor(systemClock.now() / 1000) + seconds)
 }
 
-/** Signs an EIP-3009 transfer with viem, as a buyer of any make would. */
+/** Signs an EIP-3009 transfer with viem, like a buyer of another implementation. */
 export async function signPayment(spec: PaymentSpec): Promise<SignedPayment> {
   const account = privateKeyToAccount(spec.payerKey)
   const amount = spec.amount ?? 10_000n
@@ -120,14 +120,14 @@ export function transferCalldata({ authorization: a, signature }: SignedPayment)
 
 const CURVE_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 
-/** The other form of the same signature, by the same signer, which USDC does not take. */
+/** The other valid form of the same signature by the same signer. USDC refuses it. */
 export function highS(signature: Hex): Hex {
   const { r, s, yParity } = parseSignature(signature)
   const flipped = `0x${(CURVE_ORDER - BigInt(s)).toString(16).padStart(64, '0')}` as Hex
   return serializeSignature({ r, s: flipped, yParity: yParity === 0 ? 1 : 0 })
 }
 
-/** Posts a body as JSON and reads the JSON that comes back. */
+/** Posts a body as JSON and reads the JSON answer. */
 export async function postJson(url: string, body: unknown): Promise<{ status: number; body: Record<string, unknown> }> {
   const response = await fetch(url, {
     method: 'POST',

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { until } from './until.ts'
 
 /**
- * A program for a `command:` agent that takes its time: it notes that it has begun, and that it has ended, by files
- * named after its task, and repeats the task.
+ * A slow program for a `command:` agent. It writes one file when it begins and one when it ends, named after the task,
+ * and repeats the task.
  */
 export function slowProgram(dir: string, ms: number): string[] {
   const program = `
@@ -19,7 +19,7 @@ export function slowProgram(dir: string, ms: number): string[] {
   return [process.execPath, '-e', program]
 }
 
-/** Waits until the agent has begun a task whose name ends so. @returns the process that works on it */
+/** Waits until the agent has begun a task whose name ends with `name`. @returns the pid of its process */
 export async function begun(dir: string, name: string): Promise<number> {
   const file = join(dir, `begun ${name}`)
   return Number(await until(() => existsSync(file) && readFileSync(file, 'utf8'), { timeoutMs: 30_000, everyMs: 20 }))
@@ -29,7 +29,7 @@ export function hasEnded(dir: string, name: string): boolean {
   return existsSync(join(dir, `ended ${name}`))
 }
 
-/** Waits until a process is no more. */
+/** Waits until a process has ended. */
 export async function gone(pid: number): Promise<void> {
   await until(() => !isAlive(pid), { timeoutMs: 15_000, everyMs: 20 })
 }

@@ -1,17 +1,17 @@
-/** A program in a real pseudo-terminal: type, and read the screen as a person would. */
+/** A program in a real pseudo-terminal. Tests type into it and read its screen. */
 import { spawn } from '@lydell/node-pty'
 import xterm from '@xterm/headless'
 import { until } from './until.ts'
 
 export type Terminal = {
-  /** The lines of the screen, without blanks at their ends. */
+  /** The lines of the screen without trailing blanks. */
   screen(): string
   type(text: string): void
   resize(columns: number, rows: number): void
-  /** Waits until the screen shows it. */
+  /** Waits until the screen shows the text. */
   shows(what: string | RegExp, timeoutMs?: number): Promise<void>
   readonly exited: Promise<number>
-  /** Everything that was written to the terminal, sequences included. */
+  /** All output to the terminal, with its control sequences. */
   raw(): string
   kill(signal?: 'SIGTERM'): void
 }

@@ -4,7 +4,7 @@ import type { Clock } from '../../src/lib/clock.ts'
 import type { Purchases } from '../../src/store/purchases.ts'
 import { usdc } from './payments.ts'
 
-/** The real budget, with rules of its own and nothing kept. */
+/** The real budget with rules of the test. It stores nothing. */
 export function testBudget(
   rules: Partial<BudgetRules>,
   deps: { clock: Clock; purchases: Pick<Purchases, 'spentOn' | 'heldOn'> } & Partial<BudgetDeps>,

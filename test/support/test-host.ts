@@ -11,7 +11,7 @@ export type TestHostOptions = Partial<HostOptions> & {
   logger?: Logger
 }
 
-/** Retries, pings and looks for peers fast enough for a test. */
+/** Times for retries, pings and peer discovery, short enough for tests. */
 const timing: NonNullable<HostOptions['timing']> = {
   retry: { firstMs: 20, mostMs: 100 },
   dialGapMs: 0,
@@ -26,7 +26,7 @@ const timing: NonNullable<HostOptions['timing']> = {
   relayRetry: { firstMs: 20, mostMs: 100 },
 }
 
-/** A host on loopback: free ports, no mDNS, peers kept in memory. Not started. */
+/** A host on loopback: free ports, no mDNS, peers kept in memory. It is not started. */
 export async function createTestHost(options: TestHostOptions = {}): Promise<Host> {
   const {
     identity = await createIdentity(),
@@ -49,14 +49,14 @@ export async function createTestHost(options: TestHostOptions = {}): Promise<Hos
   )
 }
 
-/** The same, started. */
+/** A started host on loopback. */
 export async function startTestHost(options: TestHostOptions = {}): Promise<Host> {
   const host = await createTestHost(options)
   await host.start()
   return host
 }
 
-/** What another host needs to reach this one. */
+/** The address data that another host needs to reach this host. */
 export function whereIs(host: Host, transport?: 'tcp' | 'quic-v1'): { peerId: string; addrs: string[] } {
   const addrs = host.addresses().filter((address) => transport === undefined || address.includes(`/${transport}`))
   return { peerId: host.peerId, addrs }

@@ -9,7 +9,7 @@ import { createNode } from '../../src/node/create-node.ts'
 import type { Hex, Network } from '../../src/schema/primitives.ts'
 
 export type TestNodeOptions = {
-  /** A new one, which is removed at the end, unless given. */
+  /** The default is a new directory, which is removed at the end. */
   dataDir?: string
   devnet?: Devnet
   walletKey?: Hex
@@ -26,7 +26,7 @@ export type TestNodeOptions = {
 
 export type TestNode = { node: StoaNode; url: string; dataDir: string; stop(): Promise<void> }
 
-/** A whole node in this process, on loopback, with its API on a free port. */
+/** Starts a whole node in this process, on loopback, with its API on a free port. */
 export async function startTestNode(options: TestNodeOptions = {}): Promise<TestNode> {
   const { walletKey, apiToken, environment = {} } = options
   const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'stoa-node-')))
@@ -49,7 +49,7 @@ export async function startTestNode(options: TestNodeOptions = {}): Promise<Test
   }
 }
 
-/** With the rules that a node has by default, nothing that it asks outside loopback, and nothing to say. */
+/** The default configuration, but without requests outside loopback and without log output. */
 export function loopbackConfig(dataDir: string, options: Omit<TestNodeOptions, 'dataDir'> = {}): Config {
   const { devnet, api, buyer, seller, webhooks = [] } = options
   const settings = {

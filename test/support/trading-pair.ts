@@ -9,18 +9,18 @@ import { until } from './until.ts'
 type Sold = Parameters<TestNode['node']['registerAgent']>[0]
 export type TradingPair = {
   devnet: Devnet
-  /** Gone after `stop`. */
+  /** A temporary directory. `stop` removes it. */
   home: string
   seller: TestNode
   buyer: TestNode
-  /** What is sold, by name. */
+  /** The seller's listings by name. */
   listed: Record<string, Listing>
-  /** Starts the buyer again, which the test has stopped. */
+  /** Restarts the buyer after the test has stopped it. */
   startBuyer(): Promise<TestNode>
   stop(): Promise<void>
 }
 
-/** A seller with agents and a buyer that has heard of them, on a chain of their own. */
+/** Starts a seller with agents and a buyer that knows them, on a new chain. */
 export async function startTradingPair(
   sold: (home: string) => readonly Sold[] | Promise<readonly Sold[]>,
   options: (home: string) => TestNodeOptions = () => ({}),
@@ -49,7 +49,7 @@ export async function startTradingPair(
       return running
     }
     const buyer = await startBuyer()
-    // What is searched is indexed a moment after it is known.
+    // The search index follows the listings after a moment.
     const { length } = Object.keys(listed)
     await until(() => buyer.node.market.page({}).items.length === length, { timeoutMs: 30_000 })
     return { devnet, home, seller, buyer, listed, startBuyer, stop }

@@ -16,14 +16,14 @@ import { listingFixture } from './fake-api.ts'
 import { HandClock } from './hand-clock.ts'
 import { requirements, signed } from './payments.ts'
 
-/** How an order ends, as the test says. */
+/** How an order ends. The test decides. */
 export type End =
   | { kind: 'completed'; output?: string; paid?: boolean }
   | { kind: 'failed'; error: Partial<OrderError>; signed?: 'reserved' | 'released' | 'spent'; settlesFirst?: boolean }
 
 /**
- * Workflows over a real store, with orders that end when, and as, the test says. A second bench on the same database is
- * the same node after a crash.
+ * Workflows over a real store. The test decides when and how their orders end. A second bench on the same database acts
+ * as the same node after a crash.
  */
 export class WorkflowBench {
   readonly clock: HandClock
@@ -31,7 +31,7 @@ export class WorkflowBench {
   readonly purchases
   readonly store
   readonly workflows: Workflows
-  /** What is on the market, by agent id. */
+  /** Listings on the market, by agent id. */
   readonly market = new Map<string, Listing>()
   readonly #changes = new Changes()
   readonly #orderStore
@@ -105,7 +105,7 @@ export class WorkflowBench {
     return order
   }
 
-  /** Executes and signs, as far as the end needs it, then ends the order. */
+  /** Executes the order and signs its payment if the end needs them, then ends the order. */
   async end(order: Order, end: End): Promise<void> {
     const { clock, purchases } = this
     const begun: Order = { ...order, status: 'executing', correlationId: randomUUID(), sellerId: 'seller' }
@@ -135,11 +135,11 @@ export class WorkflowBench {
     this.#changes.tell(order.id)
   }
 
-  /** Has every workflow looked at, as a timer would, and waits until nothing more follows. */
+  /** Processes every workflow, as a timer would, and waits until no more work follows. */
   async wake(): Promise<void> {
     const rows = this.database.prepare('SELECT id FROM orders').all() as { id: string }[]
     for (const { id } of rows) this.#changes.tell(id)
-    // Each write takes a turn of the event loop; a step takes a few.
+    // Each write takes one turn of the event loop, and a step takes a few.
     for (let turn = 0; turn < 40; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
 
@@ -162,7 +162,7 @@ export class WorkflowBench {
     return reservation
   }
 
-  /** What was signed for an order can never be settled, or was. */
+  /** Marks the signed payment of an order as never to be settled, or as settled. */
   async resolve(orderId: string, state: 'released' | 'spent'): Promise<void> {
     await this.purchases.resolve(this.purchases.reservationOf(orderId)!.paymentId, state, undefined, this.clock.now())
     this.#changes.tell(orderId)

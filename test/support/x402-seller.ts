@@ -36,10 +36,10 @@ type Handler = (stream: Stream, peerId: string) => void
 export type TestSellerOptions = {
   database?: Database
   settlement?: FakeSettlement
-  /** The real ones, instead of `settlement`. */
+  /** The real facilitator and chain instead of `settlement`. */
   facilitator?: Facilitator
   chain?: PaymentChain
-  /** What a payer has, by the real chain. */
+  /** The balance of a payer on the real chain. */
   funds?: ExposureDeps['chain']
   payTo?: Hex
   attemptTimeoutMs?: number
@@ -51,8 +51,8 @@ export type TestSellerOptions = {
 }
 
 /**
- * A seller over streams in memory: the real protocol servers, store, challenges and settler. Only the facilitator, the
- * chain, the clock and what its agents do are the test's.
+ * A seller over streams in memory: the real protocol servers, store, challenges and settler. The test provides only the
+ * facilitator, the chain, the clock and the work of the agents.
  */
 export class TestSeller {
   readonly clock: HandClock
@@ -62,15 +62,15 @@ export class TestSeller {
   readonly exchanges: Exchanges
   readonly challenges = new Challenges()
   readonly exposure: Exposure
-  /** What every payer has, as the chain says. */
+  /** The balance of every payer on the chain, in atomic units. */
   balance = 10n ** 12n
   readonly limits: PeerLimits
   readonly deps: X402ServerDeps & MarketplaceServerDeps
-  /** What has run: one entry for each run that began. */
+  /** One entry for each run that began. */
   readonly runs: { input: string; callerId: string }[] = []
   readonly agents = new Map<string, ServedAgent>()
   readonly log: unknown[][] = []
-  /** What the agents do, unless it is `undefined`: then they repeat their task. */
+  /** The work of the agents. If undefined, agents repeat their task. */
   work: Run | undefined
   readonly #handlers = new Map<string, Handler>()
   readonly #settler: Settler
@@ -166,7 +166,7 @@ export class TestSeller {
     await this.#settler.stop()
   }
 
-  /** Adds an agent that costs 0.01 USDC and has 120 s, unless told otherwise. */
+  /** Adds an agent. The defaults are a price of 0.01 USDC and 120 s. */
   addAgent(changes: Partial<ServedAgent> = {}): void {
     const run: Run = async (call) => {
       this.runs.push({ input: call.input, callerId: call.callerId })
@@ -176,7 +176,7 @@ export class TestSeller {
     this.agents.set(agent.id, agent)
   }
 
-  /** Opens a stream to this seller, as its connection to the peer would. */
+  /** Opens a stream to this seller, as the peer's connection would. */
   async open(peerId = 'buyer', protocol: string = X402_PROTOCOL): Promise<Stream> {
     const [ours, theirs] = await streamPair({ protocol })
     this.#handlers.get(protocol)!(theirs, peerId)
@@ -197,7 +197,7 @@ export class TestSeller {
 type Json = Record<string, unknown>
 export type Answer = { type: X402MessageType; message: Json }
 
-/** A client that says what the test wants it to, true or not. */
+/** A client that sends whatever the test wants, valid or not. */
 export class TestPeer {
   readonly peerId: string
   readonly raw: Stream
@@ -216,7 +216,7 @@ export class TestPeer {
     return this.stream.writeText(type, text, AbortSignal.timeout(5_000))
   }
 
-  /** The next message; `undefined` where the seller has ended the stream. */
+  /** The next message, or `undefined` if the seller has ended the stream. */
   async next(): Promise<Answer | undefined> {
     const message: AnyX402Message | undefined = await readMessage(this.stream, AbortSignal.timeout(5_000))
     return message as Answer | undefined
@@ -232,7 +232,7 @@ export class TestPeer {
     return this.next()
   }
 
-  /** Asks for a challenge and signs for it. */
+  /** Requests a challenge and signs a payment for it. */
   async challenged(changes: Json = {}): Promise<{ paymentId: Hex; payment: PaymentEnvelope; correlation_id: string }> {
     const correlation_id = (changes.correlation_id as string | undefined) ?? randomUUID()
     const asked = await this.request({ ...changes, correlation_id })
@@ -266,7 +266,7 @@ export function base64(text: string): string {
   return Buffer.from(text).toString('base64')
 }
 
-/** What an answer says, in short: the name of its error, or the text of its result. */
+/** An answer in short: the name of its error, or the text of its result. */
 export function told(answer: Answer | undefined): unknown {
   if (answer === undefined) return undefined
   if (answer.type === 'x402.error') return answer.message.error_name
