@@ -1,7 +1,8 @@
 /**
- * Builds the dashboard into dist/dashboard. `--clean` first removes all else that an earlier build left in dist/.
+ * Builds the dashboard into dist/dashboard. `--clean` first removes everything that an earlier build left in dist/.
  *
- * The finished folder takes the place of the old one in one step: a node that runs beside it never finds half of one.
+ * The finished folder replaces the old folder in one step. A node that runs during the build never finds half a
+ * dashboard.
  */
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,11 +12,12 @@ const dist = fileURLToPath(new URL('../dist', import.meta.url))
 const TRIES_MAX = 5
 
 export async function buildDashboard(): Promise<void> {
-  // `npm install` comes here too, perhaps without the tools for it.
+  // `npm install` runs this file too, possibly without the build tools.
   const { build } = await import('vite')
   const fresh = join(dist, `.dashboard-${process.pid}`)
   const { NODE_ENV: environment } = process.env
-  // Whatever the caller's is, as in a test: another one brings React's development build, half as large again.
+  // The build overrides the caller's value, for example a test's. Any other value brings React's development build,
+  // which is half as large again.
   process.env.NODE_ENV = 'production'
   try {
     await build({
@@ -31,7 +33,7 @@ export async function buildDashboard(): Promise<void> {
   }
 }
 
-/** Two builds at once may each find the other's in their way: the last one stays. */
+/** Puts the finished build in place. With two concurrent builds, the last one stays. */
 function putInPlace(fresh: string): void {
   const place = join(dist, 'dashboard')
   const old = `${fresh}-old`

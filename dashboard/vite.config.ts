@@ -5,7 +5,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import react from '@vitejs/plugin-react'
 import { defineConfig, type Plugin } from 'vite'
 
-/** Each text of the build also as Brotli and gzip, so that the node compresses nothing while it runs. */
+/** Also writes each text file as Brotli and gzip, so that the node compresses nothing at run time. */
 function compressed(): Plugin {
   let outDir = ''
   return {
@@ -33,11 +33,11 @@ export default defineConfig({
   plugins: [react(), compressed()],
   build: {
     target: 'es2023',
-    // The policy of the page allows no `data:` scripts, and every file is to be hashed.
+    // The content policy of the page allows no `data:` scripts, and every file must be hashed.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },
-  // `npm run dev:dashboard` beside a running node.
+  // `npm run dev:dashboard` runs beside a node.
   server: { port: 8425, host: '127.0.0.1', proxy: { '/api': node } },
 })

@@ -1,6 +1,6 @@
 import type { OwnAgent } from './api/types.ts'
 
-/** The state of an own agent, as a badge and in words. */
+/** The state of an own agent, for a badge and as text. */
 export function stateOf({ paused, listed, notice, runnable }: OwnAgent): [badge: string, text: string] {
   if (paused) return ['paused', 'paused']
   if (!runnable) return ['failed', 'cannot run']

@@ -32,7 +32,7 @@ function Room() {
   useEffect(() => {
     document.title = `${title} · Stoa`
   }, [title])
-  // A new page begins at its top also for those who hear it.
+  // A new page starts at its top for screen readers too.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the path is what changes
   useEffect(() => {
     if (!first.current) document.getElementById('main')?.focus({ preventScroll: true })

@@ -6,7 +6,7 @@ export function sumOf(approvals: readonly Pick<Approval, 'amount_atomic'>[]): bi
   return approvals.reduce((total, { amount_atomic }) => total + BigInt(amount_atomic), 0n)
 }
 
-/** What the budget of today has left once all of them are paid. Undefined: it has no limit. */
+/** The rest of today's budget after all these purchases are paid. Undefined if the budget has no limit. */
 export function leftAfter(
   approvals: readonly Pick<Approval, 'amount_atomic'>[],
   { left_today_atomic }: Pick<Budget, 'left_today_atomic'>,

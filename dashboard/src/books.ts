@@ -3,7 +3,7 @@ import type { Tone } from './parts/bits.tsx'
 
 type Word = { word: string; tone: Tone; says: string }
 
-/** The words of the books (D42), each with one meaning. */
+/** The terms of the books (D42), each with one meaning. */
 export const books: Record<Book, Word> = {
   held: { word: 'held', tone: 'busy', says: 'signed, and may still be charged' },
   paid: { word: 'paid', tone: 'good', says: 'the chain shows it' },
@@ -17,7 +17,7 @@ export const books: Record<Book, Word> = {
 
 type Stood = Pick<RecordedPayment, 'book' | 'settlement_note'> & { state: RecordedPayment['settlement'] }
 
-/** What a payment is, in a sentence. Only the chain makes it paid or earned (D41). */
+/** Describes a payment in a sentence. Only the chain makes a payment paid or earned (D41). */
 export function meaningOf({ book, state, settlement_note: note }: Stood): string {
   if (book === 'held' && state === 'claimed') {
     return `the seller says that it settled it; the chain has not shown it yet${note === undefined ? '' : `: ${note}`}`

@@ -5,13 +5,13 @@ export const HOUR_SECONDS = 3600
 export const DAY_SECONDS = 86_400
 const DAYS: Readonly<Record<Exclude<Range, '24h'>, number>> = { '7d': 7, '30d': 30 }
 
-/** What was done and moved in one hour or day. The API names only those in which something was. */
+/** Calls and amounts of one hour or day. The API returns only slots with activity. */
 export type Slot = Pick<Stats['hours'][number], 'earned_atomic' | 'paid_atomic' | 'executions' | 'failed'>
 export type Slots = { times: number[]; seconds: number; slots: Slot[] }
 
 const nothing: Slot = { earned_atomic: '0', paid_atomic: '0', executions: 0, failed: 0 }
 
-/** The latest hours or days of a range, the empty ones too, the oldest first. */
+/** The latest hours or days of a range, oldest first, with empty slots included. */
 export function slotsOf({ hours, days }: Pick<Stats, 'hours' | 'days'>, range: Range, now = Date.now()): Slots {
   const known = new Map<number, Slot>()
   const seconds = range === '24h' ? HOUR_SECONDS : DAY_SECONDS
@@ -23,7 +23,7 @@ export function slotsOf({ hours, days }: Pick<Stats, 'hours' | 'days'>, range: R
   return { times, seconds, slots: times.map((time) => known.get(time) ?? nothing) }
 }
 
-/** Sums of money are exact: atomic units. */
+/** Sums are exact, in atomic units. */
 export function totalOf(slots: readonly Slot[]) {
   let [earned, paid, executions, failed] = [0n, 0n, 0, 0]
   for (const slot of slots) {

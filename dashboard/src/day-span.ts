@@ -1,4 +1,4 @@
-/** The instants between which a day of the calendar lies here. */
+/** The start and end of a calendar day in the viewer's time zone. */
 export function daySpan(day: string | undefined): { since?: string; until?: string } {
   const match = /^(\d{4})-(\d\d)-(\d\d)$/.exec(day ?? '')
   if (match === null) return {}

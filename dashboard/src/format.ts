@@ -1,9 +1,9 @@
 /**
- * Text for people. Amounts stay text or bigint all the way: money is never a float.
+ * Text for people. Amounts stay text or bigint: money is never a float.
  *
- * One rule for amounts on every page: thousands are grouped, two decimals at least and as many as there are, then the
- * unit. A price of zero is `free`, a sum of zero is `0.00 USDC`, an unknown amount is `–`. `+` came or comes to this
- * node, `−` left or leaves it. Figures and columns name the unit once, beside the number or in the heading.
+ * All pages write amounts by one rule: grouped thousands, at least two decimals and otherwise all of them, then the
+ * unit. A price of zero is `free`, a sum of zero is `0.00 USDC`, an unknown amount is `–`. `+` marks money to this node
+ * and `−` marks money from this node. Figures and columns name the unit once, beside the number or in the heading.
  */
 
 /** The number alone: `1234567.5` → `1,234,567.50`. */
@@ -23,12 +23,12 @@ export function amount(decimal: string | number | null | undefined, unit = 'USDC
   return text === '–' ? text : `${text} ${unit}`
 }
 
-/** `+0.05 USDC` came or comes to this node; `−0.05 USDC` left or leaves it. */
+/** `+0.05 USDC` for money to this node; `−0.05 USDC` for money from this node. */
 export function signed(direction: 'in' | 'out', decimal: string): string {
   return `${direction === 'in' ? '+' : '−'}${amount(decimal)}`
 }
 
-/** Amounts of one column: as many decimals each as the longest has, so that the points stand below each other. */
+/** Amounts of one column. All get as many decimals as the longest amount, so that the decimal points align. */
 export function moneyColumn(decimals: readonly string[]): (decimal: string) => string {
   const shown = decimals.map(money)
   const places = Math.max(2, ...shown.map((text) => text.length - text.lastIndexOf('.') - 1))
@@ -48,7 +48,7 @@ export function price(value: number | string): string {
   return Number(value) === 0 ? 'free' : amount(value)
 }
 
-/** ETH has 18 decimals: six are shown, cut rather than rounded. */
+/** ETH has 18 decimals. We show six and truncate the rest. */
 export function ether(decimal: string): string {
   const [whole = '0', fraction = ''] = decimal.split('.')
   const shown = money(`${whole}.${fraction.slice(0, 6)}`)
@@ -67,7 +67,7 @@ export function duration(ms: number | null | undefined): string {
   return span(ms / 1000)
 }
 
-/** Seconds as the two units that matter: `3 d 4 h`. */
+/** Seconds as the two largest units: `3 d 4 h`. */
 export function span(seconds: number): string {
   const units: [string, number][] = [
     ['d', 86_400],
@@ -107,7 +107,7 @@ export function moment(iso: string): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
 }
 
-/** The ends of what nobody reads in the middle. */
+/** Shortens an identifier to its two ends. */
 export function short(id: string, ends = 6): string {
   return id.length <= ends * 2 + 1 ? id : `${id.slice(0, ends)}…${id.slice(-ends)}`
 }
@@ -118,14 +118,17 @@ export function networkName(network: string): string {
   return networkNames[network] ?? network
 }
 
-/** Where anyone can look a transaction up. A local chain has the same id and no such page: it is a link, not a promise. */
+/**
+ * The page of a public explorer for a transaction. A local chain has the same chain id, so the page may not exist
+ * there.
+ */
 export function explorerUrl(network: string, txHash: string): string | undefined {
   if (network === 'eip155:8453') return `https://basescan.org/tx/${txHash}`
   if (network === 'eip155:84532') return `https://sepolia.basescan.org/tx/${txHash}`
   return undefined
 }
 
-/** Whether decimal text is an amount that the API takes: at most 6 decimals. */
+/** True if decimal text is an amount that the API accepts: at most 6 decimals. */
 export function isAmount(text: string): boolean {
   return /^(0|[1-9]\d{0,6})(\.\d{1,6})?$/.test(text.trim())
 }

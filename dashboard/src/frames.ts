@@ -1,8 +1,8 @@
 import type { Execution, Listing, OrderRecord, PaymentRecord, PeerErrors, ReceiptRecord } from './api/types.ts'
 
-/** A value as the ledger has it; null: it was in the frame, and no ledger keeps it. */
+/** A value as the ledger stores it. Null means that the frame had the value and no ledger stores it. */
 export type FrameField = readonly [name: string, value: string | null]
-/** One message of an exchange, as docs/protocol.md names it; what no peer has sent is from nobody. */
+/** One message of an exchange, named as in docs/protocol.md. A message that no peer sent has no sender. */
 export type Frame = {
   type: string
   from: 'buyer' | 'seller' | 'nobody'
@@ -11,7 +11,7 @@ export type Frame = {
   fields: FrameField[]
 }
 
-/** What is known of one exchange; `receipt` and `listing` as far as they are loaded. */
+/** The known records of one exchange. `receipt` and `listing` may still be loading. */
 export type KnownExchange = {
   order?: OrderRecord | undefined
   execution?: Execution | undefined
@@ -20,7 +20,7 @@ export type KnownExchange = {
   listing?: Listing | undefined
 }
 
-/** How the ledger names a caller of A2A, who is known by no peer id. */
+/** The ledger's prefix for an A2A caller, who has no peer id. */
 const A2A_CALLER = 'a2a:'
 const errorCodes: { [Name in keyof PeerErrors]: PeerErrors[Name]['code'] } = {
   INVALID_MESSAGE: 1000,
@@ -36,7 +36,7 @@ const errorCodes: { [Name in keyof PeerErrors]: PeerErrors[Name]['code'] } = {
   OVERLOADED: 3001,
 }
 
-/** The frames of an exchange in their order. None: an own agent was called, or nothing has been sent so far. */
+/** The frames of an exchange, in order. The list is empty if an own agent was called, or nothing was sent yet. */
 export function framesOf(known: KnownExchange): Frame[] {
   const { order, execution, payment, listing } = known
   if ((payment?.peer_id ?? execution?.caller_id)?.startsWith(A2A_CALLER)) return messagesOf(known)
@@ -106,7 +106,7 @@ function authorizationFields(payment: PaymentRecord): FrameField[] {
   ]
 }
 
-/** How it was answered, or that it was not, or that this is not known. */
+/** The answer, or that there was none, or that the outcome is unknown. */
 function answerOf({ order, execution, payment, receipt }: KnownExchange): Frame[] {
   const isDelivered = order?.status === 'completed' || execution?.output !== undefined || receipt?.receipt !== undefined
   if (isDelivered) {
@@ -134,7 +134,7 @@ function answerOf({ order, execution, payment, receipt }: KnownExchange): Frame[
   return [{ type: 'x402.response or x402.error', from: 'seller', note: 'Which of them is not kept.', fields: [] }]
 }
 
-/** A code of the table of errors is the seller's word; any other is this node's own. */
+/** A code from the error table comes from the seller. Any other code comes from this node. */
 function failure({ code, message, retryable }: NonNullable<OrderRecord['error']>, type: string): Frame {
   if (!Object.hasOwn(errorCodes, code)) {
     const note = 'Said by this node: no frame came with it.'
@@ -179,7 +179,10 @@ function freeFrames({ order, execution }: KnownExchange): Frame[] {
   return [asked, { type: 'answer', from: 'seller', fields: [['output', 'the result']] }]
 }
 
-/** Over A2A the same is said in messages of a task, whose metadata carry the payment; the task stands for the challenge. */
+/**
+ * The messages of an A2A task carry the same data: the payment is in their metadata, and the task replaces the
+ * challenge.
+ */
 function messagesOf(known: KnownExchange): Frame[] {
   const { execution, payment } = known
   const fields: FrameField[] = [['task', (payment ?? execution)?.correlation_id ?? null]]

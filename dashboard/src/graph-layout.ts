@@ -2,8 +2,8 @@ export type Node = { id: string; depends_on: readonly string[] }
 export type Placed = { id: string; column: number; row: number }
 
 /**
- * Places the steps of a workflow: each in the column after the last of those it depends on, and in the row where the
- * fewest lines cross, as near to its sources as there is room.
+ * Places the steps of a workflow. The column is the one after a step's last dependency. The row is the one with the
+ * fewest crossing lines, as near to the dependencies as possible.
  */
 export function layOut(nodes: readonly Node[]): Placed[] {
   const byId = new Map(nodes.map((node) => [node.id, node]))
@@ -11,7 +11,7 @@ export function layOut(nodes: readonly Node[]): Placed[] {
   const columnOf = (id: string, trail: readonly string[] = []): number => {
     const known = columns.get(id)
     if (known !== undefined) return known
-    // The API refuses circles; a picture must not hang on one.
+    // The API refuses circles, but the layout must end for any input.
     const sources = (byId.get(id)?.depends_on ?? []).filter((one) => byId.has(one) && !trail.includes(one))
     const column = Math.max(-1, ...sources.map((one) => columnOf(one, [...trail, id]))) + 1
     columns.set(id, column)

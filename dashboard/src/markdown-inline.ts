@@ -1,4 +1,4 @@
-/** Inline marks of Markdown: a tree of plain data. No HTML, no images; links only to web and mail addresses (T10). */
+/** Inline Markdown as a tree of plain data. No HTML and no images; links go only to web and mail addresses (T10). */
 export type Inline =
   | { kind: 'text'; text: string }
   | { kind: 'code'; text: string }
@@ -6,9 +6,9 @@ export type Inline =
   | { kind: 'strong' | 'em' | 'del'; children: Inline[] }
   | { kind: 'link'; href: string; host: string; children: Inline[] }
 
-/** Marks within marks. Deeper ones stay text, so that hostile text costs no more than its length. */
+/** Levels of nested marks. Deeper marks stay text, so that the cost of hostile text grows only with its length. */
 const DEPTH_MAX = 6
-/** Characters of a link's label and of its address. */
+/** Maximum characters of a link's label and of its address. */
 const LABEL_MAX = 500
 const ADDRESS_MAX = 2_000
 const MARKS = [
@@ -22,7 +22,7 @@ const PUNCTUATION = '!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~'
 
 export function parseInline(text: string, depth = 0): Inline[] {
   const out: Inline[] = []
-  /** Marks that close nowhere after here: none of them is looked for twice. */
+  /** Marks without a closing mark in the rest of the text. Each is searched for once. */
   const unclosed = new Set<string>()
   let plain = ''
   let at = 0
@@ -70,7 +70,7 @@ function codeAt(text: string, at: number, unclosed: Set<string>): Found | undefi
   let start = at
   while (text[start] === '`') start += 1
   const run = text.slice(at, start)
-  // The rest of a longer run is no opening of its own.
+  // The rest of a longer run does not open another mark.
   const asText = { nodes: [{ kind: 'text' as const, text: run }], end: start }
   if (unclosed.has(run)) return asText
   for (let end = text.indexOf(run, start); end >= 0; ) {
@@ -106,7 +106,7 @@ function emphasisAt(text: string, at: number, depth: number, unclosed: Set<strin
 function closing(text: string, mark: string, start: number): number | undefined {
   const char = mark[0]
   for (let end = text.indexOf(mark, start + 1); end >= 0; end = text.indexOf(mark, end + 1)) {
-    // `**` within `*…*` opens or closes something else; of `***` the last two close `**`.
+    // `**` within `*…*` opens or closes another mark. The last two of `***` close `**`.
     if (mark.length === 1 && (text[end + 1] === char || text[end - 1] === char)) {
       if (text[end + 1] === char) end += 1
       continue
@@ -129,11 +129,11 @@ function linkAt(text: string, at: number, depth: number, prefix: string): Found 
   const given = text.slice(start, end).trim()
   const space = given.search(/\s/)
   const target = safeTarget(space < 0 ? given : given.slice(0, space))
-  // What leads nowhere safe is shown as it was written.
+  // A link with an unsafe target is shown as written.
   if (target === undefined) return { nodes: [{ kind: 'text', text: text.slice(at, end + 1) }], end: end + 1 }
   const children: Inline[] = [
     ...(prefix === '' ? [] : [{ kind: 'text' as const, text: prefix }]),
-    // A link holds no link: DEPTH_MAX keeps its label to text.
+    // A link must not contain a link, so links in its label become text.
     ...(prefix === '' ? withoutLinks(parseInline(label.slice(0, length), depth + 1)) : textOf(label.slice(0, length))),
   ]
   return { nodes: [{ kind: 'link', ...target, children: merged(children) }], end: end + 1 }
@@ -149,7 +149,7 @@ function withoutLinks(nodes: Inline[]): Inline[] {
   return nodes.flatMap((node) => (node.kind === 'link' ? withoutLinks(node.children) : [node]))
 }
 
-/** Where the address ends that begins after `](`: at the bracket that closes it, in the same line. */
+/** The end of the address after `](`: its closing bracket, in the same line. */
 function addressEnd(text: string, start: number): number | undefined {
   let open = 0
   const limit = Math.min(text.length, start + ADDRESS_MAX)
@@ -177,7 +177,7 @@ function addressAt(text: string, at: number): Found | undefined {
   return target && { nodes: [{ kind: 'link', ...target, children: textOf(address) }], end: at + address.length }
 }
 
-/** Only whole addresses of the web and of mail, without a name and password that would hide the host. */
+/** Accepts only complete web and mail addresses without user name and password, which would hide the host. */
 function safeTarget(address: string): { href: string; host: string } | undefined {
   if (!/^(https?:\/\/|mailto:)/i.test(address)) return undefined
   try {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Block, type Inline, isPlain, MARKDOWN_LENGTH_MAX, parseMarkdown } from './markdown.ts'
 
-/** A tree as short text, to compare. */
+/** A tree as short text, for comparison. */
 function show(nodes: readonly (Block | Inline)[]): string {
   return nodes.map(shown).join('')
 }
@@ -102,7 +102,7 @@ test.each([
   const started = performance.now()
   parseMarkdown(text)
   const whole = performance.now() - started
-  // Generous: a quadratic reader takes minutes here.
+  // The limit is generous: a quadratic parser takes minutes here.
   expect(whole).toBeLessThan(3_000)
 })
 

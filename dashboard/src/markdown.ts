@@ -2,7 +2,7 @@ import { type Inline, parseInline } from './markdown-inline.ts'
 
 export type { Inline } from './markdown-inline.ts'
 
-/** Markdown as a tree of plain data (T10). What is no mark of it, HTML too, is text. */
+/** Markdown as a tree of plain data (T10). Anything that is not Markdown is text, HTML included. */
 export type Block =
   | { kind: 'paragraph'; children: Inline[] }
   | { kind: 'heading'; level: number; children: Inline[] }
@@ -12,9 +12,9 @@ export type Block =
   | { kind: 'table'; head: Inline[][]; right: boolean[]; rows: Inline[][][] }
   | { kind: 'rule' }
 
-/** Longer text is shown as it is: drawing it would stall the page. */
+/** Longer text, in characters, is shown unformatted: formatting it would stall the page. */
 export const MARKDOWN_LENGTH_MAX = 64_000
-/** Lists and quotes within each other. */
+/** Levels of nested lists and quotes. */
 const DEPTH_MAX = 6
 const COLUMNS_MAX = 30
 
@@ -24,13 +24,13 @@ const RULE = /^ {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$/
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(?: {1,4}|$)/
 const UNDERLINE = /^ {0,3}(=+|-{2,}) *$/
 
-/** Takes time that grows with the length of the text, whoever wrote it. */
+/** Parses any text in time proportional to its length. */
 export function parseMarkdown(text: string): Block[] {
   if (text.length > MARKDOWN_LENGTH_MAX) return [{ kind: 'paragraph', children: [{ kind: 'text', text }] }]
   return parseBlocks(text.replace(/\r\n?/g, '\n').replaceAll('\t', '    ').split('\n'), 0)
 }
 
-/** Whether it is better shown as it was written: nothing in it is Markdown. */
+/** True if the text contains no Markdown and should be shown as written. */
 export function isPlain(blocks: readonly Block[]): boolean {
   return blocks.every(
     (block) => block.kind === 'paragraph' && block.children.every(({ kind }) => kind === 'text' || kind === 'break'),
@@ -52,7 +52,7 @@ function parseBlocks(lines: readonly string[], depth: number): Block[] {
   return blocks
 }
 
-/** The block that begins at this line, and the line after it. */
+/** The block that starts at this line, and the line after the block. */
 function blockAt(lines: readonly string[], at: number, depth: number): [Block, number] {
   const line = lines[at]!
   const fence = FENCE.exec(line)
@@ -115,7 +115,7 @@ function listAt(lines: readonly string[], at: number, depth: number): [Block, nu
   return [{ kind: 'list', start: isOrdered ? Number.parseInt(first, 10) : undefined, items }, end]
 }
 
-/** Whether a line goes on with the item above it: it is indented, or it is the rest of a paragraph. */
+/** True if a line continues the item above it: the line is indented, or it continues a paragraph. */
 function belongs(lines: readonly string[], at: number, indent: number): boolean {
   const line = lines[at]!
   const isIndented = (text = '') => text.startsWith(' '.repeat(indent))
@@ -175,7 +175,7 @@ function paragraphAt(lines: readonly string[], at: number, depth: number): [Bloc
       const level = under[1]!.startsWith('=') ? 1 : 2
       return [{ kind: 'heading', level, children: textOf(lines.slice(at, end)) }, end + 1]
     }
-    // At the depth limit quotes and items are text: each such line ends nothing.
+    // At the depth limit quotes and items are text, so these lines end no paragraph.
     if (FENCE.test(line) || HEADING.test(line) || RULE.test(line)) break
     if (depth < DEPTH_MAX && (isQuote(line) || ITEM.test(line))) break
     if (isTable(lines, end)) break

@@ -5,7 +5,7 @@ import { newOnes, wordsOf } from './notice-words.ts'
 import { navigate } from './router.tsx'
 
 const KEY = 'stoa.notices'
-/** Also while nobody looks at the page: that is what a notice is for. */
+/** Polling interval in ms. Polling continues in hidden tabs, because notifications are for those. */
 const ASK_MS = 15_000
 
 export type NoticesState = 'on' | 'off' | 'refused' | 'unsupported'
@@ -19,7 +19,7 @@ export const notices = {
     if (Notification.permission === 'denied') return 'refused'
     return localStorage.getItem(KEY) === 'on' && Notification.permission === 'granted' ? 'on' : 'off'
   },
-  /** Asks the browser, which asks the person. */
+  /** Asks the browser for permission, and the browser asks the user. */
   async turnOn(): Promise<void> {
     if (isSupported() && (await Notification.requestPermission()) === 'granted') localStorage.setItem(KEY, 'on')
     tell()
@@ -38,7 +38,7 @@ function tell(): void {
   for (const listener of [...listeners]) listener()
 }
 
-/** Tells of purchases that wait for a person, where that was asked for. */
+/** Announces purchases that wait for approval, if the user turned that on. */
 export function watchApprovals(): void {
   const seen = new Set<string>()
   let isFirst = true
@@ -51,7 +51,7 @@ export function watchApprovals(): void {
       for (const approval of newOnes(items, seen, isFirst)) show(approval)
       isFirst = false
     } catch {
-      // The page says by itself that the node is away.
+      // The page itself reports that the node is down.
     } finally {
       isAsking = false
     }
@@ -60,7 +60,7 @@ export function watchApprovals(): void {
 
 function show(approval: Approval): void {
   const [title, body] = wordsOf(approval)
-  // One of several tabs is enough.
+  // If several tabs announce the purchase, the tag leaves one notification.
   const notice = new Notification(title, { body, tag: `stoa-${approval.id}` })
   notice.onclick = () => {
     window.focus()

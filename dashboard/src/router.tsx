@@ -1,6 +1,6 @@
 import { type AnchorHTMLAttributes, type MouseEvent, useSyncExternalStore } from 'react'
 
-/** The page answers under both, as the API does. */
+/** The dashboard answers under both paths, like the API. */
 const BASE = /^(?:\/api)?\/dashboard/.exec(location.pathname)?.[0] ?? '/dashboard'
 
 const listeners = new Set<() => void>()
@@ -14,12 +14,12 @@ function subscribe(listener: () => void) {
   return () => void listeners.delete(listener)
 }
 
-/** Where we are, below the dashboard's own address: `/market/abc`. */
+/** The current path below the dashboard's own address: `/market/abc`. */
 export function usePath(): string {
   return useSyncExternalStore(subscribe, () => location.pathname.slice(BASE.length).replace(/\/+$/, '') || '/')
 }
 
-/** A parameter of the address, and how to change it without a new entry in the history. */
+/** A query parameter, and a function that changes it without a new history entry. */
 export function useQuery(): [URLSearchParams, (changes: Record<string, string>) => void] {
   const text = useSyncExternalStore(subscribe, () => location.search)
   const change = (changes: Record<string, string>) => {

@@ -3,14 +3,14 @@ import { NotFound } from './pages/not-found.tsx'
 
 type Route = { pattern: RegExp; title: string; page: ComponentType<{ id: string; sub: string }> }
 
-/** Each page is a file of its own that loads when it is first shown. */
+/** Each page is a separate file that loads when it is first shown. */
 function load(importPage: () => Promise<Record<string, ComponentType<never>>>) {
   return lazy(async () => ({
     default: Object.values(await importPage())[0] as ComponentType<{ id: string; sub: string }>,
   }))
 }
 
-/** The first that fits. */
+/** The first matching route wins. */
 const routes: readonly Route[] = [
   { pattern: /^\/$/, title: 'Overview', page: load(() => import('./pages/overview.tsx')) },
   { pattern: /^\/market$/, title: 'Market', page: load(() => import('./pages/market.tsx')) },
@@ -44,7 +44,7 @@ export function routeOf(path: string): { page: ReactElement; title: string } {
   return { title: 'Not found', page: <NotFound /> }
 }
 
-/** A mistyped address must not take the page down. */
+/** A malformed address must not break the page. */
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part)

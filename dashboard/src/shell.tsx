@@ -21,7 +21,7 @@ const rooms = [
   ['/settings', 'Settings', 'settings'],
 ] as const satisfies readonly (readonly [string, string, Sign])[]
 
-/** Where a page that has no entry of its own belongs. */
+/** The menu entry for pages without their own entry. */
 const homes: [RegExp, string][] = [[/^\/(orders|executions)\//, '/activity']]
 
 export function Shell({ children }: { children: ReactNode }) {

@@ -2,7 +2,7 @@ import type { Book, OrderRecord, PaymentRecord } from './api/types.ts'
 
 export type Stage = { name: string; state: 'done' | 'now' | 'later' | 'failed' }
 
-/** Each stage that this order goes through, whether it has come there or not. */
+/** All stages of this order, reached or not. */
 export function stagesOf(order: OrderRecord): Stage[] {
   const { status, payment } = order
   const ended = status === 'failed' || status === 'cancelled'
@@ -22,7 +22,7 @@ export function stagesOf(order: OrderRecord): Stage[] {
   else if (book === 'refunded') stages.push({ name: 'Paid back', state: 'done' })
   else if (book === 'not_charged' || (payment === undefined && ended))
     stages.push({ name: 'Not charged', state: 'done' })
-  // Signed: until its time is over it can be settled, whatever became of the work.
+  // A signed payment can be settled until its window ends, whatever the outcome of the work.
   else if (ended || status === 'completed') stages.push({ name: 'Held', state: 'now' })
   else stages.push({ name: 'Paid', state: 'later' })
   return stages
@@ -39,7 +39,7 @@ const titles: Record<Book, string> = {
   refunded: 'Paid back',
 }
 
-/** Only what the chain shows was received or made (D41, D42). */
+/** Only transfers on the chain count as received or made (D41, D42). */
 export function paymentTitle({ book }: Pick<PaymentRecord, 'book'>): string {
   return titles[book]
 }

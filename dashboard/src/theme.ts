@@ -38,7 +38,7 @@ export function useTheme(): Theme {
   return useSyncExternalStore(subscribe, chosen)
 }
 
-/** What is seen, whoever chose it. */
+/** True if the page is dark, by the user's choice or the system's. */
 export function useIsDark(): boolean {
   return useSyncExternalStore(subscribe, () => {
     const theme = chosen()

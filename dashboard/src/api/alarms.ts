@@ -2,7 +2,7 @@ import { call } from './client.ts'
 import { useResource } from './resource.ts'
 import type { Alarm } from './types.ts'
 
-/** What the node groups as wanting a person (D42). */
+/** The node's alarms: groups of events that need a person (D42). */
 export function useAlarms() {
   return useResource('/alarms', (signal) => call<Alarm[]>('/alarms', { signal }), {
     topics: ['payment', 'status', 'listing'],

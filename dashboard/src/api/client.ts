@@ -3,7 +3,7 @@ import { keyFor } from './request-keys.ts'
 import { authorization } from './token.ts'
 import type { Problem } from './types.ts'
 
-/** What the node answered instead of a result (RFC 9457). */
+/** The node's error response (RFC 9457). */
 export class ApiProblem extends Error {
   readonly status: number
   readonly code: string
@@ -17,7 +17,7 @@ export class ApiProblem extends Error {
   }
 }
 
-/** No answer came at all. */
+/** The node did not answer. */
 export class NodeGone extends Error {}
 
 export type Page<T> = { items: T[]; next: string | undefined }
@@ -30,12 +30,12 @@ type Sent = {
 
 const API = '/api'
 
-/** Whether this node has no such operation: an older one, or one that was built without it. */
+/** True if the node lacks this operation, because the node is older or was built without it. */
 export function isMissing(error: unknown): boolean {
   return error instanceof ApiProblem && (error.code === 'NOT_FOUND' || error.code === 'METHOD_NOT_ALLOWED')
 }
 
-/** @throws ApiProblem, NodeGone; the reason of `signal` when that aborts */
+/** @throws ApiProblem, NodeGone, or the reason of `signal` when the signal aborts */
 export async function send(path: string, { method = 'GET', body, signal, token }: Sent = {}): Promise<Response> {
   let response: Response
   const key = body && keyFor(path, body)
@@ -49,7 +49,7 @@ export async function send(path: string, { method = 'GET', body, signal, token }
       },
       ...(body && { body: JSON.stringify(body) }),
       ...(signal && { signal }),
-      // The token may open every door of this API: it goes nowhere else.
+      // The token may allow every operation of this API, so it must not follow a redirect.
       redirect: 'error',
       credentials: 'omit',
     })
@@ -58,7 +58,7 @@ export async function send(path: string, { method = 'GET', body, signal, token }
     connection.lost()
     throw new NodeGone('The node does not answer.')
   }
-  // An answer that nobody can count on leaves open whether it was done: the next try is the same request.
+  // After an unreliable answer we do not know whether the operation ran. The next try sends the same key.
   if (response.status < 500) key?.done()
   if (response.status === 401 && token === undefined) connection.refused()
   else connection.answered()
@@ -72,7 +72,7 @@ export async function call<T>(path: string, sent?: Sent): Promise<T> {
   return (text === '' ? undefined : JSON.parse(text)) as T
 }
 
-/** A part of a list; `next` is the cursor of the part that follows. */
+/** One part of a list. `next` is the cursor of the next part. */
 export async function page<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<Page<T>> {
   const response = await send(path + queryText(query), signal && { signal })
   const target = /<\?([^>]*)>; *rel="next"/.exec(response.headers.get('link') ?? '')?.[1]
@@ -87,7 +87,7 @@ export function queryText(query: Query): string {
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
 }
 
-/** Saves what the node answers as a file: a plain link could not carry the token. */
+/** Saves the node's answer as a file. A plain link could not send the token. */
 export async function download(path: string, name: string): Promise<void> {
   const response = await send(path)
   const url = URL.createObjectURL(await response.blob())
@@ -104,7 +104,7 @@ async function readProblem(response: Response): Promise<Problem> {
     const problem = JSON.parse(text) as Problem
     if (typeof problem.detail === 'string') return problem
   } catch {
-    // Something between this page and the node answered.
+    // A proxy between this page and the node answered.
   }
   const { status } = response
   const detail = `The answer had status ${status} and cannot be read.`

@@ -1,12 +1,12 @@
 import { authorization } from './token.ts'
 
-/** `locked`: the node asks for its token. `lost`: it does not answer; we keep asking. */
+/** `locked`: the node asks for its token. `lost`: the node does not answer and the page keeps asking. */
 export type ConnectionState = 'connecting' | 'connected' | 'lost' | 'locked'
 
 const RETRY_MS = [500, 1000, 2000, 4000, 5000]
 const PROBE_TIMEOUT_MS = 4000
 
-/** Whether the node answers: one truth for the whole page, fed by every request. */
+/** The connection state of the whole page. Every request updates it. */
 function createConnection() {
   let state: ConnectionState = 'connecting'
   let retries = 0
@@ -26,12 +26,12 @@ function createConnection() {
 
   async function probe(): Promise<void> {
     try {
-      // `/health` needs no token, so the answer says only that somebody is there again.
+      // `/health` needs no token, so a success shows only that the node is up again.
       const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS)
       const answer = await fetch('/api/health', { headers: authorization(), signal, cache: 'no-store' })
       if (answer.ok) return answered()
     } catch {
-      // Not yet.
+      // The node is still down.
     }
     probeSoon()
   }
@@ -58,7 +58,7 @@ function createConnection() {
     },
     refused: () => become('locked'),
     unlocked: () => become('connected'),
-    /** Asks at once, as a person has asked for it. */
+    /** Asks at once, because the user clicked. */
     retry() {
       retries = 0
       clearTimeout(timer)

@@ -1,6 +1,6 @@
 export type ServerEvent = { event: string; data: string; id: string | undefined }
 
-/** Takes the text of an event stream as it arrives, cut anywhere, and gives the events that are whole. */
+/** Parses an event stream from chunks of any size, and emits complete events. */
 export function createEventReader(onEvent: (event: ServerEvent) => void): (text: string) => void {
   let rest = ''
   let event = ''

@@ -6,16 +6,19 @@ export type Topic = 'listing' | 'order' | 'payment' | 'workflow' | 'approval' | 
 
 const topics: readonly Topic[] = ['listing', 'order', 'payment', 'workflow', 'approval', 'status']
 const RETRY_MS = 2_000
-/** Where the node has refused the stream, as when too many are open. */
+/** Pause after the node refused the stream, in ms. The node refuses when too many streams are open. */
 const REFUSED_MS = 15_000
-/** A browser keeps six connections to a node, and each tab's stream holds one: those that nobody looks at let go. */
+/**
+ * Hidden tabs close their stream after this time, in ms. A browser keeps six connections to a node, and each stream
+ * uses one.
+ */
 const HIDDEN_MS = 20_000
 
 /**
- * What happens on the node, as it happens.
+ * Live events of the node.
  *
- * EventSource cannot send the token, so the stream is read through `fetch`. Where the node has no `/events`, or while
- * the stream is down, `isLive` is false and whoever shows something asks again from time to time instead.
+ * EventSource cannot send the token, so `fetch` reads the stream. `isLive` is false if the node has no `/events` or the
+ * stream is down. Pages then poll instead.
  */
 function createLive() {
   let live = false
@@ -38,7 +41,7 @@ function createLive() {
     if (!response.ok || response.body === null) return
     connection.answered()
     live = true
-    // What happened while nobody listened.
+    // Events may have happened before the stream opened.
     tell(topics)
     const take = createEventReader(onEvent)
     const decoder = new TextDecoder()
@@ -62,13 +65,13 @@ function createLive() {
       await follow(controller.signal).catch(() => {})
       const was = live
       live = false
-      // The stream ended: is the node still there?
+      // The stream ended: check whether the node is still up.
       if (was && !document.hidden) connection.retry()
       await new Promise((resolve) => setTimeout(resolve, was ? RETRY_MS : REFUSED_MS))
     }
   }
 
-  /** Asking a node that is gone, or that wants its token first, would only make noise. */
+  /** Waits for the connection. Requests to a node that is down or wants its token would only fail. */
   async function untilOpen(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const look = () => {

@@ -5,27 +5,27 @@ import { useResource } from './resource.ts'
 
 const none: never[] = []
 
-/** A list that the API gives in parts. */
+/** A list that the API returns in parts. */
 export type Pages<T> = {
   items: readonly T[]
   error: Error | undefined
-  /** Nothing is known yet. */
+  /** True until the first part arrives. */
   loading: boolean
   more: boolean
-  /** Does nothing while a further part has failed: what scrolls must not hammer the node. */
+  /** Does nothing after a part has failed, so that scrolling does not flood the node with requests. */
   loadMore(): void
   failed: Error | undefined
   retryMore(): void
   reload(): void
 }
 
-/** The first part stays up to date; later ones are fetched as they are looked at. */
+/** Keeps the first part up to date. Later parts are fetched when the user reaches them. */
 export function usePages<T>(
   path: string,
   query: Query,
   options: {
     id(item: T): string
-    /** What of an item is kept: a list of long texts would fill the memory of whoever scrolls through it. */
+    /** The part of an item to keep. A long list of long texts would fill the memory. */
     slim?(item: T): T
     topics?: readonly Topic[]
     everyMs?: number
@@ -50,7 +50,7 @@ export function usePages<T>(
     setFailed(undefined)
   }, [key])
 
-  /** Also after a failure, as a person has asked again. */
+  /** Retries after a failure too, because the user clicked. */
   function fetchMore(): void {
     if (next === undefined || busy.current) return
     busy.current = true
@@ -68,14 +68,14 @@ export function usePages<T>(
   const head = first.data?.items ?? none
   const shown = useRef<readonly T[]>(none)
   useEffect(() => {
-    // Newer items push older ones out of the first part: they are kept with the later ones.
+    // Newer items push older items out of the first part. The older items move to the later parts.
     const here = new Set(head.map(id))
     const out = shown.current.filter((item) => !here.has(id(item)))
     shown.current = head
     if (out.length > 0) setLater((was) => was && (was.key === key ? { ...was, items: [...out, ...was.items] } : was))
   }, [head, id, key])
   const seen = new Set(head.map(id))
-  // What was pushed down by newer items is in both.
+  // Items that newer items pushed down stand in both parts.
   const items = own === undefined ? head : [...head, ...own.items.filter((item) => !seen.has(id(item)))]
   return {
     items,

@@ -3,7 +3,7 @@ import { isMissing } from './client.ts'
 import { connection } from './connection.ts'
 import { live, type Topic } from './live.ts'
 
-/** Something the page shows and keeps up to date. `data` stays while newer data, or an error, arrives. */
+/** Data that the page shows and keeps up to date. `data` stays while newer data is loading and after an error. */
 export type Resource<T> = {
   data: T | undefined
   error: Error | undefined
@@ -11,28 +11,31 @@ export type Resource<T> = {
   reload(): void
 }
 type Options = {
-  /** What on the node changes it. */
+  /** Events of the node that change this data. */
   topics?: readonly Topic[]
-  /** How often to ask where the node does not tell. */
+  /** Polling interval in ms, for data without events. */
   everyMs?: number
 }
 type State = { data: unknown; error: Error | undefined; loading: boolean }
 type Entry = {
   state: State
   users: number
-  /** When it was asked for last, on the page's own clock. */
+  /** Time of the last request, on the page's own clock. */
   askedAt: number
   running: AbortController | undefined
   listeners: Set<() => void>
 }
 
 const POLL_MS = 5_000
-/** While events come, only as a safety net. */
+/** Polling interval while events arrive, in ms: a safety net only. */
 const LIVE_POLL_MS = 60_000
-/** Many events in a row cause one question, and no more than one a second. */
+/** A burst of events causes one request, and at most one request a second. */
 const SETTLE_MS = 150
 const BUSY_MS = 1_000
-/** The index that searches follows the listings by a moment, and by more on a busy node: indexing yields to calls. */
+/**
+ * Delays of two more requests after a listing event, in ms. The search index follows the listings, later on a busy
+ * node, because indexing yields to calls.
+ */
 const INDEXED_MS = [1_500, 6_000]
 const KEPT_MAX = 60
 
@@ -72,7 +75,7 @@ async function ask(entry: Entry, load: (signal: AbortSignal) => Promise<unknown>
   }
 }
 
-/** `key` names what is loaded: equal keys share one copy. Undefined: nothing to load now. */
+/** `key` names the data: equal keys share one copy. Undefined loads nothing. */
 export function useResource<T>(
   key: string | undefined,
   load: (signal: AbortSignal) => Promise<T>,
@@ -100,7 +103,7 @@ export function useResource<T>(
   useEffect(() => {
     if (key === undefined) return
     const entry = entryOf(key)
-    // What nobody looked at has not been kept up to date.
+    // Data without a viewer was not kept up to date.
     const isOld = entry.users === 0 || performance.now() - entry.askedAt > BUSY_MS
     entry.users++
     let soon: ReturnType<typeof setTimeout> | undefined
@@ -108,7 +111,7 @@ export function useResource<T>(
     if (isOld && entry.running === undefined) reload()
     const unfollow = live.subscribe((changed) => {
       if (!changed.some((topic) => wanted.split(',').includes(topic))) return
-      // The first of many starts the clock, so that a stream of events that never pauses is followed too.
+      // The first event of a burst starts the timer. So the page follows a stream of events that never pauses.
       soon ??= setTimeout(
         () => {
           soon = undefined
@@ -126,7 +129,7 @@ export function useResource<T>(
     })
     let was = connection.state
     const unwatch = connection.subscribe(() => {
-      // Back again, or let in: what is on the page is old.
+      // The connection is back, or the token was accepted: the data of the page is old.
       if (connection.state === 'connected' && was !== 'connected' && was !== 'connecting') reload()
       was = connection.state
     })

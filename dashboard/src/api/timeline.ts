@@ -4,27 +4,27 @@ import { usePages } from './pages.ts'
 import type { Execution, OrderRecord, WorkflowRecord } from './types.ts'
 
 export type Kind = 'execution' | 'order' | 'workflow'
-/** One thing that happened on this node, whichever list it stands in. */
+/** One event on this node, from any of the lists. */
 export type Happening =
   | { kind: 'execution'; key: string; at: string; record: Execution }
   | { kind: 'order'; key: string; at: string; record: OrderRecord }
   | { kind: 'workflow'; key: string; at: string; record: WorkflowRecord }
 
 const PAGE_ITEMS = 50
-/** Of a task: a row has room for a line of it. */
+/** Characters kept of a task. A row shows one line. */
 const TEXT_KEPT = 200
 const byId = ({ id }: { id: string }) => id
 
-/** What of it is looked for. */
+/** The filters of the timeline. */
 export type Sought = {
   q?: string | undefined
   failed?: boolean | undefined
   agentId?: string | undefined
-  /** `2026-11-22`, where whoever looks lives. */
+  /** `2026-11-22` in the viewer's time zone. */
   day?: string | undefined
 }
 
-/** Three lists, each newest first and in parts, as one. */
+/** Merges three paged lists into one, newest first. */
 export function useTimeline(kinds: readonly Kind[], sought: Sought = {}): Pages<Happening> {
   const { q, agentId, failed, day } = sought
   const query = { q, ...daySpan(day), limit: PAGE_ITEMS }
@@ -58,9 +58,9 @@ export function useTimeline(kinds: readonly Kind[], sought: Sought = {}): Pages<
     { kind: 'workflow' as const, pages: workflows },
   ].filter(({ kind }) => kinds.includes(kind))
 
-  // Beyond the end of what a list has told so far, another list's items may not be the next ones.
+  // A list is known only to the end of its loaded parts. Items beyond that time must wait for the other lists.
   const known = sources
-    // A search may have looked at much and found nothing yet: what it finds later takes its place then.
+    // A search may have found nothing yet. Items that it finds later are inserted at their place.
     .filter(({ pages }) => pages.more && pages.items.length > 0)
     .map(({ pages }) => pages.items.at(-1)!.created_at)
     .sort()
@@ -78,7 +78,7 @@ export function useTimeline(kinds: readonly Kind[], sought: Sought = {}): Pages<
     loading: sources.some(({ pages }) => pages.loading),
     more: sources.some(({ pages }) => pages.more),
     loadMore() {
-      // The list that holds the others back.
+      // This list is the one that limits the others.
       for (const { pages } of sources) {
         const last = pages.items.at(-1)
         if (pages.more && (last === undefined || last.created_at === known)) pages.loadMore()

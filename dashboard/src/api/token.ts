@@ -1,4 +1,4 @@
-/** The API token, where the node asks for one. It lives as long as the tab: nothing of it is written to disk. */
+/** The API token, if the node asks for one. It lives as long as the tab and is never written to disk. */
 const KEY = 'stoa.token'
 
 export function storedToken(): string | undefined {

@@ -1,4 +1,4 @@
-/** What the API answers, as it stands on the wire. The types come from the node's own schemas, erased at build. */
+/** The API's answers in wire format. The types come from the node's own schemas and are erased at build. */
 import type { input } from 'zod'
 import type * as alarm from '../../../src/schema/alarm.ts'
 import type * as api from '../../../src/schema/api.ts'

@@ -22,12 +22,12 @@ const heads = [
 ] as const
 const keyOf = ({ key }: Happening) => key
 
-/** Everything that was done by this node or for it, newest first. */
+/** All activity of this node, newest first. */
 export function Activity() {
   const [query, change] = useQuery()
   const get = (name: string) => query.get(name) ?? ''
   const agentId = get('agent')
-  // A workflow is of several agents.
+  // A workflow has several agents.
   const possible = agentId === '' ? kinds : kinds.filter((kind) => kind !== 'workflow')
   const only = possible.find((kind) => kind === get('kind'))
   const timeline = useTimeline(only === undefined ? possible : [only], {
@@ -121,7 +121,7 @@ function Filters({ get, change, items }: FilterProps & { items: readonly Happeni
   )
 }
 
-/** Own agents, and those that what is shown names. */
+/** Offers own agents, and agents that the shown items name. */
 function AgentChoice({ get, change, items }: FilterProps & { items: readonly Happening[] }) {
   const own = useResource('/agents/own', (signal) => call<OwnAgent[]>('/agents/own', { signal }), {
     topics: ['listing'],

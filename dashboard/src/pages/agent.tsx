@@ -7,7 +7,7 @@ import { BuyForm } from '../parts/buy-form.tsx'
 import { Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 
-/** An agent on the market: what it is, who sells it, how it has done, and a form to buy. */
+/** An agent on the market: its listing, its seller, its record, and a form to buy. */
 export function Agent({ id }: { id: string }) {
   const path = `/agents/${encodeURIComponent(id)}`
   const listing = useResource(path, (signal) => call<Listing>(`${path}?include=stats`, { signal }), {
@@ -57,7 +57,7 @@ export function Agent({ id }: { id: string }) {
   )
 }
 
-/** What this node has seen of it itself, and what others say on the chain. */
+/** This node's own experience with the agent, and feedback of others on the chain. */
 function Record({ agent: { price, stats, reputation } }: { agent: Listing }) {
   const calls = stats?.calls ?? 0
   return (

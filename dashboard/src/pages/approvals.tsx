@@ -11,7 +11,7 @@ import { Empty, Problem, Show } from '../parts/states.tsx'
 import { say } from '../parts/toasts.tsx'
 import { Link } from '../router.tsx'
 
-/** What one question may name. */
+/** Maximum approvals that one request may name. */
 const DECIDED_AT_ONCE_MAX = 100
 const DECIDED_SHOWN = 20
 
@@ -59,7 +59,7 @@ function Waiting({
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const [error, setError] = useState<Error>()
   const [busy, setBusy] = useState(false)
-  // What was decided elsewhere meanwhile is no longer among the items.
+  // Items that were decided elsewhere are gone from the list.
   const selected = items.filter(({ id }) => chosen.has(id)).slice(0, DECIDED_AT_ONCE_MAX)
   const isAll = selected.length === Math.min(items.length, DECIDED_AT_ONCE_MAX)
 

@@ -10,7 +10,7 @@ import { Result } from '../parts/result.tsx'
 import { Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 
-/** What an own agent did for a caller. */
+/** One execution of an own agent for a caller. */
 export function Execution({ id }: { id: string }) {
   const path = `/executions/${encodeURIComponent(id)}`
   const execution = useResource(path, (signal) => call<Record>(path, { signal }), { everyMs: 30_000 })

@@ -4,7 +4,7 @@ import { connection } from '../api/connection.ts'
 import { forgetToken, keepToken } from '../api/token.ts'
 import { Problem } from '../parts/states.tsx'
 
-/** Off the loopback interface the node asks for its token (D16). */
+/** Outside the loopback interface the node requires its token (D16). */
 export function Login() {
   const [token, setToken] = useState('')
   const [error, setError] = useState<Error>()

@@ -27,7 +27,7 @@ export function Market() {
     online: get('online'),
     sort: get('sort'),
     seller_id: get('seller_id'),
-    // What a node cannot buy is shown to those who ask for it (D37).
+    // Agents that this node cannot buy are hidden unless the user asks for them (D37).
     network: get('network') || 'own',
     include: 'stats',
     limit: PAGE_ITEMS,
@@ -113,7 +113,7 @@ function Filters({ get, change }: FilterProps) {
 
 const columns = ['Agent', 'Seller', 'Price, USDC', 'Calls', 'Success', 'Median', 'Rating'] as const
 
-/** Over the columns of wide pages. Each cell says what it is by itself, for those who do not see it. */
+/** Column headings on wide pages. Each cell also names itself for screen readers. */
 function Heads() {
   return (
     <div className="market-row market-heads" aria-hidden="true">

@@ -10,7 +10,7 @@ import { navigate } from '../router.tsx'
 export function NewAgent() {
   const form = useRef<HTMLFormElement>(null)
 
-  /** What is typed is run as it stands. What is missing is shown in the form. */
+  /** Runs the agent as typed, before it is saved. The form shows missing fields. */
   function tryOut(task: string): Promise<TestResult> | undefined {
     if (form.current === null || !form.current.reportValidity()) return undefined
     const agent = definitionOf(fieldsOf(form.current))

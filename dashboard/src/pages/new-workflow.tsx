@@ -11,7 +11,7 @@ import { navigate } from '../router.tsx'
 
 type Step = { id: string; agent: Listing; input: string; dependsOn: readonly string[] }
 
-/** A name for a step, from its agent's. */
+/** A step name made from the name of its agent. */
 function stepId(name: string, taken: readonly string[]): string {
   const base =
     name
@@ -25,7 +25,7 @@ function stepId(name: string, taken: readonly string[]): string {
   }
 }
 
-/** Agents one after another, or side by side; what it costs is known before it runs. */
+/** A form for agents in sequence or in parallel. It shows the cost before the workflow runs. */
 export function NewWorkflow() {
   const [steps, setSteps] = useState<readonly Step[]>([])
   const [name, setName] = useState('')
@@ -74,7 +74,7 @@ export function NewWorkflow() {
       if (quote === undefined) {
         setQuote(await call<WorkflowQuote>('/workflows?dry_run=true', { method: 'POST', body: definition }))
       } else {
-        // What was agreed to on this page is the most it may cost.
+        // The total that the user saw on this page is the limit of the cost.
         const body = { ...definition, budget: budget === '' ? quote.total_max : budget }
         const { id } = await call<WorkflowRecord>('/workflows', { method: 'POST', body })
         return navigate(`/workflows/${id}`)

@@ -16,7 +16,7 @@ import { stagesOf } from '../stages.ts'
 
 const isOpen = ({ status }: OrderRecord) => status === 'pending' || status === 'executing'
 
-/** A purchase from the order to the receipt, as it goes: task and result first, then what it cost. */
+/** A purchase from order to receipt, with live updates: first task and result, then the cost. */
 export function Order({ id }: { id: string }) {
   const path = `/orders/${encodeURIComponent(id)}`
   const order = useResource(path, (signal) => call<OrderRecord>(path, { signal }), {
@@ -130,7 +130,7 @@ function About({ order, listing }: { order: OrderRecord; listing: Listing | unde
   )
 }
 
-/** What was missing or odd in the seller's answer: the result was taken all the same. */
+/** Missing or unusual parts of the seller's answer. The buyer accepted the result despite these. */
 function Notes({ notes }: { notes: readonly string[] }) {
   return (
     <ul className="notes muted" aria-label="Notes on the answer">
@@ -178,7 +178,7 @@ function sentenceOf({ status, task, seller_id, cancel_requested }: OrderRecord):
   return ''
 }
 
-/** How long it has been going on; not read aloud each second. */
+/** The elapsed time. Screen readers do not announce each second. */
 function Elapsed({ since }: { since: string }) {
   const [now, setNow] = useState(Date.now)
   useEffect(() => {
@@ -206,7 +206,7 @@ function Cancel({ order }: { order: OrderRecord }) {
   )
 }
 
-/** An order may be placed without its task, as by another program. */
+/** Another program may create an order without a task. This form adds the task. */
 function GiveTask({ path, onDone }: { path: string; onDone(): void }) {
   const [error, setError] = useState<Error>()
   async function give(event: FormEvent<HTMLFormElement>) {

@@ -12,7 +12,7 @@ import { say } from '../parts/toasts.tsx'
 import { TryOut } from '../parts/try-out.tsx'
 import { Link, navigate } from '../router.tsx'
 
-/** One agent of this node: change it, try it, take it off the market. */
+/** One agent of this node: edit it, test it, delist it. */
 export function OwnAgent({ id }: { id: string }) {
   const agents = useResource('/agents/own', (signal) => call<Own[]>('/agents/own', { signal }), {
     topics: ['listing'],
@@ -110,7 +110,7 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
   )
 }
 
-/** What has been changed; what was emptied goes back to what is usual. */
+/** The changed fields. An emptied field returns to its default. */
 function changesOf({ description, price, tags, name: _, ...rest }: AgentFields, agent: Own): AgentChanges {
   const changed = Object.entries(rest).filter(([name, value]) => value !== agent[name as keyof Own])
   return { description, price, tags, ...Object.fromEntries(changed.map(([name, value]) => [name, value ?? null])) }

@@ -9,7 +9,7 @@ import { Badge, PageHead } from '../parts/bits.tsx'
 import { Empty, Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 
-/** What this node sells, and what each agent brings. */
+/** The agents that this node sells, and the income of each. */
 export function OwnAgents() {
   const agents = useResource('/agents/own', (signal) => call<OwnAgent[]>('/agents/own', { signal }), {
     topics: ['listing'],

@@ -47,7 +47,7 @@ export function Payments() {
   )
 }
 
-/** Of money alone: all others stand in the overview. */
+/** Alarms about money. The overview shows all other alarms. */
 function Alarms() {
   const alarms = useAlarms()
   const own = (alarms.data ?? []).filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
@@ -127,7 +127,7 @@ function List() {
   )
 }
 
-/** Money that moved, or will: what was not charged, lost or refused has no sign. */
+/** Books whose amounts have moved or will move. Amounts that were not charged, lost or refused have no sign. */
 const moving: readonly Book[] = ['paid', 'held', 'earned', 'owed']
 
 function Row({ payment }: { payment: PaymentRecord }) {

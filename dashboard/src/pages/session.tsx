@@ -8,7 +8,7 @@ import { Ago, Badge, PageHead, Words } from '../parts/bits.tsx'
 import { Show } from '../parts/states.tsx'
 import { Link } from '../router.tsx'
 
-/** What one caller and one agent said to each other. */
+/** The messages between one caller and one agent. */
 export function Session({ id, sub }: { id: string; sub: string }) {
   const path = `/sessions/${encodeURIComponent(id)}/${encodeURIComponent(sub)}`
   const session = useResource(path, (signal) => call<SessionRecord>(`${path}?limit=100`, { signal }), {

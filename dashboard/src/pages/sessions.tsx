@@ -11,7 +11,7 @@ import { Link, useQuery } from '../router.tsx'
 const ORDERS_LOOKED_AT = 50
 const byCaller = ({ caller_id }: SessionRecord) => caller_id
 
-/** Who talked with which agent: first the agent, then its callers. */
+/** Sessions by agent, then by caller. */
 export function Sessions() {
   const [query, change] = useQuery()
   const own = useResource('/agents/own', (signal) => call<OwnAgent[]>('/agents/own', { signal }), {

@@ -59,7 +59,7 @@ export function Wallet() {
   )
 }
 
-/** Where the money of the balance came from and went, and what may still leave it. */
+/** Income and spending of the wallet, and amounts that may still leave it. */
 function Books() {
   const stats = useResource('/stats', (signal) => call<Stats>('/stats?days=30', { signal }), {
     topics: ['payment', 'order'],

@@ -12,7 +12,7 @@ import { Show } from '../parts/states.tsx'
 import { say } from '../parts/toasts.tsx'
 import { Link } from '../router.tsx'
 
-/** A workflow while it runs, and what came of it. */
+/** A workflow during its run, and its result. */
 export function Workflow({ id }: { id: string }) {
   const path = `/workflows/${encodeURIComponent(id)}`
   const workflow = useResource(path, (signal) => call<WorkflowRecord>(path, { signal }), {

@@ -52,7 +52,7 @@ export function ActivityRow({ happening }: { happening: Happening }) {
   )
 }
 
-/** A task can be megabytes: a row has room for a line. */
+/** A row shows one line of a task, which can be megabytes long. */
 const line = (text: string | null | undefined) => (text ?? '').slice(0, 160).replace(/\s+/g, ' ')
 
 function lookOf(happening: Happening): Look {
@@ -94,7 +94,7 @@ function lookOf(happening: Happening): Look {
   }
 }
 
-/** What was paid has its amount alone; what was not says what became of it (D42). */
+/** Shows a paid amount alone. An unpaid amount also names its book (D42). */
 function costOf(payment: NonNullable<Extract<Happening, { kind: 'order' }>['record']['payment']>): string {
   if (payment.book === 'not_charged') return books.not_charged.word
   return payment.book === 'paid' ? amount(payment.amount) : `${money(payment.amount)} ${books[payment.book].word}`

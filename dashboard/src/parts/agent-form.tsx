@@ -11,7 +11,7 @@ import { Problem } from './states.tsx'
 export type AgentFields = PrivateText & {
   name: string
   description: string
-  /** A JSON number: at most 6 decimals, so nothing is lost. */
+  /** A JSON number: with at most 6 decimals it stays exact. */
   price: number
   max_price: number | undefined
   model: string | undefined
@@ -27,15 +27,15 @@ const streamingModes: readonly [NonNullable<OwnAgent['streaming']>, string][] = 
 ]
 
 type Props = {
-  /** Undefined: a new one. */
+  /** Undefined for a new agent. */
   agent: OwnAgent | undefined
   action: string
-  /** For those who read what is typed before it is saved. */
+  /** Lets a parent read the fields before they are saved. */
   form?: RefObject<HTMLFormElement | null>
   onSave(fields: AgentFields): Promise<unknown>
 }
 
-/** What a form of an agent says. */
+/** The values of an agent form. */
 export function fieldsOf(form: HTMLFormElement, agent?: OwnAgent): AgentFields {
   const data = new FormData(form)
   const text = (name: string) => String(data.get(name) ?? '').trim()
@@ -56,7 +56,7 @@ export function fieldsOf(form: HTMLFormElement, agent?: OwnAgent): AgentFields {
   }
 }
 
-/** What a seller says of an agent, and what only the seller knows. */
+/** A form for the listing of an agent and for its private settings. */
 export function AgentForm({ agent, action, form, onSave }: Props) {
   const [kind, setKind] = useState<Kind>(agent === undefined ? 'model' : kindOf(agent))
   const [price, setPrice] = useState(agent === undefined ? '0' : agent.price)

@@ -3,7 +3,7 @@ import type { OwnAgent } from '../api/types.ts'
 
 export type Kind = 'model' | 'builtin' | 'own'
 
-/** What does an agent's work. */
+/** The ways in which an agent can run. */
 export const kinds: Readonly<Record<Kind, { name: string; text: string; details?: ReactNode }>> = {
   model: { name: 'Language model', text: 'A model with instructions of yours, which nobody else sees.' },
   builtin: { name: 'Built in', text: 'Comes with the node: needs neither model nor key.' },

@@ -18,7 +18,7 @@ function nameOf(id: string): Promise<string | undefined> {
   return name
 }
 
-/** What an agent is called, while the market knows it; else the ends of its identifier. */
+/** The name of an agent on the market, or a short form of its identifier. */
 export function AgentName({ id, name }: { id: string; name?: string | undefined }) {
   const [found, setFound] = useState<{ id: string; name: string | undefined }>()
   useEffect(() => {

@@ -8,7 +8,7 @@ import { Problem } from './states.tsx'
 const FOUND_MAX = 6
 const TYPING_MS = 200
 
-/** Finds an agent by what it does, and hands it over. */
+/** Searches for an agent and passes the choice to `onPick`. */
 export function AgentPicker({ label, onPick }: { label: string; onPick(agent: Listing): void }) {
   const [text, setText] = useState('')
   const [asked, setAsked] = useState('')

@@ -1,7 +1,7 @@
 import type { AgentStats } from '../api/types.ts'
 import { count, duration } from '../format.ts'
 
-/** How often an agent was called and how it did: the same columns wherever agents of this node are listed. */
+/** Column headings for calls and results, shared by all lists of own agents. */
 export function SumHeads({ extra = '' }: { extra?: 'extra' | '' }) {
   return (
     <>
@@ -24,7 +24,7 @@ export function SumHeads({ extra = '' }: { extra?: 'extra' | '' }) {
   )
 }
 
-/** @param earned writes an amount so that its column is aligned */
+/** @param earned formats an amount for its aligned column */
 export function SumCells({
   of,
   extra = '',

@@ -4,7 +4,9 @@ import { call } from '../api/client.ts'
 import { Link } from '../router.tsx'
 import { say } from './toasts.tsx'
 
-/** What wants a person, each with where to go. An alarm of the node can be dismissed: it comes back with news alone. */
+/**
+ * Alerts that need a person, each with a link. The user can dismiss an alarm of the node; it returns only with news.
+ */
 export function AlertList({ alerts, onDismissed }: { alerts: readonly Alert[]; onDismissed(): void }) {
   return (
     <ul className="alerts">

@@ -7,7 +7,7 @@ import { Ago, Facts, Id, Words } from './bits.tsx'
 import { Problem } from './states.tsx'
 import { say } from './toasts.tsx'
 
-/** A purchase that waits for a person, with all that the decision hangs on. */
+/** A purchase that waits for approval, with all facts for the decision. */
 export function ApprovalItem({
   approval,
   onDone,
@@ -16,9 +16,9 @@ export function ApprovalItem({
 }: {
   approval: Approval
   onDone(): void
-  /** Shown before the title, where several can be chosen. */
+  /** Shown before the title, in lists with several choices. */
   select?: ReactNode
-  /** The page of an order shows the task itself. */
+  /** True shows the task. The page of an order already shows it. */
   withTask?: boolean
 }) {
   const [error, setError] = useState<Error>()

@@ -68,7 +68,7 @@ const tones: Record<string, Tone> = {
   unknown: 'plain',
 }
 
-/** A state in words; the colour only repeats them. */
+/** A state in words. The color only repeats the words. */
 export function Badge({ state, tone, children }: { state: string; tone?: Tone; children?: ReactNode }) {
   return <span className={`badge ${tone ?? tones[state] ?? 'plain'}`}>{children ?? state}</span>
 }
@@ -90,7 +90,7 @@ export function useNow(): number {
 }
 
 export function Ago({ iso }: { iso: string }) {
-  // A moment that is newer than the last tick is not in the future.
+  // A time newer than the last tick is not in the future.
   const at = Math.max(useNow(), Math.min(Date.parse(iso), Date.now()))
   return (
     <time dateTime={iso} title={moment(iso)}>
@@ -99,7 +99,7 @@ export function Ago({ iso }: { iso: string }) {
   )
 }
 
-/** An identifier: its ends, and the whole of it at a click. */
+/** A shortened identifier. A click copies the whole identifier. */
 export function Id({ value, ends, what = 'identifier' }: { value: string; ends?: number; what?: string }) {
   async function copy() {
     try {
@@ -132,7 +132,7 @@ export function Facts({ rows }: { rows: readonly (readonly [string, ReactNode] |
   )
 }
 
-/** What a seller or a caller wrote: text, whatever it looks like (T10). */
+/** Text of a seller or caller, shown as plain text (T10). */
 export function Words({ text, label }: { text: string; label: string }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard

@@ -2,7 +2,7 @@ import type { Book } from '../api/types.ts'
 import { books } from '../books.ts'
 import { Badge } from './bits.tsx'
 
-/** The word of the books that a payment stands under (D42). */
+/** The book of a payment (D42). */
 export function BookBadge({ book }: { book: Book }) {
   const { word, tone } = books[book]
   return (

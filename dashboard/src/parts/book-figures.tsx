@@ -5,7 +5,7 @@ import { Figure } from './bits.tsx'
 
 type Sum = { book: Book; value: string; note: string }
 
-/** Every sum under its word of the books (D42), with what the word means. */
+/** The sum of each book (D42), with its meaning. */
 export function BookFigures({ stats }: { stats: Stats }) {
   const open = (book: Exclude<Book, 'paid' | 'earned'>): Sum => {
     const { amount, payments } = stats[book]
@@ -20,7 +20,7 @@ export function BookFigures({ stats }: { stats: Stats }) {
   const hasBought = Number(stats.paid.total) > 0 || stats.held.payments + stats.not_charged.payments > 0
   const hasSold =
     Number(stats.earned.total) > 0 || stats.owed.payments + stats.lost.payments + stats.refused.payments > 0
-  // A node that only buys, or only sells, is not shown the other half.
+  // A node that only buys or only sells does not see the other half.
   return (
     <>
       {(hasBought || !hasSold) && <Row title="Bought" sums={bought} />}

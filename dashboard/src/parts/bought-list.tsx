@@ -10,7 +10,7 @@ import { Empty, Show } from './states.tsx'
 const SHOWN = 6
 const TEXT_SHOWN = 140
 
-/** The latest purchases, each with what it cost. */
+/** The latest purchases with their costs. */
 export function BoughtList() {
   const orders = useResource('latest orders', (signal) => page<OrderRecord>('/orders', { limit: SHOWN }, signal), {
     topics: ['order', 'payment'],
@@ -39,7 +39,7 @@ export function BoughtList() {
   )
 }
 
-/** Of an order that has signed nothing. */
+/** The text for an order without a signed payment. */
 function unpaidText({ price: most, status, approval_id }: OrderRecord): string {
   if (Number(most) === 0) return price(0)
   if (status === 'pending' && approval_id !== undefined) return `${amount(most)} at most, to approve`

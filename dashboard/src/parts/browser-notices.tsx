@@ -9,7 +9,7 @@ const explained = {
   unsupported: 'This browser shows notices only of pages over https or on localhost.',
 } as const
 
-/** A switch: this browser tells of purchases that wait. */
+/** A switch for notifications of this browser about purchases that wait for approval. */
 export function BrowserNotices() {
   const state = useSyncExternalStore(notices.subscribe, () => notices.state)
   const canSwitch = state === 'on' || state === 'off'

@@ -16,7 +16,7 @@ const limits = [
 
 type Name = (typeof limits)[number][0]
 
-/** The rules that everything which signs a payment obeys. */
+/** The budget rules that apply to every signed payment. */
 export function BudgetForm({ budget, onSaved }: { budget: Budget; onSaved(): void }) {
   const [values, setValues] = useState<Record<Name, string>>(
     () => Object.fromEntries(limits.map(([name]) => [name, budget[name] ?? ''])) as Record<Name, string>,

@@ -4,7 +4,7 @@ import { money } from '../format.ts'
 type Span = 'today' | 'month'
 const names: Record<Span, string> = { today: 'today', month: 'this month' }
 
-/** How much of a limit is paid or held, as a figure with a bar. */
+/** The paid and held share of a limit, as a figure with a bar. */
 export function BudgetLeft({ budget, over = 'today' }: { budget: Budget; over?: Span }) {
   const left = over === 'today' ? budget.left_today : budget.left_month
   const [paid, held, used] =

@@ -3,7 +3,7 @@ import type { Listing } from '../api/types.ts'
 import { BuyForm } from './buy-form.tsx'
 import { SellerName } from './seller-name.tsx'
 
-/** The form to buy, above the list that somebody looks through. */
+/** The purchase form above the market list. */
 export function BuyDialog({ agent, onClose }: { agent: Listing; onClose(): void }) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {

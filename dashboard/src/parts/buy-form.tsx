@@ -6,7 +6,7 @@ import { amount, networkName, plain, price } from '../format.ts'
 import { Link, navigate } from '../router.tsx'
 import { Problem } from './states.tsx'
 
-/** A task for an agent, with what it costs. What was ordered is shown next. */
+/** A task for an agent, with its cost. The order page opens next. */
 export function BuyForm({ agent }: { agent: Listing }) {
   const [task, setTask] = useState('')
   const [error, setError] = useState<Error>()
@@ -19,7 +19,7 @@ export function BuyForm({ agent }: { agent: Listing }) {
     setBusy(true)
     setError(undefined)
     try {
-      // The price on the screen is the most that will be paid, whatever the listing says by then.
+      // The price on the screen is the limit, even if the listing changes.
       const body = { agent_id: agent.id, price: plain(agent.price), task }
       const order = await call<OrderRecord>('/orders', { method: 'POST', body })
       navigate(`/orders/${order.id}`)
@@ -59,7 +59,7 @@ export function BuyForm({ agent }: { agent: Listing }) {
   )
 }
 
-/** D37: a node buys on its own network alone. */
+/** D37: a node buys only on its own network. */
 function Foreign({ agent }: { agent: Listing }) {
   return (
     <div className="state warn">

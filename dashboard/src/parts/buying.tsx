@@ -10,7 +10,7 @@ import { BudgetLeft } from './budget-left.tsx'
 const DAY_MS = 24 * 60 * 60 * 1000
 const FAILED_MAX = 50
 
-/** What this node buys: what is paid and held, what failed, what the budget leaves. */
+/** This node's purchases: paid, held and failed amounts, and the rest of the budget. */
 export function Buying({ stats: { paid, held, not_charged }, budget }: { stats: Stats; budget: Budget | undefined }) {
   return (
     <>

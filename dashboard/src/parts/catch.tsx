@@ -1,6 +1,6 @@
 import { Component, type ReactNode } from 'react'
 
-/** A fault of a page must not take the others with it. */
+/** Keeps an error of one page from breaking the other pages. */
 export class Catch extends Component<{ children: ReactNode }, { error: Error | undefined }> {
   override state = { error: undefined as Error | undefined }
 

@@ -5,14 +5,14 @@ export type Range = keyof typeof ranges
 
 type Props = {
   title: string
-  /** What the whole range comes to, beside the title. */
+  /** The sum of the whole range, shown beside the title. */
   total: (range: Range) => ReactNode
   first: Range
   aside?: ReactNode
   children: (range: Range) => ReactNode
 }
 
-/** A picture of some time, which can be chosen, with its sum. */
+/** A chart with its sum. The user chooses the range. */
 export function ChartSection({ title, total, first, aside, children }: Props) {
   const [range, setRange] = useState<Range>(first)
   return (

@@ -5,7 +5,7 @@ import { useIsDark } from '../theme.ts'
 
 export type Series = { name: string; values: readonly number[]; color: 'accent' | 'bad' | 'second' }
 type Props = {
-  /** What the picture shows, for those who do not see it. */
+  /** A text description of the chart for screen readers. */
   label: string
   /** Unix seconds, ascending. */
   times: readonly number[]
@@ -13,13 +13,13 @@ type Props = {
   unit: (value: number) => string
   /** Width of a bar in seconds. */
   barSeconds: number
-  /** Bars of two series stand beside each other; else the later one in front. */
+  /** True draws the bars of two series side by side. By default the later series is in front. */
   beside?: boolean
 }
 
 const HEIGHT = 180
 
-/** Bars over time. Loads only where a page shows one. */
+/** A bar chart over time. It loads only on pages that show one. */
 export function Chart({ label, times, series, unit, barSeconds, beside = false }: Props) {
   const place = useRef<HTMLDivElement>(null)
   const isDark = useIsDark()
@@ -85,7 +85,7 @@ function dateLabels(barSeconds: number) {
 
 function timeLabel(at: number, barSeconds: number): string {
   const date = new Date(at * 1000)
-  // Days are the node's, which are UTC; hours are those of whoever looks.
+  // Days are the node's days (UTC). Hours are in the viewer's time zone.
   const timeZone = barSeconds >= 86_400 ? { timeZone: 'UTC' } : {}
   const day = date.toLocaleString('en-GB', { day: 'numeric', month: 'short', ...timeZone })
   if (barSeconds >= 86_400) return day

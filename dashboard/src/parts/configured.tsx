@@ -3,7 +3,7 @@ import { useResource } from '../api/resource.ts'
 import type { Configuration, Setting } from '../api/types.ts'
 import { Show } from './states.tsx'
 
-/** What the node was started with, and where each setting is changed. */
+/** The node's settings at start, and where to change each. */
 export function Configured() {
   const known = useResource('/config', (signal) => call<Configuration>('/config', { signal }), { everyMs: 600_000 })
   return (

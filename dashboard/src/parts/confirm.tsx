@@ -2,7 +2,7 @@ import { type ReactNode, useRef, useState } from 'react'
 import { Problem } from './states.tsx'
 
 type Props = {
-  /** On the button that asks, and on the one that does it. */
+  /** The label of the button that asks, and of the button that acts. */
   action: string
   title: string
   children: ReactNode
@@ -11,7 +11,7 @@ type Props = {
   onConfirm(): Promise<unknown>
 }
 
-/** A button whose act cannot be taken back: it asks first. */
+/** A button for an action that cannot be undone. It asks for confirmation first. */
 export function Confirm({ action, title, children, className, disabled, onConfirm }: Props) {
   const dialog = useRef<HTMLDialogElement>(null)
   const [error, setError] = useState<Error>()

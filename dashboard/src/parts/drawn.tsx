@@ -1,6 +1,6 @@
 import { Component, type ReactNode, Suspense } from 'react'
 
-/** A picture that cannot be drawn in this browser leaves its words. */
+/** Shows the label if this browser cannot draw the picture. */
 export class Drawn extends Component<{ label: string; children: ReactNode }, { failed: boolean }> {
   override state = { failed: false }
 

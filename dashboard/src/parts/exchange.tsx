@@ -9,7 +9,7 @@ import { PaymentFacts } from './payment-facts.tsx'
 import { Problem, Show } from './states.tsx'
 import { say } from './toasts.tsx'
 
-/** A payment with all that is known of its exchange, kept up to date. */
+/** A payment with all known records of its exchange, kept up to date. */
 export function useExchange(paymentId: string | undefined, known: KnownExchange) {
   const path = paymentId && `/payments/${encodeURIComponent(paymentId)}`
   const payment = useResource(path, (signal) => call<PaymentRecord>(path!, { signal }), {
@@ -29,7 +29,7 @@ export function useExchange(paymentId: string | undefined, known: KnownExchange)
   return { payment, receipt: shown, known: all }
 }
 
-/** A payment to its last detail: what became of it, its receipt, and the frames that led to it. */
+/** All details of a payment: its outcome, its receipt, and the frames of the exchange. */
 export function Exchange({ paymentId, ...known }: { paymentId: string } & KnownExchange) {
   const { payment, receipt, known: all } = useExchange(paymentId, known)
   return (
@@ -72,7 +72,7 @@ export function PaymentPanel({ payment }: { payment: Resource<PaymentRecord> }) 
   )
 }
 
-/** Whether the outbox may still bring it. */
+/** A retry button for a payment that the outbox can still settle. */
 export function Retry({ payment, onDone }: { payment: PaymentRecord; onDone(): void }) {
   const [error, setError] = useState<Error>()
   const [busy, setBusy] = useState(false)

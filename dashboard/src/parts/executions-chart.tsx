@@ -8,7 +8,7 @@ import { Drawn } from './drawn.tsx'
 const Chart = lazy(async () => ({ default: (await import('./chart.tsx')).Chart }))
 const whole = (value: number) => (Number.isInteger(value) ? count(value) : '')
 
-/** What own agents did, failures in front. */
+/** Executions of own agents, with failures in front. */
 export function ExecutionsChart({ stats, aside }: { stats: Stats; aside?: ReactNode }) {
   return (
     <ChartSection title="Executions" first="24h" aside={aside} total={(range) => <Total stats={stats} range={range} />}>

@@ -2,13 +2,13 @@ import { cloneElement, type ReactElement, useId } from 'react'
 
 type Props = {
   label: string
-  /** Said after the label; an error goes before it. */
+  /** Screen readers say the hint after the label. An error comes before the hint. */
   hint?: string | undefined
   error?: string | false | undefined
   children: ReactElement<{ id?: string; 'aria-describedby'?: string | undefined; 'aria-invalid'?: boolean }>
 }
 
-/** An input with its name, and what there is to know about it. */
+/** An input with its label, hint and error. */
 export function Field({ label, hint, error, children }: Props) {
   const id = useId()
   const isWrong = typeof error === 'string'

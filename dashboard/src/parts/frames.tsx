@@ -1,7 +1,7 @@
 import { type FrameField, framesOf, type KnownExchange } from '../frames.ts'
 import { Ago, Badge, Facts, Id } from './bits.tsx'
 
-/** An exchange message by message, with who sent each. */
+/** The messages of an exchange with their senders. */
 export function Frames({ known }: { known: KnownExchange }) {
   const frames = framesOf(known)
   if (frames.length === 0) return null

@@ -10,7 +10,7 @@ const GAP_Y = 18
 
 const cut = (text: string, length: number) => (text.length > length ? `${text.slice(0, length - 1)}…` : text)
 
-/** Steps and what each waits for, from left to right. Below it the page lists the same in words. */
+/** Steps and their dependencies, from left to right. The list below shows the same as text. */
 export function Graph({ nodes, label }: { nodes: readonly GraphNode[]; label: string }) {
   const placed = useMemo(() => layOut(nodes), [nodes])
   const at = new Map(

@@ -7,7 +7,7 @@ import { Link } from '../router.tsx'
 
 const BALANCE_MS = 60_000
 
-/** Above every page: whose node this is, whether its money is real (D37), and how much of it there is. */
+/** The header of every page: the node's owner, whether its money is real (D37), and its balance. */
 export function Header() {
   const status = useResource('/status', (signal) => call<NodeStatus>('/status', { signal }), { topics: ['status'] })
   const balance = useResource('/wallet/balance', (signal) => call<WalletBalance>('/wallet/balance', { signal }), {

@@ -1,4 +1,4 @@
-/** Our own signs for the pages, drawn on 20 by 20 with one stroke. */
+/** Icons drawn for these pages on a grid of 20 by 20 with one stroke. */
 const signs = {
   overview: 'M3 3.500h6v7H3zM11 3.500h6v4h-6zM11 10h6v6.500h-6zM3 13h6v3.500H3z',
   market:

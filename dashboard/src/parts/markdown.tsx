@@ -2,7 +2,7 @@ import { Fragment, type ReactNode, useMemo } from 'react'
 import { type Block, type Inline, isPlain, parseMarkdown } from '../markdown.ts'
 import { Words } from './bits.tsx'
 
-/** Text of another party, its Markdown drawn as elements of our own: no HTML, scripts or images of it (T10). */
+/** Markdown of another party, drawn with our own elements: no HTML, scripts or images from the text (T10). */
 export function Markdown({ text, label }: { text: string; label: string }) {
   const blocks = useMemo(() => parseMarkdown(text), [text])
   if (isPlain(blocks)) return <Words text={text} label={label} />
@@ -19,7 +19,7 @@ function blockOf(block: Block, key: number): ReactNode {
     case 'paragraph':
       return <p key={key}>{block.children.map(inlineOf)}</p>
     case 'heading': {
-      // Below the page's own headings.
+      // Headings in the text rank below the page's own headings.
       const Heading = block.level === 1 ? 'h3' : block.level === 2 ? 'h4' : 'h5'
       return <Heading key={key}>{block.children.map(inlineOf)}</Heading>
     }
@@ -93,7 +93,7 @@ function inlineOf(node: Inline, key: number): ReactNode {
       return (
         <a key={key} href={node.href} title={node.href} target="_blank" rel="noopener noreferrer nofollow">
           {node.children.map(inlineOf)}
-          {/* Its text may look like another address. */}
+          {/* The text of a link may look like another address. */}
           <span className="link-host"> {node.host} ↗</span>
         </a>
       )

@@ -7,7 +7,7 @@ import { Field } from './field.tsx'
 
 const MODELS_MS = 600_000
 
-/** What an agent runs on: what the node's model servers have is offered, and anything can be typed. */
+/** The model of an agent. The field suggests models of the node's model servers and accepts any text. */
 export function ModelField({ kind, model }: { kind: Kind; model: string | undefined }) {
   const known = useResource('/models', (signal) => call<AvailableModels>('/models', { signal }), {
     everyMs: MODELS_MS,

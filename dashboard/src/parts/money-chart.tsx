@@ -7,11 +7,11 @@ import { ChartSection, type Range, ranges } from './chart-section.tsx'
 import { Drawn } from './drawn.tsx'
 
 const Chart = lazy(async () => ({ default: (await import('./chart.tsx')).Chart }))
-/** Pixels, not money: a picture needs no exact amounts. */
+/** A number for pixels only. Charts need no exact amounts. */
 const pixels = (atomic: string) => Number(atomic) / 1e6
 const rounded = (value: number) => String(Math.round(value * 1e6) / 1e6)
 
-/** Earned and paid, beside each other. */
+/** Earned and paid amounts side by side. */
 export function MoneyChart({ stats }: { stats: Stats }) {
   return (
     <ChartSection

@@ -7,7 +7,7 @@ type Props = {
   min: number
   max: number
   step?: 'any'
-  /** What holds where nothing is typed. */
+  /** The value that applies if the field is empty. */
   placeholder: string
   value: number | undefined
 }

@@ -13,7 +13,7 @@ import { say } from './toasts.tsx'
 const SHOWN_MAX = 50
 const byId = ({ payment_id }: PaymentRecord) => payment_id
 
-/** What this node is owed, one card for each agent: shown only while there is any. */
+/** Payments that buyers owe this node, one card for each agent. Hidden if there are none. */
 export function Outbox() {
   const owed = usePages<PaymentRecord>(
     '/payments',

@@ -4,7 +4,7 @@ import { amount, explorerUrl, networkName } from '../format.ts'
 import { Ago, Facts, Id, useNow } from './bits.tsx'
 import { BookBadge } from './book-badge.tsx'
 
-/** What was paid, or not, in the words of the books, and where it can be looked up. */
+/** The book and amount of a payment, with a link to the transaction. */
 export function PaymentFacts({ payment }: { payment: PaymentRecord }) {
   return (
     <>

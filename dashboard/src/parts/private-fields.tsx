@@ -2,7 +2,7 @@ import type { OwnAgent } from '../api/types.ts'
 import { Field } from './field.tsx'
 import { NumberField } from './number-field.tsx'
 
-/** What only the seller knows: undefined where nothing is given. */
+/** Private settings of the seller. Undefined means not set. */
 export type PrivateText = {
   instructions: string | undefined
   temperature: number | undefined
@@ -23,7 +23,7 @@ export function privateOf(text: (name: string) => string): PrivateText {
   }
 }
 
-/** How a model is told what to do and asked: never listed, never shown to buyers (D47). */
+/** The instructions and parameters of a model. They are never listed or shown to buyers (D47). */
 export function PrivateFields({ agent }: { agent: OwnAgent | undefined }) {
   return (
     <fieldset className="group private">

@@ -1,7 +1,7 @@
 import qrcode from 'qrcode-generator'
 import { useMemo } from 'react'
 
-/** A text as a QR code: dark on light in either theme, since readers expect that. */
+/** A text as a QR code. It is dark on light in both themes, because QR readers expect that. */
 export function QrCode({ text, label }: { text: string; label: string }) {
   const { path, size } = useMemo(() => {
     const code = qrcode(0, 'M')

@@ -8,14 +8,14 @@ import { say } from './toasts.tsx'
 type Props = {
   title: string
   text: string
-  /** Of an answer that is not UTF-8. */
+  /** The bytes of an answer that is not UTF-8. */
   base64?: string | undefined
   label: string
-  /** Of the file that it is saved as, without its ending. */
+  /** Name of the saved file, without its extension. */
   file: string
 }
 
-/** What an agent answered: drawn, or as the text it is; to copy and to keep. */
+/** An agent's answer, formatted or as plain text, with buttons to copy and save it. */
 export function Result({ title, text, base64, label, file }: Props) {
   const [isRaw, setRaw] = useState(false)
   const form = useMemo(() => formOf(text, base64), [text, base64])

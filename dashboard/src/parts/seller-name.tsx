@@ -1,7 +1,7 @@
 import type { Listing } from '../api/types.ts'
 import { short } from '../format.ts'
 
-/** How a seller calls itself, and beside it who it is: anybody can take any name. */
+/** A seller's chosen name with its identifier, because any seller can choose any name. */
 export function SellerName({ of: { local, seller_id, seller_name } }: { of: Listing }) {
   if (local) return <>this node</>
   const id = (

@@ -6,7 +6,7 @@ import { Figure, Section } from './bits.tsx'
 import { ExecutionsChart } from './executions-chart.tsx'
 import { Empty } from './states.tsx'
 
-/** What this node earns, and with which agents. */
+/** The income of this node, by agent. */
 export function Selling({ stats, own }: { stats: Stats; own: readonly OwnAgent[] | undefined }) {
   const agents = sold(stats, own)
   return (
@@ -55,7 +55,7 @@ function Figures({ stats: { earned, days, owed, lost } }: { stats: Stats }) {
   )
 }
 
-/** Also those that nobody has called yet. */
+/** Includes agents without calls. */
 function sold({ agents }: Stats, own: readonly OwnAgent[] = []): AgentStats[] {
   const called = new Set(agents.map(({ agent_id }) => agent_id))
   const uncalled = own.filter(({ id }) => !called.has(id))

@@ -10,7 +10,7 @@ export function Loading({ what = 'Loading' }: { what?: string }) {
   )
 }
 
-/** Nothing there, and what to do about it. */
+/** An empty list, with what to do next. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="state">
@@ -42,7 +42,7 @@ export function adviceFor(code: string | undefined): string | undefined {
   return code === undefined ? undefined : advice[code]
 }
 
-/** What went wrong, and what to do. */
+/** An error, with what to do about it. */
 export function Problem({ error, retry }: { error: Error; retry?: (() => void) | undefined }) {
   const code = error instanceof ApiProblem ? error.code : undefined
   const title = error instanceof ApiProblem ? error.problem.title : 'No answer'
@@ -71,7 +71,7 @@ export function Problem({ error, retry }: { error: Error; retry?: (() => void) |
   )
 }
 
-/** Shows what was loaded, or why it was not. Old data stays in sight while the node is away. */
+/** Shows loaded data, or why it did not load. Old data stays visible while the node is down. */
 export function Show<T>({
   of,
   what,
@@ -80,7 +80,7 @@ export function Show<T>({
 }: {
   of: Pick<Resource<T>, 'data' | 'error'> & { reload?: () => void }
   what: string
-  /** Of the page, where all of it waits for this: a page has a heading whatever happens. */
+  /** The page title, if the whole page waits for this data. A page always has a heading. */
   title?: string
   children: (data: T) => ReactNode
 }) {

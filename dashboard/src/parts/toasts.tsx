@@ -4,7 +4,7 @@ const SHOWN_MS = 5000
 let toast: { text: string; at: number } | undefined
 const listeners = new Set<() => void>()
 
-/** Says briefly that something was done. What went wrong is said where it happened, and stays. */
+/** Briefly confirms a completed action. Errors appear where they happened, and stay. */
 export function say(text: string): void {
   toast = { text, at: performance.now() }
   for (const listener of [...listeners]) listener()

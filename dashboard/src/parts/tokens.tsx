@@ -14,7 +14,7 @@ const scopes = [
   ['admin', 'everything'],
 ] as const
 
-/** Keys to this API for other programs, each with no more power than it needs. */
+/** API tokens for other programs, each with the least scope that it needs. */
 export function Tokens() {
   const tokens = useResource('/tokens', (signal) => call<ApiToken[]>('/tokens', { signal }), { everyMs: 30_000 })
   return (

@@ -4,24 +4,27 @@ import { duration, short } from '../format.ts'
 const WIDTH = 560
 const NEAR = 60
 const FAR = 150
-/** Pages are wider than high, and so are labels. */
+/** Width of the picture relative to its height. Pages and labels are wide. */
 const WIDER = 1.4
 const MARGIN = 34
-/** More would be a smear: the table has them all. */
+/** Maximum peers in the picture, so that it stays readable. The table shows all peers. */
 const SHOWN_MAX = 48
 
-/** Whether the connection goes through a relay. */
+/** True if the connection goes through a relay. */
 export function isRelayed({ addresses }: PeerStatus): boolean {
   return addresses.length > 0 && addresses.every((address) => address.includes('/p2p-circuit'))
 }
 
-/** This node in the middle, its peers around it, the slower the farther away. The table below says the same in words. */
+/**
+ * This node in the center, with its peers around it. Slower peers are farther away. The table below shows the same as
+ * text.
+ */
 export function Topology({ peers }: { peers: readonly PeerStatus[] }) {
   const shown = peers.slice(0, SHOWN_MAX)
   const slowest = Math.max(50, ...shown.map(({ latency_ms }) => latency_ms ?? 0))
   const places = shown.map((peer, index) => {
     const angle = (index / shown.length) * 2 * Math.PI - Math.PI / 2
-    // Between a millisecond and an hour there is no useful straight line.
+    // Latencies range from a millisecond to an hour, so the scale is logarithmic.
     const share = peer.latency_ms === undefined ? 1 : Math.log1p(peer.latency_ms) / Math.log1p(slowest)
     const reach = NEAR + (FAR - NEAR) * share
     return { peer, x: reach * Math.cos(angle) * WIDER, y: reach * Math.sin(angle) }

@@ -8,11 +8,11 @@ import { Problem } from './states.tsx'
 type Props = {
   title: string
   hint: string
-  /** Undefined: it cannot be run yet, and the form has said why. */
+  /** Undefined if the agent cannot run yet. The form then shows why. */
   run(task: string): Promise<TestResult> | undefined
 }
 
-/** Runs an agent once, for its seller. */
+/** Runs an agent once as a test by its seller. */
 export function TryOut({ title, hint, run }: Props) {
   const [result, setResult] = useState<TestResult>()
   const [error, setError] = useState<Error>()

@@ -2,10 +2,10 @@ import { useEffect, useRef, useState } from 'react'
 import { isAmount } from '../format.ts'
 import { Field, NO_AMOUNT } from './field.tsx'
 
-/** After the last key, before the node is asked. */
+/** Pause after the last key before the node is asked, in ms. */
 const TYPING_MS = 200
 
-/** How a filter of the address is read and changed. */
+/** Reads and changes the filters in the page address. */
 export type FilterProps = { get(name: string): string; change(changes: Record<string, string>): void }
 
 type TypedProps = FilterProps & {
@@ -17,7 +17,7 @@ type TypedProps = FilterProps & {
   inputMode?: 'decimal'
 }
 
-/** A field that searches when typing has paused. */
+/** A search field that searches when the user pauses. */
 export function Typed({ label, name, get, change, className, ...input }: TypedProps) {
   const given = get(name)
   const [text, setText] = useState(given)
@@ -27,7 +27,7 @@ export function Typed({ label, name, get, change, className, ...input }: TypedPr
   useEffect(() => {
     const isOthers = given !== seen.current && given !== asked.current
     seen.current = given
-    // The filter was taken away, or another page of the history is shown: what was typed is over.
+    // The filter was removed, or the history moved: drop the typed text.
     if (isOthers) {
       asked.current = given
       setText(given)

@@ -10,7 +10,7 @@ import { say } from './toasts.tsx'
 
 const SECRET_BYTES = 24
 
-/** Addresses that the node tells what happens, whether a browser is open or not. */
+/** Webhooks: addresses that receive the node's events, even without an open browser. */
 export function Webhooks() {
   const known = useResource('/webhooks', (signal) => call<Webhook[]>('/webhooks', { signal }), { everyMs: 30_000 })
   return (

@@ -2,9 +2,9 @@ import { type ReactNode, useEffect, useLayoutEffect, useRef, useState, useSyncEx
 import type { Pages } from '../api/pages.ts'
 import { Problem } from './states.tsx'
 
-/** Rows drawn above and below what is seen, so that neither scrolling nor the Tab key meets an edge. */
+/** Rows drawn above and below the visible part, so that scrolling and the Tab key never meet an edge. */
 const SPARE_ROWS = 8
-/** The next part is asked for when this many rows are left. */
+/** The next part loads when this many rows are left. */
 const AHEAD_ROWS = 20
 const narrow = matchMedia('(max-width: 700px)')
 
@@ -22,12 +22,12 @@ type Props<T> = {
   label: string
   pages: Pages<T>
   id(item: T): string
-  /** Height of a row in px: on a wide and on a narrow page. All rows are equally high. */
+  /** Row height in px, on wide and on narrow pages. All rows are equally high. */
   rowHeight: readonly [number, number]
   children(item: T): ReactNode
 }
 
-/** A list of any length: only the rows in sight are in the document, and further parts load as they are reached. */
+/** A list of any length. Only visible rows are in the document, and parts load when the user reaches them. */
 export function WindowedList<T>({ label, pages, id, rowHeight, children }: Props<T>) {
   const { items, more, loadMore, failed, retryMore } = pages
   const height = rowHeight[useIsNarrow() ? 1 : 0]
