@@ -1,7 +1,8 @@
 /**
- * How late the event loops of a market's nodes are, minute by minute, and why: `node bench/event-loop.ts [minutes]`.
+ * Measures how late the event loops of a market's nodes are, minute by minute, and why: `node bench/event-loop.ts
+ * [minutes]`.
  *
- * Own work and waits for the disk are ours; waits for a core are those of a crowded machine. Linux only.
+ * Own work and waits for the disk are ours. Waits for a core come from a busy machine. Linux only.
  */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'

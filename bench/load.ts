@@ -3,7 +3,10 @@ import { median, quantile } from './statistics.ts'
 export type LoadPlan = { concurrent: number; durationMs: number }
 export type Load = { calls: number; perSecond: number; p50Ms: number; p99Ms: number }
 
-/** Keeps `concurrent` calls under way for a time. A call that fails ends the bench: a figure of failures is none. */
+/**
+ * Keeps `concurrent` calls running for a time. A failed call ends the bench, because figures of failed calls mean
+ * nothing.
+ */
 export async function runLoad(plan: LoadPlan, call: () => Promise<void>): Promise<Load> {
   const latencies: number[] = []
   const start = performance.now()

@@ -1,17 +1,17 @@
 /**
- * What a paid call costs beside its floors and beside x402 over HTTP, in one run. Figures of one run compare; those of
- * two runs do not.
+ * Compares the cost of a paid call with its floors and with x402 over HTTP, in one run. Compare only figures of the
+ * same run.
  *
- * - ours: two nodes as they are shipped, `builtin/echo`, an instant facilitator
- * - floor A: the same frames over the same libp2p, no crypto and no store
- * - floor B: floor A and one durable commit at each place where the design needs one (four in all)
- * - floor C: floor B and the four operations on signatures: the payment made and recovered, the receipt made and recovered
- * - HTTP: @x402/express bought from with @x402/fetch and a viem account, the same facilitator
+ * - ours: two nodes as shipped, `builtin/echo`, an instant facilitator
+ * - floor A: the same frames over the same libp2p, without crypto and store
+ * - floor B: floor A and one durable commit at each place that the design needs (four in all)
+ * - floor C: floor B and the four signature operations: payment and receipt, each signed and recovered
+ * - HTTP: an @x402/express seller, a buyer with @x402/fetch and a viem account, the same facilitator
  *
- * A call is an affair of two processes, and a facilitator that is instant takes no time: it answers inside the seller's
- * process, in both that have one. `--facilitator http` puts it in a third process, for both again: with it, the figures
- * hold what each seller spends on asking over HTTP. The floors ask nobody, either way. All databases lie in one
- * directory, on one disk, at `synchronous=FULL`.
+ * A call runs in two processes. The instant facilitator takes no time and answers inside the seller's process, ours and
+ * HTTP alike. With `--facilitator http` it runs in a third process for both, and the figures include the seller's HTTP
+ * requests. The floors never call a facilitator. All databases lie in one directory, on one disk, at
+ * `synchronous=FULL`.
  */
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -28,11 +28,11 @@ const { values } = parseArgs({
     quic: { type: 'boolean', default: false },
     facilitator: { type: 'string', default: 'in-process' },
     rounds: { type: 'string' },
-    /** Variants by name, with commas; no goals are judged then. */
+    /** Names of variants, separated by commas. The bench then judges no goals. */
     only: { type: 'string' },
-    /** Numbers of concurrent calls, with commas; no goals are judged then. */
+    /** Numbers of concurrent calls, separated by commas. The bench then judges no goals. */
     loads: { type: 'string' },
-    /** A directory for the CPU profiles of all processes. */
+    /** Directory for the CPU profiles of all processes. */
     profile: { type: 'string' },
   },
 })
@@ -82,7 +82,7 @@ try {
   await started.stop()
 }
 
-/** Every variant at every load, one after the other, so that a busy minute of the machine meets all of them. */
+/** Measures every variant at every load in turn, so that a busy minute of the machine affects all of them. */
 async function measureRound(variants: readonly Variant[], round: number): Promise<Sample[]> {
   const samples: Sample[] = []
   for (const concurrent of loads) {
@@ -93,7 +93,7 @@ async function measureRound(variants: readonly Variant[], round: number): Promis
   return samples
 }
 
-/** What the disk takes for one commit: it explains most of what one call at a time costs. */
+/** Time of one commit on this disk. It explains most of the cost of a single call. */
 async function measureCommit(directory: string): Promise<number> {
   const log = new DurableLog(directory)
   const times: number[] = []

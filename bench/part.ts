@@ -1,10 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process'
 
-/** One process of a bench: started with a set-up, asked for things, stopped. */
+/** One process of a bench. It starts with a setup, answers questions and stops. */
 export type Part = {
-  /** What it said once it was ready. */
+  /** The part's message when it was ready. */
   readonly ready: Record<string, string>
-  /** CPU time it has used so far, in ms. */
+  /** CPU time used so far, in ms. */
   cpuMs(): Promise<number>
   ask<T>(question: unknown): Promise<T>
   stop(): Promise<void>
@@ -17,7 +17,7 @@ type Answer = { id: number; value?: unknown; error?: string }
 
 const ANSWER_MS_MAX = 300_000
 
-/** Starts a file of this folder in a process of its own, under the same Node. @throws Error as the part fails */
+/** Starts a file of this folder in its own process, under the same Node. @throws Error with the part's failure */
 export async function startPart(options: StartOptions): Promise<Part> {
   const { file, setup = {}, profileDir } = options
   const execArgv = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`]
@@ -67,7 +67,10 @@ export type PartWork = {
   stop?(): Promise<void>
 }
 
-/** The other side: what a part's file runs. It ends with `stop`, or with the bench, however that ends. */
+/**
+ * The side of the part: each part's file calls this function. The process ends with `stop`, or when the bench ends for
+ * any reason.
+ */
 export function servePart(start: (setup: Record<string, string>) => Promise<PartWork>): void {
   let work: PartWork | undefined
   process.once('disconnect', () => process.exit(1))

@@ -1,10 +1,10 @@
 /**
- * What it costs two replicas to find out how they differ, beside the floors of the same run.
+ * Measures the cost for two replicas to find their differences, beside the floors of the same run.
  *
- * - ours: both sides in this process, over indices that stand ready, messages as they go over the wire
- * - floors: to sort the set once; to hash each listing once; to hand over all of it, as is done without reconciliation
+ * - ours: both sides in this process, over prepared indices, with messages in wire format
+ * - floors: sorting the set once; hashing each listing once; sending all listings, as without reconciliation
  *
- * `node --expose-gc bench/reconcile.ts` tells the memory too.
+ * `node --expose-gc bench/reconcile.ts` measures the memory too.
  */
 import { hash, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
@@ -31,7 +31,7 @@ const { values } = parseArgs({
 })
 const count = Number(values.listings)
 const rounds = Number(values.rounds)
-/** An envelope of a listing with a description of a few sentences: see bench/replica. */
+/** Bytes of a listing's envelope with a description of a few sentences: see bench/replica. */
 const ENVELOPE_BYTES = 700
 
 const keys = madeKeys(count)

@@ -1,14 +1,15 @@
 /**
- * What a replica of a large market costs, beside its floor in the same run:
+ * Measures the cost of a replica of a large market, beside its floor in the same run:
  *
- * - a new node that knows nothing and one that knows all, in two processes, over libp2p on loopback; the floor is to check
- *   the same signatures, and nothing else, on all cores
- * - two nodes that differ in ten listings of all
+ * - a new empty node and a complete node, in two processes, over libp2p on loopback; the floor only checks the same
+ * signatures, on all cores
+ * - two nodes that differ in ten listings
  * - a change on its way to twenty nodes
- * - start and memory of `stoa start` with the market beside an empty one
- * - an hour of a simulated clock in which nothing changes, beside the refreshes that gossip brings in one
+ * - start and memory of `stoa start` with the market and with an empty market
+ * - an hour of a simulated clock without changes, beside the refreshes that gossip brings in an hour
  *
- * Searching it: bench/search.ts. Reconciliation alone: bench/reconcile.ts. Figures of one run compare; those of two do not.
+ * For search see bench/search.ts. For reconciliation alone see bench/reconcile.ts. Compare only figures of the same
+ * run.
  */
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -27,7 +28,7 @@ const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     listings: { type: 'string', default: '100000' },
-    /** Of catch-up, reach, start, idle: with commas. The last two need the first. */
+    /** Any of catch-up, reach, start, idle, separated by commas. The last two need the first. */
     only: { type: 'string', default: 'catch-up,reach,start,idle' },
   },
 })
@@ -75,7 +76,7 @@ async function benchCatchUp(): Promise<void> {
   const found: Session[] = []
   for (let turn = 0; turn < 12 && found.length < 4; turn++) {
     await server.ask({ kind: 'publish', from: 0, count: CHANGES })
-    // The first publishes them, the others change what is known.
+    // The first round publishes the listings, and the other rounds change them.
     const session = await client.ask<Session | undefined>({ kind: 'session', bytesMin: 2000, bytesMax: 100_000 })
     if (session !== undefined) found.push(session)
   }

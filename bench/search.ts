@@ -1,12 +1,12 @@
 /**
- * What searching a large market costs, beside its floors, in one run:
+ * Measures the cost of searching a large market, beside its floors, in one run:
  *
- * - ours: the pages of GET /agents, index and listings on disk, as in a node; and the same over HTTP
- * - floor, key: the rows of the same page, read one by one by their primary key
- * - floor, scan: the first 50 rows that hold every word somewhere, by LIKE over the text of all
+ * - ours: the pages of GET /agents, with index and listings on disk as in a node; and the same over HTTP
+ * - floor, key: the rows of the same page, read one by one by primary key
+ * - floor, scan: the first 50 rows that contain every word, found by LIKE over the full text
  *
- * Each query is asked three times and the fastest counts, as other programs may run; `--once` counts the first, and
- * `--kind words` asks only the kinds with that in their names. Figures of one run compare; those of two runs do not.
+ * Each query runs three times and the fastest counts, because other programs may run. `--once` runs each query once.
+ * `--kind words` runs only kinds with `words` in their names. Compare only figures of the same run.
  */
 import { hash } from 'node:crypto'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
@@ -102,7 +102,7 @@ async function bench(): Promise<void> {
     for (const { id, name, tags, description } of records) insert.run(id, name, tags.join(' '), description)
   })
 
-  // As a node reads them: the heads are in memory, the rest is on disk.
+  // As in a node: the heads are in memory, the rest is on disk.
   const stored = new StoredRecords(store)
   const get = (id: string) => {
     const entry = entries.get(id)

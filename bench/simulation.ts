@@ -1,17 +1,22 @@
 /**
- * A market of many nodes in one process: whether their replicas come to agree, and what each node bears for it, as nodes
- * and listings grow. The same seed gives the same run, but for times.
+ * Simulates a market of many nodes in one process. It shows whether their replicas converge, and the cost for each node
+ * as nodes and listings grow. The same seed gives the same run, except for times.
  *
- * Real: the order of versions (listing-set.ts), the sums and fingerprints of elements, reconciliation with its messages
- * as they go over the wire and their limits; and all of the set of listings and of the index in two witnesses, which are
- * compared with their models at every merge. One of them loses all it has and begins anew.
+ * Real parts: the order of versions (listing-set.ts), the sums and fingerprints of elements, and reconciliation with
+ * its wire messages and limits. Two witnesses use the real set of listings and the real index, and are compared with
+ * their models at every merge. One witness loses all its data and starts again.
  *
- * Modelled: a replica of the other nodes is a bit for each version there will ever be, with sums of pages of these, in
- * place of the index, and merges by the same order. Signatures are a word that says true or forged. Gossip is one
- * delivery to each node that is there, lost now and then, and a lie gets no further than the liar's neighbours, since
- * nobody passes on what he finds false. A minute is one step: changes, then a session of each node with a random peer;
- * two for who comes back; two for each liar. Listings are refreshed in turn every 16 hours and one in ten changes besides.
- * Nodes leave for some minutes, the network parts in two for a third of the time, and a newcomer or two know nothing.
+ * Modeled parts:
+ * - A replica of another node is a bit for each version that will ever exist, with sums of pages of these bits instead
+ * of the index. It merges by the same order.
+ * - A signature is a flag: true or forged.
+ * - Gossip is one delivery to each present node and is sometimes lost. A lie reaches only the liar's neighbors, because
+ * no honest node forwards a message that it finds false.
+ * - A minute is one step: changes, then a session of each node with a random peer. A returning node and a liar have two
+ * sessions.
+ * - Each listing is refreshed every 16 hours, and one in ten changes besides.
+ * - Nodes leave for some minutes, the network is split in two for a third of the time, and one or two newcomers start
+ * empty.
  */
 import { parseArgs } from 'node:util'
 import { type SimulationReport, simulate } from './simulation/simulate.ts'
@@ -22,12 +27,12 @@ const { values } = parseArgs({
     nodes: { type: 'string', default: '1000' },
     listings: { type: 'string', default: '1000000' },
     seed: { type: 'string', default: '1' },
-    /** 100, 300 and 1,000 nodes by 10,000, 100,000 and 1,000,000 listings. */
+    /** Runs 100, 300 and 1,000 nodes with 10,000, 100,000 and 1,000,000 listings. */
     table: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   },
 })
-/** Of an envelope with a description of a few sentences. */
+/** Bytes of an envelope with a description of a few sentences. */
 const ENVELOPE_BYTES = 700
 
 type Run = SimulationReport & { seconds: number; rssBytes: number }

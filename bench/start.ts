@@ -1,9 +1,10 @@
 /**
- * How long a node takes from process start until it listens, and what memory it holds at rest, beside a libp2p node with
- * the same modules: as it is published, bundled, and from a checkout, where Node reads each file of the source. Each program starts in turn, so that a busy minute of the machine meets all of them.
+ * Measures the time from process start until a node listens, and its memory at rest, beside a libp2p node with the same
+ * modules. The node runs as published (bundled) and from a checkout, where Node reads each source file. The programs
+ * start in turn, so that a busy minute of the machine affects all of them.
  *
- * One start before the first that counts makes keys and database and fills Node's compile cache, which all use;
- * `bin/stoa.js` switches it on by itself.
+ * One start before the first measurement creates keys and database, and fills Node's compile cache, which all programs
+ * use. `bin/stoa.js` turns the cache on by itself.
  */
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -23,7 +24,7 @@ const { values } = parseArgs({
   },
 })
 const rounds = Number(values.rounds ?? (values.quick ? 3 : 7))
-/** Memory takes seconds to measure: not in every round. */
+/** Memory takes seconds to measure, so only some rounds measure it. */
 const restedRounds = values.quick ? 1 : 3
 const settleMs = values.quick ? 1000 : 3000
 const GOAL = 1.5
@@ -43,7 +44,7 @@ const bare = (name: string, flags: string[]): Program => ({
 })
 const built = existsSync(fileOf('../dist/node/main.js'))
 
-/** Each program beside the one it is measured against. */
+/** Each program with its baseline. */
 const pairs = [
   { ours: stoa('stoa start', '../bin/stoa.js', []), floor: bare('bare libp2p', []) },
   {

@@ -1,4 +1,4 @@
-/** Rows of text as columns: the first to the left, the others to the right. */
+/** Formats rows of text as columns: the first is left-aligned, the others are right-aligned. */
 export function aligned(rows: readonly (readonly string[])[]): string[] {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
   return rows.map((row) =>

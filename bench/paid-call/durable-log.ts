@@ -1,7 +1,10 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-/** The least that keeps a promise: one row, on disk when it resolves. Commits of one turn of the loop share a flush. */
+/**
+ * A minimal durable log: one row, on disk when the promise resolves. Commits of one turn of the event loop share a
+ * flush.
+ */
 export class DurableLog {
   readonly #sqlite: DatabaseSync
   readonly #statements

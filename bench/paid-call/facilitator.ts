@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { servePart } from '../part.ts'
 import { instantFacilitator } from './instant-facilitator.ts'
 
-/** The same over HTTP, in a process of its own: for runs with `--facilitator http`. */
+/** The instant facilitator over HTTP, in its own process, for runs with `--facilitator http`. */
 servePart(async () => {
   const answers: Record<string, () => unknown> = {
     '/supported': instantFacilitator.supported,

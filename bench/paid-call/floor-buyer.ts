@@ -9,7 +9,7 @@ import { type FloorMessage, frames, messages } from './floor-messages.ts'
 import { makeSignature, recoverSignature } from './floor-signatures.ts'
 
 const { signal } = new AbortController()
-/** What a buyer keeps of a call: what it has signed before that leaves, and what it has bought. */
+/** The buyer's records of a call: the signed payment before the buyer sends it, and the result. */
 const kept = {
   reservation: JSON.stringify(messages['x402.paid_request'].payment),
   result: JSON.stringify(messages['x402.response']),

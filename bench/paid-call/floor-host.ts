@@ -5,16 +5,16 @@ import { yamux } from '@libp2p/yamux'
 import { createLibp2p, type Libp2p } from 'libp2p'
 
 /**
- * By protocol: the two round trips alone (floor A), with the durable commits that the design needs (floor B), and with the
- * signatures as well (floor C).
+ * By protocol: the two round trips alone (floor A), with the durable commits of the design (floor B), and with the
+ * signatures too (floor C).
  */
 export const floors = { A: '/bench/floor-a/1.0.0', B: '/bench/floor-b/1.0.0', C: '/bench/floor-c/1.0.0' } as const
 export type Floor = keyof typeof floors
 
-/** As many as the node allows. */
+/** Streams per protocol and connection: the same number as in a node. */
 export const STREAMS_MAX = 256
 
-/** The libp2p stack under the floors, with nothing on it. */
+/** The libp2p stack of the floors, without protocols. */
 export function createFloorHost(transport: string): Promise<Libp2p> {
   const listen = transport === 'tcp' ? '/ip4/127.0.0.1/tcp/0' : '/ip4/127.0.0.1/udp/0/quic-v1'
   return createLibp2p({

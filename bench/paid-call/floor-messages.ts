@@ -2,9 +2,9 @@ import { encodeTextFrame } from '../../src/protocols/frame.ts'
 import { NETWORK, PAY_TO, TASK } from './terms.ts'
 
 /**
- * The four frames of one paid call, made once: the same types, fields and sizes as ours.
+ * The four frames of a paid call, made once: the same types, fields and sizes as ours.
  *
- * The floors send these bytes and look at nothing but the type of what comes back.
+ * The floors send these bytes, and read only the type of each answer.
  */
 const hash = (digit: string) => `0x${digit.repeat(64)}`
 const did = `did:peer:0z6Mk${'a'.repeat(44)}`

@@ -7,7 +7,7 @@ import { type FloorMessage, frames, messages } from './floor-messages.ts'
 import { makeSignature, recoverSignature } from './floor-signatures.ts'
 
 const { signal } = new AbortController()
-/** What a seller keeps of a call: the payment when it is claimed, the result when it is owed for. */
+/** The seller's records of a call: the payment at its claim, and the result when payment for it is owed. */
 const kept = {
   claim: JSON.stringify(messages['x402.paid_request'].payment),
   result: JSON.stringify(messages['x402.response']),

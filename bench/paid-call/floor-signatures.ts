@@ -4,12 +4,12 @@ const digest = Buffer.alloc(32, 7)
 const privateKey = Buffer.alloc(32, 1)
 const signature = secp256k1.sign(digest, privateKey)
 
-/** What a payment costs who makes it, and a receipt: one signature, and nothing around it. */
+/** The cost of making a payment or a receipt: one signature and nothing else. */
 export function makeSignature(): void {
   secp256k1.sign(digest, privateKey)
 }
 
-/** What either costs who is given it: one recovery. */
+/** The cost of checking a payment or a receipt: one recovery. */
 export function recoverSignature(): void {
   if (secp256k1.recover(digest, signature) === undefined) throw new Error('the curve does not know its own signature')
 }

@@ -5,7 +5,7 @@ import { type LoadPlan, runLoad } from '../load.ts'
 import { servePart } from '../part.ts'
 import { BUYER_KEY, NETWORK, TASK } from './terms.ts'
 
-/** Who buys from it: `@x402/fetch` with a viem account. */
+/** The buyer over HTTP: `@x402/fetch` with a viem account. */
 servePart(async ({ seller = '' }) => {
   const client = new ExactEvmScheme(privateKeyToAccount(BUYER_KEY))
   const fetchAndPay = wrapFetchWithPaymentFromConfig(fetch, { schemes: [{ network: NETWORK, client }] })

@@ -13,7 +13,7 @@ const inProcess: FacilitatorClient = {
   getSupported: async () => instantFacilitator.supported(),
 }
 
-/** What a user would take instead: an Express server behind the x402 middleware, as its README builds it. */
+/** The alternative for users: an Express server behind the x402 middleware, built as its README says. */
 servePart(async ({ facilitatorUrl = '' }) => {
   const facilitator = facilitatorUrl === '' ? inProcess : new HTTPFacilitatorClient({ url: facilitatorUrl })
   const resourceServer = new x402ResourceServer(facilitator).register(NETWORK, new ExactEvmScheme())

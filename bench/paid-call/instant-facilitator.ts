@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { NETWORK } from './terms.ts'
 
-/** A facilitator that says yes at once to everything: what is left is what a seller itself costs. */
+/** A facilitator that accepts everything at once, so that the figures show only the seller's own cost. */
 export const instantFacilitator = {
   supported: () => ({ kinds: [{ x402Version: 2, scheme: 'exact', network: NETWORK }], extensions: [], signers: {} }),
   verify: () => ({ isValid: true }),

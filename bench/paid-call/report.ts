@@ -6,11 +6,11 @@ import type { Cpu, VariantName } from './variants.ts'
 export const allLoads: readonly number[] = [1, 16, 64]
 export type Sample = Load & { cpuMicros: Cpu; variant: VariantName; concurrent: number; round: number }
 
-/** `floor`: what floor C comes to. */
+/** `floor`: the value of floor C. */
 export type Goal = { name: string; value: number; wanted: string; floor: number; met: boolean }
 export type Row = { variant: VariantName; p50Ms: number; p99Ms: number; perSecond: number[]; cpuMicros: Cpu }
 
-/** The median over all rounds of each figure: latency at the first load, CPU time at the last. */
+/** The median of each figure over all rounds: latency at the first load, CPU time at the last. */
 export function rowsOf(samples: readonly Sample[], loads: readonly number[]): Row[] {
   return [...new Set(samples.map(({ variant }) => variant))].map((variant) => {
     const of = (concurrent: number, figure: (sample: Sample) => number) =>
@@ -31,8 +31,8 @@ export function rowsOf(samples: readonly Sample[], loads: readonly number[]): Ro
 }
 
 /**
- * Ratios are taken within a round, where both sides met the same machine; then the median of the rounds. Beside ours stands
- * that of floor C: what is left of the goal once the signatures are made that no design can do without.
+ * Ratios are computed within a round, where both sides met the same machine, then the median over the rounds is taken.
+ * The ratio of floor C stands beside ours: the signatures that every design needs use that part of the goal.
  */
 export function goalsOf(samples: readonly Sample[]): Goal[] {
   const ratio = (one: VariantName, other: VariantName, concurrent: number, figure: (sample: Sample) => number) => {

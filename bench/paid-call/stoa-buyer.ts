@@ -9,7 +9,7 @@ import { TASK } from './terms.ts'
 
 const FIND_MS_MAX = 15_000
 
-/** Our buyer: the real node, asked in process as the HTTP API asks it. */
+/** Our buyer: the real node, called in process as the HTTP API calls it. */
 servePart(async ({ dataDir = '', seller = '', agentId = '', transport = 'tcp' }) => {
   const { config, secrets } = benchConfig({ dataDir, bootstrap: seller })
   const node = await createNode(config, secrets)
@@ -46,7 +46,9 @@ async function found(node: StoaNode, agentId: string): Promise<void> {
 
 const { give, take } = StreamPool.prototype
 
-/** No setting of the node: nobody but this bench wants to do without. */
+/**
+ * Turns the reuse of streams on or off. This is not a setting of the node, because only this bench turns the reuse off.
+ */
 function reuseStreams(reuse: boolean): void {
   StreamPool.prototype.give = reuse ? give : (_peer, stream) => void stream.close().catch(() => {})
   StreamPool.prototype.take = reuse

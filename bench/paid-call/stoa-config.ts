@@ -2,7 +2,10 @@ import { type Config, createConfig } from '../../src/config/config.ts'
 import { createSecrets, type Secrets } from '../../src/config/secrets.ts'
 import { BUDGET_ATOMIC, NETWORK } from './terms.ts'
 
-/** A node as it is shipped, but for this: no API, loopback only, a budget and a request limit that no run can reach. */
+/**
+ * The default configuration with four changes: no API, loopback only, and a budget and a request limit that no run
+ * reaches.
+ */
 export function benchConfig(part: { dataDir: string; bootstrap?: string; facilitatorUrl?: string }): {
   config: Config
   secrets: Secrets
@@ -19,7 +22,7 @@ export function benchConfig(part: { dataDir: string; bootstrap?: string; facilit
     peerRequestsPerSecond: 1_000_000,
     logLevel: 'silent',
   })
-  // Nobody beyond this machine is asked: an address that is not given is none, not the default one.
+  // The node calls nothing outside this machine. A missing address means no address, and not the default.
   return {
     config: { ...config, rpcUrl: undefined, facilitatorUrl: part.facilitatorUrl },
     secrets: createSecrets({}, {}),

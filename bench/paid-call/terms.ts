@@ -1,8 +1,8 @@
-/** What every variant buys: the echo of a text, for a tenth of a cent. */
+/** The purchase of every variant: the echo of a text, for a tenth of a cent. */
 export const TASK = 'All that is gold does not glitter. '.repeat(30).slice(0, 1024)
 export const PRICE_ATOMIC = 1000n
 export const NETWORK = 'eip155:84532' as const
 export const PAY_TO = '0x209693Bc6afc0C5328bA36FaF03C514EF312287C'
 export const BUYER_KEY = `0x${'b1'.repeat(32)}` as const
-/** More than any run can spend. */
+/** A budget in atomic units, above the spending of any run. */
 export const BUDGET_ATOMIC = 10n ** 14n

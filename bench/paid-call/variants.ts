@@ -16,7 +16,7 @@ export const variantNames = [
 ] as const
 export type VariantName = (typeof variantNames)[number]
 
-/** CPU time per call, in µs: what is left of a figure when the machine is busy with other things. */
+/** CPU time per call, in µs. It stays meaningful when the machine is busy with other work. */
 export type Cpu = { buyer: number; seller: number; facilitator: number }
 export type Variant = { name: VariantName; measure(plan: LoadPlan): Promise<Load & { cpuMicros: Cpu }> }
 
@@ -26,7 +26,7 @@ export type VariantsOptions = {
   profileDir: string | undefined
 }
 
-/** Starts every process of the bench. The databases lie in the system's temporary directory, each in a directory of its own. */
+/** Starts every process of the bench. Each database has its own directory in the system's temporary directory. */
 export async function startVariants({ transport, facilitator: where, profileDir }: VariantsOptions) {
   const directory = await mkdtemp(join(tmpdir(), 'stoa-bench-'))
   const parts: Part[] = []

@@ -13,21 +13,24 @@ export type Exchange = {
   toServerBytes: number
   toClientBytes: number
   messages: number
-  /** CPU time, as are all times here. */
+  /** CPU time in ms, like all times here. */
   clientMs: number
   serverMs: number
-  /** Of the process: other threads, as they collect garbage, included. */
+  /** CPU time of the process, including other threads such as the garbage collector's. */
   cpuMs: number
 }
 
-/** The mean of some reconciliations of a case, more where they are short. @throws Error where they find anything else */
+/**
+ * The mean of several reconciliations of a case; short cases repeat more often. @throws Error if a reconciliation finds
+ * a wrong result
+ */
 export function measureCase({ name, differences, client, server }: Case, rounds: number): Exchange {
   const [clientIndex, serverIndex] = [new RangeIndex(client), new RangeIndex(server)]
   const many = differences < 100 ? 20 * rounds : rounds
   const runs = Array.from({ length: many }, () => exchange(clientIndex, serverIndex))
   const found = runs.at(-1)!.serverHas
   if (found !== differences) throw new Error(`${name}: ${found} differences were found of ${differences}`)
-  // CPU time is told in steps that are longer than the short ones take: their mean is true, their median is not.
+  // The CPU clock ticks in steps longer than a short run. The mean of many runs is right, and the median is not.
   const mean = (figure: keyof Exchange) => runs.reduce((sum, run) => sum + run[figure], 0) / many
   return {
     toServerBytes: Math.round(mean('toServerBytes')),
@@ -77,11 +80,11 @@ export type IndexCosts = {
   buildMs: number
   addMicros: number
   deleteMicros: number
-  /** Of all elements: kept ready. */
+  /** Sum of all elements, which the index keeps ready. */
   sumOfAllMicros: number
-  /** Of any range. */
+  /** Sum of any range. */
   sumOfRangeMicros: number
-  /** Undefined where the garbage collector cannot be called: run with --expose-gc. */
+  /** Undefined without access to the garbage collector: run with --expose-gc. */
   bytesPerElement: number | undefined
 }
 
@@ -102,7 +105,7 @@ export async function measureIndex(keys: readonly ElementKey[], more: readonly E
   }
 }
 
-/** What a hostile first message costs in one turn: all the ranges it can hold, all of them lies, over all elements. */
+/** The cost of a hostile first message in one turn: the maximum of ranges, all of them false, over all elements. */
 export function measureWorstMessage(keys: readonly ElementKey[]): number {
   const step = Math.max(1, Math.floor(keys.length / RANGES_MAX))
   const bounds = keys.filter((_, index) => index > 0 && index % step === 0).slice(0, RANGES_MAX - 1)
@@ -112,7 +115,7 @@ export function measureWorstMessage(keys: readonly ElementKey[]): number {
   return timed(() => server.receive(message))
 }
 
-/** What a peer that answers each question with more of them costs until it is cut off. */
+/** The cost of a peer that answers each question with more questions, until it is cut off. */
 export function measureEndless(keys: readonly ElementKey[]): { ms: number; bytes: number } {
   const random = seededRandom(1)
   const server = new Reconciliation(new RangeIndex(keys).snapshot())
@@ -133,7 +136,7 @@ export function measureEndless(keys: readonly ElementKey[]): { ms: number; bytes
   return { ms, bytes }
 }
 
-/** Milliseconds of CPU time of this thread: what else the machine does is not in it. */
+/** CPU time of this thread in ms. Other work of the machine is not included. */
 export function timed(work: () => void): number {
   const before = process.threadCpuUsage()
   work()
@@ -141,7 +144,7 @@ export function timed(work: () => void): number {
   return (user + system) / 1000
 }
 
-/** The floor of any way to know whether two sets are equal: to have them in order, packed. */
+/** The floor of every way to compare two sets: the elements in order, packed. */
 export function sortAndPack(keys: readonly ElementKey[]): Uint8Array {
   const packed = new Uint8Array(keys.length * KEY_BYTES)
   for (const [index, key] of keys.toSorted(Buffer.compare).entries()) packed.set(key, index * KEY_BYTES)
@@ -154,7 +157,7 @@ function perElement<T>(items: readonly T[], work: (item: T) => void): number {
 
 async function memory(): Promise<number | undefined> {
   if (globalThis.gc === undefined) return undefined
-  // What typed arrays hold is given back a little later.
+  // The memory of typed arrays is released a little later.
   for (let turn = 0; turn < 5; turn++) {
     globalThis.gc()
     await new Promise((resolve) => setTimeout(resolve, 20))

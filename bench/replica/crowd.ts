@@ -11,12 +11,15 @@ import { ownListing } from '../../test/support/listings.ts'
 import { servePart } from '../part.ts'
 
 const NEIGHBOURS = 4
-/** As gossip needs to know its neighbours. */
+/** Time in ms until gossip knows its neighbors. */
 const SETTLE_MS = 3000
 const BETWEEN_MS = 200
 const ARRIVE_MS_MAX = 5000
 
-/** So many nodes in one process, each connected to a few: how long a change takes to reach each. */
+/**
+ * Runs this many nodes in one process, each connected to a few, and measures how long a change takes to reach each
+ * node.
+ */
 servePart(async ({ nodes = '20' }) => {
   const peers = await Promise.all(Array.from({ length: Number(nodes) }, start))
   for (const [n, { host }] of peers.entries()) {
@@ -31,7 +34,7 @@ servePart(async ({ nodes = '20' }) => {
 
   return {
     ready: {},
-    /** Milliseconds from `publish` to each of the other nodes, of so many changes. */
+    /** Milliseconds from `publish` until each other node has the change, for this many changes. */
     async answer(changes) {
       const times: number[] = []
       for (let n = 0; n < Number(changes); n++) {

@@ -5,7 +5,7 @@ import type { Database } from '../../src/store/database.ts'
 
 export type Floor = { listings: number; ms: number; cpuMs: number }
 
-/** The floor: to check the signatures of all stored listings, and nothing else, on all cores. */
+/** The floor: only checks the signatures of all stored listings, on all cores. */
 export async function verifyAll(database: Database): Promise<Floor> {
   const rows = database.prepare('SELECT envelope FROM listings').all() as { envelope: Uint8Array }[]
   const checks = rows.map(({ envelope }) => readEnvelope(envelope).check()).values()

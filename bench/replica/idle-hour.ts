@@ -11,14 +11,14 @@ import { servePart } from '../part.ts'
 
 const HOUR_MS = 60 * 60 * 1000
 const TICKS = 240
-/** A listing is refreshed at about half of its life. */
+/** Hours between refreshes of a listing: about half of its life. */
 const REFRESHED_EVERY_H = 12
 
 export type IdleHour = { upkeepCpuMs: number; upkeepBytes: number; refreshCpuMs: number; refreshBytes: number }
 
 /**
- * Two replicas of a market, on a network in memory, over an hour in which nothing changes: 240 ticks and 60 sessions each.
- * Beside it, what it costs to take the refreshes that gossip brings in an hour. The clock is simulated.
+ * Two replicas of a market on a network in memory, during an hour without changes: 240 ticks and 60 sessions each.
+ * Beside it: the cost of the refreshes that gossip brings in an hour. The clock is simulated.
  */
 servePart(async ({ path = '', market = '' }) => ({
   ready: {},
@@ -48,7 +48,7 @@ servePart(async ({ path = '', market = '' }) => ({
       await delay(5)
     }
     const upkeep = process.cpuUsage(before)
-    // Both replicas are in this process.
+    // This process holds both replicas, so each gets half of the time.
     const upkeepCpuMs = (upkeep.user + upkeep.system) / 2000
     const upkeepBytes = traffic.bytes
     for (const { replica } of replicas) await replica.stop()

@@ -9,12 +9,12 @@ import { openDatabase } from '../../src/store/database.ts'
 import { createListingStore } from '../../src/store/listings.ts'
 import { createMarket } from '../search/listings.ts'
 
-/** The order in which RFC 8410 writes an Ed25519 seed. */
+/** The DER prefix of an Ed25519 seed (RFC 8410). */
 const SEED_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex')
 const DOMAIN = 'stoa-listing'
 const TYPE = '/stoa/listing'
 
-/** Writes a market of so many listings, signed by their sellers, to a database as a replica leaves it, but for its search. */
+/** Writes a market of this many signed listings to a database, as a replica leaves it, but without the search index. */
 export async function writeMarket(path: string, count: number, now: number): Promise<{ bytes: number }> {
   const database = openDatabase({ path })
   const store = createListingStore(database)
@@ -40,7 +40,7 @@ export async function writeMarket(path: string, count: number, now: number): Pro
 
 type Seller = { peerId: string; publicKey: Uint8Array; privateKey: KeyObject }
 
-/** A seller of its own for each name: always the same. */
+/** The seller of a name. The same name gives the same seller. */
 function sellerOf(name: string): Seller {
   const seed = hash('sha256', name, 'buffer')
   const privateKey = createPrivateKey({ key: Buffer.concat([SEED_HEAD, seed]), format: 'der', type: 'pkcs8' })
@@ -48,7 +48,7 @@ function sellerOf(name: string): Seller {
   return { peerId: peerIdFromPublicKey(publicKeyFromRaw(publicKey)).toString(), publicKey, privateKey }
 }
 
-/** An envelope that reads well and whose signature is none: for what never checks it. */
+/** An envelope that parses but has an invalid signature, for code that never checks it. */
 export function unsigned(record: ListingRecord): { payload: Uint8Array; envelope: Uint8Array } {
   const payload = Buffer.from(JSON.stringify(z.encode(ListingRecord, record)))
   const { publicKey } = peerIdFromString(record.seller_id)
@@ -62,7 +62,9 @@ function sealed(payload: Uint8Array, { publicKey, privateKey }: Seller): Uint8Ar
   return envelopeOf(payload, publicKey, signature)
 }
 
-/** As p2p/envelope.ts reads it: written here anew, since libp2p takes four times as long. */
+/**
+ * Encodes an envelope as p2p/envelope.ts reads it. This is a separate encoder, because libp2p takes four times as long.
+ */
 function envelopeOf(payload: Uint8Array, publicKey: Uint8Array, signature: Uint8Array): Uint8Array {
   const size = payload.length < 128 ? [payload.length] : [(payload.length % 128) + 128, payload.length >> 7]
   return Buffer.concat([

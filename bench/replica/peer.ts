@@ -28,7 +28,7 @@ export type Question =
 export type Session = { ms: number; toServer: number; toClient: number }
 export type Met = { ms: number; loopP50Ms: number; loopP99Ms: number; loopMaxMs: number }
 
-/** A replica on a real host that hears no gossip: what reaches it, sessions have brought. */
+/** A replica on a real host without gossip: only sessions bring listings. */
 servePart(async ({ path = '', search = 'no', roundMs = '1000000' }) => {
   const identity = await createIdentity()
   const database = openDatabase({ path })
@@ -83,7 +83,7 @@ servePart(async ({ path = '', search = 'no', roundMs = '1000000' }) => {
           }
           return undefined
         case 'session': {
-          // The one that `meet` waited for brought far more.
+          // The session that `meet` waited for brought many more listings.
           for (const until = performance.now() + 3000; performance.now() < until; ) {
             const found = sessions.find(({ toClient }) => toClient >= asked.bytesMin && toClient < asked.bytesMax)
             sessions.splice(0)
@@ -111,7 +111,7 @@ servePart(async ({ path = '', search = 'no', roundMs = '1000000' }) => {
   }
 })
 
-/** Methods of a class, so that they can be spread. */
+/** Methods of a class, bound so that they can be spread. */
 function bound(host: Host): ReplicaHost {
   return {
     addresses: () => host.addresses(),

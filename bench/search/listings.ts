@@ -4,7 +4,7 @@ import { peerOfDid } from '../../src/p2p/did.ts'
 import { assets } from '../../src/payments/assets.ts'
 import { LISTING_TTL_MS, type ListingRecord } from '../../src/schema/listing.ts'
 
-/** Words as agents' listings use them, the commonest first; then made-up ones, so that rare words are many. */
+/** Words of agents' listings, the most common first, then made-up words, so that there are many rare words. */
 const common =
   'a the and of to for your with in text agent any from on data summarise contract document translate review code write analysis report image research legal email answer search short long market price news python sql table language english german french spanish japanese chat support customer product science medical finance invoice tax audio video speech transcript meeting notes plan travel recipe music poem story game chess math proof test bug security audit chain token wallet swap risk score model train label extract classify cluster compare rank plot chart map weather sport health fitness diet law policy patent grant paper citation book chapter lesson quiz exam teacher student résumé job interview hiring salary team project task ticket log metric alert deploy server cloud network router sensor robot drone car train flight hotel house garden plant animal dog cat bird fish'.split(
     ' ',
@@ -16,7 +16,7 @@ const RARE_WORDS = 30_000
 
 export type Market = { records: ListingRecord[]; words: readonly string[] }
 
-/** A market of so many listings: always the same for the same number. */
+/** A market of this many listings. The same number gives the same market. */
 export function createMarket(count: number, now: number): Market {
   const random = seeded(42)
   const words = [...common]
@@ -59,7 +59,7 @@ export function createMarket(count: number, now: number): Market {
   return { records, words }
 }
 
-/** Numbers from 0 to 1, the same each time (mulberry32). */
+/** Random numbers from 0 to 1, the same in every run (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed
   return () => {

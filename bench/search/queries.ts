@@ -3,14 +3,14 @@ import { seeded } from './listings.ts'
 
 export type QueryKind = { name: string; make(): AgentQuery }
 
-/** Words that stand in more than a fifth of all listings; queries made of these alone are the worst there are. */
+/** Number of words that occur in more than a fifth of all listings. Queries of only these words are the worst case. */
 const COMMONEST = 8
 
-/** What people ask, each kind of its own; `words` from the commonest to the rarest. */
+/** The kinds of queries that people make. `words` goes from the most common to the rarest. */
 export function queryKinds(words: readonly string[], sellerIds: readonly string[]): QueryKind[] {
   const random = seeded(7)
   const at = (from: number, until: number) => words[from + Math.floor(random() * (until - from))]!
-  /** As often typed as written: Zipf over the first `count`. */
+  /** Words are typed as often as they are written: Zipf over the first `count`. */
   const zipf = (count: number) => words[Math.floor(count ** random()) - 1 + COMMONEST]!
   const page = { limit: 50 }
   const typing = (length: number) => at(COMMONEST, 150).slice(0, length)

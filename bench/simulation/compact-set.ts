@@ -3,13 +3,13 @@ import { type ElementSum, emptySum, SUM_WORDS } from '../../src/protocols/sync/r
 import type { RangeView } from '../../src/protocols/sync/reconcile/range-index.ts'
 import type { Universe } from './universe.ts'
 
-/** Places of a page, a book and a shelf. */
+/** Number of places in a page, a book and a shelf. */
 const SPANS = [64, 64 * 32, 64 * 32 * 32] as const
 type Level = { span: number; counts: Uint32Array; sums: Int32Array }
 
 /**
- * A set of elements of the universe as a bit for each, with count and sum of each page, book and shelf of places: a range
- * view like that of the index, three megabytes for a million elements however often it changes.
+ * A set of elements of the universe: one bit for each, with count and sum of each page, book and shelf of places. It is
+ * a range view like the index. A million elements take 3 MB, however often the set changes.
  */
 export class CompactSet implements RangeView {
   readonly #universe: Universe
@@ -45,7 +45,7 @@ export class CompactSet implements RangeView {
     return ((this.#bits[element >>> 5]! >>> (element & 31)) & 1) === 1
   }
 
-  /** An element that is not there. */
+  /** Adds an element that is not in the set. */
   add(element: number): void {
     this.#bits[element >>> 5]! |= 1 << (element & 31)
     this.#size++
@@ -57,7 +57,7 @@ export class CompactSet implements RangeView {
     }
   }
 
-  /** An element that is there. */
+  /** Removes an element that is in the set. */
   remove(element: number): void {
     this.#bits[element >>> 5]! &= ~(1 << (element & 31))
     this.#size--
@@ -121,7 +121,7 @@ export class CompactSet implements RangeView {
     return sum
   }
 
-  /** The place of the element of that rank. */
+  /** The place of the element with this rank. */
   #placeAt(rank: number): number {
     let place = 0
     let rest = rank

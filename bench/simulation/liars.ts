@@ -4,24 +4,24 @@ import { SALT_BYTES } from '../../src/protocols/sync/reconcile/session-hash.ts'
 import type { Random } from './random.ts'
 
 /**
- * What the liars do, apart from refusing to pass anything on:
+ * The behavior of liars, who also forward nothing:
  *
  * - forger: holds and offers versions that their owners never signed
- * - replayer: stopped learning when the simulation began, and offers the old versions as if new
+ * - replayer: stopped learning when the simulation began, and offers old versions as new
  * - futurist: holds and offers versions of next year
- * - babbler: sends bytes that are no message
- * - endless: answers every question with more questions, for ever
- * - denier: says that all is equal, whatever it is asked
+ * - babbler: sends bytes that are not a message
+ * - endless: answers every question with more questions, forever
+ * - denier: says that all is equal, whatever the question
  */
 export const liarKinds = ['forger', 'replayer', 'futurist', 'babbler', 'endless', 'denier'] as const
 export type LiarKind = (typeof liarKinds)[number]
 
-/** Those who lie about listings reconcile as everybody does, over the sets they have made up. */
+/** True for liars who lie only about listings: they reconcile by the protocol, over made-up sets. */
 export function speaksTrue(kind: LiarKind): boolean {
   return kind === 'forger' || kind === 'replayer' || kind === 'futurist'
 }
 
-/** The first message of one that does not. */
+/** The first message of a liar who breaks the protocol. */
 export function openFalsely(kind: LiarKind, random: Random): Uint8Array {
   const head = Buffer.concat([Uint8Array.of(1), random.bytes(SALT_BYTES)])
   if (kind === 'babbler') return random.bytes(200)
@@ -35,7 +35,7 @@ export function answerFalsely(kind: LiarKind, message: Uint8Array, isFirst: bool
   return askOn(isFirst ? message.subarray(1 + SALT_BYTES) : message, random)
 }
 
-/** Asks about all of each range but its last place, and leaves lists without an answer. */
+/** Asks about all of each range except its last place, and leaves lists unanswered. */
 function askOn(message: Uint8Array, random: Random): Uint8Array {
   const said: Range[] = []
   let from = START
@@ -53,7 +53,7 @@ function askOn(message: Uint8Array, random: Random): Uint8Array {
 function justBefore(bound: Uint8Array): Uint8Array {
   const before = bound.slice()
   if (bound.every((byte, index) => byte === END[index])) {
-    // The last time an element can have.
+    // The latest time that an element can have.
     before.fill(0, 6)
     before[5] = 0xfe
     return before

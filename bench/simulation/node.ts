@@ -2,23 +2,23 @@ import type { LiarKind } from './liars.ts'
 import type { SimulatedReplica } from './replica.ts'
 import type { Universe } from './universe.ts'
 
-/** What a node has done and borne. */
+/** The work and the cost of a node. */
 export type Work = {
   sessions: number
-  /** Of reconciliation, both ways. */
+  /** Bytes of reconciliation, in both directions. */
   reconcileBytes: number
   reconcileMs: number
-  /** Sums of ranges that were computed. */
+  /** Number of range sums that were computed. */
   sums: number
-  /** Envelopes taken in reconciliation and from gossip. */
+  /** Envelopes received by reconciliation and gossip. */
   handedOver: number
   gossiped: number
-  /** Signatures checked, and those of them that were false. */
+  /** Signatures checked, and the false ones among them. */
   verified: number
   forged: number
-  /** Honest peers that it took for hostile. */
+  /** Honest peers that the node took for hostile. */
   misjudged: number
-  /** What of these envelopes, bytes and times came from liars or went to them. */
+  /** The part of these envelopes, bytes and times that liars caused. */
   liarEnvelopes: number
   liarBytes: number
   liarMs: number
@@ -29,11 +29,11 @@ export type SimulatedNode = {
   liar: LiarKind | undefined
   replica: SimulatedReplica
   online: boolean
-  /** The part of the network it is in. */
+  /** The part of the split network to which the node belongs. */
   group: number
-  /** The round in which it comes back. */
+  /** The round in which the node comes back. */
   backIn: number
-  /** Peers that are not asked for some rounds, as in catch-up.ts. */
+  /** Peers that are skipped for some rounds, as in catch-up.ts. */
   leftOut: Map<number, { rounds: number; until: number }>
   work: Work
 }
@@ -59,7 +59,7 @@ export function emptyWork(): Work {
   }
 }
 
-/** What an honest node does with an envelope from anywhere, in the order of signed-listing.ts: the signature last. */
+/** How an honest node handles any envelope, in the order of signed-listing.ts: the signature check comes last. */
 export function take({ replica, work }: SimulatedNode, element: number, universe: Universe): Taken {
   const kind = universe.kindOf(element)
   if (kind === 'future') return 'unwanted'
@@ -74,7 +74,10 @@ export function take({ replica, work }: SimulatedNode, element: number, universe
   return 'news'
 }
 
-/** As in catch-up.ts: who brings nothing new is left out for 1, 2, 4 … rounds, a hostile peer for the most of them. */
+/**
+ * As in catch-up.ts: a peer that brings nothing new is skipped for 1, 2, 4 … rounds, and a hostile peer for the
+ * maximum.
+ */
 export function leaveOut(node: SimulatedNode, peer: number, outcome: 'fine' | 'idle' | 'hostile', round: number): void {
   if (outcome === 'fine') {
     node.leftOut.delete(peer)

@@ -1,13 +1,13 @@
-/** Chance that is the same in every run of one seed. */
+/** Random numbers that are the same in every run of one seed. */
 export type Random = {
-  /** A whole number from 0 to below `limit`. */
+  /** An integer from 0 up to, but not including, `limit`. */
   below(limit: number): number
   chance(probability: number): boolean
   pick<T>(items: readonly T[]): T
   bytes(length: number): Uint8Array
 }
 
-/** The generator sfc32, which passes the usual batteries and is as short as this. */
+/** The sfc32 generator. It is short and passes the usual test batteries. */
 export function seededRandom(seed: number): Random {
   let [a, b, c, counter] = [0x9e3779b9, 0x243f6a88, seed | 0, 1]
 

@@ -4,17 +4,17 @@ import { RangeIndex, type RangeView } from '../../src/protocols/sync/reconcile/r
 import type { CompactSet } from './compact-set.ts'
 import type { Universe } from './universe.ts'
 
-/** A node's replica, of elements of the universe. */
+/** A node's replica over elements of the universe. */
 export interface SimulatedReplica {
   holds(element: number): boolean
-  /** What `merge` would answer. */
+  /** The result that `merge` would return. */
   judge(element: number): MergeOutcome
   merge(element: number): MergeOutcome
   view(): RangeView
   clear(): void
 }
 
-/** Merges as listing-set.ts does, by its order of versions, and holds a bit for each element. */
+/** Merges like listing-set.ts, by its order of versions, and holds one bit for each element. */
 export class CompactReplica implements SimulatedReplica {
   readonly set: CompactSet
   readonly #universe: Universe
@@ -52,7 +52,7 @@ export class CompactReplica implements SimulatedReplica {
     this.set.clear()
   }
 
-  /** The version held of the same listing, or -1. */
+  /** The stored version of the same listing, or -1. */
   #heldOf(element: number): number {
     const { latest, before, listingOf } = this.#universe
     let held = latest[listingOf[element]!]!
@@ -62,8 +62,8 @@ export class CompactReplica implements SimulatedReplica {
 }
 
 /**
- * A replica of the real parts, the set of listings and the index, that has a compact one beside it: whatever they do not
- * agree in ends the simulation.
+ * A replica of the real set of listings and the real index, with a compact replica beside it. Any disagreement ends the
+ * simulation.
  */
 export class WitnessReplica implements SimulatedReplica {
   readonly #universe: Universe
@@ -115,7 +115,7 @@ export class WitnessReplica implements SimulatedReplica {
     this.#compact.clear()
   }
 
-  /** @throws Error where set, index and model do not hold the same */
+  /** @throws Error if set, index and model hold different elements */
   check(): void {
     const view = this.view()
     const model = this.#compact.view()
@@ -127,7 +127,7 @@ export class WitnessReplica implements SimulatedReplica {
     if (!sum.every((word, index) => word === modelled[index])) throw new Error('a witness and its model differ in sum')
   }
 
-  /** No two elements of the universe have one time, so the version tells which it is. */
+  /** Finds an element by its version: no two elements of the universe have the same time. */
   #elementOf(version: number): number {
     return this.#universe.placeOf(boundAt(version))
   }

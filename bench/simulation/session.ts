@@ -12,32 +12,35 @@ export type SessionDeps = {
   universe: Universe
   random: Random
   round: number
-  /** How many messages of a hundred are lost, and the connection with them. */
+  /** Share of messages that are lost. A lost message ends the connection too. */
   lossShare: number
 }
 
-/** One side's part in a session. */
+/** One side of a session. */
 type Speaker = {
   node: SimulatedNode
   have: ElementKey[]
   open(salt: Uint8Array): Uint8Array
-  /** The reply; undefined at the end. */
+  /** Returns the reply, or undefined at the end. */
   receive(message: Uint8Array): Uint8Array | undefined
 }
 
-/** The newest come first: where they are of no use, the others are not waited for. */
+/**
+ * Useless envelopes accepted from a peer. The newest come first: if these are useless, the node does not wait for the
+ * rest.
+ */
 const USELESS_MAX = 64
 
 type Outcome = 'fine' | 'idle' | 'hostile'
-/** What was found stands where a session was cut for its length. */
+/** A session that was cut for its length keeps its findings. */
 type Talk = Outcome | 'cut'
 
 /**
- * Two nodes reconcile, then each hands over what the other lacks: the server first, so that the client need not send
- * what has been replaced meanwhile.
+ * Two nodes reconcile, then each sends what the other lacks. The server sends first, so that the client does not send
+ * versions that have been replaced.
  */
 export function runSession(client: SimulatedNode, server: SimulatedNode, deps: SessionDeps): void {
-  // A server does not speak with whom it has found hostile.
+  // A server refuses peers that it has found hostile.
   if (server.liar === undefined && (server.leftOut.get(client.index)?.rounds ?? 0) >= 64) {
     if (isLeftOut(server, client.index, deps.round)) return
   }
@@ -48,9 +51,9 @@ export function runSession(client: SimulatedNode, server: SimulatedNode, deps: S
   const outcomes: (Outcome | undefined)[] = talked === 'hostile' ? ['hostile', 'hostile'] : ['idle', undefined]
   if (talked === 'fine' || talked === 'cut') {
     outcomes[0] = handOver(speakers[1], client, deps)
-    // Nothing found and no end: it was a waste.
+    // The session found nothing and did not end: it was wasted.
     if (talked === 'cut' && speakers[1].have.length === 0) outcomes[0] = 'idle'
-    // Whose envelopes were of no use is still served, but nothing is taken from it for a while.
+    // A peer whose envelopes were useless is still served, but the node takes nothing from it for a while.
     if (outcomes[0] !== 'hostile' && !isLeftOut(server, client.index, deps.round)) {
       outcomes[1] = handOver(speakers[0], server, deps)
     }
@@ -87,7 +90,7 @@ function talk(speakers: [Speaker, Speaker], { random, lossShare }: SessionDeps):
 }
 
 function handOver(from: Speaker, to: SimulatedNode, { universe }: SessionDeps): Outcome {
-  // These keep up with the market, so that their lies are what stands out; the other liars learn nothing.
+  // These liars keep up with the market, so that only their lies stand out. The other liars learn nothing.
   if (to.liar !== undefined && to.liar !== 'forger' && to.liar !== 'futurist') return 'fine'
   let sent = 0
   let news = 0
@@ -99,7 +102,7 @@ function handOver(from: Speaker, to: SimulatedNode, { universe }: SessionDeps): 
     const taken = take(to, element, universe)
     if (taken === 'hostile' && to.liar === undefined) return 'hostile'
     if (taken === 'news') news++
-    // For each change there is an old version as well as a new one; more than that is somebody's past.
+    // Each change brings an old version and a new one. More useless envelopes mean that the peer sends its past.
     if (sent - news > USELESS_MAX + 2 * news) break
   }
   return news > 0 || sent === 0 ? 'fine' : 'idle'

@@ -12,18 +12,18 @@ export type SimulationOptions = {
   seed: number
   nodes: number
   listings: number
-  /** Minutes in which listings change, nodes come and go and the network parts in two for a third of the time. */
+  /** Minutes in which listings change, nodes come and go, and the network is split in two for a third of the time. */
   rounds?: number
-  /** Minutes thereafter, in which all are there and nothing changes, until all agree. */
+  /** Maximum of later minutes without changes, with all nodes present, until all agree. */
   quietRoundsMax?: number
   liarShare?: number
-  /** Of deliveries by gossip. */
+  /** Share of gossip deliveries that are lost. */
   gossipLossShare?: number
-  /** Of messages of reconciliation, each of which ends its session. */
+  /** Share of reconciliation messages that are lost. Each loss ends its session. */
   messageLossShare?: number
-  /** Of the nodes, that leave in a minute, for one to six. */
+  /** Share of nodes that leave in a minute, for one to six minutes. */
   leavingShare?: number
-  /** Nodes of the real parts, each checked against the model at every merge. */
+  /** Nodes of real parts, each checked against the model at every merge. */
   witnesses?: number
 }
 
@@ -36,17 +36,17 @@ export type SimulationReport = {
   /** Whether all honest nodes came to hold the true listings, and in which quiet minute. */
   converged: boolean
   quietRounds: number
-  /** Of true listings, that an honest node does not hold in their latest version, when the parted network heals, and when changes end. */
+  /** Share of true listings whose latest version an honest node lacks, when the split ends and when changes end. */
   staleShare: { atHealing: number; atEnd: number }
   minutes: number
   honest: number
-  /** Of all honest nodes together. */
+  /** The sum over all honest nodes. */
   work: Work
   /** The same in every run of one seed. */
   digest: string
 }
 
-/** Peers a node passes messages to in gossip: what they find false, they do not pass on. */
+/** Gossip neighbors of a node. They do not forward messages that they find false. */
 const NEIGHBOURS = 8
 const LIES_PER_MINUTE = 4
 const FUTURE_DATED = 64
@@ -120,7 +120,7 @@ function nodesOf(
   const start = new CompactSet(universe)
   for (let element = 0; element < universe.initial; element++) start.add(element)
   const compare = (a: number, b: number) => compareEntries(universe.entryOf(a), universe.entryOf(b))
-  // Who holds nothing of its own may share what it never looks at.
+  // Liars that hold no elements may share one replica, because they never read it.
   const replicaOf = (liar: LiarKind | undefined) =>
     new CompactReplica(liar === undefined || speaksTrue(liar) ? start.copy() : start, universe, compare)
   return Array.from({ length: nodeCount }, (_, index): SimulatedNode => {
@@ -132,7 +132,7 @@ function nodesOf(
   })
 }
 
-/** The last witness is among them. */
+/** New nodes. The last witness is among them. */
 function newcomers(honest: readonly SimulatedNode[]): SimulatedNode[] {
   const count = Math.max(1, Math.round(honest.length / 200))
   return honest
@@ -140,7 +140,7 @@ function newcomers(honest: readonly SimulatedNode[]): SimulatedNode[] {
     .slice(0, count)
 }
 
-/** A session with a peer that is there, unless none is found. */
+/** Runs a session with a random present peer, if there is any. */
 function meet(node: SimulatedNode, nodes: readonly SimulatedNode[], deps: Parameters<typeof runSession>[2]): void {
   if (!node.online) return
   for (let tries = 0; tries < 8; tries++) {
@@ -152,7 +152,7 @@ function meet(node: SimulatedNode, nodes: readonly SimulatedNode[], deps: Parame
   }
 }
 
-/** A minute's changes reach all who are there, but for losses; a lie reaches the liar's neighbours. */
+/** Delivers a minute's changes to all present nodes, except for losses. A lie reaches the liar's neighbors. */
 function gossip(
   round: number,
   nodes: readonly SimulatedNode[],
@@ -171,7 +171,7 @@ function gossip(
         if (node !== publisher) node.work.gossiped++
         take(node, element, universe)
       }
-      // Liars hear of it, and two kinds keep up.
+      // Liars hear the changes, and two kinds learn them.
       for (const node of nodes) if (node.liar === 'forger' || node.liar === 'futurist') node.replica.merge(element)
     } else if (forgers.length > 0) {
       const forger = random.pick(forgers)
@@ -231,7 +231,7 @@ function addWork(a: Work, b: Work): Work {
   return sum
 }
 
-/** Of all that does not depend on the machine. */
+/** A digest of all results that do not depend on the machine. */
 function digestOf(honest: readonly SimulatedNode[], { reconcileMs: _, liarMs: __, ...work }: Work): string {
   const digest = createHash('sha256').update(JSON.stringify(work))
   for (const { replica } of honest) {

@@ -14,34 +14,34 @@ export type UniverseOptions = {
   futureDated: number
 }
 
-/** `forged` fails the signature check, `future` the check of times. */
+/** `forged` fails the signature check, and `future` fails the time check. */
 export type ElementKind = 'true' | 'forged' | 'future'
 
 export const ROUND_MS = 60_000
-/** Each listing is refreshed in turn, once in this time. */
+/** Time between refreshes of a listing, in ms. */
 const REFRESH_MS = 16 * 60 * ROUND_MS
-/** For ten refreshes one listing changes on its own account. */
+/** Changes of listings for each refresh. */
 const CHANGES_PER_REFRESH = 0.1
-/** How many of these are the end of a listing. */
+/** Share of these changes that delist the listing. */
 const DELISTED_SHARE = 0.05
 const LISTINGS_PER_SELLER = 8
 export const START = Date.UTC(2026, 0, 2)
 
 /**
- * Every version of every listing that will ever be, true or false, in the order of time: what the replicas of all nodes
- * share. An element is its place here.
+ * Every version of every listing that will ever exist, true or false, in order of time. The replicas of all nodes share
+ * it. An element is its place here.
  */
 export class Universe {
   readonly size: number
-  /** Packed, ascending. */
+  /** Packed keys, ascending. */
   readonly keys: Uint8Array
-  /** What each element adds to a sum. */
+  /** The contribution of each element to a sum. */
   readonly words: Int32Array
   readonly listingOf: Uint32Array
-  /** The version of the same listing before this one, or -1. */
+  /** The previous version of the same listing, or -1. */
   readonly before: Int32Array
   readonly latest: Int32Array
-  /** What all nodes hold when the simulation starts: the elements from 0 on. */
+  /** Elements that all nodes hold at the start: the elements from 0 up to this number. */
   readonly initial: number
   /** The elements of each minute. */
   readonly rounds: { from: number; to: number }[] = []
@@ -97,7 +97,7 @@ export class Universe {
     return this.#kinds[element]!
   }
 
-  /** How many elements stand before the bound. */
+  /** Number of elements before the bound. */
   placeOf(bound: Uint8Array): number {
     let [low, high] = [0, this.size]
     while (low < high) {
@@ -112,7 +112,10 @@ export class Universe {
     return this.keys.subarray(element * KEY_BYTES, (element + 1) * KEY_BYTES)
   }
 
-  /** The element as listing-set.ts knows it: of its record, what merging looks at. One object for all nodes. */
+  /**
+   * The element as a listing-set.ts entry: only the fields of its record that merging reads. All nodes share the
+   * object.
+   */
   entryOf(element: number): ListingEntry {
     const made = this.#entries[element]
     if (made !== undefined) return made
@@ -131,7 +134,9 @@ export class Universe {
     return entry
   }
 
-  /** The last true version of each listing among the elements before `end`: what all honest nodes must come to hold. */
+  /**
+   * The last true version of each listing among the elements before `end`. All honest nodes must come to hold these.
+   */
   truth(end: number = this.size): number[] {
     return [...this.latest].map((last) => {
       let element = last

@@ -1,4 +1,4 @@
-/** A libp2p node with the modules of ours and nothing on them. Prints a line when it listens; `--no-mdns` as ours. */
+/** A libp2p node with our modules and no protocols. Prints a line when it listens. `--no-mdns` works as ours. */
 import { quic } from '@chainsafe/libp2p-quic'
 import { autoNATv2 } from '@libp2p/autonat-v2'
 import { circuitRelayTransport } from '@libp2p/circuit-relay-v2'
@@ -27,6 +27,6 @@ await createLibp2p({
     pubsub: gossipsub(),
   },
 })
-// A process that ends by a signal leaves nothing in the compile cache.
+// A process that a signal ends leaves nothing in the compile cache.
 process.once('SIGTERM', () => process.exit(0))
 process.stdout.write('listening\n')

@@ -2,12 +2,12 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** A program to start: it says on its standard output when it is ready. */
+/** A program to start. It prints a line when it is ready. */
 export type Program = {
   name: string
   file: string
   args(dataDir: string): string[]
-  /** What the line that says so holds. */
+  /** Text of the line that reports readiness. */
   ready: string
 }
 
@@ -17,8 +17,8 @@ const READY_MS_MAX = 30_000
 const MB = 1024
 
 /**
- * Starts a program and ends it: how long until it listens and, after `settleMs` at rest, the memory that is resident.
- * With a `settleMs` of 0 only the time is taken. What it keeps, it keeps in `directory`, as does the compile cache.
+ * Starts a program and ends it. Measures the time until it listens and, after `settleMs` at rest, its resident memory.
+ * With a `settleMs` of 0 only the time is measured. The program's data and the compile cache lie in `directory`.
  */
 export async function startOnce(program: Program, options: { directory: string; settleMs: number }): Promise<Start> {
   const { directory } = options
