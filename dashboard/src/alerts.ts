@@ -1,7 +1,7 @@
 import type { Alarm, Approval, Budget, NodeStatus, WalletBalance } from './api/types.ts'
 import { amount } from './format.ts'
 
-/** Something that wants a person, and what they can do. `alarm`: what is dismissed, up to which mark. */
+/** An event that needs a person, and the possible action. `alarm`: the alarm to dismiss, and up to which mark. */
 export type Alert = {
   tone: 'bad' | 'warn'
   title: string
@@ -20,7 +20,7 @@ export type Seen = {
   balanceError?: Error | undefined
 }
 
-/** The most urgent first. What the node groups and keeps as alarms (D42) comes before what this page sees by itself. */
+/** Alerts, the most urgent first. The node's alarms (D42) come before alerts that the page finds itself. */
 export function alertsOf({ alarms = [], status, approvals = [], budget, balance, balanceError }: Seen): Alert[] {
   const alerts: Alert[] = []
   const add = (tone: Alert['tone'], title: string, fix: string, to: string, action: string) =>
@@ -50,7 +50,7 @@ export function alertsOf({ alarms = [], status, approvals = [], budget, balance,
   return alerts.sort((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'))
 }
 
-/** An alarm of the node with the page where something can be done about it. */
+/** An alarm of the node, with the page where the user can act. */
 export function alertOf(alarm: Alarm): Alert {
   const { id, mark, kind, severity, title, text, agent_id } = alarm
   const about = { tone: severity, title, fix: text, alarm: { id, mark } }

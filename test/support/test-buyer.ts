@@ -42,7 +42,7 @@ export class TestBuyer {
   readonly streams: StreamPool
   readonly deps: ExecuteDeps
   readonly recovery: Recovery
-  /** What it knows of the market, by agent id. */
+  /** The listings that the buyer knows, by agent id. */
   readonly market = new Map<string, Listing>()
 
   constructor(options: TestBuyerOptions) {
@@ -91,7 +91,7 @@ export class TestBuyer {
     this.list({ id: 'free', price: 0n, price_atomic: '0', protocols })
   }
 
-  /** Puts an agent on its market: the paid one of the test seller, unless told otherwise. */
+  /** Adds a listing to the buyer's market. The default is the paid agent of the test seller. */
   list(changes: Partial<Listing> = {}): void {
     const listing = listingFixture({ id: agentId, pay_to: payTo, asset: usdc.address, seller_id: 'seller', ...changes })
     this.market.set(listing.id, listing)
@@ -101,7 +101,7 @@ export class TestBuyer {
     return execute({ agentId, input: 'task', signal: AbortSignal.timeout(10_000), ...request }, this.deps)
   }
 
-  /** All it has ordered, with what it has signed for each. */
+  /** All orders of the buyer, each with its signed payment. */
   ledger(): { order: Order; reservation: StoredReservation | undefined }[] {
     const ids = this.database.prepare('SELECT id FROM orders').all() as { id: string }[]
     return ids.map(({ id }) => ({ order: this.purchases.order(id)!, reservation: this.purchases.reservationOf(id) }))
