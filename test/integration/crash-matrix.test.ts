@@ -146,7 +146,7 @@ describe('T16 a buyer killed at', { concurrent: true }, () => {
       const environment = { ...chainEnvironment(), BUYER_PRIVATE_KEY: key }
 
       const first = await startNodeProcess({ faultPoint, args, environment })
-      const agentId = await until(() => agentAt(first, 'echo'), { timeoutMs: 20_000 })
+      const agentId = await until(() => agentAt(first, 'echo'), { timeoutMs: 60_000 })
       const answered = post(`${first.ready.api_url}/agents/${agentId}/execute`, { task: `task of ${faultPoint}` })
       if (faultPoint.startsWith('buyer:')) await answered.catch(() => {})
       else {
@@ -157,9 +157,9 @@ describe('T16 a buyer killed at', { concurrent: true }, () => {
       const budget = ledgerOf(dir).spent
 
       const second = await startNodeProcess({ args, environment })
-      await until(async () => ((await get(second, '/peers')) as unknown[]).length > 0)
+      await until(async () => ((await get(second, '/peers')) as unknown[]).length > 0, { timeoutMs: 60_000 })
       await until(() => ledgerOf(dir).entries.every(({ order }) => order.status !== 'executing'), {
-        timeoutMs: 40_000,
+        timeoutMs: 60_000,
         everyMs: 100,
       })
       await second.stop()
@@ -180,7 +180,7 @@ describe('T16 a buyer killed at', { concurrent: true }, () => {
         expect(reservation?.state).toBe(isDelivered ? 'spent' : 'reserved')
       }
     },
-    90_000,
+    180_000,
   )
 })
 
@@ -202,7 +202,7 @@ describe('a buyer killed while the agent runs', { concurrent: true }, () => {
       const environment = { ...chainEnvironment(), BUYER_PRIVATE_KEY: buyerKey }
 
       const first = await startNodeProcess({ args, environment })
-      const agentId = await until(() => agentAt(first, 'slow'), { timeoutMs: 20_000 })
+      const agentId = await until(() => agentAt(first, 'slow'), { timeoutMs: 60_000 })
       post(`${first.ready.api_url}/agents/${agentId}/execute`, { task: 'hello' }).catch(() => {})
       await until(async () => (await countRuns(runs)) === 1, { everyMs: 20 })
       first.child.kill('SIGKILL')
@@ -211,13 +211,13 @@ describe('a buyer killed while the agent runs', { concurrent: true }, () => {
 
       const second = await startNodeProcess({ args, environment })
       const isCompleted = () => ledgerOf(dir).entries[0]?.order.status === 'completed'
-      await until(isCompleted, { timeoutMs: 40_000, everyMs: 100 })
+      await until(isCompleted, { timeoutMs: 60_000, everyMs: 100 })
       await second.stop()
       const { entries, spent } = ledgerOf(dir)
       expect(entries).toMatchObject([{ order: { output: 'hello' }, reservation: { state: 'spent' } }])
       expect([spent, await countRuns(runs), await authorizationsUsedTo(payee)]).toEqual([PRICE, 1, 1])
     },
-    90_000,
+    180_000,
   )
 })
 
