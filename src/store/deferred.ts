@@ -70,7 +70,14 @@ export function createDeferred(database: Database): Deferred {
       )[0],
     unrun: (limit, since) =>
       since === undefined
-        ? ids(`SELECT id FROM payments WHERE deferred = 1 AND ${UNRUN} ORDER BY no LIMIT ?`, limit)
-        : ids(`SELECT id FROM payments WHERE ${UNRUN} AND created_at >= ? ORDER BY no LIMIT ?`, since, limit),
+        ? ids(
+            `SELECT id FROM payments INDEXED BY payments_deferred_unrun WHERE deferred = 1 AND ${UNRUN} ORDER BY no LIMIT ?`,
+            limit,
+          )
+        : ids(
+            `SELECT id FROM payments INDEXED BY payments_unrun WHERE ${UNRUN} AND created_at >= ? ORDER BY no LIMIT ?`,
+            since,
+            limit,
+          ),
   }
 }

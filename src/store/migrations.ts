@@ -274,4 +274,8 @@ export const migrations: readonly string[] = [
   ALTER TABLE orders ADD COLUMN for_payment BLOB;
   CREATE INDEX orders_unearned ON orders (for_agent, created_at) WHERE for_payment IS NOT NULL;
   `,
+  `
+  -- Deferred payments whose agent has not run. Each settlement reads them, so they are found without reading all payments.
+  CREATE INDEX payments_deferred_unrun ON payments (no) WHERE deferred = 1 AND task IS NOT NULL AND exchange_id IS NULL;
+  `,
 ]
