@@ -70,6 +70,16 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, namesOf
       const made = purchases.reservationOf(orderId)
       return made && madePayment(made, (id) => namesOf(id)?.name)
     })
+  /** Publishes the payment of the order that a change was about. Undefined: nothing changed. */
+  const paymentTold = (orderId: string | undefined) => {
+    if (orderId !== undefined) tellPayment(orderId)
+    return orderId
+  }
+  /** Publishes the order, too. */
+  const orderTold = (orderId: string | undefined) => {
+    if (orderId !== undefined) tellOrder(orderId)
+    return paymentTold(orderId)
+  }
   return {
     ...purchases,
     async reserve(order, reservation, budget) {
@@ -85,47 +95,13 @@ export function publishedPurchases(purchases: Purchases, feed: NodeFeed, namesOf
       tellOrder(order.id)
       if (paid !== undefined) tellPayment(order.id)
     },
-    async setTxHash(paymentId, txHash, now) {
-      const orderId = await purchases.setTxHash(paymentId, txHash, now)
-      if (orderId !== undefined) tellPayment(orderId)
-      return orderId
-    },
-    async confirm(paymentId, txHash, now) {
-      const orderId = await purchases.confirm(paymentId, txHash, now)
-      if (orderId !== undefined) tellPayment(orderId)
-      return orderId
-    },
-    async resolve(paymentId, state, txHash, now) {
-      const orderId = await purchases.resolve(paymentId, state, txHash, now)
-      if (orderId !== undefined) tellPayment(orderId)
-      return orderId
-    },
-    async giveBack(paymentId, now) {
-      const orderId = await purchases.giveBack(paymentId, now)
-      if (orderId !== undefined) tellPayment(orderId)
-      return orderId
-    },
-    async takeBack(charged, now) {
-      const orderId = await purchases.takeBack(charged, now)
-      if (orderId !== undefined) {
-        tellOrder(orderId)
-        tellPayment(orderId)
-      }
-      return orderId
-    },
-    async paidBack(paymentId, txHash, now) {
-      const orderId = await purchases.paidBack(paymentId, txHash, now)
-      if (orderId !== undefined) {
-        tellOrder(orderId)
-        tellPayment(orderId)
-      }
-      return orderId
-    },
-    async unconfirm(paymentId, now) {
-      const orderId = await purchases.unconfirm(paymentId, now)
-      if (orderId !== undefined) tellPayment(orderId)
-      return orderId
-    },
+    setTxHash: async (...change) => paymentTold(await purchases.setTxHash(...change)),
+    confirm: async (...change) => paymentTold(await purchases.confirm(...change)),
+    resolve: async (...change) => paymentTold(await purchases.resolve(...change)),
+    giveBack: async (...change) => paymentTold(await purchases.giveBack(...change)),
+    takeBack: async (...change) => orderTold(await purchases.takeBack(...change)),
+    paidBack: async (...change) => orderTold(await purchases.paidBack(...change)),
+    unconfirm: async (...change) => paymentTold(await purchases.unconfirm(...change)),
   }
 }
 
@@ -136,6 +112,11 @@ export function publishedOrders(
   namesOf: NamesOf,
 ): OrderStore {
   const tell = (id: string) => tellOf(id, purchases, feed, namesOf)
+  /** Publishes an order that a change returned. Undefined: nothing changed. */
+  const told = (order: Order | undefined) => {
+    if (order !== undefined) tell(order.id)
+    return order
+  }
   return {
     ...orders,
     async place(order, limits, keyed) {
@@ -143,21 +124,9 @@ export function publishedOrders(
       if (outcome === 'placed') tell(order.id)
       return outcome
     },
-    async giveTask(id, task, now) {
-      const order = await orders.giveTask(id, task, now)
-      if (order !== undefined) tell(id)
-      return order
-    },
-    async begin(id, begun) {
-      const order = await orders.begin(id, begun)
-      if (order !== undefined) tell(id)
-      return order
-    },
-    async cancel(id, now) {
-      const order = await orders.cancel(id, now)
-      if (order !== undefined) tell(id)
-      return order
-    },
+    giveTask: async (...change) => told(await orders.giveTask(...change)),
+    begin: async (...change) => told(await orders.begin(...change)),
+    cancel: async (...change) => told(await orders.cancel(...change)),
   }
 }
 
