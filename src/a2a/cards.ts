@@ -21,7 +21,7 @@ export type AgentCard = {
 }
 
 /** A card that also has the fields of A2A 0.2 and 0.3 (D22). Readers of each version find all they need. */
-export type HybridCard = AgentCard & {
+type HybridCard = AgentCard & {
   url: string
   protocolVersion: '0.3.0'
   preferredTransport: 'JSONRPC'

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 const KEEP_ALIVE_MS = 15_000
 
 /** An SSE answer. Writes after the client has left are dropped. */
-export type EventStream = { send(event: object): void; fail(error: object): void; end(): void }
+type EventStream = { send(event: object): void; fail(error: object): void; end(): void }
 
 export function startEventStream(response: ServerResponse, headers: Readonly<Record<string, string>>): EventStream {
   if (!response.destroyed) {

@@ -53,7 +53,7 @@ export const URL_KEY = 'stoa.url'
 export const BEGUN_KEY = 'stoa.begun'
 type Begin = (task: TaskIds) => Promise<void>
 
-export type ExecutorDeps = {
+type ExecutorDeps = {
   clock: Clock
   logger: Logger
   tasks: A2aTasks

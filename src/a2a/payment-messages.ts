@@ -18,7 +18,7 @@ const PaymentPayload = z.object({
 })
 
 /** What a buyer's message says about payment. */
-export type Submission =
+type Submission =
   | { kind: 'none' }
   | { kind: 'rejected' }
   | { kind: 'submitted'; payment: PaymentEnvelope }
@@ -71,7 +71,7 @@ export function paymentRequired(
   }
 }
 
-export type Receipt = { network: string; payer: Hex; txHash: Hex | undefined; signed?: SignedReceipt | undefined }
+type Receipt = { network: string; payer: Hex; txHash: Hex | undefined; signed?: SignedReceipt | undefined }
 
 /**
  * `payment-verified` while settlement is pending: the result is delivered, and the chain does not show the transfer

@@ -15,7 +15,7 @@ const QUIET_MS = 1000
 const MORE_RESOURCES =
   'the system has no files or processes left; raise its limits (ulimit -n, ulimit -u) or let fewer runs go at once'
 
-export type CommandOptions = {
+type CommandOptions = {
   name: string
   /** The program and its arguments. They are not passed to a shell. */
   command: readonly string[]

@@ -2,7 +2,7 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELLED } from './runtime.ts'
 
-export type HttpAgentOptions = {
+type HttpAgentOptions = {
   name: string
   /** Checked: http(s), without credentials. */
   url: string

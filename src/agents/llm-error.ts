@@ -10,7 +10,7 @@ const LOGGED_LENGTH_MAX = 300
 /** Matches keys of the known providers, also masked ones such as `sk-ab***yz` that providers print. */
 const KEY_LIKE = /\b(?:sk|pk|rk|key|AIza|gsk|xai)[-_]?[A-Za-z0-9_*.-]{8,}/g
 
-export type LlmCallFacts = {
+type LlmCallFacts = {
   agent: string
   provider: LlmProvider
   modelId: string

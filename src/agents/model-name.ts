@@ -5,7 +5,7 @@ export const llmProviders = ['openai', 'anthropic', 'google', 'openrouter', 'oll
 export type LlmProvider = (typeof llmProviders)[number]
 
 /** The meaning of a `model` text (D10). */
-export type ModelName =
+type ModelName =
   | { kind: 'builtin'; name: string }
   | { kind: 'llm'; provider: LlmProvider /** The provider's own name, with or without slashes. */; modelId: string }
 

@@ -8,7 +8,7 @@ import { AgentError, type AgentRuntime, notRunnable } from './runtime.ts'
 /** How long a module may take to load at registration. */
 const LOAD_MS_MAX = 5000
 
-export type ModuleOptions = {
+type ModuleOptions = {
   name: string
   /** Absolute path. */
   path: string

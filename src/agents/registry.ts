@@ -42,8 +42,8 @@ export interface Registry {
   list(): HostedAgent[]
 }
 
-export type RegistryOptions = { sellerId: string; agentsMax: number }
-export type RegistryDeps = { createRuntime(definition: AgentDefinition): Promise<AgentRuntime> }
+type RegistryOptions = { sellerId: string; agentsMax: number }
+type RegistryDeps = { createRuntime(definition: AgentDefinition): Promise<AgentRuntime> }
 
 export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Registry {
   const agents = new Map<string, HostedAgent>()

@@ -10,7 +10,7 @@ import {
 /** How long a runtime may take to stop after the abort. A program's process group is dead by then. */
 const STOP_GRACE_MS = 3000
 
-export type RunLimits = { timeoutMs: number; outputBytesMax: number }
+type RunLimits = { timeoutMs: number; outputBytesMax: number }
 
 /**
  * Runs one task and enforces its limits on any runtime.

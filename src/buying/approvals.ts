@@ -23,12 +23,12 @@ const LISTED_MAX = 1_000
 const TASK_SHOWN_MAX = 2_000
 const SWEEP_MS = 1_000
 
-export type ApprovalsOptions = {
+type ApprovalsOptions = {
   /** Time the operator has to decide, in ms. */
   limitMs: number
 }
 
-export type ApprovalsDeps = {
+type ApprovalsDeps = {
   clock: Clock
   logger: Logger
   newId(): string

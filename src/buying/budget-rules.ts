@@ -50,7 +50,7 @@ export function approvalMsOf({ approvalMinutes = APPROVAL_MINUTES }: { approvalM
 /** A rule as stored text: decimal USDC, null for no limit, or the list. */
 type RuleText = string | null | readonly string[]
 /** Each rule changed while the node ran, with the configured value at that time. */
-export type StoredRules = { [R in Rule]?: { is: RuleText; configured: RuleText } }
+type StoredRules = { [R in Rule]?: { is: RuleText; configured: RuleText } }
 
 /** The rules in force. A change made at runtime holds until the configured value of that rule changes. */
 export function effectiveRules(configured: BudgetRules, stored: StoredRules): BudgetRules {

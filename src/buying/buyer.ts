@@ -54,7 +54,7 @@ import { Workflows } from './workflow/workflows.ts'
 /** Time that running executions have to record their state when the node stops. */
 const EXECUTIONS_END_MS = 1_000
 
-export type BuyerOptions = {
+type BuyerOptions = {
   callerDid: string
   /** The peer id of the node whose own agents buy. */
   sellerId: string

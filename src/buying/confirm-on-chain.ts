@@ -3,7 +3,7 @@ import type { Logger } from '../lib/logger.ts'
 import { askChain, askChainAfter, type PaymentChain } from '../payments/chain-verdict.ts'
 import type { Purchases, StoredReservation } from '../store/purchases.ts'
 
-export type ConfirmDeps = {
+type ConfirmDeps = {
   clock: Clock
   logger: Logger
   purchases: Pick<Purchases, 'confirm' | 'giveBack'>

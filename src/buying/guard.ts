@@ -154,7 +154,7 @@ export class Signing {
  * before the longest run ends (D51). A seller's `maxTimeoutSeconds` is its agent's limit plus the time for settlement
  * (D28).
  */
-export function settlesFirst(requirements: PaymentRequirements, windowSeconds: number): boolean {
+function settlesFirst(requirements: PaymentRequirements, windowSeconds: number): boolean {
   const runSeconds = requirements.maxTimeoutSeconds - SETTLEMENT_SECONDS
   const leftSeconds = windowSeconds - backdatedSeconds(windowSeconds)
   return saysSettlesFirst(requirements) || leftSeconds < runSeconds + RUN_MARGIN_SECONDS

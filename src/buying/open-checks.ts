@@ -17,7 +17,7 @@ const DELAY_MAX_MS = 10 * 60 * 1000
 /** The chain's clock may lag behind ours, so an authorization is judged this long after its window. */
 export const EXPIRY_MARGIN_MS = 30_000
 
-export type OpenChecksDeps = {
+type OpenChecksDeps = {
   clock: Clock
   purchases: Pick<Purchases, 'open'>
   /** Orders that this process works on. */

@@ -15,7 +15,7 @@ import type { NewOrder, OrderList, OrdersDeps } from './order-requests.ts'
 import { orderError } from './run-order.ts'
 
 /** Orders that are pending or executing: in total, and per token. One token cannot use up all of them. */
-export const OPEN_ORDERS_MAX: OpenLimits = { all: 10_000, perToken: 1_000 }
+const OPEN_ORDERS_MAX: OpenLimits = { all: 10_000, perToken: 1_000 }
 /** Placed orders that execute at the same time. More orders wait. */
 const RUNNING_MAX = 32
 /** Wait before retrying an order that the store could not begin. */

@@ -5,7 +5,7 @@ import { askChain, type PaymentChain } from '../payments/chain-verdict.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Purchases, StoredReservation } from '../store/purchases.ts'
 
-export type PaidBackDeps = {
+type PaidBackDeps = {
   clock: Clock
   logger: Logger
   purchases: Purchases

@@ -45,7 +45,7 @@ export type PurchaseDeps = SigningDeps & {
 }
 
 /** The content of a response: text, and also the bytes if they are not valid UTF-8. */
-export type Delivered = {
+type Delivered = {
   output: string
   outputBytes: Uint8Array | undefined
   /** What was missing or unexpected in the response. */
@@ -139,7 +139,7 @@ async function buy(
  * If the seller never saw the payment, sends the same payment again. An authorization can be spent only once, so asking
  * again is safe.
  */
-export async function recoverResult(
+async function recoverResult(
   reservation: Reservation,
   call: Call,
   seller: StreamPeer,

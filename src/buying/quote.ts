@@ -16,7 +16,7 @@ import { onStream } from './on-stream.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
 
-export type QuoteDeps = {
+type QuoteDeps = {
   catalog: { resolve(id: string): Listing | undefined }
   streams: StreamPool
   callerDid: string

@@ -30,7 +30,7 @@ const RESULT_KEPT_MS = 24 * 60 * 60 * 1000
 /** If the chain cannot be asked, a reservation counts as spent after this time. */
 const UNKNOWN_LIMIT_MS = 24 * 60 * 60 * 1000
 
-export type RecoveryDeps = {
+type RecoveryDeps = {
   clock: Clock
   logger: Logger
   purchases: Purchases

@@ -38,7 +38,7 @@ export type RunOrderDeps = PurchaseDeps &
   }
 
 /** The call for which an order executes. */
-export type OrderCall = {
+type OrderCall = {
   /** Stops the order at any time, also at its seller. */
   signal: AbortSignal
   /** The waiting callers. When all have left before the signature, the order is canceled. */

@@ -14,7 +14,7 @@ const LIMIT_MS = 24 * 60 * 60 * 1000
 /** Purchases checked at the same time. */
 const LOOKS_MAX = 16
 
-export type SecondLookDeps = {
+type SecondLookDeps = {
   clock: Clock
   logger: Logger
   purchases: Purchases

@@ -12,7 +12,7 @@ const SECRET_BYTES = 32
 const ID_BYTES = 9
 const NOBODY = Buffer.alloc(32)
 
-export type TokensDeps = {
+type TokensDeps = {
   clock: Clock
   store: TokenStore
   random(length: number): Uint8Array

@@ -42,7 +42,7 @@ const Receipt = z
 const Block = z.object({ timestamp: Quantity, number: Quantity })
 
 /** `place`: block number and index in the block, if the RPC says so. */
-export type Receipt = { succeeded: boolean; transactionHash: Hex; logs: Log[]; place?: readonly [number, number] }
+type Receipt = { succeeded: boolean; transactionHash: Hex; logs: Log[]; place?: readonly [number, number] }
 
 export function parseQuantity(result: unknown): number {
   return read(Quantity, result, 'a number')

@@ -12,7 +12,7 @@ const BLOCKS_MAX = 50_000
 const REQUESTS_MAX = 64
 
 /** The block range that this RPC allows, as learned so far. Kept between searches. */
-export type LogWindow = { blocksMax: number }
+type LogWindow = { blocksMax: number }
 
 export function createLogWindow(): LogWindow {
   return { blocksMax: WINDOW_MAX }

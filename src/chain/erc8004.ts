@@ -5,7 +5,7 @@ import { RpcRefusal, unavailable } from './rpc.ts'
 import type { Log } from './usdc.ts'
 
 /** The registries of ERC-8004 on a network. Identities are ERC-721 tokens, numbered from 0. */
-export type Registries = { identity: Hex; reputation: Hex }
+type Registries = { identity: Hex; reputation: Hex }
 
 const TESTNETS: Registries = {
   identity: '0x8004A818BFB912233c491871b3d84c89A494BD9e',
@@ -32,11 +32,11 @@ const selectors = {
 export const REGISTERED = '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a'
 
 /** Raters counted per agent, first ones first: anyone can rate from many accounts to outvote the others. */
-export const RATERS_MAX = 2_000
+const RATERS_MAX = 2_000
 const DECIMALS_MAX = 18
 
-export type Summary = { count: number; value: bigint; decimals: number }
-export type Feedback = {
+type Summary = { count: number; value: bigint; decimals: number }
+type Feedback = {
   tokenId: bigint
   value: bigint
   decimals: number

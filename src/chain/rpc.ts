@@ -30,8 +30,8 @@ export interface Rpc {
   call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown>
 }
 
-export type RpcOptions = { url: string; timeoutMs: number }
-export type RpcDeps = { fetch: typeof fetch }
+type RpcOptions = { url: string; timeoutMs: number }
+type RpcDeps = { fetch: typeof fetch }
 
 export function createRpc(options: RpcOptions, deps: RpcDeps): Rpc {
   const endpoint = parseEndpoint(options.url)

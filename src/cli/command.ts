@@ -17,7 +17,7 @@ export type Option<T = unknown> = {
   /** The option may be repeated. */
   many?: true
 }
-export type Options = Readonly<Record<string, Option>>
+type Options = Readonly<Record<string, Option>>
 export type ValuesOf<O extends Options> = { [K in keyof O]?: (O[K] extends Option<infer T> ? T : never) | undefined }
 
 /** The API of a node elsewhere, and its token. */
@@ -97,7 +97,7 @@ export const commonOptions = {
 } as const
 
 /** Options of every command that calls a node. */
-export const remoteOptions = {
+const remoteOptions = {
   apiUrl: option('--api-url <url>', 'the API of a node elsewhere (or STOA_API_URL)', UrlText),
   token: option('--token <token>', 'token for that API (better: STOA_API_TOKEN)', z.string().min(1, 'a token')),
 } as const

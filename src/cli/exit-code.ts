@@ -11,7 +11,7 @@ export const exitCodes = {
   unreachable: 6,
   interrupted: 130,
 } as const
-export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   done: 'done',

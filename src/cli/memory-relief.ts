@@ -11,7 +11,7 @@ const IDLE_UTILIZATION = 0.1
 /** Pause after a collection, because another one soon would bring little. */
 const AGAIN_MS = 5 * 60 * 1000
 
-export type MemoryReliefDeps = {
+type MemoryReliefDeps = {
   /** Resident memory of the process, in bytes. */
   rss(): number
   /** Share of time since the last call in which the event loop was busy, 0 to 1. */

@@ -57,7 +57,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
 const fieldNames = Object.keys(fields) as (keyof AgentDefinition)[]
 
 /** An entry as in YAML and JSON: the price is a number. */
-export type AgentEntry = Partial<Record<keyof AgentDefinition, unknown>>
+type AgentEntry = Partial<Record<keyof AgentDefinition, unknown>>
 
 /** The entry of an agent, with keys in the order of the documentation. Absent keys are left out. */
 export function entryOf(definition: AgentDefinition): AgentEntry {
@@ -71,7 +71,7 @@ export function entryOf(definition: AgentDefinition): AgentEntry {
 }
 
 /** Reports a problem at an offset of the file. */
-export type Report = (offset: number | undefined, message: string) => void
+type Report = (offset: number | undefined, message: string) => void
 
 /** Reads one entry. Sends problems to `report`, and returns undefined if there are any. */
 export function readEntry(node: ParsedNode | null, report: Report): AgentDefinition | undefined {

@@ -96,8 +96,8 @@ const facilitatorUrls: Record<Network, string | undefined> = {
   'eip155:8453': undefined,
 }
 
-export const P2P_PORT = 4001
-export const API_PORT = 8424
+const P2P_PORT = 4001
+const API_PORT = 8424
 const CONCURRENT_RUNS_MAX = 16
 /** A paid call takes two requests. One peer at this rate leaves more than half of a core to the others. */
 const PEER_REQUESTS_PER_SECOND = 2000

@@ -24,7 +24,7 @@ import {
 /** Environment variables as the operating system gives them to a process. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export type VariableRow = {
+type VariableRow = {
   description: string
   /** The value if the variable is unset. */
   fallback?: string

@@ -8,7 +8,7 @@ const STALE_MS = 5000
 const WAIT_MAX_MS = 15_000
 const LOOK_EVERY_MS = 20
 
-export type FileLock = {
+type FileLock = {
   /** False if another process took the lock over. */
   isHeld(): Promise<boolean>
   release(): Promise<void>

@@ -28,7 +28,7 @@ export async function readKeysFile(path: string): Promise<Environment> {
   return text === undefined ? {} : parseKeysFile(text, path)
 }
 
-export function parseKeysFile(text: string, path: string): Environment {
+function parseKeysFile(text: string, path: string): Environment {
   const keys: Record<string, string> = {}
   const refusals: string[] = []
   for (const [index, line] of text.split(/\r?\n/).entries()) {

@@ -16,7 +16,7 @@ import type {
 } from '../store/ledger.ts'
 import { madePayment, receivedPayment } from './payment-record.ts'
 
-export type LedgerApiDeps = {
+type LedgerApiDeps = {
   /** The token that placed an order. */
   ownerOf(orderId: string): string | undefined
   ledger: Ledger

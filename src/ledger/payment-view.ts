@@ -7,7 +7,7 @@ import type { Hex } from '../schema/primitives.ts'
 import type { PaymentState } from '../store/payments.ts'
 import type { Reservation, StoredReservation } from '../store/purchases.ts'
 
-export type PaymentFacts = {
+type PaymentFacts = {
   paymentId: string
   network: string
   asset: string

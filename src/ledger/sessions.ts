@@ -19,7 +19,7 @@ import { sessionId } from './session-id.ts'
 /** Exchanges shown per session in a list of sessions: the latest. */
 const LISTED_EXCHANGES = 5
 
-export type SessionsDeps = {
+type SessionsDeps = {
   store: SessionStore
   purchases: Pick<Purchases, 'reservationOf'>
   /** True if the agent is on the market, here or elsewhere. */

@@ -12,7 +12,7 @@ const HOURS_SHOWN = 48
 /** Rows per read. The event loop runs between two reads. */
 const BATCH_ROWS = 500
 
-export type EarningsDeps = {
+type EarningsDeps = {
   clock: Clock
   ledger: Pick<Ledger, 'paymentFacts' | 'executionFacts' | 'revisions'>
   decimals: number

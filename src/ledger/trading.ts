@@ -5,7 +5,7 @@ import type { NodeStatus } from '../schema/api.ts'
 import type { Database } from '../store/database.ts'
 import { writeMet } from '../store/ledger-home.ts'
 
-export type TradingDeps = {
+type TradingDeps = {
   database: Database
   dataDir: string
   clock: Clock

@@ -23,6 +23,6 @@ export function reasonOf(thrown: unknown): string {
 }
 
 /** Marks a branch that the type system has proved unreachable. */
-export function unreachable(value: never): never {
+function unreachable(value: never): never {
   throw new Error(`unreachable: ${JSON.stringify(value)}`)
 }

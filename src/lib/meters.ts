@@ -1,7 +1,7 @@
 export type Labels = Readonly<Record<string, string>>
-export type Count = { labels: Labels; value: number }
+type Count = { labels: Labels; value: number }
 /** `counts[i]`: observations of at most `bounds[i]`. The last count has no bound. */
-export type Histogram = { bounds: readonly number[]; counts: readonly number[]; sum: number }
+type Histogram = { bounds: readonly number[]; counts: readonly number[]; sum: number }
 
 /** Bounds in seconds, from instant to the longest run of an agent. */
 const BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600]

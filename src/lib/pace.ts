@@ -7,7 +7,7 @@ const CALLS_LATELY_MS = 500
 
 type Item = { work: () => void }
 
-export type PaceOptions = { sliceMs?: number; now?: () => number }
+type PaceOptions = { sliceMs?: number; now?: () => number }
 
 /**
  * Limits work that strangers cause, such as reading their listings. Calls come first (T32).

@@ -4,7 +4,7 @@ import type { Dispatcher } from 'undici'
 import { CodedError } from './errors.ts'
 import { isPublicAddress } from './public-address.ts'
 
-export type PostRequest = { headers: Record<string, string>; body: string; signal: AbortSignal }
+type PostRequest = { headers: Record<string, string>; body: string; signal: AbortSignal }
 /** Sends a text and returns the status. Redirects are not followed. @throws the connection's error */
 export type Post = (url: string, request: PostRequest) => Promise<number>
 

@@ -34,7 +34,7 @@ export type CatchUpOptions = {
  */
 export type SyncOutcome = 'equal' | 'news' | 'idle' | 'foreign' | 'hostile'
 
-export type CatchUpDeps = {
+type CatchUpDeps = {
   connectedPeers(): string[]
   meet(peerId: string, signal: AbortSignal): Promise<SyncOutcome>
   logger: Logger

@@ -5,7 +5,7 @@ const WARN_SHARE = 0.8
 /** Below this share the warning is armed again. */
 const CALM_SHARE = 0.75
 
-export type Fill = { listings: number; listingsMax: number; bytes: number; bytesMax: number }
+type Fill = { listings: number; listingsMax: number; bytes: number; bytesMax: number }
 
 /** Warns once when the replica of the market fills up. It warns again only after there was room in between. */
 export class FillWarning {

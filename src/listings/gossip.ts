@@ -44,7 +44,7 @@ export type ListingGossipOptions = {
   keysMax?: number
 }
 
-export type ListingGossipDeps = {
+type ListingGossipDeps = {
   host: Pick<Host, 'publish'> & Partial<Pick<Host, 'siteOf'>>
   clock: Clock
   logger: Logger

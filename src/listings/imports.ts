@@ -21,9 +21,9 @@ const ED25519_PEER = '12D3KooW'
 /** An imported listing does not expire, because the operator of this node vouches for it. */
 const NEVER = '9999-12-31T23:59:59.000Z'
 
-export type ImportsDeps = { clock: Clock; store: ImportStore; network: Network; sellerId: string }
+type ImportsDeps = { clock: Clock; store: ImportStore; network: Network; sellerId: string }
 /** Asks a seller for the price of one run. Nothing is signed. */
-export type AskPrice = (seller: StreamPeer, resource: string) => Promise<PaymentRequirements>
+type AskPrice = (seller: StreamPeer, resource: string) => Promise<PaymentRequirements>
 
 /** Agents that the operator added by hand. They are local, unsigned and marked as imported. */
 export interface Imports {

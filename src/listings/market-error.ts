@@ -1,7 +1,7 @@
 import { CodedError } from '../lib/errors.ts'
 import { type Caller, ownerSeen, permits } from '../schema/caller.ts'
 
-export type MarketErrorCode =
+type MarketErrorCode =
   | 'UNKNOWN_AGENT'
   | 'AMBIGUOUS_AGENT'
   | 'UNKNOWN_ORDER'

@@ -13,7 +13,7 @@ export type OwnListing = Omit<
   'v' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at' | 'addrs'
 >
 
-export type OwnListingsDeps = {
+type OwnListingsDeps = {
   identity: Identity
   clock: Clock
   logger: Logger

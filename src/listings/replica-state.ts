@@ -27,7 +27,7 @@ import { storedEntries } from './stored-entries.ts'
 import { StoredRecords } from './stored-records.ts'
 import { ListingWriter } from './writer.ts'
 
-export type ListingBookOptions = {
+type ListingBookOptions = {
   listingsMax: number
   /** Bytes of all envelopes together. Bounds memory and disk. */
   bytesMax: number
@@ -36,7 +36,7 @@ export type ListingBookOptions = {
   writeMs: number
 }
 
-export type ListingBookDeps = {
+type ListingBookDeps = {
   store: ListingStore
   signatures: SignatureChecks
   clock: Clock
@@ -47,11 +47,11 @@ export type ListingBookDeps = {
   isCalled?(agentId: string): boolean
 }
 /** Checks signatures in batches of hundreds. */
-export type SignatureChecks = Pick<SignaturePool, 'check'>
+type SignatureChecks = Pick<SignaturePool, 'check'>
 
 export type ListingListener = (record: ListingRecord, wasShown: boolean) => void
 
-export type LearnOptions = Teller & {
+type LearnOptions = Teller & {
   /** May refuse a listing before its signature is checked. */
   wanted?: (entry: ReadEntry) => boolean
   /** True if searches need not find it at once. */

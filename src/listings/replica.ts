@@ -71,7 +71,7 @@ export type ReplicaOptions = {
   exchange?: { stepTimeoutMs?: number }
 }
 
-export type ReplicaDeps = {
+type ReplicaDeps = {
   host: ReplicaHost
   identity: Identity
   store: ListingStore

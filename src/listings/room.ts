@@ -4,13 +4,13 @@ import { FillWarning } from './fill-warning.ts'
 import { LatestIds } from './latest-ids.ts'
 import type { ListingEntry, ListingSet } from './set.ts'
 
-export type ListingRoomOptions = {
+type ListingRoomOptions = {
   listingsMax: number
   /** Bytes of all envelopes together. */
   bytesMax: number
 }
 
-export type ListingRoomDeps = {
+type ListingRoomDeps = {
   set: Pick<ListingSet, 'get' | 'judge' | 'remove' | 'size' | 'bytes'>
   logger: Logger
   /** True for listings that nobody can push out: our own, and those of agents that this node has called. */

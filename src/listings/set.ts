@@ -5,7 +5,7 @@ import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/l
 export const LISTINGS_PER_SELLER_MAX = 64
 
 /** The fields of a listing that decide how it merges and whether it is on the market. The other fields are on disk. */
-export type ListingHead = Pick<ListingRecord, 'id' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at'>
+type ListingHead = Pick<ListingRecord, 'id' | 'seller_id' | 'state' | 'version' | 'updated_at' | 'expires_at'>
 
 /** One version of a listing. */
 export type ListingEntry = {
@@ -22,9 +22,9 @@ export type ListingEntry = {
 
 export type MergeOutcome = 'added' | 'replaced' | 'known' | 'older' | 'expired' | 'seller-full' | 'full'
 /** `evicted` had to leave for the merged entry. */
-export type Merged = { outcome: MergeOutcome; evicted?: ListingEntry }
+type Merged = { outcome: MergeOutcome; evicted?: ListingEntry }
 
-export type ListingSetOptions = {
+type ListingSetOptions = {
   listingsMax: number
   bytesMax: number
   perSellerMax?: number

@@ -19,11 +19,11 @@ export type ListingRefusal = {
   /** What is wrong, as text for people. */
   reason: string
 }
-export type ListingRefusalCode = HostileCode | 'FUTURE' | 'EXPIRED' | 'UNWANTED'
+type ListingRefusalCode = HostileCode | 'FUTURE' | 'EXPIRED' | 'UNWANTED'
 type HostileCode = 'TOO_LARGE' | 'MALFORMED' | 'NOT_OWNER' | 'INCONSISTENT' | 'FORGED'
 /** An entry with its complete record. */
 export type ReadEntry = ListingEntry & { record: ListingRecord }
-export type ReadListing = { ok: true; entry: ReadEntry; check: () => SignatureCheck } | ({ ok: false } & ListingRefusal)
+type ReadListing = { ok: true; entry: ReadEntry; check: () => SignatureCheck } | ({ ok: false } & ListingRefusal)
 export type OpenedListing = { ok: true; entry: ReadEntry } | ({ ok: false } & ListingRefusal)
 
 /**

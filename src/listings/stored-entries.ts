@@ -2,7 +2,7 @@ import type { ListingStore, LoadedListing } from '../store/listings.ts'
 import { headOf, type ListingEntry } from './set.ts'
 import { readListing } from './signed-listing.ts'
 
-export type StoredEntry = {
+type StoredEntry = {
   row: LoadedListing
   /** Undefined if the row cannot be read. Such a row must be removed. */
   entry: ListingEntry | undefined

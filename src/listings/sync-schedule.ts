@@ -13,7 +13,7 @@ import type { ListingBook } from './replica-state.ts'
 import type { ReadEntry } from './signed-listing.ts'
 import { ListingSync } from './sync-sessions.ts'
 
-export type ListingExchangeOptions = {
+type ListingExchangeOptions = {
   ownId: string
   /** Listings one peer may send in one session. */
   listingsMax: number
@@ -24,7 +24,7 @@ export type ListingExchangeOptions = {
   stepTimeoutMs?: number
 }
 
-export type ListingExchangeDeps = {
+type ListingExchangeDeps = {
   host: Pick<Host, 'openStream'> & Partial<Pick<Host, 'siteOf'>>
   clock: Clock
   logger: Logger

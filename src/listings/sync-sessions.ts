@@ -10,7 +10,7 @@ import { SYNC_BATCH_BYTES_MAX, SYNC_BATCH_LISTINGS_MAX, type SyncSide } from '..
 import type { ListingBook } from './replica-state.ts'
 import type { ReadEntry } from './signed-listing.ts'
 
-export type ListingSyncOptions = {
+type ListingSyncOptions = {
   /** Listings the peer may send in one session. */
   listingsMax: number
   bytesMax: number
@@ -21,7 +21,7 @@ export type ListingSyncOptions = {
   takes: boolean
 }
 
-export type ListingSyncDeps = {
+type ListingSyncDeps = {
   book: Pick<ListingBook, 'view' | 'envelopes' | 'learnAll' | 'write'>
   /** Called with each new listing that the peer sent. The envelope is undefined while a whole market arrives. */
   learnt(entry: ReadEntry, envelope?: Uint8Array): void

@@ -1,7 +1,7 @@
 import type { Caller } from '../schema/caller.ts'
 
 /** A request as its client names it: the client's request id and the session id from this node. */
-export type RequestName = { caller: Caller; session: string | undefined; id: string | number }
+type RequestName = { caller: Caller; session: string | undefined; id: string | number }
 
 /**
  * Running calls, for `notifications/cancelled` of a 2025 client. The notification is a separate request with its own

@@ -12,7 +12,7 @@ import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 
-export type StandardsDeps = AgentWorkDeps & {
+type StandardsDeps = AgentWorkDeps & {
   records: TaskRecords
   messages: SentMessageStore
   runTime: RunTime

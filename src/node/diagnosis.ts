@@ -10,7 +10,7 @@ import { checkClock, checkFacilitator, checkRpc, type Surroundings } from './cha
 
 const CHECK_MS_MAX = 4000
 
-export type DiagnosisDeps = {
+type DiagnosisDeps = {
   config: Config
   clock: Clock
   fetch: typeof fetch

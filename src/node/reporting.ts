@@ -26,7 +26,7 @@ import { type ConfiguredWebhook, Webhooks } from '../webhooks/webhooks.ts'
 import { createAlarms } from './alarms.ts'
 import { diagnose } from './diagnosis.ts'
 
-export type ObservingDeps = {
+type ObservingDeps = {
   clock: Clock
   logger: Logger
   database: Database

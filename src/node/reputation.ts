@@ -20,7 +20,7 @@ import { knownReputation } from '../trust/known-reputation.ts'
 import type { Measures } from '../trust/measures.ts'
 import type { ReputationApi, ReputationCalls } from '../trust/reputation.ts'
 
-export type TrustDeps = {
+type TrustDeps = {
   database: Database
   catalog: Pick<Catalog, 'resolve'>
   measures: Measures

@@ -44,7 +44,7 @@ const AGENTS_MAX = 64
 /** Calls that wait for a run slot (D36). */
 const RUNS_WAITING_MAX = 256
 
-export type SellingDeps = {
+type SellingDeps = {
   identity: Identity
   wallet: Wallet
   asset: Asset

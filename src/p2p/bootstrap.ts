@@ -10,7 +10,7 @@ const DIAL_TIMEOUT_MS = 10_000
 /** A connection that ends sooner than this counts as a failure. */
 const SHORT_LIVED_MS = 10_000
 
-export type BootstrapDeps = {
+type BootstrapDeps = {
   libp2p: Node
   logger: Logger
   connected(peerId: string): boolean
@@ -22,7 +22,7 @@ export type BootstrapDeps = {
 }
 
 /** Wait after the first failure, and the longest wait after many failures. */
-export type RetryTiming = { firstMs: number; mostMs: number }
+type RetryTiming = { firstMs: number; mostMs: number }
 
 /**
  * Connects to a bootstrap peer, and reconnects when the connection is lost, until the signal aborts. libp2p's own

@@ -5,7 +5,7 @@ import { CodedError } from '../lib/errors.ts'
 
 type Wait = { signal?: AbortSignal }
 
-export type BoundedDatastoreOptions = {
+type BoundedDatastoreOptions = {
   entriesMax: number
   valueBytesMax: number
   /** Keys, or beginnings of keys, that are never dropped and do not count. */

@@ -34,7 +34,7 @@ export type Destination = { peerId: string; addrs: readonly (string | Multiaddr)
  * dial on hearsay. `listed`: the addresses come from a listing. `most`: addresses tried.
  */
 type How = { relayed: boolean; wanted: boolean; listed: boolean; most: number }
-export type OpenOptions = {
+type OpenOptions = {
   /** True if the caller only asks whether the peer answers. Few addresses are tried, and the dials count as hearsay. */
   asking?: boolean
 }

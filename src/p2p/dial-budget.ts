@@ -15,10 +15,10 @@ const PER_SOURCE_SITE: TokenBucketsOptions = { burst: 128, perSecond: 1, keysMax
 const NAMED_MAX = 64
 
 /** Who named a place where a peer may be. */
-export type HintSource = { peerId: string; host: string }
+type HintSource = { peerId: string; host: string }
 
 /** The dial was not made, because the budget is used up. */
-export class DialRefused extends CodedError<'DIAL_BUDGET'> {
+class DialRefused extends CodedError<'DIAL_BUDGET'> {
   constructor(address: Multiaddr) {
     super('DIAL_BUDGET', `${address} is not dialed now: too many dials there, or by the same hint, led nowhere`)
   }

@@ -14,7 +14,7 @@ export type DialTiming = {
 }
 
 /** No address answered. The message has the reason for each. */
-export class DialFailed extends Error {
+class DialFailed extends Error {
   override name = 'DialFailed'
 
   constructor(failures: readonly { address: Multiaddr; error: unknown }[]) {

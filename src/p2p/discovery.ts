@@ -29,7 +29,7 @@ export type DiscoveryTiming = {
   rejoinEveryMs: number
 }
 
-export type DiscoveryDeps = {
+type DiscoveryDeps = {
   libp2p: Node
   logger: Logger
   connected(peerId: string): boolean

@@ -27,7 +27,7 @@ export async function sealEnvelope(payload: Uint8Array, identity: Identity): Pro
 }
 
 /** The claims of an envelope. Only a genuine signature proves that `peerId` said `payload`. */
-export type ReadEnvelope = { peerId: string; payload: Uint8Array; check: () => SignatureCheck }
+type ReadEnvelope = { peerId: string; payload: Uint8Array; check: () => SignatureCheck }
 
 /**
  * Opens a signed envelope from any source: what it says, and which peer says it.

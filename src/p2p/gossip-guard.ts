@@ -29,7 +29,7 @@ export type Received = {
   gossipTracer: { promises: Map<string, Map<string, unknown>> }
 }
 
-export type GossipGuardDeps = {
+type GossipGuardDeps = {
   pace: Pace
   /** True if this node listens to the topic. */
   isWanted(topic: string): boolean

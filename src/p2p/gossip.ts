@@ -18,7 +18,7 @@ export type Verdict = 'accept' | 'ignore' | 'reject'
 export type Receive = (data: Uint8Array, fromPeerId: string) => Promise<Verdict>
 
 /** The longest message, in bytes. */
-export const GOSSIP_BYTES_MAX = 64 * 1024
+const GOSSIP_BYTES_MAX = 64 * 1024
 /** The longest transmission, in bytes. A peer that asks for missed messages gets many messages in one transmission. */
 const TRANSMISSION_BYTES_MAX = 4 * 1024 * 1024
 /** Other limits of one transmission, at libp2p's defaults. */

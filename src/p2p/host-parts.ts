@@ -67,7 +67,7 @@ export type HostOptions = {
   timing?: Partial<HostTiming>
 }
 
-export type HostTiming = NamedPeersTiming &
+type HostTiming = NamedPeersTiming &
   ConnectorTiming &
   DiscoveryTiming &
   RelayTiming &

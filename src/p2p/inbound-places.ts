@@ -40,7 +40,7 @@ export type InboundLimits = {
   settlingMs: number
 }
 
-export type InboundPlacesDeps = {
+type InboundPlacesDeps = {
   logger: Logger
   connections(): Connection[]
   /**

@@ -2,7 +2,7 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { isPublicAddress } from '../lib/public-address.ts'
 import { hostIn, placeIn } from './networks.ts'
 
-export type ListedAddressesDeps = {
+type ListedAddressesDeps = {
   /**
    * True if private addresses and names from others may be dialed. This node is then in their network, and its operator
    * agrees.

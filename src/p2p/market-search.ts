@@ -7,7 +7,7 @@ export type MarketSearch = {
   fix?: string
 }
 
-export type MarketSearchFacts = {
+type MarketSearchFacts = {
   met: number
   bootstrap: number
   mdns: boolean

@@ -58,7 +58,7 @@ type Services = {
 
 export type Node = Libp2p<Services>
 
-export type ModulesOptions = {
+type ModulesOptions = {
   port: number
   listenHosts: readonly string[]
   announce: readonly Multiaddr[]
@@ -74,7 +74,7 @@ export type ModulesOptions = {
   version: string
 }
 
-export type ModulesDeps = {
+type ModulesDeps = {
   identity: Identity
   datastore: Datastore
   gossip: Gossip

@@ -122,7 +122,7 @@ export function relayOf(address: Multiaddr): Multiaddr | undefined {
 }
 
 /** True if the address has a transport of this node, a port, and a real host. */
-export function isDirect(address: Multiaddr): boolean {
+function isDirect(address: Multiaddr): boolean {
   if (transportOf(address) === undefined) return false
   const [host, port] = address.getComponents()
   return Number(port?.value) > 0 && host?.value !== '0.0.0.0' && host?.value !== '::'
@@ -170,7 +170,7 @@ function tryParse(text: string | Multiaddr): Multiaddr | undefined {
 }
 
 /** The peer id at the end of an address. Undefined if there is none or it is not valid. */
-export function peerIdIn(address: Multiaddr): string | undefined {
+function peerIdIn(address: Multiaddr): string | undefined {
   const last = address.getComponents().at(-1)
   if (last?.name !== 'p2p' || last.value === undefined) return undefined
   try {

@@ -32,7 +32,7 @@ export type NamedPeersTiming = {
   askNamesEveryMs: number
 }
 
-export type NamedPeersDeps = {
+type NamedPeersDeps = {
   dns: Dns
   logger: Logger
   ownPeerId: string

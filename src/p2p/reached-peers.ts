@@ -21,7 +21,7 @@ const KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const Entry = z.object({ addresses: z.array(z.string().max(512)).min(1).max(ADDRESSES_MAX), at: z.number() })
 type Entry = z.infer<typeof Entry>
 
-export type ReachedPeersDeps = { libp2p: Node; datastore: Datastore; clock: Clock; logger: Logger }
+type ReachedPeersDeps = { libp2p: Node; datastore: Datastore; clock: Clock; logger: Logger }
 
 /**
  * Market peers that this node has dialed and met, and where (D52). They are separate from the peer store, which holds

@@ -19,7 +19,7 @@ export type RendezvousTiming = {
   meetEveryMs: number
 }
 
-export type RendezvousDeps = {
+type RendezvousDeps = {
   directory: Directory
   logger: Logger
   /** True if there is a peer to ask. */

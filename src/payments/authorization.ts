@@ -62,7 +62,7 @@ export function signDigest(digest: Uint8Array, privateKey: Uint8Array, curve: Se
 }
 
 /** The public key behind a signature and the signature in the form that the chain accepts, or why it is refused. */
-export type Recovered = { ok: true; publicKey: Uint8Array; signature: Hex } | { ok: false; reason: string }
+type Recovered = { ok: true; publicKey: Uint8Array; signature: Hex } | { ok: false; reason: string }
 
 /**
  * Recovers the signer of a digest from a signature of 65 bytes.

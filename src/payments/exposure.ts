@@ -32,7 +32,7 @@ export type ExposureDeps = {
 }
 
 /** `settle first`: the payment is settled before the agent runs, as with `--settle-first`. */
-export type ExposureVerdict = { kind: 'run' | 'settle first' } | { kind: 'refuse'; reason: string }
+type ExposureVerdict = { kind: 'run' | 'settle first' } | { kind: 'refuse'; reason: string }
 
 /** Defaults. */
 export const exposureLimits: ExposureOptions = {

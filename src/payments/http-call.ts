@@ -1,13 +1,13 @@
 import type { Dispatcher } from 'undici'
 
-export type HttpCall = {
+type HttpCall = {
   method: 'GET' | 'POST'
   path: string
   body: string | null
   answerBytesMax: number
   headers?: Record<string, string>
 }
-export type HttpAnswer = { status: number; text: string }
+type HttpAnswer = { status: number; text: string }
 
 /**
  * Sends one HTTP request and reads the whole answer.

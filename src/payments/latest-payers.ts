@@ -1,4 +1,4 @@
-export type LatestPayersOptions = {
+type LatestPayersOptions = {
   peersMax: number
   /** Peers of one payer. Beyond it the payer's oldest peer is dropped. */
   perPayerMax: number

@@ -4,7 +4,7 @@ import type { StoredLosses } from '../store/losses.ts'
 /** After a lost payment, its payer settles first for this long. */
 export const DISTRUST_MS = 7 * 24 * 60 * 60 * 1000
 /** Losses count toward the total limit for this long. */
-export const LATELY_MS = 24 * 60 * 60 * 1000
+const LATELY_MS = 24 * 60 * 60 * 1000
 /** Losses within this time are stored as one sum, so their number costs no memory. */
 export const LOSS_SLOT_MS = 5 * 60 * 1000
 /** Payers remembered after a loss. Beyond it the oldest is dropped. */

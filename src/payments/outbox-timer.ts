@@ -3,7 +3,7 @@ import type { Logger } from '../lib/logger.ts'
 /** Wait between two looks at the outbox while the store fails. */
 const FAILING_WAIT_MS = 1_000
 
-export type OutboxTimerOptions = {
+type OutboxTimerOptions = {
   /** The longest wait between two looks. */
   tickMaxMs: number
   /** Looks once. @returns the wait until the next look */

@@ -37,7 +37,7 @@ const RECONCILE_LIMIT_MS = 24 * 60 * 60 * 1000
 export type Payment = Authorized | Owed | Settled | Voided | Unsettled
 
 /** Verified, nonce claimed, the agent is running. A restart voids these payments. */
-export type Authorized = { state: 'authorized'; id: Hex }
+type Authorized = { state: 'authorized'; id: Hex }
 /** The agent has delivered; settlement is in progress. Survives a restart. */
 export type Owed = {
   state: 'owed'
@@ -59,9 +59,9 @@ export type Settled = {
   lookAt?: UnixMs
 }
 /** The agent failed. The authorization is never submitted and the buyer is not charged. */
-export type Voided = { state: 'voided'; id: Hex; error: string }
+type Voided = { state: 'voided'; id: Hex; error: string }
 /** The work was done and not paid. */
-export type Unsettled = {
+type Unsettled = {
   state: 'unsettled'
   id: Hex
   attempts: number
@@ -119,7 +119,7 @@ export function reopened(payment: Unsettled, now: UnixMs): Owed {
 }
 
 /** The time, the end of the window and the jitter (`chance`, in [0, 1)) for a decision. */
-export type Moment = { now: UnixMs; validBeforeMs: UnixMs; chance: number }
+type Moment = { now: UnixMs; validBeforeMs: UnixMs; chance: number }
 
 /** An attempt ended without settlement. The next state depends on the time and on whether the chain may know more. */
 export function attemptFailed(payment: Owed, failure: { error: string; unclear: boolean }, at: Moment): Payment {

@@ -18,7 +18,7 @@ const RECEIPT_TYPE = text(
 )
 
 /** What a receipt is about, as buyer and seller each know it. */
-export type Delivery = {
+type Delivery = {
   network: string
   agentId: string
   payer: Hex
@@ -76,7 +76,7 @@ export function receiptSigner({ payload, signature }: SignedReceipt): Hex | unde
 }
 
 /** A receipt to keep, or why there is none. */
-export type ReceivedReceipt =
+type ReceivedReceipt =
   | { status: 'valid'; receipt: SignedReceipt }
   | { status: 'missing' }
   | { status: 'wrong'; note: string }

@@ -24,7 +24,7 @@ export function requirementsOf(
 }
 
 /** What the buyer has agreed to: the terms of the seller's signed listing. */
-export type ListedTerms = { amount: bigint; network: string; asset: string; payTo: string }
+type ListedTerms = { amount: bigint; network: string; asset: string; payTo: string }
 
 /**
  * Compares the seller's requirements with its listing (D33). Returns the first difference in words, or undefined.

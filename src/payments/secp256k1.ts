@@ -4,7 +4,7 @@ import type { Hex } from '../schema/primitives.ts'
 import { keccak256 } from './keccak.ts'
 
 /** A compact signature: 32 bytes r, 32 bytes s, and which of the two possible keys signed. */
-export type Signature = { compact: Uint8Array; recovery: 0 | 1 }
+type Signature = { compact: Uint8Array; recovery: 0 | 1 }
 
 /** The curve operations for signing and recovering. Public keys are 65 bytes, uncompressed. */
 export interface Secp256k1 {

@@ -23,7 +23,7 @@ const LOST_LOOKS = 20
 const WAITING_MAX = 16
 const ABANDON = 'abandon '
 
-export type SenderDeps = {
+type SenderDeps = {
   chain: Pick<Chain, 'network' | 'request'>
   wallet: Pick<Wallet, 'address' | 'signTransaction'>
   transactions: Transactions

@@ -16,7 +16,7 @@ const LIMIT_MS = 24 * 60 * 60 * 1000
 const LOOKS_MAX = 16
 const TICK_MAX_MS = 60_000
 
-export type SettledWatchDeps = {
+type SettledWatchDeps = {
   clock: Clock
   logger: Logger
   payments: Payments

@@ -39,7 +39,7 @@ const CONCURRENT_MAX = 16
 const ATTEMPTS_MAX = 256
 const TICK_MAX_MS = 60_000
 
-export type SettlerDeps = {
+type SettlerDeps = {
   clock: Clock
   logger: Logger
   payments: Payments
@@ -56,7 +56,7 @@ export type SettlerDeps = {
 type Claimed = Pick<Claim, 'id' | 'correlationId' | 'signed' | 'requirements'>
 
 /** Why a payment was voided whose agent was running when the node stopped. */
-export const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
+const RUN_INTERRUPTED = 'the node stopped while the agent ran; the buyer was not charged'
 
 /**
  * Takes every accepted payment to its end: claim, then void or settlement through the facilitator (D31, D34).

@@ -7,7 +7,7 @@ import { asRevert, ether, readQuantity, TransactionError } from './transaction-e
 const COST_MAX = 10n ** 16n
 const GAS_MAX = 5_000_000n
 
-export type Terms = Pick<Transaction, 'gas' | 'maxPriorityFeePerGas' | 'maxFeePerGas'>
+type Terms = Pick<Transaction, 'gas' | 'maxPriorityFeePerGas' | 'maxFeePerGas'>
 type AskTerms = {
   call: { from: Hex; to: Hex; data: Hex; value: bigint }
   /** The transaction to replace: nodes then require higher fees. */

@@ -16,7 +16,7 @@ import type { Wallet } from './wallet.ts'
 
 const ETHER_DECIMALS = 18
 
-export type TransfersDeps = {
+type TransfersDeps = {
   wallet: Pick<Wallet, 'address' | 'asset'>
   logger: Logger
   /** The chain, and the only sender of this account. @throws CodedError CHAIN_UNAVAILABLE */
@@ -26,7 +26,7 @@ export type TransfersDeps = {
 }
 
 /** Money that the operator sends from the wallet. Budgets do not apply: they limit what this node buys. */
-export type Transfers = {
+type Transfers = {
   /** @throws CodedError, TransactionError, ChainError */
   send(
     asked: SendTransfer,

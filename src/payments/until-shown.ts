@@ -7,7 +7,7 @@ const POLL_MS = 50
 const POLL_MAX_MS = 1_000
 
 /** `look` asks the chain once and saves the answer. `ended` stops the wait. */
-export type Watched = { payment(): StoredPayment | undefined; look(): Promise<void>; ended(): boolean }
+type Watched = { payment(): StoredPayment | undefined; look(): Promise<void>; ended(): boolean }
 
 /**
  * Waits up to `limitMs` until the ledger says that the chain shows a payment.

@@ -14,7 +14,7 @@ export const RUN_MARGIN_SECONDS = 30
 const CLOCK_SKEW_SECONDS = 30
 
 export type VerifiedPayment = { paymentId: Hex; payer: Hex; signed: SignedAuthorization }
-export type Verification = { ok: true; payment: VerifiedPayment } | { ok: false; error: X402ErrorName; reason: string }
+type Verification = { ok: true; payment: VerifiedPayment } | { ok: false; error: X402ErrorName; reason: string }
 
 /**
  * Decides whether a signed payment meets the requirements at a point in time (D27, D28).

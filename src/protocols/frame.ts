@@ -1,6 +1,6 @@
 import { CodedError } from '../lib/errors.ts'
 
-export const TYPE_BYTES_MAX = 128
+const TYPE_BYTES_MAX = 128
 export const DATA_BYTES_MAX = 8 * 1024 * 1024
 const TYPE_LENGTH_BYTES = 2
 const DATA_LENGTH_BYTES = 4

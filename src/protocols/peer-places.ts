@@ -1,6 +1,6 @@
 import { PeerError } from './peer-error.ts'
 
-export type PeerPlacesOptions = {
+type PeerPlacesOptions = {
   callsMax: number
   waitingMax: number
   /** A waiting call ends if no call to its peer has ended for this long. */

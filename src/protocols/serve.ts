@@ -13,7 +13,7 @@ import { refuseX402 } from './x402/messages.ts'
 type Serve = (stream: FramedStream, peerId: string, signal: AbortSignal, stopping: AbortSignal) => Promise<void>
 type Refuse = (stream: FramedStream, error: PeerError, signal: AbortSignal) => Promise<void>
 
-export type ProtocolServerDeps = {
+type ProtocolServerDeps = {
   logger: Logger
   limits: PeerLimits
   handle(

@@ -3,7 +3,7 @@ import { FramedStream } from './framed-stream.ts'
 import { PeerPlaces } from './peer-places.ts'
 
 export type StreamPeer = { peerId: string; addrs: readonly string[] }
-export type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
+type OpenStream = (peer: StreamPeer, protocol: string, signal: AbortSignal) => Promise<Stream>
 
 const IDLE_PER_PEER_MAX = 64
 const IDLE_MAX = 512

@@ -7,7 +7,7 @@ import { PaymentRecord } from './payment-record.ts'
 import { WorkflowRecord } from './workflow.ts'
 
 /** A listing that appeared, changed or left. */
-export const ListingEvent = z
+const ListingEvent = z
   .object({
     change: z.enum(['listed', 'updated', 'delisted']),
     agent_id: z.string(),
@@ -15,7 +15,6 @@ export const ListingEvent = z
     seller_id: z.string(),
   })
   .meta({ id: 'ListingEvent', description: 'A listing that came, changed or went.' })
-export type ListingEvent = z.infer<typeof ListingEvent>
 
 /** The events that the node publishes, by type, with the schema of their data. */
 export const nodeEvents = {

@@ -4,7 +4,6 @@ import { PAGE_LISTINGS_MAX, QUERY_LENGTH_MAX, QUERY_TAGS_MAX } from './limits.ts
 import { networks, PeerId } from './primitives.ts'
 
 export const agentSorts = ['rank', 'price', 'newest'] as const
-export type AgentSort = (typeof agentSorts)[number]
 
 /** A boolean in a query. */
 export const Switch = z

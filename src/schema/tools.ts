@@ -57,14 +57,14 @@ export const DiscoverInput = z.strictObject({
   limit: z.int().min(1).max(100).default(20),
   cursor: z.string().max(512).optional().describe('`next` of the answer before, with the same words and filters'),
 })
-export const DiscoverOutput = z.object({
+const DiscoverOutput = z.object({
   agents: z.array(ToolAgent).describe('the best matches first'),
   next: z.string().optional().describe('cursor of the matches that follow; absent: these were the last'),
   notice: z.string(),
 })
 
 export const GetAgentInput = z.strictObject({ agent_id: AgentIdText })
-export const GetAgentOutput = z.object({ agent: ToolAgent, notice: z.string() })
+const GetAgentOutput = z.object({ agent: ToolAgent, notice: z.string() })
 
 export const QuoteInput = z.strictObject({ agent_id: AgentIdText })
 export const QuoteOutput = z.object({
@@ -98,7 +98,7 @@ export const ExecuteInput = z.strictObject({
       'same order and buys nothing more',
   ),
 })
-export const ExecuteOutput = ExecutionResult.omit({ session_id: true })
+const ExecuteOutput = ExecutionResult.omit({ session_id: true })
   .partial()
   .extend({
     status: z
@@ -116,7 +116,7 @@ export const ExecuteOutput = ExecutionResult.omit({ session_id: true })
 export const GetExecutionInput = z.strictObject({
   order_id: z.string().min(1).max(100).describe('as execute_agent answered it'),
 })
-export const GetExecutionOutput = z.object({
+const GetExecutionOutput = z.object({
   // The encoded form: a model is shown JSON Schema, which has no codecs.
   execution: OrderRecord.extend({ price: z.string() }),
   notice: z.string(),
@@ -128,13 +128,13 @@ export const ListReceiptsInput = z.strictObject({
   limit: z.int().min(1).max(50).default(20),
   cursor: ReceiptCursor.optional().describe('`next` of the answer before, with the same filters'),
 })
-export const ListReceiptsOutput = z.object({
+const ListReceiptsOutput = z.object({
   receipts: z.array(ReceiptRecord).describe('newest first'),
   next: z.string().optional(),
   notice: z.string(),
 })
 
-export const NoInput = z.strictObject({})
+const NoInput = z.strictObject({})
 export const BudgetOutput = BudgetRecord.extend({
   token: z
     .object({

@@ -5,7 +5,7 @@ import { periodic } from '../lib/periodic.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Presence } from './ranking.ts'
 
-export type PresenceDeps = {
+type PresenceDeps = {
   host: Pick<Host, 'peers' | 'peerId' | 'probe'>
   clock: Clock
   /** Addresses of the seller in this listing, or undefined if the listing has left the market. */
@@ -16,7 +16,7 @@ export type PresenceDeps = {
  * Tracks which sellers answer. A connected seller counts as online. Sellers that somebody looked up are probed from
  * time to time, without payment.
  */
-export interface Presences {
+interface Presences {
   /** A lookup in memory. It also queues the seller for a probe at the addresses of the listing. */
   of(sellerId: string, listingId: string): Presence | undefined
   /** Probes a few of the sellers that are due. `service` calls it regularly. */

@@ -14,7 +14,7 @@ export type Reading = {
 }
 
 /** The readings of one query, the strictest first. */
-export type Readings = {
+type Readings = {
   /** Undefined if there is no such reading, or if the query contains no word. */
   at(place: number): Reading | undefined
   /** Index of the first reading that finds anything. */

@@ -25,7 +25,7 @@ export type Signals = {
   isLookAlike: boolean
 }
 
-export type Points = Record<(typeof rankingSignals)[number], number>
+type Points = Record<(typeof rankingSignals)[number], number>
 
 /**
  * The most points that each signal can add. Points are subtracted only if the agent cannot be bought or may deceive.

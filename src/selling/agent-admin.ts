@@ -8,7 +8,7 @@ import { operatorFields } from '../schema/limits.ts'
 import type { OwnAgent, TestResult, UpdateAgent } from '../schema/own-agent.ts'
 import type { OwnAgents } from './hosted-agents.ts'
 
-export type OperateAgentsDeps = {
+type OperateAgentsDeps = {
   clock: Clock
   registry: Pick<Registry, 'get' | 'list'>
   agents: Pick<OwnAgents, 'register' | 'remove' | 'test' | 'tryOut'>

@@ -15,7 +15,7 @@ import type { Exchanges } from '../store/exchanges.ts'
 /** Earlier exchanges with the same caller that an agent may read. */
 const HISTORY_MAX = 20
 
-export type OwnAgentsDeps = {
+type OwnAgentsDeps = {
   sellerId: string
   clock: Clock
   registry: Registry

@@ -28,7 +28,7 @@ export type RefundsDeps = {
 }
 
 /** Pays a received payment back to its payer (D45), by one transaction per payment. */
-export type Refunds = {
+type Refunds = {
   /** Does nothing if the payment was paid back before. @throws CodedError, TransactionError, ChainError */
   refund(id: Hex, signal: AbortSignal): Promise<void>
 }

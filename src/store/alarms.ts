@@ -4,7 +4,7 @@ import type { Database } from './database.ts'
 /** Payments that share an error. */
 export type FailedPayments = { error: string; count: number; amount: bigint; newestAt: UnixMs }
 /** Recent runs of an agent. `newest` is the number of the last exchange. */
-export type LateRuns = { agentId: string; calls: number; failed: number; newest: number }
+type LateRuns = { agentId: string; calls: number; failed: number; newest: number }
 export type Dismissal = { mark: string; at: UnixMs }
 
 /** The data behind alarms, and the alarms that the operator has dismissed. */

@@ -16,7 +16,7 @@ const Home = z.object({
   /** A digest of the machine's id. Absent if the system has none, as in most containers. */
   machine: z.string().max(64).optional(),
 })
-export type Home = z.infer<typeof Home>
+type Home = z.infer<typeof Home>
 
 const HOME_KEY = 'ledger_home'
 const MET_KEY = 'ledger_met_at'
@@ -24,7 +24,7 @@ const PUT = 'INSERT OR REPLACE INTO kv (key, value) VALUES (?, ?)'
 const MACHINE_ID = '/etc/machine-id'
 
 /** What an opened ledger is, judged by its stored home. */
-export type Whereabouts = 'new' | 'home' | 'moved' | 'copy' | 'elsewhere'
+type Whereabouts = 'new' | 'home' | 'moved' | 'copy' | 'elsewhere'
 
 /** Where the ledger of a data directory is now. `machineId`: the file that names the machine. */
 export async function homeOf(dataDir: string, machineId = MACHINE_ID): Promise<Home> {

@@ -32,8 +32,8 @@ export type MetListing = {
 }
 
 /** The position in an order after which a page continues. */
-export type SortPosition = { price: number; number: number }
-export type SortedQuery = {
+type SortPosition = { price: number; number: number }
+type SortedQuery = {
   sort: 'price' | 'newest'
   after?: SortPosition | undefined
   priceMax: number

@@ -5,7 +5,7 @@ import { ListingChanges } from './listing-changes.ts'
 import { createListingIndex, type IndexedListing, type ListingIndex } from './listing-index.ts'
 
 /** The facts of a stored listing that are known without opening its envelope. */
-export type StoredHead = {
+type StoredHead = {
   id: string
   sellerId: string
   version: number

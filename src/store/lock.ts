@@ -4,7 +4,7 @@ import { CodedError } from '../lib/errors.ts'
 import { dataDirError, dataFile } from './data-dir.ts'
 
 /** Holds a data directory for this process until it is released or the process ends. */
-export type Lock = { release(): void }
+type Lock = { release(): void }
 
 const SQLITE_BUSY = 5
 const SQLITE_FULL = 13

@@ -17,7 +17,7 @@ type Mark = z.infer<typeof Mark>
 
 const ID_KEY = 'ledger_id'
 
-export type LedgerOptions = {
+type LedgerOptions = {
   logger: Logger
   /** The operator confirms that no other copy of the ledger is in use. */
   adopt?: boolean

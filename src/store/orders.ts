@@ -16,7 +16,7 @@ export type OrdersQuery = {
   limit: number
   cursor?: string | undefined
 } & Sought
-export type PendingOrder = { id: string; agentId: string; workflowId: string | undefined }
+type PendingOrder = { id: string; agentId: string; workflowId: string | undefined }
 
 /** Orders from placement to start or cancellation. The ledger stores how they end: purchases.ts. */
 export interface OrderStore {

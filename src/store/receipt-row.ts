@@ -7,7 +7,7 @@ const HASH_BYTES = 32
 const TRANSACTION_AT = SIGNATURE_BYTES + 8 + 2 * HASH_BYTES
 
 /** The columns of the row that the receipt repeats. */
-export type ReceiptRow = { agent_id: string; network: string; payer: string }
+type ReceiptRow = { agent_id: string; network: string; payer: string }
 
 /**
  * Packs the parts of a receipt that its payment's row lacks: signature, time (8 bytes, seconds), two hashes and the

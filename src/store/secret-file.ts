@@ -6,7 +6,7 @@ import { CodedError, reasonOf } from '../lib/errors.ts'
 /** Limit in bytes. A secret is a line of text: a larger file is some other file. */
 const SECRET_BYTES_MAX = 64 * 1024
 
-export type SecretFileCode = 'SECRET_FILE_EXISTS' | 'SECRET_FILE_UNUSABLE'
+type SecretFileCode = 'SECRET_FILE_EXISTS' | 'SECRET_FILE_UNUSABLE'
 
 /**
  * Writes a file that only its owner can read (0600). Atomic, and on disk when it resolves.

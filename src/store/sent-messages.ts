@@ -3,10 +3,10 @@ import type { Database } from './database.ts'
 import { noteRunTime, type RunTime } from './run-time.ts'
 
 /** A message, named by its token, its agent and its id. */
-export type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
-export type StoredMessage = { hash: Uint8Array; taskId: string }
+type MessageName = { tokenId: string | undefined; agentId: string; messageId: string }
+type StoredMessage = { hash: Uint8Array; taskId: string }
 /** How a task ended that left no exchange. */
-export type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }
+type TaskEnd = { state: 'failed' | 'canceled'; text: string; at: UnixMs }
 export type EndedTask = TaskEnd & { tokenId: string | undefined; contextId: string }
 
 /** A2A messages whose tasks have begun, kept while their ids name them (D38). */

@@ -60,6 +60,6 @@ export function spending(database: Database) {
   }
 }
 
-export function monthOf(day: string): string {
+function monthOf(day: string): string {
   return day.slice(0, 7)
 }

@@ -22,7 +22,7 @@ export type StoredTransaction = {
   key: string | undefined
 }
 export type TransactionEnd = 'mined' | 'failed' | 'lost'
-export type EndedTransaction = StoredTransaction & { state: 'sent' | TransactionEnd }
+type EndedTransaction = StoredTransaction & { state: 'sent' | TransactionEnd }
 export type AgentToken = { agentId: string; network: string; tokenId: string }
 
 /** The purpose of a transaction that refunds a payment. */

@@ -12,7 +12,7 @@ const ORDERS_MAX = 1_000
 /** Longer than a transaction takes. The next rating looks for a transaction that was not mined by then. */
 const RATING_MS_MAX = 120_000
 
-export type AutoFeedbackDeps = {
+type AutoFeedbackDeps = {
   logger: Logger
   feed: Pick<NodeFeed, 'subscribe'>
   /** Share of this node's calls of an agent that brought a result, from 0 to 1. */

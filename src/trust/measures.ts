@@ -20,7 +20,7 @@ const SILENT: ReadonlySet<string> = new Set([
   'DEADLINE',
 ])
 
-export type MeasuresDeps = { store: MeasureStore; clock: Clock; logger: Logger }
+type MeasuresDeps = { store: MeasureStore; clock: Clock; logger: Logger }
 
 /** This node's own measurements of the agents it has called. */
 export interface Measures {

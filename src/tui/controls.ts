@@ -20,7 +20,7 @@ export type Key = {
   ctrl: boolean
   meta: boolean
 }
-export type Deed =
+type Deed =
   /** Runs a line. */
   {
     send(text: string): void /** Ctrl-C: stops the running command, or leaves if none runs. */
@@ -28,7 +28,7 @@ export type Deed =
     leave(): void
   }
 
-export type Completion = { from: number; candidates: readonly string[] }
+type Completion = { from: number; candidates: readonly string[] }
 export type Complete = (text: string) => Completion
 
 /** Maps each key to its effect on the screen. */

@@ -48,13 +48,13 @@ export function App({ state, controls }: { state: ScreenState; controls: Control
 }
 
 /** Rows of each part. One row at the bottom stays free, so that the terminal never scrolls. */
-export function layout(rows: number): { output: number; log: number } {
+function layout(rows: number): { output: number; log: number } {
   const log = rows >= 20 ? 4 : rows >= 14 ? 2 : 1
   return { log, output: Math.max(1, rows - 1 - PANEL_ROWS_MAX - log - 3 - 2) }
 }
 
 /** The panel's parts side by side, as many as fit. */
-export function panelRows({ parts }: Panel, columns: number): string[] {
+function panelRows({ parts }: Panel, columns: number): string[] {
   const rows = parts.slice(0, PANEL_ROWS_MAX).map((row) => {
     let text = ''
     for (const part of row) {

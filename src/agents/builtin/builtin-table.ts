@@ -3,7 +3,7 @@
  *
  * It throws when `signal` has aborted, and throws AgentError if the task is invalid.
  */
-export type Builtin = (input: string, signal: AbortSignal) => string | Promise<string>
+type Builtin = (input: string, signal: AbortSignal) => string | Promise<string>
 
 type BuiltinEntry = {
   description: string

@@ -3,7 +3,7 @@ import type { OrderError } from '../../store/order-row.ts'
 import type { Spending } from '../../store/workflows.ts'
 
 /** The limits that one more purchase must fit. All amounts are atomic units. */
-export type Funds = {
+type Funds = {
   cost: bigint
   /** Price limit of the step. */
   stepMax: bigint | undefined
@@ -16,7 +16,7 @@ export type Funds = {
   rest: bigint
 }
 
-export type Verdict = 'buy' | 'wait' | OrderError
+type Verdict = 'buy' | 'wait' | OrderError
 
 /**
  * Decides whether a step may be bought.

@@ -54,7 +54,7 @@ export type Attempt = {
 }
 
 /** How often the current agent was tried, and how many fallback agents are left. */
-export type Chances = {
+type Chances = {
   tries: number
   retries: number
   fallbacksLeft: number
@@ -62,7 +62,7 @@ export type Chances = {
   rebuy?: boolean | undefined
 }
 
-export type Move =
+type Move =
   | { kind: 'wait' }
   | { kind: 'complete' }
   | { kind: 'retry'; inMs: number }

@@ -5,7 +5,7 @@ import type { StepPlan } from '../../store/workflows.ts'
 import { foreignNetwork } from '../buyable.ts'
 import { invalid, planSteps } from './plan.ts'
 
-export type PricedStep = StepPlan & { listings: readonly Listing[] }
+type PricedStep = StepPlan & { listings: readonly Listing[] }
 export type QuoteDeps = {
   resolve(agentId: string): Listing | undefined
   /** Highest price of one call on this node, in atomic units. */

@@ -7,7 +7,7 @@ import type { WorkflowBooks } from '../../store/workflow-books.ts'
 import type { StoredStep, StoredWorkflow } from '../../store/workflows.ts'
 import { amountsOf } from '../budget-rules.ts'
 
-export type RecordSources = {
+type RecordSources = {
   purchases: Pick<Purchases, 'order' | 'reservationOf'>
   books: WorkflowBooks
   /** Every order placed for the workflow, oldest first. */

@@ -1,10 +1,10 @@
 import { MarketError } from '../../listings/market-error.ts'
 
 /** A text with placeholders for the workflow's input or the output of a step. */
-export type Template = readonly (string | { input: true } | { step: string })[]
+type Template = readonly (string | { input: true } | { step: string })[]
 
 /** The values for the placeholders. */
-export type TemplateValues = { input: string; outputOf(step: string): string }
+type TemplateValues = { input: string; outputOf(step: string): string }
 
 /** The text is not a valid template. The message says where the fault is and what to write instead. */
 export class TemplateError extends Error {

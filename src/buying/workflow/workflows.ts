@@ -40,7 +40,7 @@ const unbegun = {
 /** The operations that other parts may use. */
 export type WorkflowsApi = Pick<Workflows, 'create' | 'quote' | 'cancel' | 'get' | 'list' | 'settled'>
 
-export type WorkflowsDeps = QuoteDeps & {
+type WorkflowsDeps = QuoteDeps & {
   clock: Clock
   logger: Logger
   newId(): string

@@ -9,10 +9,10 @@ import { agentOptions } from '../commands/agent-config.ts'
 import { oneOf } from '../text/market-text.ts'
 
 /** The source of the wallet. */
-export const walletDeeds = ['make', 'import', 'keep'] as const
+const walletDeeds = ['make', 'import', 'keep'] as const
 export type WalletDeed = (typeof walletDeeds)[number]
 
-export const providerNames = [...llmProviders, 'none'] as const
+const providerNames = [...llmProviders, 'none'] as const
 export type ProviderName = (typeof providerNames)[number]
 
 /** What `stoa init` will do, from flags and answers. Nothing is written before all choices are made. */

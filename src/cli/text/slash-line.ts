@@ -2,7 +2,7 @@ import type { Command, Option } from '../command.ts'
 import { type Place, valuesOf } from '../completion.ts'
 
 /** A line of the text interface: a command line, or an action of the interface itself. */
-export type SlashLine =
+type SlashLine =
   | { kind: 'run'; argv: string[] }
   | { kind: 'help' }
   | { kind: 'clear' }
@@ -51,7 +51,7 @@ export function readSlashLine(line: string, table: readonly Command[]): SlashLin
 }
 
 /** Ids to complete: those that were shown, latest first, and those of pending approvals. */
-export type KnownIds = { shown: readonly string[]; waiting: readonly string[] }
+type KnownIds = { shown: readonly string[]; waiting: readonly string[] }
 
 /** Completions for the end of the text, and where they begin. */
 export function completeSlashLine(

@@ -104,6 +104,6 @@ export function shareText([best, ...others]: readonly string[]): string {
   return others.length === 0 ? best : `${best}  (${others.length} more: stoa status --json)`
 }
 
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127\./.test(host)
 }

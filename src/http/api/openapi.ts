@@ -5,7 +5,7 @@ import { type ProblemCode, problems } from '../server/problem.ts'
 import { type Operation, refusesKey } from './operation.ts'
 
 export type JsonSchema = { [key: string]: unknown }
-export type OpenApiResponse = { description: string; headers?: object; content: Record<string, { schema: JsonSchema }> }
+type OpenApiResponse = { description: string; headers?: object; content: Record<string, { schema: JsonSchema }> }
 export type OpenApiOperation = {
   operationId: string
   summary: string

@@ -8,7 +8,7 @@ import type { ServerSentEvent } from '../server/event-stream.ts'
 import { HttpError, invalid, type ProblemCode } from '../server/problem.ts'
 import type { Access } from '../server/security.ts'
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** The input of a handler. `signal` aborts when the client has left or the node stops. */
 export type Call<Params, Query, Body> = {
@@ -124,7 +124,7 @@ export function operation<
   return row as unknown as Operation
 }
 
-export type RawCall = {
+type RawCall = {
   params: unknown
   query: unknown
   body: unknown
@@ -133,7 +133,7 @@ export type RawCall = {
   caller: Caller
   signal(): AbortSignal
 }
-export type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
+type Answer = { status: number; text: string; media: string; headers: Readonly<Record<string, string>> }
 
 /**
  * Parses the request, calls the handler and encodes the answer. @throws HttpError for invalid input, and the handler's

@@ -9,7 +9,7 @@ import { type ExecutionProgress, executionEvents, type OnProgress } from '../../
 import { ApiError } from './api-error.ts'
 import { type ReadEvent, readEvents } from './read-events.ts'
 
-export type EventsOptions = {
+type EventsOptions = {
   /** Default: all types. */
   types?: readonly EventType[] | undefined
   /** Resumes after the event with this id. */
@@ -31,7 +31,7 @@ export type StreamCalls = {
   executeStreamed(call: ExecuteStreamed): Promise<ExecutionResult>
 }
 
-export type ExecuteStreamed = {
+type ExecuteStreamed = {
   agentId: string
   input: string
   maxPriceAtomic?: bigint | undefined

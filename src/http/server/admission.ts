@@ -25,7 +25,7 @@ const publicHeaders = {
 }
 
 /** Admits a request and returns its caller, or throws HttpError. Undefined: the request is already answered. */
-export type Admit = (request: FastifyRequest, reply: FastifyReply) => Caller | undefined
+type Admit = (request: FastifyRequest, reply: FastifyReply) => Caller | undefined
 
 /** The checks before a request's body is read: host, origin, token, path, scope, media type. */
 export function createAdmission(

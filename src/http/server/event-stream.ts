@@ -53,7 +53,7 @@ export async function* whileHeld<T>(events: AsyncIterable<T>, isHeld: () => bool
   }
 }
 
-export function eventText({ id, event, data }: ServerSentEvent): string {
+function eventText({ id, event, data }: ServerSentEvent): string {
   const lines = [
     ...(id === undefined ? [] : [`id: ${id}`]),
     ...(event === undefined ? [] : [`event: ${event}`]),

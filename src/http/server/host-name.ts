@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 
-export type HostName = { name: string; port: string | undefined }
+type HostName = { name: string; port: string | undefined }
 
 /** Parses a `Host` header or the host of a URL: lower case, without brackets. Undefined if malformed. */
 export function parseHost(text: string): HostName | undefined {

@@ -5,7 +5,7 @@ import { rawProblem } from './problem.ts'
 // An `import` reads every export and so loads all of undici, which takes 12 ms of each start.
 const { createServer } = process.getBuiltinModule('node:http')
 
-export const HEAD_BYTES_MAX = 16 * 1024
+const HEAD_BYTES_MAX = 16 * 1024
 const CONNECTIONS_MAX = 1024
 /** Time limits for a request's head and for the whole request to arrive. The handler limits the answer. */
 const HEAD_TIMEOUT_MS = 20_000

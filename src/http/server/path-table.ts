@@ -1,7 +1,7 @@
 import type { Operation } from '../api/operation.ts'
 
 /** Finds rows by path if the router has no route: for preflights and refusals. */
-export type PathTable = {
+type PathTable = {
   /** The row that answers `method` at a path. GET rows also answer HEAD. */
   find(path: string, method: string): Operation | undefined
   /** Every method that a path answers. Empty for an unknown path. */

@@ -9,7 +9,7 @@ const DETAIL_LENGTH_MAX = 2000
 const MESSAGE_LENGTH_MAX = 300
 const ISSUES_MAX = 20
 
-export type ProblemRow = { status: number; title: string; retryable?: boolean }
+type ProblemRow = { status: number; title: string; retryable?: boolean }
 
 /** Every error code of the API: status and title (D15). Any other error is a fault of the node: 500 without details. */
 export const problems = {

@@ -30,7 +30,7 @@ export type GuardOptions = {
   fileToken?: string | undefined
 }
 
-export type GuardDeps = {
+type GuardDeps = {
   /** Returns the caller of a token that is not the operator's. */
   identify(text: string): Caller | undefined
 }
@@ -226,7 +226,7 @@ function tokenIn(authorization: string | undefined): string | undefined {
 }
 
 /** Returns true if a method only reads. */
-export function isRead(method: string): boolean {
+function isRead(method: string): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 

@@ -34,7 +34,7 @@ export type ProofTiming = {
   proofRetryMs: number
 }
 
-export type AddressProofDeps = {
+type AddressProofDeps = {
   libp2p: Node
   logger: Logger
   book: PeerBook

@@ -4,7 +4,7 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 export const DIAL_BACK_BYTES_MAX = 8192
 
 /** The peer's answer: it first wants a number of bytes, or it reports the result of its dial. */
-export type DialAnswer =
+type DialAnswer =
   | { type: 'data'; bytes: number }
   /** `tried`: the peer has dialed, successfully or not. */
   | { type: 'result'; tried: boolean }

@@ -16,7 +16,7 @@ import {
 
 /** The protocol of peers that dial an address back to check whether it leads here (AutoNAT v2). */
 export const DIAL_REQUEST_PROTOCOL = '/libp2p/autonat/2/dial-request'
-export const DIAL_BACK_PROTOCOL = '/libp2p/autonat/2/dial-back'
+const DIAL_BACK_PROTOCOL = '/libp2p/autonat/2/dial-back'
 const ANSWER_MS_MAX = 30_000
 /** The dial-back may arrive this long after the answer. */
 const LATE_MS = 1000

@@ -12,7 +12,7 @@ import { orAbandon, pause } from '../waiting.ts'
 import { decodeHolePunch, encodeHolePunch, HOLE_PUNCH_BYTES_MAX, type HolePunchMessage } from './hole-punch-message.ts'
 import { publicAddresses } from './reachability.ts'
 
-export const HOLE_PUNCH_PROTOCOL = '/libp2p/dcutr'
+const HOLE_PUNCH_PROTOCOL = '/libp2p/dcutr'
 /** Wait before replacing a relayed connection. A short probe is over by then and needs no direct connection. */
 const FIRST_AFTER_MS = 500
 const TRIES_MAX = 3

@@ -22,7 +22,7 @@ export type RelayTiming = {
   relayRetry: { firstMs: number; mostMs: number }
 }
 
-export type RelaysDeps = {
+type RelaysDeps = {
   libp2p: Node
   logger: Logger
   book: PeerBook

@@ -9,7 +9,7 @@ const NETWORKS_WANTED = 2
 const LATELY_MS = 2 * 60 * 60 * 1000
 const NETWORKS_KEPT_MAX = 256
 
-export type VisitorsDeps = {
+type VisitorsDeps = {
   libp2p: Pick<Node, 'addEventListener' | 'getConnections'>
   /** True if the operator named the peer. Such a peer is not a stranger. */
   isTrusted(peerId: string): boolean

@@ -7,7 +7,7 @@ export class BatchError extends CodedError<'BATCH_INVALID'> {
   override name = 'BatchError'
 }
 
-export type BatchLimits = { itemsMax: number; itemBytesMax: number }
+type BatchLimits = { itemsMax: number; itemBytesMax: number }
 
 /**
  * Encodes a list of envelopes for gossip and catch-up.

@@ -48,7 +48,7 @@ export type SyncSide = {
   settle(): Promise<void>
 }
 
-export type SyncOptions = { stepTimeoutMs?: number; signal: AbortSignal }
+type SyncOptions = { stepTimeoutMs?: number; signal: AbortSignal }
 
 type Steps = { read(): Promise<Frame>; write(type: string, data?: Uint8Array): Promise<void> }
 

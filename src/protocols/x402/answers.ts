@@ -51,7 +51,7 @@ export async function readAnswer(stream: FramedStream, signal: AbortSignal): Pro
   }
 }
 
-export function parseAnswer(frame: Frame): SellerAnswer {
+function parseAnswer(frame: Frame): SellerAnswer {
   if (frame.type === 'x402.response') {
     return { type: frame.type, message: responseOf(parseJson(frame.data)) ?? refuse(frame) }
   }

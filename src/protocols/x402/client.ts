@@ -264,7 +264,7 @@ class OutputEndless extends Error {
 }
 
 /** The seller ended the stream without an answer, or in the middle of it. */
-export class StreamEnded extends Error {
+class StreamEnded extends Error {
   override name = 'StreamEnded'
   constructor(options: ErrorOptions = {}) {
     super('the seller ended the stream without an answer', options)

@@ -24,7 +24,7 @@ import { issueReceipt } from './issue-receipt.ts'
 import { type Delivered, respond } from './respond.ts'
 import { type OnClaimed, runWrapped } from './wrapped-run.ts'
 
-export type PaidTask = { payment: PaymentEnvelope; body: string; challenge: Challenge | undefined }
+type PaidTask = { payment: PaymentEnvelope; body: string; challenge: Challenge | undefined }
 
 /** Runs a paid task and answers on its stream. */
 export async function payAndRun(

@@ -17,7 +17,7 @@ const LEFT_MAX = 1_000
  */
 const FAILED_MAX = 10_000
 
-export type SettledWorkDeps = PaidRunDeps & Pick<X402ServerDeps, 'findAgent' | 'didOf'>
+type SettledWorkDeps = PaidRunDeps & Pick<X402ServerDeps, 'findAgent' | 'didOf'>
 
 /**
  * Runs work that was settled after its buyer was answered with 2007, or before a crash (D39). Settled money gets its

@@ -8,7 +8,7 @@ import { type SessionHash, SHORT_ID_BYTES, type ShortId } from './session-hash.t
 /** Our elements, and the hash that names them in this session. */
 export type Side = { view: RangeView; hash: SessionHash }
 
-export type Question =
+type Question =
   | { kind: 'fingerprint'; fingerprint: Uint8Array }
   | { kind: 'list'; ids: readonly ShortId[] }
   /** A list whose newer part was answered. This older part is still due. */
@@ -19,7 +19,7 @@ export type Due = { from: Bound; until: Bound; question: Question }
 /** `have`: our elements that the peer lacks. `need`: the peer's elements that we lack. */
 export type Found = { have: ElementKey[]; need: ShortId[] }
 /** Consecutive ranges to send, and what they ask. */
-export type Said = { ranges: Range[]; asked: Asked[] }
+type Said = { ranges: Range[]; asked: Asked[] }
 /**
  * The answer to a due range, from position `from` on. If `from` is not the beginning of the range, `rest` is still due.
  */

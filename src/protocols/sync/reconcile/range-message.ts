@@ -29,8 +29,6 @@ export type Range =
   /** The set bits mark the elements of your list that I lack. `ids` are the elements that I have in addition. */
   | { mode: 'answer'; until: Bound; lacks: Uint8Array; ids: readonly ShortId[] }
 
-export type RangeMode = Range['mode']
-
 /** Ranges in one message, `pass` not counted. */
 export const RANGES_MAX = 2048
 /** Ids in one list. An answer holds as many as fit into its message. */
