@@ -21,8 +21,3 @@ export function reasonOf(thrown: unknown): string {
   }
   return thrown instanceof Error ? thrown.message : String(thrown)
 }
-
-/** Marks a branch that the type system has proved unreachable. */
-function unreachable(value: never): never {
-  throw new Error(`unreachable: ${JSON.stringify(value)}`)
-}
