@@ -43,7 +43,7 @@ type Goal = { name: string; value: number; limit: number; unit: string }
 const goals: Goal[] = []
 const figures: Record<string, unknown> = {}
 const directory = mkdtempSync(join(tmpdir(), 'stoa-bench-replica-'))
-const [market, learnt] = [join(directory, 'market.db'), join(directory, 'learnt.db')]
+const [market, learned] = [join(directory, 'market.db'), join(directory, 'learned.db')]
 try {
   if (only.some((part) => part !== 'reach')) {
     note(`making ${count} signed listings`)
@@ -62,7 +62,7 @@ report()
 async function benchCatchUp(): Promise<void> {
   note('a new node catches up')
   const server = await startPart({ file: './replica/peer.ts', setup: { path: market } })
-  const client = await startPart({ file: './replica/peer.ts', setup: { path: learnt, search: 'yes', roundMs: '200' } })
+  const client = await startPart({ file: './replica/peer.ts', setup: { path: learned, search: 'yes', roundMs: '200' } })
   const before = await Promise.all([client.cpuMs(), server.cpuMs()])
   const met = await client.ask<Met>({ kind: 'meet', ...server.ready, count })
   const after = await Promise.all([client.cpuMs(), server.cpuMs()])
@@ -105,7 +105,7 @@ async function benchStart(): Promise<void> {
   })
   const [empty, full] = [program('empty'), program('full')]
   mkdirSync(join(directory, full.name), { recursive: true, mode: 0o700 })
-  cpSync(learnt, join(directory, full.name, 'stoa.db'))
+  cpSync(learned, join(directory, full.name, 'stoa.db'))
   const starts: Record<'empty' | 'full', Start[]> = { empty: [], full: [] }
   for (let round = 0; round <= STARTS; round++) {
     for (const [name, one] of Object.entries({ empty, full })) {
@@ -125,8 +125,8 @@ async function benchStart(): Promise<void> {
 
 async function benchIdleHour(): Promise<void> {
   note('an idle hour')
-  const setup = { path: learnt, market: join(directory, 'idle.db') }
-  cpSync(learnt, setup.market)
+  const setup = { path: learned, market: join(directory, 'idle.db') }
+  cpSync(learned, setup.market)
   const part = await startPart({ file: './replica/idle-hour.ts', setup })
   const hour = await part.ask<IdleHour>('hour')
   await part.stop()

@@ -58,7 +58,7 @@ async function trade(step: (text: string) => void, cleanup: Cleanup): Promise<nu
     '--name',
     'Summarizer',
     '--description',
-    'Summarises any text.',
+    'Summarizes any text.',
     '--model',
     'builtin/summarize',
     '--price',

@@ -145,7 +145,7 @@ test.skipIf(!python)('D20: what docs/workflows.md says is refused, is refused be
   const circle = [{ ...summary, depends_on: ['report'] }, words!, report!]
   expect(await refused(circle)).toMatchObject({ detail: expect.stringContaining('circle') })
   expect(await refused([{ ...summary, input: '{{nothing}}' }])).toMatchObject({ code: 'WORKFLOW_INVALID' })
-  expect(await refused([{ ...summary, colour: 'red' }])).toMatchObject({ code: 'INVALID_REQUEST' })
+  expect(await refused([{ ...summary, color: 'red' }])).toMatchObject({ code: 'INVALID_REQUEST' })
 })
 
 test('an entry of the original node becomes the one that docs/from-other-nodes.md shows', async () => {

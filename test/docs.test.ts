@@ -40,7 +40,7 @@ beforeAll(async () => {
     NODE_LISTEN_HOST: '127.0.0.1',
     NODE_API_PORT: '0',
   }
-  const agent = '--name Summarizer --description Summarises --price 0.01 --model builtin/summarize'
+  const agent = '--name Summarizer --description Summarizes --price 0.01 --model builtin/summarize'
   const ports = '--port 0 --api-port 0 --no-mdns'
   seller = await startNode([...`${ports} ${agent}`.split(' '), '--data-dir', join(home, 'market')], {
     ...environment,

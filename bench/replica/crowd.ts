@@ -10,7 +10,7 @@ import { createListingStore } from '../../src/store/listings.ts'
 import { ownListing } from '../../test/support/listings.ts'
 import { servePart } from '../part.ts'
 
-const NEIGHBOURS = 4
+const NEIGHBORS = 4
 /** Time in ms until gossip knows its neighbors. */
 const SETTLE_MS = 3000
 const BETWEEN_MS = 200
@@ -23,7 +23,7 @@ const ARRIVE_MS_MAX = 5000
 servePart(async ({ nodes = '20' }) => {
   const peers = await Promise.all(Array.from({ length: Number(nodes) }, start))
   for (const [n, { host }] of peers.entries()) {
-    for (let step = 1; step <= NEIGHBOURS; step++) {
+    for (let step = 1; step <= NEIGHBORS; step++) {
       const to = peers[(n + step * step) % peers.length]!.host
       const where = { peerId: to.peerId, addrs: to.addresses() }
       const stream = await host.openStream(where, '/ipfs/ping/1.0.0', AbortSignal.timeout(5000))

@@ -66,7 +66,7 @@ servePart(async ({ path = '', market = '' }) => ({
     let bytes = 0
     for (const { envelope } of rows) {
       bytes += envelope.length
-      await host.deliver(encodeBatch([envelope]), 'neighbour')
+      await host.deliver(encodeBatch([envelope]), 'neighbor')
     }
     await taker.stop()
     const taken = process.cpuUsage(start)

@@ -99,9 +99,8 @@ export class WitnessReplica implements SimulatedReplica {
       if (held !== undefined) this.#index.delete(this.#universe.keyOf(this.#elementOf(held.record.version)))
       this.#index.add(this.#universe.keyOf(element))
     }
-    const modelled = this.#compact.merge(element)
-    if (modelled !== outcome)
-      throw new Error(`the model merges element ${element}: ${modelled}, the replica: ${outcome}`)
+    const modeled = this.#compact.merge(element)
+    if (modeled !== outcome) throw new Error(`the model merges element ${element}: ${modeled}, the replica: ${outcome}`)
     return outcome
   }
 
@@ -123,8 +122,8 @@ export class WitnessReplica implements SimulatedReplica {
     if (!same || Buffer.compare(view.keys(0, view.size), model.keys(0, model.size)) !== 0) {
       throw new Error(`a witness holds ${this.#set.size} listings, ${view.size} elements; its model ${model.size}`)
     }
-    const [sum, modelled] = [view.sum(0, view.size), model.sum(0, model.size)]
-    if (!sum.every((word, index) => word === modelled[index])) throw new Error('a witness and its model differ in sum')
+    const [sum, modeled] = [view.sum(0, view.size), model.sum(0, model.size)]
+    if (!sum.every((word, index) => word === modeled[index])) throw new Error('a witness and its model differ in sum')
   }
 
   /** Finds an element by its version: no two elements of the universe have the same time. */

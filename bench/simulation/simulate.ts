@@ -47,7 +47,7 @@ export type SimulationReport = {
 }
 
 /** Gossip neighbors of a node. They do not forward messages that they find false. */
-const NEIGHBOURS = 8
+const NEIGHBORS = 8
 const LIES_PER_MINUTE = 4
 const FUTURE_DATED = 64
 const SESSIONS_OF_LIAR = 2
@@ -190,7 +190,7 @@ function gossip(
   }
 
   function tell(liar: SimulatedNode, element: number): void {
-    for (let turn = 0; turn < NEIGHBOURS; turn++) {
+    for (let turn = 0; turn < NEIGHBORS; turn++) {
       const node = random.pick(there)
       if (node.group !== liar.group) continue
       node.work.gossiped++

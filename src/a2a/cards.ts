@@ -147,7 +147,7 @@ const marketSkills: Skill[] = [
     name: 'Execute an agent',
     description: 'Has an agent do a task and pays its listed price, at most max_price, within the budget of this node.',
     tags: ['marketplace', 'purchase'],
-    examples: ['{"skill": "execute_agent", "agent_id": "…", "task": "Summarise: …", "max_price": "0.05"}'],
+    examples: ['{"skill": "execute_agent", "agent_id": "…", "task": "Summarize: …", "max_price": "0.05"}'],
   },
 ]
 

@@ -162,7 +162,7 @@ export function createExecutor(deps: ExecutorDeps): AgentExecutor {
       } else if (running.canCancel) {
         // The run reports its own end after the payment is void.
         running.isCanceled = true
-        running.controller.abort(new Error('cancelled by the caller'))
+        running.controller.abort(new Error('canceled by the caller'))
       } else {
         throw new TaskNotCancelableError('the task is paid for and settled already')
       }

@@ -24,7 +24,7 @@ export function marketWork(tools: MarketTools): Work {
       const bytes = foreign?.output_base64
       return { kind: 'completed', output: value, ...(bytes !== undefined && { bytes: Buffer.from(bytes, 'base64') }) }
     } catch (error) {
-      if (turn.running.isCanceled) return { kind: 'canceled', text: 'cancelled by the caller' }
+      if (turn.running.isCanceled) return { kind: 'canceled', text: 'canceled by the caller' }
       if (error instanceof CodedError) return failed(error.code, error.message)
       throw error
     }

@@ -84,7 +84,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
         // Forget what is cached about the other agent, because the cache may be the cause.
         contexts.delete(call.callerId)
         connecting = undefined
-        if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+        if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was canceled')
         throw explain(error, outputBytesMax, logger)
       }),
   }

@@ -198,7 +198,7 @@ const grandchild = (ignore: string) => `
   spawn(process.execPath, ['-e', ${JSON.stringify(`${ignore} ${writePid('grandchild')} setInterval(() => {}, 1000)`)}, '--', process.argv[1]], { stdio: 'inherit' }).unref();`
 const waitForGrandchild = `while (!fs.existsSync(require('path').join(process.argv[1], 'grandchild')));`
 
-test('what a program started ends with it when it is cancelled, even against SIGTERM', async () => {
+test('what a program started ends with it when it is canceled, even against SIGTERM', async () => {
   const controller = new AbortController()
   const script = `${grandchild("process.on('SIGTERM', () => {});")} setInterval(() => {}, 1000)`
   const running = failure(runScript(script, { signal: controller.signal }))
@@ -278,7 +278,7 @@ test('a machine that can open no more files fails the run and nothing else', asy
   })
 })
 
-test('a cancelled task never starts a program', async () => {
+test('a canceled task never starts a program', async () => {
   const error = await failure(runScript(writePid('pid'), { signal: AbortSignal.abort() }))
   expect(error.code).toBe('AGENT_CANCELLED')
   await expect(readFile(join(directory, 'pid'))).rejects.toMatchObject({ code: 'ENOENT' })

@@ -49,7 +49,7 @@ async function runProgram(
   { input, signal, onOutput }: AgentCall,
   logger: Logger,
 ): Promise<string> {
-  if (signal.aborted) throw cancelled()
+  if (signal.aborted) throw canceled()
   const child = await startProgram(command, env).catch((error: NodeJS.ErrnoException) => {
     throw unstarted(error, command, logger)
   })
@@ -64,7 +64,7 @@ async function runProgram(
     child.stdin.on('error', () => {})
     child.stdin.end(input)
     const ended = await end(child, group, signal)
-    if (signal.aborted) throw cancelled()
+    if (signal.aborted) throw canceled()
     if (stdout.isOver()) throw outputTooLarge(outputBytesMax)
     if (ended.status !== 0) throw failed(ended, stderr(), logger)
     if (!ended.whole) throw unfinished(logger)
@@ -176,6 +176,6 @@ function unfinished(logger: Logger): AgentError {
   return new AgentError('AGENT_FAILED', "the agent's program ended before its output was complete")
 }
 
-function cancelled(): AgentError {
-  return new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+function canceled(): AgentError {
+  return new AgentError('AGENT_CANCELLED', 'the task was canceled')
 }

@@ -3,18 +3,18 @@ import { guardFetch, ResponseTooLargeError } from './guarded-fetch.ts'
 
 test('an endless answer is read to a limit and then let go (T7)', async () => {
   let sent = 0
-  const cancelled = vi.fn()
+  const canceled = vi.fn()
   const endless = new ReadableStream<Uint8Array>({
     pull(controller) {
       sent += 65_536
       controller.enqueue(new Uint8Array(65_536))
     },
-    cancel: cancelled,
+    cancel: canceled,
   })
   const response = await guardFetch(async () => new Response(endless), 1000)('http://127.0.0.1/')
   await expect(response.text()).rejects.toThrow(ResponseTooLargeError)
   expect(sent).toBeLessThan(2 * 1024 * 1024)
-  expect(cancelled).toHaveBeenCalledOnce()
+  expect(canceled).toHaveBeenCalledOnce()
 })
 
 test('an answer within the limit is passed on as it is', async () => {

@@ -1,6 +1,6 @@
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
-import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELLED } from './runtime.ts'
+import { type AgentCall, AgentError, type AgentRuntime, outputTooLarge, RUN_CANCELED } from './runtime.ts'
 
 type HttpAgentOptions = {
   name: string
@@ -34,7 +34,7 @@ export function httpRuntime(
         await response.body?.cancel()
         throw new Error(`the service answered ${response.status}`)
       } catch (error) {
-        if (signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELLED)
+        if (signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELED)
         if (error instanceof AgentError) throw error
         logger.warn({ agent: name, reason: reasonOf(error) }, 'the web service behind an agent did not do its task')
         throw new AgentError('AGENT_FAILED', 'the service behind this agent gave no result')

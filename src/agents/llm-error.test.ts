@@ -47,7 +47,7 @@ test('the operator finds the agent, model, status and reason in the log (T20)', 
   expect(JSON.parse(logged[0]!).fields).toEqual({ agent: 'a', model: 'openai/m', status: 418, reason: 'bad key [key]' })
 })
 
-test('an error after the task was cancelled is a cancel, and no news', () => {
+test('an error after the task was canceled is a cancel, and no news', () => {
   const { explained, logged } = explain(apiError({ statusCode: 500 }), AbortSignal.abort())
   expect(explained.code).toBe('AGENT_CANCELLED')
   expect(logged).toEqual([])

@@ -26,7 +26,7 @@ type LlmCallFacts = {
  */
 export function explainLlmError(thrown: unknown, facts: LlmCallFacts, logger: Logger): AgentError {
   const { agent, provider, modelId, access, signal } = facts
-  if (signal.aborted) return new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+  if (signal.aborted) return new AgentError('AGENT_CANCELLED', 'the task was canceled')
   const error = RetryError.isInstance(thrown) ? thrown.lastError : thrown
   const status = APICallError.isInstance(error) ? error.statusCode : undefined
   const fields = { agent, model: `${provider}/${modelId}`, status, reason: redact(reasonOf(error), access.apiKey) }

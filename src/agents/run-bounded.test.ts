@@ -98,7 +98,7 @@ test('a cancel aborts the runtime', async () => {
   const failed = failure(runBounded(stubborn(0), limits, call(controller.signal)))
   controller.abort(new Error('secret reason'))
   await vi.runAllTimersAsync()
-  expect(await failed).toMatchObject({ code: 'AGENT_CANCELLED', message: 'the task was cancelled' })
+  expect(await failed).toMatchObject({ code: 'AGENT_CANCELLED', message: 'the task was canceled' })
 })
 
 test('a runtime that does not stop is given up after three seconds', async () => {
@@ -122,7 +122,7 @@ test('a result that comes after the time is over is too late', async () => {
   expect((await failed).code).toBe('AGENT_TIMEOUT')
 })
 
-test('a task cancelled beforehand does not run', async () => {
+test('a task canceled beforehand does not run', async () => {
   const run = vi.fn()
   expect((await failure(runBounded(runtime(run), limits, call(AbortSignal.abort())))).code).toBe('AGENT_CANCELLED')
   expect(run).not.toHaveBeenCalled()

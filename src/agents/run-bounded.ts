@@ -4,7 +4,7 @@ import {
   type AgentRuntime,
   type OnOutput,
   outputTooLarge,
-  RUN_CANCELLED,
+  RUN_CANCELED,
 } from './runtime.ts'
 
 /** How long a runtime may take to stop after the abort. A program's process group is dead by then. */
@@ -22,7 +22,7 @@ type RunLimits = { timeoutMs: number; outputBytesMax: number }
  * @throws AgentError
  */
 export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call: AgentCall): Promise<string> {
-  if (call.signal.aborted) throw cancelled()
+  if (call.signal.aborted) throw canceled()
   const controller = new AbortController()
   const commit = () => {
     if (ending !== undefined) return
@@ -38,7 +38,7 @@ export async function runBounded(runtime: AgentRuntime, limits: RunLimits, call:
     grace = setTimeout(() => giveUp(reason), STOP_GRACE_MS)
     controller.abort()
   }
-  const onCancel = () => stop(cancelled())
+  const onCancel = () => stop(canceled())
   const timer = setTimeout(() => stop(timedOut(limits.timeoutMs)), limits.timeoutMs)
   call.signal.addEventListener('abort', onCancel, { once: true })
   try {
@@ -91,8 +91,8 @@ function explained(error: unknown): AgentError {
   return error instanceof AgentError ? error : new AgentError('AGENT_FAILED', 'the agent failed', { cause: error })
 }
 
-function cancelled(): AgentError {
-  return new AgentError('AGENT_CANCELLED', RUN_CANCELLED)
+function canceled(): AgentError {
+  return new AgentError('AGENT_CANCELLED', RUN_CANCELED)
 }
 
 function timedOut(timeoutMs: number): AgentError {

@@ -64,7 +64,7 @@ export type AgentErrorCode =
   | 'AGENT_CANCELLED'
 
 /** The message of a run that its caller or a stopping node canceled. */
-export const RUN_CANCELLED = 'the task was cancelled'
+export const RUN_CANCELED = 'the task was canceled'
 
 /**
  * Why an agent gave no result. Buyers read the message, so it contains no key, no path and no text of a provider or

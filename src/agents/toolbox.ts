@@ -57,7 +57,7 @@ export async function openToolbox(
     return { tools, close }
   } catch (error) {
     await close()
-    if (signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was cancelled')
+    if (signal.aborted) throw new AgentError('AGENT_CANCELLED', 'the task was canceled')
     const reason = reasonOf(error).replace(/\s+/g, ' ').slice(0, REASON_LENGTH_MAX)
     deps.logger.warn({ reason }, 'a tool server of the agent cannot be used')
     throw new AgentError('AGENT_FAILED', 'a tool server of this agent cannot be reached; try again later')

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { type AgentPurchase, type AgentPurchases, HOPS_MAX } from '../agents/agent-purchase.ts'
-import { type AgentCall, AgentError, type AgentErrorCode, RUN_CANCELLED, type RunOrigin } from '../agents/runtime.ts'
+import { type AgentCall, AgentError, type AgentErrorCode, RUN_CANCELED, type RunOrigin } from '../agents/runtime.ts'
 import type { Changes } from '../lib/changes.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
@@ -104,7 +104,7 @@ export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
         const before = await bought(run, origin, request)
         if (before !== undefined) return before
         refuseFruitless(agentId)
-        if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELLED)
+        if (call.signal.aborted) throw new AgentError('AGENT_CANCELLED', RUN_CANCELED)
         return deps.execute(request).catch((error: unknown) => approved(error, request))
       })
       return result.output
@@ -237,7 +237,7 @@ const said: Readonly<Record<string, Said>> = {
   APPROVAL_EXPIRED: CANNOT_PAY,
   TOKEN_ENDED: ['AGENT_NOT_RUNNABLE', 'the token of this call has ended, and this agent buys for its work'],
   SCOPE_TOO_LOW: ['AGENT_NOT_RUNNABLE', 'this agent buys for its work: to run it unpaid needs a token that may pay'],
-  ORDER_CANCELLED: ['AGENT_CANCELLED', RUN_CANCELLED],
+  ORDER_CANCELLED: ['AGENT_CANCELLED', RUN_CANCELED],
   RESULT_PENDING: ['AGENT_FAILED', 'the agent behind this one was paid and has not answered yet'],
 }
 

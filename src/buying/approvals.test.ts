@@ -91,7 +91,7 @@ test('what nobody decides in time expires, and cannot be approved any more', asy
   expect(seller.runs).toEqual([])
 })
 
-test('an order that was cancelled meanwhile is not revived by its approval', async () => {
+test('an order that was canceled meanwhile is not revived by its approval', async () => {
   const { approvalId, orderId } = await held()
   await buyer.orders.cancel(orderId)
   await expect(buyer.approvals.decide(approvalId, 'approved')).rejects.toMatchObject({ code: 'APPROVAL_FINAL' })

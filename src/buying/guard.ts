@@ -103,7 +103,7 @@ export class Signing {
     if (typeof outcome === 'object') throw overBudget(requirements.amount, outcome, day)
     if (outcome === 'again') throw new MarketError('SELLER_FAILED', `order ${this.#order.id} was signed for before`)
     if (outcome === 'ended') {
-      throw new MarketError('ORDER_CANCELLED', `order ${this.#order.id} was cancelled; nothing was signed for it`)
+      throw new MarketError('ORDER_CANCELLED', `order ${this.#order.id} was canceled; nothing was signed for it`)
     }
     faultPoint('buyer:reserved')
     this.reservation = reservation

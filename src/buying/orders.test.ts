@@ -116,13 +116,13 @@ describe('D18: an order', () => {
   test('for an agent nobody knows waits until it comes, however many do', async () => {
     const { orders, run, list } = await market({ listings: [] })
     const placed = await Promise.all(['a', 'b'].map((task) => orders.create(order('later', { task }))))
-    const cancelled = await orders.create(order('later', { task: 'c' }))
-    await orders.cancel(cancelled.id)
+    const canceled = await orders.create(order('later', { task: 'c' }))
+    await orders.cancel(canceled.id)
     expect(orders.list({ limit: 10, status: 'pending' }).items).toHaveLength(2)
     list(listingFixture({ id: 'later', local: true }))
     for (const task of ['b', 'a']) (await run(task)).end(`did ${task}`)
     for (const { id } of placed) expect((await settled({ orders }, id)).status).toBe('completed')
-    expect(orders.get(cancelled.id).status).toBe('cancelled')
+    expect(orders.get(canceled.id).status).toBe('cancelled')
   })
 
   test('whose agent has become too dear fails, and nobody is asked', async () => {
@@ -163,7 +163,7 @@ describe('D18: an order', () => {
   })
 })
 
-describe('D18: cancelling', () => {
+describe('D18: canceling', () => {
   test('an order that waits ends it at once; a second time is too late', async () => {
     const { orders } = await market()
     const { id } = await orders.create(order())
@@ -189,13 +189,13 @@ describe('D18: cancelling', () => {
     const { orders } = await market({ runOwn: () => new Promise((resolve) => (end = resolve)) })
     const { id } = await orders.create(order(localId, { task: 'x' }))
     await until(() => orders.get(id).status === 'executing')
-    const cancelled = orders.cancel(id)
+    const canceled = orders.cancel(id)
     end('just in time')
-    expect(await cancelled).toMatchObject({ status: 'completed', output: 'just in time', cancel_requested: true })
+    expect(await canceled).toMatchObject({ status: 'completed', output: 'just in time', cancel_requested: true })
   })
 })
 
-describe('D18, D32: cancelling an order that was signed for', () => {
+describe('D18, D32: canceling an order that was signed for', () => {
   /** A paid agent whose seller takes the payment and says nothing; `later` says what it answers when asked for the result. */
   async function signedFor(later: (stream: ScriptedStream) => Promise<void>) {
     let reset = false
@@ -214,7 +214,7 @@ describe('D18, D32: cancelling an order that was signed for', () => {
   }
   const failed = async (stream: ScriptedStream) => stream.refuse(await stream.next(), 'EXECUTION_FAILED')
 
-  test('resets the seller’s stream, and ends cancelled when the seller says that it charges nothing', async () => {
+  test('resets the seller’s stream, and ends canceled when the seller says that it charges nothing', async () => {
     const { orders, waitForPayment, wasReset, seller } = await signedFor(failed)
     const { id } = await orders.create(order(agentId, { task: 'x' }))
     await waitForPayment()
@@ -282,9 +282,9 @@ describe('D18, D32: cancelling an order that was signed for', () => {
     const { orders } = await market({ listings: [listing], openStream: seller.open })
     const { id } = await orders.create(order(agentId, { task: 'x' }))
     await until(() => seller.received.length === 1)
-    const cancelled = orders.cancel(id)
+    const canceled = orders.cancel(id)
     challenge()
-    const ended = await cancelled
+    const ended = await canceled
     expect(ended.status).toBe('cancelled')
     expect(ended).not.toHaveProperty('payment')
   })
@@ -310,7 +310,7 @@ describe('T16, T17: over a restart', () => {
     expect((await settled(second, unknown.id)).status).toBe('completed')
   })
 
-  test('what was to be cancelled when the process died is cancelled', async () => {
+  test('what was to be canceled when the process died is canceled', async () => {
     const database = openDatabase({ path: ':memory:' })
     const first = await market({ database, runOwn: () => new Promise(() => {}) })
     const { id } = await first.orders.create(order(localId, { task: 'stubborn' }))

@@ -129,12 +129,12 @@ export class Orders implements Service {
     if (isFinal(status)) throw new MarketError('ORDER_FINAL', `order ${id} is ${status}`)
     const order = await store.cancel(id, clock.now())
     if (order?.status === 'executing') {
-      active.get(id)?.(new MarketError('ORDER_CANCELLED', `order ${id} was cancelled`))
+      active.get(id)?.(new MarketError('ORDER_CANCELLED', `order ${id} was canceled`))
       const stopped = changes.until(id, () => !active.has(id), { limitMs: CANCEL_WAIT_MS })
       const found = stopped.then(() => (this.#isOpen(id) ? look(id) : undefined))
       await within(CANCEL_WAIT_MS, found).catch((error: unknown) => {
         const ids = { order_id: id, correlation_id: order.correlationId }
-        logger.warn({ ...ids, err: error }, 'what became of a cancelled order is not known yet')
+        logger.warn({ ...ids, err: error }, 'what became of a canceled order is not known yet')
       })
     } else {
       this.#forget(id, order?.agentId)

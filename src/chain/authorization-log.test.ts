@@ -120,7 +120,7 @@ describe('findAuthorizationLog', () => {
         ],
       },
     ],
-    ['taken back by a reorganisation', { removed: true }],
+    ['taken back by a reorganization', { removed: true }],
   ])('does not believe a log %s (T15)', async (_, change) => {
     const rpc: Rpc = { call: async (method) => (method === 'eth_blockNumber' ? '0x5' : [log(change)]) }
     expect(await findAuthorizationLog(rpc, authorization, createLogWindow())).toBeUndefined()

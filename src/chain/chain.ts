@@ -29,7 +29,7 @@ export type AuthorizationUse =
   | { state: 'unused' }
   | { state: 'used'; txHash: Hex; transfer: Transfer }
   | { state: 'used'; txHash: undefined }
-  | { state: 'cancelled' }
+  | { state: 'canceled' }
 
 /**
  * USDC's answer to a simulated transfer. It covers balance, nonce, signature, contract payers, blacklist and pause.
@@ -159,7 +159,7 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     if (state === 0n) return { state: 'unused' }
     const log = await findAuthorizationLog(rpc, { asset: token, from, nonce }, window, signal)
     if (log === undefined) return { state: 'used', txHash: undefined }
-    if (log.topics[0] === AUTHORIZATION_CANCELED) return { state: 'cancelled' }
+    if (log.topics[0] === AUTHORIZATION_CANCELED) return { state: 'canceled' }
     const receipt = await receiptOf(log.transactionHash, signal)
     const transfer = findTransfer(receipt?.logs ?? [], token, from, nonce)
     // The node asked this time does not have the receipt yet: the next question will find it.

@@ -101,12 +101,12 @@ export const Env = z.object({
   }),
   RELAY_PEERS: row(BootstrapList, {
     description:
-      'Relays to be reached through where this node cannot be dialled: multiaddrs as above. Others are found among its peers.',
+      'Relays to be reached through where this node cannot be dialed: multiaddrs as above. Others are found among its peers.',
     flag: '--relay-via',
   }),
   NODE_RELAY: row(SwitchText, {
     description:
-      'Whether to pass on calls to nodes that cannot be dialled: for a machine with a public address. At most 128 nodes, 64 MiB and 10 minutes for each connection.',
+      'Whether to pass on calls to nodes that cannot be dialed: for a machine with a public address. At most 128 nodes, 64 MiB and 10 minutes for each connection.',
     fallback: '`false`',
     flag: '--relay',
   }),
@@ -192,9 +192,9 @@ export const Env = z.object({
     description: 'Reserved for a database server. This version keeps everything in `stoa.db` and does not read it.',
     secret: true,
   }),
-  NO_COLOR: row(z.string(), { description: 'Set to anything: no colour in terminal output.' }),
+  NO_COLOR: row(z.string(), { description: 'Set to anything: no color in terminal output.' }),
   FORCE_COLOR: row(z.string(), {
-    description: 'Set to anything but `0`: colour even where output is not a terminal. `NO_COLOR` goes before it.',
+    description: 'Set to anything but `0`: color even where output is not a terminal. `NO_COLOR` goes before it.',
   }),
 })
 export type Env = z.infer<typeof Env>

@@ -42,7 +42,7 @@ test('T3 what is older, known or future-dated is not passed on, and costs nobody
     signRecord(listingRecord(seller.peerId, 'echo', version, changes), seller).then((envelope) =>
       encodeBatch([envelope]),
     )
-  const send = async (message: Uint8Array) => a.host.deliver(message, 'neighbour')
+  const send = async (message: Uint8Array) => a.host.deliver(message, 'neighbor')
   expect(await send(await at(now))).toBe('accept')
   expect(await send(await at(now - 1))).toBe('ignore')
   expect(await send(await at(now + LISTING_SKEW_MS + 1))).toBe('ignore')
@@ -101,7 +101,7 @@ test('T3 of two contents under one version all replicas show the same', async ()
   expect(a.replica.all()).toEqual(b.replica.all())
 })
 
-test('T3 T7 a flood from one neighbour is cut off, and another neighbour is still heard', async () => {
+test('T3 T7 a flood from one neighbor is cut off, and another neighbor is still heard', async () => {
   const network = new FakeNetwork()
   const a = await startReplica(network, {}, { gossip: { peerBurst: 20, peerPerSecond: 1 } })
   const sellers = await Promise.all(Array.from({ length: 40 }, createIdentity))
@@ -112,7 +112,7 @@ test('T3 T7 a flood from one neighbour is cut off, and another neighbour is stil
   )
   for (const message of messages.slice(0, 39)) await a.host.deliver(message, 'flooder')
   expect(a.replica.all()).toHaveLength(20)
-  expect(await a.host.deliver(messages[39]!, 'neighbour')).toBe('accept')
+  expect(await a.host.deliver(messages[39]!, 'neighbor')).toBe('accept')
 })
 
 test('T29 identities of one address share what one address may hand over, and another address is still heard', async () => {
@@ -129,8 +129,8 @@ test('T29 identities of one address share what one address may hand over, and an
     await a.host.deliver(message, `identity ${n}`)
   }
   expect(a.replica.all()).toHaveLength(40)
-  a.host.sites.set('neighbour', '192.0.2.2')
-  expect(await a.host.deliver(messages[60]!, 'neighbour')).toBe('accept')
+  a.host.sites.set('neighbor', '192.0.2.2')
+  expect(await a.host.deliver(messages[60]!, 'neighbor')).toBe('accept')
 })
 
 test('T3 one seller that changes without end is cut off, whoever passes it on, and pays for nobody else', async () => {
@@ -140,7 +140,7 @@ test('T3 one seller that changes without end is cut off, whoever passes it on, a
   const now = a.clock.now()
   for (let n = 0; n < 30; n++) {
     const record = listingRecord(restless.peerId, 'x', now + n)
-    await a.host.deliver(encodeBatch([await signRecord(record, restless)]), `neighbour ${n}`)
+    await a.host.deliver(encodeBatch([await signRecord(record, restless)]), `neighbor ${n}`)
   }
   expect(a.replica.all()[0]?.version).toBe(now + 4)
 
@@ -150,7 +150,7 @@ test('T3 one seller that changes without end is cut off, whoever passes it on, a
     await a.host.deliver(encodeBatch([forged]), `liar ${n}`)
   }
   const genuine = encodeBatch([await signRecord(listingRecord(victim.peerId, 'x', now), victim)])
-  expect(await a.host.deliver(genuine, 'neighbour')).toBe('accept')
+  expect(await a.host.deliver(genuine, 'neighbor')).toBe('accept')
 })
 
 test('T3 T7 fresh sellers without end do not grow the replica nor push out who was there, nor our own', async () => {
@@ -159,7 +159,7 @@ test('T3 T7 fresh sellers without end do not grow the replica nor push out who w
   const sellers = await Promise.all(Array.from({ length: 30 }, createIdentity))
   for (const [n, seller] of sellers.entries()) {
     const record = listingRecord(seller.peerId, 'x', a.clock.now())
-    await a.host.deliver(encodeBatch([await signRecord(record, seller)]), `neighbour ${n % 3}`)
+    await a.host.deliver(encodeBatch([await signRecord(record, seller)]), `neighbor ${n % 3}`)
   }
   expect(a.replica.all().map(({ seller_id }) => seller_id)).toEqual(sellers.slice(0, 10).map(({ peerId }) => peerId))
   await a.replica.publish(ownListing(a.identity.peerId, 'mine'))
@@ -198,7 +198,7 @@ test('T3 T7 a peer that offers the past is listened to only so long, and at last
   const sellers = await Promise.all(Array.from({ length: 10 }, createIdentity))
   const versionsOf = (seller: Identity, version: number) =>
     Promise.all(Array.from({ length: 60 }, (_, n) => signRecord(listingRecord(seller.peerId, `${n}`, version), seller)))
-  for (const seller of sellers) await a.host.deliver(encodeBatch(await versionsOf(seller, now)), 'neighbour')
+  for (const seller of sellers) await a.host.deliver(encodeBatch(await versionsOf(seller, now)), 'neighbor')
   const past = await Promise.all(sellers.flatMap((seller) => [1, 2, 3].map((age) => versionsOf(seller, now - age))))
   const madeUp = new MadeUpReplica(past.flat())
   const host = network.host(replayer.peerId)
@@ -323,7 +323,7 @@ test('T19 two that hold the same hand over nothing, and a listing of a vanished 
   const envelopes = await Promise.all(
     Array.from({ length: 50 }, (_, n) => signRecord(listingRecord(seller.peerId, `${n}`, now - n), seller)),
   )
-  await a.host.deliver(encodeBatch(envelopes), 'neighbour')
+  await a.host.deliver(encodeBatch(envelopes), 'neighbor')
   const host = network.host(peer.peerId)
   network.connect(a.host, host)
   const madeUp = new MadeUpReplica(envelopes)

@@ -310,7 +310,7 @@ test('a peer is served with what has not yet been written', async () => {
   const network = new FakeNetwork()
   const [a, seller] = [await startReplica(network, {}, { writeMs: 60_000 }), await createIdentity()]
   const envelope = await signRecord(listingRecord(seller.peerId, 'echo', a.clock.now()), seller)
-  await a.host.deliver(encodeBatch([envelope]), 'neighbour')
+  await a.host.deliver(encodeBatch([envelope]), 'neighbor')
   expect(rowsOf(a)).toBe(0)
   const late = await startReplica(network)
   network.connect(a.host, late.host)

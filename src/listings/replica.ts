@@ -156,7 +156,7 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       clock,
       logger,
       book,
-      learnt: (entry, envelope) => {
+      learned: (entry, envelope) => {
         noteOwn(entry)
         if (envelope !== undefined) gossip.noteCaughtUp(envelope)
       },

@@ -30,7 +30,7 @@ type ListingExchangeDeps = {
   logger: Logger
   book: Pick<ListingBook, 'write' | 'view' | 'envelopes' | 'learnAll'>
   /** Called with each new listing that a peer sent. */
-  learnt(entry: ReadEntry, envelope?: Uint8Array): void
+  learned(entry: ReadEntry, envelope?: Uint8Array): void
 }
 
 /** Enough for a hundred thousand listings over a slow line. The next session continues where this one was cut. */

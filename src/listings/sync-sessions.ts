@@ -24,7 +24,7 @@ type ListingSyncOptions = {
 type ListingSyncDeps = {
   book: Pick<ListingBook, 'view' | 'envelopes' | 'learnAll' | 'write'>
   /** Called with each new listing that the peer sent. The envelope is undefined while a whole market arrives. */
-  learnt(entry: ReadEntry, envelope?: Uint8Array): void
+  learned(entry: ReadEntry, envelope?: Uint8Array): void
 }
 
 /** Elements looked up at once. */
@@ -120,11 +120,11 @@ export class ListingSync implements SyncSide {
 
   /** Merges and writes one batch while the signatures of the next batch are checked. */
   async #learn(envelopes: Uint8Array[]): Promise<void> {
-    const { book, learnt } = this.#deps
+    const { book, learned } = this.#deps
     const { peerId, site } = this.#options
     const indexLater = this.#news >= INDEXED_AT_ONCE_MAX
     const { news, hostile } = await book.learnAll(envelopes, { from: peerId, site, indexLater }, (entry, envelope) =>
-      learnt(entry, indexLater ? undefined : envelope),
+      learned(entry, indexLater ? undefined : envelope),
     )
     this.#news += news
     this.#looked += envelopes.length

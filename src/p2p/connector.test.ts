@@ -40,14 +40,14 @@ function connector(
     forbidden = [] as string[],
   } = {},
 ) {
-  const dialled: string[] = []
+  const dialed: string[] = []
   const findPeer = vi.fn(async () => ({
     id: peerIdFromString(seller),
     multiaddrs: [multiaddr(listed), multiaddr(moved)],
   }))
   const dial = async (address: Multiaddr) => {
     const place = address.toString().replace(/\/p2p\/.*/, '')
-    dialled.push(place)
+    dialed.push(place)
     const connection = answers[place]
     if (connection === undefined) throw new Error('connection refused')
     return connection
@@ -65,23 +65,23 @@ function connector(
     listed: { mayDial: (_peerId: string, address: Multiaddr) => !forbidden.includes(address.toString()) },
     clock: { now: () => 0 },
   }
-  return { connector: new Connector(timing, deps as unknown as ConnectorDeps), dialled, findPeer }
+  return { connector: new Connector(timing, deps as unknown as ConnectorDeps), dialed, findPeer }
 }
 
 const unreachable = { code: 'PEER_UNREACHABLE' }
 const destination = { peerId: seller, addrs: [listed] }
 
-test('the addresses given and those remembered are dialled before anybody is asked', async () => {
-  const { connector: reach, dialled, findPeer } = connector({ [remembered]: connectionWith(seller) })
+test('the addresses given and those remembered are dialed before anybody is asked', async () => {
+  const { connector: reach, dialed, findPeer } = connector({ [remembered]: connectionWith(seller) })
   await reach.openStream(destination, PROTOCOL, never)
-  expect(dialled).toEqual([listed, remembered])
+  expect(dialed).toEqual([listed, remembered])
   expect(findPeer).not.toHaveBeenCalled()
 })
 
 test('a peer that has moved is looked up in the DHT, past what this node remembers itself', async () => {
-  const { connector: reach, dialled, findPeer } = connector({ [moved]: connectionWith(seller) })
+  const { connector: reach, dialed, findPeer } = connector({ [moved]: connectionWith(seller) })
   await reach.openStream(destination, PROTOCOL, never)
-  expect(dialled).toEqual([listed, remembered, moved])
+  expect(dialed).toEqual([listed, remembered, moved])
   expect(findPeer).toHaveBeenCalledWith(expect.anything(), expect.objectContaining({ useCache: false }))
 })
 
@@ -91,7 +91,7 @@ test('with nobody to ask, the failure is told at once', async () => {
   expect(findPeer).not.toHaveBeenCalled()
 })
 
-test('a peer that came back while it was dialled is reached over the connection that there is by then', async () => {
+test('a peer that came back while it was dialed is reached over the connection that there is by then', async () => {
   const existing: Connection[] = []
   const back = connectionWith(seller)
   const refusing = {
@@ -126,21 +126,21 @@ test('a stream that opens after the signal is closed again', async () => {
 
 test('a stream that the peer has already reset is an error, not a stream', async () => {
   const existing = [connectionWith(seller, async () => streamOf({ status: 'reset' }))]
-  const { connector: reach, dialled } = connector({ [listed]: connectionWith(seller) }, { existing })
+  const { connector: reach, dialed } = connector({ [listed]: connectionWith(seller) }, { existing })
   await expect(reach.openStream(destination, PROTOCOL, never)).rejects.toMatchObject(unreachable)
-  expect(dialled).toEqual([])
+  expect(dialed).toEqual([])
 })
 
 test('a peer that is slow over several connections is given no further one, and waited for', async () => {
   const { promise, resolve } = Promise.withResolvers<Stream>()
   const slow = () => connectionWith(seller, () => promise)
-  const { connector: reach, dialled } = connector(
+  const { connector: reach, dialed } = connector(
     { [listed]: connectionWith(seller) },
     { existing: [slow(), slow(), slow()] },
   )
   const opening = reach.openStream(destination, PROTOCOL, never)
   await new Promise((after) => setTimeout(after, timing.stalledMs * 1.5))
-  expect(dialled).toEqual([])
+  expect(dialed).toEqual([])
   const late = streamOf()
   resolve(late)
   expect(await opening).toBe(late)

@@ -17,7 +17,7 @@ export const STREAMS_PER_PROTOCOL_MAX = 256
  * not gone. One more connection would only add work for it.
  */
 const CONNECTIONS_TRIED_MAX = 3
-const ADDRESSES_DIALLED_MAX = 16
+const ADDRESSES_DIALED_MAX = 16
 /**
  * Addresses tried when this node only asks whether a peer answers. A listing must not make this node dial many hosts
  * (D52).
@@ -85,7 +85,7 @@ export class Connector {
       signal.throwIfAborted()
       if (!isPeerId(peerId)) throw unreachable(peerId, 'that is not a peer id')
       const relayed = this.#deps.mayBeRelayed(protocol)
-      const most = asking ? ADDRESSES_ASKED_MAX : ADDRESSES_DIALLED_MAX
+      const most = asking ? ADDRESSES_ASKED_MAX : ADDRESSES_DIALED_MAX
       const how = { relayed, wanted: !asking, listed: true, most }
       const { book } = this.#deps
       const direct = book.connections(peerId)
@@ -125,7 +125,7 @@ export class Connector {
    * @throws CodedError `PEER_UNREACHABLE`
    */
   async connect(peer: Destination, signal: AbortSignal): Promise<Connection> {
-    const how = { relayed: false, wanted: false, listed: false, most: ADDRESSES_DIALLED_MAX }
+    const how = { relayed: false, wanted: false, listed: false, most: ADDRESSES_DIALED_MAX }
     return await this.#connect(peer, how, signal)
   }
 

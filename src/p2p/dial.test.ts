@@ -11,24 +11,24 @@ const connectionTo = (address: Multiaddr) => ({ remoteAddr: address }) as Connec
 
 /** Answers as the script says of each address: at once, never, or with an error. Notes what it was asked. */
 function scripted(script: Record<string, 'answers' | 'silent' | 'refuses'>) {
-  const dialled: string[] = []
+  const dialed: string[] = []
   const signals = new Map<string, AbortSignal>()
   const dial: DialAddress = async (address, signal) => {
     const ip = address.getComponents()[0]!.value!
-    dialled.push(ip)
+    dialed.push(ip)
     signals.set(ip, signal)
     if (script[ip] === 'refuses') throw new Error('connection refused')
     if (script[ip] === 'silent') await new Promise<never>(() => {})
     return connectionTo(address)
   }
-  return { dial, dialled, signals }
+  return { dial, dialed, signals }
 }
 
 test('an address that never answers does not hold up the next', async () => {
-  const { dial, dialled, signals } = scripted({ '192.0.2.1': 'silent', '192.0.2.2': 'answers' })
+  const { dial, dialed, signals } = scripted({ '192.0.2.1': 'silent', '192.0.2.2': 'answers' })
   const connection = await dialFirst(addresses, dial, timing, never)
   expect(connection.remoteAddr.toString()).toContain('192.0.2.2')
-  expect(dialled).toEqual(['192.0.2.1', '192.0.2.2'])
+  expect(dialed).toEqual(['192.0.2.1', '192.0.2.2'])
   expect(signals.get('192.0.2.1')?.aborted).toBe(true)
   expect(signals.get('192.0.2.2')?.aborted).toBe(false)
 })
@@ -41,8 +41,8 @@ test('after a refusal the next address is tried at once', async () => {
 
 test('when all fail the error names each address with its reason', async () => {
   const { dial } = scripted({ '192.0.2.1': 'refuses', '192.0.2.2': 'silent', '192.0.2.3': 'refuses' })
-  const dialling = dialFirst(addresses, dial, { staggerMs: 1, attemptMs: 20 }, never)
-  await expect(dialling).rejects.toThrow(/192\.0\.2\.1.*refused.*192\.0\.2\.2.*no answer in 20 ms/s)
+  const dialing = dialFirst(addresses, dial, { staggerMs: 1, attemptMs: 20 }, never)
+  await expect(dialing).rejects.toThrow(/192\.0\.2\.1.*refused.*192\.0\.2\.2.*no answer in 20 ms/s)
 })
 
 test('without any address it fails and says so', async () => {
@@ -52,9 +52,9 @@ test('without any address it fails and says so', async () => {
 test('the signal ends it at once and every attempt with it', async () => {
   const { dial, signals } = scripted({ '192.0.2.1': 'silent', '192.0.2.2': 'silent', '192.0.2.3': 'silent' })
   const controller = new AbortController()
-  const dialling = dialFirst(addresses, dial, timing, controller.signal)
+  const dialing = dialFirst(addresses, dial, timing, controller.signal)
   controller.abort(new Error('enough'))
-  await expect(dialling).rejects.toThrow('enough')
+  await expect(dialing).rejects.toThrow('enough')
   for (const signal of signals.values()) expect(signal.aborted).toBe(true)
   await expect(dialFirst(addresses, dial, timing, controller.signal)).rejects.toThrow('enough')
 })
@@ -88,9 +88,9 @@ test('a dial that nobody waits for any more is ended, and the next caller begins
   }
   for (let round = 0; round < 2; round++) {
     const controller = new AbortController()
-    const dialling = dials.dial('peer', dial, controller.signal)
+    const dialing = dials.dial('peer', dial, controller.signal)
     controller.abort(new Error('enough'))
-    await expect(dialling).rejects.toThrow('enough')
+    await expect(dialing).rejects.toThrow('enough')
   }
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
 })

@@ -38,7 +38,7 @@ function running(
     getConnections: () => Array.from({ length: outbound }, () => ({ direction: 'outbound' })),
     peerStore: { all: async () => peers },
   })
-  const dialled: string[] = []
+  const dialed: string[] = []
   const discovery = new Discovery(
     { dialGapMs: 0, rejoinEveryMs: 3_600_000 },
     {
@@ -47,75 +47,75 @@ function running(
       connected: (peerId) => connected.has(peerId),
       reached: async () => reached,
       dial: (peer) => {
-        dialled.push(peer.peerId)
+        dialed.push(peer.peerId)
         return dial(peer)
       },
     },
   )
   void discovery.run(ending.signal)
-  return { discovery, dialled, connected, libp2p }
+  return { discovery, dialed, connected, libp2p }
 }
 
-test('a peer that turns up is dialled, however it was found', async () => {
+test('a peer that turns up is dialed, however it was found', async () => {
   const [seen, remembered] = await Promise.all([somebody(), somebody()])
-  const { dialled, libp2p } = running(async () => {}, { remembered: [remembered] })
+  const { dialed, libp2p } = running(async () => {}, { remembered: [remembered] })
   libp2p.dispatchEvent(new CustomEvent('peer:discovery', { detail: seen }))
-  await until(() => dialled.length === 2)
-  expect(dialled.toSorted()).toEqual([seen, remembered].map(({ id }) => id.toString()).toSorted())
+  await until(() => dialed.length === 2)
+  expect(dialed.toSorted()).toEqual([seen, remembered].map(({ id }) => id.toString()).toSorted())
 })
 
-test('this node itself and peers that are connected are not dialled', async () => {
+test('this node itself and peers that are connected are not dialed', async () => {
   const [friend, other] = await Promise.all([somebody(), somebody()])
-  const { discovery, dialled, connected } = running(async () => {})
+  const { discovery, dialed, connected } = running(async () => {})
   connected.add(friend.id.toString())
   discovery.offer(friend)
   discovery.offer({ id: own, multiaddrs: [address] })
   discovery.offer(other)
-  await until(() => dialled.length > 0)
-  expect(dialled).toEqual([other.id.toString()])
+  await until(() => dialed.length > 0)
+  expect(dialed).toEqual([other.id.toString()])
 })
 
-test('T7: a flood of peers is dialled a few at a time, and no more of them are kept than are useful', async () => {
+test('T7: a flood of peers is dialed a few at a time, and no more of them are kept than are useful', async () => {
   const flood = await Promise.all(Array.from({ length: 300 }, somebody))
   const { promise, resolve } = Promise.withResolvers<void>()
-  const { discovery, dialled } = running(() => promise)
+  const { discovery, dialed } = running(() => promise)
   for (const peer of flood) discovery.offer(peer)
-  await until(() => dialled.length === 8)
-  expect(dialled).toHaveLength(8)
+  await until(() => dialed.length === 8)
+  expect(dialed).toHaveLength(8)
   resolve()
-  await until(() => dialled.length >= 256)
-  expect(dialled).toHaveLength(256)
+  await until(() => dialed.length >= 256)
+  expect(dialed).toHaveLength(256)
 })
 
 test('a peer that could not be reached is left alone for a while', async () => {
   const [gone, next] = await Promise.all([somebody(), somebody()])
-  const { discovery, dialled } = running(async () => {
+  const { discovery, dialed } = running(async () => {
     throw new Error('nobody there')
   })
   discovery.offer(gone)
-  await until(() => dialled.length === 1)
+  await until(() => dialed.length === 1)
   discovery.offer(next)
-  await until(() => dialled.length === 2)
+  await until(() => dialed.length === 2)
   discovery.offer(gone)
   discovery.offer(await somebody())
-  await until(() => dialled.length === 3)
-  expect(dialled.filter((peerId) => peerId === gone.id.toString())).toHaveLength(1)
+  await until(() => dialed.length === 3)
+  expect(dialed.filter((peerId) => peerId === gone.id.toString())).toHaveLength(1)
 })
 
 test('with enough connections of its own a node looks for no more', async () => {
-  const { discovery, dialled } = running(async () => {}, { outbound: 100, remembered: [await somebody()] })
+  const { discovery, dialed } = running(async () => {}, { outbound: 100, remembered: [await somebody()] })
   discovery.offer(await somebody())
   await new Promise((resolve) => setImmediate(resolve))
-  expect(dialled).toEqual([])
+  expect(dialed).toEqual([])
 })
 
 test('D52: peers that were reached are dialed before all hearsay, even where that has filled the queue', async () => {
   const hearsay = await Promise.all(Array.from({ length: 300 }, somebody))
   const reached = [await somebody(), await somebody()]
-  const { dialled, discovery } = running(async () => {}, { reached })
+  const { dialed, discovery } = running(async () => {}, { reached })
   for (const peer of hearsay) discovery.offer(peer)
-  await until(() => dialled.length > 20)
-  const places = reached.map(({ id }) => dialled.indexOf(id.toString()))
+  await until(() => dialed.length > 20)
+  const places = reached.map(({ id }) => dialed.indexOf(id.toString()))
   expect(Math.max(...places)).toBeLessThan(10)
   expect(Math.min(...places)).toBeGreaterThanOrEqual(0)
 })

@@ -6,7 +6,7 @@ import { LISTING_BYTES_MAX } from '../schema/listing.ts'
 import { openEnvelope, sealEnvelope } from './envelope.ts'
 import { createIdentity, type Identity } from './identity.ts'
 
-const payload = new TextEncoder().encode('{"name":"summariser"}')
+const payload = new TextEncoder().encode('{"name":"summarizer"}')
 const invalid = expect.objectContaining({ code: 'ENVELOPE_INVALID' })
 const record = {
   domain: 'stoa-listing',
@@ -73,8 +73,8 @@ test('T3: nobody can make a second envelope of the same content out of one', asy
   const at = Buffer.from(bytes).indexOf(payload) - 1
   expect(bytes[at]).toBe(payload.length)
   const longLength = Uint8Array.of(...bytes.subarray(0, at), payload.length + 128, 0, ...bytes.subarray(at + 1))
-  for (const respelt of [unknownField, fieldTwice, longLength]) {
-    await expect(openEnvelope(respelt)).rejects.toThrow(invalid)
+  for (const respelled of [unknownField, fieldTwice, longLength]) {
+    await expect(openEnvelope(respelled)).rejects.toThrow(invalid)
   }
 })
 

@@ -79,7 +79,7 @@ test('a protocol that a peer has given up is written when it speaks it again', a
   expect((await peerStore.get(peer)).protocols).toEqual(['/x/1'])
 })
 
-test('T3: addresses that this node must not dial are neither remembered nor dialled', async () => {
+test('T3: addresses that this node must not dial are neither remembered nor dialed', async () => {
   const libp2p = await build()
   const hostile = [multiaddr('/unix/%2Fvar%2Frun%2Fdocker.sock'), multiaddr('/ip4/0.0.0.0/tcp/4001')]
   await libp2p.peerStore.merge(peer, { multiaddrs: [address, ...hostile] })

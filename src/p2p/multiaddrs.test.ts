@@ -91,7 +91,7 @@ test('T8: a very long address is not repeated whole in the error', () => {
   )
 })
 
-test('T3: of a listing’s addresses only those that can be the seller’s are dialled', () => {
+test('T3: of a listing’s addresses only those that can be the seller’s are dialed', () => {
   const addresses = addressesOf(other, [
     '/ip4/203.0.113.1/tcp/4001',
     `/ip4/203.0.113.1/tcp/4001/p2p/${other}`,

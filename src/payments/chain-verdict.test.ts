@@ -34,9 +34,9 @@ test.each([
   expect(await ask()).toMatchObject({ kind: 'never', reason: expect.stringContaining('another transfer') })
 })
 
-test('T6: a cancelled authorization never pays', async () => {
+test('T6: a canceled authorization never pays', async () => {
   const { ask, set } = setup()
-  set({ state: 'cancelled' })
+  set({ state: 'canceled' })
   expect(await ask()).toMatchObject({ kind: 'never' })
 })
 

@@ -125,7 +125,7 @@ async function verdictOf(
   signal?: AbortSignal,
 ): Promise<ChainVerdict> {
   if (use.state === 'unused') return { kind: 'unpaid' }
-  if (use.state === 'cancelled') return { kind: 'never', reason: 'the buyer cancelled the authorization on chain' }
+  if (use.state === 'canceled') return { kind: 'never', reason: 'the buyer canceled the authorization on chain' }
   if (use.txHash !== undefined) return judge(use.txHash, use.transfer, authorization)
   const from = checksumAddress(authorization.from)
   const transfer = named && (await chain.transferOf(named, from, authorization.nonce, signal))

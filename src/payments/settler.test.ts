@@ -357,10 +357,10 @@ describe('T6: a buyer that', () => {
     const payment = paid()
     const { from, nonce } = payment.signed.authorization
     settlement.plan.push(unclear)
-    settlement.setUse(from, nonce, { state: 'cancelled' })
+    settlement.setUse(from, nonce, { state: 'canceled' })
     await deliver(payment)
     await pass(6_000, payment.id)
-    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: expect.stringContaining('cancelled') })
+    expect(payments.get(payment.id)).toMatchObject({ state: 'unsettled', error: expect.stringContaining('canceled') })
     // The chain is asked before the first attempt (D50).
     expect(settlement.attempts).toHaveLength(0)
   })

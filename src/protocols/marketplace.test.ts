@@ -104,11 +104,11 @@ describe('refuses, by the same error table', () => {
 
 test('a caller that goes takes its task with it', async () => {
   const seller = await start()
-  let cancelled = false
+  let canceled = false
   seller.work = ({ signal }) =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => {
-        cancelled = true
+        canceled = true
         reject(new AgentError('AGENT_CANCELLED', 'cancelled'))
       })
     })
@@ -119,7 +119,7 @@ test('a caller that goes takes its task with it', async () => {
   controller.abort(new Error('enough'))
   await expect(called).rejects.toThrow('enough')
   stream.abort(new Error('enough'))
-  await until(() => cancelled)
+  await until(() => canceled)
 })
 
 describe('a seller of bad will', () => {

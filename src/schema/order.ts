@@ -101,7 +101,7 @@ export const OrderRecord = z
       .optional()
       .meta({ description: 'the agent of this node that bought it for its own work' }),
     cancel_requested: z.boolean().optional().meta({
-      description: 'was cancelled while it ran; until it is known whether it was paid for it stays `executing`',
+      description: 'was canceled while it ran; until it is known whether it was paid for it stays `executing`',
     }),
     created_at: z.string(),
     updated_at: z.string(),

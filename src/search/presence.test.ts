@@ -10,7 +10,7 @@ function world() {
   const clock = new HandClock()
   const down = new Set<string>()
   const asked: string[] = []
-  const peers: PeerView[] = [{ peerId: 'neighbour', addresses: [], direction: 'outbound', latencyMs: 7 }]
+  const peers: PeerView[] = [{ peerId: 'neighbor', addresses: [], direction: 'outbound', latencyMs: 7 }]
   const gone = new Set<string>()
   const presences = createPresences({
     clock,
@@ -34,7 +34,7 @@ function world() {
 
 test('of connected sellers the connection tells, and they are not asked', async () => {
   const { presences, later, asked } = world()
-  expect(presences.of('neighbour', 'l')).toEqual({ online: true, latencyMs: 7 })
+  expect(presences.of('neighbor', 'l')).toEqual({ online: true, latencyMs: 7 })
   expect(presences.of('self', 'l')).toEqual({ online: true, latencyMs: 0 })
   await later(MINUTE_MS)
   expect(asked).toEqual([])
@@ -108,11 +108,11 @@ test('T19: a node asks few at a time, and nobody when nobody looks for them', as
 
 test('a node that is alone asks nobody: it is itself that is offline; nor one whose listing is gone', async () => {
   const { presences, later, asked, peers, gone } = world()
-  const [neighbour] = peers.splice(0)
+  const [neighbor] = peers.splice(0)
   presences.of('s0', 'l0')
   await later(2000)
   expect(asked).toEqual([])
-  peers.push(neighbour!)
+  peers.push(neighbor!)
   gone.add('l0')
   await later(2000)
   expect(asked).toEqual([])

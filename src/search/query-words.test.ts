@@ -23,8 +23,8 @@ function taken(query: string): string | undefined {
 }
 
 test.each([
-  ['summarise a contract', 'summarise & contract'],
-  ['Please summarise my contract for me!', 'summarise & contract'],
+  ['summarize a contract', 'summarize & contract'],
+  ['Please summarize my contract for me!', 'summarize & contract'],
   ['contr', 'contr…'],
   ['contract summ', 'contract & summ…'],
   ['contract', 'contract'],

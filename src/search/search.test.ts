@@ -116,9 +116,9 @@ test('a listing that changed since it was indexed is held to what it is now', as
 test('explain says why, with points that add up', async () => {
   const market = searchedMarket()
   await market.list(ann, ['Contract summary'], { description: 'reads legal text' })
-  const [best] = market.search.page({ q: 'summarise legel contracts', explain: true }).items
+  const [best] = market.search.page({ q: 'summarize legel contracts', explain: true }).items
   const detail = best?.ranking?.reasons.find(({ signal }) => signal === 'text')?.detail
-  expect(detail).toBe('“summarise”, “contracts” in its name; without “legel”')
+  expect(detail).toBe('“summarize”, “contracts” in its name; without “legel”')
   expect(market.search.page({ q: 'contract' }).items[0]).not.toHaveProperty('ranking')
   const total = best!.ranking!.reasons.reduce((sum, { points }) => sum + points, 0)
   expect(total).toBeCloseTo(best!.ranking!.score, 2)

@@ -35,16 +35,16 @@ async function ran(hour: number, input: string, changes: { agentId?: string; err
 }
 
 test('executions are found by words of task, result or error, by failure and by time', async () => {
-  await ran(0, 'Summarise the 100% report')
+  await ran(0, 'Summarize the 100% report')
   await ran(1, 'translate', { error: 'the model REPORTED a fault' })
   await ran(2, 'other', { agentId: 'b' })
-  expect(found({ text: 'report' }).inputs).toEqual(['translate', 'Summarise the 100% report'])
-  expect(found({ text: '100%' }).inputs).toEqual(['Summarise the 100% report'])
+  expect(found({ text: 'report' }).inputs).toEqual(['translate', 'Summarize the 100% report'])
+  expect(found({ text: '100%' }).inputs).toEqual(['Summarize the 100% report'])
   expect(found({ text: 'done: oth' }).inputs).toEqual(['other'])
   expect(found({ text: '%' }).inputs).toHaveLength(1)
   expect(found({ text: 'nobody calls it so', agentIds: ['b'] }).inputs).toEqual(['other'])
   expect(found({ failed: true }).inputs).toEqual(['translate'])
-  expect(found({ failed: false, agentId: 'a' }).inputs).toEqual(['Summarise the 100% report'])
+  expect(found({ failed: false, agentId: 'a' }).inputs).toEqual(['Summarize the 100% report'])
   expect(found({ since: start + HOUR_MS, until: start + 2 * HOUR_MS }).inputs).toEqual(['translate'])
 })
 

@@ -74,7 +74,7 @@ describe('D18: an order', () => {
     expect(await orders.giveTask(other.id, 'one', given)).toBeUndefined()
   })
 
-  test('that is cancelled and begun in the same instant is either cancelled or marked', async () => {
+  test('that is canceled and begun in the same instant is either canceled or marked', async () => {
     for (const cancelFirst of [true, false]) {
       const { id } = await placed()
       const begin = () => orders.begin(id, { sellerId: 's', correlationId: 'c', now })

@@ -36,7 +36,7 @@ export interface OrderStore {
   /** pending → executing. Undefined: the order is no longer pending. */
   begin(id: string, begun: { sellerId: string; correlationId: string; now: UnixMs }): Promise<Order | undefined>
   /**
-   * pending → cancelled at once. An executing order is marked, and ends `cancelled` unless it brings a result.
+   * pending → `cancelled` at once. An executing order is marked, and ends `cancelled` unless it brings a result.
    *
    * @returns the order; an ended order is not changed
    */

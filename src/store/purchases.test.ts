@@ -200,12 +200,12 @@ test('D41: a purchase is found until the chain has confirmed it, whatever its se
 
 test('T17: an order that a crash left executing is pending again only if nothing was signed for it', async () => {
   const { order: paid } = await reserved()
-  const [free, cancelled] = [order(), order()]
-  for (const executing of [free, cancelled]) await purchases.finish(executing)
-  await createOrderStore(database).cancel(cancelled.id, now)
+  const [free, canceled] = [order(), order()]
+  for (const executing of [free, canceled]) await purchases.finish(executing)
+  await createOrderStore(database).cancel(canceled.id, now)
   await purchases.reopenUnsigned(now + 1)
   const status = ({ id }: Order) => purchases.order(id)?.status
-  expect([paid, free, cancelled].map(status)).toEqual(['executing', 'pending', 'cancelled'])
+  expect([paid, free, canceled].map(status)).toEqual(['executing', 'pending', 'cancelled'])
 })
 
 test('what has ended stays as it ended, but for a result that was paid for', async () => {
@@ -218,7 +218,7 @@ test('what has ended stays as it ended, but for a result that was paid for', asy
   expect(purchases.order(bought.id)).toMatchObject({ status: 'completed', output: 'late' })
 })
 
-test('D33: an order that was cancelled is never signed for, whether it waits or runs', async () => {
+test('D33: an order that was canceled is never signed for, whether it waits or runs', async () => {
   const [waiting, running] = [order({ status: 'pending' }), order()]
   for (const placed of [waiting, running]) {
     await purchases.finish(placed)
@@ -228,7 +228,7 @@ test('D33: an order that was cancelled is never signed for, whether it waits or 
   expect(purchases.spentOn(day)).toBe(0n)
 })
 
-test('an order that was cancelled while it ran ends cancelled, unless it brings a result', async () => {
+test('an order that was canceled while it ran ends canceled, unless it brings a result', async () => {
   const [fruitless, fruitful] = [order(), order()]
   for (const running of [fruitless, fruitful]) {
     await purchases.finish(running)

@@ -15,7 +15,7 @@ describe('wrap', () => {
     expect(wrap(line, width)).toEqual(rows)
   })
 
-  test('a colour that is on at the end of a row is off there and on again in the next', () => {
+  test('a color that is on at the end of a row is off there and on again in the next', () => {
     expect(wrap('\u001b[31mabcdef\u001b[39mg', 4)).toEqual(['\u001b[31mabcd\u001b[0m', '\u001b[31mef\u001b[39mg'])
   })
 })

@@ -21,13 +21,13 @@ export function wrap(line: string, width: number): string[] {
   const rows: string[] = []
   let row = ''
   let used = 0
-  let colours = ''
+  let colors = ''
   let full = false
   // The last possible break in the row: the length and columns up to it, the space included.
-  let blank: { length: number; used: number; colours: string } | undefined
+  let blank: { length: number; used: number; colors: string } | undefined
   const end = (rest: string, restUsed: number) => {
-    rows.push(colours === '' ? row : `${row}\u001b[0m`)
-    row = colours + rest
+    rows.push(colors === '' ? row : `${row}\u001b[0m`)
+    row = colors + rest
     used = restUsed
     blank = undefined
     full = false
@@ -35,14 +35,14 @@ export function wrap(line: string, width: number): string[] {
   for (const part of line.match(parts) ?? []) {
     if (part.startsWith('\u001b')) {
       row += part
-      colours = /\[(0|39|22|49)?m$/.test(part) ? '' : colours + part
+      colors = /\[(0|39|22|49)?m$/.test(part) ? '' : colors + part
       continue
     }
     for (const { segment } of graphemes.segment(part)) {
       const columns = widthOf(segment)
       if (full && segment !== ' ') end('', 0)
       if (used + columns > width && segment !== ' ') {
-        if (blank !== undefined && blank.length > 0 && colours === blank.colours) {
+        if (blank !== undefined && blank.length > 0 && colors === blank.colors) {
           const rest = row.slice(blank.length)
           const restUsed = used - blank.used
           row = row.slice(0, blank.length).trimEnd()
@@ -56,7 +56,7 @@ export function wrap(line: string, width: number): string[] {
       }
       row += segment
       used += columns
-      if (segment === ' ') blank = { length: row.length, used, colours }
+      if (segment === ' ') blank = { length: row.length, used, colors }
     }
   }
   return [...rows, row]

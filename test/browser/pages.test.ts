@@ -84,7 +84,7 @@ test('axe finds no serious fault on any page, in either theme', async () => {
     await page.goto(`${node.url}/dashboard${path}`)
     await page.locator('main').getByText(text).first().waitFor()
     const faults = await faultsOf(page, (axe) => axe.withTags(standards))
-    // The themes differ in their colours alone.
+    // The themes differ in their colors alone.
     await page.emulateMedia({ colorScheme: 'dark' })
     faults.push(...(await faultsOf(page, (axe) => axe.withRules(['color-contrast']))))
     if (faults.length > 0) found[path] = faults

@@ -136,7 +136,7 @@ test('an agent that is added is found by another node, changed, tried, and taken
   await Promise.all([close(), market.close()])
 })
 
-test('a workflow is built from agents, shows its cost, is drawn while it runs, and is cancelled at its sellers', async () => {
+test('a workflow is built from agents, shows its cost, is drawn while it runs, and is canceled at its sellers', async () => {
   const { page, close } = await visit(browser, buyer.url)
   await open(page, buyer, '/workflows/new')
   await page.getByLabel('Input').fill('stop me')

@@ -138,15 +138,15 @@ test('agent discover with no node running listens with one of its own until the 
   })
 })
 
-test('colour is for terminals, and for whoever forces it; NO_COLOR goes before both', async () => {
+test('color is for terminals, and for whoever forces it; NO_COLOR goes before both', async () => {
   const { parts } = await runningNode(dataDir())
-  const coloured = async (tty: boolean, environment: Record<string, string>) =>
+  const colored = async (tty: boolean, environment: Record<string, string>) =>
     (await cli(['agent', 'discover'], { dataDir: dataDir(), parts, tty, environment })).stdout.includes('\u001b[')
-  expect(await coloured(true, {})).toBe(true)
-  expect(await coloured(false, {})).toBe(false)
-  expect(await coloured(false, { FORCE_COLOR: '1' })).toBe(true)
-  expect(await coloured(true, { FORCE_COLOR: '0' })).toBe(false)
-  expect(await coloured(true, { NO_COLOR: '1', FORCE_COLOR: '1' })).toBe(false)
+  expect(await colored(true, {})).toBe(true)
+  expect(await colored(false, {})).toBe(false)
+  expect(await colored(false, { FORCE_COLOR: '1' })).toBe(true)
+  expect(await colored(true, { FORCE_COLOR: '0' })).toBe(false)
+  expect(await colored(true, { NO_COLOR: '1', FORCE_COLOR: '1' })).toBe(false)
 })
 
 test('status and peers show the running node, and say how to start one where none runs', async () => {

@@ -25,11 +25,11 @@ async function node(count: number, fields: Partial<Listing> = {}) {
 test('the query and its limits reach the node as they were given', async () => {
   const { asked, run } = await node(1)
   const flags = ['--max-price', '0.01', '--tag', 'legal', '--tag', 'de', '--free', '--online', '--sort', 'price']
-  const { code } = await run('summarise a contract', ...flags, '--seller', peerId, '--limit', '7', '--explain')
+  const { code } = await run('summarize a contract', ...flags, '--seller', peerId, '--limit', '7', '--explain')
   expect(code).toBe(0)
   const words = {
     include: 'stats',
-    q: 'summarise a contract',
+    q: 'summarize a contract',
     max_price: 10_000n,
     tags: ['legal', 'de'],
     seller_id: peerId,

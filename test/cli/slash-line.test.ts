@@ -2,12 +2,12 @@ import { expect, test } from 'vitest'
 import { commands } from '../../src/cli/commands.ts'
 import { placesOf } from '../../src/cli/completion.ts'
 import { completeSlashLine, readSlashLine, splitWords } from '../../src/cli/text/slash-line.ts'
-import { onlyColours } from '../../src/cli/text/terminal-text.ts'
+import { onlyColors } from '../../src/cli/text/terminal-text.ts'
 
 test.each([
   ['/status', 'status'],
   ['/agent list', 'agent list'],
-  ['/agent discover summarise a text --max-price 0.1', 'agent discover --max-price 0.1 -- summarise a text'],
+  ['/agent discover summarize a text --max-price 0.1', 'agent discover --max-price 0.1 -- summarize a text'],
   ["/agent execute abc don't panic", "agent execute --agent-id abc --task=don't panic"],
   ['/agent execute --agent-id abc --task "a  b"', 'agent execute --agent-id abc --task a  b'],
   ['/agent execute abc --max-price 1 do -- it', 'agent execute --max-price 1 --agent-id abc --task=do -- it'],
@@ -55,7 +55,7 @@ test('completes commands, options, their values, and ids that were shown', () =>
   expect(at('/wallet ')).toEqual(['address', 'balance', 'send'])
 })
 
-test('what a peer says can colour a line at most: every other sequence is taken out (T10)', () => {
+test('what a peer says can color a line at most: every other sequence is taken out (T10)', () => {
   const hostile = 'a\u001b[2Jb\u001b]0;title\u0007c\u009b31m\u202ed \u001b[31mred\u001b[39m\tx'
-  expect(onlyColours(hostile)).toBe('ab\ufffd]0;title\ufffdc\ufffd31m\ufffdd \u001b[31mred\u001b[39m  x')
+  expect(onlyColors(hostile)).toBe('ab\ufffd]0;title\ufffdc\ufffd31m\ufffdd \u001b[31mred\u001b[39m  x')
 })

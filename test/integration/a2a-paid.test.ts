@@ -239,7 +239,7 @@ test('whatever else is said to a task that waits for payment, it asks again, for
   expect(resultOf(done)).toBe('the task itself')
 })
 
-test('a cancelled run is void: the agent stops and nobody is charged', async () => {
+test('a canceled run is void: the agent stops and nobody is charged', async () => {
   const slowId = await register(seller, 'slow', sleeper)
   const buyer = await client(slowId)
   const asked = await buyer.send('take your time')

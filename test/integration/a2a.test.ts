@@ -120,7 +120,7 @@ describe.each(bindings)('A2A $version over $binding', (binding) => {
     expect(resultOf(task) === text).toBe(true)
   })
 
-  test('a task that runs can be cancelled, and a second message to it is refused', async () => {
+  test('a task that runs can be canceled, and a second message to it is refused', async () => {
     const slow = await client(slowId)
     const configuration = { returnImmediately: true, acceptedOutputModes: [], taskPushNotificationConfig: undefined }
     const started = asTask(await slow.sendMessage({ ...send('go'), configuration }))

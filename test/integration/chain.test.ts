@@ -75,10 +75,10 @@ describe('createChain', () => {
     expect(use).toEqual({ state: 'used', txHash, transfer: { to: payer.toLowerCase(), value: 1n } })
   })
 
-  it('says that an authorization was cancelled', async () => {
+  it('says that an authorization was canceled', async () => {
     const nonce = randomHash()
     const txHash = await devChain.cancelAuthorization(payerKey, nonce)
-    expect(await chain.authorizationUse(USDC, payer, nonce)).toEqual({ state: 'cancelled' })
+    expect(await chain.authorizationUse(USDC, payer, nonce)).toEqual({ state: 'canceled' })
     expect(await chain.transferOf(txHash, payer, nonce)).toBe(false)
   })
 

@@ -267,7 +267,7 @@ test('a failure that passes costs the buyer nothing but a moment', async () => {
   expect(await (await host({ model: 'gpt-4o' })).run(call('hi'))).toBe('fine')
 })
 
-test.each(['hang', 'stall'] as const)('cancelling ends a %s at once, and the request with it', async (kind) => {
+test.each(['hang', 'stall'] as const)('canceling ends a %s at once, and the request with it', async (kind) => {
   llm.behave({ kind })
   const agent = await host({ model: 'gpt-4o' })
   const controller = new AbortController()

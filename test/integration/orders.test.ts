@@ -1,4 +1,4 @@
-/** Orders between real processes: what waits, what is cancelled, what a kill leaves. The chain says what was paid. */
+/** Orders between real processes: what waits, what is canceled, what a kill leaves. The chain says what was paid. */
 import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -91,13 +91,13 @@ test('D18: an order for an agent nobody knows waits, over a kill, and executes w
   expect([before.buyer - after.buyer, after.seller - before.seller]).toEqual([200_000n, 200_000n])
 })
 
-test('D18: cancelling an order that runs ends the agent at its seller, and nobody is charged', async () => {
+test('D18: canceling an order that runs ends the agent at its seller, and nobody is charged', async () => {
   const before = await paid()
   const { url } = await startBuyer()
   const { id } = await order(url, { agent_id: slowId, price: '0.1', task: 'cancel me' })
   const pid = await begun(home, 'cancel me')
-  const cancelled = await ask<Order>(url, `/orders/${id}`, { method: 'DELETE' })
-  expect(cancelled).toMatchObject({ status: 'cancelled', payment: { settlement: 'reserved' } })
+  const canceled = await ask<Order>(url, `/orders/${id}`, { method: 'DELETE' })
+  expect(canceled).toMatchObject({ status: 'cancelled', payment: { settlement: 'reserved' } })
   await gone(pid)
   expect(hasEnded(home, 'cancel me')).toBe(false)
   expect((await call(url, `/orders/${id}`, { method: 'DELETE' })).status).toBe(409)

@@ -165,7 +165,7 @@ test('T9 each caller has a conversation of its own there', async () => {
   expect(seen).toEqual([undefined, undefined, 'context-1', 'context-2'])
 })
 
-test('a cancelled task is cancelled there too', async () => {
+test('a canceled task is canceled there too', async () => {
   const url = `${remote.url}/a2a/${ids.slow}`
   const stop = new AbortController()
   const ended = failure(await host(url), stop.signal)

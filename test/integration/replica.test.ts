@@ -108,12 +108,12 @@ test('a late joiner catches up, and so do those who were there with it', async (
   expect(names(late)).toEqual(names(a))
 })
 
-// libp2p closes what it has dialled and destroys what others have.
-test.each(['dialled', 'was dialled by'])(
+// libp2p closes what it has dialed and destroys what others have.
+test.each(['dialed', 'was dialed by'])(
   'D9 a seller that delists and stops at once is gone from the peer it %s',
   async (how) => {
     const [a, b] = await Promise.all([start(), start()])
-    await (how === 'dialled' ? connect(a.host, b.host) : connect(b.host, a.host))
+    await (how === 'dialed' ? connect(a.host, b.host) : connect(b.host, a.host))
     const { id } = await a.replica.publish(ownListing(a.identity.peerId, 'echo'))
     await until(() => b.replica.get(id))
     await a.replica.delist(id)

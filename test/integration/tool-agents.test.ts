@@ -13,7 +13,7 @@ import { createRegistry } from '../../src/agents/registry.ts'
 import type { AgentError } from '../../src/agents/runtime.ts'
 import type { Logger } from '../../src/lib/logger.ts'
 import { AgentDefinition, type ToolServer } from '../../src/schema/agent.ts'
-import { type FakeLlm, type LlmBehaviour, startFakeLlm } from '../support/fake-llm.ts'
+import { type FakeLlm, type LlmBehavior, startFakeLlm } from '../support/fake-llm.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 import { until } from '../support/until.ts'
 
@@ -38,7 +38,7 @@ beforeEach(async () => {
 afterEach(() => llm[Symbol.asyncDispose]())
 
 /** The model asks for a tool. */
-function wants(name: string, args: object = {}): LlmBehaviour {
+function wants(name: string, args: object = {}): LlmBehavior {
   const call = { id: 'call_1', type: 'function', function: { name, arguments: JSON.stringify(args) } }
   const message = { role: 'assistant', content: null, tool_calls: [call] }
   const choices = [{ index: 0, message, finish_reason: 'tool_calls' }]
@@ -48,7 +48,7 @@ function wants(name: string, args: object = {}): LlmBehaviour {
     body: JSON.stringify({ id: 'c', object: 'chat.completion', created: 1, model: 'm', choices, usage }),
   }
 }
-const says = (text: string): LlmBehaviour => ({ kind: 'answer', text })
+const says = (text: string): LlmBehavior => ({ kind: 'answer', text })
 
 const env: Record<string, string> = { ...(process.env as Record<string, string>), TOOL_TOKEN: 'tool-token-123456' }
 async function host(mcp: object[], fields: object = {}) {
@@ -110,10 +110,10 @@ test('a server ends with the task it was started for, whatever becomes of it', a
   await failure(agent)
   const stop = new AbortController()
   llm.behave(wants('hang'))
-  const cancelled = failure(agent, stop.signal)
+  const canceled = failure(agent, stop.signal)
   await until(() => llm.requests.length >= 3, { timeoutMs: 20_000 })
   stop.abort()
-  expect((await cancelled).code).toBe('AGENT_CANCELLED')
+  expect((await canceled).code).toBe('AGENT_CANCELLED')
   const pids = (await readFile(journal, 'utf8'))
     .trim()
     .split('\n')
@@ -260,9 +260,9 @@ test('T7 a server that never lists its tools ends with the task', async () => {
     })
     setInterval(() => {}, 1000)`
   const stop = new AbortController()
-  const cancelled = failure(await host([{ command: [process.execPath, '-e', script] }]), stop.signal)
+  const canceled = failure(await host([{ command: [process.execPath, '-e', script] }]), stop.signal)
   const pid = await until(async () => Number(await readFile(journal, 'utf8').catch(() => '')), { timeoutMs: 20_000 })
   stop.abort()
-  expect((await cancelled).code).toBe('AGENT_CANCELLED')
+  expect((await canceled).code).toBe('AGENT_CANCELLED')
   await until(() => !isAlive(pid), { timeoutMs: 10_000 })
 })

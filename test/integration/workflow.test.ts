@@ -180,14 +180,14 @@ test('D20: a seller killed between its steps is waited for, and each step is pai
   expect(await gained(before, paidOnce)).toEqual(paidOnce)
 })
 
-test('D20: cancelling ends the agents at work, keeps what was paid for and begins nothing more', async () => {
+test('D20: canceling ends the agents at work, keeps what was paid for and begins nothing more', async () => {
   const { first, second, url } = await startMarket()
   const before = await money()
   const { id } = await ask<WorkflowRecord>(url, '/workflows', { body: fourSteps(first, second) })
   const pid = await begun(home, 'slowly a text')
-  const cancelled = await ask<WorkflowRecord>(url, `/workflows/${id}`, { method: 'DELETE' })
-  expect(cancelled.status).toBe('canceled')
-  const states = Object.fromEntries(cancelled.steps.map((step) => [step.id, step]))
+  const canceled = await ask<WorkflowRecord>(url, `/workflows/${id}`, { method: 'DELETE' })
+  expect(canceled.status).toBe('canceled')
+  const states = Object.fromEntries(canceled.steps.map((step) => [step.id, step]))
   expect(states.draft).toMatchObject({ status: 'completed', output: 'slowly: a text' })
   expect(states.translate?.status).toBe('canceled')
   expect(states.print?.status).toBe('skipped')

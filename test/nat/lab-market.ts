@@ -40,11 +40,11 @@ export class LabMarket {
   /** Starts a node in the place of that name. */
   async start(name: string, options: Partial<LabNodeOptions> = {}): Promise<LabNode> {
     const key = options.key ?? generatePrivateKey()
-    const centre = `http://${this.lab.centre.ip}`
+    const center = `http://${this.lab.center.ip}`
     const node = await LabNode.start(this.places[name]!, {
       dataDir: join(this.home, name),
-      rpcUrl: `${centre}:${RPC_PORT}`,
-      facilitatorUrl: `${centre}:${FACILITATOR_PORT}`,
+      rpcUrl: `${center}:${RPC_PORT}`,
+      facilitatorUrl: `${center}:${FACILITATOR_PORT}`,
       ...options,
       key,
     })
@@ -88,7 +88,7 @@ export class LabMarket {
       pairs.push(String(port), path)
     }
     const main = fileURLToPath(new URL('./proxy.ts', import.meta.url))
-    const { name, ip } = this.lab.centre
+    const { name, ip } = this.lab.center
     const args = ['netns', 'exec', name, process.execPath, '--no-warnings', main, ip, ...pairs]
     const child = spawn('ip', args, { stdio: ['ignore', 'pipe', 'inherit'] })
     this.#cleanups.push(() => child.kill('SIGKILL'))

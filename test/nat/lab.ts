@@ -60,7 +60,7 @@ export class Lab {
   }
 
   /** The namespace in which the public segment itself lives, at 11.1.1.1. */
-  get centre(): Place {
+  get center(): Place {
     return { name: this.#full('net'), ip: `${PUBLIC}.1`, publicIp: `${PUBLIC}.1` }
   }
 

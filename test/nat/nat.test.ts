@@ -57,7 +57,7 @@ describe.skipIf(missing).concurrent('across NATs', () => {
     }
   })
 
-  test('a node with NODE_ANNOUNCE_ADDR is dialled there, and has no relay', async () => {
+  test('a node with NODE_ANNOUNCE_ADDR is dialed there, and has no relay', async () => {
     places.told = await lab.behindNat('told', { forwards: [4001] })
     const announce = [`/ip4/${places.told.publicIp}/tcp/4001`]
     const told = await start('told', { announce, bootstrap: [relayAddress()], agent: { name: 'told', price: '0' } })

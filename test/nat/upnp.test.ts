@@ -82,8 +82,8 @@ describe.skipIf(missing).concurrent('--upnp', () => {
     for (const left of leftS) expect(left).toSatisfy((seconds: number) => seconds > 3500 && seconds <= 3601)
 
     expect(await buy(buyer, node)).toMatchObject({ output: 'hello', payment: { amount: '0.001' } })
-    const dialled = (await buyer.ask('peers')).find(({ peer_id }) => peer_id === node.peerId)
-    expect(dialled?.addresses).toContainEqual(expect.stringContaining(`/ip4/${place.publicIp}/`))
+    const dialed = (await buyer.ask('peers')).find(({ peer_id }) => peer_id === node.peerId)
+    expect(dialed?.addresses).toContainEqual(expect.stringContaining(`/ip4/${place.publicIp}/`))
     const { reachability } = await node.ask('status')
     expect(reachability).toMatchObject({ state: 'public', relays: [], addresses: expect.arrayContaining([open]) })
     expect(reachability.reason).toContain(`the router passes TCP ${port} and UDP 4001 of ${place.publicIp} on`)

@@ -29,7 +29,7 @@ export function listingFixture(changes: Partial<Listing> = {}): Listing {
   return {
     id: remoteId,
     name: 'Summary',
-    description: 'Summarises any text.',
+    description: 'Summarizes any text.',
     price: 10_000n,
     price_atomic: '10000',
     model: 'builtin/summarize',
@@ -107,7 +107,7 @@ export const balanceFixture: WalletBalance = {
 export const ownAgentFixture: OwnAgent = {
   id: localId,
   name: 'Summary',
-  description: 'Summarises any text.',
+  description: 'Summarizes any text.',
   price: 10_000n,
   price_atomic: '10000',
   runs: 'builtin/summarize',

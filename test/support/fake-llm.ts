@@ -22,7 +22,7 @@ export type LlmRequest = {
 }
 
 /** How the server handles a request. */
-export type LlmBehaviour =
+export type LlmBehavior =
   | { kind: 'answer'; text: string; finish?: 'stop' | 'length' | 'content_filter' }
   /** Answers with all the messages of the request. */
   | { kind: 'repeat' }
@@ -40,7 +40,7 @@ export interface FakeLlm extends AsyncDisposable {
   /** Number of open requests. */
   pending(): number
   /** One behavior for all requests, or one for each in turn. The last behavior repeats. */
-  behave(...behaviours: LlmBehaviour[]): void
+  behave(...behaviors: LlmBehavior[]): void
   /** Sends every request to a model provider here instead, over a real connection. */
   fetch: typeof fetch
 }
@@ -48,7 +48,7 @@ export interface FakeLlm extends AsyncDisposable {
 /** A model provider on loopback that speaks OpenAI chat completions, Anthropic messages and Google generateContent. */
 export async function startFakeLlm(): Promise<FakeLlm> {
   const requests: LlmRequest[] = []
-  let queue: LlmBehaviour[] = [{ kind: 'answer', text: 'an answer' }]
+  let queue: LlmBehavior[] = [{ kind: 'answer', text: 'an answer' }]
   let pending = 0
   const server = createServer(async (request, response) => {
     pending++
@@ -65,8 +65,8 @@ export async function startFakeLlm(): Promise<FakeLlm> {
     url,
     requests,
     pending: () => pending,
-    behave(...behaviours) {
-      queue = behaviours
+    behave(...behaviors) {
+      queue = behaviors
     },
     fetch: (input, init) => {
       const meant = new URL(input instanceof Request ? input.url : input)
@@ -91,23 +91,23 @@ async function readBody(request: IncomingMessage): Promise<LlmBody | undefined> 
   return JSON.parse(Buffer.concat(chunks).toString('utf8') || '{}')
 }
 
-function act(response: ServerResponse, path: string, behaviour: LlmBehaviour, body: LlmBody): void {
-  switch (behaviour.kind) {
+function act(response: ServerResponse, path: string, behavior: LlmBehavior, body: LlmBody): void {
+  switch (behavior.kind) {
     case 'repeat':
       response.setHeader('content-type', 'application/json')
       response.end(JSON.stringify(answer(path, JSON.stringify(body.messages ?? body.contents), 'stop')))
       break
     case 'answer':
       response.setHeader('content-type', 'application/json')
-      response.end(JSON.stringify(answer(path, behaviour.text, behaviour.finish ?? 'stop')))
+      response.end(JSON.stringify(answer(path, behavior.text, behavior.finish ?? 'stop')))
       break
     case 'status':
-      response.writeHead(behaviour.status, { 'content-type': 'application/json', ...behaviour.headers })
-      response.end(behaviour.body === undefined ? '' : JSON.stringify(behaviour.body))
+      response.writeHead(behavior.status, { 'content-type': 'application/json', ...behavior.headers })
+      response.end(behavior.body === undefined ? '' : JSON.stringify(behavior.body))
       break
     case 'raw':
-      response.setHeader('content-type', behaviour.contentType ?? 'application/json')
-      response.end(behaviour.body)
+      response.setHeader('content-type', behavior.contentType ?? 'application/json')
+      response.end(behavior.body)
       break
     case 'stall':
       response.setHeader('content-type', 'application/json')

@@ -52,7 +52,7 @@ export class MadeUpReplica {
     }
     return new ListingSync(
       { peerId: 'anybody', listingsMax: 1e9, bytesMax: 1e12, takes: true },
-      { book, learnt: () => {} },
+      { book, learned: () => {} },
     )
   }
 }

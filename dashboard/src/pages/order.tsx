@@ -170,7 +170,7 @@ function Progress({ order }: { order: OrderRecord }) {
 }
 
 function sentenceOf({ status, task, seller_id, cancel_requested }: OrderRecord): string {
-  if (cancel_requested === true && status === 'executing') return 'Cancelled; the seller is asked what became of it.'
+  if (cancel_requested === true && status === 'executing') return 'Canceled; the seller is asked what became of it.'
   if (status === 'pending' && task === null) return 'It waits for its task.'
   if (status === 'pending' && seller_id === null) return 'It waits until its agent is known on the market.'
   if (status === 'pending') return 'It is about to begin.'

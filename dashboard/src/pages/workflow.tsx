@@ -31,7 +31,7 @@ export function Workflow({ id }: { id: string }) {
                 className="danger"
                 onConfirm={async () => {
                   await call(path, { method: 'DELETE' })
-                  say('Cancelled: what was paid for is kept.')
+                  say('Canceled: what was paid for is kept.')
                   workflow.reload()
                 }}
               >

@@ -24,7 +24,7 @@ export function Chart({ label, times, series, unit, barSeconds, beside = false }
   const place = useRef<HTMLDivElement>(null)
   const isDark = useIsDark()
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the colours are read anew when the theme changes
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the colors are read anew when the theme changes
   useEffect(() => {
     const element = place.current!
     const style = getComputedStyle(element)

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { AgentError, RUN_CANCELLED } from '../runtime.ts'
+import { AgentError, RUN_CANCELED } from '../runtime.ts'
 import type { BuiltinName } from './builtin-table.ts'
 
 /**
@@ -37,7 +37,7 @@ export class BuiltinThreads {
 
   /** @throws AgentError */
   run(task: BuiltinTask, signal: AbortSignal): Promise<string> {
-    if (signal.aborted) return Promise.reject(cancelled())
+    if (signal.aborted) return Promise.reject(canceled())
     if (this.#waiting.length >= WAITING_MAX)
       return Promise.reject(new AgentError('AGENT_FAILED', 'too many tasks wait for this agent: try again'))
     return new Promise((settle, fail) => {
@@ -46,7 +46,7 @@ export class BuiltinThreads {
       const waiting = this.#waiting
       function leave() {
         waiting.splice(waiting.indexOf(job), 1)
-        fail(cancelled())
+        fail(canceled())
       }
       signal.addEventListener('abort', leave, { once: true })
       this.#next()
@@ -78,7 +78,7 @@ export class BuiltinThreads {
       })
     // For example, the thread ran out of memory.
     const exited = () => end(false, () => fail(new AgentError('AGENT_FAILED', 'the task is too much for this agent')))
-    const stop = () => end(false, () => fail(cancelled()))
+    const stop = () => end(false, () => fail(canceled()))
     worker.on('message', answered).on('exit', exited).on('error', exited)
     signal.addEventListener('abort', stop, { once: true })
     worker.ref()
@@ -121,6 +121,6 @@ export class BuiltinThreads {
   }
 }
 
-function cancelled(): AgentError {
-  return new AgentError('AGENT_CANCELLED', RUN_CANCELLED)
+function canceled(): AgentError {
+  return new AgentError('AGENT_CANCELLED', RUN_CANCELED)
 }

@@ -9,7 +9,7 @@ const signal = new AbortController().signal
 const texts = {
   English: {
     text: `The honey bee colony survives winter by forming a tight cluster around its queen. Worker bees in the cluster shiver
-their flight muscles to produce heat. The queen is at the warm centre of the cluster. My aunt once visited Lisbon by train.
+their flight muscles to produce heat. The queen is at the warm center of the cluster. My aunt once visited Lisbon by train.
 The bees on the outside of the cluster slowly rotate inwards so that no bee gets too cold. Honey stored in summer is the fuel
 that lets the cluster produce heat all winter. A colony that has stored too little honey will starve before spring.
 Beekeepers therefore leave enough honey in the hive for the winter.`,
@@ -176,7 +176,7 @@ test('a text of megabytes is summarized, and the rest of the node goes on meanwh
   expect(turns).toBeGreaterThan(10)
 })
 
-test('a summary stops when it is cancelled', async () => {
+test('a summary stops when it is canceled', async () => {
   const controller = new AbortController()
   const running = summarize(longText(), controller.signal)
   controller.abort(new Error('enough'))

@@ -50,7 +50,7 @@ test('characters, bytes and lines are right for any text', async () => {
   )
 })
 
-test('counting stops when it is cancelled', async () => {
+test('counting stops when it is canceled', async () => {
   const controller = new AbortController()
   const running = wordCount('many words '.repeat(200_000), controller.signal)
   controller.abort(new Error('enough'))

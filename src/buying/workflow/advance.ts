@@ -110,7 +110,7 @@ export class Advance {
       case 'cancel':
         return this.#end(workflow, {
           ...this.#ended(step, isCalledOff ? 'canceled' : 'failed'),
-          ...(!isCalledOff && { error: cancelledByHand }),
+          ...(!isCalledOff && { error: canceledByHand }),
         })
       case 'fail':
         return this.#end(workflow, { ...this.#ended(step, 'failed'), error: attempt.error })
@@ -235,4 +235,4 @@ export class Advance {
   }
 }
 
-const cancelledByHand: OrderError = { code: 'ORDER_CANCELLED', message: 'its order was cancelled', retryable: false }
+const canceledByHand: OrderError = { code: 'ORDER_CANCELLED', message: 'its order was canceled', retryable: false }

@@ -89,7 +89,7 @@ describe('D20, D33: what follows an attempt', () => {
     ['goes on', { status: 'executing', error: undefined, signed: 'reserved' }, chances(1, 3, 3), 'wait'],
     ['has not begun', { status: 'pending', error: undefined, signed: undefined }, chances(1, 3, 3), 'wait'],
     ['brought a result', { status: 'completed', error: undefined, signed: 'spent' }, chances(1, 3, 3), 'complete'],
-    ['was cancelled', { status: 'cancelled', error: undefined, signed: 'reserved' }, chances(1, 3, 3), 'cancel'],
+    ['was canceled', { status: 'cancelled', error: undefined, signed: 'reserved' }, chances(1, 3, 3), 'cancel'],
     ['failed for good', failed('AGENT_FAILED', false), chances(1, 3), 'fail'],
     ['may pass, unsigned', failed('SELLER_UNREACHABLE', true), chances(1, 1), 'retry'],
     ['may pass, released', failed('EXECUTION_FAILED', true, 'released'), chances(1, 1), 'retry'],

@@ -351,7 +351,7 @@ describe('D20: the budget', () => {
   })
 })
 
-describe('D20: cancelling', () => {
+describe('D20: canceling', () => {
   test('skips what has not begun, cancels what runs, and is final', async () => {
     const on = await bench()
     const { id } = await on.create({ agent_ids: ['a', 'b'] })

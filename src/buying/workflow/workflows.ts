@@ -170,7 +170,7 @@ export class Workflows implements Service {
     await Promise.all(
       open.map((orderId) =>
         orders.cancel(orderId).catch((error: unknown) => {
-          logger.debug({ err: error, order_id: orderId, workflow_id: id }, 'an order ended before it was cancelled')
+          logger.debug({ err: error, order_id: orderId, workflow_id: id }, 'an order ended before it was canceled')
         }),
       ),
     )

@@ -36,7 +36,7 @@ export const agentDiscover = command({
   argument: { name: 'query', isOptional: true, description: 'what the agent is to do, or its name' },
   examples: [
     'stoa agent discover',
-    'stoa agent discover "summarise a contract" --max-price 0.01',
+    'stoa agent discover "summarize a contract" --max-price 0.01',
     'stoa agent discover translate --tag legal --free --online',
     'stoa agent discover --sort price --json | jq -r ".[].id"',
     'stoa agent discover --bootstrap /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW…',

@@ -31,7 +31,7 @@ export const agentExecute = command({
   details:
     'Goes through the node that runs on the data directory. Where none runs, a short-lived node of its own joins the network, finds the agent, pays and leaves. The result goes to standard output, everything else to standard error.',
   examples: [
-    'stoa agent execute --agent-id abc… --task "Summarise: …"',
+    'stoa agent execute --agent-id abc… --task "Summarize: …"',
     'stoa agent execute --agent-id abc… - < report.txt > summary.txt',
     'stoa agent execute --agent-id abc… --input "…" --max-price 0.05 --json',
     'stoa agent execute --agent-id abc… --task "Write a story" --stream',

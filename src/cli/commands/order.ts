@@ -37,7 +37,7 @@ export const orderCreate = command({
   details:
     'With a task it executes as soon as the agent is known, also one that is not on the market yet, and pays at most the price. Without one it waits for stoa order execute. It outlives restarts of the node.',
   examples: [
-    'stoa order create --agent-id abc… --price 0.05 --task "Summarise: …"',
+    'stoa order create --agent-id abc… --price 0.05 --task "Summarize: …"',
     'stoa order create --agent-id abc… --price 0.05 --task - --wait < report.txt > summary.txt',
     'stoa order create --agent-id abc… --price 0.05 --json | jq -r .id',
   ],
@@ -71,7 +71,7 @@ export const orderExecute = command({
   name: 'order execute',
   summary: 'Give a waiting order its task',
   examples: [
-    'stoa order execute 7e7d1f3c-… --task "Summarise: …" --wait',
+    'stoa order execute 7e7d1f3c-… --task "Summarize: …" --wait',
     'stoa order execute 7e7d1f3c-… --task - < report.txt',
   ],
   options: { ...taskOptions, ...keyOption('task'), ...waitOptions, ...commonOptions },
@@ -196,7 +196,7 @@ function tell(context: Context, order: OrderRecord): number {
 }
 
 function summary({ id, status, error, payment, cancel_requested }: OrderRecord): string {
-  const open = status === 'executing' && cancel_requested === true ? ', to be cancelled' : ''
+  const open = status === 'executing' && cancel_requested === true ? ', to be canceled' : ''
   const why = error === undefined ? '' : `: ${error.message}`
   const paid = payment === undefined ? '' : `; ${paymentText(payment)}`
   return printableLine(`order ${id} ${status === 'failed' ? status : `is ${status}`}${open}${why}${paid}`, 600)

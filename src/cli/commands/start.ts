@@ -40,7 +40,7 @@ export const start = command({
     'With --name it also offers that agent until it stops. Ctrl-C or SIGTERM takes its agents off the market, lets running work end or hands it over, and ends within 5 seconds; a second one ends at once.',
   examples: [
     'stoa start',
-    'stoa start --name Summarizer --description "Summarises any text." --price 0.01 --model builtin/summarize',
+    'stoa start --name Summarizer --description "Summarizes any text." --price 0.01 --model builtin/summarize',
     'stoa start --bootstrap /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW… --max-price 0.10 --daily-budget 2',
     'stoa start --data-dir ./buyer --port 4002 --api-port 8425 --json',
   ],

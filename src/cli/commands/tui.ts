@@ -16,7 +16,7 @@ import { findRunningNode } from '../node-access/running-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import { absentPanel, panelOf } from '../text/panel.ts'
 import { completeSlashLine, notHere, readSlashLine } from '../text/slash-line.ts'
-import { onlyColours, printableLine, type Style } from '../text/terminal-text.ts'
+import { onlyColors, printableLine, type Style } from '../text/terminal-text.ts'
 
 const LOOK_MS = 1000
 /** Shorter interval while no node answers, because one may be starting. */
@@ -73,13 +73,13 @@ export function tuiOf(table: () => readonly Command[]): Command {
             environment,
             words: startWords(flags),
             run,
-            say: (line: string) => print(onlyColours(line)),
+            say: (line: string) => print(onlyColors(line)),
           }
           hosting = hostNode({ ...context, loadConfig: () => context.loadConfig(flags) }, host).then(
             (hosted) => {
               node = hosted
             },
-            (error: unknown) => print(`error: ${onlyColours(error instanceof Error ? error.message : String(error))}`),
+            (error: unknown) => print(`error: ${onlyColors(error instanceof Error ? error.message : String(error))}`),
           )
         },
         watchLog: (show, signal) => watchLog(dataFile(config.dataDir, 'log'), context, show, signal),
@@ -116,7 +116,7 @@ function createDesk(
       ids.add(id)
       if (ids.size > IDS_MAX) ids.delete(ids.values().next().value!)
     }
-    output.print(onlyColours(line))
+    output.print(onlyColors(line))
   }
   return {
     welcome: [
@@ -178,7 +178,7 @@ function lineWriter(show: (line: string) => void) {
 }
 
 async function watchLog(path: string, context: Context, show: (line: string) => void, signal: AbortSignal) {
-  const say = (line: string) => show(onlyColours(readableLine(line, context.style.stdout).trimEnd()))
+  const say = (line: string) => show(onlyColors(readableLine(line, context.style.stdout).trimEnd()))
   const next = await followLog(path, signal)
   for (const line of await readLogTail(path, LOG_LINES)) say(line)
   for await (const line of next) say(line)

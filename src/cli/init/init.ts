@@ -23,7 +23,7 @@ export const init = command({
     'May be run again: what is there stays unless you say otherwise, and a wallet is never overwritten. No key is taken from the command line, where other users could read it: a file or standard input gives it.',
   examples: [
     'stoa init',
-    'stoa init --yes --name Summarizer --description "Summarises any text." --price 0.01 --model builtin/summarize',
+    'stoa init --yes --name Summarizer --description "Summarizes any text." --price 0.01 --model builtin/summarize',
     'stoa init --yes --wallet import --wallet-key-file ./key.txt',
     'stoa init --yes --provider openai --model-key-file - < key.txt',
     'stoa init --import ~/.betar',

@@ -176,7 +176,7 @@ async function askAgent(
   const name = flags.name ?? (await line('Its name', undefined, 'Summarizer'))
   const description =
     flags.description ??
-    (await line('What it does; for a language model, its instruction', undefined, 'Summarises any text.'))
+    (await line('What it does; for a language model, its instruction', undefined, 'Summarizes any text.'))
   const price = flags.price ?? UsdcText.parse(await line('USDC for one task (0 is free)', UsdcText, '0.01'))
   const models = provider === 'none' ? [] : [{ value: '', label: `a model of ${provider}` }]
   const builtin = (value: string, label: string) => ({ value: `builtin/${value}`, label: `built in: ${label}` })
@@ -187,7 +187,7 @@ async function askAgent(
         message: 'What it runs on',
         options: [
           ...models,
-          builtin('summarize', 'summarises a text'),
+          builtin('summarize', 'summarizes a text'),
           builtin('word-count', 'counts words'),
           builtin('json-query', 'takes values out of JSON'),
           builtin('echo', 'says the task again'),

@@ -12,14 +12,14 @@ export function printable(text: string): string {
 }
 
 const ESCAPE = '\u001b'
-const colour = new RegExp(`(${ESCAPE}\\[[0-9;]*m)`)
+const color = new RegExp(`(${ESCAPE}\\[[0-9;]*m)`)
 const otherSequence = new RegExp(`${ESCAPE}\\[[0-9;?]*[A-Za-z]`, 'g')
 
 /** Keeps our color sequences and removes every other control sequence. Tabs become spaces. */
-export function onlyColours(text: string): string {
+export function onlyColors(text: string): string {
   return text
     .replaceAll('\t', '  ')
-    .split(colour)
+    .split(color)
     .map((part, index) => (index % 2 === 1 ? part : printable(part.replace(otherSequence, ''))))
     .join('')
 }
@@ -56,13 +56,13 @@ export type Style = {
 
 /** Colors for one output. NO_COLOR overrides FORCE_COLOR, which overrides the terminal check. */
 export function styleOf(output: Output, environment: Environment): Style {
-  const on = hasColour(output, environment)
+  const on = hasColor(output, environment)
   const paint = (format: 'bold' | 'dim' | 'red' | 'green' | 'yellow') => (text: string) =>
     on && text !== '' ? styleText(format, text, { validateStream: false }) : text
   return { bold: paint('bold'), dim: paint('dim'), red: paint('red'), green: paint('green'), yellow: paint('yellow') }
 }
 
-function hasColour(output: Output, environment: Environment): boolean {
+function hasColor(output: Output, environment: Environment): boolean {
   if ((environment.NO_COLOR ?? '') !== '') return false
   const forced = environment.FORCE_COLOR ?? ''
   if (forced !== '') return forced !== '0' && forced !== 'false'

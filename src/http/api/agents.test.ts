@@ -35,7 +35,7 @@ test('D13 GET /agents is a plain array of all, without a Link where that is all'
 
 test('the parameters limit, sort and explain', async () => {
   const { get, named } = await api()
-  expect(await named('/agents?q=summarise%20a%20contract')).toEqual(['Contract Summary'])
+  expect(await named('/agents?q=summarize%20a%20contract')).toEqual(['Contract Summary'])
   expect(await named('/agents?tags=legal,text')).toEqual(['Contract Summary'])
   expect(await named('/agents?tags=legal&tags=text')).toEqual(['Contract Summary'])
   expect(await named('/agents?free=true')).toEqual(['Own Legal Agent'])

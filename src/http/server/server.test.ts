@@ -22,7 +22,7 @@ const post = (url: string, payload: unknown, headers: Record<string, string> = {
   payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
   headers: { 'content-type': 'application/json', ...headers },
 })
-const agent = { name: 'Summary', description: 'Summarises any text.', price: 0.01 }
+const agent = { name: 'Summary', description: 'Summarizes any text.', price: 0.01 }
 
 test.each(['', '/api'])('D13 answers every read under %j', async (prefix) => {
   const { app } = fakeServer()
@@ -98,14 +98,14 @@ test.each(['command', 'http', 'module', 'api_key_env'])(
 )
 
 test('names each field of an agent that is wrong or unknown', async () => {
-  const response = await fakeServer().app.inject(post('/agents', { name: '', price: 1e-7, colour: 'red' }))
+  const response = await fakeServer().app.inject(post('/agents', { name: '', price: 1e-7, color: 'red' }))
   expect(response.json()).toMatchObject({ status: 400, code: 'INVALID_REQUEST' })
   expect(
     response
       .json()
       .errors.map(({ path }: { path: string }) => path)
       .toSorted(),
-  ).toEqual(['colour', 'description', 'name', 'price'])
+  ).toEqual(['color', 'description', 'name', 'price'])
 })
 
 test('a model that cannot be understood is a fault of the request', async () => {

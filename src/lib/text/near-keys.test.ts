@@ -60,7 +60,7 @@ test('whatever is near by insertions, deletions and substitutions shares a key w
   )
 })
 
-test('a swap of any two neighbours is found', () => {
+test('a swap of any two neighbors is found', () => {
   fc.assert(
     fc.property(letters, fc.nat(40), (text, place) => {
       const other = edited(text, [3, place, ''])

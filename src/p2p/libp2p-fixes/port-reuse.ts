@@ -12,7 +12,7 @@ export type PortReuse = {
   port: number
   Handle: HandleClass
   /** `host:port` of the addresses dialed in this way. */
-  dialled: Set<string>
+  dialed: Set<string>
 }
 
 type Handle = { bind(address: string, port: number, flags: number): number; close(): void }
@@ -21,7 +21,7 @@ type TcpTransport = Transport & { _connect(address: Multiaddr, options: { signal
 
 const TCP_SOCKET = 0
 const UV_TCP_REUSEPORT = 2
-const DIALLED_MAX = 1000
+const DIALED_MAX = 1000
 /** The same two ends are already connected, or the port is held without being shared. */
 const TAKEN = ['EADDRINUSE', 'EADDRNOTAVAIL']
 
@@ -36,7 +36,7 @@ export async function tryPortReuse(port: number): Promise<PortReuse | undefined>
     const handle = new Handle(TCP_SOCKET)
     const failed = handle.bind('127.0.0.1', (server.address() as net.AddressInfo).port, UV_TCP_REUSEPORT)
     handle.close()
-    return failed === 0 ? { port, Handle, dialled: new Set() } : undefined
+    return failed === 0 ? { port, Handle, dialed: new Set() } : undefined
   } catch {
     return undefined
   } finally {
@@ -53,11 +53,11 @@ export function dialFromPort(transport: Transport, reuse: PortReuse): Transport 
     if (host?.name !== 'ip4' || host.value === undefined || isPrivate(address)) return await connect(address, options)
     try {
       const socket = await connectFrom(reuse, { host: host.value, port: Number(port?.value) }, options.signal)
-      if (reuse.dialled.size < DIALLED_MAX) reuse.dialled.add(`${host.value}:${port?.value}`)
+      if (reuse.dialed.size < DIALED_MAX) reuse.dialed.add(`${host.value}:${port?.value}`)
       return socket
     } catch (error) {
       if (!TAKEN.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-      reuse.dialled.delete(`${host.value}:${port?.value}`)
+      reuse.dialed.delete(`${host.value}:${port?.value}`)
       return await connect(address, options)
     }
   }

@@ -14,7 +14,7 @@ test('who has come over a relay by itself cannot have this node dial what it nam
     },
     getConnections: () => [],
   })
-  const deps = { libp2p, logger: silentLogger, reuse: { port: 4001, dialled: new Set() } }
+  const deps = { libp2p, logger: silentLogger, reuse: { port: 4001, dialed: new Set() } }
   const stopping = new AbortController()
   const running = new HolePunch(deps as unknown as HolePunchDeps).run(stopping.signal)
   const askedOver = (direction: 'inbound' | 'outbound') => {
@@ -24,7 +24,7 @@ test('who has come over a relay by itself cannot have this node dial what it nam
     return reasons
   }
   expect(askedOver('inbound')).toEqual(['there is nothing to punch'])
-  // A seller that was dialled is listened to, as far as this stream goes.
+  // A seller that was dialed is listened to, as far as this stream goes.
   expect(askedOver('outbound')).not.toContain('there is nothing to punch')
   stopping.abort()
   await running

@@ -111,10 +111,10 @@ export class HolePunch {
     if (publicAddresses(addresses.map(({ multiaddr }) => multiaddr)).length === 0) return false
     const peer = { peerId: remotePeer.toString(), addrs: [] }
     const limit = AbortSignal.any([signal, AbortSignal.timeout(TRY_MS_MAX)])
-    const dialled = await connector.connect(peer, limit).catch(() => undefined)
-    if (dialled !== undefined)
-      logger.info({ peerId: peer.peerId }, 'a caller was dialled back; its relay is no longer needed')
-    return dialled !== undefined
+    const dialed = await connector.connect(peer, limit).catch(() => undefined)
+    if (dialed !== undefined)
+      logger.info({ peerId: peer.peerId }, 'a caller was dialed back; its relay is no longer needed')
+    return dialed !== undefined
   }
 
   /** connect → ← connect · sync → · half a round trip later: dial */
@@ -220,7 +220,7 @@ export class HolePunch {
     const [seen, seenPort] = observedAddr.getComponents()
     const [host, port] = connection.remoteAddr.getComponents()
     if (seen?.name !== 'ip4' || seen.value === undefined) return
-    const isFromPort = this.#deps.reuse?.dialled.has(`${host?.value}:${port?.value}`) === true
+    const isFromPort = this.#deps.reuse?.dialed.has(`${host?.value}:${port?.value}`) === true
     const own = { host: seen.value, ...(isFromPort && { port: seenPort?.value }) }
     this.#observed.delete(peerId.toString())
     this.#observed.set(peerId.toString(), own)

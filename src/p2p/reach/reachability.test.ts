@@ -25,9 +25,9 @@ function judge({ addresses = [local], announced = [], connectedTo = [], ...rest 
   })
 }
 
-test('an address that a peer has dialled is public, one the operator announced is as well, and it says which', () => {
+test('an address that a peer has dialed is public, one the operator announced is as well, and it says which', () => {
   expect(judge({ addresses: [local, open] })).toMatchObject({ state: 'public', addresses: [open] })
-  expect(judge({ addresses: [open] }).reason).toContain('peers have dialled')
+  expect(judge({ addresses: [open] }).reason).toContain('peers have dialed')
   expect(judge({ addresses: [open], announced: ['/ip4/9.9.9.9/tcp/4001'] }).reason).toContain('operator')
 })
 

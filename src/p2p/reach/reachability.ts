@@ -51,7 +51,7 @@ function judge(facts: ReachabilityFacts): Reachability & { reason: string } {
   const open = publicAddresses(facts.addresses)
   if (open.length > 0) {
     const said = open.every((address) => announced.some((one) => address.toString().startsWith(one.toString())))
-    const reason = said ? 'its operator announced the address; nobody has proved it' : 'peers have dialled it back'
+    const reason = said ? 'its operator announced the address; nobody has proved it' : 'peers have dialed it back'
     return { state: 'public', addresses: open.map(String), relays: [...relays], reason }
   }
   const forward =
@@ -60,7 +60,7 @@ function judge(facts: ReachabilityFacts): Reachability & { reason: string } {
       : `forward TCP port ${port} to this machine and set NODE_ANNOUNCE_ADDR=/ip4/<public address>/tcp/${port}`
   if (relays.length > 0) {
     const addresses = facts.addresses.filter(isRelayed).map(String)
-    const reason = 'none of its own addresses can be dialled from outside, so calls come over a relay'
+    const reason = 'none of its own addresses can be dialed from outside, so calls come over a relay'
     return { state: 'relayed', addresses, relays: [...relays], reason, fix: `to be called directly, ${forward}` }
   }
   const unknown = (reason: string) => ({ state: 'unknown' as const, addresses: [], relays: [], reason })
@@ -72,7 +72,7 @@ function judge(facts: ReachabilityFacts): Reachability & { reason: string } {
   }
   if (facts.uptimeMs < SETTLING_MS) return unknown('it is still being found out')
   const offers = facts.relaysOffered === 0 ? 'no connected peer is a relay' : 'no connected relay has a place for it'
-  const reason = `none of its own addresses can be dialled from outside, and ${offers}`
+  const reason = `none of its own addresses can be dialed from outside, and ${offers}`
   return {
     state: 'unreachable',
     addresses: [],

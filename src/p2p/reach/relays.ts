@@ -78,7 +78,7 @@ export class Relays {
     for (const peerId of this.#held) {
       this.#deps.reservations.release(peerId)
       this.#held.delete(peerId)
-      this.#deps.logger.info({ relay: peerId }, 'this node can be dialled by now; the relay is let go')
+      this.#deps.logger.info({ relay: peerId }, 'this node can be dialed by now; the relay is let go')
       this.#deps.changed()
     }
   }

@@ -246,11 +246,11 @@ describe('T6 a dear run', () => {
     expect(told(await peer.paidRequest(payment, { correlation_id }))).toBe('re: task')
   })
 
-  test('is not begun for an authorization that was cancelled', async () => {
+  test('is not begun for an authorization that was canceled', async () => {
     const seller = await start({ exposure: dear })
     const { envelope } = signed(seller.clock.now())
     const { from, nonce } = envelope.payload!.authorization
-    seller.settlement.setUse(from, nonce, { state: 'cancelled' })
+    seller.settlement.setUse(from, nonce, { state: 'canceled' })
     const peer = await seller.connect()
     expect(told(await peer.request({ payment: envelope }))).toBe('PAYMENT_INVALID')
     expect(seller.runs).toEqual([])

@@ -175,7 +175,7 @@ describe('D23: streams', () => {
     const seller = await start()
     seller.work = ({ signal }) =>
       new Promise((_, reject) => {
-        signal.addEventListener('abort', () => reject(new AgentError('AGENT_CANCELLED', 'the task was cancelled')))
+        signal.addEventListener('abort', () => reject(new AgentError('AGENT_CANCELLED', 'the task was canceled')))
       })
     const peer = await seller.connect()
     const { payment, paymentId, correlation_id } = await peer.challenged()

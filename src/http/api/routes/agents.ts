@@ -90,7 +90,7 @@ export function agentRoutes(deps: AgentRouteDeps): Operation[] {
       access: 'private',
       scope: 'admin',
       body: RegisterAgent,
-      example: { name: 'Summary', description: 'Summarises any text.', price: 0.01, model: 'builtin/summarize' },
+      example: { name: 'Summary', description: 'Summarizes any text.', price: 0.01, model: 'builtin/summarize' },
       bodyBytesMax: DEFINITION_BYTES_MAX,
       operatorFields: {
         names: operatorFields,

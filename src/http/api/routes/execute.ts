@@ -94,7 +94,7 @@ export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
       path: '/agents/{id}/execute',
       params: AgentParams,
       body: ExecuteAgent,
-      example: { task: 'Summarise: …', max_price: '0.05' },
+      example: { task: 'Summarize: …', max_price: '0.05' },
       handler(call) {
         const { params, body } = call
         if (body.agent_id !== undefined && body.agent_id !== params.id) {
@@ -110,7 +110,7 @@ export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
       id: 'execute',
       path: '/execute',
       body: Execute,
-      example: { agent_id: 'q5v7gtn3jhb2kxw4', input: 'Summarise: …', max_price: '0.05' },
+      example: { agent_id: 'q5v7gtn3jhb2kxw4', input: 'Summarize: …', max_price: '0.05' },
       handler: (call) => execute(call.body.agent_id, call.body, call),
     }),
   ]

@@ -98,7 +98,7 @@ export function ownAgentRoutes({ ownAgents, models }: OwnAgentRouteDeps): Operat
       path: '/agents/{id}/test',
       summary: 'Run an own agent once, unpaid and unrecorded',
       body: TestAgent,
-      example: { task: 'Summarise: …' },
+      example: { task: 'Summarize: …' },
       response: TestResult,
       errors: ['UNKNOWN_AGENT', 'AGENT_FAILED', 'AGENT_TIMEOUT', 'AGENT_NOT_RUNNABLE', 'INPUT_TOO_LARGE', 'OVERLOADED'],
       handler: ({ params, body, signal }) => ownAgents.test(params.id, body.task, signal),

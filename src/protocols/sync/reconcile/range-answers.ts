@@ -35,7 +35,7 @@ const LIST_MAX = 32
 const BLOCK = 1024
 
 /**
- * The first question, about all elements. The parts get finer towards the newest elements, where most differences are.
+ * The first question, about all elements. The parts get finer toward the newest elements, where most differences are.
  */
 export function ask(side: Side, from: Bound, until: Bound): Said {
   const [first, last] = ranksOf(side, from, until)

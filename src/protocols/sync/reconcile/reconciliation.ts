@@ -35,7 +35,7 @@ export type Step = Found & { reply: Uint8Array | undefined }
 /**
  * One side of the reconciliation of two sets of elements, by ranges.
  *
- * 1. The side that opens sends fingerprints of a few ranges, finer towards the newest elements.
+ * 1. The side that opens sends fingerprints of a few ranges, finer toward the newest elements.
  * 2. The other side answers a fingerprint with `equal` or with fingerprints of parts of the range. If it has few
  * elements in the range, it answers with a list of their names.
  * 3. The answer to a list says which of the elements the answering side lacks, and which it has in addition. Both sides
