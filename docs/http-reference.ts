@@ -1,11 +1,11 @@
 /** The HTTP reference, out of the OpenAPI document that the node itself serves. */
 import type { OpenApiOperation } from '../src/http/api/openapi.ts'
 import { openApiDocument } from '../src/http/api/openapi.ts'
-import { apiOperations, type OperationsDeps } from '../src/http/api/operations.ts'
+import { type ApiParts, apiOperations } from '../src/http/api/operations.ts'
 import { cell, fieldRows, type Schema, typeText } from './schema-table.ts'
 
 /** Routes only keep what they are given for later; nothing is asked of it here. */
-const nobody = new Proxy({}, { get: () => () => undefined }) as OperationsDeps
+const nobody = new Proxy({}, { get: () => () => undefined }) as ApiParts
 
 export function httpReference(): Record<string, string> {
   const document = openApiDocument(apiOperations(nobody), '')

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { approvalMsOf, budgetRules } from '../buying/budget-rules.ts'
 import { createBuyer } from '../buying/buyer.ts'
-import { mayFollowOf } from '../buying/may-follow.ts'
 import { createWalletChecks } from '../buying/wallet-code.ts'
 import { openChain } from '../chain/open-chain.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { createNodeApi } from '../http/node-api.ts'
+import type { ApiDeps } from '../http/server/app.ts'
 import { needsToken } from '../http/server/host-name.ts'
 import { createLedgerApi } from '../ledger/ledger.ts'
 import { type NodeFeed, publishedPayments } from '../ledger/ledger-events.ts'
@@ -246,33 +246,20 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         balance: node.balance,
       },
     )
-    const asked = {
-      market: node.market,
-      registerAgent: node.registerAgent,
-      ownAgents,
-      models,
+    const { status, peers, balance, registerAgent: register } = node
+    const { configuration, diagnosis, ...reports } = observing.api
+    const served: ApiDeps = {
+      ...{ clock, logger, version, ledger: ledgerApi, earnings, market: market.search, events: feed },
+      node: { status, peers, balance, configuration, diagnosis },
+      ownAgents: { ...ownAgents, register, models },
       imports: market.importing(asset.address, buyer.askPrice),
-      execute: node.execute,
-      orders: node.orders,
-      sessions: node.sessions,
-      workflows: node.workflows,
-      events: node.events,
-      mayFollow: mayFollowOf({ orders: buyer.orders, workflows: buyer.workflows, ledger: ledgerApi }),
-      tokens: buyer.tokens,
-      budget: buyer.budget,
-      approvals: buyer.approvals,
-      ledger: ledgerApi,
-      stats: node.stats,
-      status: node.status,
-      peers: node.peers,
-      balance: node.balance,
-      ...{ clock, logger, version },
+      buyer: { ...buyer, execute: node.execute },
       ...trust.api,
       ...standards.api,
-      ...observing.api,
+      ...reports,
     }
     const access = { ...config.api, dataDir: config.dataDir, token: secrets.apiToken }
-    const api = config.api.enabled ? await createNodeApi(access, asked) : undefined
+    const api = config.api.enabled ? await createNodeApi(access, served) : undefined
 
     const pools = { name: 'streams', start: async () => {}, stop: () => buyer.streams.close() }
     const outbox = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }

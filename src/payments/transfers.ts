@@ -26,7 +26,7 @@ type TransfersDeps = {
 }
 
 /** Money that the operator sends from the wallet. Budgets do not apply: they limit what this node buys. */
-type Transfers = {
+export type Transfers = {
   /** @throws CodedError, TransactionError, ChainError */
   send(
     asked: SendTransfer,

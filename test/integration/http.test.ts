@@ -3,12 +3,12 @@ import { Agent, type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterEach, expect, test, vi } from 'vitest'
-import type { ExecuteRequest } from '../../src/http/api/routes/execute.ts'
+import type { ExecuteRequest } from '../../src/buying/execute.ts'
 import { createApiClient } from '../../src/http/client/client.ts'
-import { type Api, type ApiDeps, type ApiOptions, createApi } from '../../src/http/server/app.ts'
+import { type Api, type ApiOptions, createApi } from '../../src/http/server/app.ts'
 import { patientFetch } from '../../src/lib/patient-fetch.ts'
 import type { ExecutionResult } from '../../src/schema/api.ts'
-import { fakeDeps, localId, loopbackOptions, remoteId, resultFixture } from '../support/fake-api.ts'
+import { type FakeParts, fakeDeps, localId, loopbackOptions, remoteId, resultFixture } from '../support/fake-api.ts'
 import { until } from '../support/until.ts'
 
 const started: Api[] = []
@@ -16,7 +16,7 @@ afterEach(async () => {
   await Promise.all(started.splice(0).map((api) => api.stop()))
 })
 
-async function start(changes: Partial<ApiDeps> = {}, options: Partial<ApiOptions> = {}): Promise<Api> {
+async function start(changes: Partial<FakeParts> = {}, options: Partial<ApiOptions> = {}): Promise<Api> {
   const api = createApi({ ...loopbackOptions, ...options }, fakeDeps(changes))
   await api.start()
   started.push(api)
@@ -67,7 +67,7 @@ function waitingExecute() {
 
 test('T11 a page whose name was rebound to this machine reads and does nothing', async () => {
   const execute = vi.fn(async () => resultFixture())
-  const balance = vi.fn(fakeDeps().balance)
+  const balance = vi.fn(fakeDeps().node.balance)
   const api = await start({ execute, balance })
   const { port } = new URL(api.url)
   for (const host of ['evil.example', `evil.example:${port}`, `localhost.evil.example:${port}`]) {
@@ -88,8 +88,8 @@ test('T11 a page whose name was rebound to this machine reads and does nothing',
 
 test('T11 a page of a foreign origin spends, registers and reads nothing private', async () => {
   const execute = vi.fn(async () => resultFixture())
-  const registerAgent = vi.fn(fakeDeps().registerAgent)
-  const balance = vi.fn(fakeDeps().balance)
+  const registerAgent = vi.fn(fakeDeps().ownAgents.register)
+  const balance = vi.fn(fakeDeps().node.balance)
   const api = await start({ execute, registerAgent, balance })
   for (const from of [{ origin: 'https://evil.example' }, { origin: 'null' }, { 'sec-fetch-site': 'cross-site' }]) {
     for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded']) {

@@ -139,34 +139,44 @@ export const loopbackOptions: ApiOptions = {
   token: 'a-token-of-some-length',
 }
 
-/** `listings`: the listings of the market, for tests that do not replace `market`. */
-type FakeDeps = ApiDeps & { listings(): readonly Listing[] }
+/** Parts that a test replaces. `listings`: the listings of the market, for tests that do not replace `market`. */
+export type FakeParts = Omit<ApiDeps, 'buyer' | 'node' | 'ownAgents'> &
+  ApiDeps['buyer'] & {
+    listings(): readonly Listing[]
+    registerAgent: ApiDeps['ownAgents']['register']
+    balance: ApiDeps['node']['balance']
+  }
 const inScope: Record<AgentScope, (listing: Listing) => boolean> = {
   all: () => true,
   local: ({ local }) => local,
   discovered: ({ local }) => !local,
 }
 
+/** The market of a test that names no other: one local and one remote agent. */
+export const fakeListings = () => [listingFixture({ id: localId, local: true }), listingFixture()]
+
 /** Everything below the API: one local and one remote agent. Every call is answered. */
-export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
-  const listings = changes.listings ?? (() => [listingFixture({ id: localId, local: true }), listingFixture()])
-  const { orders, sessions, workflows, tokens, budget, approvals, services } = createFakeMarket(listings)
-  const { ledger, stats } = fakeLedger()
+export function fakeDeps({
+  listings = fakeListings,
+  registerAgent = async (definition) => listingOf(definition),
+  execute = async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
+  balance = async () => balanceFixture,
+  ...changes
+}: Partial<FakeParts> = {}): ApiDeps {
+  const market = createFakeMarket(listings)
+  const { orders, sessions, workflows, tokens, budget, approvals } = { ...market, ...changes }
+  const { ledger, earnings } = fakeLedger()
   // Services that wait for another service find no work in an empty store.
-  for (const service of services) void service.start()
+  for (const service of market.services) void service.start()
   return {
     clock: systemClock,
     logger: silentLogger,
-    mayFollow: () => true,
     version: '0.1.0',
-    listings,
     market: {
       page: (_, scope = 'all') => ({ items: listings().filter(inScope[scope]), next: undefined }),
       find: (id) => listings().find((listing) => listing.id === id),
     },
-    orders,
-    sessions,
-    workflows,
+    buyer: { execute, orders, sessions, workflows, tokens, budget, approvals },
     receipts: fakeReceipts,
     transfers: {
       send: async ({ to, amount, asset = 'USDC' }) => ({
@@ -194,12 +204,14 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       budget: () => budget.view(),
       approvals: (state) => approvals.list(state),
       oldestOwedSeconds: () => 0,
-      books: () => stats({ days: 0 }),
+      books: () => earnings.stats({ days: 0 }),
     },
     alarms: fakeAlarms(),
     ledger,
-    stats,
+    earnings,
     ownAgents: {
+      register: registerAgent,
+      models: async () => ({ servers: [], builtin: [{ model: 'builtin/echo', description: 'The task itself.' }] }),
       list: () => [ownAgentFixture],
       update: async (_id, { price = ownAgentFixture.price }) => ({ ...ownAgentFixture, price }),
       setPaused: async (_id, paused) => ({ ...ownAgentFixture, paused }),
@@ -207,22 +219,18 @@ export function fakeDeps(changes: Partial<FakeDeps> = {}): FakeDeps {
       test: async (_id, task) => ({ output: task, duration_ms: 1 }),
       tryOut: async (_agent, task) => ({ output: task, duration_ms: 1 }),
     },
-    models: async () => ({ servers: [], builtin: [{ model: 'builtin/echo', description: 'The task itself.' }] }),
     imports: {
       all: () => [],
       add: async ({ agent_id }) => listingFixture({ imported: { agent_id } }),
       remove: async () => listingFixture({ imported: { agent_id: 'theirs' } }),
     },
-    tokens,
-    budget,
-    approvals,
-    registerAgent: async (definition) => listingOf(definition),
-    execute: async ({ agentId, input }) => resultFixture({ agent_id: agentId, output: input }),
-    status: () => statusFixture,
-    peers: () => [peerFixture],
-    configuration: () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
-    diagnosis: async () => ({ checks: [{ id: 'rpc', title: 'Chain RPC', state: 'ok', text: 'rpc.example' }] }),
-    balance: async () => balanceFixture,
+    node: {
+      status: () => statusFixture,
+      peers: () => [peerFixture],
+      configuration: () => ({ config_file: '/data/config.yaml', settings: [{ key: 'p2p.port', value: 4001 }] }),
+      diagnosis: async () => ({ checks: [{ id: 'rpc', title: 'Chain RPC', state: 'ok', text: 'rpc.example' }] }),
+      balance,
+    },
     cards: { agents: () => [], node: () => cardFixture, catalog: () => ({ specVersion: '1.0', entries: [] }) },
     ...changes,
   }
@@ -269,9 +277,9 @@ function endedFeed(): Feed<NodeEvents> {
 }
 
 /** The API without a socket, called through `inject`. */
-export function fakeServer(changes: Partial<FakeDeps> = {}, options: Partial<ApiOptions> = {}) {
+export function fakeServer(changes: Partial<FakeParts> = {}, options: Partial<ApiOptions> = {}) {
   const deps = fakeDeps(changes)
-  const guard = createGuard({ ...loopbackOptions, ...options }, { identify: deps.tokens.identify })
+  const guard = createGuard({ ...loopbackOptions, ...options }, { identify: deps.buyer.tokens.identify })
   return createServer(apiOperations(deps), { ...deps, guard, adopt: createHttpServer })
 }
 

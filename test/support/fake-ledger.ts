@@ -30,6 +30,6 @@ export function fakeLedger() {
       refund: async () => {},
       retrySettlement: (id) => retrySettlement(id, { payments, clock, wake: () => {} }),
     }),
-    stats: createEarnings({ clock, ledger, decimals: 6, nameOf }).stats,
+    earnings: createEarnings({ clock, ledger, decimals: 6, nameOf }),
   }
 }

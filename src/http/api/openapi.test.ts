@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import * as z from 'zod'
 import {
   fakeDeps,
+  fakeListings,
   fakeServer,
   listingFixture,
   localId,
@@ -120,11 +121,11 @@ test('D16 only /health and /.well-known need no token anywhere', () => {
 })
 
 test('what is sent is what the document says', async () => {
-  const buyer = await fakeMarket(fakeDeps().listings, { rules: { autoApproveBelowAtomic: 0n } })
+  const buyer = await fakeMarket(fakeListings, { rules: { autoApproveBelowAtomic: 0n } })
   const { orders, workflows } = buyer
   const { paymentId, ready, ...kept } = fakeLedger()
   await ready
-  const { app } = fakeServer({ ...buyer, ...kept, execute: fakeDeps().execute })
+  const { app } = fakeServer({ ...buyer, ...kept, execute: fakeDeps().buyer.execute })
   const agent = { name: 'A', description: 'B', price: 0 }
   const said = await orders.create({ agentId: localId, price: 0n, task: 'go' })
   await orders.settled(said.id, { limitMs: 5_000 })
@@ -211,7 +212,7 @@ test('what is sent is what the document says', async () => {
 })
 
 test('a list that has more says where: the next page is the same request with its cursor', async () => {
-  const { orders, services } = await fakeMarket(fakeDeps().listings)
+  const { orders, services } = await fakeMarket(fakeListings)
   const { app } = fakeServer({ orders })
   for (let count = 0; count < 5; count++) await orders.create({ agentId: remoteId, price: BigInt(count) })
   const pages: string[][] = []

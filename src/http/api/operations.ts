@@ -1,75 +1,99 @@
+import type { Buyer } from '../../buying/buyer.ts'
+import type { OrdersApi } from '../../buying/orders.ts'
+import type { Tokens } from '../../buying/tokens.ts'
+import type { WorkflowsApi } from '../../buying/workflow/workflows.ts'
+import type { LedgerApi } from '../../ledger/ledger.ts'
+import type { NodeFeed } from '../../ledger/ledger-events.ts'
+import type { Receipts } from '../../ledger/receipts.ts'
+import type { Sessions } from '../../ledger/sessions.ts'
+import type { Earnings } from '../../ledger/stats.ts'
+import type { Logger } from '../../lib/logger.ts'
+import type { Transfers } from '../../payments/transfers.ts'
+import type { Search } from '../../search/search.ts'
+import type { ReputationCalls } from '../../trust/reputation.ts'
+import type { MetricSources } from './metrics.ts'
 import { type OpenApi, openApiDocument } from './openapi.ts'
 import type { Operation } from './operation.ts'
-import { type AgentRouteDeps, agentRoutes } from './routes/agents.ts'
-import { type AlarmRouteDeps, alarmRoutes } from './routes/alarms.ts'
-import { type BudgetRouteDeps, budgetRoutes } from './routes/budget.ts'
-import { type DiscoveryRouteDeps, discoveryRoutes } from './routes/discovery.ts'
+import { agentRoutes } from './routes/agents.ts'
+import { type AlarmsPart, alarmRoutes } from './routes/alarms.ts'
+import { type ApprovalsPart, type BudgetPart, budgetRoutes } from './routes/budget.ts'
+import { type CardsPart, discoveryRoutes } from './routes/discovery.ts'
 import { docsRoutes } from './routes/docs.ts'
-import { type EventRouteDeps, eventRoutes } from './routes/events.ts'
-import { type ExecuteRouteDeps, executeRoutes } from './routes/execute.ts'
-import { type ImportRouteDeps, importRoutes } from './routes/imports.ts'
-import { type LedgerRouteDeps, ledgerRoutes } from './routes/ledger.ts'
-import { type MetricsRouteDeps, metricsRoutes } from './routes/metrics.ts'
-import { type NodeRouteDeps, nodeRoutes } from './routes/node.ts'
-import { type OrderRouteDeps, orderRoutes } from './routes/orders.ts'
-import { type OwnAgentRouteDeps, ownAgentRoutes } from './routes/own-agents.ts'
-import { type ReceiptRouteDeps, receiptRoutes } from './routes/receipts.ts'
-import { type ReputationRouteDeps, reputationRoutes } from './routes/reputation.ts'
-import { type SessionRouteDeps, sessionRoutes } from './routes/sessions.ts'
-import { type TokenRouteDeps, tokenRoutes } from './routes/tokens.ts'
-import { type TransactionRouteDeps, transactionRoutes } from './routes/transactions.ts'
-import { type WalletRouteDeps, walletRoutes } from './routes/wallet.ts'
-import { type WebhookRouteDeps, webhookRoutes } from './routes/webhooks.ts'
-import { type WorkflowRouteDeps, workflowRoutes } from './routes/workflows.ts'
+import { eventRoutes } from './routes/events.ts'
+import { executeRoutes } from './routes/execute.ts'
+import { type ImportsPart, importRoutes } from './routes/imports.ts'
+import { ledgerRoutes } from './routes/ledger.ts'
+import { metricsRoutes } from './routes/metrics.ts'
+import { type NodePart, nodeRoutes } from './routes/node.ts'
+import { orderRoutes } from './routes/orders.ts'
+import { type OwnAgentsPart, ownAgentRoutes } from './routes/own-agents.ts'
+import { receiptRoutes } from './routes/receipts.ts'
+import { reputationRoutes } from './routes/reputation.ts'
+import { sessionRoutes } from './routes/sessions.ts'
+import { tokenRoutes } from './routes/tokens.ts'
+import { transactionRoutes } from './routes/transactions.ts'
+import { walletRoutes } from './routes/wallet.ts'
+import { type WebhooksPart, webhookRoutes } from './routes/webhooks.ts'
+import { workflowRoutes } from './routes/workflows.ts'
 
-export type OperationsDeps = NodeRouteDeps &
-  AgentRouteDeps &
-  OwnAgentRouteDeps &
-  ImportRouteDeps &
-  ExecuteRouteDeps &
-  OrderRouteDeps &
-  SessionRouteDeps &
-  WorkflowRouteDeps &
-  ReceiptRouteDeps &
-  ReputationRouteDeps &
-  TransactionRouteDeps &
-  TokenRouteDeps &
-  BudgetRouteDeps &
-  WalletRouteDeps &
-  EventRouteDeps &
-  MetricsRouteDeps &
-  AlarmRouteDeps &
-  WebhookRouteDeps &
-  LedgerRouteDeps &
-  DiscoveryRouteDeps & { /** The node's version. */ version: string }
+/** What the API serves: the parts of a node, as the rooms below make them. */
+export type ApiParts = {
+  node: NodePart
+  market: Pick<Search, 'page' | 'find'>
+  ownAgents: OwnAgentsPart
+  imports: ImportsPart
+  buyer: Pick<Buyer, 'execute'> & {
+    orders: OrdersApi
+    sessions: Sessions
+    workflows: WorkflowsApi
+    tokens: Pick<Tokens, 'create' | 'list' | 'revoke' | 'identify'>
+    budget: BudgetPart
+    approvals: ApprovalsPart
+  }
+  ledger: LedgerApi
+  earnings: Earnings
+  receipts: Receipts
+  reputation: ReputationCalls
+  transfers: Transfers
+  events: Pick<NodeFeed, 'last' | 'subscribe'>
+  metrics: MetricSources
+  alarms: AlarmsPart
+  webhooks: WebhooksPart
+  cards: CardsPart
+  logger: Logger
+  /** The node's version. */
+  version: string
+}
 
 /** The whole API as a table. Each group of routes is one line. */
-export function apiOperations(deps: OperationsDeps): Operation[] {
+export function apiOperations(parts: ApiParts): Operation[] {
+  const { node, market, ownAgents, buyer, ledger, reputation, logger } = parts
+  const { orders, sessions, workflows, tokens, budget, approvals } = buyer
   let document: OpenApi | undefined
   const rows: Operation[] = [
-    ...nodeRoutes(deps),
-    ...agentRoutes(deps),
-    ...ownAgentRoutes(deps),
-    ...importRoutes(deps),
-    ...executeRoutes(deps),
-    ...orderRoutes(deps),
-    ...sessionRoutes(deps),
-    ...workflowRoutes(deps),
-    ...receiptRoutes(deps),
-    ...reputationRoutes(deps),
-    ...transactionRoutes(deps),
-    ...walletRoutes(deps),
-    ...eventRoutes(deps),
-    ...metricsRoutes(deps),
-    ...alarmRoutes(deps),
-    ...webhookRoutes(deps),
-    ...ledgerRoutes(deps),
-    ...tokenRoutes(deps),
-    ...budgetRoutes(deps),
-    ...discoveryRoutes(deps),
+    ...nodeRoutes(node),
+    ...agentRoutes(market, ownAgents),
+    ...ownAgentRoutes(ownAgents),
+    ...importRoutes(parts.imports),
+    ...executeRoutes(buyer, logger),
+    ...orderRoutes(orders),
+    ...sessionRoutes(sessions),
+    ...workflowRoutes(workflows),
+    ...receiptRoutes(parts.receipts),
+    ...reputationRoutes(reputation),
+    ...transactionRoutes(reputation.transactions),
+    ...walletRoutes(node, parts.transfers),
+    ...eventRoutes(parts.events, { orders, workflows, ledger }, logger),
+    ...metricsRoutes(parts.metrics),
+    ...alarmRoutes(parts.alarms),
+    ...webhookRoutes(parts.webhooks),
+    ...ledgerRoutes(ledger, parts.earnings),
+    ...tokenRoutes(tokens),
+    ...budgetRoutes(budget, approvals),
+    ...discoveryRoutes(parts.cards),
     ...docsRoutes({
       document() {
-        document ??= openApiDocument(rows, deps.version)
+        document ??= openApiDocument(rows, parts.version)
         return document
       },
     }),

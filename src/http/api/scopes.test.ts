@@ -9,7 +9,7 @@ const identify = (text: string): Caller | undefined => {
   const scope = scopes.find((one) => one === text)
   return scope && { scope, tokenId: `a ${scope} token` }
 }
-const tokens = { ...deps.tokens, identify }
+const tokens = { ...deps.buyer.tokens, identify }
 const rows = apiOperations(deps)
 const { app } = fakeServer({ tokens })
 
@@ -64,8 +64,8 @@ describe('D16 T12 every operation has a scope', () => {
 
 test('whoever spends is known by his token, through each door that spends', async () => {
   const seen: unknown[] = []
-  const { orders, workflows } = deps
-  const note = (caller: Caller) => void seen.push(caller)
+  const { orders, workflows } = deps.buyer
+  const note = (caller: Caller | undefined) => void seen.push(caller)
   const server = fakeServer({
     tokens,
     execute: async ({ caller }) => {
@@ -82,6 +82,7 @@ test('whoever spends is known by his token, through each door that spends', asyn
         return orders.execute(id, task, caller)
       },
       cancel: (id, caller) => orders.cancel(id, caller),
+      get: (id, caller) => orders.get(id, caller),
       list: (query, caller) => orders.list(query, caller),
       settled: (id, options, caller) => orders.settled(id, options, caller),
     },
@@ -92,6 +93,7 @@ test('whoever spends is known by his token, through each door that spends', asyn
         return workflows.create(definition, caller)
       },
       cancel: (id, caller) => workflows.cancel(id, caller),
+      get: (id, caller) => workflows.get(id, caller),
       list: (query, caller) => workflows.list(query, caller),
       settled: (id, options, caller) => workflows.settled(id, options, caller),
     },

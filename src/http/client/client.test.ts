@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import {
   balanceFixture,
+  type FakeParts,
   fakeServer,
   listingFixture,
   localId,
@@ -9,15 +10,14 @@ import {
   resultFixture,
   statusFixture,
 } from '../../../test/support/fake-api.ts'
+import type { ExecuteRequest } from '../../buying/execute.ts'
 import { CodedError } from '../../lib/errors.ts'
-import type { OperationsDeps } from '../api/operations.ts'
-import type { ExecuteRequest } from '../api/routes/execute.ts'
 import { createApiClient } from './client.ts'
 
 const baseUrl = 'http://127.0.0.1:8424/'
 
 /** The client on the server, without a socket between. */
-function connect(changes: Partial<OperationsDeps> = {}, token?: string) {
+function connect(changes: Partial<FakeParts> = {}, token?: string) {
   const sent: { url: string; init: RequestInit }[] = []
   const { app } = fakeServer(changes)
   const inject = async (input: string | URL | Request, init: RequestInit = {}) => {

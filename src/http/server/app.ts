@@ -4,7 +4,7 @@ import { CodedError, reasonOf } from '../../lib/errors.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { within } from '../../lib/within.ts'
-import type { OperationsDeps } from '../api/operations.ts'
+import type { ApiParts } from '../api/operations.ts'
 import { urlHost } from './host-name.ts'
 import { createListener, type RequestHandler } from './listener.ts'
 import type { Mount } from './mount.ts'
@@ -16,7 +16,7 @@ export type ApiOptions = GuardOptions & {
   /** 0: any free port. */
   port: number
 }
-export type ApiDeps = OperationsDeps & { clock: Clock; logger: Logger; mounts?: readonly Mount[] }
+export type ApiDeps = ApiParts & { clock: Clock; logger: Logger; mounts?: readonly Mount[] }
 
 export interface Api extends Service {
   /** URL for programs on this machine, such as `http://127.0.0.1:8424`. The port is known after the start. */
@@ -37,7 +37,7 @@ export function createApi(options: ApiOptions, deps: ApiDeps): Api {
   const logger = deps.logger.child({ part: 'http' })
   // `localhost` may resolve to two addresses. Listen on the IPv4 one, which every program on this machine can reach.
   const host = options.host === 'localhost' ? '127.0.0.1' : options.host
-  const guard = createGuard({ ...options, host }, { identify: deps.tokens.identify })
+  const guard = createGuard({ ...options, host }, { identify: deps.buyer.tokens.identify })
   const listener = createListener(build, (error) => logger.error({ err: error }, 'the API could not be built'))
   let server: Server | undefined
   let stopping = false

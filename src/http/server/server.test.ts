@@ -8,13 +8,13 @@ import {
   remoteId,
   resultFixture,
 } from '../../../test/support/fake-api.ts'
+import type { ExecuteRequest } from '../../buying/execute.ts'
 import { CodedError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { silentLogger } from '../../lib/logger.ts'
 import { OPERATOR } from '../../schema/caller.ts'
 import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../../schema/limits.ts'
 import { apiOperations } from '../api/operations.ts'
-import type { ExecuteRequest } from '../api/routes/execute.ts'
 
 const post = (url: string, payload: unknown, headers: Record<string, string> = {}) => ({
   method: 'POST' as const,

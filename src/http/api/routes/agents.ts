@@ -1,4 +1,3 @@
-import type { AgentDefinition } from '../../../schema/agent.ts'
 import { AgentParams, Listings, RegisterAgent } from '../../../schema/api.ts'
 import { operatorFields, PAGE_LISTINGS_MAX } from '../../../schema/limits.ts'
 import { Listing } from '../../../schema/listing.ts'
@@ -6,12 +5,10 @@ import { AgentQuery, type AgentScope, OneAgentQuery } from '../../../schema/sear
 import type { Search } from '../../../search/search.ts'
 import { HttpError } from '../../server/problem.ts'
 import { type Operation, operation, paged } from '../operation.ts'
+import type { OwnAgentsPart } from './own-agents.ts'
 import { refuseAgent } from './refuse-agent.ts'
 
-export type AgentRouteDeps = {
-  market: Pick<Search, 'page' | 'find'>
-  registerAgent(definition: AgentDefinition): Promise<Listing>
-}
+type Market = Pick<Search, 'page' | 'find'>
 
 /**
  * These parameters reveal how often this node bought from whom, and for how much. They are hidden from other sites'
@@ -22,86 +19,83 @@ const privateQuery = ['include', 'explain']
 const DEFINITION_BYTES_MAX = 384 * 1024
 const manyAgents = `Without parameters all of them, up to ${PAGE_LISTINGS_MAX} in one answer; where there are more, the Link header leads on.`
 
-export function agentRoutes(deps: AgentRouteDeps): Operation[] {
-  const listed = (scope: AgentScope, named: Pick<Operation, 'id' | 'path' | 'summary' | 'description'>) =>
-    operation({
-      ...named,
-      method: 'GET',
-      tags: ['agents'],
-      access: 'public',
-      scope: 'read',
-      query: AgentQuery,
-      privateQuery,
-      response: Listings,
-      status: 200,
-      errors: ['CURSOR_INVALID'],
-      handler: ({ query }) => paged(deps.market.page(query, scope)),
-    })
-
+export function agentRoutes(market: Market, ownAgents: Pick<OwnAgentsPart, 'register'>): Operation[] {
   return [
-    listed('all', {
+    listing(market, 'all', {
       id: 'listAgents',
       path: '/agents',
       summary: 'All known agents',
       description: `Local ones and those discovered from peers. ${manyAgents}`,
     }),
-    listed('local', {
+    listing(market, 'local', {
       id: 'listLocalAgents',
       path: '/agents/local',
       summary: 'Agents registered on this node',
       description: manyAgents,
     }),
-    listed('discovered', {
+    listing(market, 'discovered', {
       id: 'discoverAgents',
       path: '/agents/discover',
       summary: 'Agents discovered from peers',
       description: manyAgents,
     }),
-    operation({
-      id: 'getAgent',
-      method: 'GET',
-      path: '/agents/{id}',
-      summary: 'One agent',
-      description:
-        'By its id, the beginning of it, its name where no other agent has it, or `seller/name` (percent-encoded). What spends or changes takes the id alone.',
-      tags: ['agents'],
-      access: 'public',
-      scope: 'read',
-      params: AgentParams,
-      query: OneAgentQuery,
-      privateQuery,
-      response: Listing,
-      status: 200,
-      errors: ['UNKNOWN_AGENT', 'AMBIGUOUS_AGENT'],
-      handler({ params, query }) {
-        const found = deps.market.find(params.id, query.include)
-        if (found !== undefined) return found
-        throw new HttpError('UNKNOWN_AGENT', 'no agent with this id is listed: GET /agents shows those that are')
-      },
-    }),
-    operation({
-      id: 'registerAgent',
-      method: 'POST',
-      repeatable: true,
-      path: '/agents',
-      summary: 'Register an agent',
-      description: 'Hosts, persists and lists it. The same name again updates the agent, which keeps its id.',
-      tags: ['agents'],
-      access: 'private',
-      scope: 'admin',
-      body: RegisterAgent,
-      example: { name: 'Summary', description: 'Summarizes any text.', price: 0.01, model: 'builtin/summarize' },
-      bodyBytesMax: DEFINITION_BYTES_MAX,
-      operatorFields: {
-        names: operatorFields,
-        reason:
-          'names a program, an address or a key of the operator’s: write it into agents.yaml on the node’s machine',
-      },
-      response: Listing,
-      status: 201,
-      errors: ['FIELD_NOT_ALLOWED', 'AGENTS_TOO_MANY', 'LISTINGS_FULL', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'],
-      location: ({ id }) => `/agents/${id}`,
-      handler: ({ body }) => deps.registerAgent(body).catch(refuseAgent),
-    }),
+    getAgent(market),
+    registerAgent(ownAgents),
   ]
 }
+
+const read = { method: 'GET', tags: ['agents'], access: 'public', scope: 'read', privateQuery, status: 200 } as const
+
+const listing = (market: Market, scope: AgentScope, row: Pick<Operation, 'id' | 'path' | 'summary' | 'description'>) =>
+  operation({
+    ...read,
+    ...row,
+    query: AgentQuery,
+    response: Listings,
+    errors: ['CURSOR_INVALID'],
+    handler: ({ query }) => paged(market.page(query, scope)),
+  })
+
+const getAgent = (market: Market) =>
+  operation({
+    ...read,
+    id: 'getAgent',
+    path: '/agents/{id}',
+    summary: 'One agent',
+    description:
+      'By its id, the beginning of it, its name where no other agent has it, or `seller/name` (percent-encoded). What spends or changes takes the id alone.',
+    params: AgentParams,
+    query: OneAgentQuery,
+    response: Listing,
+    errors: ['UNKNOWN_AGENT', 'AMBIGUOUS_AGENT'],
+    handler({ params, query }) {
+      const found = market.find(params.id, query.include)
+      if (found !== undefined) return found
+      throw new HttpError('UNKNOWN_AGENT', 'no agent with this id is listed: GET /agents shows those that are')
+    },
+  })
+
+const registerAgent = (ownAgents: Pick<OwnAgentsPart, 'register'>) =>
+  operation({
+    id: 'registerAgent',
+    method: 'POST',
+    repeatable: true,
+    path: '/agents',
+    summary: 'Register an agent',
+    description: 'Hosts, persists and lists it. The same name again updates the agent, which keeps its id.',
+    tags: ['agents'],
+    access: 'private',
+    scope: 'admin',
+    body: RegisterAgent,
+    example: { name: 'Summary', description: 'Summarizes any text.', price: 0.01, model: 'builtin/summarize' },
+    bodyBytesMax: DEFINITION_BYTES_MAX,
+    operatorFields: {
+      names: operatorFields,
+      reason: 'names a program, an address or a key of the operator’s: write it into agents.yaml on the node’s machine',
+    },
+    response: Listing,
+    status: 201,
+    errors: ['FIELD_NOT_ALLOWED', 'AGENTS_TOO_MANY', 'LISTINGS_FULL', 'CONFIG_INVALID', 'STORE_WRITE_FAILED'],
+    location: ({ id }) => `/agents/${id}`,
+    handler: ({ body }) => ownAgents.register(body).catch(refuseAgent),
+  })

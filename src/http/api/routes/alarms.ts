@@ -2,16 +2,15 @@ import { AlarmParams, AlarmQuery, AlarmRecord, AlarmRecords, DismissAlarm } from
 import { ownerSeen } from '../../../schema/caller.ts'
 import { type Operation, operation } from '../operation.ts'
 
-export type AlarmRouteDeps = {
-  alarms: {
-    list(options: { dismissed?: boolean | undefined }): AlarmRecord[]
-    dismiss(id: string, mark: string | undefined): Promise<AlarmRecord>
-  }
+/** What wants a person, grouped. */
+export type AlarmsPart = {
+  list(options: { dismissed?: boolean | undefined }): AlarmRecord[]
+  dismiss(id: string, mark: string | undefined): Promise<AlarmRecord>
 }
 
 const row = { tags: ['node'], access: 'private', status: 200 } as const
 
-export function alarmRoutes({ alarms }: AlarmRouteDeps): Operation[] {
+export function alarmRoutes(alarms: AlarmsPart): Operation[] {
   return [
     operation({
       ...row,

@@ -1,3 +1,5 @@
+import type { Approvals } from '../../../buying/approvals.ts'
+import type { Budget } from '../../../buying/budget.ts'
 import {
   ApprovalParams,
   ApprovalQuery,
@@ -6,21 +8,10 @@ import {
   DecideApprovals,
 } from '../../../schema/approval.ts'
 import { BudgetRecord, ChangeBudget } from '../../../schema/budget.ts'
-import type { Caller } from '../../../schema/caller.ts'
 import { type Operation, operation } from '../operation.ts'
 
-export type BudgetRouteDeps = {
-  budget: {
-    view(): BudgetRecord
-    change(change: ChangeBudget): Promise<BudgetRecord>
-  }
-  approvals: {
-    list(status: ApprovalRecord['status'] | undefined, caller: Caller): ApprovalRecord[]
-    get(id: string, caller: Caller): ApprovalRecord
-    decide(id: string, verdict: 'approved' | 'denied'): Promise<ApprovalRecord>
-    decideAll(ids: readonly string[], verdict: 'approved' | 'denied'): Promise<ApprovalRecord[]>
-  }
-}
+export type BudgetPart = Pick<Budget, 'view' | 'change'>
+export type ApprovalsPart = Pick<Approvals, 'list' | 'get' | 'decide' | 'decideAll'>
 
 const budgetRow = { path: '/budget', tags: ['budget'], access: 'private', response: BudgetRecord, status: 200 } as const
 const approvalRow = { tags: ['budget'], access: 'private', response: ApprovalRecord, status: 200 } as const
@@ -34,85 +25,106 @@ const decideRow = {
   errors: ['UNKNOWN_APPROVAL', 'APPROVAL_FINAL', 'STORE_WRITE_FAILED'],
 } as const
 
-export function budgetRoutes({ budget, approvals }: BudgetRouteDeps): Operation[] {
+export function budgetRoutes(budget: BudgetPart, approvals: ApprovalsPart): Operation[] {
   return [
-    operation({
-      ...budgetRow,
-      id: 'getBudget',
-      method: 'GET',
-      summary: 'What this node may spend, and what is left',
-      scope: 'read',
-      errors: [],
-      handler: () => budget.view(),
-    }),
-    operation({
-      ...budgetRow,
-      id: 'changeBudget',
-      method: 'PUT',
-      summary: 'Change what this node may spend',
-      description:
-        'From now on, for orders that wait too. What is left out stays as it is. It outlives restarts, until flag, variable ' +
-        'or config.yaml say something else than they did.',
-      scope: 'admin',
-      body: ChangeBudget,
-      example: { per_day: '10', per_month: '100', auto_approve_below: '0.50', deny: [] },
-      errors: ['STORE_WRITE_FAILED'],
-      handler: ({ body }) => budget.change(body),
-    }),
-    operation({
-      ...approvalRow,
-      id: 'listApprovals',
-      method: 'GET',
-      path: '/approvals',
-      summary: 'Purchases that wait for the operator, newest first',
-      scope: 'read',
-      query: ApprovalQuery,
-      response: ApprovalRecords,
-      errors: [],
-      handler: ({ query, caller }) => approvals.list(query.status, caller),
-    }),
-    operation({
-      ...approvalRow,
-      id: 'getApproval',
-      method: 'GET',
-      path: '/approvals/{id}',
-      summary: 'One purchase that waits, or waited',
-      scope: 'read',
-      params: ApprovalParams,
-      errors: ['UNKNOWN_APPROVAL'],
-      handler: ({ params, caller }) => approvals.get(params.id, caller),
-    }),
-    operation({
-      ...decideRow,
-      id: 'approve',
-      path: '/approvals/{id}/approve',
-      summary: 'Approve a purchase',
-      description: 'Its order executes in the background at once: `GET /orders/{order_id}?wait=30` waits for its end.',
-      handler: ({ params }) => approvals.decide(params.id, 'approved'),
-    }),
-    operation({
-      ...approvalRow,
-      id: 'decideApprovals',
-      method: 'POST',
-      repeatable: true,
-      path: '/approvals/decide',
-      summary: 'Approve or deny several purchases',
-      description:
-        'Each by itself: one that cannot be decided any more does not hold up the others, and is answered as it is.',
-      scope: 'admin',
-      body: DecideApprovals,
-      example: { ids: ['4ad1f0c2-…', '9b7e2a10-…'], verdict: 'approved' },
-      response: ApprovalRecords,
-      errors: ['UNKNOWN_APPROVAL', 'STORE_WRITE_FAILED'],
-      handler: ({ body: { ids, verdict } }) => approvals.decideAll(ids, verdict),
-    }),
-    operation({
-      ...decideRow,
-      id: 'deny',
-      path: '/approvals/{id}/deny',
-      summary: 'Deny a purchase',
-      description: 'Its order fails with APPROVAL_DENIED; nothing is paid.',
-      handler: ({ params }) => approvals.decide(params.id, 'denied'),
-    }),
+    getBudget(budget),
+    changeBudget(budget),
+    listApprovals(approvals),
+    getApproval(approvals),
+    approve(approvals),
+    decideApprovals(approvals),
+    deny(approvals),
   ]
 }
+
+const getBudget = (budget: BudgetPart) =>
+  operation({
+    ...budgetRow,
+    id: 'getBudget',
+    method: 'GET',
+    summary: 'What this node may spend, and what is left',
+    scope: 'read',
+    errors: [],
+    handler: () => budget.view(),
+  })
+
+const changeBudget = (budget: BudgetPart) =>
+  operation({
+    ...budgetRow,
+    id: 'changeBudget',
+    method: 'PUT',
+    summary: 'Change what this node may spend',
+    description:
+      'From now on, for orders that wait too. What is left out stays as it is. It outlives restarts, until flag, variable ' +
+      'or config.yaml say something else than they did.',
+    scope: 'admin',
+    body: ChangeBudget,
+    example: { per_day: '10', per_month: '100', auto_approve_below: '0.50', deny: [] },
+    errors: ['STORE_WRITE_FAILED'],
+    handler: ({ body }) => budget.change(body),
+  })
+
+const listApprovals = (approvals: ApprovalsPart) =>
+  operation({
+    ...approvalRow,
+    id: 'listApprovals',
+    method: 'GET',
+    path: '/approvals',
+    summary: 'Purchases that wait for the operator, newest first',
+    scope: 'read',
+    query: ApprovalQuery,
+    response: ApprovalRecords,
+    errors: [],
+    handler: ({ query, caller }) => approvals.list(query.status, caller),
+  })
+
+const getApproval = (approvals: ApprovalsPart) =>
+  operation({
+    ...approvalRow,
+    id: 'getApproval',
+    method: 'GET',
+    path: '/approvals/{id}',
+    summary: 'One purchase that waits, or waited',
+    scope: 'read',
+    params: ApprovalParams,
+    errors: ['UNKNOWN_APPROVAL'],
+    handler: ({ params, caller }) => approvals.get(params.id, caller),
+  })
+
+const approve = (approvals: ApprovalsPart) =>
+  operation({
+    ...decideRow,
+    id: 'approve',
+    path: '/approvals/{id}/approve',
+    summary: 'Approve a purchase',
+    description: 'Its order executes in the background at once: `GET /orders/{order_id}?wait=30` waits for its end.',
+    handler: ({ params }) => approvals.decide(params.id, 'approved'),
+  })
+
+const decideApprovals = (approvals: ApprovalsPart) =>
+  operation({
+    ...approvalRow,
+    id: 'decideApprovals',
+    method: 'POST',
+    repeatable: true,
+    path: '/approvals/decide',
+    summary: 'Approve or deny several purchases',
+    description:
+      'Each by itself: one that cannot be decided any more does not hold up the others, and is answered as it is.',
+    scope: 'admin',
+    body: DecideApprovals,
+    example: { ids: ['4ad1f0c2-…', '9b7e2a10-…'], verdict: 'approved' },
+    response: ApprovalRecords,
+    errors: ['UNKNOWN_APPROVAL', 'STORE_WRITE_FAILED'],
+    handler: ({ body: { ids, verdict } }) => approvals.decideAll(ids, verdict),
+  })
+
+const deny = (approvals: ApprovalsPart) =>
+  operation({
+    ...decideRow,
+    id: 'deny',
+    path: '/approvals/{id}/deny',
+    summary: 'Deny a purchase',
+    description: 'Its order fails with APPROVAL_DENIED; nothing is paid.',
+    handler: ({ params }) => approvals.decide(params.id, 'denied'),
+  })

@@ -1,13 +1,11 @@
 import * as z from 'zod'
 import { type Operation, operation } from '../operation.ts'
 
-export type DiscoveryRouteDeps = {
-  /** The cards that agents of other markets read. `url` is the address where they found this node. */
-  cards: {
-    agents(url: string): object[]
-    node(url: string, version: string): object
-    catalog(url: string): object
-  }
+/** The cards that agents of other markets read. `url` is the address where they found this node. */
+export type CardsPart = {
+  agents(url: string): object[]
+  node(url: string, version: string): object
+  catalog(url: string): object
 }
 
 const Card = z
@@ -25,7 +23,7 @@ const AiCatalog = z
 const shared = { method: 'GET', tags: ['discovery'], access: 'health', scope: 'read', status: 200, errors: [] } as const
 
 /** The paths that agents of other markets read first (D22). Anyone may read them, also off the loopback interface. */
-export function discoveryRoutes({ cards }: DiscoveryRouteDeps): Operation[] {
+export function discoveryRoutes(cards: CardsPart): Operation[] {
   return [
     operation({
       ...shared,

@@ -1,19 +1,21 @@
 import * as z from 'zod'
-import type { FeedEvent, FeedReset, SubscribeOptions, Subscription } from '../../../lib/feed.ts'
+import { mayFollowOf } from '../../../buying/may-follow.ts'
+import type { NodeFeed } from '../../../ledger/ledger-events.ts'
+import type { FeedEvent, FeedReset } from '../../../lib/feed.ts'
 import type { Logger } from '../../../lib/logger.ts'
-import type { Caller } from '../../../schema/caller.ts'
 import { EventsQuery, EventTypes, type NodeEvents, nodeEvents } from '../../../schema/events.ts'
 import type { ServerSentEvent } from '../../server/event-stream.ts'
 import { EventStream, type Operation, operation } from '../operation.ts'
 
-export type EventRouteDeps = {
-  events: { readonly last: string; subscribe(options: SubscribeOptions<NodeEvents>): Subscription<NodeEvents> }
-  /** Returns true if a caller may see an event (D48). */
-  mayFollow(caller: Caller, type: keyof NodeEvents, data: unknown): boolean
-  logger: Logger
-}
+/** What decides which events a caller may see (D48). */
+type EventReaders = Parameters<typeof mayFollowOf>[0]
 
-export function eventRoutes({ events, mayFollow, logger }: EventRouteDeps): Operation[] {
+export function eventRoutes(
+  events: Pick<NodeFeed, 'last' | 'subscribe'>,
+  readers: EventReaders,
+  logger: Logger,
+): Operation[] {
+  const mayFollow = mayFollowOf(readers)
   return [
     operation({
       id: 'streamEvents',

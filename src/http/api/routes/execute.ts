@@ -1,23 +1,11 @@
 import * as z from 'zod'
+import type { Buyer } from '../../../buying/buyer.ts'
 import type { Logger } from '../../../lib/logger.ts'
 import { AgentParams, Execute, ExecuteAgent, ExecutionResult } from '../../../schema/api.ts'
-import type { Caller } from '../../../schema/caller.ts'
-import type { OnProgress } from '../../../schema/execution.ts'
 import { TASK_BYTES_MAX } from '../../../schema/limits.ts'
 import { HttpError, type ProblemCode } from '../../server/problem.ts'
 import { type Call, type Operation, operation } from '../operation.ts'
 import { progressStream, wantsStream } from '../progress-stream.ts'
-
-export type ExecuteRequest = {
-  agentId: string
-  input: string
-  maxPriceAtomic?: bigint
-  caller: Caller
-  idempotencyKey?: string | undefined
-  signal: AbortSignal
-  onProgress?: OnProgress
-}
-export type ExecuteRouteDeps = { execute(request: ExecuteRequest): Promise<ExecutionResult>; logger: Logger }
 
 type Task = { input: string; maxPriceAtomic?: bigint | undefined }
 
@@ -74,7 +62,7 @@ const shared = {
   errors,
 } as const
 
-export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
+export function executeRoutes(buyer: Pick<Buyer, 'execute'>, logger: Logger): Operation[] {
   type Asked = Pick<Call<0, 0, 0>, 'caller' | 'idempotencyKey' | 'signal' | 'headers'>
   function execute(agentId: string, { input, maxPriceAtomic }: Task, call: Asked) {
     const bytes = Buffer.byteLength(input)
@@ -84,8 +72,8 @@ export function executeRoutes(deps: ExecuteRouteDeps): Operation[] {
     const { caller, idempotencyKey, signal, headers } = call
     const price = maxPriceAtomic === undefined ? {} : { maxPriceAtomic }
     const request = { agentId, input, ...price, caller, idempotencyKey, signal }
-    if (!wantsStream(headers.accept)) return deps.execute(request)
-    return progressStream((onProgress) => deps.execute({ ...request, onProgress }), deps.logger)
+    if (!wantsStream(headers.accept)) return buyer.execute(request)
+    return progressStream((onProgress) => buyer.execute({ ...request, onProgress }), logger)
   }
   return [
     operation({

@@ -1,20 +1,16 @@
+import type { importing } from '../../../listings/imports.ts'
 import { AgentParams, Listings } from '../../../schema/api.ts'
 import { ImportAgent } from '../../../schema/import.ts'
 import { Listing } from '../../../schema/listing.ts'
 import { type Operation, operation } from '../operation.ts'
 
-export type ImportRouteDeps = {
-  imports: {
-    all(): Listing[]
-    add(request: ImportAgent, signal: AbortSignal): Promise<Listing>
-    remove(id: string): Promise<Listing>
-  }
-}
+/** The imports, as the operator changes them. */
+export type ImportsPart = ReturnType<typeof importing>
 
 const tags = ['agents']
 const access = 'private'
 
-export function importRoutes({ imports }: ImportRouteDeps): Operation[] {
+export function importRoutes(imports: ImportsPart): Operation[] {
   return [
     operation({
       id: 'listImports',

@@ -2,9 +2,7 @@ import * as z from 'zod'
 import type { MetricSources } from '../metrics.ts'
 import { type Operation, operation } from '../operation.ts'
 
-export type MetricsRouteDeps = { metrics: MetricSources }
-
-export function metricsRoutes({ metrics }: MetricsRouteDeps): Operation[] {
+export function metricsRoutes(metrics: MetricSources): Operation[] {
   let text: (() => Promise<string>) | undefined
   return [
     operation({

@@ -9,11 +9,9 @@ import {
 import { HttpError } from '../../server/problem.ts'
 import { type Operation, operation, paged, Reply } from '../operation.ts'
 
-export type ReceiptRouteDeps = { receipts: Receipts }
-
 const shared = { method: 'GET', tags: ['receipts'], access: 'private', scope: 'read', status: 200 } as const
 
-export function receiptRoutes({ receipts }: ReceiptRouteDeps): Operation[] {
+export function receiptRoutes(receipts: Receipts): Operation[] {
   return [
     operation({
       ...shared,

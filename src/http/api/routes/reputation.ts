@@ -7,23 +7,16 @@ import {
   RegisterOnchain,
   Reputation,
 } from '../../../schema/standing.ts'
+import type { ReputationCalls } from '../../../trust/reputation.ts'
 import { type Operation, operation } from '../operation.ts'
 import { TRANSACTION_ERRORS } from './transaction-errors.ts'
-
-export type ReputationRouteDeps = {
-  reputation: {
-    read(tokenId: bigint, signal: AbortSignal): Promise<Reputation>
-    register(agentId: string, options: { uri?: string | undefined }, signal: AbortSignal): Promise<OnchainIdentity>
-    rate(agentId: string, feedback: GiveFeedback, signal: AbortSignal): Promise<FeedbackGiven>
-  }
-}
 
 const chain = ['CHAIN_UNAVAILABLE', 'CHAIN_WRONG', 'UNKNOWN_IDENTITY'] as const
 const writing = ['UNKNOWN_IDENTITY', 'UNKNOWN_AGENT', ...TRANSACTION_ERRORS] as const
 const row = { tags: ['reputation'], access: 'private', scope: 'admin', method: 'POST', params: AgentParams } as const
 
 /** ERC-8004 on the node's network (D21). */
-export function reputationRoutes({ reputation }: ReputationRouteDeps): Operation[] {
+export function reputationRoutes(reputation: Omit<ReputationCalls, 'transactions'>): Operation[] {
   return [
     operation({
       id: 'getReputation',

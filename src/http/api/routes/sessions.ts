@@ -1,5 +1,4 @@
-import type { Caller } from '../../../schema/caller.ts'
-import type { Page } from '../../../schema/page.ts'
+import type { Sessions } from '../../../ledger/sessions.ts'
 import {
   SessionParams,
   SessionQuery,
@@ -10,24 +9,10 @@ import {
 } from '../../../schema/session.ts'
 import { type Operation, operation, paged, Reply } from '../operation.ts'
 
-type PageQuery = { limit: number; cursor?: string | undefined }
-
-export type SessionRouteDeps = {
-  sessions: {
-    list(agentId: string, query: PageQuery, reader: Caller): Page<SessionRecord>
-    get(
-      agentId: string,
-      callerId: string,
-      query: PageQuery,
-      reader: Caller,
-    ): { session: SessionRecord; next: string | undefined }
-  }
-}
-
 /**
  * The operator sees every session, and a token sees its own (D48). Peers see none, because they cannot use this API.
  */
-export function sessionRoutes({ sessions }: SessionRouteDeps): Operation[] {
+export function sessionRoutes(sessions: Sessions): Operation[] {
   return [
     operation({
       id: 'listSessions',

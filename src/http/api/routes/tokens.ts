@@ -1,26 +1,10 @@
-import type { Caller } from '../../../schema/caller.ts'
-import {
-  CreatedToken,
-  CreateToken,
-  type CreateToken as NewToken,
-  TokenParams,
-  TokenRecord,
-  TokenRecords,
-} from '../../../schema/token.ts'
+import type { Tokens } from '../../../buying/tokens.ts'
+import { CreatedToken, CreateToken, TokenParams, TokenRecord, TokenRecords } from '../../../schema/token.ts'
 import { type Operation, operation } from '../operation.ts'
-
-export type TokenRouteDeps = {
-  tokens: {
-    create(wanted: NewToken): Promise<CreatedToken>
-    list(): TokenRecord[]
-    revoke(id: string): Promise<TokenRecord>
-    identify(text: string): Caller | undefined
-  }
-}
 
 const shared = { tags: ['tokens'], access: 'private', scope: 'admin' } as const
 
-export function tokenRoutes({ tokens }: TokenRouteDeps): Operation[] {
+export function tokenRoutes(tokens: Pick<Tokens, 'create' | 'list' | 'revoke'>): Operation[] {
   return [
     operation({
       ...shared,

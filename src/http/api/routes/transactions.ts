@@ -8,8 +8,6 @@ import {
 import { type Operation, operation } from '../operation.ts'
 import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
-export type TransactionRouteDeps = { reputation: { transactions: TransactionCalls } }
-
 const errors = ['TRANSACTION_UNKNOWN', ...TRANSACTION_ERRORS] as const
 const row = { tags: ['wallet'], access: 'private', status: 200 } as const
 const change = {
@@ -20,7 +18,7 @@ const change = {
   response: MinedTransaction,
 } as const
 
-export function transactionRoutes({ reputation: { transactions } }: TransactionRouteDeps): Operation[] {
+export function transactionRoutes(transactions: TransactionCalls): Operation[] {
   return [
     operation({
       ...row,

@@ -1,20 +1,11 @@
+import type { Transfers } from '../../../payments/transfers.ts'
 import { WalletBalance } from '../../../schema/api.ts'
-import type { Caller } from '../../../schema/caller.ts'
 import { SendTransfer, Transfer } from '../../../schema/transfer.ts'
 import { type Operation, operation } from '../operation.ts'
+import type { NodePart } from './node.ts'
 import { TRANSACTION_ERRORS } from './transaction-errors.ts'
 
-export type WalletRouteDeps = {
-  balance(): Promise<WalletBalance>
-  transfers: {
-    send(
-      transfer: SendTransfer,
-      request: { caller: Caller; idempotencyKey: string | undefined; signal: AbortSignal },
-    ): Promise<Transfer>
-  }
-}
-
-export function walletRoutes(deps: WalletRouteDeps): Operation[] {
+export function walletRoutes(node: Pick<NodePart, 'balance'>, transfers: Transfers): Operation[] {
   return [
     operation({
       id: 'getWalletBalance',
@@ -28,7 +19,7 @@ export function walletRoutes(deps: WalletRouteDeps): Operation[] {
       response: WalletBalance,
       status: 200,
       errors: ['CHAIN_UNAVAILABLE', 'CHAIN_WRONG', 'WALLET_UNAVAILABLE'],
-      handler: () => deps.balance(),
+      handler: () => node.balance(),
     }),
     operation({
       id: 'sendFromWallet',
@@ -53,8 +44,7 @@ export function walletRoutes(deps: WalletRouteDeps): Operation[] {
       response: Transfer,
       status: 200,
       errors: ['NETWORK_MISMATCH', 'INSUFFICIENT_FUNDS', 'IDEMPOTENCY_CONFLICT', ...TRANSACTION_ERRORS],
-      handler: ({ body, caller, idempotencyKey, signal }) =>
-        deps.transfers.send(body, { caller, idempotencyKey, signal }),
+      handler: ({ body, caller, idempotencyKey, signal }) => transfers.send(body, { caller, idempotencyKey, signal }),
     }),
   ]
 }

@@ -1,19 +1,13 @@
 import { CreateWebhook, Webhook, WebhookParams, Webhooks, WebhookTest } from '../../../schema/webhook.ts'
+import type { Webhooks as WebhookSender } from '../../../webhooks/webhooks.ts'
 import { type Operation, operation } from '../operation.ts'
 
-export type WebhookRouteDeps = {
-  webhooks: {
-    list(): Webhook[]
-    create(webhook: CreateWebhook): Promise<Webhook>
-    remove(id: string): Promise<Webhook>
-    test(id: string): Promise<WebhookTest>
-  }
-}
+export type WebhooksPart = Pick<WebhookSender, 'list' | 'create' | 'remove' | 'test'>
 
 const tags = ['webhooks']
 const access = 'private'
 
-export function webhookRoutes({ webhooks }: WebhookRouteDeps): Operation[] {
+export function webhookRoutes(webhooks: WebhooksPart): Operation[] {
   return [
     operation({
       id: 'listWebhooks',
