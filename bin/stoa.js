@@ -27,8 +27,17 @@ if (isCheckout && !existsSync(new URL('../node_modules/zod', import.meta.url))) 
   process.stderr.write('error: the packages that stoa is made of are not here yet: run npm install in the checkout\n')
   process.exit(1)
 }
+const built = new URL('../dist/node/main.js', import.meta.url)
+if (!isCheckout && !existsSync(built)) {
+  // npm builds nothing when it installs from a git address.
+  process.stderr.write(
+    'error: this copy of stoa has no program in dist/, as after npm install of a git address.\n' +
+      'Clone the repository, run npm install and npm pack there, and install the stoa-*.tgz that npm pack writes.\n',
+  )
+  process.exit(1)
+}
 if (isCheckout) await loadZod()
-await import(isCheckout ? source.href : new URL('../dist/node/main.js', import.meta.url).href)
+await import(isCheckout ? source.href : built.href)
 
 /**
  * Keeps the compile cache in a directory of this user alone. Node's default directory is shared: another user could

@@ -1,18 +1,20 @@
 /**
  * Builds the dashboard into dist/dashboard. `--clean` first removes everything that an earlier build left in dist/.
+ * `--if-older` builds only if the dashboard is missing or older than its source: a node of a checkout asks for this.
  *
  * The finished folder replaces the old folder in one step. A node that runs during the build never finds half a
  * dashboard.
  */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const dist = fileURLToPath(new URL('../dist', import.meta.url))
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+const dist = at('../dist')
 const TRIES_MAX = 5
 
 export async function buildDashboard(): Promise<void> {
-  // `npm install` runs this file too, possibly without the build tools.
+  // The page may be new enough already. Then the build tools need not load.
   const { build } = await import('vite')
   const fresh = join(dist, `.dashboard-${process.pid}`)
   const { NODE_ENV: environment } = process.env
@@ -21,7 +23,7 @@ export async function buildDashboard(): Promise<void> {
   process.env.NODE_ENV = 'production'
   try {
     await build({
-      configFile: fileURLToPath(new URL('./vite.config.ts', import.meta.url)),
+      configFile: at('./vite.config.ts'),
       logLevel: 'warn',
       build: { outDir: fresh, emptyOutDir: true },
     })
@@ -57,7 +59,14 @@ function clean(): void {
   }
 }
 
-if (import.meta.main) {
+/** True if the dashboard is missing or older than a file that it is made of. A removed file changes its folder. */
+function isOlder(): boolean {
+  const builtMs = statSync(join(dist, 'dashboard/index.html'), { throwIfNoEntry: false })?.mtimeMs ?? 0
+  const names = ['.', '../package.json', ...readdirSync(at('.'), { recursive: true, encoding: 'utf8' })]
+  return names.some((name) => statSync(join(at('.'), name)).mtimeMs > builtMs)
+}
+
+if (import.meta.main && !(process.argv.includes('--if-older') && !isOlder())) {
   if (process.argv.includes('--clean')) clean()
   await buildDashboard()
 }

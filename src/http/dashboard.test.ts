@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { fakeServer } from '../../test/support/fake-api.ts'
 import { dashboardMount } from './dashboard.ts'
 
@@ -21,7 +21,9 @@ function build(place: string): void {
 }
 build(directory)
 writeFileSync(join(home, 'secret.html'), 'secret')
-const serve = (options = {}, place = directory) => fakeServer({ mounts: [dashboardMount(place)] }, options).app
+const isBuilt = () => Promise.resolve()
+const serve = (options = {}, place = directory, first = isBuilt) =>
+  fakeServer({ mounts: [dashboardMount(place, first)] }, options).app
 const headers = { host: '127.0.0.1:8424' }
 
 test('what is not built says how to build it, and is found as soon as it is', async () => {
@@ -31,6 +33,15 @@ test('what is not built says how to build it, and is found as soon as it is', as
   expect([before.statusCode, before.payload.includes('npm run build:dashboard')]).toEqual([503, true])
   build(place)
   expect((await app.inject({ url: '/dashboard', headers })).payload).toBe(html)
+})
+
+test('the first visit waits for the build of a checkout, and no later visit builds', async () => {
+  const place = join(home, 'checkout')
+  const first = vi.fn(async () => build(place))
+  const app = serve({}, place, first)
+  const visits = await Promise.all([1, 2].map(() => app.inject({ url: '/dashboard', headers })))
+  expect(visits.map(({ payload }) => payload)).toEqual([html, html])
+  expect(first).toHaveBeenCalledTimes(1)
 })
 
 test.each(['/dashboard', '/dashboard/', '/dashboard/market?q=x', '/api/dashboard/orders/1'])(

@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,6 +8,10 @@ import type { Mount } from './server/mount.ts'
 
 /** Output of `npm run build`. The path is two folders up from both src/ and dist/. */
 const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
+/** Only a checkout has this file. */
+const BUILDER = fileURLToPath(new URL('../../dashboard/build.ts', import.meta.url))
+/** A build takes 3 s on an idle machine. After the limit the page says how to build it by hand. */
+const BUILD_MS_MAX = 60_000
 
 /** Only resources of this server, nothing inline, no frames. */
 const CSP =
@@ -14,7 +20,8 @@ const CSP =
 const NOT_BUILT = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Stoa: the dashboard is not built</title></head><body>
 <h1>The dashboard is not built</h1>
-<p>This node runs from its source. Build the dashboard once, then load this page again; the node need not restart:</p>
+<p>This node runs from its source and could not build the dashboard. This command builds it, or says what is missing.
+Then load this page again; the node need not restart:</p>
 <pre>npm run build:dashboard</pre>
 <p>Until then <a href="/docs">the API and its documentation</a> answer as always.</p>
 </body></html>
@@ -39,9 +46,10 @@ type Built = Map<string, { bytes: Buffer; etag: string; type: string | undefined
  * Its files contain nothing private and are served without the token on any interface. The page asks for the token. All
  * files are read into memory, so a request never names a file on the disk.
  */
-export function dashboardMount(directory = BUILT): Mount {
+export function dashboardMount(directory = BUILT, build = buildFromSource): Mount {
   let built: Built | undefined
   let builtAt: number | undefined
+  let building: Promise<void> | undefined
 
   /** Returns the current build. A newer build is loaded without a restart. */
   async function newest(): Promise<Built | undefined> {
@@ -70,6 +78,8 @@ export function dashboardMount(directory = BUILT): Mount {
       response.setHeader('cross-origin-opener-policy', 'same-origin')
       response.setHeader('content-security-policy', CSP)
       response.setHeader('cache-control', 'no-cache')
+      building ??= build()
+      await building
       const path = rest.split('?', 1)[0]!
       if (built === undefined || !path.startsWith('/assets/')) built = await newest()
       // Serve index.html for unknown names, and for names of compressed copies, which have no type.
@@ -97,6 +107,13 @@ export function dashboardMount(directory = BUILT): Mount {
       response.writeHead(200, { 'content-type': file.type!, 'content-length': bytes.length }).end(bytes)
     },
   }
+}
+
+/** In a checkout, builds the dashboard if it is missing or older than its source. The build gets no variable of ours. */
+function buildFromSource(): Promise<void> {
+  if (!existsSync(BUILDER)) return Promise.resolve()
+  const options = { env: {}, timeout: BUILD_MS_MAX }
+  return new Promise((resolve) => execFile(process.execPath, [BUILDER, '--if-older'], options, () => resolve()))
 }
 
 /** Returns undefined if the dashboard is not built, or is being built. */
