@@ -1,100 +1,108 @@
-/** T29, T32: two identities of one address tell of made-up sellers without end. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+/**
+ * T29, T32: two identities of one address announce made-up sellers without end.
+ *
+ * The same attack runs twice in each round: first on another node, then on the node that the honest buyer calls. The
+ * machine is equally busy in both cases. Thus the difference is what the attack costs the attacked node.
+ */
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generatePrivateKey } from 'viem/accounts'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Part, startPart } from '../../bench/part.ts'
+import { p99 } from '../support/honest-calls.ts'
 import type { JunkOrder } from '../support/junk-peers.ts'
 import { discover, startTestNode, stopTestNodes, type TestNode } from '../support/loopback-node.ts'
 import { type NodeProcess, startNodeProcess } from '../support/node-process.ts'
 import { until } from '../support/until.ts'
 
 const CALLS = 100
-/** Of several rounds the best counts, quiet and flooded alike: other processes slow some of them. */
-const ROUNDS = 5
-/** All of them together are no more than one address may hand over at once. */
+/** The best of several rounds counts, in both cases: other processes slow some rounds. */
+const ROUNDS = 4
+/** Together they are no more than one address may send at once. */
 const JUNK_PER_ROUND = 800
 const JUNK_PEERS = '../test/support/junk-peers.ts'
 
 let dataDir: string
 let seller: NodeProcess
+let bystander: NodeProcess
 let buyer: TestNode
 let echo: string
 let attackers: Part | undefined
 
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'stoa-junk-'))
-  const agents = [{ name: 'echo', description: 'says it again', price: 0, model: 'builtin/echo' }]
-  // JSON is YAML too.
-  await writeFile(join(dataDir, 'agents.yaml'), JSON.stringify({ agents }), { mode: 0o600 })
-  const environment = { ETHEREUM_PRIVATE_KEY: generatePrivateKey() }
-  seller = await startNodeProcess({ args: ['--data-dir', dataDir], environment })
-  buyer = await startTestNode({ key: generatePrivateKey(), bootstrap: [sellersAddress()] })
+  ;[seller, bystander] = await Promise.all([startSeller('seller'), startSeller('bystander')])
+  buyer = await startTestNode({ key: generatePrivateKey(), bootstrap: [addressOf(seller)] })
   echo = (await discover(buyer, seller.ready.peer_id, 'echo')).id
 })
 afterAll(async () => {
   await attackers?.stop()
   await stopTestNodes()
-  await seller?.stop()
+  await Promise.all([seller?.stop(), bystander?.stop()])
   await rm(dataDir, { recursive: true, force: true })
 })
 
-function sellersAddress(): string {
-  return seller.ready.addresses.find((address) => address.includes('/tcp/'))!
+async function startSeller(name: string): Promise<NodeProcess> {
+  const home = join(dataDir, name)
+  const agents = [{ name: 'echo', description: 'says it again', price: 0, model: 'builtin/echo' }]
+  await mkdir(home, { mode: 0o700 })
+  // JSON is YAML too.
+  await writeFile(join(home, 'agents.yaml'), JSON.stringify({ agents }), { mode: 0o600 })
+  return await startNodeProcess({
+    args: ['--data-dir', home],
+    environment: { ETHEREUM_PRIVATE_KEY: generatePrivateKey() },
+  })
 }
 
-/** Milliseconds within which 99 of 100 calls end. */
-async function honestP99(): Promise<number> {
-  const times: number[] = []
-  for (let call = 0; call < CALLS; call++) {
-    const startedAt = performance.now()
-    await buyer.execute({ agentId: echo, input: `call ${call}`, signal: AbortSignal.timeout(30_000) })
-    times.push(performance.now() - startedAt)
-  }
-  return times.sort((a, b) => a - b)[Math.floor(0.99 * CALLS)]!
+function addressOf(node: NodeProcess): string {
+  return node.ready.addresses.find((address) => address.includes('/tcp/'))!
 }
 
-async function listed(): Promise<number> {
-  const status = (await (await fetch(`${seller.ready.api_url}/status`)).json()) as { agents: { known: number } }
+async function known(node: NodeProcess): Promise<number> {
+  const status = (await (await fetch(`${node.ready.api_url}/status`)).json()) as { agents: { known: number } }
   return status.agents.known
 }
 
-test('T29 T32 of an honest buyer’s calls 99 in 100 take at most three times as long while junk is learned and indexed', async () => {
-  const [quiet, flooded]: number[][] = [[], []]
+/** @param make listings that the attackers have ready before the measured calls begin */
+type Attack = { make?: number; order: JunkOrder }
+
+/** Makes an honest buyer's calls while a node is attacked. @returns their p99, in ms */
+async function callsDuring({ make = 0, order }: Attack, target: NodeProcess): Promise<number> {
+  attackers = await startPart({
+    file: JUNK_PEERS,
+    setup: { address: addressOf(target), peerId: target.ready.peer_id },
+  })
+  await attackers.ask<void>({ kind: 'make', listings: make })
+  const before = await known(target)
+  const attacking = attackers.ask<void>(order)
+  const ms = await p99(
+    () => buyer.execute({ agentId: echo, input: 'a call', signal: AbortSignal.timeout(30_000) }),
+    CALLS,
+  )
+  await attacking
+  // The node loses no listing. It takes them in after the calls.
+  await until(async () => (await known(target)) === before + make, { timeoutMs: 60_000, everyMs: 100 })
+  await attackers.stop()
+  return ms
+}
+
+async function expectBearable(attack: Attack): Promise<void> {
+  const onBystander: number[] = []
+  const onSeller: number[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    quiet!.push(await honestP99())
-    attackers = await startPart({
-      file: JUNK_PEERS,
-      setup: { address: sellersAddress(), peerId: seller.ready.peer_id },
-    })
-    const order = (asked: JunkOrder) => attackers!.ask<void>(asked)
-    await order({ kind: 'make', listings: JUNK_PER_ROUND })
-    const known = await listed()
-    // Both send all they have at once: what a neighbor may hand over in one go (T7) is not refused.
-    const sent = order({ kind: 'gossip' })
-    flooded!.push(await honestP99())
-    await sent
-    // None of it is lost: it comes second.
-    await until(async () => (await listed()) === known + JUNK_PER_ROUND, { timeoutMs: 60_000, everyMs: 100 })
-    await attackers.stop()
+    onBystander.push(await callsDuring(attack, bystander))
+    onSeller.push(await callsDuring(attack, seller))
   }
-  expect(Math.min(...flooded!) / Math.min(...quiet!)).toBeLessThan(3)
+  const measured = `p99 while a bystander is attacked: ${onBystander}, while the seller is: ${onSeller}, in ms`
+  expect(Math.min(...onSeller) / Math.min(...onBystander), measured).toBeLessThan(3)
+}
+
+test('T29 T32 an honest buyer’s calls take at most three times as long while the seller learns and indexes junk', async () => {
+  // Both identities send everything at once: a node refuses nothing that a neighbor may send at once (T7).
+  await expectBearable({ make: JUNK_PER_ROUND, order: { kind: 'gossip' } })
 })
 
-test('T7 T32 so do they while a neighbor sends thousands of small messages in each transmission', async () => {
-  const [quiet, flooded]: number[][] = [[], []]
-  for (let round = 0; round < ROUNDS; round++) {
-    quiet!.push(await honestP99())
-    attackers = await startPart({
-      file: JUNK_PEERS,
-      setup: { address: sellersAddress(), peerId: seller.ready.peer_id },
-    })
-    const order: JunkOrder = { kind: 'flood', topic: 'nobody listens', transmissions: 20, messages: 4000 }
-    const sent = attackers.ask<void>(order)
-    flooded!.push(await honestP99())
-    await sent
-    await attackers.stop()
-  }
-  expect(Math.min(...flooded!) / Math.min(...quiet!)).toBeLessThan(3)
+test('T7 T32 they take at most three times as long while a neighbor sends thousands of small messages at once', async () => {
+  await expectBearable({ order: { kind: 'flood', topic: 'nobody listens', transmissions: 20, messages: 4000 } })
 })
