@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { RequestMalformedError } from '@a2a-js/sdk/errors'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { MESSAGE_LIFE_MS, type SentMessageStore } from '../store/sent-messages.ts'
 
@@ -25,7 +26,7 @@ export type Sending =
  * A message is stored before its task runs. It ages by the time that the node has run.
  */
 export class SentMessages {
-  readonly #sent = new Map<string, Sent>()
+  readonly #sent = new BoundedMap<string, Sent>(SENT_MAX)
   readonly #store: Pick<SentMessageStore, 'find' | 'put'>
   readonly #runTime: Pick<RunTime, 'now'>
 
@@ -55,9 +56,7 @@ export class SentMessages {
     }
     const { promise: task, resolve } = Promise.withResolvers<string | undefined>()
     const sent = { hash, at: now, task }
-    this.#sent.delete(key)
     this.#sent.set(key, sent)
-    if (this.#sent.size > SENT_MAX) this.#sent.delete(this.#sent.keys().next().value!)
     let isBegun = false
     const forget = () => {
       if (this.#sent.get(key) === sent) this.#sent.delete(key)

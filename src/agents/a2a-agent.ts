@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk'
 import type { Client } from '@a2a-js/sdk/client'
 import * as z from 'zod'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { HOPS_KEY, paymentKeys as keys, STOA_EXTENSION } from '../schema/a2a.ts'
@@ -51,7 +52,7 @@ export interface A2aAgent {
 export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aAgent {
   const { outputBytesMax } = options
   const logger = deps.logger.child({ agent: options.name })
-  const contexts = new Map<string, string>()
+  const contexts = new BoundedMap<string, string>(CONTEXTS_MAX)
   let connecting: Promise<Connected> | undefined
 
   const connected = () => {
@@ -74,7 +75,8 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
     const contextId = contexts.get(callerId) ?? ''
     const task = { input, contextId, hops: hops + 1, outputBytesMax, signal, onOutput }
     const { text, context } = await work(remote, task)
-    remember(contexts, callerId, context)
+    if (context === '') contexts.delete(callerId)
+    else contexts.set(callerId, context)
     return text
   }
 
@@ -251,12 +253,6 @@ function textOf(holders: readonly Pick<Message, 'parts'>[]): string {
 function isUnderWay({ status }: Task): boolean {
   const state = status?.state
   return state === TaskState.TASK_STATE_SUBMITTED || state === TaskState.TASK_STATE_WORKING
-}
-
-function remember(contexts: Map<string, string>, callerId: string, contextId: string): void {
-  contexts.delete(callerId)
-  if (contextId !== '') contexts.set(callerId, contextId)
-  if (contexts.size > CONTEXTS_MAX) contexts.delete(contexts.keys().next().value!)
 }
 
 /** Returns an error for the buyer. The other agent's words go only to the log. */

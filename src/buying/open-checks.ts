@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { type Clock, monotonicOf } from '../lib/clock.ts'
 import type { OpenPosition, OpenPurchase } from '../store/open-purchases.ts'
 import type { Purchases } from '../store/purchases.ts'
@@ -34,7 +35,7 @@ type OpenChecksDeps = {
 export class OpenChecks {
   readonly #deps: OpenChecksDeps
   /** The last check of each purchase, by the monotonic clock. Latest last. */
-  readonly #checks = new Map<string, { at: number; delayMs: number }>()
+  readonly #checks = new BoundedMap<string, { at: number; delayMs: number }>(OPEN_MAX)
 
   constructor(deps: OpenChecksDeps) {
     this.#deps = deps
@@ -78,10 +79,8 @@ export class OpenChecks {
   /** Doubles the pause after each check, so that a vanished seller costs little. */
   #note(orderId: string): void {
     const last = this.#checks.get(orderId)
-    this.#checks.delete(orderId)
     const delayMs = last === undefined ? DELAY_MIN_MS : Math.min(last.delayMs * 2, DELAY_MAX_MS)
     this.#checks.set(orderId, { at: monotonicOf(this.#deps.clock), delayMs })
-    if (this.#checks.size > OPEN_MAX) this.#checks.delete(this.#checks.keys().next().value!)
   }
 
   /**

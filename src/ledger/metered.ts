@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Meters } from '../lib/meters.ts'
 import { isLocalCaller } from '../schema/caller.ts'
 import type { Exchanges, NewExchange } from '../store/exchanges.ts'
@@ -18,13 +19,12 @@ export const meterNames = {
 
 /** Wraps the stores of a node so that each write is counted. */
 export function meteredPayments(payments: Payments, meters: Meters): Payments {
-  const owedSince = new Map<string, number>()
+  const owedSince = new BoundedMap<string, number>(TIMED_MAX)
   const count = (state: string, by?: number) => meters.count(meterNames.payments, { direction: 'in', state }, by)
   const owed = (id: string, now: number) => {
     if (owedSince.has(id)) return
     count('owed')
     owedSince.set(id, now)
-    if (owedSince.size > TIMED_MAX) owedSince.delete(owedSince.keys().next().value!)
   }
   const ended = (id: string, state: string, now: number) => {
     count(state)

@@ -20,6 +20,7 @@ export function withUnstoredEnds(
   deps: { logger: Logger; changed(orderId: string): void },
 ): { purchases: Purchases; service: Service } {
   const { logger, changed } = deps
+  // Not a BoundedMap: the total length is bounded too.
   const ends = new Map<string, End>()
   let length = 0
 

@@ -1,3 +1,4 @@
+import { BoundedMap } from './bounded-map.ts'
 import type { UnixMs } from './clock.ts'
 
 export type TokenBucketsOptions = {
@@ -14,10 +15,11 @@ type Bucket = { tokens: number; at: UnixMs }
 /** Rate limits per key (a peer, a seller), with bounded memory. The time is an argument. */
 export class TokenBuckets {
   readonly #options: TokenBucketsOptions
-  readonly #buckets = new Map<string, Bucket>()
+  readonly #buckets: BoundedMap<string, Bucket>
 
   constructor(options: TokenBucketsOptions) {
     this.#options = options
+    this.#buckets = new BoundedMap(options.keysMax)
   }
 
   /** Returns true if `key` could spend `count` now. */
@@ -29,18 +31,18 @@ export class TokenBuckets {
   take(key: string, count: number, now: UnixMs): boolean {
     const tokens = this.#tokens(key, now)
     if (tokens < count) return false
-    this.#set(key, { tokens: tokens - count, at: now })
+    this.#buckets.set(key, { tokens: tokens - count, at: now })
     return true
   }
 
   /** Returns `count` tokens that were spent in vain. */
   give(key: string, count: number, now: UnixMs): void {
-    this.#set(key, { tokens: Math.min(this.#options.burst, this.#tokens(key, now) + count), at: now })
+    this.#buckets.set(key, { tokens: Math.min(this.#options.burst, this.#tokens(key, now) + count), at: now })
   }
 
   /** Takes all tokens of `key`. */
   drain(key: string, now: UnixMs): void {
-    this.#set(key, { tokens: 0, at: now })
+    this.#buckets.set(key, { tokens: 0, at: now })
   }
 
   #tokens(key: string, now: UnixMs): number {
@@ -51,11 +53,5 @@ export class TokenBuckets {
     if (now < bucket.at) bucket.at = now
     const earned = ((now - bucket.at) / 1000) * perSecond
     return Math.min(burst, bucket.tokens + earned)
-  }
-
-  #set(key: string, bucket: Bucket): void {
-    this.#buckets.delete(key)
-    this.#buckets.set(key, bucket)
-    if (this.#buckets.size > this.#options.keysMax) this.#buckets.delete(this.#buckets.keys().next().value!)
   }
 }

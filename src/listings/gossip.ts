@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -70,7 +71,7 @@ export class ListingGossip {
   /** By listing id, so that only the latest version is sent. */
   #outgoing = new Map<string, Uint8Array>()
   /** Hashes of envelopes that arrived by catch-up but not yet by gossip. */
-  readonly #caughtUp = new Set<string>()
+  readonly #caughtUp = new BoundedMap<string, true>(CAUGHT_UP_MAX)
   #timer: NodeJS.Timeout | undefined
   /** The flush that is running. */
   #flushing: Promise<void> | undefined
@@ -170,8 +171,7 @@ export class ListingGossip {
    * still need it. It is then passed on once.
    */
   noteCaughtUp(envelope: Uint8Array): void {
-    this.#caughtUp.add(hashOf(envelope))
-    if (this.#caughtUp.size > CAUGHT_UP_MAX) this.#caughtUp.delete(this.#caughtUp.values().next().value!)
+    this.#caughtUp.set(hashOf(envelope), true)
   }
 
   /**

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingStore } from '../store/listings.ts'
 import type { ListingEntry } from './set.ts'
@@ -9,7 +10,7 @@ const RECORDS_MAX = 1024
 /** Reads listings from the store at 20 µs each. Recently read listings come from memory. */
 export class StoredRecords {
   readonly #store: Pick<ListingStore, 'envelope'>
-  readonly #read = new Map<string, ReadEntry>()
+  readonly #read = new BoundedMap<string, ReadEntry>(RECORDS_MAX)
 
   constructor(store: Pick<ListingStore, 'envelope'>) {
     this.#store = store
@@ -31,9 +32,7 @@ export class StoredRecords {
 
   /** Keeps a record in memory that may not be on disk yet. */
   remember(entry: ReadEntry): void {
-    this.#read.delete(entry.record.id)
     this.#read.set(entry.record.id, entry)
-    if (this.#read.size > RECORDS_MAX) this.#read.delete(this.#read.keys().next().value!)
   }
 
   forget(id: string): void {

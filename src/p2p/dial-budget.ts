@@ -1,5 +1,6 @@
 import type { PeerInfo, Transport } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { CodedError } from '../lib/errors.ts'
 import { TokenBuckets, type TokenBucketsOptions } from '../lib/token-buckets.ts'
 import { hostIn, placeIn, siteOf } from './networks.ts'
@@ -36,7 +37,7 @@ export class DialBudget {
   readonly #sources = new TokenBuckets(PER_SOURCE)
   readonly #sourceSites = new TokenBuckets(PER_SOURCE_SITE)
   /** The last source that named each place. */
-  readonly #hints = new Map<string, HintSource>()
+  readonly #hints = new BoundedMap<string, HintSource>(KEYS_MAX)
   readonly #exempt = new Set<string>()
   /** True if the peer was reached at this place before. */
   isReached: (peerId: string, place: string) => boolean = () => false
@@ -60,7 +61,7 @@ export class DialBudget {
       id,
       multiaddrs: multiaddrs.slice(0, ADDRESSES_PER_PEER_MAX),
     }))
-    for (const { multiaddrs } of taken) for (const address of multiaddrs) this.#note(placeIn(address), source)
+    for (const { multiaddrs } of taken) for (const address of multiaddrs) this.#hints.set(placeIn(address), source)
     return taken
   }
 
@@ -95,12 +96,6 @@ export class DialBudget {
       [this.#sources, peerId],
       [this.#sourceSites, siteOf(host)],
     ]
-  }
-
-  #note(place: string, source: HintSource): void {
-    this.#hints.delete(place)
-    this.#hints.set(place, source)
-    if (this.#hints.size > KEYS_MAX) this.#hints.delete(this.#hints.keys().next().value as string)
   }
 }
 

@@ -1,5 +1,6 @@
 import type { PeerInfo } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Node } from './modules.ts'
@@ -45,7 +46,7 @@ export class Discovery {
   readonly #candidates = new Map<string, Multiaddr[]>()
   /** Candidates that were reached before. Peers known by hearsay are not dialed before them and do not replace them. */
   readonly #met = new Map<string, Multiaddr[]>()
-  readonly #failed = new Map<string, { failures: number; againAt: number }>()
+  readonly #failed = new BoundedMap<string, { failures: number; againAt: number }>(FAILED_KEPT_MAX)
   #wake = () => {}
   #dialing = 0
 
@@ -116,9 +117,7 @@ export class Discovery {
 
   #noteFailure(peerId: string): void {
     const failures = (this.#failed.get(peerId)?.failures ?? 0) + 1
-    this.#failed.delete(peerId)
     this.#failed.set(peerId, { failures, againAt: performance.now() + backoffMs(failures, AGAIN) })
-    if (this.#failed.size > FAILED_KEPT_MAX) this.#failed.delete(this.#failed.keys().next().value as string)
   }
 
   /** Queues known peers at the start, and again while too few peers are connected. */

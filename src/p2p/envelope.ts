@@ -1,6 +1,7 @@
 import { publicKeyFromRaw } from '@libp2p/crypto/keys'
 import { peerIdFromPublicKey } from '@libp2p/peer-id'
 import { RecordEnvelope } from '@libp2p/peer-record'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { CodedError } from '../lib/errors.ts'
 import { LISTING_BYTES_MAX } from '../schema/listing.ts'
 import type { Identity } from './identity.ts'
@@ -97,14 +98,13 @@ function signedOf(payload: Uint8Array): Uint8Array {
 
 /** Peer ids of sellers read recently. Encoding a peer id costs as much as everything else here. */
 const PEER_IDS_MAX = 4096
-const peerIds = new Map<string, string>()
+const peerIds = new BoundedMap<string, string>(PEER_IDS_MAX)
 
 function peerIdOf(key: Uint8Array): string {
   const name = Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1')
   const known = peerIds.get(name)
   if (known !== undefined) return known
   const peerId = peerIdFromPublicKey(publicKeyFromRaw(key)).toString()
-  if (peerIds.size >= PEER_IDS_MAX) peerIds.delete(peerIds.keys().next().value!)
   peerIds.set(name, peerId)
   return peerId
 }

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { UnixMs } from '../lib/clock.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
@@ -29,7 +30,7 @@ const FORGOTTEN_MAX = 10_000
 export class Challenges {
   readonly #issued: Shelf
   readonly #forgotten = new Shelf({ countMax: FORGOTTEN_MAX, perPeerMax: FORGOTTEN_PER_PEER_MAX })
-  readonly #consumed = new Set<string>()
+  readonly #consumed = new BoundedMap<string, true>(CONSUMED_MAX)
 
   constructor(options: { countMax?: number; perPeerMax?: number } = {}) {
     this.#issued = new Shelf({ countMax: options.countMax ?? 10_000, perPeerMax: options.perPeerMax ?? 64 })
@@ -66,8 +67,7 @@ export class Challenges {
   /** Consumes a challenge. Call it only for a payment that has passed every check. */
   consume(challenge: Challenge): void {
     this.#issued.remove(challenge.nonce)
-    this.#consumed.add(challenge.nonce)
-    if (this.#consumed.size > CONSUMED_MAX) this.#consumed.delete(first(this.#consumed))
+    this.#consumed.set(challenge.nonce, true)
   }
 
   /** Puts back the challenge of a payment that was refused later. */
@@ -87,7 +87,11 @@ export class Challenges {
   }
 }
 
-/** Challenges by nonce, with a maximum in total and per peer. Beyond it the oldest are dropped. */
+/**
+ * Challenges by nonce, with a maximum in total and per peer. Beyond it the oldest are dropped.
+ *
+ * Not a BoundedMap: the caller remembers which challenges were dropped.
+ */
 class Shelf {
   readonly #byNonce = new Map<string, Challenge>()
   readonly #byPeer = new Map<string, Set<string>>()

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { askChain, type PaymentChain } from './chain-verdict.ts'
 import type { Facilitator, SettleOutcome } from './facilitator.ts'
 
@@ -15,13 +16,7 @@ export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], 
   const [first] = facilitators
   if (facilitators.length === 1) return first
   /** The facilitator last asked for each authorization, by index. */
-  const asked = new Map<string, number>()
-
-  function remember(nonce: string, at: number): void {
-    asked.delete(nonce)
-    asked.set(nonce, at)
-    if (asked.size > REMEMBERED_MAX) asked.delete(asked.keys().next().value!)
-  }
+  const asked = new BoundedMap<string, number>(REMEMBERED_MAX)
 
   return {
     async settle(signed, requirements, signal) {
@@ -40,7 +35,7 @@ export function inOrder(facilitators: readonly [Facilitator, ...Facilitator[]], 
       for (const index of order) {
         outcome = await facilitators[index]!.settle(signed, requirements, signal)
         if (outcome.kind === 'unreached') continue
-        remember(nonce, index)
+        asked.set(nonce, index)
         return outcome
       }
       return outcome

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { UnixMs } from '../lib/clock.ts'
 import type { StoredLosses } from '../store/losses.ts'
 
@@ -29,7 +30,7 @@ export class Losses {
   readonly #lately = new Map<number, bigint>()
   #sum = 0n
   /** Latest last. */
-  readonly #payers = new Map<string, { count: number; at: UnixMs }>()
+  readonly #payers = new BoundedMap<string, { count: number; at: UnixMs }>(LOSERS_MAX)
 
   constructor({ slots, payers }: StoredLosses) {
     for (const { at, amount } of slots) this.#count(at, amount)
@@ -56,9 +57,7 @@ export class Losses {
     if (!blamed) return
     const key = payer.toLowerCase()
     const count = (this.#payers.get(key)?.count ?? 0) + 1
-    this.#payers.delete(key)
     this.#payers.set(key, { count, at })
-    if (this.#payers.size > LOSERS_MAX) this.#payers.delete(this.#payers.keys().next().value!)
   }
 
   /** Removes a loss whose payment is tried again or was paid. */

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import { periodic } from '../lib/periodic.ts'
@@ -58,7 +59,7 @@ type Seller = {
 export function createPresences({ host, clock, addressesOf }: PresenceDeps): Presences {
   const connected = new Map<string, Presence>()
   /** By peer id, the latest lookup last. */
-  const sellers = new Map<string, Seller>()
+  const sellers = new BoundedMap<string, Seller>(SELLERS_MAX)
   let lookedAt: UnixMs | undefined
   let newInLook = 0
 
@@ -79,9 +80,7 @@ export function createPresences({ host, clock, addressesOf }: PresenceDeps): Pre
     const known = sellers.get(sellerId)
     if (known === undefined && ++newInLook > NEW_PER_LOOK_MAX) return undefined
     const seller: Omit<Seller, 'listingId' | 'soughtAt'> = known ?? { failures: 0, dueAt: now }
-    sellers.delete(sellerId)
     sellers.set(sellerId, { ...seller, listingId, soughtAt: now })
-    if (sellers.size > SELLERS_MAX) sellers.delete(sellers.keys().next().value as string)
     const isStale = seller.presence?.online === true && now - (seller.answeredAt ?? 0) >= PRESENCE_MS
     return isStale ? undefined : seller.presence
   }

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
@@ -21,7 +22,8 @@ export const MEASURED_MAX = 10_000
 /** Measures, derived from orders as they end. After a crash they may miss the last orders. */
 export interface MeasureStore {
   /** Agents called last come last. */
-  all(): Map<string, Measure>
+  /** The agent called least recently comes first. */
+  all(): BoundedMap<string, Measure>
   save(measures: readonly (readonly [agentId: string, measure: Measure])[]): Promise<void>
 }
 
@@ -40,7 +42,9 @@ export function createMeasureStore(database: Database): MeasureStore {
       const rows = database
         .prepare('SELECT * FROM agent_measures ORDER BY updated_no DESC LIMIT ?')
         .all(MEASURED_MAX) as unknown as Row[]
-      return new Map(rows.reverse().map((row) => [row.agent_id, toMeasure(row)]))
+      const measures = new BoundedMap<string, Measure>(MEASURED_MAX)
+      for (const row of rows.reverse()) measures.set(row.agent_id, toMeasure(row))
+      return measures
     },
     save: (measures) =>
       database.writeLater(() => {

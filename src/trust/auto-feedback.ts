@@ -1,4 +1,5 @@
 import type { NodeFeed } from '../ledger/ledger-events.ts'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -30,8 +31,8 @@ type AutoFeedbackDeps = {
 export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedbackDeps): Service {
   const { feed, logger } = deps
   const stopping = new AbortController()
-  const seen = new Set<string>()
-  const counts = new Map<string, number>()
+  const seen = new BoundedMap<string, true>(ORDERS_MAX)
+  const counts = new BoundedMap<string, number>(AGENTS_MAX)
   let following: Promise<void> = Promise.resolve()
 
   /** Counts an order. Returns true if its agent is due for a rating. */
@@ -39,11 +40,9 @@ export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedb
     const hasEnded = status === 'completed' || status === 'failed'
     // An order without a payment says nothing about the seller's work. One order can cause several events.
     if (!hasEnded || payment === undefined || seen.has(id)) return false
-    remember(seen, id)
+    seen.set(id, true)
     const count = (counts.get(agentId) ?? 0) + 1
-    counts.delete(agentId)
     counts.set(agentId, count % every)
-    if (counts.size > AGENTS_MAX) counts.delete(counts.keys().next().value!)
     return count >= every && deps.isRatable(agentId)
   }
 
@@ -83,9 +82,4 @@ export function createAutoFeedback({ every }: { every: number }, deps: AutoFeedb
       await following
     },
   }
-}
-
-function remember(set: Set<string>, id: string): void {
-  set.add(id)
-  if (set.size > ORDERS_MAX) set.delete(set.keys().next().value!)
 }

@@ -1,3 +1,4 @@
+import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Reputation } from '../schema/standing.ts'
@@ -21,7 +22,7 @@ export function knownReputation(deps: {
   clock: Clock
   read(listing: Listing): Promise<Reputation | undefined>
 }): (listing: Listing) => Reputation | undefined {
-  const known = new Map<string, { reputation: Reputation | undefined; until: UnixMs }>()
+  const known = new BoundedMap<string, { reputation: Reputation | undefined; until: UnixMs }>(KNOWN_MAX)
   const waiting = new Map<string, Listing>()
   let asking = 0
 
@@ -43,9 +44,7 @@ export function knownReputation(deps: {
   }
 
   function keep(key: string, reputation: Reputation | undefined, ms: number): void {
-    known.delete(key)
     known.set(key, { reputation, until: deps.clock.now() + ms })
-    if (known.size > KNOWN_MAX) known.delete(known.keys().next().value!)
   }
 
   return (listing) => {

@@ -1,3 +1,4 @@
+import type { BoundedMap } from '../lib/bounded-map.ts'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -5,7 +6,7 @@ import { periodic } from '../lib/periodic.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { AgentStats } from '../schema/standing.ts'
 import { x402Errors } from '../schema/x402.ts'
-import { LATENCIES_MAX, MEASURED_MAX, type Measure, type MeasureStore } from '../store/measures.ts'
+import { LATENCIES_MAX, type Measure, type MeasureStore } from '../store/measures.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 
 const SAVE_MS = 5_000
@@ -35,7 +36,7 @@ export interface Measures {
 
 export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures {
   /** Loaded on first use. */
-  let known: Map<string, Measure> | undefined
+  let known: BoundedMap<string, Measure> | undefined
   const changed = new Set<string>()
   const all = () => (known ??= store.all())
 
@@ -43,10 +44,7 @@ export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures
     const measures = all()
     const measure = measures.get(agentId) ?? { calls: 0, succeeded: 0, volume: 0n, lastSeen: undefined, latencies: [] }
     update(measure)
-    // Move the agent to the end of the map. The first entry is the agent called least recently.
-    measures.delete(agentId)
     measures.set(agentId, measure)
-    if (measures.size > MEASURED_MAX) measures.delete(measures.keys().next().value!)
     changed.add(agentId)
   }
 

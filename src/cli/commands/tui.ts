@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PortText } from '../../config/values.ts'
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import { dataFile } from '../../store/data-dir.ts'
 import type { InterfaceDeps, Output } from '../../tui/interface.ts'
 import type { Panel } from '../../tui/screen-state.ts'
@@ -109,20 +110,16 @@ function createDesk(
   }: { environment: Io['environment']; table: readonly Command[]; run: RunWords; waiting: readonly string[] },
 ): Desk {
   const places = placesOf(table)
-  const ids = new Set<string>()
+  const ids = new BoundedMap<string, true>(IDS_MAX)
   const show = (output: Output, line: string) => {
-    for (const [id] of line.matchAll(idPattern)) {
-      ids.delete(id)
-      ids.add(id)
-      if (ids.size > IDS_MAX) ids.delete(ids.values().next().value!)
-    }
+    for (const [id] of line.matchAll(idPattern)) ids.set(id, true)
     output.print(onlyColors(line))
   }
   return {
     welcome: [
       style.stdout.dim('/help lists the commands. Tab completes them, agents and orders that were shown included.'),
     ],
-    complete: (text) => completeSlashLine(text, places, { shown: [...ids].reverse(), waiting: [...waiting] }),
+    complete: (text) => completeSlashLine(text, places, { shown: [...ids.keys()].reverse(), waiting: [...waiting] }),
     async run(line, output) {
       const read = readSlashLine(line, table)
       if (read.kind === 'leave' || read.kind === 'clear') return read.kind

@@ -1,6 +1,7 @@
 import type { Connection, IdentifyResult } from '@libp2p/interface'
 import { isPrivate } from '@libp2p/utils'
 import { multiaddr } from '@multiformats/multiaddr'
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
@@ -57,13 +58,13 @@ type AddressProofDeps = {
 export class AddressProof {
   readonly #deps: AddressProofDeps
   /** The address that each peer last saw this node come from. */
-  readonly #seen = new Map<string, { ip: string; network: string }>()
+  readonly #seen = new BoundedMap<string, { ip: string; network: string }>(OBSERVERS_KEPT_MAX)
   /** By address: the networks whose peers dialed it back, and when they last did. */
   readonly #proofs = new Map<string, Map<string, number>>()
   /** By address: the networks whose peers could not dial it since the last success. */
   readonly #failures = new Map<string, Set<string>>()
   /** By peer and address: when to ask again. After a failure also the length of that wait. */
-  readonly #asked = new Map<string, { againAt: number; missedMs?: number }>()
+  readonly #asked = new BoundedMap<string, { againAt: number; missedMs?: number }>(ASKED_KEPT_MAX)
   /** The ports that the router says it forwards. */
   #mapped: readonly PublicPort[] = []
   /** A port that the router may forward without saying so. */
@@ -187,7 +188,6 @@ export class AddressProof {
     const retryMs = Math.min(missedMs === undefined ? proofRetryMs : 2 * missedMs, proofEveryMs)
     const againAt = performance.now() + (came === 'arrived' ? proofEveryMs : retryMs)
     this.#asked.set(key, came === 'arrived' ? { againAt } : { againAt, missedMs: retryMs })
-    if (this.#asked.size > ASKED_KEPT_MAX) this.#asked.delete(this.#asked.keys().next().value as string)
   }
 
   #forget(text: string): void {
@@ -215,9 +215,7 @@ export class AddressProof {
     const [host] = observedAddr.getComponents()
     if (host?.name !== 'ip4' || host.value === undefined || isPrivate(observedAddr)) return
     const seenBy = peerId.toString()
-    this.#seen.delete(seenBy)
     this.#seen.set(seenBy, { ip: host.value, network: networkOf(hostIn(connection.remoteAddr)) })
-    if (this.#seen.size > OBSERVERS_KEPT_MAX) this.#seen.delete(this.#seen.keys().next().value as string)
     const agreed = new Set([...this.#seen.values()].filter(({ ip }) => ip === host.value).map(({ network }) => network))
     if (this.#deps.isTrusted(seenBy) || agreed.size >= OBSERVERS_MIN) this.#tryAt(host.value)
   }

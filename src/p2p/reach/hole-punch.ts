@@ -1,6 +1,7 @@
 import type { Connection, IdentifyResult, Stream, Transport } from '@libp2p/interface'
 import { isPrivate, lpStream } from '@libp2p/utils'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Connector } from '../connector.ts'
@@ -49,9 +50,9 @@ export type HolePunchDeps = {
 export class HolePunch {
   readonly #deps: HolePunchDeps
   /** The address of this node's listening port as relays and others see it, by observer. */
-  readonly #observed = new Map<string, { host: string; port?: string | undefined }>()
+  readonly #observed = new BoundedMap<string, { host: string; port?: string | undefined }>(OBSERVED_MAX)
   readonly #busy = new Set<string>()
-  readonly #failedAt = new Map<string, number>()
+  readonly #failedAt = new BoundedMap<string, number>(FAILED_KEPT_MAX)
 
   constructor(deps: HolePunchDeps) {
     this.#deps = deps
@@ -93,9 +94,7 @@ export class HolePunch {
           return await this.#begin(relayed, AbortSignal.any([signal, AbortSignal.timeout(TRY_MS_MAX)]))
         } catch (error) {
           if (tried < TRIES_MAX && !signal.aborted) continue
-          this.#failedAt.delete(peerId)
           this.#failedAt.set(peerId, performance.now())
-          if (this.#failedAt.size > FAILED_KEPT_MAX) this.#failedAt.delete(this.#failedAt.keys().next().value as string)
           throw error
         }
       }
@@ -222,9 +221,7 @@ export class HolePunch {
     if (seen?.name !== 'ip4' || seen.value === undefined) return
     const isFromPort = this.#deps.reuse?.dialed.has(`${host?.value}:${port?.value}`) === true
     const own = { host: seen.value, ...(isFromPort && { port: seenPort?.value }) }
-    this.#observed.delete(peerId.toString())
     this.#observed.set(peerId.toString(), own)
-    if (this.#observed.size > OBSERVED_MAX) this.#observed.delete(this.#observed.keys().next().value as string)
   }
 
   /** Closes relayed connections that a direct connection has replaced, once no stream uses them. */

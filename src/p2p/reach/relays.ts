@@ -1,4 +1,5 @@
 import { isLoopback, isPrivate } from '@libp2p/utils'
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { DHT_PROTOCOL } from '../dht.ts'
@@ -43,7 +44,7 @@ export class Relays {
   readonly #timing: RelayTiming
   readonly #deps: RelaysDeps
   readonly #held = new Set<string>()
-  readonly #failed = new Map<string, { failures: number; againAt: number }>()
+  readonly #failed = new BoundedMap<string, { failures: number; againAt: number }>(FAILED_KEPT_MAX)
 
   constructor(timing: RelayTiming, deps: RelaysDeps) {
     this.#timing = timing
@@ -119,8 +120,6 @@ export class Relays {
 
   #noteFailure(peerId: string): void {
     const failures = (this.#failed.get(peerId)?.failures ?? 0) + 1
-    this.#failed.delete(peerId)
     this.#failed.set(peerId, { failures, againAt: performance.now() + backoffMs(failures, this.#timing.relayRetry) })
-    if (this.#failed.size > FAILED_KEPT_MAX) this.#failed.delete(this.#failed.keys().next().value as string)
   }
 }

@@ -1,5 +1,6 @@
 import type { Connection } from '@libp2p/interface'
 import { isPrivate } from '@libp2p/utils'
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import type { Node } from '../modules.ts'
 import { hostIn, networkOf } from '../networks.ts'
 
@@ -24,7 +25,7 @@ export class Visitors {
   readonly #deps: VisitorsDeps
   readonly #now: () => number
   /** By network: when a stranger last connected from there. */
-  readonly #cameAt = new Map<string, number>()
+  readonly #cameAt = new BoundedMap<string, number>(NETWORKS_KEPT_MAX)
 
   constructor(deps: VisitorsDeps) {
     this.#deps = deps
@@ -43,9 +44,6 @@ export class Visitors {
     // A peer that is already connected may be dialing back on request, or punching a hole.
     const isKnown = this.#deps.libp2p.getConnections(remotePeer).some((other) => other.id !== id)
     if (isKnown || this.#deps.isTrusted(remotePeer.toString())) return
-    const network = networkOf(hostIn(remoteAddr))
-    this.#cameAt.delete(network)
-    this.#cameAt.set(network, this.#now())
-    if (this.#cameAt.size > NETWORKS_KEPT_MAX) this.#cameAt.delete(this.#cameAt.keys().next().value as string)
+    this.#cameAt.set(networkOf(hostIn(remoteAddr)), this.#now())
   }
 }

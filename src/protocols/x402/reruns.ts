@@ -1,3 +1,4 @@
+import { BoundedMap } from '../../lib/bounded-map.ts'
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
 import type { Hex } from '../../schema/primitives.ts'
 
@@ -15,7 +16,7 @@ const PAYMENTS_MAX = 10_000
 export class Reruns {
   readonly #clock: Clock
   /** `from`: the monotonic time from which the next run is allowed. */
-  readonly #failed = new Map<Hex, { count: number; from: number }>()
+  readonly #failed = new BoundedMap<Hex, { count: number; from: number }>(PAYMENTS_MAX)
 
   constructor(deps: { clock: Clock }) {
     this.#clock = deps.clock
@@ -31,9 +32,7 @@ export class Reruns {
     const count = (this.#failed.get(id)?.count ?? 0) + 1
     const pauses = count - FREE_FAILURES
     const pauseMs = pauses < 0 ? 0 : Math.min(FIRST_PAUSE_MS * 2 ** pauses, PAUSE_MAX_MS)
-    this.#failed.delete(id)
     this.#failed.set(id, { count, from: monotonicOf(this.#clock) + pauseMs })
-    if (this.#failed.size > PAYMENTS_MAX) this.#failed.delete(this.#failed.keys().next().value!)
   }
 
   done(id: Hex): void {
