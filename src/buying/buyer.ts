@@ -147,11 +147,6 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const superseded = (stream: Stream) => deps.superseded?.(stream) === true
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream, superseded })
   const active: ActiveOrders = new Map()
-  /** A new purchase counts as settled by the seller's claim alone. The recovery asks the chain soon. */
-  const ended = (orderId: string) => {
-    changed(orderId)
-    recovery.soon()
-  }
   const shared = { clock, logger, purchases, streams, callerDid, active, changed }
 
   const recovery = new Recovery({
@@ -165,7 +160,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   })
   const running: RunOrderDeps = {
     ...shared,
-    changed: ended,
+    recovery,
     purchases: measuredPurchases(purchases, deps.measures, { timed: true }),
     wallet: deps.wallet,
     runOwn: deps.runOwn,

@@ -62,9 +62,10 @@ export class OpenChecks {
   async #read(signal: AbortSignal): Promise<OpenPurchase[]> {
     const { purchases, clock, active, network, chain } = this.#deps
     const found = new Map<string, OpenPurchase>()
-    for (const list of ['reserved', 'unconfirmed', 'unreceived'] as const) {
-      // Without an RPC nobody can confirm what was bought.
-      const since = list === 'unconfirmed' && chain === undefined ? clock.now() - OLD_MS : 0
+    // Without an RPC nobody can confirm what was bought. Only the seller can still name its transaction.
+    const bought = chain === undefined ? 'unnamed' : 'unconfirmed'
+    for (const list of ['reserved', bought, 'unreceived'] as const) {
+      const since = list === 'unnamed' ? clock.now() - OLD_MS : 0
       let after: OpenPosition | undefined
       do {
         const page = purchases.open(list, { network, since, after, limit: PAGE_MAX })

@@ -83,8 +83,13 @@ export class Recovery implements Service {
     await this.#turn
   }
 
-  /** Checks purchases within 1 s. Called when a purchase has ended. */
-  soon(): void {
+  /**
+   * Checks purchases within 1 s. Called when a signed purchase has ended or is in doubt.
+   *
+   * @param payment `named`: the result came and the seller named its transaction. Then only a chain has more to say.
+   */
+  soon(payment: 'open' | 'named' = 'open'): void {
+    if (payment === 'named' && this.#deps.chain === undefined) return
     if (this.#timer === undefined || this.#isSoon) return
     this.#isSoon = true
     if (this.#isSweeping) return

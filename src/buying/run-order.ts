@@ -15,6 +15,7 @@ import { Deadline } from './deadline.ts'
 import type { Attendance } from './flights.ts'
 import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
 import { type PurchaseDeps, type Purchased, purchase } from './purchase.ts'
+import type { Recovery } from './recovery.ts'
 import type { Watch } from './watch.ts'
 
 /** Longest execution: the longest agent time limit, plus time to settle and to ask again. */
@@ -35,6 +36,8 @@ export type RunOrderDeps = PurchaseDeps &
     active: ActiveOrders
     /** Called when an order has ended, or is left to the recovery. */
     changed(orderId: string): void
+    /** Looks after signed payments. */
+    recovery: Pick<Recovery, 'soon'>
   }
 
 /** The call for which an order executes. */
@@ -76,6 +79,8 @@ export async function runOrder(
     left?.removeEventListener('abort', leave)
   }
   watch?.status('ordered')
+  /** The payment as this order leaves it to the recovery. Undefined: nothing was signed. */
+  let payment: 'open' | 'named' | undefined
   try {
     const bought = await perform(order, listing, { ...deps, onSigning }, { ...call, signal: deadline.signal })
     const { output, outputBytes, notes } = bought
@@ -91,15 +96,18 @@ export async function runOrder(
       },
     )
     deps.logger.debug({ ...idsOf(order), payment_id: bought.reservation?.paymentId }, 'an order is completed')
+    if (bought.reservation !== undefined) payment = bought.txHash === undefined ? 'open' : 'named'
     const made = isStored ? deps.purchases.reservationOf(order.id) : undefined
     return resultOf(completed, listing, bought, { isStored, made })
   } catch (error) {
+    if (deps.purchases.reservationOf(order.id) !== undefined) payment = 'open'
     throw await failed(order, error, deps, deadline)
   } finally {
     deps.active.delete(order.id)
     deadline.clear()
     left?.removeEventListener('abort', leave)
     deps.changed(order.id)
+    if (payment !== undefined) deps.recovery.soon(payment)
   }
 }
 

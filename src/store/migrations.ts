@@ -278,4 +278,9 @@ export const migrations: readonly string[] = [
   -- Deferred payments whose agent has not run. Each settlement reads them, so they are found without reading all payments.
   CREATE INDEX payments_deferred_unrun ON payments (no) WHERE deferred = 1 AND task IS NOT NULL AND exchange_id IS NULL;
   `,
+  `
+  -- Purchases whose seller has named no transaction: without an RPC only these are looked after, so no other is read.
+  CREATE INDEX authorizations_unnamed ON authorizations (created_at)
+    WHERE state = 'spent' AND confirmed_at IS NULL AND tx_hash IS NULL;
+  `,
 ]

@@ -1,8 +1,11 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-/** Why a purchase is open: its outcome is unknown, the chain has not confirmed it, or it is paid and has no result (D44). */
-export type OpenList = 'reserved' | 'unconfirmed' | 'unreceived'
+/**
+ * Why a purchase is open: its outcome is unknown, the chain has not confirmed it, its seller has named no transaction
+ * either, or it is paid and has no result (D44).
+ */
+export type OpenList = 'reserved' | 'unconfirmed' | 'unnamed' | 'unreceived'
 
 /** An open purchase, and its position in the list. */
 export type OpenPurchase = { orderId: string; validBeforeSeconds: number; position: OpenPosition }
@@ -19,7 +22,7 @@ export type OpenPage = {
 
 /** Reads the purchases that have not ended. */
 export interface OpenPurchases {
-  /** One page of a list, oldest first: by the end of the payment window, or by creation for `unconfirmed`. */
+  /** One page of a list, oldest first: by the end of the payment window, or by creation for `unconfirmed` and `unnamed`. */
   open(list: OpenList, page: OpenPage): OpenPurchase[]
 }
 
@@ -30,6 +33,7 @@ const pageOf = (condition: string, at: 'valid_before_s' | 'created_at') => `
 const PAGES: Record<OpenList, string> = {
   reserved: pageOf("a.state = 'reserved'", 'valid_before_s'),
   unconfirmed: pageOf("a.state = 'spent' AND a.confirmed_at IS NULL", 'created_at'),
+  unnamed: pageOf("a.state = 'spent' AND a.confirmed_at IS NULL AND a.tx_hash IS NULL", 'created_at'),
   unreceived: pageOf('a.unreceived = 1', 'valid_before_s'),
 }
 type Row = { id: string; valid_before_s: number; at: number; no: number }

@@ -65,8 +65,10 @@ export class TestBuyer {
       changed: (id: string) => changes.tell(id),
     }
     const orders = createOrderStore(this.database)
+    this.recovery = new Recovery({ ...shared, addrsOf: () => [], network: usdc.network, chain: options.chain })
     this.deps = {
       ...shared,
+      recovery: this.recovery,
       wallet: options.wallet ?? testWallet(),
       catalog: { resolve: (id) => market.get(id) },
       runOwn: async (id, { input }) => `${id} here: ${input}`,
@@ -85,7 +87,6 @@ export class TestBuyer {
       look: (id) => this.recovery.look(id),
       maxPrice: () => options.maxPrice ?? 100_000n,
     }
-    this.recovery = new Recovery({ ...shared, addrsOf: () => [], network: usdc.network, chain: options.chain })
     this.list()
     const protocols = [MARKETPLACE_PROTOCOL, X402_PROTOCOL]
     this.list({ id: 'free', price: 0n, price_atomic: '0', protocols })
