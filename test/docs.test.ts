@@ -75,7 +75,7 @@ async function typeOut(page: string, HOME: string, more: Record<string, string>)
         child.kill('SIGTERM')
         await gone
       })
-      for await (const part of child.stdout) if (String(part).includes('Ctrl-C stops it')) break
+      for await (const part of child.stdout) if (String(part).includes('Ctrl-C stops the node')) break
       continue
     }
     let script = code

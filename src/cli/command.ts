@@ -92,12 +92,16 @@ export function flag(flags: string, description: string): Option<boolean> {
 }
 
 export const commonOptions = {
-  dataDir: option('--data-dir <path>', 'directory of keys, database and settings (default: ~/.stoa)', PathText),
-  json: flag('--json', 'write JSON to standard output, and nothing else'),
+  dataDir: option(
+    '--data-dir <path>',
+    'directory with the keys, the database and the settings (default: ~/.stoa)',
+    PathText,
+  ),
+  json: flag('--json', 'write only JSON to standard output'),
 } as const
 
 /** Options of every command that calls a node. */
 const remoteOptions = {
-  apiUrl: option('--api-url <url>', 'the API of a node elsewhere (or STOA_API_URL)', UrlText),
-  token: option('--token <token>', 'token for that API (better: STOA_API_TOKEN)', z.string().min(1, 'a token')),
+  apiUrl: option('--api-url <url>', 'URL of the API of a node on another machine (or STOA_API_URL)', UrlText),
+  token: option('--token <token>', 'token for that API (safer: STOA_API_TOKEN)', z.string().min(1, 'a token')),
 } as const

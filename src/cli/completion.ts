@@ -20,14 +20,14 @@ export function completionOf(table: () => readonly Command[]): Command {
   return command({
     name: 'completion',
     local: true,
-    summary: 'Write the completion script of a shell: bash, zsh or fish',
+    summary: 'Print the completion script for a shell: bash, zsh or fish',
     details:
-      'Write one line into the startup file of your shell:\n  ~/.bashrc                   source <(stoa completion bash)\n  ~/.zshrc, after compinit    source <(stoa completion zsh)\n  ~/.config/fish/config.fish  stoa completion fish | source',
+      'Add one line to the startup file of your shell:\n  ~/.bashrc                   source <(stoa completion bash)\n  ~/.zshrc, after compinit    source <(stoa completion zsh)\n  ~/.config/fish/config.fish  stoa completion fish | source',
     examples: ['stoa completion fish | source', 'stoa completion bash > /etc/bash_completion.d/stoa'],
     options: { ...commonOptions },
     argument: { name: 'shell', description: 'bash, zsh or fish', choices: shells },
     async run(context, _values, shell) {
-      if (shell === undefined) throw new UsageError('which shell? stoa completion bash, zsh or fish')
+      if (shell === undefined) throw new UsageError('the shell is missing: stoa completion bash, zsh or fish')
       const places = placesOf(table())
       const script = { bash: bashScript, zsh: zshScript, fish: fishScript }[shell as Shell](places)
       if (context.json) context.printJson({ shell, script })
@@ -37,7 +37,7 @@ export function completionOf(table: () => readonly Command[]): Command {
   })
 }
 
-const helpOnly: readonly Option[] = [{ flags: '--help', description: 'show the help' }]
+const helpOnly: readonly Option[] = [{ flags: '--help', description: 'show help' }]
 
 /** Every group and every command of the table. */
 export function placesOf(table: readonly Command[]): Place[] {

@@ -10,7 +10,8 @@ import { UsageError } from './exit-code.ts'
  * @throws UsageError if there is no terminal to ask on
  */
 export async function confirmed({ io, json, tell }: Context, question: string, deed: string): Promise<boolean> {
-  if (!io.stdin.isTty || json) throw new UsageError(`nobody can be asked here: add --yes ${deed} without a question`)
+  if (!io.stdin.isTty || json)
+    throw new UsageError(`there is no terminal to ask on: add --yes ${deed} without a question`)
   tell(question)
   const lines = createInterface({ input: Readable.from(io.stdin), signal: io.signal })
   try {

@@ -15,14 +15,14 @@ type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   done: 'done',
-  failed: 'failed, for a reason that has no number of its own',
-  usage: 'a flag, a variable, a file or the task cannot be used',
-  notFound: 'no such agent, order, session, workflow, token or approval',
+  failed: 'failed for another reason',
+  usage: 'a flag, a variable, a file or the task is not valid',
+  notFound: 'the agent, order, session, workflow, token or approval does not exist',
   refused:
-    'price, budget, wallet, network, listing or the token forbid it, or it waits for an approval; nothing was signed',
+    'price, budget, wallet, network, listing or token do not allow the call, or the call waits for an approval; nothing was signed',
   sellerFailed: 'the seller or its agent failed',
-  unreachable: 'node, seller, chain or facilitator cannot be reached, or did not answer in time',
-  interrupted: 'stopped by Ctrl-C or SIGTERM before it was done (`stoa start` then ends with 0)',
+  unreachable: 'node, seller, chain or facilitator is unreachable or did not answer in time',
+  interrupted: 'stopped by Ctrl-C or SIGTERM before the end (`stoa start` exits with 0 instead)',
 }
 
 /** The Markdown table of docs/operations.md. */

@@ -11,18 +11,18 @@ export const foreignCommands: Readonly<Record<string, string>> = {
   register: 'stoa agent register',
   serve: 'stoa start',
   balance: 'stoa wallet',
-  dashboard: 'stoa start, which says where the dashboard is',
+  dashboard: 'stoa start, which prints the URL of the dashboard',
 }
 const WORDS_MAX = 3
 /** Flags of the original node, and what replaces them here. */
 export const foreignFlags: Readonly<Record<string, string>> = {
-  '--announce-interval': 'listings are announced by themselves',
-  '--provider': 'the provider stands before the model, as in --model openai/gpt-5',
+  '--announce-interval': 'the node announces listings automatically',
+  '--provider': 'write the provider before the model, as in --model openai/gpt-5',
   '--api-key': 'keys come from files: stoa init --provider google --model-key-file <path>',
   '--openai-api-key': 'keys come from files: stoa init --provider openai --model-key-file <path>',
   '--openai-base-url': 'stoa init --provider openai-compatible --model-url <url>',
-  '--on-chain': 'stoa agent register-onchain mints an identity, and reputation is shown where there is one',
-  '--id': 'the id stands without a flag',
+  '--on-chain': 'use stoa agent register-onchain to mint an identity; agents with an identity show their reputation',
+  '--id': 'give the id without a flag',
 }
 
 /** Returns our command for a command that only the original node has. Undefined for all other words. */
@@ -32,7 +32,7 @@ export function ourWordsFor(argv: readonly string[], ours: ReadonlySet<string>):
   for (let count = words.length; count > 0; count--) {
     const name = words.slice(0, count).join(' ')
     if (ours.has(name)) return undefined
-    if (Object.hasOwn(foreignCommands, name)) return `there is no "stoa ${name}": it is ${foreignCommands[name]}`
+    if (Object.hasOwn(foreignCommands, name)) return `there is no "stoa ${name}": use ${foreignCommands[name]}`
   }
   return undefined
 }

@@ -9,8 +9,10 @@ import { CliError } from './exit-code.ts'
  */
 export function checkOpenFiles(most = openFilesMax()): string[] {
   if (most === undefined || most >= OPEN_FILES_WANTED) return []
-  const may = `this process may have ${most} files and connections open`
+  const limit = `the limit of open files and connections of this process is ${most}`
   if (most < OPEN_FILES_MIN)
-    throw new CliError('FAILED', `${may}, and a node needs ${OPEN_FILES_WANTED}: ${RAISE_OPEN_FILES}`)
-  return [`${may}, and a busy node needs ${OPEN_FILES_WANTED}: it holds fewer connections; ${RAISE_OPEN_FILES}`]
+    throw new CliError('FAILED', `${limit}, and a node needs ${OPEN_FILES_WANTED}: ${RAISE_OPEN_FILES}`)
+  return [
+    `${limit}, and a busy node needs ${OPEN_FILES_WANTED}, so this node keeps fewer connections: ${RAISE_OPEN_FILES}`,
+  ]
 }

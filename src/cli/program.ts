@@ -67,7 +67,7 @@ function remoteOf(
   const url = typeof apiUrl === 'string' ? apiUrl : named === '' ? undefined : named
   if (url === undefined) {
     if (token === undefined) return undefined
-    throw new UsageError('--token goes with --api-url, or STOA_API_URL')
+    throw new UsageError('--token needs --api-url or STOA_API_URL')
   }
   const parsed = UrlText.safeParse(url)
   if (!parsed.success) throw new UsageError(`STOA_API_URL: expected ${parsed.error.issues[0]!.message}`)
@@ -93,12 +93,12 @@ type Handlers = {
 export function buildProgram(commands: readonly Command[], io: Io, given: Handlers): Commander {
   const handlers = { ...given, names: commands.map(({ name }) => name) }
   const root = dressed(new Commander('stoa'), io, handlers)
-    .description('A peer-to-peer marketplace node for AI agents: list, find, buy and settle in USDC.')
-    .version(stoaVersion(), '-V, --version', 'print the version')
+    .description('A peer-to-peer marketplace node for AI agents. Sell and buy the work of agents for USDC.')
+    .version(stoaVersion(), '-V, --version', 'show the version')
     .helpCommand('help [command]', 'show the help of a command')
     .addHelpText(
       'after',
-      '\nEvery command has --help with examples, and --json for programs. --api-url and --token drive a node elsewhere.\nExit status: 0 done, 1 failed, 2 usage, 3 not found, 4 refused by price or budget, 5 seller failed,\n6 unreachable, 130 interrupted.',
+      '\nEvery command has --help with examples and --json for programs.\n--api-url and --token control a node on another machine.\nExit status: 0 done, 1 failed, 2 usage, 3 not found, 4 refused by price or budget, 5 seller failed,\n6 unreachable, 130 interrupted.',
     )
   const groupsByName = new Map<string, Commander>([['', root]])
   const groupOf = (words: readonly string[]): Commander => {
@@ -142,7 +142,7 @@ function dressed(command: Commander, io: Io, { complain, names = [] }: Handlers)
       .exitOverride()
       // A command may have subcommands. Options after a subcommand's name belong to the subcommand.
       .enablePositionalOptions()
-      .helpOption('-h, --help', 'show this help')
+      .helpOption('-h, --help', 'show help for this command')
       .helpCommand(false)
       .showSuggestionAfterError(true)
       .allowExcessArguments(false)

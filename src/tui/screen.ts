@@ -19,7 +19,7 @@ export function App({ state, controls }: { state: ScreenState; controls: Control
   useInput((input, key) => controls.press(input, key, Math.max(1, heights.output - 1)))
   usePaste((text) => controls.paste(text))
   if (columns < COLUMNS_MIN || rows < ROWS_MIN) {
-    const sentence = `stoa needs a terminal of ${COLUMNS_MIN}×${ROWS_MIN}; this one is ${columns}×${rows}. Ctrl-C leaves.`
+    const sentence = `stoa needs a terminal of ${COLUMNS_MIN}×${ROWS_MIN}. This terminal is ${columns}×${rows}. Ctrl-C leaves.`
     return h(Text, null, sentence)
   }
   return h(
@@ -28,7 +28,7 @@ export function App({ state, controls }: { state: ScreenState; controls: Control
     ...panelRows(screen.panel, columns).map((row, index) =>
       h(Text, { key: `panel-${index}`, wrap: 'truncate-end' }, row),
     ),
-    rule('output', columns, screen.back > 0 ? `${screen.back} rows back: Page Down` : ''),
+    rule('output', columns, screen.back > 0 ? `${screen.back} rows below: Page Down` : ''),
     h(Rows, {
       key: 'output-rows',
       height: heights.output,
@@ -39,9 +39,11 @@ export function App({ state, controls }: { state: ScreenState; controls: Control
       key: 'log-rows',
       height: heights.log,
       rows:
-        screen.log.length === 0 ? ['nothing yet'] : screen.log.slice(-heights.log).map((line) => cut(line, columns)),
+        screen.log.length === 0
+          ? ['no log lines yet']
+          : screen.log.slice(-heights.log).map((line) => cut(line, columns)),
     }),
-    rule('input', columns, screen.busy === undefined ? '' : `${screen.busy}: Ctrl-C stops it`),
+    rule('input', columns, screen.busy === undefined ? '' : `${screen.busy}: Ctrl-C cancels`),
     h(CommandLine, { key: 'command', screen, columns }),
     h(Text, { key: 'hint', dimColor: true, wrap: 'truncate-end' }, hint(screen)),
   )
@@ -98,7 +100,7 @@ function hint({ candidates, line, output }: Screen): string {
     const more = candidates.length > CANDIDATES_SHOWN ? ' …' : ''
     return `Tab: ${candidates.slice(0, CANDIDATES_SHOWN).join('  ')}${more}`
   }
-  if (line.characters.length > 0) return 'Enter runs it · Esc empties the line'
+  if (line.characters.length > 0) return 'Enter runs the command · Esc clears the line'
   return output.length === 0
     ? '/help lists the commands · Tab completes · Ctrl-C leaves'
     : '/help · Tab completes · ↑ history · Page Up scrolls · Ctrl-C leaves'

@@ -17,7 +17,7 @@ test('agent config add writes agents.yaml, list shows it, remove takes it out', 
   expect(added).toEqual({
     code: 0,
     stdout: `added Echo (0.1 USDC) in ${file}\n`,
-    stderr: 'it takes effect at the next stoa start\n',
+    stderr: 'the change takes effect at the next stoa start\n',
   })
   expect(await readFile(file, 'utf8')).toContain('name: Echo')
   const json = await cli(['agent', 'config', 'list', '--json'], options)
@@ -39,7 +39,9 @@ test('agent config add writes agents.yaml, list shows it, remove takes it out', 
   expect((await cli(['agent', 'config', 'list', '--json'], options)).stdout).toBe('[]\n')
   expect(await cli(['agent', 'config', 'remove', '--name', 'Echo'], options)).toMatchObject({
     code: 3,
-    stderr: expect.stringMatching(/^error: no agent named "Echo" in .*: stoa agent config list shows the names\n$/),
+    stderr: expect.stringMatching(
+      /^error: .*agents\.yaml has no agent named "Echo": stoa agent config list lists the names\n$/,
+    ),
   })
 })
 
@@ -56,7 +58,7 @@ test('ADR-22 agent config add names an agent elsewhere and what it may cost, and
   const loss = await cli([...elsewhere, '0.2'], { dataDir: dataDir() })
   expect(loss).toMatchObject({ code: 0, stderr: expect.stringMatching(/at a loss.*earns 0\.1 USDC.*pay 0\.2/) })
   const fits = await cli([...elsewhere, '0.1'], { dataDir: dataDir() })
-  expect(fits.stderr).toBe('it takes effect at the next stoa start\n')
+  expect(fits.stderr).toBe('the change takes effect at the next stoa start\n')
   const { stdout } = await cli(['agent', 'config', 'list', '--json'], { dataDir: dataDir() })
   expect(JSON.parse(stdout)[0]).toMatchObject({ a2a: 'https://agents.example/a2a/x', max_price: 0.1 })
 })
@@ -64,7 +66,7 @@ test('ADR-22 agent config add names an agent elsewhere and what it may cost, and
 test('with a node running the operator is told that it must be started again', async () => {
   await runningNode(dataDir())
   const run = await cli(add, { dataDir: dataDir() })
-  expect(run.stderr).toMatch(/takes effect when it is started again\n$/)
+  expect(run.stderr).toMatch(/restart it to apply the change\n$/)
 })
 
 test.each([
@@ -165,7 +167,7 @@ test('status and peers show the running node, and say how to start one where non
     const run = await cli([name], { dataDir: join(dataDir(), 'other') })
     expect(run).toMatchObject({
       code: 6,
-      stderr: expect.stringMatching(/^error: no stoa node runs on .*: start one with stoa start\n$/),
+      stderr: expect.stringMatching(/^error: no Stoa node is running on .*: start one with stoa start\n$/),
     })
   }
 })

@@ -80,7 +80,7 @@ test.skipIf(!has('fish'))('fish completes and describes, and has nothing to say 
     expect(stderr).toBe('')
     return stdout.trimEnd().split('\n')
   }
-  expect(await fish('stoa ')).toContain('agent\tFind agents, have them work, and set up your own')
+  expect(await fish('stoa ')).toContain('agent\tFind agents, send them tasks, and set up your own')
   for (const [line, offered] of everywhere) {
     const words = (await fish(line)).map((text) => text.split('\t')[0])
     expect(
@@ -99,5 +99,5 @@ test('each script names every command', async () => {
     const { stdout } = await cli(['completion', shell])
     for (const word of ['start', 'discover', 'workflow', 'doctor', 'completion']) expect(stdout).toContain(word)
   }
-  expect(await cli(['completion'])).toMatchObject({ code: 2, stderr: expect.stringContaining('which shell') })
+  expect(await cli(['completion'])).toMatchObject({ code: 2, stderr: expect.stringContaining('the shell is missing') })
 })

@@ -41,7 +41,7 @@ test('with a query the best are shown, and that there are more; without one all,
   const { asked, run } = await node(1200)
   const best = await run('agent')
   expect(best.stdout).toMatch(/^20 agents {2}TEST\n/)
-  expect(best.stdout).toMatch(/there are more: show them with --limit/)
+  expect(best.stdout).toMatch(/there are more agents: raise --limit/)
   asked.length = 0
   const all = await run('--json')
   expect(JSON.parse(all.stdout)).toHaveLength(1200)
@@ -57,7 +57,7 @@ test('a look-alike is told, with the seller of what it looks like', async () => 
   const original = { id: 'a'.repeat(32), name: 'Acme\u001b[31m', seller_id: other }
   const { run } = await node(1, { name: 'Аcme', look_alike_of: original })
   const { stdout } = await run()
-  expect(stdout).toContain('beware  it looks like “Acme\ufffd[31m” of another seller:')
+  expect(stdout).toContain('beware  easily confused with “Acme\ufffd[31m” of another seller:')
   expect(stdout).toContain(other)
   expect(JSON.parse((await run('--json')).stdout)[0].look_alike_of).toEqual(original)
 })
@@ -100,7 +100,7 @@ test.each([
 
 test('what is not found is told with what to try', async () => {
   const { run } = await node(0)
-  expect((await run('nothing')).stdout).toBe('no agents found: try fewer words or options\n')
+  expect((await run('nothing')).stdout).toBe('no agents found: try fewer words or filters\n')
   expect((await run()).stdout).toBe('no agents found\n')
 })
 
@@ -112,7 +112,7 @@ test('D43: where nobody of the market was met, discover says what is tried and w
   const discover = (parts: object, ...argv: string[]) =>
     cli(['agent', 'discover', ...argv], { dataDir: dataDir(), parts })
   expect((await discover(running.parts)).stdout).toBe(
-    'no agents found: nobody found yet; tried: 2 bootstrap peers, the local network. What to do: check that the bootstrap address is right\n',
+    'no agents found: no peers found yet; tried: 2 bootstrap peers, the local network. What to do: check that the bootstrap address is right\n',
   )
   const met = await runningNode(dataDir(), { ...found, status: async () => ({ ...status, search: { met: 1, tried } }) })
   expect((await discover(met.parts)).stdout).toBe('no agents found\n')
@@ -127,7 +127,7 @@ test('D43: so does a node of the command’s own', async () => {
   const discover = async (...argv: string[]) =>
     (await cli(['agent', 'discover', '--wait', '1', ...argv], { dataDir: dataDir(), parts })).stdout
   expect(await discover()).toMatch(
-    /--bootstrap <multiaddr>, .* under Share, or listen longer with --wait 60 \(tried: the local network\)/,
+    /--bootstrap <multiaddr> .* under Share\), or listen longer with --wait 60 \(tried: the local network\)/,
   )
   expect(await discover('--bootstrap', '/dnsaddr/boot.example')).toContain(`What to do: ${fix}`)
 })
@@ -137,15 +137,15 @@ test('a node of the command’s own that knows agents says that none of them fit
   const { parts } = fakeNode({ market, status: () => ({ search: { met: 1, tried: ['the local network'] } }) })
   const discover = async (...argv: string[]) =>
     (await cli(['agent', 'discover', ...argv], { dataDir: dataDir(), parts })).stdout
-  expect(await discover('nothing')).toBe('no agents found among the 1 that is known here: try fewer words or options\n')
-  expect(await discover()).toContain('--any-network shows those of other networks')
+  expect(await discover('nothing')).toBe('no agents found among the 1 known agent: try fewer words or filters\n')
+  expect(await discover()).toContain('--any-network also shows agents on other networks')
 })
 
 test('peers that gave no listing are no reason to name another peer: a wrong clock is', async () => {
   const met = { search: { met: 2, tried: ['the local network'] } }
   const { parts } = fakeNode({ listings: () => [], status: () => met })
   const { stdout } = await cli(['agent', 'discover', '--wait', '1'], { dataDir: dataDir(), parts })
-  expect(stdout).toContain('2 peers were met, and they gave no listing that holds')
+  expect(stdout).toContain('2 peers answered, but they sent no valid listing')
   expect(stdout).toContain('stoa doctor')
   expect(stdout).not.toContain('--bootstrap')
 })
@@ -164,7 +164,7 @@ test('without a running node the query goes to one of its own', async () => {
   const { seen, parts } = fakeNode({ market })
   const run = await cli(['agent', 'discover', 'echo', '--free'], { dataDir: dataDir(), parts })
   expect(run.stdout).toContain('Echo  0.01 USDC  offline  builtin/echo')
-  expect(run.stdout).toContain('used    3 calls, 66 % well, 340 ms (95 %: 1.3 s), 0.03 USDC settled')
+  expect(run.stdout).toContain('used    3 calls, 66 % succeeded, 340 ms (95 %: 1.3 s), 0.03 USDC settled')
   expect(asked).toEqual([{ include: 'stats', q: 'echo', free: true, limit: 20 }])
   expect(seen.calls).toEqual(['start', 'stop'])
 })

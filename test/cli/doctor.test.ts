@@ -87,7 +87,7 @@ test.each<[string, World, string, string, RegExp, RegExp]>([
   ['no RPC (T15)', { rpcDown: true }, 'rpc', 'fail', /^sepolia\.base\.org does not answer/, /that can be reached/],
   ['a clock behind the chain (T16)', { blockMs: now + 60_000 }, 'clock', 'fail', /^60 s behind the chain/, /set-ntp/],
   ['a clock far ahead (T16)', { blockMs: now - 3_600_000 }, 'clock', 'warn', /^3600 s ahead/, /time server/],
-  ['an empty wallet', { balance: 0n }, 'balance', 'warn', /^0 USDC/, /fund 0x.* faucet/],
+  ['an empty wallet', { balance: 0n }, 'balance', 'warn', /^0 USDC/, /fund 0x.*faucet/],
   [
     'a facilitator of another network',
     { kinds: [{ x402Version: 2, scheme: 'exact', network: 'eip155:1' }] },
@@ -156,8 +156,8 @@ test('finds ports that another program holds, and those our own node holds to be
   const running = await runningNode(dataDir())
   const held = await examine(['--port', '4001', '--api-port', '8424'], { parts: { ...world(), ...running.parts } })
   expect(held.of('node')).toMatchObject({ state: 'ok', text: expect.stringContaining(`pid ${process.pid}`) })
-  expect(held.of('p2p_port').text).toContain('held by the running node')
-  expect(held.of('api_port').text).toContain('held by the running node')
+  expect(held.of('p2p_port').text).toContain('in use by the running node')
+  expect(held.of('api_port').text).toContain('in use by the running node')
   expect(held.of('balance')).toMatchObject({ state: 'ok', text: '12.5 USDC' })
 })
 
@@ -198,7 +198,7 @@ test('T20: a running node that nobody can reach is a fault, with what to do', as
   const { of } = await examine(['--port', '4001', '--api-port', '8424'], { parts: { ...world(), ...running.parts } })
   expect(of('reachability')).toMatchObject({
     state: 'fail',
-    text: 'by nobody outside: no connected peer is a relay',
+    text: 'not from outside: no connected peer is a relay',
     fix: 'forward the port',
   })
 })
@@ -281,5 +281,5 @@ test('people get a line a finding, with the fix below it', async () => {
   expect(run.code).toBe(1)
   expect(run.stdout).toMatch(/^✓ Node\.js +v\d/m)
   expect(run.stdout).toMatch(/^✗ Chain RPC +.*\n +fix: correct ETHEREUM_RPC_URL or NODE_NETWORK$/m)
-  expect(run.stdout).toMatch(/\n1 to mend, 1 to look at\n$/)
+  expect(run.stdout).toMatch(/\n1 problem to fix, 1 to check\n$/)
 })

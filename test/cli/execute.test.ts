@@ -37,7 +37,7 @@ test('with --json the whole result is on standard output, and nothing else anywh
   expect(JSON.parse(json.stdout)).toEqual(result({ payment }))
   expect(json).toMatchObject({ code: 0, stderr: '' })
   const plain = await cli(execute('--task', 'x'), { dataDir: dataDir(), parts })
-  expect(plain.stderr).toContain('paid 0.01 USDC to 0x4, settled in 0x5')
+  expect(plain.stderr).toContain('paid 0.01 USDC to 0x4, settled in transaction 0x5')
 })
 
 test.each(['claimed', 'pending'] as const)(
@@ -135,7 +135,7 @@ test('--timeout bounds the whole command, with exit 6', async () => {
   const run = await cli(execute('--task', 'x', '--timeout', '1'), { dataDir: dataDir(), parts })
   expect(run).toMatchObject({
     code: 6,
-    stderr: expect.stringContaining('no result within 1 s: allow more with --timeout'),
+    stderr: expect.stringContaining('no result within 1 s: set a longer limit with --timeout'),
   })
 })
 
@@ -200,7 +200,7 @@ test('--stream shows words as they come, and in the end what only the result hol
   expect((await run(saying('one '))).stdout).toBe('one two\n')
   expect(await run(saying('three'))).toMatchObject({
     stdout: 'three\none two\n',
-    stderr: expect.stringContaining('the result is another than what was shown'),
+    stderr: expect.stringContaining('the final result differs from the output above'),
   })
   const json = (await run(saying('one two'), '--json')).stdout.trim().split('\n')
   expect(json.map((line) => JSON.parse(line).type)).toEqual(['status', 'output', 'result'])
@@ -210,8 +210,8 @@ test('an agent that is not found is told by what was heard: other agents, peers 
   const alone = { p2p: { bootstrap: [] } } as unknown as Pick<Config, 'p2p'>
   const told = (heard: { known: number; met: number }) => notFound('Ehco', alone, heard).message
   expect(told({ known: 3, met: 1 })).toBe(
-    'agent Ehco was not found within 20 s among the 3 agents of the market: stoa agent discover lists names and ids',
+    'agent Ehco was not found within 20 s among the 3 agents on the market: stoa agent discover lists the names and ids',
   )
-  expect(told({ known: 0, met: 1 })).toContain('1 peer was met, and it gave no listing that holds')
-  expect(told({ known: 0, met: 0 })).toContain('--bootstrap <multiaddr>, as stoa status of a seller shows it')
+  expect(told({ known: 0, met: 1 })).toContain('1 peer answered, but it sent no valid listing')
+  expect(told({ known: 0, met: 0 })).toContain('--bootstrap <multiaddr> (stoa status of a seller shows its address')
 })

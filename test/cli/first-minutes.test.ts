@@ -15,8 +15,8 @@ const root = new URL('../..', import.meta.url).pathname
 const signal = new AbortController().signal
 
 test.each([
-  [['discover'], 'it is stoa agent discover'],
-  [['execute'], 'it is stoa agent execute'],
+  [['discover'], 'use stoa agent discover'],
+  [['execute'], 'use stoa agent execute'],
   [['agent', 'balance'], undefined],
   [['show'], 'Did you mean stoa order show'],
   [['agents', 'list'], 'Did you mean stoa agent?'],
@@ -52,7 +52,7 @@ test('what init says to type next names the data directory that was named', asyn
   const elsewhere = join(dataDir(), 'a node')
   const { stdout } = await cli(['init', '--yes', '--data-dir', elsewhere], {})
   expect(stdout).toContain(`stoa start --data-dir '${elsewhere}'`)
-  expect((await cli(['init', '--yes'], { dataDir: dataDir() })).stdout).toMatch(/stoa start +run the node/)
+  expect((await cli(['init', '--yes'], { dataDir: dataDir() })).stdout).toMatch(/stoa start +start the node/)
 })
 
 test('init tries URL and key of an OpenAI-compatible server, and says what is wrong with them', async () => {
@@ -120,11 +120,11 @@ test('init says that a provider it was given brings no key, unless the key is th
   const init = (environment: Record<string, string>, ...argv: string[]) =>
     cli(['init', '--yes', ...argv], { dataDir: dataDir(), environment })
   expect((await init({}, '--provider', 'openai')).stdout).toMatch(
-    /! no key of openai .*--model-key-file.*OPENAI_API_KEY/,
+    /! the key of openai is missing: .*--model-key-file.*OPENAI_API_KEY/,
   )
-  expect((await init({ OPENAI_API_KEY: 'sk-1' }, '--provider', 'openai')).stdout).not.toContain('no key of')
+  expect((await init({ OPENAI_API_KEY: 'sk-1' }, '--provider', 'openai')).stdout).not.toContain('the key of')
   expect((await init({}, '--provider', 'openai-compatible')).stdout).toContain('--model-url')
-  expect((await init({}, '--provider', 'ollama')).stdout).not.toContain('no key of')
+  expect((await init({}, '--provider', 'ollama')).stdout).not.toContain('the key of')
 })
 
 test('an agent without its model key says which command asks for the key', async () => {
@@ -137,5 +137,7 @@ test('webhook add says how to set the variable of its key where it is not set', 
   const argv = ['webhook', 'add', '--url', 'https://example.org/', '--event', 'order', '--secret-env', 'HOOK_SECRET']
   const { code, stderr } = await cli(argv, { dataDir: dataDir() })
   expect(code).toBe(2)
-  expect(stderr).toContain('HOOK_SECRET is not set here: export HOOK_SECRET="$(openssl rand -base64 32)"')
+  expect(stderr).toContain(
+    'HOOK_SECRET is not set here: set a new key with export HOOK_SECRET="$(openssl rand -base64 32)"',
+  )
 })

@@ -81,10 +81,10 @@ test('keeps the comments of config.yaml', async () => {
 })
 
 test.each([
-  [['--wallet', 'import'], /--wallet import and --wallet-key-file go together/],
+  [['--wallet', 'import'], /--wallet import and --wallet-key-file need each other/],
   [['--wallet', 'keep'], /no wallet to keep/],
   [['--model-key-file', 'x'], /needs --provider/],
-  [['--provider', 'openai', '--model-key-file', '/nowhere'], /there is no file "\/nowhere"/],
+  [['--provider', 'openai', '--model-key-file', '/nowhere'], /the file "\/nowhere" does not exist/],
   [['--name', 'A'], /--description is missing/],
 ])('%j is refused with one line', async (argv, line) => {
   expect(await init(...argv)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(line) })
@@ -106,7 +106,7 @@ test('without a terminal it says what to do', async () => {
 test('asks on a terminal, hides the key as it is typed, and leaves at Ctrl-C without a change', async () => {
   const environment = { NODE_DATA_DIR: join(dataDir(), 'asked'), HOME: dataDir() }
   const left = openTerminal([stoa, 'init'], { environment })
-  await left.shows('Where do payments settle?')
+  await left.shows('On which network do you pay and get paid?')
   left.type(keys.ctrlC)
   expect(await left.exited).toBe(130)
   await expect(stat(environment.NODE_DATA_DIR)).rejects.toThrow()
@@ -116,17 +116,17 @@ test('asks on a terminal, hides the key as it is typed, and leaves at Ctrl-C wit
     await asked.shows(question)
     asked.type(typed)
   }
-  await answer('Where do payments settle?', keys.enter)
+  await answer('On which network do you pay and get paid?', keys.enter)
   await answer('Find the market in the public DHT', keys.enter)
-  await answer('The wallet that pays', keys.down + keys.enter)
-  await answer('Its private key', key + keys.enter)
-  await answer('Whose language models', keys.enter)
-  await answer('Sell an agent', keys.enter)
-  await answer('Its name', keys.enter)
-  await answer('What it does', keys.enter)
-  await answer('USDC for one task', keys.enter)
-  await answer('What it runs on', keys.up + keys.enter)
-  await answer('How is it started?', `cat '${join(dataDir(), 'a b')}'${keys.enter}`)
+  await answer('The wallet for payments', keys.down + keys.enter)
+  await answer('Private key of the wallet', key + keys.enter)
+  await answer('Which provider of language models', keys.enter)
+  await answer('Add an agent to sell', keys.enter)
+  await answer('Name of the agent', keys.enter)
+  await answer('What the agent does', keys.enter)
+  await answer('Price of one task in USDC', keys.enter)
+  await answer('What the agent runs on', keys.up + keys.enter)
+  await answer('Command that starts the program', `cat '${join(dataDir(), 'a b')}'${keys.enter}`)
   expect(await asked.exited).toBe(0)
   await asked.shows('stoa agent discover')
   expect(asked.screen()).toContain('0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A, imported')

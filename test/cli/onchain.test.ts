@@ -14,7 +14,7 @@ test('agent register-onchain says which token was minted, and how much ETH it la
   const { parts } = await runningNode(dataDir(), { registerOnchain })
   const options = { dataDir: dataDir(), parts }
   const run = await cli(['agent', 'register-onchain', '--agent-id', 'abc', '--uri', 'https://a.example'], options)
-  expect(run).toMatchObject({ code: 0, stdout: 'token 0 of 0x8004 on eip155:84532, minted in 0x12\n' })
+  expect(run).toMatchObject({ code: 0, stdout: 'minted token 0 of 0x8004 on eip155:84532 (transaction 0x12)\n' })
   expect(asked).toEqual([['abc', { uri: 'https://a.example' }]])
   const poor = await runningNode(dataDir(), {
     registerOnchain: async () => {
@@ -33,10 +33,10 @@ test('agent register-onchain says when the file names the token, when it was upd
   }
   const twice = await run({ update_tx_hash: '0x34' })
   expect(twice.stdout).toBe(
-    'token 0 of 0x8004 on eip155:84532, minted in 0x12\nits registration file names it, by 0x34\n',
+    'minted token 0 of 0x8004 on eip155:84532 (transaction 0x12)\nwrote the token into the registration file (transaction 0x34)\n',
   )
   const updated = await run({ minted: false, notice: 'set public_url' })
-  expect(updated.stdout).toBe('token 0 of 0x8004 on eip155:84532, its registration file updated in 0x12\n')
+  expect(updated.stdout).toBe('updated the registration file of token 0 of 0x8004 on eip155:84532 (transaction 0x12)\n')
   expect(updated.stderr).toContain('set public_url')
 })
 
@@ -49,7 +49,9 @@ test('agent feedback rates, within 0 and 100', async () => {
   const { parts } = await runningNode(dataDir(), { giveFeedback })
   const run = (...words: string[]) =>
     cli(['agent', 'feedback', '--agent-id', 'abc', ...words], { dataDir: dataDir(), parts })
-  expect((await run('--score', '93.25', '--tag', 'fast')).stdout).toBe('93.25 of 100 for token 0, in 0x12\n')
+  expect((await run('--score', '93.25', '--tag', 'fast')).stdout).toBe(
+    'rated token 0: 93.25 of 100 (transaction 0x12)\n',
+  )
   expect(given).toEqual([{ score: 93.25, tag1: 'fast' }])
   for (const score of ['101', '-1', '100.5', 'x', '1.234']) expect((await run('--score', score)).code).toBe(2)
   expect((await run()).stderr).toContain('--score is missing')

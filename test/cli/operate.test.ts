@@ -30,7 +30,7 @@ test('the seller is told where a program says why it failed', async () => {
   await node.registerAgent({ name: 'Broken', description: 'fails', price: 0n, command: ['false'] })
   const { code, stderr } = await run('agent', 'test', 'Broken', '--task', 'x')
   expect(code).toBe(5)
-  expect(stderr).toBe("error: the agent's program failed with exit status 1 (`stoa logs` shows what it said)\n")
+  expect(stderr).toBe("error: the agent's program failed with exit status 1 (`stoa logs` shows its output)\n")
   expect(await run('agent', 'remove', 'Broken')).toMatchObject({ code: 0 })
 })
 
@@ -53,6 +53,6 @@ test('what is missing or unknown is told with what to do', async () => {
 test('earnings and payments of a new node are none, and say so', async () => {
   expect(await run('payment', 'list')).toMatchObject({ code: 0, stdout: 'no payments\n' })
   const { code, stdout } = await run('earnings')
-  expect([code, stdout.split('\n')[3]]).toEqual([0, 'in all   0       0'])
+  expect([code, stdout.split('\n')[3]]).toEqual([0, 'total    0       0'])
   expect(JSON.parse((await run('earnings', '--json')).stdout)).toMatchObject({ earned: { total_atomic: '0' } })
 })

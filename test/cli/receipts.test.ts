@@ -47,10 +47,10 @@ test('receipts verify reads the bare receipt and whole exports, and leaves out p
 })
 
 test.each([
-  ['nothing', undefined, 'name a receipt'],
+  ['nothing', undefined, 'the receipt is missing'],
   ['text', 'no json', 'is not JSON'],
-  ['another thing', { a: 1 }, 'cannot be read as a receipt'],
-  ['an empty export', [], 'holds no receipt'],
+  ['another thing', { a: 1 }, 'is not a receipt'],
+  ['an empty export', [], 'has no receipt'],
 ])('receipts verify of %s says what is wrong', async (_about, content, reason) => {
   const run = await verify(...(content === undefined ? [] : [await file('x', content)]))
   expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(reason)])
@@ -69,7 +69,7 @@ test('receipts verify takes a payment id, from the database where no node runs',
   const begun = await verify(`${payment!.payment_id.slice(0, 14)}…`)
   expect([begun.code, begun.stdout]).toEqual([0, expect.stringContaining(`GOOD  payment ${payment!.payment_id}`)])
   const unknown = await verify(`0x${'0'.repeat(64)}`)
-  expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('no receipt of this payment')])
+  expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('has no receipt for this payment')])
 })
 
 test('receipts list and export ask the running node', async () => {
@@ -84,5 +84,7 @@ test('receipts list and export ask the running node', async () => {
   const terminal = await cli(['receipts', 'list'], { ...options, tty: true })
   expect(terminal.stdout).toMatch(/ 0x\w{6,}…\n$/)
   expect(Math.max(...terminal.stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(100)
-  expect((await cli(['receipts', 'export'], options)).stderr).toContain('choose one: --csv or --json')
+  expect((await cli(['receipts', 'export'], options)).stderr).toContain(
+    'the format is missing or given twice: choose --csv or --json',
+  )
 })

@@ -39,7 +39,7 @@ test('people get a calm summary with agents, prices and warnings', async () => {
     ['--name', 'Free', '--description', 'd', '--price', '0', '--no-mdns', '--no-public-dht'],
     { parts },
   )
-  expect(run.stdout).toMatch(/^stoa \d+\.\d+\.\d+ is up\n/)
+  expect(run.stdout).toMatch(/^stoa \d+\.\d+\.\d+ is running\n/)
   expect(run.stdout).toMatch(new RegExp(`Peer id +${peerId}`))
   expect(run.stdout).toMatch(/API +http:\/\/127\.0\.0\.1:8424/)
   expect(run.stdout).toMatch(new RegExp(`Wallet +${address} +\\(eip155:84532: Base Sepolia, test money\\)`))
@@ -49,7 +49,7 @@ test('people get a calm summary with agents, prices and warnings', async () => {
     /! Free: no model key is set: this free agent runs on builtin\/.*Set one of .*OPENAI_API_KEY/,
   )
   expect(run.stdout).toContain(
-    '! this node knows no peer and looks for none, so others must dial it: or give --bootstrap, or drop --no-mdns',
+    '! this node knows no peers and does not look for any: give --bootstrap, or remove --no-mdns or --no-public-dht',
   )
   expect(run.stderr).toBe('stopping\n')
 })
@@ -84,15 +84,15 @@ test('an agent that the node refuses is told of, and the node stays up', async (
 test('a node whose agents are all off the market does not say that it has none', async () => {
   const { parts } = fakeNode({ registerAgent: () => Promise.reject(new CodedError('AGENTS_TOO_MANY', 'at most 100')) })
   const { stdout } = await startAndStop([...echo], { parts })
-  expect(stdout).toContain('Its one agent is not on the market: stoa agent list')
-  expect(stdout).not.toContain('No agents of its own')
+  expect(stdout).toContain('The agent of this node is not on the market: see stoa agent list')
+  expect(stdout).not.toContain('No agents to sell')
 })
 
 test('a paid agent on Base without a facilitator is warned about: it would work for nothing', async () => {
   const { parts } = fakeNode()
   const run = await startAndStop([...echo, '--json', '--network', 'eip155:8453'], { parts })
   expect(JSON.parse(run.stdout).warnings).toEqual([
-    expect.stringMatching(/^no facilitator is set for eip155:8453.*never settled: give --facilitator-url/),
+    expect.stringMatching(/^no facilitator is set for eip155:8453.*never settled: set --facilitator-url/),
   ])
 })
 

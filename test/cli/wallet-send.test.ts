@@ -42,7 +42,7 @@ test('wallet send says what goes where and on which money, and sends after a yes
   expect(sent.stderr).toContain('send  1.5 USDC')
   expect(sent.stderr).toContain(`from  ${address}, which holds 12.5 USDC`)
   expect(sent.stderr).toContain(`to    ${to}`)
-  expect(sent.stdout).toBe(`sent 1.5 USDC to ${to}, in 0x12\n`)
+  expect(sent.stdout).toBe(`sent 1.5 USDC to ${to} (transaction 0x12)\n`)
   expect(asked[0]![0]).toEqual({ to, amount: '1.5', asset: 'USDC', network: 'eip155:84532' })
   expect(asked[0]![1]?.idempotencyKey).toMatch(/^[0-9a-f-]{36}$/)
 })

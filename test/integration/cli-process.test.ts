@@ -131,7 +131,7 @@ test('a second signal ends a node at once with 130, though a task still runs', a
   const slow = ['--name', 'Slow', '--description', 'd', '--price', '0', '--command', process.execPath]
   await run(['agent', 'config', 'add', ...slow, '--command=-e', '--command', program]).ended
   const node = run(start)
-  await until(() => node.seen.stdout.includes('Ctrl-C stops it'), { timeoutMs: 15_000 })
+  await until(() => node.seen.stdout.includes('Ctrl-C stops the node'), { timeoutMs: 15_000 })
   run(['agent', 'execute', '--agent-id', /\b[a-z2-7]{32}\b/.exec(node.seen.stdout)![0], '--task', 'x'])
   await until(() => stat(begun).catch(() => undefined))
   node.child.kill('SIGTERM')

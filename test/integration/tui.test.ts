@@ -143,7 +143,7 @@ test.concurrent('says why a node could not start, and Ctrl-C stops a command bef
   await screen.shows(/error: .*in use/s)
   await screen.shows('no node answers')
   screen.type('/agent discover --wait 60\r')
-  await screen.shows('Ctrl-C stops it')
+  await screen.shows('Ctrl-C cancels')
   screen.type(keys.ctrlC)
   await screen.shows('interrupted')
   await screen.shows('Ctrl-C leaves')

@@ -17,49 +17,49 @@ const Text = z.string()
 
 /** Flags that describe an agent. Shared with `stoa start`. */
 export const agentOptions = {
-  name: option('-n, --name <name>', 'the agent’s name; one name is one agent', Text),
+  name: option('-n, --name <name>', 'name of the agent; a node has one agent of each name', Text),
   description: option(
     '-d, --description <text>',
-    'what it does, for everybody to read; without --instructions also what its model is told',
+    'what the agent does; public. Without --instructions, the model gets this text as its instructions',
     Text,
   ),
-  price: option('-r, --price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
+  price: option('-r, --price <usdc>', 'price of one task in USDC, at most 6 decimals; 0 means free', UsdcText),
   model: option(
     '--model <model>',
-    'what it runs on: provider/model or builtin/<name> (default: the best there is a key for)',
+    'what the agent runs on: provider/model or builtin/<name> (default: the best model that has a key)',
     Text,
   ),
 } as const
 
 export const maxPriceOption = option(
   '--max-price <usdc>',
-  'of an agent with --a2a: the most that one run pays the agent behind it',
+  'for --a2a: the most that one run may pay the remote agent',
   UsdcText,
 )
 
 /** For agents that are stored. */
 export const imageOption = option(
   '--image <url>',
-  'https URL of a picture, for its registration file on the chain (stoa agent register-onchain)',
+  'https URL of a picture, used in the registration file on the chain (stoa agent register-onchain)',
   Text,
 )
 
 export const streamingOption = option(
   '--streaming <mode>',
-  `how a paid agent shows what it says while it works: ${streamingModes.join(', ')}`,
+  `when buyers see the output of a paid agent that is still working: ${streamingModes.join(', ')}`,
   z.enum(streamingModes, `one of ${streamingModes.join(', ')}`),
 )
 
 export const agentConfigAdd = command({
   name: 'agent config add',
   local: true,
-  summary: 'Add an agent to agents.yaml, or replace the one of that name',
+  summary: 'Add an agent to agents.yaml, or replace the agent with that name',
   details:
-    'Every agent in agents.yaml is registered at each start of the node (docs/agents-yaml.md has every field). A file of this directory that --command names is kept with its full path.',
+    'The node registers every agent of agents.yaml when it starts. docs/agents-yaml.md lists all fields. If --command names a file in the current directory, its full path is stored.',
   examples: [
     'stoa agent config add --name Translator --description "Translate the task into French." --price 0.01 --model openai/gpt-5-mini',
     'stoa agent config add --name Poet --description "Writes poems." --price 0.05 --instructions-file poet.md --temperature 1.2',
-    'stoa agent config add --name Echo --description "Says it again." --price 0 --model builtin/echo',
+    'stoa agent config add --name Echo --description "Repeats the task." --price 0 --model builtin/echo',
     'stoa agent config add --name Front --description "Translates into French." --price 0.05 --a2a https://agents.example/a2a/abc --max-price 0.03',
     'stoa agent config add --name Linter --description "Lints Python." --price 0.002 --command python3 --command lint.py',
   ],
@@ -69,18 +69,18 @@ export const agentConfigAdd = command({
     instructionsFile: instructionsFileOption,
     command: repeated(
       '--command <word>',
-      'a program instead of a model, one word of it each time; task on its standard input',
+      'run a program instead of a model; repeat the option for each argument. The program reads the task from standard input',
       z.array(Text),
     ),
-    a2a: option('--a2a <url>', 'an agent elsewhere that speaks A2A instead: its URL, or that of its card', Text),
+    a2a: option('--a2a <url>', 'use a remote A2A agent instead of a model: its URL, or the URL of its card', Text),
     maxPrice: maxPriceOption,
-    tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(Text)),
+    tag: repeated('--tag <tag>', 'a word that searches match; may be repeated', z.array(Text)),
     image: imageOption,
     streaming: streamingOption,
-    runTimeout: option('--run-timeout <seconds>', 'the longest a task may take (default: 120)', countText(3600)),
+    runTimeout: option('--run-timeout <seconds>', 'the longest time for one task (default: 120)', countText(3600)),
     apiKeyEnv: option(
       '--api-key-env <NAME>',
-      'NAME of the variable that holds its model key, never the key itself',
+      'NAME of the variable that holds the model key, never the key itself',
       Text,
     ),
     ...commonOptions,
@@ -132,7 +132,7 @@ export const agentConfigList = command({
     const path = dataFile(config.dataDir, 'agents')
     const agents = await readAgentsFile(path)
     if (context.json) context.printJson(agents.map((agent) => z.encode(AgentDefinition, agent)))
-    else if (agents.length === 0) context.print(`no agents in ${path}: add one with stoa agent config add`)
+    else if (agents.length === 0) context.print(`${path} has no agents: add one with stoa agent config add`)
     else {
       const rows = agents.map((agent) => [
         context.style.stdout.bold(printableLine(agent.name, 40)),
@@ -153,13 +153,13 @@ export const agentConfigRemove = command({
   examples: ['stoa agent config remove --name Translator'],
   options: { name: option('--name <name>', 'the agent to remove (required)', Text), ...commonOptions },
   async run(context, { name, ...flags }) {
-    if (name === undefined) throw new UsageError('--name is missing: `stoa agent config list` shows the names')
+    if (name === undefined) throw new UsageError('--name is missing: `stoa agent config list` lists the names')
     const { config } = await context.loadConfig(flags)
     const path = dataFile(config.dataDir, 'agents')
     if (!(await removeAgentFromFile(path, name.trim()))) {
       throw new CliError(
         'UNKNOWN_AGENT',
-        `no agent named ${JSON.stringify(printableLine(name, 80))} in ${path}: stoa agent config list shows the names`,
+        `${path} has no agent named ${JSON.stringify(printableLine(name, 80))}: stoa agent config list lists the names`,
       )
     }
     const running = await runsOn(config.dataDir)
@@ -182,7 +182,9 @@ export function readDefinition(given: {
 }): AgentDefinition {
   const missing = (['name', 'description', 'price'] as const).find((field) => given[field] === undefined)
   if (missing !== undefined) {
-    throw new UsageError(`--${missing} is missing: an agent needs --name, --description and --price (0 for a free one)`)
+    throw new UsageError(
+      `--${missing} is missing: an agent needs --name, --description and --price (0 for a free agent)`,
+    )
   }
   const fields = Object.fromEntries(Object.keys(AgentDefinition.shape).map((field) => [field, given[field]]))
   const price = priceNumber(given.price!)
@@ -208,8 +210,8 @@ async function runsOn(dataDir: string): Promise<boolean> {
 function tellWhen(context: Context, running: boolean): void {
   context.tell(
     running
-      ? 'a node is running on this data directory: the change takes effect when it is started again'
-      : 'it takes effect at the next stoa start',
+      ? 'a node is running on this data directory: restart it to apply the change'
+      : 'the change takes effect at the next stoa start',
   )
 }
 

@@ -30,10 +30,10 @@ const SellerText = z.string().regex(/^[1-9A-HJ-NP-Za-km-z]{40,64}$/, 'a peer id,
 
 export const agentDiscover = command({
   name: 'agent discover',
-  summary: 'Find agents on the market: names, prices, who sells them and where',
+  summary: 'Find agents on the market, with their names, prices and sellers',
   details:
-    'Asks the node that runs on the data directory. Where none runs, a short-lived node of its own joins the network, listens for listings and leaves. Say in plain words what is to be done, or the name of an agent; without words the whole market is listed.',
-  argument: { name: 'query', isOptional: true, description: 'what the agent is to do, or its name' },
+    'Describe the task in plain words, or give the name of an agent. Without words, all agents are listed. The command asks the node that runs on the data directory. If no node runs, the command starts a temporary node, listens for listings and stops the node.',
+  argument: { name: 'query', isOptional: true, description: 'the task in plain words, or the name of an agent' },
   examples: [
     'stoa agent discover',
     'stoa agent discover "summarize a contract" --max-price 0.01',
@@ -45,18 +45,18 @@ export const agentDiscover = command({
     ...networkOptions,
     maxPrice: option('--max-price <usdc>', 'only agents that cost at most this', UsdcText),
     free: flag('--free', 'only free agents'),
-    online: flag('--online', 'only agents whose sellers are known to be online'),
-    anyNetwork: flag('--any-network', 'also agents that are sold on another network, which this node cannot buy'),
+    online: flag('--online', 'only agents whose seller is known to be online'),
+    anyNetwork: flag('--any-network', 'also agents that are sold on another network; this node cannot buy them'),
     tags: repeated('--tag <tag>', 'only agents with this tag; may be repeated', TagTexts),
     seller: option('--seller <peer id>', 'only agents of this seller', SellerText),
     sort: option('--sort <order>', `${agentSorts.join(', ')} (default: rank)`, oneOf(agentSorts)),
     limit: option(
       '--limit <n>',
-      `how many to show (default: ${FOUND_MAX} with a query, else all)`,
+      `how many agents to show (default: ${FOUND_MAX} with a query, otherwise all)`,
       countText(LIMIT_MAX),
     ),
-    explain: flag('--explain', 'say why each stands where it does'),
-    wait: option('--wait <seconds>', `how long to listen when no node runs (default: ${WAIT_SECONDS})`, countText(600)),
+    explain: flag('--explain', 'show how the rank of each agent was computed'),
+    wait: option('--wait <seconds>', `how long to listen if no node runs (default: ${WAIT_SECONDS})`, countText(600)),
     ...commonOptions,
   },
   async run(context, values, words) {
@@ -133,7 +133,7 @@ async function listen(
   { limitMs, find }: { limitMs: number; find: (ask: Ask) => Promise<Page<Listing>> },
 ): Promise<Page<Listing> & Heard> {
   const output = context.json ? undefined : context.io.stderr
-  return await withSpinner(output, 'no node runs here: listening for listings with one of our own', () =>
+  return await withSpinner(output, 'no node is running: starting a temporary node to listen for listings', () =>
     withOwnNode(context, node, async (own) => {
       let quietSince = performance.now()
       let count = 0
@@ -160,8 +160,10 @@ function noneFound(
   const isLimited = Object.keys(limits).length > 0
   const nobody = search?.met === 0 ? search : undefined
   if (known > 0) {
-    const among = `no agents found among the ${known} that ${known === 1 ? 'is' : 'are'} known here`
-    return isLimited ? `${among}: try fewer words or options` : `${among}: --any-network shows those of other networks`
+    const among = `no agents found among the ${known} known ${known === 1 ? 'agent' : 'agents'}`
+    return isLimited
+      ? `${among}: try fewer words or filters`
+      : `${among}: --any-network also shows agents on other networks`
   }
   if (search !== undefined && search.met > 0 && known === 0 && alone) return `no agents found: ${metText(search.met)}`
   if (alone) {
@@ -169,5 +171,5 @@ function noneFound(
     return `no agents found: ${namePeerText()}, or listen longer with --wait 60${tried}`
   }
   if (nobody !== undefined) return `no agents found: ${searchText(nobody)}`
-  return isLimited ? 'no agents found: try fewer words or options' : 'no agents found'
+  return isLimited ? 'no agents found: try fewer words or filters' : 'no agents found'
 }

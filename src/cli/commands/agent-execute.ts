@@ -27,9 +27,9 @@ const QUIET_MS = 2000
 
 export const agentExecute = command({
   name: 'agent execute',
-  summary: 'Have an agent do a task, paying for it if it costs something',
+  summary: 'Send a task to an agent, pay its price and print the result',
   details:
-    'Goes through the node that runs on the data directory. Where none runs, a short-lived node of its own joins the network, finds the agent, pays and leaves. The result goes to standard output, everything else to standard error.',
+    'The command uses the node that runs on the data directory. If no node runs, the command starts a temporary node, which finds the agent, pays it and stops. The result goes to standard output. All other text goes to standard error.',
   examples: [
     'stoa agent execute --agent-id abc… --task "Summarize: …"',
     'stoa agent execute --agent-id abc… - < report.txt > summary.txt',
@@ -40,18 +40,22 @@ export const agentExecute = command({
     ...networkOptions,
     agentId: option(
       '--agent-id <agent>',
-      'the agent: its id or the beginning of it, its name, or seller/name (required)',
+      'the agent: its id, the start of its id, its name, or seller/name (required)',
       z.string(),
     ),
     ...taskOptions,
     maxPrice: option(
       '--max-price <usdc>',
-      'pay at most this for the call (default: the limit of the node, 1 USDC)',
+      'the most to pay for this call (default: the limit of the node, 1 USDC)',
       UsdcText,
     ),
-    stream: flag('--stream', 'show what the agent says while it works; with --json, one JSON object a line'),
+    stream: flag('--stream', 'show the output while the agent works; with --json, one JSON object per line'),
     ...keyOption('task'),
-    timeout: option('--timeout <seconds>', `give up after this long (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
+    timeout: option(
+      '--timeout <seconds>',
+      `stop waiting after this time (default: ${TIMEOUT_SECONDS})`,
+      countText(86_400),
+    ),
     ...commonOptions,
   },
   argument: {
@@ -59,7 +63,7 @@ export const agentExecute = command({
     isOptional: true,
     description: '- reads the task from standard input',
     choices: ['-'],
-    hint: 'a task goes with --task',
+    hint: 'pass the task with --task',
   },
   async run(
     context,
@@ -87,7 +91,9 @@ export const agentExecute = command({
       return exitCodes.done
     } catch (error) {
       if (!limit.aborted || context.io.signal.aborted) throw error
-      throw new CliError('DEADLINE', `no result within ${timeout} s: allow more with --timeout`, { cause: error })
+      throw new CliError('DEADLINE', `no result within ${timeout} s: set a longer limit with --timeout`, {
+        cause: error,
+      })
     }
   },
 })
@@ -110,7 +116,7 @@ async function execute(
       spinner?.stop()
       return await running.node.executeStreamed({ ...asked, onProgress })
     }
-    spinner?.update('no node runs here: looking for the agent with one of our own')
+    spinner?.update('no node is running: starting a temporary node to find the agent')
     return await withOwnNode(context, node, async (own) => {
       const find = () => own.market.find(agentId)
       const listing = await poll(find, { limitMs: FIND_MS_MAX, signal })
@@ -122,7 +128,7 @@ async function execute(
         await orAborted(delay(QUIET_MS), signal)
         find()
       }
-      spinner?.update(`${printableLine(listing.name, 40)} is at work`)
+      spinner?.update(`${printableLine(listing.name, 40)} is working`)
       if (request.onProgress !== undefined) spinner?.stop()
       return await orAborted(own.execute({ ...request, agentId: listing.id }), signal)
     })
@@ -154,10 +160,10 @@ export function notFound(
   const shown = printableLine(agentId, 64)
   const why = `agent ${shown} was not found within ${FIND_MS_MAX / 1000} s`
   if (known > 0) {
-    const among = `among the ${known} ${known === 1 ? 'agent' : 'agents'} of the market`
-    return new CliError('UNKNOWN_AGENT', `${why} ${among}: stoa agent discover lists names and ids`)
+    const among = `among the ${known} ${known === 1 ? 'agent' : 'agents'} on the market`
+    return new CliError('UNKNOWN_AGENT', `${why} ${among}: stoa agent discover lists the names and ids`)
   }
-  const bootstrapHint = 'see that its seller is up, and that the --bootstrap peer can be reached (stoa doctor)'
+  const bootstrapHint = 'check that its seller is running and that the --bootstrap peer answers (stoa doctor)'
   const alone = p2p.bootstrap.length === 0 ? namePeerText() : bootstrapHint
   return new CliError('UNKNOWN_AGENT', `${why}: ${met > 0 ? metText(met) : alone}`)
 }

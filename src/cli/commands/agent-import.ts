@@ -7,26 +7,26 @@ import { priceText, printableLine } from '../text/terminal-text.ts'
 
 export const agentImport = command({
   name: 'agent import',
-  summary: 'Name an agent of a seller that lists nothing here, to buy from it',
+  summary: 'Add an agent by hand, to buy from a seller that publishes no listing',
   details:
-    'It is known on this node only, unsigned and marked. The seller is asked for its price at once, unless the agent is free or ' +
-    '--pay-to is given; another price, network or asset than expected is refused. stoa agent forget takes it off again.',
+    'Only this node knows the agent, and shows it as imported. The command asks the seller for its price, unless the agent is free or ' +
+    '--pay-to is given. It refuses a different price, network or asset. stoa agent forget removes the agent.',
   examples: [
     'stoa agent import --peer /ip4/203.0.113.7/tcp/4001/p2p/12D3KooW… --agent-id did:key:z6Mk… --price 0.05',
     'stoa agent import --peer 12D3KooW… --agent-id summary --price 0 --name "Their summary"',
   ],
   options: {
     peer: option('--peer <address>', 'the seller: a multiaddr that ends in /p2p/<peer id>, or its peer id', z.string()),
-    agentId: option('--agent-id <id>', 'what the seller calls the agent', z.string()),
-    price: option('--price <usdc>', 'what one task costs, in USDC; 0 is free', z.string()),
-    name: option('--name <name>', 'what to call it here', z.string()),
-    description: option('--description <text>', 'what it does', z.string()),
-    payTo: option('--pay-to <address>', 'the account to pay, instead of the one that the seller names', z.string()),
+    agentId: option('--agent-id <id>', 'the id that the seller uses for the agent', z.string()),
+    price: option('--price <usdc>', 'price of one task in USDC; 0 means free', z.string()),
+    name: option('--name <name>', 'name of the agent on this node', z.string()),
+    description: option('--description <text>', 'what the agent does', z.string()),
+    payTo: option('--pay-to <address>', 'the account to pay (default: the account that the seller names)', z.string()),
     ...commonOptions,
   },
   async run(context, { peer, agentId, price, name, description, payTo, ...flags }) {
     if (peer === undefined || agentId === undefined || price === undefined) {
-      throw new UsageError('give --peer, --agent-id and --price: see stoa agent import --help')
+      throw new UsageError('--peer, --agent-id and --price are required: see stoa agent import --help')
     }
     const node = await moneyNode(context, flags)
     const agent = {
@@ -39,8 +39,8 @@ export const agentImport = command({
     if (context.json) context.printJson(z.encode(Listing, listing))
     else {
       const paid = listing.price === 0n ? '' : `, paid to ${listing.pay_to}`
-      context.print(`${printableLine(listing.name)} is imported for ${priceText(listing.price)}${paid}: ${listing.id}`)
-      context.tell('No listing of its seller vouches for it: what you know of it is what you typed.')
+      context.print(`imported ${printableLine(listing.name)} (${priceText(listing.price)}${paid}): ${listing.id}`)
+      context.tell('No signed listing confirms this agent. Stoa shows only what you entered.')
     }
     return exitCodes.done
   },
@@ -48,16 +48,16 @@ export const agentImport = command({
 
 export const agentForget = command({
   name: 'agent forget',
-  summary: 'Forget an imported agent',
+  summary: 'Remove an imported agent',
   examples: ['stoa agent forget 2jz4…'],
   options: commonOptions,
-  argument: { name: 'id', description: 'the imported agent, as `stoa agent discover` shows it' },
+  argument: { name: 'id', description: 'id of the imported agent, from `stoa agent discover`' },
   async run(context, flags, id) {
-    if (id === undefined) throw new UsageError('which agent? `stoa agent discover` shows them')
+    if (id === undefined) throw new UsageError('the id of the agent is missing: `stoa agent discover` lists the ids')
     const node = await remoteNode(context, flags)
     const listing = await node.removeImport(id, { signal: context.io.signal })
     if (context.json) context.printJson(z.encode(Listing, listing))
-    else context.print(`${printableLine(listing.name)} is forgotten`)
+    else context.print(`removed ${printableLine(listing.name)}`)
     return exitCodes.done
   },
 })

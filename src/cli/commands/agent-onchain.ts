@@ -12,7 +12,7 @@ const ScoreText = z
 const TagText = z.string().min(1, 'a tag').max(64, 'a tag of at most 64 characters')
 const agentId = option(
   '--agent-id <agent>',
-  'the agent: its id or the beginning of it, its name, or seller/name (required)',
+  'the agent: its id, the start of its id, its name, or seller/name (required)',
   z.string(),
 )
 
@@ -20,7 +20,7 @@ export const agentRegisterOnchain = command({
   name: 'agent register-onchain',
   summary: 'Give an agent of the running node an identity on the chain (ERC-8004)',
   details:
-    'Mints a token for it, which its listing and its responses then name, so that buyers can rate it; a second transaction puts the token into its registration file. Asked again it updates the file where that differs, such as after a new description, image or public_url. Writing to the chain costs gas: the wallet needs a little ETH on the network. After an interruption it goes on with the same transaction.',
+    'Mints a token for the agent. The listing and the responses of the agent then name this token, so that buyers can rate the agent. A second transaction writes the token into the registration file. Run the command again to update the file, for example after a new description, image or public_url. After an interruption the command continues with the same transaction. Transactions cost gas, so the wallet needs some ETH on the network.',
   examples: [
     'stoa agent register-onchain --agent-id abc…',
     'stoa agent register-onchain --agent-id abc… --uri https://example.com/agent.json',
@@ -29,7 +29,7 @@ export const agentRegisterOnchain = command({
     agentId,
     uri: option(
       '--uri <uri>',
-      'where the registration file is, https: or ipfs: (default: it is kept on the chain)',
+      'https: or ipfs: address of the registration file (default: the file is stored on the chain)',
       z.string(),
     ),
     ...commonOptions,
@@ -42,8 +42,11 @@ export const agentRegisterOnchain = command({
     if (context.json) context.printJson(made)
     else {
       const token = `token ${made.token_id} of ${made.registry} on ${made.network}`
-      context.print(`${token}, ${made.minted ? 'minted' : 'its registration file updated'} in ${made.tx_hash}`)
-      if (made.update_tx_hash !== undefined) context.print(`its registration file names it, by ${made.update_tx_hash}`)
+      context.print(
+        `${made.minted ? 'minted' : 'updated the registration file of'} ${token} (transaction ${made.tx_hash})`,
+      )
+      if (made.update_tx_hash !== undefined)
+        context.print(`wrote the token into the registration file (transaction ${made.update_tx_hash})`)
       if (made.notice !== undefined) context.tell(context.style.stderr.yellow(made.notice))
     }
     return exitCodes.done
@@ -52,28 +55,28 @@ export const agentRegisterOnchain = command({
 
 export const agentFeedback = command({
   name: 'agent feedback',
-  summary: 'Rate an agent on the chain (ERC-8004): public, and for ever',
+  summary: 'Rate an agent on the chain (ERC-8004); the rating is public and permanent',
   details:
-    'For agents that this node has called and that have an identity on the chain. Costs gas: the wallet needs a little ETH. Nothing is ever rated unless you ask for it.',
+    'You can rate an agent that this node has called and that has an identity on the chain. The transaction costs gas, so the wallet needs some ETH. The node rates agents by itself only if buyer.rate_every is set.',
   examples: [
     'stoa agent feedback --agent-id abc… --score 95',
     'stoa agent feedback --agent-id abc… --score 20 --tag slow',
   ],
   options: {
     agentId,
-    score: option('--score <0-100>', 'how well it did (required)', ScoreText),
-    tag: option('--tag <word>', 'a word to sort by', TagText),
+    score: option('--score <0-100>', 'how well the agent did (required)', ScoreText),
+    tag: option('--tag <word>', 'a word that groups ratings', TagText),
     ...commonOptions,
   },
   async run(context, { agentId: id, score, tag, ...flags }) {
     const given = needed(id)
-    if (score === undefined) throw new UsageError('--score is missing: a number from 0 to 100')
+    if (score === undefined) throw new UsageError('--score is missing: give a number from 0 to 100')
     const node = await remoteNode(context, flags)
     const agent = await agentIdOf(node, given, context.io)
     const feedback = { score, ...(tag !== undefined && { tag1: tag }) }
     const rated = await waiting(context, node.giveFeedback(agent, feedback, { signal: context.io.signal }))
     if (context.json) context.printJson(rated)
-    else context.print(`${rated.score} of 100 for token ${rated.token_id}, in ${rated.tx_hash}`)
+    else context.print(`rated token ${rated.token_id}: ${rated.score} of 100 (transaction ${rated.tx_hash})`)
     return exitCodes.done
   },
 })

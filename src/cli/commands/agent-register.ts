@@ -11,19 +11,19 @@ import { modelOptions, readModelOptions } from './model-options.ts'
 
 export const agentRegister = command({
   name: 'agent register',
-  summary: 'Put an agent on the market at once, at the running node, and keep it in agents.yaml',
+  summary: 'Add an agent to the running node: list it now and store it in agents.yaml',
   details:
-    'Without a running node: stoa agent config add. An agent that runs a program of this machine can only be added there.',
+    'If no node is running, use stoa agent config add. Use it also for an agent that runs a program on this machine.',
   examples: [
-    'stoa agent register --name Echo --description "Says it again." --price 0 --model builtin/echo',
+    'stoa agent register --name Echo --description "Repeats the task." --price 0 --model builtin/echo',
     'stoa agent register --name Translator --description "Translate the task into French." --price 0.01 --tag french',
   ],
   options: {
     ...agentOptions,
     // This command has no port option, so -p means the price, as in the original node.
-    price: option('-p, --price <usdc>', 'USDC for one task, at most 6 decimals; 0 is free', UsdcText),
+    price: option('-p, --price <usdc>', 'price of one task in USDC, at most 6 decimals; 0 means free', UsdcText),
     ...modelOptions,
-    tag: repeated('--tag <tag>', 'a word to find it by; may be repeated', z.array(z.string())),
+    tag: repeated('--tag <tag>', 'a word that searches match; may be repeated', z.array(z.string())),
     image: imageOption,
     streaming: streamingOption,
     ...commonOptions,

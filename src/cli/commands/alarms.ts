@@ -5,14 +5,14 @@ import { moneyNode } from '../node-access/remote-node.ts'
 import { table } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
-const ALARM = { name: 'ids', description: 'the alarms, as `stoa alarms list` shows them, with commas between' }
+const ALARM = { name: 'ids', description: 'ids from `stoa alarms list`, separated by commas' }
 
 export const alarmsList = command({
   name: 'alarms list',
-  summary: 'What of the running node wants you: unpaid work, settlement and agents that fail, nobody reached',
-  details: 'Grouped by reason. One that was dismissed comes back only with something new.',
+  summary: 'List problems of the running node that need you: unpaid work, failing settlement, failing agents, no peers',
+  details: 'Alarms are grouped by reason. A dismissed alarm returns only when something new happens.',
   examples: ['stoa alarms list', 'stoa alarms list --all --json'],
-  options: { all: flag('--all', 'also those that were dismissed'), ...commonOptions },
+  options: { all: flag('--all', 'also show dismissed alarms'), ...commonOptions },
   async run(context, { all = false, ...flags }) {
     const node = await moneyNode(context, flags)
     const alarms = await node.alarms({ dismissed: all }, { signal: context.io.signal })
@@ -28,13 +28,13 @@ export const alarmsList = command({
 
 export const alarmsDismiss = command({
   name: 'alarms dismiss',
-  summary: 'Dismiss alarms that you know of; each comes back only with something new',
+  summary: 'Dismiss alarms; an alarm returns only when something new happens',
   examples: ['stoa alarms dismiss work_unpaid-1f0c2a7d9b3e', 'stoa alarms dismiss --all'],
-  options: { all: flag('--all', 'all there are'), ...commonOptions },
+  options: { all: flag('--all', 'dismiss all alarms'), ...commonOptions },
   argument: ALARM,
   async run(context, flags, given) {
     if (given === undefined && flags.all !== true) {
-      throw new UsageError('name the alarms, with commas between, or say --all: stoa alarms list shows them')
+      throw new UsageError('the ids of the alarms are missing: `stoa alarms list` lists the ids; --all dismisses all')
     }
     const node = await moneyNode(context, flags)
     const { signal } = context.io

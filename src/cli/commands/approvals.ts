@@ -9,13 +9,13 @@ import { printableLine } from '../text/terminal-text.ts'
 /** Approvals decided in one request. */
 const AT_ONCE = 100
 const TASK_LENGTH = 40
-const APPROVAL = { name: 'ids', description: 'the approvals, as `stoa approvals list` shows them, with commas between' }
+const APPROVAL = { name: 'ids', description: 'ids from `stoa approvals list`, separated by commas' }
 
 export const approvalsList = command({
   name: 'approvals list',
-  summary: 'Purchases that wait for your approval',
+  summary: 'List purchases that wait for your approval',
   details:
-    'What costs as much as stoa budget --auto-approve-below says, or more, waits here before anything is signed.',
+    'A call that costs the amount of stoa budget --auto-approve-below or more waits here. The node signs nothing before you approve.',
   examples: ['stoa approvals list', 'stoa approvals list --status denied --json'],
   options: {
     status: option(
@@ -35,11 +35,11 @@ export const approvalsList = command({
   },
 })
 
-const all = { all: flag('--all', 'all that are pending'), ...commonOptions } as const
+const all = { all: flag('--all', 'all pending approvals'), ...commonOptions } as const
 
 export const approvalsApprove = command({
   name: 'approvals approve',
-  summary: 'Approve purchases, which then execute in the background',
+  summary: 'Approve purchases; they then run in the background',
   examples: [
     'stoa approvals approve 4ad1f0c2-…',
     'stoa approvals approve 4ad1f0c2-…,9b7e2a10-…',
@@ -50,8 +50,8 @@ export const approvalsApprove = command({
   async run(context, flags, ids) {
     for (const approval of await decide(context, flags, ids, 'approved')) {
       const { order_id, amount, agent_name, status, id } = approval
-      const done = `approved: ${agent_name} for ${amount} USDC; its result: stoa order show ${order_id} --wait`
-      const said = status === 'approved' ? done : `approval ${id} is ${status}: nothing was changed`
+      const done = `approved ${agent_name} for ${amount} USDC; get the result with stoa order show ${order_id} --wait`
+      const said = status === 'approved' ? done : `approval ${id} is ${status} and cannot be changed`
       if (!context.json) context.print(printableLine(said, 300))
     }
     return exitCodes.done
@@ -67,7 +67,7 @@ export const approvalsDeny = command({
   async run(context, flags, ids) {
     for (const { agent_name, amount, status, id } of await decide(context, flags, ids, 'denied')) {
       const done = `denied: ${agent_name} for ${amount} USDC`
-      const said = status === 'denied' ? done : `approval ${id} is ${status}: nothing was changed`
+      const said = status === 'denied' ? done : `approval ${id} is ${status} and cannot be changed`
       if (!context.json) context.print(printableLine(said, 300))
     }
     return exitCodes.done
@@ -81,9 +81,7 @@ async function decide(
   verdict: 'approved' | 'denied',
 ): Promise<ApprovalRecord[]> {
   if (given === undefined && flags.all !== true) {
-    throw new UsageError(
-      'name the approvals, with commas between, or say --all: stoa approvals list shows those that wait',
-    )
+    throw new UsageError('the ids of the approvals are missing: `stoa approvals list` lists the ids; --all takes all')
   }
   const node = await moneyNode(context, flags)
   const { signal } = context.io

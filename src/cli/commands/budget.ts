@@ -12,15 +12,15 @@ const LimitText = z.union([z.literal(NONE).transform(() => null), UsdcText], {
   error: `an amount in USDC such as 0.05, with at most 6 decimals, or ${NONE}`,
 })
 const Parties = z.union([z.literal(NONE).transform((): string[] => []), PartyList], {
-  error: `ids of peers and agents with commas between, or ${NONE}`,
+  error: `ids of peers and agents separated by commas, or ${NONE}`,
 })
 
 export const budget = command({
   name: 'budget',
-  summary: 'Show what this node may spend and has spent, or change it',
+  summary: 'Show the spending limits of this node and the amounts spent, or change the limits',
   details:
-    'Changes hold at once and after restarts, until a flag, a variable or config.yaml says something else than it did. ' +
-    'For each limit, none lifts it.',
+    'A change takes effect now and survives restarts, until the flag, variable or config.yaml setting of that limit changes. ' +
+    'The value none removes a limit.',
   examples: [
     'stoa budget',
     'stoa budget --per-day 10 --per-month 100',
@@ -28,13 +28,17 @@ export const budget = command({
     'stoa budget --deny 12D3KooW… --json',
   ],
   options: {
-    perCall: option('--per-call <usdc>', 'the most one call may cost', LimitText),
-    perSeller: option('--per-seller <usdc>', 'the most one seller may be paid in a day', LimitText),
-    perDay: option('--per-day <usdc>', 'the most that may be spent in a day (UTC)', LimitText),
-    perMonth: option('--per-month <usdc>', 'the most that may be spent in a month (UTC)', LimitText),
-    autoApproveBelow: option('--auto-approve-below <usdc>', 'what costs this or more waits for you', LimitText),
-    allow: option('--allow <ids>', 'buy from these sellers and agents only, with commas', Parties),
-    deny: option('--deny <ids>', 'never buy from these sellers and agents, with commas', Parties),
+    perCall: option('--per-call <usdc>', 'the most that one call may cost', LimitText),
+    perSeller: option('--per-seller <usdc>', 'the most that one seller may be paid per day', LimitText),
+    perDay: option('--per-day <usdc>', 'the most that may be spent per day (UTC)', LimitText),
+    perMonth: option('--per-month <usdc>', 'the most that may be spent per month (UTC)', LimitText),
+    autoApproveBelow: option(
+      '--auto-approve-below <usdc>',
+      'a call that costs this or more waits for your approval',
+      LimitText,
+    ),
+    allow: option('--allow <ids>', 'buy only from these sellers and agents, separated by commas', Parties),
+    deny: option('--deny <ids>', 'never buy from these sellers and agents, separated by commas', Parties),
     ...commonOptions,
   },
   async run(context, { perCall, perSeller, perDay, perMonth, autoApproveBelow, allow, deny, ...flags }) {
@@ -65,12 +69,12 @@ function show(context: Context, record: BudgetRecord): void {
   const { auto_approve_below: below } = record
   const rows = [
     ['Per call', most(record.per_call)],
-    ['Per seller, a day', most(record.per_seller)],
+    ['Per seller per day', most(record.per_seller)],
     ['Today', used(record.paid_today, record.held_today, record.per_day, record.left_today)],
     ['This month', used(record.paid_month, record.held_month, record.per_month, record.left_month)],
-    ['Approval', below === null ? 'never asked for' : `from ${below} ${record.symbol} on`],
-    ['Only from', record.allow.length === 0 ? 'anyone' : record.allow.join(', ')],
-    ['Never from', record.deny.length === 0 ? 'nobody' : record.deny.join(', ')],
+    ['Approval', below === null ? 'never needed' : `at ${below} ${record.symbol} or more`],
+    ['Buy only from', record.allow.length === 0 ? 'anyone' : record.allow.join(', ')],
+    ['Never buy from', record.deny.length === 0 ? 'nobody' : record.deny.join(', ')],
   ]
   for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), printableLine(value, 400)]))) {
     context.print(line)

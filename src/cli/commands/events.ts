@@ -12,16 +12,16 @@ const EventTypeText = z.array(oneOf(eventTypes as [EventType, ...EventType[]]))
 
 export const events = command({
   name: 'events',
-  summary: 'Follow what happens in the running node',
+  summary: 'Show the events of the running node as they happen',
   details:
-    'One line for each event, until Ctrl-C. With --json each line is one JSON object {id, type, data}. A lost connection is made again, and nothing is missed.',
+    'The command prints one line per event until Ctrl-C. With --json, each line is one JSON object {id, type, data}. After a lost connection the command reconnects and continues where it stopped.',
   examples: [
     'stoa events',
     'stoa events --type payment --type order',
     'stoa events --json | jq -c "select(.type == \\"payment\\")"',
   ],
   options: {
-    type: repeated('--type <type>', `only these: ${eventTypes.join(', ')}; may be given several times`, EventTypeText),
+    type: repeated('--type <type>', `only these: ${eventTypes.join(', ')}; may be repeated`, EventTypeText),
     ...commonOptions,
   },
   async run(context, { type, ...flags }) {
@@ -29,7 +29,7 @@ export const events = command({
     const { signal, stdout } = context.io
     let isLost = false
     const onLost = () => {
-      if (!isLost) context.tell('the connection to the node is lost; trying again until it is back')
+      if (!isLost) context.tell('the connection to the node was lost; reconnecting')
       isLost = true
     }
     for await (const event of node.events({ types: type, signal, onLost })) {

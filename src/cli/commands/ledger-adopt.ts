@@ -12,18 +12,18 @@ import { CliError, exitCodes } from '../exit-code.ts'
 export const ledgerAdopt = command({
   name: 'ledger adopt',
   local: true,
-  summary: 'Go on with a ledger that came from another machine, a backup, or a node that was met twice',
+  summary: 'Continue with a ledger that came from another machine or a backup, or that two nodes used',
   details:
-    'A node does not start on a copy of a ledger (LEDGER_COPIED): two nodes with one identity and one wallet pay twice and sell twice. Stop the other node for good, then run this once. It says what is risked, and asks.',
+    'A node does not start on a copy of a ledger (LEDGER_COPIED), because two nodes with one identity and one wallet can pay twice and sell twice. Stop the other node for good, then run this command once. It explains the risk and asks before it changes anything.',
   examples: ['stoa ledger adopt', 'stoa ledger adopt --data-dir ./seller --yes'],
-  options: { yes: flag('--yes', 'do not ask'), ...commonOptions },
+  options: { yes: flag('--yes', 'skip the question'), ...commonOptions },
   async run(context, { yes, ...flags }) {
     const { dataDir } = (await context.loadConfig(flags)).config
     const isThere = await stat(dataFile(dataDir, 'database')).then(
       ({ size }) => size > 0,
       () => false,
     )
-    if (!isThere) throw new CliError('FAILED', `there is no ledger in ${dataDir}: name its directory with --data-dir`)
+    if (!isThere) throw new CliError('FAILED', `${dataDir} has no ledger: name its directory with --data-dir`)
     const lock = lockDataDir(dataDir)
     try {
       const isCopied = await open(dataDir, false).then(
@@ -36,15 +36,17 @@ export const ledgerAdopt = command({
       if (isCopied) {
         if (yes !== true) {
           context.tell(`${COPY_RISK}.`)
-          const question = `Is no other node running on a copy of ${dataDir}, and will none be started? Go on with it? (yes/no)`
-          if (!(await confirmed(context, question, 'to go on'))) {
+          const question = `No other node runs on a copy of ${dataDir}, and none will be started. Is this true? (yes/no)`
+          if (!(await confirmed(context, question, 'to adopt the ledger'))) {
             context.tell('nothing was changed')
             return exitCodes.interrupted
           }
         }
         await open(dataDir, true)
       }
-      const what = isCopied ? 'the ledger is at home here now: stoa start' : 'there was nothing to do: no copy is known'
+      const what = isCopied
+        ? 'adopted the ledger: start the node with stoa start'
+        : 'nothing to do: the node knows of no copy of this ledger'
       if (context.json) context.printJson({ adopted: isCopied, data_dir: dataDir })
       else context.print(what)
       return exitCodes.done

@@ -10,14 +10,14 @@ const LINES = 200
 export const logs = command({
   name: 'logs',
   local: true,
-  summary: 'Show the log of the node on this data directory, running or not',
+  summary: 'Show the log of the node on this data directory, also when it is stopped',
   details:
-    'The node keeps its last lines, at most 8 MiB, in stoa.log of the data directory; secrets are taken out before they are written.',
+    'The node keeps its latest log lines, at most 8 MiB, in stoa.log in the data directory. It removes secrets before it writes a line.',
   examples: ['stoa logs', 'stoa logs -f', 'stoa logs --level warn --lines 50', 'stoa logs --json | jq .msg'],
   options: {
-    lines: option('-n, --lines <n>', `how many lines (default: ${LINES})`, countText(100_000)),
-    follow: flag('-f, --follow', 'go on with what is written next, until Ctrl-C'),
-    level: option('--level <level>', 'only lines of this level and above: debug, info, warn or error', LogLevelText),
+    lines: option('-n, --lines <n>', `how many lines to show (default: ${LINES})`, countText(100_000)),
+    follow: flag('-f, --follow', 'keep printing new lines until Ctrl-C'),
+    level: option('--level <level>', 'only lines of this level or higher: debug, info, warn or error', LogLevelText),
     ...commonOptions,
   },
   async run(context, { lines = LINES, follow, level = 'debug', ...flags }) {
@@ -31,7 +31,7 @@ export const logs = command({
     // Set the follow position before reading the tail. A line written in between is printed twice instead of never.
     const next = follow ? await followLog(path, signal) : undefined
     const tail = await readLogTail(path, lines)
-    if (tail.length === 0) context.tell(`nothing has been logged in ${path} yet`)
+    if (tail.length === 0) context.tell(`${path} has no log lines yet`)
     for (const line of tail) show(line)
     if (next !== undefined) for await (const line of next) show(line)
     return exitCodes.done

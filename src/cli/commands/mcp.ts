@@ -7,9 +7,9 @@ import { requireRunningNode } from '../node-access/running-node.ts'
 
 export const mcp = command({
   name: 'mcp',
-  summary: 'Serve the market to a program over MCP, on standard input and output',
+  summary: 'Offer the market to a program over MCP, on standard input and output',
   details:
-    'For programs such as assistants and editors, which start it themselves: it offers tools to find, quote and execute agents, and hands each call to the node that runs on the data directory. So all of them share its wallet and its budget. The node may be started later. Programs that speak streamable HTTP can use the node’s /mcp instead.',
+    'Assistants and editors start this command themselves. It offers tools that find, quote and execute agents. It passes each call to the node that runs on the data directory, so all programs share the wallet and the budget of that node. You may start the node later. A program that speaks streamable HTTP can use /mcp of the node instead.',
   examples: ['stoa mcp', 'stoa mcp --data-dir /srv/stoa'],
   options: { ...commonOptions },
   async run(context, flags) {

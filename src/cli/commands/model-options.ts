@@ -13,21 +13,25 @@ const TemperatureText = z
 export const modelOptions = {
   instructions: option(
     '--instructions <text>',
-    'what the model is told; private (default: the description)',
+    'instructions for the model; private (default: the description)',
     z.string().min(1, 'a text'),
   ),
-  temperature: option('--temperature <number>', 'how freely the model answers, 0 to 2', TemperatureText),
-  maxOutputTokens: option('--max-output-tokens <count>', 'the longest answer of the model', countText(1_000_000)),
+  temperature: option('--temperature <number>', 'how random the answers of the model are, 0 to 2', TemperatureText),
+  maxOutputTokens: option(
+    '--max-output-tokens <count>',
+    'the longest answer of the model, in tokens',
+    countText(1_000_000),
+  ),
   reasoning: option(
     '--reasoning <effort>',
-    `how much it thinks before: ${reasoningEfforts.join(', ')}`,
+    `how much the model reasons before it answers: ${reasoningEfforts.join(', ')}`,
     z.enum(reasoningEfforts, `one of ${reasoningEfforts.join(', ')}`),
   ),
 } as const
 
 export const instructionsFileOption = option(
   '--instructions-file <path>',
-  'a file with the instructions, read at each start; private',
+  'a file with the instructions; the node reads it at each start; private',
   z.string().min(1, 'a path'),
 )
 

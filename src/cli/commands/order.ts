@@ -25,17 +25,17 @@ import { columns, priceText, printableLine } from '../text/terminal-text.ts'
 import { keyed, keyOption, readTask, taskOptions } from './task.ts'
 
 const TIMEOUT_SECONDS = 3600
-const ORDER = { name: 'id', description: 'the order, as `stoa order list` shows it, or the beginning of it' }
+const ORDER = { name: 'id', description: 'id of the order from `stoa order list`, or the start of the id' }
 const waitOptions = {
-  wait: flag('--wait', 'wait until it has ended, and write its result to standard output'),
+  wait: flag('--wait', 'wait until the order ends, and write its result to standard output'),
   timeout: option('--timeout <seconds>', `how long to wait (default: ${TIMEOUT_SECONDS})`, countText(86_400)),
 } as const
 
 export const orderCreate = command({
   name: 'order create',
-  summary: 'Order an execution, which the running node carries out in the background',
+  summary: 'Order a call that the running node makes in the background',
   details:
-    'With a task it executes as soon as the agent is known, also one that is not on the market yet, and pays at most the price. Without one it waits for stoa order execute. It outlives restarts of the node.',
+    'An order with a task runs as soon as its agent is on the market, and pays at most the given price. An order without a task waits for stoa order execute. Orders survive restarts of the node.',
   examples: [
     'stoa order create --agent-id abc… --price 0.05 --task "Summarize: …"',
     'stoa order create --agent-id abc… --price 0.05 --task - --wait < report.txt > summary.txt',
@@ -44,10 +44,10 @@ export const orderCreate = command({
   options: {
     agentId: option(
       '--agent-id <agent>',
-      'the agent: its id or the beginning of it, its name, or seller/name (required)',
+      'the agent: its id, the start of its id, its name, or seller/name (required)',
       z.string(),
     ),
-    price: option('--price <usdc>', 'pay at most this (required)', UsdcText),
+    price: option('--price <usdc>', 'the most to pay (required)', UsdcText),
     ...taskOptions,
     ...keyOption('order'),
     ...waitOptions,
@@ -55,9 +55,9 @@ export const orderCreate = command({
   },
   async run(context, { agentId, price, task, input, idempotencyKey, wait, timeout, ...flags }) {
     if (agentId === undefined) throw new UsageError('--agent-id is missing: `stoa agent discover` lists the agents')
-    if (price === undefined) throw new UsageError('--price is missing: the most this order may cost, in USDC')
+    if (price === undefined) throw new UsageError('--price is missing: give the most that this order may cost, in USDC')
     const hasTask = task !== undefined || input !== undefined
-    if (wait === true && !hasTask) throw new UsageError('--wait needs a task: give it with --task <text>')
+    if (wait === true && !hasTask) throw new UsageError('--wait needs a task: give one with --task <text>')
     const text = hasTask ? await readTask(context.io, { task, input }) : undefined
     const node = await moneyNode(context, flags)
     const { signal } = context.io
@@ -69,7 +69,7 @@ export const orderCreate = command({
 
 export const orderExecute = command({
   name: 'order execute',
-  summary: 'Give a waiting order its task',
+  summary: 'Give a task to a waiting order',
   examples: [
     'stoa order execute 7e7d1f3c-… --task "Summarize: …" --wait',
     'stoa order execute 7e7d1f3c-… --task - < report.txt',
@@ -88,7 +88,7 @@ export const orderExecute = command({
 
 export const orderList = command({
   name: 'order list',
-  summary: 'List the orders of the running node, direct executions included, newest first',
+  summary: 'List the orders of the running node, newest first, including those of stoa agent execute',
   examples: [
     'stoa order list',
     'stoa order list --status executing',
@@ -96,10 +96,10 @@ export const orderList = command({
   ],
   options: {
     status: option('--status <status>', `only these: ${orderStatuses.join(', ')}`, oneOf(orderStatuses)),
-    agentId: option('--agent-id <agent>', 'only those of this agent', z.string()),
-    idempotencyKey: option('--idempotency-key <key>', 'only what was asked for with this key', IdempotencyKey),
-    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
-    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    agentId: option('--agent-id <agent>', 'only orders for this agent', z.string()),
+    idempotencyKey: option('--idempotency-key <key>', 'only orders made with this key', IdempotencyKey),
+    limit: option('--limit <n>', 'how many orders to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
     ...commonOptions,
   },
   async run(context, { status, agentId, idempotencyKey, limit, cursor, ...flags }) {
@@ -130,7 +130,7 @@ export const orderList = command({
 
 export const orderShow = command({
   name: 'order show',
-  summary: 'Show an order, with its result',
+  summary: 'Show an order and its result',
   examples: [
     'stoa order show 7e7d1f3c-…',
     'stoa order show 7e7d1f3c-… --wait',
@@ -151,9 +151,9 @@ export const orderShow = command({
 
 export const orderCancel = command({
   name: 'order cancel',
-  summary: 'Cancel an order; one that runs is aborted at its seller too',
+  summary: 'Cancel an order; if it is running, its seller stops too',
   details:
-    'A seller that is stopped charges nothing. What turns out to be paid for is kept: the order is then completed. One whose seller cannot be reached stays executing until it is known.',
+    'A run that stops in time costs nothing. If the payment turns out to be made, the order becomes completed and keeps the result. If the seller cannot be reached, the order stays executing until its payment is known.',
   examples: ['stoa order cancel 7e7d1f3c-…'],
   options: commonOptions,
   argument: ORDER,
@@ -175,7 +175,7 @@ async function follow(
   const signal = AbortSignal.any([context.io.signal, limit])
   const spinning = context.json ? undefined : context.io.stderr
   try {
-    const ended = await withSpinner(spinning, `order ${printableLine(order.id, 64)} is under way`, () =>
+    const ended = await withSpinner(spinning, `order ${printableLine(order.id, 64)} is running`, () =>
       waitForEnd((options) => node.order(order.id, options), signal),
     )
     if (context.json) context.printJson(encoded(ended))
@@ -184,8 +184,8 @@ async function follow(
     return exitCodeOfEnd(ended)
   } catch (error) {
     if (!limit.aborted || context.io.signal.aborted) throw error
-    const more = `it goes on: stoa order show ${order.id} --wait`
-    throw new CliError('DEADLINE', `the order has not ended within ${timeout} s; ${more}`, { cause: error })
+    const more = `it continues; see stoa order show ${order.id} --wait`
+    throw new CliError('DEADLINE', `the order did not end within ${timeout} s; ${more}`, { cause: error })
   }
 }
 
@@ -196,7 +196,7 @@ function tell(context: Context, order: OrderRecord): number {
 }
 
 function summary({ id, status, error, payment, cancel_requested }: OrderRecord): string {
-  const open = status === 'executing' && cancel_requested === true ? ', to be canceled' : ''
+  const open = status === 'executing' && cancel_requested === true ? ', being canceled' : ''
   const why = error === undefined ? '' : `: ${error.message}`
   const paid = payment === undefined ? '' : `; ${paymentText(payment)}`
   return printableLine(`order ${id} ${status === 'failed' ? status : `is ${status}`}${open}${why}${paid}`, 600)
@@ -238,5 +238,5 @@ function encoded(order: OrderRecord): unknown {
 
 function needed(id: string | undefined): string {
   if (id !== undefined) return id
-  throw new UsageError('the id of the order is missing: `stoa order list` shows them')
+  throw new UsageError('the id of the order is missing: `stoa order list` lists the ids')
 }

@@ -13,11 +13,11 @@ import { maxPriceOption, streamingOption } from './agent-config.ts'
 import { modelOptions, readModelOptions } from './model-options.ts'
 import { readTask, taskOptions } from './task.ts'
 
-const AGENT = { name: 'agent', description: 'name, or id or the beginning of it, as `stoa agent list` shows it' }
+const AGENT = { name: 'agent', description: 'name or id from `stoa agent list`, or the start of the id' }
 
 export const agentList = command({
   name: 'agent list',
-  summary: 'List the agents that the running node sells, with what each has earned',
+  summary: 'List the agents that the running node sells, and what each has earned',
   examples: ['stoa agent list', 'stoa agent list --json'],
   options: commonOptions,
   async run(context, flags) {
@@ -28,7 +28,7 @@ export const agentList = command({
     if (context.json) {
       context.printJson(agents.map((agent) => ({ ...z.encode(OwnAgentSchema, agent), stats: earned.get(agent.id) })))
     } else if (agents.length === 0) {
-      context.print('no agents: add one with `stoa agent config add`, or over the API')
+      context.print('no agents: add one with `stoa agent register`, or over the API')
     } else {
       const rows = agents.map((agent) => {
         const { calls = 0, failed = 0, earned: sum = '0' } = earned.get(agent.id) ?? {}
@@ -54,13 +54,14 @@ function stateText({ paused, runnable, listed }: OwnAgent): string {
 export const agentUpdate = command({
   name: 'agent update',
   summary: 'Change an agent of the running node: price, description or model',
-  details: 'The change is on the market at once and stands in agents.yaml. Tasks that run end as they began.',
+  details:
+    'The node publishes the change now and writes it to agents.yaml. Running tasks finish with the old settings.',
   examples: ['stoa agent update Translator --price 0.02', 'stoa agent update Translator --model openai/gpt-5-mini'],
   options: {
-    price: option('--price <usdc>', 'USDC for one task', UsdcText),
+    price: option('--price <usdc>', 'price of one task in USDC', UsdcText),
     maxPrice: maxPriceOption,
-    description: option('--description <text>', 'what it does', z.string()),
-    model: option('--model <model>', 'what it runs on', z.string()),
+    description: option('--description <text>', 'what the agent does', z.string()),
+    model: option('--model <model>', 'what the agent runs on', z.string()),
     streaming: streamingOption,
     ...modelOptions,
     ...commonOptions,
@@ -77,16 +78,19 @@ export const agentUpdate = command({
     }
     if (Object.keys(change).length === 0) {
       const fields = '--price, --max-price, --description, --instructions, --model or --streaming'
-      throw new UsageError(`nothing to change: give ${fields}`)
+      throw new UsageError(`nothing to change: give at least one of ${fields}`)
     }
     const { node, agent } = await find(context, flags, given)
     return tell(context, await node.updateAgent(agent.id, change, { signal: context.io.signal }), 'changed')
   },
 })
 
-export const agentPause: Command = action('pause', 'Take an agent of the running node off the market, and keep it')
+export const agentPause: Command = action(
+  'pause',
+  'Take an agent of the running node off the market, but keep it in agents.yaml',
+)
 export const agentResume: Command = action('resume', 'Put a paused agent back on the market')
-export const agentRemove: Command = action('remove', 'Take an agent off the market and out of agents.yaml')
+export const agentRemove: Command = action('remove', 'Take an agent off the market and remove it from agents.yaml')
 
 function action(verb: 'pause' | 'resume' | 'remove', summary: string): Command {
   return command({
@@ -106,7 +110,7 @@ function action(verb: 'pause' | 'resume' | 'remove', summary: string): Command {
 
 export const agentTest = command({
   name: 'agent test',
-  summary: 'Run an agent of the running node once, unpaid and unrecorded',
+  summary: 'Run an agent of the running node once, without payment or record',
   examples: ['stoa agent test Translator --task "Good morning."', 'stoa agent test Translator --task - < letter.txt'],
   options: { ...taskOptions, ...commonOptions },
   argument: AGENT,
@@ -123,13 +127,13 @@ export const agentTest = command({
 /** The error omits a program's output, because buyers read it too. This hint tells the operator where the output is. */
 function sayWhere(error: unknown): never {
   const hasSaid = error instanceof CodedError && error.code === 'AGENT_FAILED'
-  throw hasSaid ? new CodedError(error.code, `${error.message} (\`stoa logs\` shows what it said)`) : error
+  throw hasSaid ? new CodedError(error.code, `${error.message} (\`stoa logs\` shows its output)`) : error
 }
 
 type Found = { node: RemoteNode; agent: OwnAgent }
 
 async function find(context: Context, flags: Settings, given: string | undefined): Promise<Found> {
-  if (given === undefined) throw new UsageError('which agent? `stoa agent list` shows them')
+  if (given === undefined) throw new UsageError('the agent is missing: `stoa agent list` lists the names')
   const node = await remoteNode(context, flags)
   const agents = await node.ownAgents({ signal: context.io.signal })
   const isCalledSo = ({ id, name }: OwnAgent) => id === given || name.normalize('NFC') === given.normalize('NFC')
@@ -138,7 +142,7 @@ async function find(context: Context, flags: Settings, given: string | undefined
   if (agent !== undefined) return { node, agent }
   throw new CliError(
     'UNKNOWN_AGENT',
-    `this node has no agent ${printableLine(given, 80)}: \`stoa agent list\` shows them`,
+    `this node has no agent ${printableLine(given, 80)}: \`stoa agent list\` lists its agents`,
   )
 }
 

@@ -14,13 +14,13 @@ type Recent = () => Promise<{ items: readonly { payment_id: string }[] }>
 export async function fullPaymentId(given: string, recent: Recent): Promise<string> {
   if (FULL.test(given)) return given
   if (!isPaymentId(given))
-    throw new UsageError('a payment id is 0x and 64 hex digits, or the first six or more of them')
+    throw new UsageError('a payment id is 0x and 64 hex digits; the first six or more digits are enough')
   const beginning = given.replace(/(…|\.\.\.)$/, '').toLowerCase()
   const { items } = await recent()
   const [id, another] = [...new Set(items.map(({ payment_id }) => payment_id).filter((id) => id.startsWith(beginning)))]
   if (id !== undefined && another === undefined) return id
-  const why = id === undefined ? 'none of the newest payments begins' : 'several payments begin'
-  throw new UsageError(`${why} with ${beginning}: --json lists them in full`)
+  const why = id === undefined ? 'none of the newest payments starts' : 'several payments start'
+  throw new UsageError(`${why} with ${beginning}: stoa payment list --json shows the full ids`)
 }
 
 /** Returns true if an argument is a payment id and not a file. */

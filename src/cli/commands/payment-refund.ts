@@ -9,12 +9,12 @@ import { idOf, PAYMENT } from './payments.ts'
 
 export const paymentRefund = command({
   name: 'payment refund',
-  summary: 'Pay back what the running node was paid, such as for a run that failed',
+  summary: 'Pay back a payment that the running node received, for example for a failed run',
   details:
-    'By a transaction of the wallet, which costs gas: it needs a little ETH. A payment is paid back once, however often this is ' +
-    'called, and not before the chain can no longer take its settlement back: a minute after its window. Nothing runs for it afterwards.',
+    'The wallet sends a transaction, which costs gas, so the wallet needs some ETH. A payment is paid back only once, even if you ' +
+    'repeat the command. The refund is possible from one minute after the window of the payment, when the settlement is final. After a refund, nothing runs for this payment.',
   examples: ['stoa payment refund 0x…', 'stoa payment refund 0x… --yes'],
-  options: { yes: flag('--yes', 'do not ask'), ...commonOptions },
+  options: { yes: flag('--yes', 'skip the question'), ...commonOptions },
   argument: PAYMENT,
   async run(context, { yes, ...flags }, id) {
     const { io } = context
@@ -23,7 +23,7 @@ export const paymentRefund = command({
     const payment = await node.payment(whole, { signal: io.signal })
     if (payment.refund_tx_hash === undefined && yes !== true) {
       const what = `${payment.amount} USDC on ${payment.network} to ${payment.payer}, for ${payment.agent_name ?? payment.agent_id}`
-      const question = printableLine(`Pay back ${what}? Nobody can undo it. (yes/no)`, 400)
+      const question = printableLine(`Pay back ${what}? This cannot be undone. (yes/no)`, 400)
       if (!(await confirmed(context, question, 'to pay back'))) {
         context.tell('nothing was sent')
         return exitCodes.interrupted

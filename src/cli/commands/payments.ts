@@ -13,21 +13,25 @@ import { fullPaymentId } from './payment-id.ts'
 
 export const PAYMENT = {
   name: 'id',
-  description: 'the payment, as `stoa payment list` shows it, or the beginning of it',
+  description: 'id of the payment from `stoa payment list`, or the start of the id',
 }
 const states = PaymentRecord.shape.state.options
 const books = Book.options
 
 export const paymentList = command({
   name: 'payment list',
-  summary: 'List what the running node was paid and has paid, newest first',
+  summary: 'List the payments that the running node received and made, newest first',
   examples: ['stoa payment list', 'stoa payment list --direction in --state pending', 'stoa payment list --json'],
   options: {
-    direction: option('--direction <in|out>', 'only what came in, or went out', oneOf(['in', 'out'])),
+    direction: option('--direction <in|out>', 'only payments received (in) or made (out)', oneOf(['in', 'out'])),
     state: option('--state <state>', `only these: ${states.join(', ')}`, oneOf(states as [string, ...string[]])),
-    book: option('--book <word>', `only those that are: ${books.join(', ')}`, oneOf(books as [string, ...string[]])),
-    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
-    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    book: option(
+      '--book <word>',
+      `only payments booked as: ${books.join(', ')}`,
+      oneOf(books as [string, ...string[]]),
+    ),
+    limit: option('--limit <n>', 'how many payments to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
     ...commonOptions,
   },
   async run(context, { direction, state, book, limit, cursor, ...flags }) {
@@ -57,7 +61,7 @@ export const paymentList = command({
 
 export const paymentShow = command({
   name: 'payment show',
-  summary: 'Show one payment, with its authorization and its transaction',
+  summary: 'Show one payment with its authorization and transaction',
   examples: ['stoa payment show 0x…'],
   options: commonOptions,
   argument: PAYMENT,
@@ -69,7 +73,7 @@ export const paymentShow = command({
 
 export const paymentRetry = command({
   name: 'payment retry',
-  summary: 'Try again to settle a payment, or look what became of one that this node has signed',
+  summary: 'Retry the settlement of a payment, or check on the chain a payment that this node made',
   examples: ['stoa payment retry 0x…'],
   options: commonOptions,
   argument: PAYMENT,
@@ -81,7 +85,7 @@ export const paymentRetry = command({
 
 export const earnings = command({
   name: 'earnings',
-  summary: 'Show what the running node has earned and spent: today, in 30 days, in all',
+  summary: 'Show what the running node earned and spent: today, in the last 30 days, and in total',
   examples: ['stoa earnings', 'stoa earnings --days 7', 'stoa earnings --json | jq .earned.today'],
   options: { days: option('--days <n>', 'how many days to list (default: 7)', countText(366)), ...commonOptions },
   async run(context, { days = 7, ...flags }) {
@@ -96,15 +100,15 @@ export const earnings = command({
       ['', 'EARNED', 'PAID'],
       ['today', earned.today, paid.today],
       ['30 days', earned.month, paid.month],
-      ['in all', earned.total, paid.total],
+      ['total', earned.total, paid.total],
     ]
     for (const line of columns(sums, { gap: 2 })) context.print(line)
-    if (owed.payments > 0) context.print(`owed: ${owed.amount} USDC awaits settlement, in ${owed.payments} payments`)
+    if (owed.payments > 0) context.print(`owed: ${owed.amount} USDC waits for settlement, in ${owed.payments} payments`)
     if (held.payments > 0) {
-      context.print(`held: ${held.amount} USDC is signed and may still be charged, in ${held.payments} payments`)
+      context.print(`held: ${held.amount} USDC may still be charged, in ${held.payments} signed payments`)
     }
     if (refused.payments > 0) {
-      context.print(`refused: ${refused.payments} calls over ${refused.amount} USDC were not paid, and nothing ran`)
+      context.print(`refused: ${refused.payments} calls for ${refused.amount} USDC were not paid, and nothing ran`)
     }
     if (lost.payments > 0) {
       const hint = 'stoa payment list --state failed'
@@ -124,7 +128,7 @@ export const earnings = command({
 })
 
 export function idOf(node: RemoteNode, id: string | undefined, { io: { signal } }: Context): Promise<string> {
-  if (id === undefined) throw new UsageError('which payment? `stoa payment list` shows them')
+  if (id === undefined) throw new UsageError('the id of the payment is missing: `stoa payment list` lists the ids')
   return fullPaymentId(id, () => node.payments({ limit: PAGE_ITEMS_MAX }, { signal }))
 }
 

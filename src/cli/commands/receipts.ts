@@ -21,8 +21,12 @@ import { fullPaymentId, isPaymentId } from './payment-id.ts'
 
 const LINE_LENGTH = 400
 const selection = {
-  direction: option('--direction <direction>', 'only those this node gave (in) or was given (out)', oneOf(directions)),
-  agentId: option('--agent-id <agent>', 'only those of this agent', z.string()),
+  direction: option(
+    '--direction <direction>',
+    'only receipts that this node gave (in) or got (out)',
+    oneOf(directions),
+  ),
+  agentId: option('--agent-id <agent>', 'only receipts for this agent', z.string()),
 } as const
 
 export const receiptsList = command({
@@ -31,8 +35,8 @@ export const receiptsList = command({
   examples: ['stoa receipts list', 'stoa receipts list --direction out --json | jq -r ".[].payment_id"'],
   options: {
     ...selection,
-    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
-    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    limit: option('--limit <n>', 'how many receipts to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
     ...commonOptions,
   },
   async run(context, { direction, agentId, limit, cursor, ...flags }) {
@@ -43,7 +47,7 @@ export const receiptsList = command({
       { signal: context.io.signal },
     )
     if (context.json) context.printJson(items)
-    else if (items.length === 0) context.print('no receipts: they come with paid calls')
+    else if (items.length === 0) context.print('no receipts: each paid call brings one')
     else {
       const now = context.parts.clock.now()
       const rows = items.map((record) => [
@@ -63,11 +67,12 @@ export const receiptsList = command({
 
 export const receiptsExport = command({
   name: 'receipts export',
-  summary: 'Write all receipts as CSV for a spreadsheet, or as JSON that verify reads',
+  summary: 'Write all receipts as CSV for a spreadsheet, or as JSON for stoa receipts verify',
   examples: ['stoa receipts export --csv > receipts.csv', 'stoa receipts export --json --direction out > bought.json'],
-  options: { csv: flag('--csv', 'a table, one receipt a line'), ...selection, ...commonOptions },
+  options: { csv: flag('--csv', 'a table with one receipt per line'), ...selection, ...commonOptions },
   async run(context, { csv, direction, agentId, ...flags }) {
-    if ((csv ?? false) === context.json) throw new UsageError('choose one: --csv or --json')
+    if ((csv ?? false) === context.json)
+      throw new UsageError('the format is missing or given twice: choose --csv or --json')
     const node = await remoteNode(context, flags)
     const of = agentId === undefined ? undefined : await agentIdOf(node, agentId, context.io)
     const { receiptsCsv } = await import('../../ledger/receipts.ts')
@@ -87,22 +92,23 @@ export const receiptsExport = command({
 
 export const receiptsVerify = command({
   name: 'receipts verify',
-  summary: 'Say what a receipt proves and what it does not, offline',
+  summary: 'Check a receipt offline: what it proves and what it does not prove',
   details:
-    'Takes a file (a receipt, an export of several, or the bare signed receipt) or the payment id of a receipt that this node keeps, whether it runs or not. Exits 1 where anything in it is contradicted.',
+    'The argument is a file (a receipt, an export, or only the signed part of a receipt) or the payment id of a receipt in the ledger of this node. The node need not run. The exit status is 1 if a receipt contradicts itself or the given texts.',
   examples: [
     'stoa receipts verify receipt.json',
     'stoa receipts verify receipt.json --task task.txt --result answer.txt',
     'stoa receipts verify 0x576d7d62… --json',
   ],
   options: {
-    task: option('--task <file>', 'compare with what was asked', PathText),
-    result: option('--result <file>', 'compare with what was answered', PathText),
+    task: option('--task <file>', 'compare the receipt with this task', PathText),
+    result: option('--result <file>', 'compare the receipt with this result', PathText),
     ...commonOptions,
   },
-  argument: { name: 'id or file', description: 'a payment id, or the beginning of one, or a file of receipts' },
+  argument: { name: 'id or file', description: 'a payment id, the start of a payment id, or a file with receipts' },
   async run(context, { task, result, ...flags }, given) {
-    if (given === undefined) throw new UsageError('name a receipt: a file, or a payment id of `stoa receipts list`')
+    if (given === undefined)
+      throw new UsageError('the receipt is missing: give a file, or a payment id from `stoa receipts list`')
     const isId = isPaymentId(given)
     const receipts = isId ? [await kept(context, flags, given)] : await readReceipts(given)
     const files = {
@@ -141,15 +147,15 @@ async function readReceipts(path: string): Promise<Given[]> {
   try {
     json = JSON.parse(text)
   } catch {
-    throw new UsageError(`${path} is not JSON: \`stoa receipts export --json\` writes what can be verified`)
+    throw new UsageError(`${path} is not JSON: write a file with \`stoa receipts export --json\``)
   }
   const several = Several.safeParse(json)
   const found = several.success ? several.data.filter(({ receipt }) => receipt !== undefined) : [json]
   const read = found.map((item) => One.safeParse(item))
   const wrong = read.findIndex(({ success }) => !success)
   if (wrong >= 0)
-    throw new UsageError(`${path}: ${several.success ? `receipt ${wrong + 1}` : 'it'} cannot be read as a receipt`)
-  if (read.length === 0) throw new UsageError(`${path} holds no receipt`)
+    throw new UsageError(`${path}: ${several.success ? `receipt ${wrong + 1}` : 'the content'} is not a receipt`)
+  if (read.length === 0) throw new UsageError(`${path} has no receipt`)
   return read.map(({ data }) => data as Given)
 }
 
@@ -166,8 +172,8 @@ async function kept(context: Context, flags: { dataDir?: string | undefined }, g
   if (record?.receipt !== undefined) return { receipt: record.receipt, authorization: record.authorization }
   const why =
     record === undefined
-      ? 'no receipt of this payment is kept here'
-      : `it came without one: ${record.note ?? record.status}`
+      ? 'this node has no receipt for this payment'
+      : `the seller sent no valid receipt: ${record.note ?? record.status}`
   throw new CliError('FAILED', why)
 }
 

@@ -12,16 +12,16 @@ const CALLER_LENGTH = 60
 const options = {
   agentId: option(
     '--agent-id <agent>',
-    'the agent: its id or the beginning of it, its name, or seller/name (required)',
+    'the agent: its id, the start of its id, its name, or seller/name (required)',
     z.string(),
   ),
-  limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
-  cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+  limit: option('--limit <n>', 'how many entries to show (default: 50)', LimitText),
+  cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
 } as const
 
 export const sessionList = command({
   name: 'session list',
-  summary: 'List who has called an agent: peers by their DID, and `local` for this node itself',
+  summary: 'List the callers of an agent: peers by DID, and `local` for this node',
   examples: ['stoa session list --agent-id abc…', 'stoa session list --agent-id abc… --json | jq -r ".[].caller_id"'],
   options: { ...options, ...commonOptions },
   async run(context, { agentId, limit, cursor, ...flags }) {
@@ -30,7 +30,7 @@ export const sessionList = command({
     const id = await agentIdOf(node, given, context.io)
     const { items, next } = await node.sessions(id, { limit, cursor }, { signal: context.io.signal })
     if (context.json) context.printJson(items)
-    else if (items.length === 0) context.print('nobody has called it')
+    else if (items.length === 0) context.print('nobody has called this agent')
     else {
       const now = context.parts.clock.now()
       const rows = items.map((session) => [
@@ -47,14 +47,14 @@ export const sessionList = command({
 
 export const sessionShow = command({
   name: 'session show',
-  summary: 'Show what a caller and an agent said to each other',
+  summary: 'Show the tasks of a caller and the answers of the agent',
   examples: [
     'stoa session show --agent-id abc…',
     'stoa session show --agent-id abc… --caller-id did:peer:0z6Mk… --limit 5',
   ],
   options: {
     ...options,
-    callerId: option('--caller-id <did>', 'the caller, as `stoa session list` shows it (default: local)', z.string()),
+    callerId: option('--caller-id <did>', 'the caller from `stoa session list` (default: local)', z.string()),
     ...commonOptions,
   },
   async run(context, { agentId, callerId = LOCAL_CALLER, limit, cursor, ...flags }) {

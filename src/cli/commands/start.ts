@@ -35,9 +35,9 @@ import { inspectAgents } from './agent-notices.ts'
 export const start = command({
   name: 'start',
   local: true,
-  summary: 'Start a node: sell the agents of agents.yaml, buy from others, serve the local HTTP API',
+  summary: 'Start a node: it sells the agents of agents.yaml, buys from others and serves the HTTP API',
   details:
-    'With --name it also offers that agent until it stops. Ctrl-C or SIGTERM takes its agents off the market, lets running work end or hands it over, and ends within 5 seconds; a second one ends at once.',
+    'With --name, the node also sells that agent until it stops. After Ctrl-C or SIGTERM the node takes its agents off the market, ends or stores running work, and exits within 5 seconds. A second Ctrl-C exits now.',
   examples: [
     'stoa start',
     'stoa start --name Summarizer --description "Summarizes any text." --price 0.01 --model builtin/summarize',
@@ -49,38 +49,38 @@ export const start = command({
     ...networkOptions,
     announce: repeated(
       '--announce <multiaddr>',
-      'an address to announce beside the detected ones; may be repeated',
+      'an address to announce in addition to the detected addresses; may be repeated',
       AnnounceList,
     ),
-    nodeName: option('--node-name <name>', 'how this node calls itself in its listings', NodeNameText),
+    nodeName: option('--node-name <name>', 'name of this node in its listings', NodeNameText),
     relays: repeated(
       '--relay-via <multiaddr>',
-      'a relay to be reached through where nobody can dial this node; may be repeated',
+      'a relay to use if nobody can dial this node; may be repeated',
       BootstrapList,
     ),
-    relay: flag('--relay', 'be a relay for nodes that nobody can dial'),
-    upnp: flag('--upnp', 'ask the router to pass the peer port on to this machine'),
+    relay: flag('--relay', 'act as a relay for nodes that nobody can dial'),
+    upnp: flag('--upnp', 'ask the router to forward the peer port to this machine'),
     apiHost: option('--api-host <host>', 'address of the HTTP API (default: 127.0.0.1)', HostText),
     apiPort: option('--api-port <port>', 'port of the HTTP API (default: 8424)', PortText),
     insecureOpenApi: flag(
       '--insecure-open-api',
-      'ask for no token even where other machines reach the API: they can spend',
+      'ask for no token, even if other machines can reach the API and spend from the wallet',
     ),
     facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
-    maxPriceAtomic: option('--max-price <usdc>', 'the most this node pays for one call (default: 1)', UsdcText),
-    dailyBudgetAtomic: option('--daily-budget <usdc>', 'the most it pays in one day (default: 5)', UsdcText),
+    maxPriceAtomic: option('--max-price <usdc>', 'the most that this node pays for one call (default: 1)', UsdcText),
+    dailyBudgetAtomic: option('--daily-budget <usdc>', 'the most that this node pays per day (default: 5)', UsdcText),
     monthlyBudgetAtomic: option(
       '--monthly-budget <usdc>',
-      'the most it pays in one month (default: no limit)',
+      'the most that this node pays per month (default: no limit)',
       UsdcText,
     ),
     autoApproveBelowAtomic: option(
       '--auto-approve-below <usdc>',
-      'what costs this or more waits for stoa approvals (default: nothing does)',
+      'a call that costs this or more waits for stoa approvals (default: no call waits)',
       UsdcText,
     ),
-    settleFirst: flag('--settle-first', 'settle a payment before the agent runs, not after'),
-    keepListed: flag('--keep-listed', 'leave the agents on the market when the node stops'),
+    settleFirst: flag('--settle-first', 'settle each payment before the agent runs, not after'),
+    keepListed: flag('--keep-listed', 'keep the agents on the market when the node stops'),
     ...commonOptions,
   },
   async run(context, { name, description, price, model, ...flags }) {
@@ -137,10 +137,10 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
   if (!context.json) context.tell(style.stderr.dim('stopping'))
   await settled(started)
   const stopped = await stopNode(node, STOP_MS_MAX - (performance.now() - since)).catch((reason: unknown) => {
-    logger.error({ err: reason }, 'the node did not stop cleanly; what it owes and is owed is on disk')
+    logger.error({ err: reason }, 'the node did not stop cleanly; all payments are on disk')
     return true
   })
-  if (!stopped) logger.warn({}, 'the node did not stop in time and is left; what it owes and is owed is on disk')
+  if (!stopped) logger.warn({}, 'the node did not stop in time and was ended; all payments are on disk')
   return exitCodes.done
 }
 

@@ -14,9 +14,9 @@ const WATCH_MS = 2000
 
 export const status = command({
   name: 'status',
-  summary: 'Show the running node: peer id, addresses, peers, agents, settlement',
+  summary: 'Show the state of the running node: peer id, addresses, peers, agents, settlement',
   examples: ['stoa status', 'stoa status --watch', 'stoa status --json | jq .connected_peers'],
-  options: { watch: flag('--watch', 'show it again every 2 seconds, until Ctrl-C'), ...commonOptions },
+  options: { watch: flag('--watch', 'refresh every 2 seconds until Ctrl-C'), ...commonOptions },
   async run(context, { watch, ...flags }) {
     const { config, secrets } = await context.loadConfig(flags)
     const { node, url } = await requireRunningNode(context, config, secrets)
@@ -27,7 +27,7 @@ export const status = command({
       if (context.json) watch ? context.print(JSON.stringify(state)) : context.printJson(state)
       else for (const line of statusLines(state, url, context.style.stdout)) context.print(line)
       if (!watch) return exitCodes.done
-      if (!context.json) context.print(context.style.stdout.dim('\nCtrl-C leaves; the node goes on.'))
+      if (!context.json) context.print(context.style.stdout.dim('\nPress Ctrl-C to leave. The node keeps running.'))
       await delay(WATCH_MS, undefined, { signal }).catch(() => {})
       if (signal.aborted) return exitCodes.done
     }
@@ -50,7 +50,7 @@ function statusLines(state: NodeStatus, url: string, style: Style): string[] {
     ['Agents', `${state.agents.local} here, ${state.agents.known} known`],
     ['Wallet', `${state.wallet_address} on ${state.network}  ${badge(state.network, style)}`],
     ...(state.trading?.state === 'stopped'
-      ? [['Trading', red(`stopped: ${state.trading.reason}. To mend it, ${state.trading.fix}`)]]
+      ? [['Trading', red(`stopped: ${state.trading.reason}. To fix this: ${state.trading.fix}`)]]
       : []),
     ...openFilesRow(state, yellow),
     ['Settlement', `${settlement.pending} pending`],
@@ -76,7 +76,7 @@ async function nobodyText(
 
 export const peers = command({
   name: 'peers',
-  summary: 'List the peers the running node is connected to',
+  summary: 'List the peers that the running node is connected to',
   examples: ['stoa peers', 'stoa peers --json'],
   options: commonOptions,
   async run(context, flags) {

@@ -13,7 +13,7 @@ export const stop = command({
   local: true,
   summary: 'Stop the node that runs on the data directory',
   details:
-    'As Ctrl-C in its terminal: its agents leave the market, running work ends or is handed over, within 5 seconds.',
+    'Does the same as Ctrl-C in the terminal of the node: the agents leave the market, running work ends or is stored, and the node exits within 5 seconds.',
   examples: ['stoa stop', 'stoa stop --data-dir ./seller'],
   options: commonOptions,
   async run(context, flags) {
@@ -22,14 +22,16 @@ export const stop = command({
     const holder = lockHolder(config.dataDir)
     // A node file outlives a killed node. Its pid may then belong to another program.
     if (file === undefined || holder !== file.pid || !isAlive(file.pid)) {
-      throw new CliError('NODE_UNREACHABLE', `no stoa node runs on ${config.dataDir}`)
+      throw new CliError('NODE_UNREACHABLE', `no Stoa node is running on ${config.dataDir}`)
     }
     const { pid } = file
     try {
       process.kill(pid, 'SIGTERM')
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') {
-        throw new CliError('FAILED', `the node (pid ${pid}) is of another user: stop it as that user`, { cause: error })
+        throw new CliError('FAILED', `the node (pid ${pid}) belongs to another user: stop it as that user`, {
+          cause: error,
+        })
       }
     }
     const deadline = performance.now() + STOP_MS_MAX
@@ -37,7 +39,7 @@ export const stop = command({
       if (performance.now() > deadline) {
         throw new CliError(
           'DEADLINE',
-          `the node (pid ${pid}) has not ended within ${STOP_MS_MAX / 1000} s: see stoa logs`,
+          `the node (pid ${pid}) did not exit within ${STOP_MS_MAX / 1000} s: see stoa logs`,
         )
       }
       await delay(LOOK_MS, undefined, { signal: context.io.signal })

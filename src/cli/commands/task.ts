@@ -9,7 +9,7 @@ import { orAborted } from '../node-access/own-node.ts'
 
 /** The two names of the task option (D17). */
 export const taskOptions = {
-  task: option('-t, --task <text>', 'what it is to do; - reads it from standard input', z.string()),
+  task: option('-t, --task <text>', 'the task; - reads it from standard input', z.string()),
   input: option('--input <text>', 'the same as --task', z.string()),
 } as const
 
@@ -21,7 +21,7 @@ export function keyOption(what: 'order' | 'task' | 'workflow') {
   return {
     idempotencyKey: option(
       '--idempotency-key <key>',
-      `names this request: the same key and ${what} within 24 hours buy nothing again (default: a new one)`,
+      `key of this request: a repeat with the same key and ${what} within 24 hours buys nothing again (default: a new key)`,
       IdempotencyKey,
     ),
   } as const
@@ -39,9 +39,9 @@ export async function readTask(
 ): Promise<string> {
   const texts = [given.task, given.input, given.dash].filter((text) => text !== undefined)
   if (texts.length === 0) {
-    throw new UsageError('no task: give it with --task <text>, or - to read it from standard input')
+    throw new UsageError('the task is missing: give it with --task <text>, or - to read it from standard input')
   }
-  if (texts.length > 1) throw new UsageError('more than one task: give one of --task, --input and -')
+  if (texts.length > 1) throw new UsageError('more than one task is given: use only one of --task, --input and -')
   const text = texts[0] === '-' ? await readAll(io) : (texts[0] ?? '')
   if (text.trim() === '') throw new UsageError('the task is empty')
   if (Buffer.byteLength(text) > TASK_BYTES_MAX) throw tooLarge()
@@ -50,7 +50,7 @@ export async function readTask(
 
 /** Reads standard input as text, up to the maximum length of a task. */
 export async function readAll(io: Io): Promise<string> {
-  if (io.stdin.isTty) io.stderr.write('reading the task from the terminal; end it with Ctrl-D\n')
+  if (io.stdin.isTty) io.stderr.write('reading the task from the terminal; press Ctrl-D at its end\n')
   const chunks: Uint8Array[] = []
   let length = 0
   const read = async () => {
@@ -69,5 +69,5 @@ export async function readAll(io: Io): Promise<string> {
 }
 
 function tooLarge(): CodedError<'INPUT_TOO_LARGE'> {
-  return new CodedError('INPUT_TOO_LARGE', `the task is larger than ${TASK_BYTES_MAX} bytes: send less, or in parts`)
+  return new CodedError('INPUT_TOO_LARGE', `the task is larger than ${TASK_BYTES_MAX} bytes: shorten it, or split it`)
 }

@@ -9,34 +9,34 @@ import { age, oneOf, table } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
 const DAY_SECONDS = 86_400
-const TOKEN = { name: 'id', description: 'the token, as `stoa token list` shows it' }
+const TOKEN = { name: 'id', description: 'id of the token from `stoa token list`' }
 
 export const tokenCreate = command({
   name: 'token create',
-  summary: 'Make a token for a program, with what it may do and spend',
+  summary: 'Create an API token for a program, with a scope and a budget',
   details:
-    'read looks; execute also runs own and free agents; spend also pays, within a budget of its own; admin does all. ' +
-    'The token is shown once. On loopback a program may leave it out, and is then the operator, unless config.yaml says ' +
+    'Scopes: read only looks; execute also runs own and free agents; spend also pays, within the budget of the token; admin may do everything. ' +
+    'The token is shown only once. A program on this machine may call the API without a token and then acts as the operator, unless config.yaml sets ' +
     'api.require_token: true.',
   examples: [
     'stoa token create --name assistant --scope spend --budget 5 --per-day 1',
     'stoa token create --name dashboard --scope read --days 30',
   ],
   options: {
-    name: option('--name <text>', 'who, or what, it is for', z.string().trim().min(1).max(80)),
+    name: option('--name <text>', 'who or what the token is for', z.string().trim().min(1).max(80)),
     scope: option('--scope <scope>', `one of ${scopes.join(', ')}`, oneOf(scopes)),
-    budget: option('--budget <usdc>', 'the most it may spend in all', UsdcText),
-    perDay: option('--per-day <usdc>', 'the most it may spend in a day (UTC)', UsdcText),
-    days: option('--days <count>', 'how long it holds (default: until it is revoked)', countText(3660)),
+    budget: option('--budget <usdc>', 'the most that the token may spend in total', UsdcText),
+    perDay: option('--per-day <usdc>', 'the most that the token may spend per day (UTC)', UsdcText),
+    days: option('--days <count>', 'how many days the token is valid (default: until it is revoked)', countText(3660)),
     ...commonOptions,
   },
   async run(context, { name, scope, budget, perDay, days, ...flags }) {
-    if (name === undefined || scope === undefined) throw new UsageError('give --name and --scope')
+    if (name === undefined || scope === undefined) throw new UsageError('--name and --scope are required')
     if (scope === 'spend' && budget === undefined && perDay === undefined) {
-      throw new UsageError('a token that spends needs --budget, --per-day, or both')
+      throw new UsageError('a token with the scope spend needs --budget, --per-day, or both')
     }
     if (scope !== 'spend' && (budget !== undefined || perDay !== undefined)) {
-      throw new UsageError('--budget and --per-day go with --scope spend')
+      throw new UsageError('--budget and --per-day need --scope spend')
     }
     const node = await remoteNode(context, flags)
     const seconds = days === undefined ? {} : { expires_in_seconds: days * DAY_SECONDS }
@@ -44,7 +44,9 @@ export const tokenCreate = command({
     const created = await node.createToken(wanted, { signal: context.io.signal })
     if (context.json) context.printJson(created)
     else {
-      context.tell(`token ${created.id}: ${scope}. Shown this once; send it as Authorization: Bearer`)
+      context.tell(
+        `created token ${created.id} (${scope}). It is shown only now. Send it as Authorization: Bearer <token>`,
+      )
       context.print(created.token)
     }
     return exitCodes.done
@@ -53,14 +55,14 @@ export const tokenCreate = command({
 
 export const tokenList = command({
   name: 'token list',
-  summary: 'Tokens of the API, newest first',
+  summary: 'List the API tokens, newest first',
   examples: ['stoa token list', 'stoa token list --json'],
   options: { ...commonOptions },
   async run(context, flags) {
     const node = await moneyNode(context, flags)
     const tokens = await node.tokens({ signal: context.io.signal })
     if (context.json) context.printJson(tokens)
-    else if (tokens.length === 0) context.print('no tokens: `stoa token create` makes one')
+    else if (tokens.length === 0) context.print('no tokens: create one with `stoa token create`')
     else show(context, tokens)
     return exitCodes.done
   },
@@ -68,16 +70,16 @@ export const tokenList = command({
 
 export const tokenRevoke = command({
   name: 'token revoke',
-  summary: 'Revoke a token, at once',
+  summary: 'Revoke a token now',
   examples: ['stoa token revoke 4fJm0q2pYb1x'],
   options: { ...commonOptions },
   argument: TOKEN,
   async run(context, flags, id) {
-    if (id === undefined) throw new UsageError('name the token to revoke: stoa token list shows all')
+    if (id === undefined) throw new UsageError('the id of the token is missing: `stoa token list` lists the ids')
     const node = await remoteNode(context, flags)
     const token = await node.revokeToken(id, { signal: context.io.signal })
     if (context.json) context.printJson(token)
-    else context.print(printableLine(`token ${token.id} (${token.name}) is revoked`))
+    else context.print(printableLine(`revoked token ${token.id} (${token.name})`))
     return exitCodes.done
   },
 })

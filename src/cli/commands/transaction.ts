@@ -4,19 +4,20 @@ import { remoteNode } from '../node-access/remote-node.ts'
 import { table } from '../text/market-text.ts'
 import { withSpinner } from '../text/spinner.ts'
 
-const HASH = { name: 'hash', description: 'the transaction, as `stoa transaction list` shows it' }
+const HASH = { name: 'hash', description: 'hash of the transaction from `stoa transaction list`' }
 
 export const transactionList = command({
   name: 'transaction list',
-  summary: 'List transactions of the running node that are sent and not mined',
-  details: 'Registrations and ratings on the chain. Payments settle through the facilitator and are not among them.',
+  summary: 'List transactions that the running node sent and that are not mined yet',
+  details:
+    'These are registrations, ratings, refunds and transfers. Payments settle through the facilitator and are not in this list.',
   examples: ['stoa transaction list'],
   options: commonOptions,
   async run(context, flags) {
     const node = await remoteNode(context, flags)
     const waiting = await node.transactions({ signal: context.io.signal })
     if (context.json) context.printJson(waiting)
-    else if (waiting.length === 0) context.print('no transactions wait')
+    else if (waiting.length === 0) context.print('no transactions are waiting')
     else {
       const rows = waiting.map((one) => [`${one.account_nonce}`, one.purpose, one.tx_hash])
       for (const line of table(['NONCE', 'FOR', 'TRANSACTION'], rows, context)) context.print(line)
@@ -26,13 +27,14 @@ export const transactionList = command({
 })
 
 export const transactionReplace = changing('replace', {
-  summary: 'Send a transaction that does not get mined again with higher fees',
-  details: 'With the same account nonce: one of the two happens. Nonces before it that nothing uses are filled.',
+  summary: 'Send a stuck transaction again with higher fees',
+  details:
+    'The new transaction has the same account nonce, so only one of the two can be mined. The command also fills unused nonces before it.',
 })
 
 export const transactionAbandon = changing('abandon', {
-  summary: 'Give up a transaction that does not get mined',
-  details: 'An empty transaction takes its place, so the account goes on. It costs gas.',
+  summary: 'Give up a stuck transaction',
+  details: 'An empty transaction replaces it, so that later transactions of the account can be mined. This costs gas.',
 })
 
 function changing(change: 'replace' | 'abandon', { summary, details }: { summary: string; details: string }) {
@@ -40,7 +42,7 @@ function changing(change: 'replace' | 'abandon', { summary, details }: { summary
     name: `transaction ${change}`,
     ...{ summary, details, examples: [`stoa transaction ${change} 0x…`], options: commonOptions, argument: HASH },
     async run(context: Context, flags, hash) {
-      if (hash === undefined) throw new UsageError('the hash is missing: `stoa transaction list` shows it')
+      if (hash === undefined) throw new UsageError('the hash is missing: `stoa transaction list` lists the hashes')
       const node = await remoteNode(context, flags)
       const { io } = context
       const work = node.changeTransaction(hash, change, { signal: io.signal })

@@ -41,14 +41,15 @@ type Flags = ValuesOf<typeof options>
 export function tuiOf(table: () => readonly Command[]): Command {
   return command({
     name: 'tui',
-    summary: 'Work with a node on one screen: status, log, and every command; stoa alone does the same',
-    details: 'Uses the node that runs on the data directory, or starts one with these options and ends it at the end.',
+    summary: 'Open the terminal interface: status, log and all commands on one screen (same as stoa without arguments)',
+    details:
+      'Uses the node that runs on the data directory. If no node runs, starts one with these options and stops it when you leave.',
     examples: ['stoa tui', 'stoa tui --data-dir ./buyer --port 4002 --api-port 8425'],
     options,
     async run(context, flags) {
       const { io } = context
       if (!io.stdin.isTty || !io.stdout.isTty) {
-        throw new UsageError('there is no terminal: start a node with stoa start, and see stoa --help')
+        throw new UsageError('this is not a terminal: start a node with stoa start, or see stoa --help')
       }
       const { config } = await context.loadConfig(flags)
       // Every command here uses this data directory and this node, even if its flags name others.
@@ -117,7 +118,9 @@ function createDesk(
   }
   return {
     welcome: [
-      style.stdout.dim('/help lists the commands. Tab completes them, agents and orders that were shown included.'),
+      style.stdout.dim(
+        '/help lists the commands. Tab completes commands, and ids of agents and orders that were shown.',
+      ),
     ],
     complete: (text) => completeSlashLine(text, places, { shown: [...ids.keys()].reverse(), waiting: [...waiting] }),
     async run(line, output) {
@@ -146,7 +149,7 @@ function createDesk(
 
 function helpLines(table: readonly Command[], width: number, { bold, dim }: Style): string[] {
   const rows = table.filter(({ name }) => !notHere.includes(name)).map(({ name, summary }) => [`/${name}`, summary])
-  const all = [...rows, ['/clear', 'empty the screen'], ['/exit', 'leave']]
+  const all = [...rows, ['/clear', 'clear the screen'], ['/exit', 'leave']]
   const nameWidth = Math.max(...all.map(([name = '']) => name.length))
   return [
     ...all.map(
@@ -154,7 +157,9 @@ function helpLines(table: readonly Command[], width: number, { bold, dim }: Styl
         `${bold(name.padEnd(nameWidth))}  ${dim(printableLine(text, Math.max(8, width - nameWidth - 2)))}`,
     ),
     '',
-    dim('/help <command> says more. /agent execute <id> <task …>, /order <id> and /workflow <id> need no flags.'),
+    dim(
+      '/help <command> explains a command. /agent execute <id> <task …>, /order <id> and /workflow <id> need no flags.',
+    ),
   ]
 }
 

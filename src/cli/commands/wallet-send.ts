@@ -22,34 +22,34 @@ const AssetText = z
 
 export const walletSend = command({
   name: 'wallet send',
-  summary: 'Send USDC or ETH out of the wallet of the running node',
+  summary: 'Send USDC or ETH from the wallet of the running node',
   details:
-    'Says what goes where, on which network, and asks. An own transaction, which costs gas: the wallet needs a little ETH. What is signed for and not charged yet stays; no budget holds it. Where a like transaction waits, nothing is sent.',
+    'Shows the amount, the accounts and the network, and asks before it sends. The transaction costs gas, so the wallet needs some ETH. USDC that is held for signed payments stays in the wallet. The budget does not limit this command. If a similar transaction is still waiting, nothing is sent.',
   examples: [
     'stoa wallet send --to 0x2096… --amount 25',
     'stoa wallet send --to 0x2096… --amount 0.01 --asset eth --yes',
   ],
   options: {
-    to: option('--to <address>', 'whose account (required)', AddressText),
-    amount: option('--amount <amount>', 'how much, as a decimal (required)', AmountText),
+    to: option('--to <address>', 'account of the recipient (required)', AddressText),
+    amount: option('--amount <amount>', 'the amount as a decimal number (required)', AmountText),
     asset: option('--asset <asset>', 'usdc (default) or eth', AssetText),
-    yes: flag('--yes', 'do not ask'),
+    yes: flag('--yes', 'skip the question'),
     idempotencyKey: option(
       '--idempotency-key <key>',
-      'names this transfer: given again, it is not sent again',
+      'key of this transfer: a repeat with the same key sends nothing again',
       IdempotencyKey,
     ),
     ...commonOptions,
   },
   async run(context, { to, amount, asset = 'USDC', yes, idempotencyKey, ...flags }) {
-    if (to === undefined) throw new UsageError('--to is missing: the account that gets it')
-    if (amount === undefined) throw new UsageError('--amount is missing: how much to send')
+    if (to === undefined) throw new UsageError('--to is missing: give the account of the recipient')
+    if (amount === undefined) throw new UsageError('--amount is missing: give the amount to send')
     const { signal } = context.io
     const node = await remoteNode(context, flags)
     const balance = await node.balance({ signal })
     if (yes !== true) {
       if (!context.json && context.io.stdin.isTty) tellWhat(context, balance, { to, amount, asset })
-      if (!(await confirmed(context, 'Nobody can take it back. Send it? (yes/no)', 'to send'))) {
+      if (!(await confirmed(context, 'This cannot be undone. Send it? (yes/no)', 'to send'))) {
         context.tell('nothing was sent')
         return exitCodes.interrupted
       }
@@ -60,7 +60,7 @@ export const walletSend = command({
     const shown = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
     const sent = await withSpinner(shown, 'waiting for the chain', () => work)
     if (context.json) context.printJson(sent)
-    else context.print(`sent ${sent.amount} ${sent.asset} to ${sent.to}, in ${sent.tx_hash}`)
+    else context.print(`sent ${sent.amount} ${sent.asset} to ${sent.to} (transaction ${sent.tx_hash})`)
     return exitCodes.done
   },
 })

@@ -17,16 +17,16 @@ const RPC_MS_MAX = 8000
 
 export const wallet = command({
   name: 'wallet',
-  summary: 'Show the wallet: its address, and how much USDC and ETH it holds',
+  summary: 'Show the address of the wallet and its USDC and ETH',
   details:
-    'Works with and without a running node. A wallet that does not exist yet is made, so that it can be funded before the first start.',
+    'No node needs to run. If there is no wallet yet, the command creates one, so that you can fund it before the first start.',
   examples: ['stoa wallet', 'stoa wallet address', 'stoa wallet balance --json'],
   options: {
     network: option('--network <id>', 'eip155:84532 (default) or eip155:8453', NetworkText),
     rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
     ...commonOptions,
   },
-  argument: { name: 'what', isOptional: true, description: 'show only this', choices: ['address', 'balance'] },
+  argument: { name: 'what', isOptional: true, description: 'show only this part', choices: ['address', 'balance'] },
   async run(context, flags, what) {
     const { config, secrets } = await context.loadConfig(flags)
     const view = await viewWallet(context, config, secrets)
@@ -86,7 +86,7 @@ export async function readBalance(
   const { createChain } = await import('../../chain/chain.ts')
   const { assets } = await import('../../payments/assets.ts')
   const asset = assets[config.network]
-  if (config.rpcUrl === undefined) throw new CliError('FAILED', 'no RPC endpoint is set: give --rpc-url')
+  if (config.rpcUrl === undefined) throw new CliError('FAILED', 'no RPC endpoint is set: give one with --rpc-url')
   const options = { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_MS_MAX }
   const chain = createChain(options, { logger: silentLogger, fetch: parts.fetch })
   const { etherOf } = await import('../../chain/ether.ts')

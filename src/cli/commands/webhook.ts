@@ -6,11 +6,11 @@ import { remoteNode } from '../node-access/remote-node.ts'
 import { table } from '../text/market-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 
-const WEBHOOK = { name: 'id', description: 'of the webhook, as `stoa webhook list` shows it' }
+const WEBHOOK = { name: 'id', description: 'id of the webhook from `stoa webhook list`' }
 
 export const webhookList = command({
   name: 'webhook list',
-  summary: 'List the addresses that are told what happens',
+  summary: 'List the URLs that get events of the node',
   examples: ['stoa webhook list', 'stoa webhook list --json'],
   options: commonOptions,
   async run(context, flags) {
@@ -31,33 +31,29 @@ export const webhookList = command({
 
 export const webhookAdd = command({
   name: 'webhook add',
-  summary: 'Tell an address what happens, by signed messages',
+  summary: 'Send events of the node to a URL as signed messages',
   details:
-    'Messages are signed as Standard Webhooks has it, with the secret in the variable that --secret-env names. An address in your own network, or without https, stands in config.yaml instead.',
+    'Messages are signed by the rules of Standard Webhooks, with the secret in the variable that --secret-env names. Write a URL in your own network, or without https, into config.yaml instead.',
   examples: ['stoa webhook add --url https://example.org/stoa --event payment.settled --secret-env WEBHOOK_SECRET'],
   options: {
-    url: option('--url <url>', 'where messages go: https (required)', z.string()),
+    url: option('--url <url>', 'https URL that gets the messages (required)', z.string()),
     event: repeated(
       '--event <event>',
-      `what it is told of: ${webhookEvents.join(', ')}, or one with a state, as payment.settled; may be repeated (required)`,
+      `event to send: ${webhookEvents.join(', ')}, or an event with a state, such as payment.settled; may be repeated (required)`,
       z.array(z.string()),
     ),
-    secretEnv: option(
-      '--secret-env <name>',
-      'environment variable that holds the key of the signatures (required)',
-      z.string(),
-    ),
+    secretEnv: option('--secret-env <name>', 'environment variable that holds the signing key (required)', z.string()),
     ...commonOptions,
   },
   async run(context, { url, event, secretEnv, ...flags }) {
     if (url === undefined || event === undefined || secretEnv === undefined) {
-      throw new UsageError('--url, --event and --secret-env are needed: see stoa webhook add --help')
+      throw new UsageError('--url, --event and --secret-env are required: see stoa webhook add --help')
     }
     const held = (context.io.environment as Record<string, string | undefined>)[secretEnv]
     if (held === undefined || held === '') {
       const name = printableLine(secretEnv)
       throw new UsageError(
-        `--secret-env: ${name} is not set here: export ${name}="$(openssl rand -base64 32)" sets a new key`,
+        `--secret-env: ${name} is not set here: set a new key with export ${name}="$(openssl rand -base64 32)"`,
       )
     }
     const secret = WebhookSecret.safeParse(held)
@@ -68,14 +64,14 @@ export const webhookAdd = command({
     const body = { url, events: event, secret: secret.data }
     const webhook = await node.createWebhook(body, { signal: context.io.signal })
     if (context.json) context.printJson(webhook)
-    else context.print(`added ${webhook.id}; try it with: stoa webhook test ${webhook.id}`)
+    else context.print(`added ${webhook.id}; test it with: stoa webhook test ${webhook.id}`)
     return exitCodes.done
   },
 })
 
 export const webhookRemove = command({
   name: 'webhook remove',
-  summary: 'Stop telling an address',
+  summary: 'Remove a webhook',
   examples: ['stoa webhook remove 3f0e8a52-…'],
   options: commonOptions,
   argument: WEBHOOK,
@@ -90,7 +86,7 @@ export const webhookRemove = command({
 
 export const webhookTest = command({
   name: 'webhook test',
-  summary: 'Send a test message and tell whether it was taken',
+  summary: 'Send a test message and show whether the receiver accepted it',
   examples: ['stoa webhook test 3f0e8a52-…'],
   options: commonOptions,
   argument: WEBHOOK,
@@ -99,11 +95,14 @@ export const webhookTest = command({
     const result = await node.testWebhook(needed(id), { signal: context.io.signal })
     if (context.json) context.printJson(result)
     if (result.delivered) {
-      if (!context.json) context.print(`taken: ${result.status} in ${result.duration_ms} ms`)
+      if (!context.json) context.print(`accepted: ${result.status} in ${result.duration_ms} ms`)
       return exitCodes.done
     }
     if (context.json) return exitCodes.failed
-    throw new CliError('FAILED', `the message was not taken: ${printableLine(result.error ?? 'no answer')}`)
+    throw new CliError(
+      'FAILED',
+      `the receiver did not accept the message: ${printableLine(result.error ?? 'no answer')}`,
+    )
   },
 })
 
@@ -113,5 +112,5 @@ function cells({ id, delivered, pending, dropped, events, url }: Webhook): strin
 
 function needed(id: string | undefined): string {
   if (id !== undefined) return id
-  throw new UsageError('which one? stoa webhook list shows them')
+  throw new UsageError('the id of the webhook is missing: `stoa webhook list` lists the ids')
 }

@@ -14,18 +14,18 @@ import { readAll, readTask, taskOptions } from './task.ts'
 export const workflowOptions = {
   file: option(
     '--file <path>',
-    'its description as JSON, as POST /workflows takes it; - reads standard input',
+    'a JSON file that describes the workflow (docs/workflows.md); - reads standard input',
     z.string(),
   ),
   agentId: repeated(
     '--agent-id <id>',
-    'an agent of a chain: its id or name; each is given the output of the one before',
+    'id or name of an agent; repeat the option for a chain. Each agent gets the output of the agent before it',
     z.array(z.string()),
   ),
-  chain: option('--chain <ids>', 'the same as --agent-id, with commas', z.string()),
+  chain: option('--chain <ids>', 'the same as --agent-id, separated by commas', z.string()),
   ...taskOptions,
-  name: option('--name <name>', 'what to call it', z.string()),
-  budget: option('--budget <usdc>', 'the most the whole workflow may cost', UsdcText),
+  name: option('--name <name>', 'name of the workflow', z.string()),
+  budget: option('--budget <usdc>', 'the most that the whole workflow may cost', UsdcText),
 } as const
 
 type Given = {
@@ -43,9 +43,10 @@ export async function readWorkflow(context: Context, given: Given): Promise<Crea
   const { file, chain, task, input, name, budget } = given
   const agentId = given.agentId ?? chain?.split(',').flatMap((id) => id.trim() || [])
   if (file === undefined && agentId === undefined) {
-    throw new UsageError('no workflow: describe it in a --file, or name a chain of agents with --agent-id')
+    throw new UsageError('the workflow is missing: give a --file, or a chain of agents with --agent-id')
   }
-  if (file !== undefined && agentId !== undefined) throw new UsageError('give either --file or --agent-id, not both')
+  if (file !== undefined && agentId !== undefined)
+    throw new UsageError('--file and --agent-id cannot be used together: give one of them')
   const described = file === undefined ? { agent_ids: agentId } : await readBody(context, file)
   const hasTask = task !== undefined || input !== undefined
   const text = hasTask || !('input' in described) ? await readTask(context.io, { task, input }) : undefined
@@ -78,7 +79,7 @@ async function readBody({ io }: Context, file: string): Promise<object> {
     throw new UsageError(`--file: ${file} is not JSON: ${reasonOf(error)}`)
   }
   if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body
-  throw new UsageError(`--file: ${file} holds no JSON object`)
+  throw new UsageError(`--file: ${file} is not a JSON object`)
 }
 
 function refuseFile(file: string) {

@@ -22,14 +22,14 @@ import { readWorkflow, withAgentIds, workflowOptions } from './workflow-body.ts'
 
 const TIMEOUT_SECONDS = 3600
 const STEP_LENGTH = 20
-const WORKFLOW = { name: 'id', description: 'the workflow, as `stoa workflow list` shows it' }
-const dryRun = flag('--dry-run', 'show what each step costs, and the total; nothing is run or paid')
+const WORKFLOW = { name: 'id', description: 'id of the workflow from `stoa workflow list`' }
+const dryRun = flag('--dry-run', 'show the cost of each step and the total; run and pay nothing')
 const details =
-  'A chain is a list of agents; a file may describe any order of steps, limits, retries and fallback sellers (docs/workflows.md). Unknown agents, circles and limits that the listed prices already break are refused before anything is paid.'
+  'A chain is a list of agents. A file can describe any order of steps, limits, retries and fallback sellers (docs/workflows.md). The node refuses unknown agents, circles and limits below the listed prices before it pays anything.'
 
 export const workflowCreate = command({
   name: 'workflow create',
-  summary: 'Begin a workflow of several agents, which the running node carries out in the background',
+  summary: 'Start a workflow of several agents in the background',
   details,
   examples: [
     'stoa workflow create --agent-id abc… --agent-id def… --input "…" --budget 0.10',
@@ -49,8 +49,8 @@ export const workflowCreate = command({
 
 export const workflowRun = command({
   name: 'workflow run',
-  summary: 'Begin a workflow and wait for its end; its output goes to standard output',
-  details: `${details} Ctrl-C stops the waiting, not the workflow: stoa workflow cancel does.`,
+  summary: 'Start a workflow and wait for its end; its output goes to standard output',
+  details: `${details} Ctrl-C stops only the waiting. To stop the workflow, use stoa workflow cancel.`,
   examples: [
     'stoa workflow run --agent-id abc… --agent-id def… --input "…" --budget 0.10',
     'stoa workflow run --file report.json --input - < text.txt > report.txt',
@@ -79,8 +79,8 @@ export const workflowList = command({
   examples: ['stoa workflow list', 'stoa workflow list --status running --json'],
   options: {
     status: option('--status <status>', `only these: ${workflowStatuses.join(', ')}`, oneOf(workflowStatuses)),
-    limit: option('--limit <n>', 'how many to show (default: 50)', LimitText),
-    cursor: option('--cursor <cursor>', 'go on where the list before ended', z.string()),
+    limit: option('--limit <n>', 'how many workflows to show (default: 50)', LimitText),
+    cursor: option('--cursor <cursor>', 'continue where the previous list ended', z.string()),
     ...commonOptions,
   },
   async run(context, { status, limit, cursor, ...flags }) {
@@ -109,7 +109,7 @@ export const workflowList = command({
 
 export const workflowShow = command({
   name: 'workflow show',
-  summary: 'Show a workflow: its steps, what they cost and what came of them',
+  summary: 'Show a workflow: its steps, their costs and their results',
   examples: ['stoa workflow show 7e7d1f3c-…', 'stoa workflow show 7e7d1f3c-… --json | jq -r .output'],
   options: commonOptions,
   argument: WORKFLOW,
@@ -125,8 +125,8 @@ export const workflowShow = command({
 
 export const workflowCancel = command({
   name: 'workflow cancel',
-  summary: 'Cancel a workflow; what runs is aborted at its sellers too',
-  details: 'Nothing more begins. What turns out to be paid for is kept with its step.',
+  summary: 'Cancel a workflow; the sellers of running steps stop too',
+  details: 'No further step starts. If a step turns out to be paid, its result is kept.',
   examples: ['stoa workflow cancel 7e7d1f3c-…'],
   options: commonOptions,
   argument: WORKFLOW,
@@ -149,7 +149,7 @@ async function follow(context: Context, node: RemoteNode, begun: WorkflowRecord,
       context.tell(stepLine(step))
     }
   }
-  if (!context.json) context.tell(`workflow ${begun.id} has begun; it is estimated at ${begun.estimate} USDC`)
+  if (!context.json) context.tell(`started workflow ${begun.id}; estimated cost ${begun.estimate} USDC`)
   try {
     const ended = await waitForEnd((options) => node.workflow(begun.id, { ...options, waitSeconds: 1 }), signal, seen)
     if (context.json) context.printJson(ended)
@@ -158,8 +158,8 @@ async function follow(context: Context, node: RemoteNode, begun: WorkflowRecord,
     return exitCodeOfEnd(ended)
   } catch (error) {
     if (!limit.aborted || context.io.signal.aborted) throw error
-    const more = `it goes on: stoa workflow show ${begun.id}`
-    throw new CliError('DEADLINE', `the workflow has not ended within ${timeout} s; ${more}`, { cause: error })
+    const more = `it continues; see stoa workflow show ${begun.id}`
+    throw new CliError('DEADLINE', `the workflow did not end within ${timeout} s; ${more}`, { cause: error })
   }
 }
 
@@ -199,7 +199,7 @@ function tellQuote(context: Context, quote: WorkflowQuote): number {
   ])
   for (const line of table(['STEP', 'USDC', 'FALLBACK', 'AGENT'], rows, context)) context.print(line)
   const budget = quote.budget === undefined ? 'no budget is set' : `the budget is ${quote.budget} USDC`
-  const most = quote.total_max === quote.total ? '' : `, at most ${quote.total_max} USDC with its fallbacks`
+  const most = quote.total_max === quote.total ? '' : `, at most ${quote.total_max} USDC with fallbacks`
   context.print(`total ${quote.total} USDC${most}; ${budget}; nothing was run or paid`)
   return exitCodes.done
 }
@@ -249,5 +249,5 @@ function show(context: Context, workflow: WorkflowRecord): void {
 
 function needed(id: string | undefined): string {
   if (id !== undefined) return id
-  throw new UsageError('the id of the workflow is missing: `stoa workflow list` shows them')
+  throw new UsageError('the id of the workflow is missing: `stoa workflow list` lists the ids')
 }

@@ -31,11 +31,11 @@ const balance: Check = {
       if (found.balance_atomic !== '0') return ok(`${found.balance} ${found.symbol}`)
       const source =
         config.network === 'eip155:84532'
-          ? 'the faucet at https://faucet.circle.com gives test USDC; choose Base Sepolia'
-          : 'send it USDC on Base'
-      return warn(`0 ${found.symbol}: paid agents cannot be bought`, `fund ${found.address}: ${source}`)
+          ? 'get test USDC at https://faucet.circle.com and choose Base Sepolia'
+          : 'send USDC on Base to this address'
+      return warn(`0 ${found.symbol}: the node cannot buy from paid agents`, `fund ${found.address}: ${source}`)
     } catch {
-      return skip('unknown: the chain does not answer')
+      return skip('not known: the chain does not answer')
     }
   },
 }

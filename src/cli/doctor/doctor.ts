@@ -24,9 +24,9 @@ type Row = Finding & { id: string; title: string }
 
 export const doctor = command({
   name: 'doctor',
-  summary: 'Look for what is wrong with keys, ports, clock, chain, facilitator, agents and peers, and say the fix',
+  summary: 'Find problems with keys, ports, clock, chain, facilitator, agents and peers, and suggest fixes',
   details:
-    'Changes nothing. A running node is asked what it finds, with the settings it has; without one, give it the flags the node is started with.',
+    'The command changes nothing. A running node checks itself with its own settings. If no node is running, pass the flags that you start the node with.',
   examples: [
     'stoa doctor',
     'stoa doctor --data-dir ./seller --port 4002',
@@ -42,7 +42,7 @@ export const doctor = command({
   async run(context, flags) {
     const { config, secrets } = await context.loadConfig(flags)
     const spinning = context.io.stderr.isTty && !context.json ? context.io.stderr : undefined
-    const rows = await withSpinner(spinning, 'looking', () => examine(context, config, secrets))
+    const rows = await withSpinner(spinning, 'checking', () => examine(context, config, secrets))
     context.io.signal.throwIfAborted()
     const failed = rows.filter(({ state }) => state === 'fail').length
     if (context.json) context.printJson({ ok: failed === 0, checks: rows })
@@ -105,7 +105,7 @@ async function lookForNode(context: Context, config: Config, secrets: Secrets) {
     const finding = value === undefined ? skip('none on this data directory') : ok(`${pidText(value)}${value.url}`)
     return { value, finding }
   } catch (error) {
-    return { value: undefined, finding: fail(reasonOf(error), 'look into its log, or stop it and start it again') }
+    return { value: undefined, finding: fail(reasonOf(error), 'read its log (stoa logs), or restart it') }
   }
 }
 
@@ -113,7 +113,7 @@ async function readAgents(config: Config) {
   try {
     return { value: await readAgentsFile(dataFile(config.dataDir, 'agents')), finding: undefined }
   } catch (error) {
-    return { value: undefined, finding: fail(reasonOf(error), 'correct the file; the node does not start with it') }
+    return { value: undefined, finding: fail(reasonOf(error), 'correct the file; the node does not start until then') }
   }
 }
 
@@ -129,6 +129,9 @@ function show(context: Context, rows: readonly Row[], failed: number): void {
   }
   const warned = rows.filter(({ state }) => state === 'warn').length
   context.print()
-  if (failed > 0) context.print(bold(red(`${failed} to mend${warned > 0 ? `, ${warned} to look at` : ''}`)))
-  else context.print(bold(warned > 0 ? `all well, ${warned} to look at` : 'all well'))
+  if (failed > 0)
+    context.print(
+      bold(red(`${failed} ${failed === 1 ? 'problem' : 'problems'} to fix${warned > 0 ? `, ${warned} to check` : ''}`)),
+    )
+  else context.print(bold(warned > 0 ? `no problems, ${warned} to check` : 'no problems found'))
 }

@@ -35,12 +35,9 @@ const dataDir: Check = {
   title: 'Data directory',
   async run({ config }) {
     const { exists, mode } = await inspectDataDir(config.dataDir)
-    if (!exists) return ok(`${config.dataDir}, made at the first start`)
+    if (!exists) return ok(`${config.dataDir}, created at the first start`)
     if (mode !== undefined && (mode & 0o077) !== 0) {
-      return fail(
-        `other users can look into ${config.dataDir} (mode ${mode.toString(8)})`,
-        `chmod 700 ${config.dataDir}`,
-      )
+      return fail(`other users can read ${config.dataDir} (mode ${mode.toString(8)})`, `chmod 700 ${config.dataDir}`)
     }
     return ok(config.dataDir)
   },
@@ -62,7 +59,7 @@ const keyFiles: Check = {
       }
     }
     if (findings.length > 0) return findings
-    return count === 0 ? ok('none yet, made at the first start') : ok(`${count}, readable by their owner only`)
+    return count === 0 ? ok('none yet, created at the first start') : ok(`${count}, readable only by their owner`)
   },
 }
 
@@ -72,13 +69,13 @@ const identity: Check = {
   async run({ config, running }) {
     const path = dataFile(config.dataDir, 'identity')
     const mode = await modeOf(path)
-    if (mode === undefined) return ok('none yet, made at the first start')
+    if (mode === undefined) return ok('none yet, created at the first start')
     // Loading the identity would correct the file mode, but this command changes nothing.
-    if ((mode & 0o077) !== 0) return skip('not read: see the key files')
+    if ((mode & 0o077) !== 0) return skip('not checked: fix the key files first')
     const { loadOrCreateIdentity } = await import('../../p2p/identity.ts')
     const { peerId } = await loadOrCreateIdentity(path)
     if (running === undefined || running.file.peer_id === peerId) return ok(peerId)
-    return warn(`${path} is ${peerId}, but the running node is ${running.file.peer_id}`, 'start the node again')
+    return warn(`${path} is ${peerId}, but the running node is ${running.file.peer_id}`, 'restart the node')
   },
 }
 
@@ -90,7 +87,7 @@ const walletKey: Check = {
     // The node's key may come from an environment variable that this shell does not have.
     if (used !== undefined) return ok(`${used}, of the running node`)
     const key = await readWalletKey(config.dataDir, secrets)
-    if (key === undefined) return ok('none yet, made at the first start or by stoa wallet')
+    if (key === undefined) return ok('none yet, created at the first start or by stoa wallet')
     const { walletAddress } = await import('../../payments/wallet.ts')
     const source = secrets.walletKey === undefined ? dataFile(config.dataDir, 'wallet') : 'the environment'
     return ok(`${walletAddress(key)}, from ${source}`)
@@ -103,8 +100,8 @@ const agents: Check = {
   async run({ config, secrets, agents }) {
     if (agents.length === 0) return skip(`none in ${dataFile(config.dataDir, 'agents')}`)
     const notices = await inspectAgents(agents, secrets, config.dataDir)
-    if (notices.length === 0) return ok(`${agents.length}, each with what it runs on`)
-    const fix = `change ${dataFile(config.dataDir, 'agents')} or the environment, then start the node again`
+    if (notices.length === 0) return ok(`${agents.length}, all able to run`)
+    const fix = `change ${dataFile(config.dataDir, 'agents')} or the environment, then restart the node`
     return notices.map(({ definition, text, broken, lacks }) => {
       const line = `${printableLine(definition.name, 40)}: ${text}`
       return broken || lacks !== undefined ? fail(line, fix) : warn(line, fix)

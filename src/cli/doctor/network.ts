@@ -8,15 +8,15 @@ import { reachabilityText } from '../text/reachability-text.ts'
 import { printableLine } from '../text/terminal-text.ts'
 import type { Check } from './check.ts'
 
-const SEE_DOCS = 'see docs/operations.md, Being reached'
+const SEE_DOCS = 'see docs/operations.md, Reachability'
 
 const p2pPort: Check = {
   id: 'p2p_port',
   title: 'Peer port',
   async run({ config, running }) {
-    if (running !== undefined) return ok(`${portsOf(running)}, held by the running node (pid ${running.file.pid})`)
+    if (running !== undefined) return ok(`${portsOf(running)}, in use by the running node (pid ${running.file.pid})`)
     const { port, listenHosts } = config.p2p
-    if (port === 0) return ok('any free one')
+    if (port === 0) return ok('any free port')
     const tries = listenHosts.flatMap((host) => [tryTcp(port, host), tryUdp(port, host)])
     const failures = [...new Set((await Promise.all(tries)).filter((reason) => reason !== undefined))]
     if (failures.length === 0) return ok(`${port} is free, TCP and UDP`)
@@ -28,9 +28,9 @@ const apiPort: Check = {
   id: 'api_port',
   title: 'API port',
   async run({ config, running }) {
-    if (running !== undefined) return ok(`${running.url}, held by the running node (pid ${running.file.pid})`)
+    if (running !== undefined) return ok(`${running.url}, in use by the running node (pid ${running.file.pid})`)
     const { host, port } = config.api
-    if (port === 0) return ok('any free one')
+    if (port === 0) return ok('any free port')
     const reason = await tryTcp(port, host)
     return reason === undefined ? ok(`${host}:${port} is free`) : portFinding(reason, port, '--api-port')
   },
@@ -41,11 +41,11 @@ const bootstrap: Check = {
   title: 'Bootstrap peers',
   async run({ config }, signal) {
     const { bootstrap, mdns, publicDht } = config.p2p
-    if (bootstrap.length === 0 && publicDht) return ok('none; the market is looked for in the public DHT')
+    if (bootstrap.length === 0 && publicDht) return ok('none; the node looks for the market in the public DHT')
     if (bootstrap.length === 0) {
-      const fix = 'give --bootstrap <multiaddr>, or drop --no-public-dht (NODE_PUBLIC_DHT, p2p.public_dht)'
-      if (mdns) return warn('none: only peers on the local network will be found', fix)
-      return fail('none, and mDNS is off: no peer will be found', fix)
+      const fix = 'give --bootstrap <multiaddr>, or remove --no-public-dht (NODE_PUBLIC_DHT, p2p.public_dht)'
+      if (mdns) return warn('none: the node finds only peers on the local network', fix)
+      return fail('none, and mDNS is off: the node finds no peers', fix)
     }
     return await Promise.all(bootstrap.map((address) => tryPeer(address, signal)))
   },
@@ -53,9 +53,9 @@ const bootstrap: Check = {
 
 const reach: Check = {
   id: 'reachability',
-  title: 'Reached',
+  title: 'Reachability',
   async run({ running }, signal) {
-    if (running === undefined) return skip('is found out while the node runs')
+    if (running === undefined) return skip('only a running node can check this')
     const { reachability } = await running.node.status({ signal })
     const text = reachabilityText(reachability)
     const { state, fix = SEE_DOCS, forwarding } = reachability
@@ -75,9 +75,10 @@ export const networkChecks: readonly Check[] = [p2pPort, apiPort, bootstrap, rea
 
 async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {
   const match = /^\/(?:ip4|ip6|dns|dns4|dns6)\/([^/]+)\/(tcp|udp)\/([0-9]+)/.exec(address)
-  if (match === null) return skip(`${address}: is looked up when the node starts`)
+  if (match === null) return skip(`${address}: resolved when the node starts`)
   const [, host = '', transport, port] = match
-  if (transport === 'udp') return skip(`${address}: QUIC, which cannot be tried without joining`)
+  if (transport === 'udp')
+    return skip(`${address}: not tested, because a QUIC address can be tested only by a running node`)
   const socket = connect({ host, port: Number(port) })
   try {
     await once(socket, 'connect', { signal })
@@ -86,7 +87,7 @@ async function tryPeer(address: string, signal: AbortSignal): Promise<Finding> {
     const reason = signal.aborted ? 'no answer in time' : (error as NodeJS.ErrnoException).code
     return fail(
       `${address} cannot be reached (${reason})`,
-      'see that the peer is up, its port is open, and the address is right',
+      'check that the peer is running, its port is open and the address is correct',
     )
   } finally {
     socket.destroy()
@@ -129,10 +130,10 @@ async function tryUdp(port: number, host: string): Promise<string | undefined> {
 
 function portFinding(reason: string, port: number, flag: string): Finding {
   if (reason === 'EADDRINUSE')
-    return fail(`${port} is in use by another program`, `stop that, or choose another with ${flag}`)
-  if (reason === 'EACCES') return fail(`${port} may not be used by this user`, `choose one above 1023 with ${flag}`)
+    return fail(`${port} is in use by another program`, `stop that program, or choose another port with ${flag}`)
+  if (reason === 'EACCES') return fail(`this user may not use port ${port}`, `choose a port above 1023 with ${flag}`)
   if (reason === 'EADDRNOTAVAIL' || reason === 'EAFNOSUPPORT') {
-    return fail('the address to listen on is not one of this machine', 'correct NODE_LISTEN_HOST or --api-host')
+    return fail('the listen address does not belong to this machine', 'correct NODE_LISTEN_HOST or --api-host')
   }
-  return fail(`${port} cannot be used (${reason})`, `choose another with ${flag}`)
+  return fail(`${port} cannot be used (${reason})`, `choose another port with ${flag}`)
 }

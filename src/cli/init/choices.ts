@@ -41,33 +41,40 @@ export function keyVariableFor(provider: ProviderName): string | undefined {
 export const initOptions = {
   network: option(
     '--network <id>',
-    'eip155:84532, Base Sepolia (default), or eip155:8453, Base, real money',
+    'eip155:84532 (Base Sepolia, default) or eip155:8453 (Base, real money)',
     NetworkText,
   ),
   rpcUrl: option('--rpc-url <url>', 'JSON-RPC endpoint of that network', RpcUrlText),
   facilitatorUrl: option('--facilitator-url <url>', 'x402 facilitator that settles payments to this node', UrlText),
   wallet: option(
     '--wallet <deed>',
-    `${walletDeeds.join(', ')} (default: keep, or make where there is none)`,
+    `${walletDeeds.join(', ')} (default: keep an existing wallet, otherwise make one)`,
     oneOf(walletDeeds),
   ),
-  walletKeyFile: option('--wallet-key-file <path>', 'file with the key to import; - is standard input', PathText),
+  walletKeyFile: option('--wallet-key-file <path>', 'file with the key to import; - reads standard input', PathText),
   provider: option(
     '--provider <name>',
-    `whose language models to use: ${providerNames.join(', ')}`,
+    `provider of the language models: ${providerNames.join(', ')}`,
     oneOf(providerNames),
   ),
-  modelKeyFile: option('--model-key-file <path>', 'file with that provider’s key; - is standard input', PathText),
-  modelUrl: option('--model-url <url>', 'where an openai-compatible provider answers', UrlText),
-  ...agentOptions,
-  publicDht: flag('--public-dht', 'look for the market in the public DHT of libp2p, where this node is seen (default)'),
-  publicDhtOff: flag('--no-public-dht', 'do not look for the market there: peers are given by --bootstrap'),
-  import: option(
-    '--import <path>',
-    'agents.yaml and config.yaml of the original node: their directory, or one of the files; asks nothing',
+  modelKeyFile: option(
+    '--model-key-file <path>',
+    'file with the key of that provider; - reads standard input',
     PathText,
   ),
-  yes: flag('-y, --yes', 'ask nothing: what no flag says stays as it is, or takes its default'),
+  modelUrl: option('--model-url <url>', 'base URL of an openai-compatible provider', UrlText),
+  ...agentOptions,
+  publicDht: flag(
+    '--public-dht',
+    'find the market in the public DHT of libp2p, which shows the address of this node (default)',
+  ),
+  publicDhtOff: flag('--no-public-dht', 'do not use the public DHT; give peers with --bootstrap'),
+  import: option(
+    '--import <path>',
+    'import agents.yaml and config.yaml of the original node: their directory or one of the files; asks no questions',
+    PathText,
+  ),
+  yes: flag('-y, --yes', 'ask no questions: settings without a flag keep their value or get the default'),
   ...commonOptions,
 } as const
 export type InitFlags = ValuesOf<typeof initOptions>

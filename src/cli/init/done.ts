@@ -35,32 +35,32 @@ export function showDone(context: Context, { config, wallet, keys, agents, notic
     ['Data', config.dataDir],
     ['Network', `${config.network}: ${networkText(config.network)}`],
     ['Wallet', `${wallet.address}, ${wallet.deed}${wallet.from === 'environment' ? ' (from the environment)' : ''}`],
-    ...(keys.length === 0 ? [] : [['Model', `${keys.join(', ')} stored in keys.env, readable by you only`]]),
+    ...(keys.length === 0 ? [] : [['Model', `${keys.join(', ')} stored in keys.env, readable only by you`]]),
     [
       'Market',
       config.p2p.publicDht
-        ? 'found in the public DHT, whose nodes see the address of this one (--no-public-dht)'
-        : 'not looked for in the public DHT: give --bootstrap at the start',
+        ? 'found in the public DHT, which shows the address of this node (turn off with --no-public-dht)'
+        : 'the public DHT is off: give peers with stoa start --bootstrap',
     ],
     ['Agents', agents === 0 ? 'none yet: stoa agent config add --help' : `${agents} in agents.yaml`],
   ]
   for (const line of columns(rows.map(([name = '', value = '']) => [bold(name), value]))) context.print(line)
   for (const notice of notices) context.print(`${yellow('!')} ${printableLine(notice, 600)}`)
   if (wallet.deed === 'made') {
-    context.print(`${yellow('!')} the wallet's key is in wallet.key: copy it to a safe place, nobody else has it`)
+    context.print(`${yellow('!')} wallet.key holds the only copy of the wallet's key: copy the file to a safe place`)
   }
   if (config.facilitatorUrl === undefined) {
-    context.print(`${yellow('!')} real money needs a facilitator before you sell: stoa init --facilitator-url <url>`)
+    context.print(`${yellow('!')} to sell for real money, set a facilitator: stoa init --facilitator-url <url>`)
   }
   context.print()
   context.print('Next:')
   const where = dataDirFlag === undefined ? '' : ` --data-dir ${shellWord(dataDirFlag)}`
   const next = [
-    ['stoa start', 'run the node'],
-    [where === '' ? 'stoa' : 'stoa tui', 'the same with a screen to work in'],
-    ['stoa agent discover', 'what others sell'],
-    ['stoa wallet', 'the address to send USDC to, and what it holds'],
-    ['stoa doctor', 'look for what is wrong'],
+    ['stoa start', 'start the node'],
+    [where === '' ? 'stoa' : 'stoa tui', 'start the node with the terminal interface'],
+    ['stoa agent discover', 'see what other nodes sell'],
+    ['stoa wallet', 'show the address and the balance of the wallet'],
+    ['stoa doctor', 'find problems'],
   ]
   for (const line of columns(
     next.map(([typed = '', why = '']) => [`${typed}${where}`, dim(why)]),

@@ -18,9 +18,9 @@ import { type Done, showDone } from './done.ts'
 export const init = command({
   name: 'init',
   local: true,
-  summary: 'Set up a node: network, wallet, model key and first agent; asks on a terminal',
+  summary: 'Set up a node: network, wallet, model key and first agent; asks questions on a terminal',
   details:
-    'May be run again: what is there stays unless you say otherwise, and a wallet is never overwritten. No key is taken from the command line, where other users could read it: a file or standard input gives it.',
+    'You may run init again: existing settings stay unless you change them, and a wallet is never overwritten. Give keys in a file or on standard input, not on the command line, where other users could read them.',
   examples: [
     'stoa init',
     'stoa init --yes --name Summarizer --description "Summarizes any text." --price 0.01 --model builtin/summarize',
@@ -34,7 +34,9 @@ export const init = command({
     const { config, secrets } = await context.loadConfig(settings)
     const asks = flags.yes !== true && flags.import === undefined && !context.json
     if (asks && !(context.io.stdin.isTty && context.io.stdout.isTty)) {
-      throw new UsageError('there is no terminal to ask on: give --yes, and what you want by flags (stoa init --help)')
+      throw new UsageError(
+        'there is no terminal to ask on: add --yes and give the settings as flags (stoa init --help)',
+      )
     }
     const flagged = await choicesOf(context, flags, asks)
     const choices = asks
@@ -60,11 +62,13 @@ async function tryServer({ parts, io, tell, style }: Context, keys: Readonly<Rec
 async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Promise<Choices> {
   const { network, rpcUrl, facilitatorUrl, wallet, walletKeyFile, provider, modelKeyFile, modelUrl } = flags
   if (walletKeyFile === '-' && modelKeyFile === '-') {
-    throw new UsageError('--wallet-key-file and --model-key-file cannot both be standard input: put one into a file')
+    throw new UsageError(
+      '--wallet-key-file and --model-key-file cannot both read standard input: put one key into a file',
+    )
   }
   if (!asks && (wallet === 'import') !== (walletKeyFile !== undefined)) {
     throw new UsageError(
-      '--wallet import and --wallet-key-file go together: the file holds the key, - is standard input',
+      '--wallet import and --wallet-key-file need each other: name a file with the key, or - for standard input',
     )
   }
   const importKey =
@@ -74,11 +78,11 @@ async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Pro
   const keys: Record<string, string> = {}
   const variable = provider === undefined ? undefined : keyVariableFor(provider)
   if (modelKeyFile !== undefined) {
-    if (variable === undefined) throw new UsageError('--model-key-file needs --provider: whose key is it?')
+    if (variable === undefined) throw new UsageError('--model-key-file needs --provider: name the provider of the key')
     keys[variable] = await readSecretText(context, modelKeyFile, { flag: '--model-key-file', schema: ApiKeyText })
   }
   if (modelUrl !== undefined) {
-    if (provider !== 'openai-compatible') throw new UsageError('--model-url goes with --provider openai-compatible')
+    if (provider !== 'openai-compatible') throw new UsageError('--model-url needs --provider openai-compatible')
     keys.OPENAI_BASE_URL = modelUrl
   }
   const described = [flags.name, flags.description, flags.price, flags.model].some((given) => given !== undefined)
@@ -103,11 +107,13 @@ async function choicesOf(context: Context, flags: InitFlags, asks: boolean): Pro
 /** What to do where `--provider` was given and its key or address was not. On a terminal init asks for them. */
 function lackingAccess(provider: InitFlags['provider'], { providerKeys, env }: Secrets): string[] {
   if (provider === 'openai-compatible' && providerKeys.openaiBaseUrl === undefined) {
-    return ['openai-compatible: where it answers is not known yet: give --model-url <url>, or set OPENAI_BASE_URL']
+    return ['the URL of the openai-compatible provider is missing: give --model-url <url>, or set OPENAI_BASE_URL']
   }
   const variable = provider === undefined || provider === 'openai-compatible' ? undefined : keyVariableFor(provider)
   if (variable === undefined || env(variable) !== undefined) return []
-  return [`no key of ${provider} is kept yet: give --model-key-file <path> (- is standard input), or set ${variable}`]
+  return [
+    `the key of ${provider} is missing: give --model-key-file <path> (- reads standard input), or set ${variable}`,
+  ]
 }
 
 /** Writes the choices. The wallet comes first, because it may be refused and nothing else has changed yet. */
@@ -166,12 +172,12 @@ async function settleWallet(
     const address = walletAddress(found)
     throw new UsageError(
       from === 'environment'
-        ? `the environment gives the wallet ${address}, which goes before any other: unset its variable to use another`
-        : `${dataFile(dataDir, 'wallet')} holds the wallet ${address}, which is never overwritten: move it away first, or choose another --data-dir`,
+        ? `the environment sets the wallet ${address}, which overrides wallet.key: unset its variable to use another wallet`
+        : `${dataFile(dataDir, 'wallet')} holds the wallet ${address} and is never overwritten: move the file away first, or choose another --data-dir`,
     )
   }
   if (found === undefined && deed === 'keep')
-    throw new UsageError('there is no wallet to keep yet: --wallet make or import')
+    throw new UsageError('there is no wallet to keep: use --wallet make or --wallet import')
   if (found === undefined && importKey !== undefined) await storeWalletKey(dataDir, importKey)
   const { key, created } = await loadOrCreateWalletKey(dataDir, secrets)
   context.redactor.add(key)

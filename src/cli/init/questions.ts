@@ -23,9 +23,9 @@ type Given = { config: Config; secrets: Secrets; flags: InitFlags; flagged: Choi
  */
 export async function askChoices(context: Context, given: Given): Promise<Choices | undefined> {
   try {
-    intro(`stoa: a node in ${given.config.dataDir}`)
+    intro(`Set up a Stoa node in ${given.config.dataDir}`)
     const choices = await ask(context, given)
-    outro('That is all')
+    outro('Done')
     return choices
   } catch (error) {
     if (!(error instanceof Left)) throw error
@@ -39,7 +39,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
     flags.network ??
     (await answered(
       select({
-        message: 'Where do payments settle?',
+        message: 'On which network do you pay and get paid?',
         options: networks.map((value) => ({ value, label: networkText(value), hint: value })),
         initialValue: config.network,
       }),
@@ -47,7 +47,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
   const needsFacilitator =
     network !== 'eip155:84532' && flags.facilitatorUrl === undefined && config.facilitatorUrl === undefined
   const facilitatorUrl = needsFacilitator
-    ? await line('Which x402 facilitator puts payments to you on the chain? (empty: you only buy)', UrlText, '')
+    ? await line('URL of the x402 facilitator that settles payments to you (empty: you only buy)', UrlText, '')
     : flags.facilitatorUrl
   const publicDht =
     flags.publicDht ??
@@ -55,7 +55,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
       ? undefined
       : await answered(
           confirm({
-            message: 'Find the market in the public DHT of libp2p? Its nodes see the address of this one.',
+            message: 'Find the market in the public DHT of libp2p? The DHT shows the address of this node.',
             initialValue: config.p2p.publicDht,
           }),
         ))
@@ -64,7 +64,7 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
     flags.provider ??
     (await answered(
       select<ProviderName>({
-        message: 'Whose language models do your agents use?',
+        message: 'Which provider of language models do your agents use?',
         options: (['none', ...llmProviders] as const).map((value) => ({ value, label: labels[value] ?? value })),
         initialValue: 'none',
       }),
@@ -84,8 +84,8 @@ async function ask(context: Context, { config, secrets, flags, flagged }: Given)
 }
 
 const labels: Partial<Record<ProviderName, string>> = {
-  none: 'none: built-in agents, programs of your own, or only buying',
-  ollama: 'ollama, on this machine',
+  none: 'none: you use built-in agents or your own programs, or you only buy',
+  ollama: 'ollama on this machine',
   'openai-compatible': 'an OpenAI-compatible server: vLLM, LM Studio, llama.cpp …',
 }
 
@@ -98,15 +98,15 @@ async function askWallet(config: Config, secrets: Secrets, deed: WalletDeed | un
     deed ??
     (await answered(
       select<WalletDeed>({
-        message: 'The wallet that pays and is paid',
+        message: 'The wallet for payments',
         options: [
-          { value: 'make', label: 'make a new one' },
+          { value: 'make', label: 'make a new wallet' },
           { value: 'import', label: 'import a private key' },
         ],
       }),
     ))
   if (chosen === 'make') return undefined
-  const typed = await hidden('Its private key (64 hex digits; not shown)', PrivateKeyText)
+  const typed = await hidden('Private key of the wallet (64 hex digits; not shown)', PrivateKeyText)
   return PrivateKeyText.parse(typed)
 }
 
@@ -120,16 +120,16 @@ async function askKeys(
   const keys: Record<string, string> = {}
   if (provider === 'openai-compatible') {
     const known = modelUrl ?? secrets.providerKeys.openaiBaseUrl
-    keys.OPENAI_BASE_URL = known ?? (await line('Where does it answer?', UrlText, 'http://127.0.0.1:8000/v1'))
+    keys.OPENAI_BASE_URL = known ?? (await line('Base URL of the server', UrlText, 'http://127.0.0.1:8000/v1'))
   }
   if (secrets.env(variable) !== undefined) {
     const again = await answered(
-      confirm({ message: `${variable} is set already. Store another?`, initialValue: false }),
+      confirm({ message: `${variable} is already set. Store another key?`, initialValue: false }),
     )
     if (!again) return keys
   }
   const optional = provider === 'openai-compatible'
-  const key = await hidden(`Key of ${provider} (not shown${optional ? '; empty for none' : ''})`, ApiKeyText, optional)
+  const key = await hidden(`Key of ${provider} (not shown${optional ? '; empty: no key' : ''})`, ApiKeyText, optional)
   if (key !== '') keys[variable] = key
   return keys
 }
@@ -151,10 +151,10 @@ async function askServer(
   const key = provider === 'ollama' ? undefined : (keys.OPENAI_API_KEY ?? providerKeys.openai)
   const found = await modelsOf(parts.fetch, { baseUrl, key }, io.signal)
   if ('models' in found) {
-    log.success(`${baseUrl} answers, with ${found.models.length} models`)
+    log.success(`${baseUrl} answers and has ${found.models.length} models`)
     return found.models
   }
-  log.warn(`${baseUrl}: ${found.problem}. What you typed is kept: correct it with stoa init, or start the server`)
+  log.warn(`${baseUrl}: ${found.problem}. Your input is stored. Correct it with stoa init, or start the server`)
   return []
 }
 
@@ -170,33 +170,42 @@ async function askAgent(
   served: readonly string[],
 ): Promise<AgentDefinition | undefined> {
   if (flags.name === undefined) {
-    const sells = await answered(confirm({ message: 'Sell an agent from this node?', initialValue: true }))
+    const sells = await answered(confirm({ message: 'Add an agent to sell?', initialValue: true }))
     if (!sells) return undefined
   }
-  const name = flags.name ?? (await line('Its name', undefined, 'Summarizer'))
+  const name = flags.name ?? (await line('Name of the agent', undefined, 'Summarizer'))
   const description =
     flags.description ??
-    (await line('What it does; for a language model, its instruction', undefined, 'Summarizes any text.'))
-  const price = flags.price ?? UsdcText.parse(await line('USDC for one task (0 is free)', UsdcText, '0.01'))
+    (await line(
+      'What the agent does (a language model also gets this as its instructions)',
+      undefined,
+      'Summarizes any text.',
+    ))
+  const price = flags.price ?? UsdcText.parse(await line('Price of one task in USDC (0 means free)', UsdcText, '0.01'))
   const models = provider === 'none' ? [] : [{ value: '', label: `a model of ${provider}` }]
   const builtin = (value: string, label: string) => ({ value: `builtin/${value}`, label: `built in: ${label}` })
   const choice =
     flags.model ??
     (await answered(
       select<string>({
-        message: 'What it runs on',
+        message: 'What the agent runs on',
         options: [
           ...models,
           builtin('summarize', 'summarizes a text'),
           builtin('word-count', 'counts words'),
-          builtin('json-query', 'takes values out of JSON'),
-          builtin('echo', 'says the task again'),
-          { value: PROGRAM, label: 'a program of yours: the task on standard input, the result on standard output' },
+          builtin('json-query', 'reads values from JSON'),
+          builtin('echo', 'repeats the task'),
+          {
+            value: PROGRAM,
+            label: 'your own program: reads the task from standard input, writes the result to standard output',
+          },
         ],
       }),
     ))
   if (choice === PROGRAM) {
-    const command = await placedWords(splitWords(await line('How is it started?', CommandLine, 'python3 agent.py'))!)
+    const command = await placedWords(
+      splitWords(await line('Command that starts the program', CommandLine, 'python3 agent.py'))!,
+    )
     return readDefinition({ name, description, price, command })
   }
   const model = choice !== '' ? choice : `${provider}/${await askModel(provider, served)}`
@@ -208,14 +217,14 @@ const PROGRAM = 'program'
 const MODELS_SHOWN_MAX = 40
 const CommandLine = z
   .string()
-  .refine((text) => (splitWords(text)?.length ?? 0) > 0, 'a program and its arguments, each quote closed')
+  .refine((text) => (splitWords(text)?.length ?? 0) > 0, 'a program and its arguments, with every quote closed')
 
 type Schema = { safeParse(text: string): { success: true } | { success: false; error: Parameters<typeof refusal>[1] } }
 
 async function line(message: string, schema: Schema | undefined, suggestion: string): Promise<string> {
   const validate = (typed: string | undefined) => {
     const value = typed?.trim() || suggestion
-    if (schema === undefined) return value === '' ? 'say something' : undefined
+    if (schema === undefined) return value === '' ? 'type an answer' : undefined
     if (value === '') return undefined
     const parsed = schema.safeParse(value)
     return parsed.success ? undefined : refusal(value, parsed.error)
@@ -229,7 +238,7 @@ async function line(message: string, schema: Schema | undefined, suggestion: str
 async function hidden(message: string, schema: Schema, optional = false): Promise<string> {
   const validate = (typed: string | undefined) => {
     const value = typed?.trim() ?? ''
-    if (value === '') return optional ? undefined : 'type or paste it; Ctrl-C leaves'
+    if (value === '') return optional ? undefined : 'type or paste the key, or press Ctrl-C to leave'
     const parsed = schema.safeParse(value)
     return parsed.success ? undefined : refusal(undefined, parsed.error)
   }

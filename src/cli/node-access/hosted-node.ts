@@ -32,13 +32,13 @@ export async function hostNode(
   const running = await findRunningNode(context, config, secrets)
   if (running !== undefined) {
     const where = running.file.pid === undefined ? running.url : `${config.dataDir} (pid ${running.file.pid})`
-    say(`at the node that runs on ${where}; it goes on when you leave`)
+    say(`connected to the node that runs on ${where}; it keeps running when you leave`)
     return { own: false, async stop() {} }
   }
   const stop = new AbortController()
   const complaints: string[] = []
   const io: Io = {
-    stdout: { isTty: false, write: (text) => sayLines(text.replace(/ *Ctrl-C stops it\.\n/, ''), say) },
+    stdout: { isTty: false, write: (text) => sayLines(text.replace(/ *Ctrl-C stops the node\.\n/, ''), say) },
     stderr: {
       isTty: false,
       // The log is read from its file. Lines that are not JSON are error messages.
@@ -51,7 +51,7 @@ export async function hostNode(
   const ended = run(['start', ...words], io).then((status) => {
     if (stop.signal.aborted) return
     for (const line of complaints) say(printableLine(line, 600))
-    say(`the node has ended (status ${status}): leave with /exit`)
+    say(`the node stopped (status ${status}): leave with /exit`)
   })
   return {
     own: true,

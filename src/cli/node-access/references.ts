@@ -32,7 +32,7 @@ export async function agentIdOf(
     if (found.length === 1) return found[0]!.id
     throw new CliError(
       'UNKNOWN_AGENT',
-      `no agent is called ${JSON.stringify(printableLine(given, 80))}: stoa agent discover lists names and ids`,
+      `no agent is named ${JSON.stringify(printableLine(given, 80))}: stoa agent discover lists the names and ids`,
       { cause: error },
     )
   }
@@ -68,8 +68,8 @@ export async function callerIdOf(
 function theOne(given: string, ids: readonly string[], what: string): string {
   const [id, another] = [...new Set(ids)]
   if (id !== undefined && another === undefined) return id
-  const why = id === undefined ? `none of the newest ${what}s begins` : `several ${what}s begin`
-  throw new UsageError(`${why} with ${printableLine(given, 64)}: stoa ${what} list --json lists them in full`)
+  const why = id === undefined ? `none of the newest ${what}s starts` : `several ${what}s start`
+  throw new UsageError(`${why} with ${printableLine(given, 64)}: stoa ${what} list --json shows the full ids`)
 }
 
 function begins(id: string, given: string): boolean {

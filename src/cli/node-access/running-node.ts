@@ -45,7 +45,7 @@ export async function findRunningNode(
     if (holder !== file.pid) return undefined
     throw new CliError(
       'NODE_UNREACHABLE',
-      `stoa (pid ${file.pid}) uses ${config.dataDir} without an API, perhaps for another command: try again when it is done`,
+      `another stoa command (pid ${file.pid}) uses ${config.dataDir}: try again when it ends`,
     )
   }
   const token = secrets.apiToken ?? (await readSecretFile(dataFile(config.dataDir, 'apiToken')))?.trim()
@@ -73,7 +73,7 @@ export async function requireRunningNode(
 ): Promise<RunningNode> {
   const running = await findRunningNode(context, config, secrets)
   if (running !== undefined) return running
-  throw new CliError('NODE_UNREACHABLE', `no stoa node runs on ${config.dataDir}: start one with stoa start`)
+  throw new CliError('NODE_UNREACHABLE', `no Stoa node is running on ${config.dataDir}: start one with stoa start`)
 }
 
 /** Connects to a node by its address. @throws CliError 'NODE_UNREACHABLE'; ApiError for a refused token */
@@ -88,6 +88,6 @@ async function nodeElsewhere({ parts, io }: Asking, { url, token }: RemoteAddres
     io.signal.throwIfAborted()
     if (error instanceof CodedError && error.code !== 'NODE_UNREACHABLE') throw error
     const why = `the node at ${url} does not answer: ${reasonOf(error)}`
-    throw new CliError('NODE_UNREACHABLE', `${why}; see --api-url`, { cause: error })
+    throw new CliError('NODE_UNREACHABLE', `${why}; check --api-url`, { cause: error })
   }
 }

@@ -29,7 +29,7 @@ export function showAgents(
   }
   if (!hasMore) return
   context.print()
-  context.print(dim('there are more: show them with --limit, or say more of what you look for'))
+  context.print(dim('there are more agents: raise --limit, or use more words'))
 }
 
 function card(listing: Listing, { style }: Context): string[] {
@@ -38,9 +38,7 @@ function card(listing: Listing, { style }: Context): string[] {
   return [
     headLine(listing, style.stdout),
     ...foreignLines(listing, style.stdout),
-    ...(listing.imported === undefined
-      ? []
-      : [yellow('  imported here by hand; no listing of its seller vouches for it')]),
+    ...(listing.imported === undefined ? [] : [yellow('  imported by hand: no signed listing confirms this agent')]),
     `  id      ${listing.id}`,
     `  seller  ${listing.local ? 'this node' : printableLine(listing.seller_id)}`,
     ...listing.addrs.slice(0, ADDRESSES_MAX).map((address) => `  at      ${printableLine(address)}`),
@@ -49,7 +47,7 @@ function card(listing: Listing, { style }: Context): string[] {
     ...(original === undefined
       ? []
       : [
-          yellow(`  beware  it looks like “${printableLine(original.name, NAME_LENGTH)}” of another seller:`),
+          yellow(`  beware  easily confused with “${printableLine(original.name, NAME_LENGTH)}” of another seller:`),
           yellow(`          ${printableLine(original.seller_id)}`),
         ]),
     ...(listing.ranking === undefined ? [] : reasonLines(listing.ranking).map(dim)),
@@ -85,14 +83,14 @@ function standingLines({ stats, reputation }: Listing): string[] {
   const lines: string[] = []
   if (stats !== undefined && stats.calls > 0) {
     const { calls, success_rate, p50_ms, p95_ms, settled_volume } = stats
-    const well = `${calls} ${calls === 1 ? 'call' : 'calls'}, ${Math.floor(100 * (success_rate ?? 0))} % well`
+    const well = `${calls} ${calls === 1 ? 'call' : 'calls'}, ${Math.floor(100 * (success_rate ?? 0))} % succeeded`
     const time = p50_ms === null || p95_ms === null ? '' : `, ${durationText(p50_ms)} (95 %: ${durationText(p95_ms)})`
     lines.push(`  used    ${well}${time}, ${settled_volume} USDC settled`)
   }
   if (reputation !== undefined) {
     const { token_id, count, score } = reputation
     const said =
-      score === null ? 'nobody has rated it' : `${score} of 100 by ${count} ${count === 1 ? 'account' : 'accounts'}`
+      score === null ? 'no ratings yet' : `${score} of 100 by ${count} ${count === 1 ? 'account' : 'accounts'}`
     lines.push(`  rated   ${printableLine(`${said} (token ${token_id})`)}`)
   }
   return lines
@@ -108,6 +106,6 @@ function reasonLines({ score, reasons }: Ranking): string[] {
     signal.replaceAll('_', ' '),
     printableLine(detail, WIDTH - 32),
   ])
-  const [first = '', ...rest] = columns([[` ${score.toFixed(3)}`, 'in all', ''], ...rows])
+  const [first = '', ...rest] = columns([[` ${score.toFixed(3)}`, 'total', ''], ...rows])
   return [`  why     ${first}`, ...rest.map((line) => `          ${line}`)]
 }

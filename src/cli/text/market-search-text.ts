@@ -6,18 +6,18 @@ export type MarketSearch = NonNullable<NodeStatus['search']>
 /** What the node has tried to find peers, and what to do. */
 export function searchText({ tried, fix }: Omit<MarketSearch, 'met'>): string {
   return printableLine(
-    `nobody found yet; tried: ${tried.join(', ')}${fix === undefined ? '' : `. What to do: ${fix}`}`,
+    `no peers found yet; tried: ${tried.join(', ')}${fix === undefined ? '' : `. What to do: ${fix}`}`,
     600,
   )
 }
 
 /** Where peers were met and none of them gave a listing that holds. */
 export function metText(met: number): string {
-  const peers = met === 1 ? '1 peer was met, and it gave' : `${met} peers were met, and they gave`
-  return `${peers} no listing that holds. Listings do not hold where a clock is wrong: see stoa doctor, and whether the seller is up`
+  const peers = met === 1 ? '1 peer answered, but it sent' : `${met} peers answered, but they sent`
+  return `${peers} no valid listing. A wrong clock makes listings invalid. Run stoa doctor, and check that the seller is running`
 }
 
 /** What to do alone, and where such an address stands. */
 export function namePeerText(): string {
-  return 'name a peer with --bootstrap <multiaddr>, as stoa status of a seller shows it under Share'
+  return 'name a peer with --bootstrap <multiaddr> (stoa status of a seller shows its address under Share)'
 }

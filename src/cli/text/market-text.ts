@@ -61,7 +61,7 @@ export function age(at: string, now: UnixMs): string {
 /** `0.25 USDC, settled in 0x…`. */
 export function paymentText(payment: RecordedPayment | undefined): string {
   if (payment === undefined) return 'nothing'
-  const first = payment.settles_first === true ? '; this seller settles before its agent runs' : ''
+  const first = payment.settles_first === true ? '; this seller settles before the agent runs' : ''
   return printableLine(`${payment.amount} USDC, ${settlementText(payment)}${first}`, 400)
 }
 
@@ -72,10 +72,10 @@ export function settlementText({
   tx_hash,
 }: Pick<RecordedPayment, 'settlement' | 'settlement_note' | 'tx_hash'>): string {
   const what = {
-    settled: `settled in ${tx_hash}`,
-    claimed: `settled in ${tx_hash} by the word of the seller; the chain has not shown it yet`,
+    settled: `settled in transaction ${tx_hash}`,
+    claimed: `the seller names transaction ${tx_hash}; the chain does not show it yet`,
     pending: 'settlement pending',
-    reserved: 'signed; could still be settled by the seller',
+    reserved: 'signed; the seller can still settle it',
     released: 'not charged',
     voided: 'voided: not charged',
     failed: 'never settled',
@@ -107,14 +107,14 @@ export function writeResult(context: Context, result: { output: string; output_b
   if (output_base64 === undefined) writeOutput(context, output)
   else if (!stdout.isTty && stdout.writeBytes) stdout.writeBytes(Buffer.from(output_base64, 'base64'))
   else {
-    context.tell('the result is not text: send it to a file, or see --json')
+    context.tell('the result is not text: write it to a file, or use --json')
     writeOutput(context, output)
   }
 }
 
 /** Prints the command for the next page of a list. */
 export function tellMore(context: Context, command: string, next: string | undefined): void {
-  if (next !== undefined) context.tell(context.style.stderr.dim(`there are more: ${command} --cursor ${next}`))
+  if (next !== undefined) context.tell(context.style.stderr.dim(`there are more entries: ${command} --cursor ${next}`))
 }
 
 /** The exit status of an order or workflow, ended or not. */

@@ -39,5 +39,5 @@ export function panelOf(
 
 /** No node answers: it is starting or gone. */
 export function absentPanel(dataDir: string, { bold, dim, yellow }: Style): Panel {
-  return { well: false, parts: [[bold(`stoa ${stoaVersion()}`), yellow('● no node answers')], [dim(dataDir)]] }
+  return { well: false, parts: [[bold(`stoa ${stoaVersion()}`), yellow('● the node does not answer')], [dim(dataDir)]] }
 }

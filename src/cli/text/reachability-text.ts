@@ -6,7 +6,7 @@ export function reachabilityText({ state, addresses, relays, reason = '' }: Reac
   const says = {
     public: `from anywhere, at ${addresses[0] ?? 'its addresses'}`,
     relayed: `through ${relays.length === 1 ? `relay ${relays[0]}` : `relays ${relays.join(', ')}`}`,
-    unreachable: `by nobody outside: ${reason}`,
+    unreachable: `not from outside: ${reason}`,
     unknown: `not known: ${reason}`,
   }
   return printableLine(says[state], 500)

@@ -18,10 +18,12 @@ export async function readSecretText<T extends string>(
   { flag, schema }: { flag: string; schema: z.ZodType<T> },
 ): Promise<T> {
   if (path === '-' && io.stdin.isTty) {
-    throw new UsageError(`${flag} -: a key typed here would be shown: pipe it in, or run stoa init without --yes`)
+    throw new UsageError(
+      `${flag} -: the terminal would show a typed key: pipe the key in, or run stoa init without --yes`,
+    )
   }
   const text = (path === '-' ? await readAll(io.stdin, flag) : await readSecretFile(path))?.trim()
-  if (text === undefined) throw new UsageError(`${flag}: there is no file ${JSON.stringify(path)}`)
+  if (text === undefined) throw new UsageError(`${flag}: the file ${JSON.stringify(path)} does not exist`)
   redactor.add(text)
   const parsed = schema.safeParse(text)
   if (parsed.success) return parsed.data
@@ -33,7 +35,8 @@ async function readAll(input: AsyncIterable<Uint8Array>, flag: string): Promise<
   let length = 0
   for await (const part of input) {
     length += part.length
-    if (length > STDIN_BYTES_MAX) throw new UsageError(`${flag} -: standard input holds more than a key`)
+    if (length > STDIN_BYTES_MAX)
+      throw new UsageError(`${flag} -: standard input has more than a key: pipe in only the key`)
     parts.push(part)
   }
   return Buffer.concat(parts).toString('utf8')

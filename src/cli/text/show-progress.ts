@@ -27,7 +27,7 @@ export function showProgress(context: Context) {
       else if (output.startsWith(shown)) writeOutput(context, output.slice(shown.length))
       else {
         stdout.write('\n')
-        context.tell('the result is another than what was shown:')
+        context.tell('the final result differs from the output above:')
         writeOutput(context, output)
       }
     },

@@ -34,14 +34,14 @@ const verdicts = ['approve', 'deny'] as const
  */
 export function readSlashLine(line: string, table: readonly Command[]): SlashLine {
   const words = splitWords(line.trim().replace(/^\//, ''))
-  if (words === undefined) return { kind: 'mistake', text: 'a quote is not closed' }
+  if (words === undefined) return { kind: 'mistake', text: 'a quote is not closed: add the missing quote' }
   const [first = ''] = words
   if (first === 'exit' || first === 'quit') return { kind: 'leave' }
   if (first === 'clear') return { kind: 'clear' }
   if (first === '' || (first === 'help' && words.length === 1)) return { kind: 'help' }
   if (first === 'help') return { kind: 'run', argv: [...words.slice(1), '--help'] }
   if (notHere.includes(first)) {
-    return { kind: 'mistake', text: `stoa ${first} is for a shell: leave with /exit, or open another terminal` }
+    return { kind: 'mistake', text: `stoa ${first} works only in a shell: leave with /exit, or open another terminal` }
   }
   const verdict = verdictOf(words, table)
   if (verdict !== undefined) return { kind: 'run', argv: verdict }

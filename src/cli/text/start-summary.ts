@@ -37,17 +37,17 @@ export function startWarnings(
   const paid = definitions.filter(({ price }) => price > 0n)
   if (paid.length > 0 && config.facilitatorUrl === undefined) {
     warnings.push(
-      `no facilitator is set for ${config.network}, so what buyers pay is never settled: give --facilitator-url or FACILITATOR_URL`,
+      `no facilitator is set for ${config.network}, so payments of buyers are never settled: set --facilitator-url or FACILITATOR_URL`,
     )
   }
   if (config.api.insecureOpen && !isLoopback(config.api.host)) {
     warnings.push(
-      `the API on ${config.api.host} asks for no token: whoever reaches it can spend from the wallet; drop --insecure-open-api`,
+      `the API on ${config.api.host} asks for no token, so everybody who reaches it can spend from the wallet: remove --insecure-open-api`,
     )
   }
   if (config.p2p.bootstrap.length === 0 && !config.p2p.mdns && !config.p2p.publicDht) {
     warnings.push(
-      'this node knows no peer and looks for none, so others must dial it: or give --bootstrap, or drop --no-mdns',
+      'this node knows no peers and does not look for any: give --bootstrap, or remove --no-mdns or --no-public-dht',
     )
   }
   return warnings
@@ -73,7 +73,7 @@ export function summaryLines(ready: Ready, style: Style): string[] {
     listing.id,
   ])
   return [
-    style.bold(`stoa ${ready.version} is up`),
+    style.bold(`stoa ${ready.version} is running`),
     '',
     ...columns(
       rows.map(([name = '', value = '']) => [style.dim(name), value]),
@@ -83,8 +83,8 @@ export function summaryLines(ready: Ready, style: Style): string[] {
     ...(agents.length === 0
       ? [
           ready.agents === 0
-            ? '  No agents of its own. Add one: stoa agent config add --help'
-            : `  ${ready.agents === 1 ? 'Its one agent is not' : `None of its ${ready.agents} agents is`} on the market: stoa agent list`,
+            ? '  No agents to sell. Add one: stoa agent register --help'
+            : `  ${ready.agents === 1 ? 'The agent of this node is not' : `None of the ${ready.agents} agents of this node is`} on the market: see stoa agent list`,
         ]
       : [
           style.bold(`  ${agents.length} ${agents.length === 1 ? 'agent' : 'agents'} on the market`),
@@ -94,7 +94,7 @@ export function summaryLines(ready: Ready, style: Style): string[] {
       ? []
       : ['', ...ready.warnings.map((text) => `  ${style.yellow('!')} ${printableLine(text, 600)}`)]),
     '',
-    style.dim('  Ctrl-C stops it.'),
+    style.dim('  Ctrl-C stops the node.'),
   ]
 }
 
