@@ -1,4 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises'
+import { pause } from '../lib/wait.ts'
 import { requirementsOf } from '../payments/requirements.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import { type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
@@ -126,7 +126,8 @@ async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask)
     if (!(error instanceof PeerError)) throw error
     if (error.code === 'EXECUTION_FAILED') tries++
     else if (!mayPass(error)) throw error
-    await wait(SETTLEMENT_LOOK_MS, undefined, { signal: turn.signal })
+    await pause(SETTLEMENT_LOOK_MS, turn.signal)
+    turn.signal.throwIfAborted()
     try {
       return await deliveredBy(ask.payments.get(paymentId)!, callerOf(turn), ask)
     } catch (cause) {

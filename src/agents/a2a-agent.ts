@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import { type Message, Role, type Task, TaskState } from '@a2a-js/sdk'
 import type { Client } from '@a2a-js/sdk/client'
 import * as z from 'zod'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { pause } from '../lib/wait.ts'
 import { HOPS_KEY, paymentKeys as keys, STOA_EXTENSION } from '../schema/a2a.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import { type Connected, connect } from './a2a-connection.ts'
@@ -162,7 +162,8 @@ async function ended(client: Client, id: string, signal: AbortSignal): Promise<T
   for (let look = 0; ; look++) {
     const task = await client.getTask({ tenant: '', id }, { signal })
     if (!isUnderWay(task)) return task
-    await wait(LOOKS_MS[Math.min(look, LOOKS_MS.length - 1)], undefined, { signal })
+    await pause(LOOKS_MS[Math.min(look, LOOKS_MS.length - 1)]!, signal)
+    signal.throwIfAborted()
   }
 }
 

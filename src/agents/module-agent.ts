@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { within } from '../lib/wait.ts'
 import { type AgentFunction, functionRuntime } from './function-agent.ts'
 import { AgentError, type AgentRuntime, notRunnable } from './runtime.ts'
 
@@ -55,14 +56,10 @@ export async function moduleRuntime(
 
 /** @returns why the module did not load, or undefined */
 async function withinLimit(loading: Promise<unknown>): Promise<string | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<string>((resolve) => {
-    timer = setTimeout(() => resolve(`it did not load within ${LOAD_MS_MAX / 1000} s`), LOAD_MS_MAX)
-  })
   try {
-    return await Promise.race([loading.then(() => undefined, reasonOf), late])
-  } finally {
-    clearTimeout(timer)
+    return (await within(LOAD_MS_MAX, loading)) ? undefined : `it did not load within ${LOAD_MS_MAX / 1000} s`
+  } catch (error) {
+    return reasonOf(error)
   }
 }
 

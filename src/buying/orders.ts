@@ -1,6 +1,6 @@
 import { orderRecord } from '../ledger/order-record.ts'
 import type { Service } from '../lib/lifecycle.ts'
-import { within } from '../lib/within.ts'
+import { within } from '../lib/wait.ts'
 import { MarketError, mayChange, maySee, NodeStopping } from '../listings/market-error.ts'
 import { OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { OrderRecord } from '../schema/order.ts'

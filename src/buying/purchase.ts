@@ -3,6 +3,7 @@ import { paidFor } from '../ledger/received-receipt.ts'
 import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Logger } from '../lib/logger.ts'
+import { pause } from '../lib/wait.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { peerNamed } from '../p2p/did.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
@@ -162,6 +163,7 @@ async function recoverResult(
       }
     }
     await pause(BACKOFF_MS[Math.min(turn, BACKOFF_MS.length - 1)]!, signal)
+    signal.throwIfAborted()
   }
 }
 
@@ -277,18 +279,4 @@ export function readResponse({ body, tx_hash, oddities }: ReceivedResponse): Del
 /** Our ids are plain. The original node names its agents by a DID, or by a peer id and a DID. */
 export function formOf(agentId: string): BodyForm {
   return { wrapped: agentId.includes('did:') }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const aborted = () => {
-      clearTimeout(timer)
-      reject(signal.reason)
-    }
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', aborted)
-      resolve()
-    }, ms)
-    signal.addEventListener('abort', aborted, { once: true })
-  })
 }

@@ -1,6 +1,6 @@
 import { closeSync, fchmodSync, fstatSync, openSync, renameSync, writeSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { setTimeout as delay } from 'node:timers/promises'
+import { pause } from '../lib/wait.ts'
 
 /** Size limit of the log file. The previous file may have the same size. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024
@@ -73,7 +73,7 @@ async function* newLines(
     const text = await readFrom(path, position)
     position += Buffer.byteLength(text)
     yield* linesOf(text)
-    if (text === '') await delay(LOOK_MS, undefined, { signal }).catch(() => {})
+    if (text === '') await pause(LOOK_MS, signal)
   }
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { link, open, readFile, rename, rm } from 'node:fs/promises'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../lib/errors.ts'
+import { pause } from '../lib/wait.ts'
 
 /** A lock file unchanged for this long belongs to a dead process: the guarded work takes milliseconds. */
 const STALE_MS = 5000
@@ -34,7 +34,7 @@ export async function lockFile(path: string): Promise<FileLock> {
         `${path} is held by another process: try again, or delete it if there is none`,
       )
     }
-    await sleep(LOOK_EVERY_MS)
+    await pause(LOOK_EVERY_MS)
   }
   return {
     isHeld: async () => (await holderOf(path)) === token,

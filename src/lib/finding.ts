@@ -1,4 +1,5 @@
 import { reasonOf } from './errors.ts'
+import { orAborted } from './wait.ts'
 
 /** The result of a check. `skip`: not checked, because of a reason that is no fault here or has its own finding. */
 export type Finding = { state: 'ok' | 'warn' | 'fail' | 'skip'; text: string; fix?: string }
@@ -14,20 +15,12 @@ export async function findWithin(
   stop: AbortSignal,
   look: (signal: AbortSignal) => Promise<Finding | Finding[]>,
 ): Promise<Finding[]> {
-  const limit = AbortSignal.timeout(limitMs)
-  const { promise: late, resolve } = Promise.withResolvers<Finding>()
-  const slow = fail(
-    `no answer within ${limitMs / 1000} s`,
-    'see that the machine has network and is not overloaded, then look again',
-  )
-  const onLimit = () => resolve(slow)
-  limit.addEventListener('abort', onLimit, { once: true })
-  stop.addEventListener('abort', onLimit, { once: true })
+  const limit = AbortSignal.any([AbortSignal.timeout(limitMs), stop])
   try {
-    return [await Promise.race([look(AbortSignal.any([limit, stop])), late])].flat()
+    return [await orAborted(look(limit), limit)].flat()
   } catch (error) {
-    return [limit.aborted ? slow : { state: 'fail', text: reasonOf(error) }]
-  } finally {
-    stop.removeEventListener('abort', onLimit)
+    if (!limit.aborted) return [{ state: 'fail', text: reasonOf(error) }]
+    const fix = 'see that the machine has network and is not overloaded, then look again'
+    return [fail(`no answer within ${limitMs / 1000} s`, fix)]
   }
 }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { idle } from '../lib/wait.ts'
 
 export type CatchUpOptions = {
   /** Sessions at once. More peers wait in a queue. */
@@ -163,8 +163,9 @@ export class CatchUp {
   }
 
   /** Waits 80 to 120 % of the time, so that nodes do not act in step. */
-  #wait(ms: number): Promise<void> {
-    return delay((ms * randomInt(80, 121)) / 100, undefined, { signal: this.#stopping.signal, ref: false })
+  async #wait(ms: number): Promise<void> {
+    await idle((ms * randomInt(80, 121)) / 100, this.#stopping.signal)
+    this.#stopping.signal.throwIfAborted()
   }
 
   async #unlessStopping(work: Promise<void>): Promise<void> {

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Pace } from '../lib/pace.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
+import { pause } from '../lib/wait.ts'
 import type { Host, Verdict } from '../p2p/host.ts'
 import type { SignatureCheck } from '../p2p/signature.ts'
 import type { SignaturePool } from '../p2p/signature-pool.ts'
@@ -114,7 +114,7 @@ export class ListingGossip {
     clearTimeout(this.#timer)
     await this.#flush()
     for (let tries = 1; tries < STOP_TRIES && this.#outgoing.size > 0 && connected(); tries++) {
-      await delay(this.#timing.retryMs / 2)
+      await pause(this.#timing.retryMs / 2)
       await this.#flush()
     }
   }

@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Stream } from '@libp2p/interface'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
+import { orAborted, within } from '../lib/wait.ts'
 import type { Host } from '../p2p/host.ts'
 import { FramedStream } from '../protocols/framed-stream.ts'
 import { ReconcileError } from '../protocols/sync/reconcile/reconcile-error.ts'
@@ -135,7 +135,7 @@ export class ListingExchange {
       const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
       // Envelopes are read from disk and not kept in memory. Write first, so that the disk has what is in the index. What
       // others keep this node writing is not waited for: it is handed over another time (T31).
-      await Promise.race([book.write(), delay(WRITE_WAIT_MS, undefined, { signal, ref: false })])
+      await orAborted(within(WRITE_WAIT_MS, book.write()), signal)
       const side = this.#side(peerId, { takes: this.#useful.has(peerId, 1, clock.now()) })
       await serveSync(stream, side, { signal, stepTimeoutMs: this.#options.stepTimeoutMs })
       await stream.close(signal)

@@ -2,9 +2,10 @@ import type { PeerId } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { backoffMs } from '../lib/retry.ts'
+import { idle } from '../lib/wait.ts'
 import type { Node } from './modules.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
-import { backoffMs, pause } from './waiting.ts'
 
 const DIAL_TIMEOUT_MS = 10_000
 /** A connection that ends sooner than this counts as a failure. */
@@ -58,7 +59,7 @@ export async function keepConnected(
         'bootstrap peer cannot be reached; trying again',
       )
     }
-    await pause(backoffMs(failures, timing), signal)
+    await idle(backoffMs(failures, timing), signal)
   }
 }
 

@@ -3,13 +3,13 @@ import { peerIdFromString } from '@libp2p/peer-id'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
+import { orAborted } from '../lib/wait.ts'
 import { DHT_PROTOCOL } from './dht.ts'
 import { type DialTiming, dialFirst, SharedDials } from './dial.ts'
 import type { ListedAddresses } from './listed-addresses.ts'
 import type { Node } from './modules.ts'
 import { addressesOf, isRelayed } from './multiaddrs.ts'
 import type { PeerBook } from './peer-book.ts'
-import { orAbandon } from './waiting.ts'
 
 export const STREAMS_PER_PROTOCOL_MAX = 256
 /**
@@ -206,7 +206,7 @@ export class Connector {
     try {
       const { peerRouting } = this.#deps.libp2p
       const lookup = peerRouting.findPeer(peerIdFromString(peerId), { signal: limit, useCache: false })
-      return addressesOf(peerId, (await orAbandon(lookup, limit)).multiaddrs)
+      return addressesOf(peerId, (await orAborted(lookup, limit)).multiaddrs)
     } catch {
       return []
     }
@@ -233,7 +233,7 @@ async function newStream(connection: Connection, protocol: string, signal: Abort
   const limits = { maxOutboundStreams: STREAMS_PER_PROTOCOL_MAX, runOnLimitedConnection: true }
   const opening = connection.newStream(protocol, { signal, ...limits })
   // QUIC waits for a free stream and ignores the signal. Close a stream that opens too late.
-  const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
+  const stream = await orAborted(opening, signal, (late) => late.abort(new Error('too late')))
   // A peer with too many streams first agrees on the protocol and then resets. libp2p returns the dead stream.
   if (stream.status !== 'open') throw new Error('the peer closed the stream at once; it may have too many')
   return stream

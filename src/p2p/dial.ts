@@ -1,7 +1,7 @@
 import type { Connection } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { reasonOf } from '../lib/errors.ts'
-import { orAbandon } from './waiting.ts'
+import { orAborted } from '../lib/wait.ts'
 
 /** Opens a connection to one address. It may take a while to obey the signal. */
 export type DialAddress = (address: Multiaddr, signal: AbortSignal) => Promise<Connection>
@@ -73,7 +73,7 @@ export function dialFirst(
     attempts.add(attempt)
     const limit = setTimeout(() => attempt.abort(new Error(`no answer in ${timing.attemptMs} ms`)), timing.attemptMs)
     try {
-      const connection = await orAbandon(dial(address, attempt.signal), attempt.signal)
+      const connection = await orAborted(dial(address, attempt.signal), attempt.signal)
       attempts.delete(attempt)
       finish(() => resolve(connection))
     } catch (error) {
@@ -130,7 +130,7 @@ export class SharedDials {
   async #wait(key: string, shared: SharedDial, signal: AbortSignal): Promise<Connection> {
     shared.waiting += 1
     try {
-      return await orAbandon(shared.promise, signal)
+      return await orAborted(shared.promise, signal)
     } finally {
       shared.waiting -= 1
       if (shared.waiting === 0) {

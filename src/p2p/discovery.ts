@@ -3,9 +3,10 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { backoffMs } from '../lib/retry.ts'
+import { idle } from '../lib/wait.ts'
 import type { Node } from './modules.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
-import { backoffMs, pause } from './waiting.ts'
 
 /**
  * With this many outbound connections, a node stops looking for peers. Others can still find it. Inbound connections do
@@ -97,7 +98,7 @@ export class Discovery {
       const [peerId, addresses] = next
       if (this.#deps.connected(peerId)) continue
       void this.#dial({ peerId, addresses }, signal)
-      await pause(this.#timing.dialGapMs, signal)
+      await idle(this.#timing.dialGapMs, signal)
     }
   }
 
@@ -126,7 +127,7 @@ export class Discovery {
       if (this.#outbound() >= PEERS_FEW) continue
       for (const peer of await this.#deps.reached()) this.#queue(peer, this.#met)
       for (const peer of await this.#remembered()) this.offer(peer)
-    } while (await pause(this.#timing.rejoinEveryMs, signal))
+    } while (await idle(this.#timing.rejoinEveryMs, signal))
   }
 
   #outbound(): number {

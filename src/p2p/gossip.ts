@@ -4,9 +4,9 @@ import type { PeerScoreParams, TopicScoreParams } from '@libp2p/gossipsub/score'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { Pace } from '../lib/pace.ts'
+import { orAborted } from '../lib/wait.ts'
 import { guardGossip, MESSAGES_PER_TRANSMISSION_MAX, type Received } from './gossip-guard.ts'
 import { hostIn, siteOf } from './networks.ts'
-import { orAbandon } from './waiting.ts'
 
 /**
  * The verdict on a gossiped message. `accept` passes it on. `ignore` drops it. `reject` drops it and lowers the
@@ -165,7 +165,7 @@ export class Gossip {
       this.#judged.set(fromPeerId, judged + 1)
       this.#judgedTotal += 1
       try {
-        return results[await orAbandon(receive(message.data, fromPeerId), AbortSignal.timeout(JUDGE_TIMEOUT_MS))]
+        return results[await orAborted(receive(message.data, fromPeerId), AbortSignal.timeout(JUDGE_TIMEOUT_MS))]
       } catch (error) {
         this.#logger.error({ topic, fromPeerId, reason: reasonOf(error) }, 'a gossip message could not be judged')
         return results.ignore

@@ -1,9 +1,9 @@
 import type { Connection, PeerId } from '@libp2p/interface'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { idle } from '../lib/wait.ts'
 import type { Node } from './modules.ts'
 import { ping } from './ping.ts'
-import { pause } from './waiting.ts'
 
 const NO_LOSS = ['UnsupportedProtocolError', 'TooManyOutboundProtocolStreamsError']
 /**
@@ -70,7 +70,7 @@ export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDep
   deps.libp2p.addEventListener('connection:open', onOpen)
   signal.addEventListener('abort', () => deps.libp2p.removeEventListener('connection:open', onOpen), { once: true })
 
-  while (await pause(options.lookEveryMs, signal)) {
+  while (await idle(options.lookEveryMs, signal)) {
     const connections = deps.libp2p.getConnections()
     forgetAllBut(new Set(connections.map(({ id }) => id)), pings)
     const peers = new Map(connections.map(({ remotePeer }) => [remotePeer.toString(), remotePeer]))

@@ -3,6 +3,7 @@ import type { Connection, Stream } from '@libp2p/interface'
 import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
+import { within } from '../lib/wait.ts'
 import { STREAMS_PER_PROTOCOL_MAX } from './connector.ts'
 import { DHT_PROTOCOL, PUBLIC_DHT_PROTOCOL } from './dht.ts'
 import type { Receive } from './gossip.ts'
@@ -135,7 +136,9 @@ class Libp2pHost implements Host {
     gossip.stop()
     await Promise.all(libp2p.getPeers().map((peer) => renewAddresses(libp2p, peer)))
     await this.#takeLeave()
-    await this.#withinLimit(Promise.resolve(libp2p.stop()))
+    if (!(await within(STOP_MAX_MS, Promise.resolve(libp2p.stop())))) {
+      this.#logger.warn({}, `peers did not let go within ${STOP_MAX_MS} ms; stopping all the same`)
+    }
     await this.#background
   }
 
@@ -259,17 +262,5 @@ class Libp2pHost implements Host {
     const connections = this.#parts.libp2p.getConnections()
     setMaxListeners(0, signal)
     await Promise.allSettled(connections.map((connection) => connection.close({ signal })))
-  }
-
-  async #withinLimit(stopping: Promise<void>): Promise<void> {
-    const { promise: late, resolve } = Promise.withResolvers<'late'>()
-    const limit = setTimeout(() => resolve('late'), STOP_MAX_MS)
-    try {
-      const outcome = await Promise.race([stopping, late])
-      if (outcome === 'late')
-        this.#logger.warn({}, `peers did not let go within ${STOP_MAX_MS} ms; stopping all the same`)
-    } finally {
-      clearTimeout(limit)
-    }
   }
 }

@@ -2,8 +2,9 @@ import dns from 'node:dns/promises'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { backoffMs } from '../lib/retry.ts'
+import { idle, orAborted } from '../lib/wait.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
-import { backoffMs, orAbandon, pause } from './waiting.ts'
 
 /** Names followed, as one name may lead to others; and peers taken from them. */
 const NAMES_MAX = 8
@@ -78,7 +79,7 @@ export class NamedPeers {
           'a bootstrap name leads nowhere; trying again',
         )
       }
-    } while (await pause(failures > 0 ? backoffMs(failures, timing.retry) : timing.askNamesEveryMs, signal))
+    } while (await idle(failures > 0 ? backoffMs(failures, timing.retry) : timing.askNamesEveryMs, signal))
     for (const one of this.#kept.values()) one.abort(signal.reason)
     await Promise.all(running)
   }
@@ -123,7 +124,7 @@ async function peersOf(first: string, dns: Dns, signal: AbortSignal): Promise<Pe
 async function recordsOf(name: string, dns: Dns, signal: AbortSignal): Promise<{ data: string }[]> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(ASK_TIMEOUT_MS)])
   const asked = dns.query(`_dnsaddr.${name}`, { types: [TXT], signal: limit })
-  const { Answer } = await orAbandon(asked, limit)
+  const { Answer } = await orAborted(asked, limit)
   return Answer.slice(0, RECORDS_MAX)
 }
 

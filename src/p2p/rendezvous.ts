@@ -4,8 +4,8 @@ import * as raw from 'multiformats/codecs/raw'
 import { sha256 } from 'multiformats/hashes/sha2'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { idle } from '../lib/wait.ts'
 import type { Directory } from './dht.ts'
-import { pause } from './waiting.ts'
 
 /** The key in a DHT under which the nodes of the market publish themselves. */
 const MEETING_POINT = 'stoa/market/1'
@@ -49,7 +49,7 @@ export async function meetInDht(
       failures += 1
       logger.debug({ failures, reason: reasonOf(error) }, 'the meeting point in the DHT could not be asked')
     }
-  } while (await pause(meetEveryMs * 2 ** Math.min(failures, 5), signal))
+  } while (await idle(meetEveryMs * 2 ** Math.min(failures, 5), signal))
 
   async function look(): Promise<void> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(QUERY_MS_MAX)])

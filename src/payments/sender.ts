@@ -1,9 +1,9 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { parseReceipt } from '../chain/answers.ts'
 import type { Chain } from '../chain/chain.ts'
 import type { Log } from '../chain/usdc.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
+import { pause } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentToken, StoredTransaction, Transactions } from '../store/transactions.ts'
 import { type Call, isSame, lower, type Mined } from './call.ts'
@@ -270,7 +270,8 @@ export class Sender {
         const advice = `ask again later, or: stoa transaction replace ${hash} pays more, stoa transaction abandon ${hash} gives it up`
         throw new TransactionError('TRANSACTION_PENDING', `${why}: ${advice}`)
       }
-      await wait(look === 0 ? Math.min(FIRST_POLL_MS, pollMs) : pollMs, undefined, { signal })
+      await pause(look === 0 ? Math.min(FIRST_POLL_MS, pollMs) : pollMs, signal)
+      signal.throwIfAborted()
     }
   }
 

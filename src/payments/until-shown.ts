@@ -1,4 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises'
+import { pause } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { StoredPayment } from '../store/payments.ts'
 
@@ -21,7 +21,7 @@ export async function untilShown({ payment, look, ended }: Watched, limitMs: num
     const { state, txHash } = payment() ?? {}
     if (state !== 'owed') return state === 'settled' ? txHash : undefined
     if (performance.now() + waitMs > end) return undefined
-    await wait(waitMs)
+    await pause(waitMs)
   }
   return undefined
 }

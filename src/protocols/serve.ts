@@ -1,7 +1,7 @@
 import type { Stream } from '@libp2p/interface'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
-import { within } from '../lib/within.ts'
+import { within } from '../lib/wait.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { FramedStream } from './framed-stream.ts'

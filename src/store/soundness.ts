@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
+import { within } from '../lib/wait.ts'
 import type { Database } from './database.ts'
 
 /** Files up to this size in bytes are checked at start: that takes a moment. */
@@ -46,13 +47,7 @@ export async function checkSoundness(
     // A thread that cannot start says nothing about the file.
     worker.once('error', () => resolve())
   })
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<'late'>((resolve) => {
-    timer = setTimeout(resolve, limitMs, 'late')
-  })
-  const first = await Promise.race([found, late])
-  clearTimeout(timer)
-  return first !== 'late'
+  return within(limitMs, found)
 }
 
 function firstFinding(database: Database): string {

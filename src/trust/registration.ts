@@ -1,7 +1,7 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { type Erc8004, encodeRegister, encodeSetAgentUri } from '../chain/erc8004.ts'
 import { CodedError } from '../lib/errors.ts'
 import { createLane } from '../lib/lane.ts'
+import { pause } from '../lib/wait.ts'
 import type { Sender } from '../payments/sender.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { OnchainIdentity } from '../schema/standing.ts'
@@ -73,7 +73,8 @@ export function createRegistration(deps: RegistrationDeps) {
     for (let look = 1; ; look++) {
       const uri = await erc8004.uri(tokenId, signal)
       if (uri !== undefined || look === LOOKS_MAX) return uri
-      await wait(deps.waits?.pollMs ?? LOOK_MS, undefined, { signal })
+      await pause(deps.waits?.pollMs ?? LOOK_MS, signal)
+      signal.throwIfAborted()
     }
   }
 

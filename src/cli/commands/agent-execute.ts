@@ -1,13 +1,13 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import * as z from 'zod'
 import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { countText, UsdcText } from '../../config/values.ts'
+import { orAborted, pause, poll } from '../../lib/wait.ts'
 import type { ExecutionPayment, ExecutionResult } from '../../schema/api.ts'
 import { type Context, command, commonOptions, flag, option } from '../command.ts'
 import { CliError, exitCodes, UsageError } from '../exit-code.ts'
 import { networkOptions } from '../node-access/network-options.ts'
-import { orAborted, poll, withOwnNode } from '../node-access/own-node.ts'
+import { withOwnNode } from '../node-access/own-node.ts'
 import { agentIdOf } from '../node-access/references.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import type { ExecuteRequest } from '../parts.ts'
@@ -125,7 +125,8 @@ async function execute(
       }
       // Before using a name, wait for listings of other agents with the same name.
       if (listing.id !== agentId) {
-        await orAborted(delay(QUIET_MS), signal)
+        await pause(QUIET_MS, signal)
+        signal.throwIfAborted()
         find()
       }
       spinner?.update(`${printableLine(listing.name, 40)} is working`)

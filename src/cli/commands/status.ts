@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { pause } from '../../lib/wait.ts'
 import type { NodeStatus } from '../../schema/api.ts'
 import { command, commonOptions, flag } from '../command.ts'
 import { exitCodes } from '../exit-code.ts'
@@ -28,8 +28,7 @@ export const status = command({
       else for (const line of statusLines(state, url, context.style.stdout)) context.print(line)
       if (!watch) return exitCodes.done
       if (!context.json) context.print(context.style.stdout.dim('\nPress Ctrl-C to leave. The node keeps running.'))
-      await delay(WATCH_MS, undefined, { signal }).catch(() => {})
-      if (signal.aborted) return exitCodes.done
+      if (!(await pause(WATCH_MS, signal))) return exitCodes.done
     }
   },
 })

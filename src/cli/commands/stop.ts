@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { poll } from '../../lib/wait.ts'
 import { isAlive, lockHolder } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
 import { command, commonOptions } from '../command.ts'
@@ -6,7 +6,6 @@ import { CliError, exitCodes } from '../exit-code.ts'
 
 /** A node stops within 5 s (D9). On a busy machine this command waits longer. */
 const STOP_MS_MAX = 15_000
-const LOOK_MS = 100
 
 export const stop = command({
   name: 'stop',
@@ -34,15 +33,9 @@ export const stop = command({
         })
       }
     }
-    const deadline = performance.now() + STOP_MS_MAX
-    while (isAlive(pid) && lockHolder(config.dataDir) === pid) {
-      if (performance.now() > deadline) {
-        throw new CliError(
-          'DEADLINE',
-          `the node (pid ${pid}) did not exit within ${STOP_MS_MAX / 1000} s: see stoa logs`,
-        )
-      }
-      await delay(LOOK_MS, undefined, { signal: context.io.signal })
+    const hasEnded = () => (isAlive(pid) && lockHolder(config.dataDir) === pid ? undefined : true)
+    if ((await poll(hasEnded, { limitMs: STOP_MS_MAX, signal: context.io.signal })) === undefined) {
+      throw new CliError('DEADLINE', `the node (pid ${pid}) did not exit within ${STOP_MS_MAX / 1000} s: see stoa logs`)
     }
     if (context.json) context.printJson({ stopped: true, pid })
     else context.print(`stopped (pid ${pid})`)

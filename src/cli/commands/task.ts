@@ -1,11 +1,11 @@
 import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
+import { orAborted } from '../../lib/wait.ts'
 import { IdempotencyKey } from '../../schema/idempotency.ts'
 import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import { option } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
 import type { Io } from '../io.ts'
-import { orAborted } from '../node-access/own-node.ts'
 
 /** The two names of the task option (D17). */
 export const taskOptions = {

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { PortText } from '../../config/values.ts'
 import { BoundedMap } from '../../lib/bounded-map.ts'
+import { orAborted, pause } from '../../lib/wait.ts'
 import { dataFile } from '../../store/data-dir.ts'
 import type { InterfaceDeps, Output } from '../../tui/interface.ts'
 import type { Panel } from '../../tui/screen-state.ts'
@@ -12,7 +12,6 @@ import { readableLine } from '../log.ts'
 import { followLog, readLogTail } from '../log-file.ts'
 import { type HostedNode, hostNode, noInput, type RunWords } from '../node-access/hosted-node.ts'
 import { networkOptions } from '../node-access/network-options.ts'
-import { orAborted } from '../node-access/own-node.ts'
 import { findRunningNode } from '../node-access/running-node.ts'
 import type { RemoteNode } from '../parts.ts'
 import { absentPanel, panelOf } from '../text/panel.ts'
@@ -223,7 +222,7 @@ async function watchStatus(
       node = undefined
       show(absentPanel(config.dataDir, style))
     }
-    await delay(node === undefined ? LOOK_FOR_MS : LOOK_MS, undefined, { signal }).catch(() => {})
+    await pause(node === undefined ? LOOK_FOR_MS : LOOK_MS, signal)
   }
 }
 

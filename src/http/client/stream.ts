@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
+import { pause } from '../../lib/wait.ts'
 import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
 import type { ExecuteBody, ExecutionResult, Problem } from '../../schema/api.ts'
 import { type EventType, type NodeEvent, nodeEvents } from '../../schema/events.ts'
@@ -100,9 +100,7 @@ export function streamCalls(open: OpenStream): StreamCalls {
         } finally {
           life.end()
         }
-        await wait(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)], undefined, { ...(signal && { signal }) }).catch(
-          () => {},
-        )
+        await pause(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]!, signal)
       }
     },
   }

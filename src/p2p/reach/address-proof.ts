@@ -5,12 +5,12 @@ import { BoundedMap } from '../../lib/bounded-map.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
+import { idle } from '../../lib/wait.ts'
 import type { Node } from '../modules.ts'
 import { isRelayed, transportOf } from '../multiaddrs.ts'
 import { hostIn, networkOf } from '../networks.ts'
 import type { PeerBook } from '../peer-book.ts'
 import type { PublicPort } from '../upnp/port-mapping.ts'
-import { pause } from '../waiting.ts'
 import { DIAL_REQUEST_PROTOCOL, type DialBack, type DialedBack } from './dial-back.ts'
 
 /** Networks whose peers must have seen this node come from an address before the address is tried. */
@@ -80,7 +80,7 @@ export class AddressProof {
 
   /** Runs until the signal aborts. */
   async run(timing: ProofTiming, signal: AbortSignal): Promise<void> {
-    while (await pause(timing.proofLookMs, signal)) {
+    while (await idle(timing.proofLookMs, signal)) {
       if (this.#guessLater !== undefined) this.#tryAt(this.#guessLater)
       if (this.#isAsking) continue
       this.#isAsking = true

@@ -3,8 +3,8 @@ import type { Connection, Stream } from '@libp2p/interface'
 import { lpStream } from '@libp2p/utils'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { systemClock } from '../../lib/clock.ts'
+import { orAborted } from '../../lib/wait.ts'
 import type { Node } from '../modules.ts'
-import { orAbandon } from '../waiting.ts'
 import {
   DIAL_BACK_BYTES_MAX,
   DIAL_BACK_TAKEN,
@@ -55,10 +55,10 @@ export class DialBack {
     this.#asked.set(nonce, { askedBy: connection, at: systemClock.now(), arrived })
     const opening = connection.newStream(DIAL_REQUEST_PROTOCOL, { signal })
     try {
-      const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
+      const stream = await orAborted(opening, signal, (late) => late.abort(new Error('too late')))
       const tried = await this.#exchange(stream, encodeDialRequest(address, nonce), signal)
       const late = AbortSignal.timeout(LATE_MS)
-      return await orAbandon(
+      return await orAborted(
         arrival.then(() => 'arrived' as const),
         late,
       ).catch(() => (tried ? 'failed' : 'refused'))

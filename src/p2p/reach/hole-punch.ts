@@ -4,12 +4,12 @@ import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
+import { idle, orAborted } from '../../lib/wait.ts'
 import type { Connector } from '../connector.ts'
 import type { PortReuse } from '../libp2p-fixes/port-reuse.ts'
 import type { Node } from '../modules.ts'
 import { addressesOf, isRelayed, transportOf } from '../multiaddrs.ts'
 import type { PeerBook } from '../peer-book.ts'
-import { orAbandon, pause } from '../waiting.ts'
 import { decodeHolePunch, encodeHolePunch, HOLE_PUNCH_BYTES_MAX, type HolePunchMessage } from './hole-punch-message.ts'
 import { publicAddresses } from './reachability.ts'
 
@@ -76,7 +76,7 @@ export class HolePunch {
       })
     }
     libp2p.addEventListener('connection:open', onOpen)
-    while (await pause(SWEEP_EVERY_MS, signal)) this.#sweep()
+    while (await idle(SWEEP_EVERY_MS, signal)) this.#sweep()
     libp2p.removeEventListener('connection:open', onOpen)
   }
 
@@ -87,7 +87,7 @@ export class HolePunch {
     if (this.#busy.has(peerId) || performance.now() - failedAt < AGAIN_AFTER_MS) return
     this.#busy.add(peerId)
     try {
-      if (!(await pause(FIRST_AFTER_MS, signal)) || (await this.#dialPublic(relayed, signal))) return
+      if (!(await idle(FIRST_AFTER_MS, signal)) || (await this.#dialPublic(relayed, signal))) return
       for (let tried = 1; this.#deps.reuse !== undefined; tried++) {
         if (relayed.status !== 'open' || this.#deps.book.connected(peerId)) return
         try {
@@ -119,7 +119,7 @@ export class HolePunch {
   /** connect → ← connect · sync → · half a round trip later: dial */
   async #begin(relayed: Connection, signal: AbortSignal): Promise<void> {
     const opening = relayed.newStream(HOLE_PUNCH_PROTOCOL, { signal, runOnLimitedConnection: true })
-    const stream = await orAbandon(opening, signal, (late) => late.abort(new Error('too late')))
+    const stream = await orAborted(opening, signal, (late) => late.abort(new Error('too late')))
     try {
       const wire = framed(stream, signal)
       const saidAt = performance.now()
@@ -128,7 +128,7 @@ export class HolePunch {
       if (type !== 'connect') throw new Error('the caller did not say where it is')
       const roundTripMs = performance.now() - saidAt
       await wire.say({ type: 'sync', addresses: [] })
-      await pause(roundTripMs / 2, signal)
+      await idle(roundTripMs / 2, signal)
       await this.#dial(relayed, addresses, false, signal)
     } finally {
       stream.close({ signal }).catch((error: Error) => stream.abort(error))

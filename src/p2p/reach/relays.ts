@@ -2,11 +2,12 @@ import { isLoopback, isPrivate } from '@libp2p/utils'
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
+import { backoffMs } from '../../lib/retry.ts'
+import { idle } from '../../lib/wait.ts'
 import { DHT_PROTOCOL } from '../dht.ts'
 import type { Node } from '../modules.ts'
 import { isRelayed } from '../multiaddrs.ts'
 import type { PeerBook } from '../peer-book.ts'
-import { backoffMs, pause } from '../waiting.ts'
 import type { Reservations } from './relay-transport.ts'
 
 /** The protocol of peers that relay for others. */
@@ -59,7 +60,7 @@ export class Relays {
   /** Runs until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const from = performance.now() + this.#timing.relayAfterMs
-    while (await pause(this.#timing.relayLookMs, signal)) {
+    while (await idle(this.#timing.relayLookMs, signal)) {
       this.#noteLost()
       if (this.#deps.isPublic()) this.#releaseAll()
       else if (performance.now() >= from) await this.#reserve(signal)

@@ -3,8 +3,8 @@ import { isPrivateIp } from '@libp2p/utils'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
+import { idle } from '../../lib/wait.ts'
 import { transportOf } from '../multiaddrs.ts'
-import { pause } from '../waiting.ts'
 import {
   addMapping,
   deleteMapping,
@@ -86,7 +86,7 @@ export class PortMapping {
       await this.#ask(signal)
       const { mapEveryMs, mapRetryMs } = this.#timing
       againAt = performance.now() + (this.#forwarding.state === 'mapped' ? mapEveryMs : mapRetryMs)
-    } while (await pause(this.#timing.mapLookMs, signal))
+    } while (await idle(this.#timing.mapLookMs, signal))
     await this.#giveBack(AbortSignal.timeout(GIVE_BACK_MS_MAX))
   }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { BlockList } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { pause } from '../waiting.ts'
+import { idle } from '../../lib/wait.ts'
 
 const GROUP = '239.255.255.250'
 const PORT = 1900
@@ -38,9 +38,9 @@ export async function searchRouters(signal: AbortSignal): Promise<URL[]> {
     const waiting = AbortSignal.any([signal, answers.ofRouter])
     for (let time = 0; time < ASK_TIMES && !waiting.aborted && !answers.suffice; time++) {
       for (const socket of asking) ask(socket, hosts)
-      await pause(ASK_EVERY_MS, waiting)
+      await idle(ASK_EVERY_MS, waiting)
     }
-    if (answers.ofRouter.aborted) await pause(AFTER_ROUTER_MS, signal)
+    if (answers.ofRouter.aborted) await idle(AFTER_ROUTER_MS, signal)
   } finally {
     for (const socket of asking) socket.close()
   }
