@@ -24,7 +24,7 @@ try {
     platform: 'node',
     external: /^(?:node:|zod(?:\/|$))/,
     // The declarations exist already, so the plugin needs no compiler.
-    plugins: [dts({ dtsInput: true, generator: 'oxc', resolve: true })],
+    plugins: [dts({ dtsInput: true, generator: 'oxc' })],
     // Types of CommonJS packages cannot be bundled. The public API reaches none: the test of the package compiles against it.
     onLog: (level, log, next) => (log.plugin === 'rolldown-plugin-dts:fake-js' ? undefined : next(level, log)),
   })
