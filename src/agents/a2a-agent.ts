@@ -5,6 +5,7 @@ import * as z from 'zod'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
 import { HOPS_KEY, paymentKeys as keys, STOA_EXTENSION } from '../schema/a2a.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
@@ -24,7 +25,7 @@ export type A2aAgentOptions = {
 }
 
 /** Pauses between two polls of a background task. */
-const LOOKS_MS = [250, 500, 1_000, 2_000, 5_000]
+const LOOKS = { firstMs: 250, mostMs: 5_000 }
 /** How long the other agent may take to accept a cancellation. */
 const CANCEL_TIMEOUT_MS = 2_000
 /** Callers whose A2A conversation is remembered. Beyond it the oldest is dropped. */
@@ -159,10 +160,10 @@ async function work(
 }
 
 async function ended(client: Client, id: string, signal: AbortSignal): Promise<Task> {
-  for (let look = 0; ; look++) {
+  for (let look = 1; ; look++) {
     const task = await client.getTask({ tenant: '', id }, { signal })
     if (!isUnderWay(task)) return task
-    await pause(LOOKS_MS[Math.min(look, LOOKS_MS.length - 1)]!, signal)
+    await pause(doubledMs(look, LOOKS), signal)
     signal.throwIfAborted()
   }
 }

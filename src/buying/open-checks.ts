@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import { type Clock, monotonicOf } from '../lib/clock.ts'
+import { doubledMs } from '../lib/retry.ts'
 import type { OpenPosition, OpenPurchase } from '../store/open-purchases.ts'
 import type { Purchases } from '../store/purchases.ts'
 
@@ -13,8 +14,7 @@ const OPEN_MAX = 200_000
 const DAY_MS = 24 * 60 * 60 * 1000
 /** After this time an open purchase is checked once a day. Its payment window ended long before. */
 const OLD_MS = 7 * DAY_MS
-const DELAY_MIN_MS = 2_000
-const DELAY_MAX_MS = 10 * 60 * 1000
+const DELAY = { firstMs: 2_000, mostMs: 10 * 60 * 1000 }
 /** The chain's clock may lag behind ours, so an authorization is judged this long after its window. */
 export const EXPIRY_MARGIN_MS = 30_000
 
@@ -35,7 +35,7 @@ type OpenChecksDeps = {
 export class OpenChecks {
   readonly #deps: OpenChecksDeps
   /** The last check of each purchase, by the monotonic clock. Latest last. */
-  readonly #checks = new BoundedMap<string, { at: number; delayMs: number }>(OPEN_MAX)
+  readonly #checks = new BoundedMap<string, { at: number; count: number }>(OPEN_MAX)
 
   constructor(deps: OpenChecksDeps) {
     this.#deps = deps
@@ -79,9 +79,8 @@ export class OpenChecks {
 
   /** Doubles the pause after each check, so that a vanished seller costs little. */
   #note(orderId: string): void {
-    const last = this.#checks.get(orderId)
-    const delayMs = last === undefined ? DELAY_MIN_MS : Math.min(last.delayMs * 2, DELAY_MAX_MS)
-    this.#checks.set(orderId, { at: monotonicOf(this.#deps.clock), delayMs })
+    const count = (this.#checks.get(orderId)?.count ?? 0) + 1
+    this.#checks.set(orderId, { at: monotonicOf(this.#deps.clock), count })
   }
 
   /**
@@ -95,7 +94,7 @@ export class OpenChecks {
     const sinceLast = monotonicOf(clock) - last.at
     const toExpiry = validBeforeSeconds * 1000 + EXPIRY_MARGIN_MS + 1 - clock.now()
     const isOld = clock.now() > validBeforeSeconds * 1000 + OLD_MS
-    const wait = (isOld ? DAY_MS : last.delayMs) - sinceLast
+    const wait = (isOld ? DAY_MS : doubledMs(last.count, DELAY)) - sinceLast
     return toExpiry + sinceLast > 0 ? Math.min(wait, toExpiry) : wait
   }
 }

@@ -3,6 +3,7 @@ import { paidFor } from '../ledger/received-receipt.ts'
 import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import type { Logger } from '../lib/logger.ts'
+import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { peerNamed } from '../p2p/did.ts'
@@ -28,7 +29,7 @@ import { Signing, type SigningDeps, type Terms } from './guard.ts'
 import { onStream, StaleStream } from './on-stream.ts'
 import type { Watch } from './watch.ts'
 
-const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000]
+const BACKOFF = { firstMs: 200, mostMs: 5_000 }
 /** Resend a payment only if this much of its window is left: the seller needs time to run and settle. */
 const RESEND_MARGIN_SECONDS = 15
 /** How long a caller waits after the payment window ends. Then the recovery asks the chain. */
@@ -147,7 +148,7 @@ async function recoverResult(
   deps: Pick<PurchaseDeps, 'clock' | 'logger' | 'streams'>,
   signal: AbortSignal,
 ): Promise<ReceivedResponse> {
-  for (let turn = 0; ; turn++) {
+  for (let turn = 1; ; turn++) {
     try {
       const ask = (stream: FramedStream) => askX402Result(stream, call, reservation.envelope, signal)
       return await onStream(seller, deps.streams, signal, ask, { urgent: true })
@@ -162,7 +163,7 @@ async function recoverResult(
         throw error
       }
     }
-    await pause(BACKOFF_MS[Math.min(turn, BACKOFF_MS.length - 1)]!, signal)
+    await pause(doubledMs(turn, BACKOFF), signal)
     signal.throwIfAborted()
   }
 }

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { doubledMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
 
 export type CatchUpOptions = {
@@ -100,7 +101,7 @@ export class CatchUp {
       if (outcome === 'hostile') return
       if (outcome !== undefined && outcome !== 'foreign') break
       if (tried >= (outcome === 'foreign' ? Math.min(FOREIGN_TRIES, triesMax) : triesMax)) return
-      await this.#wait(retryMs * 2 ** (tried - 1))
+      await this.#wait(doubledMs(tried, { firstMs: retryMs, mostMs: Number.POSITIVE_INFINITY }))
       if (!this.#isConnected(peerId)) return
     }
     await this.#wait(followUpMs)

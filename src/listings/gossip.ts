@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Pace } from '../lib/pace.ts'
+import { doubledMs } from '../lib/retry.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 import { pause } from '../lib/wait.ts'
 import type { Host, Verdict } from '../p2p/host.ts'
@@ -75,7 +76,7 @@ export class ListingGossip {
   #timer: NodeJS.Timeout | undefined
   /** The flush that is running. */
   #flushing: Promise<void> | undefined
-  #retryMs: number
+  #refused = 0
   #stopped = false
 
   constructor(options: ListingGossipOptions, deps: ListingGossipDeps) {
@@ -84,7 +85,6 @@ export class ListingGossip {
     const { retryMs = 500, retryMsMax = 30_000, keysMax = 4096 } = options
     this.#deps = deps
     this.#timing = { gatherMs, retryMs, retryMsMax }
-    this.#retryMs = retryMs
     this.#peers = new TokenBuckets({ burst: peerBurst, perSecond: peerPerSecond, keysMax })
     this.#sites = new TokenBuckets({ burst: siteBurst, perSecond: sitePerSecond, keysMax })
     this.#sellers = new TokenBuckets({ burst: sellerBurst, perSecond: sellerPerSecond, keysMax })
@@ -101,11 +101,11 @@ export class ListingGossip {
    * not set up at once.
    */
   noteConnected(): void {
-    this.#retryMs = this.#timing.retryMs
+    this.#refused = 0
     if (this.#outgoing.size === 0) return
     clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#flushIn(this.#retryMs)
+    this.#flushIn(this.#timing.retryMs)
   }
 
   /** Offers what is waiting, up to 5 times while peers are connected. After that nothing more is sent. */
@@ -150,11 +150,11 @@ export class ListingGossip {
       }
     }
     if (this.#outgoing.size === 0) {
-      this.#retryMs = this.#timing.retryMs
+      this.#refused = 0
       return
     }
-    this.#flushIn(this.#retryMs)
-    this.#retryMs = Math.min(this.#retryMs * 2, this.#timing.retryMsMax)
+    const { retryMs: firstMs, retryMsMax: mostMs } = this.#timing
+    this.#flushIn(doubledMs(++this.#refused, { firstMs, mostMs }))
   }
 
   async #publish(batch: Uint8Array[]): Promise<number> {

@@ -2,7 +2,7 @@ import type { PeerId } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
-import { backoffMs } from '../lib/retry.ts'
+import { type Backoff, backoffMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
 import type { Node } from './modules.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
@@ -22,16 +22,13 @@ type BootstrapDeps = {
   quiet?: boolean
 }
 
-/** Wait after the first failure, and the longest wait after many failures. */
-type RetryTiming = { firstMs: number; mostMs: number }
-
 /**
  * Connects to a bootstrap peer, and reconnects when the connection is lost, until the signal aborts. libp2p's own
  * module dials only once. A node that started before its bootstrap peer would stay alone.
  */
 export async function keepConnected(
   peer: PeerAddresses,
-  timing: RetryTiming,
+  timing: Backoff,
   { libp2p, logger, connected, quiet = false }: BootstrapDeps,
   signal: AbortSignal,
 ): Promise<void> {

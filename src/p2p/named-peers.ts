@@ -2,7 +2,7 @@ import dns from 'node:dns/promises'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
-import { backoffMs } from '../lib/retry.ts'
+import { type Backoff, backoffMs } from '../lib/retry.ts'
 import { idle, orAborted } from '../lib/wait.ts'
 import type { PeerAddresses } from './multiaddrs.ts'
 
@@ -28,7 +28,7 @@ export const systemDns = {
 
 export type NamedPeersTiming = {
   /** Wait after the first failure, and the longest wait after many failures. */
-  retry: { firstMs: number; mostMs: number }
+  retry: Backoff
   /** How often a name that led to peers is resolved again, because its peers may change. */
   askNamesEveryMs: number
 }

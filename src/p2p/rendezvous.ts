@@ -4,6 +4,7 @@ import * as raw from 'multiformats/codecs/raw'
 import { sha256 } from 'multiformats/hashes/sha2'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import { doubledMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
 import type { Directory } from './dht.ts'
 
@@ -49,7 +50,7 @@ export async function meetInDht(
       failures += 1
       logger.debug({ failures, reason: reasonOf(error) }, 'the meeting point in the DHT could not be asked')
     }
-  } while (await idle(meetEveryMs * 2 ** Math.min(failures, 5), signal))
+  } while (await idle(doubledMs(failures + 1, { firstMs: meetEveryMs, mostMs: 32 * meetEveryMs }), signal))
 
   async function look(): Promise<void> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(QUERY_MS_MAX)])

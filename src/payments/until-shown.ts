@@ -1,10 +1,10 @@
+import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { StoredPayment } from '../store/payments.ts'
 
-/** First wait between two looks at the chain. Each wait doubles, up to `POLL_MAX_MS`. */
-const POLL_MS = 50
-const POLL_MAX_MS = 1_000
+/** The waits between two looks at the chain. */
+const POLL = { firstMs: 50, mostMs: 1_000 }
 
 /** `look` asks the chain once and saves the answer. `ended` stops the wait. */
 type Watched = { payment(): StoredPayment | undefined; look(): Promise<void>; ended(): boolean }
@@ -16,10 +16,11 @@ type Watched = { payment(): StoredPayment | undefined; look(): Promise<void>; en
  */
 export async function untilShown({ payment, look, ended }: Watched, limitMs: number): Promise<Hex | undefined> {
   const end = performance.now() + limitMs
-  for (let waitMs = POLL_MS; !ended(); waitMs = Math.min(2 * waitMs, POLL_MAX_MS)) {
+  for (let looks = 1; !ended(); looks++) {
     await look()
     const { state, txHash } = payment() ?? {}
     if (state !== 'owed') return state === 'settled' ? txHash : undefined
+    const waitMs = doubledMs(looks, POLL)
     if (performance.now() + waitMs > end) return undefined
     await pause(waitMs)
   }

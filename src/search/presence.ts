@@ -1,8 +1,8 @@
-import { randomInt } from 'node:crypto'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import { periodic } from '../lib/periodic.ts'
+import { backoffMs, halfRandom } from '../lib/retry.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Presence } from './ranking.ts'
 
@@ -109,11 +109,14 @@ export function createPresences({ host, clock, addressesOf }: PresenceDeps): Pre
       const latencyMs = await host.probe({ peerId, addrs }, AbortSignal.timeout(PROBE_TIMEOUT_MS))
       const now = clock.now()
       const presence = { online: true, latencyMs }
-      found = { presence, answeredAt: now, failures: 0, dueAt: now + jittered(ONLINE_AGAIN_MS) }
+      found = { presence, answeredAt: now, failures: 0, dueAt: now + halfRandom(ONLINE_AGAIN_MS) }
     } catch {
-      const again = Math.min(OFFLINE_AGAIN.firstMs * 2 ** failures, OFFLINE_AGAIN.mostMs)
       const presence = failures + 1 < FAILURES_MIN ? sellers.get(peerId)?.presence : { online: false }
-      found = { ...(presence && { presence }), failures: failures + 1, dueAt: clock.now() + jittered(again) }
+      found = {
+        ...(presence && { presence }),
+        failures: failures + 1,
+        dueAt: clock.now() + backoffMs(failures + 1, OFFLINE_AGAIN),
+      }
     }
     const seller = sellers.get(peerId)
     // Update the entry without moving it to the end: a probe is not a lookup.
@@ -125,8 +128,4 @@ export function createPresences({ host, clock, addressesOf }: PresenceDeps): Pre
     { work: probe, onError: () => {} },
   )
   return { of, probe, service }
-}
-
-function jittered(ms: number): number {
-  return ms / 2 + randomInt(Math.ceil(ms / 2) + 1)
 }

@@ -1,3 +1,4 @@
+import { doubledMs } from '../../lib/retry.ts'
 import type { StepStatus, WorkflowStatus } from '../../schema/workflow.ts'
 import { x402Errors } from '../../schema/x402.ts'
 import type { OrderError, OrderStatus } from '../../store/order-row.ts'
@@ -6,8 +7,7 @@ import type { ReservationState } from '../../store/purchases.ts'
 /** Steps of one workflow that run at the same time. */
 export const STEPS_AT_ONCE_MAX = 8
 
-const RETRY_MS = 1_000
-const RETRY_MS_MAX = 30_000
+const RETRY = { firstMs: 1_000, mostMs: 30_000 }
 
 /** The fields of a step that decide how its workflow goes on. */
 export type StepProgress = { id: string; status: StepStatus; dependsOn: readonly string[] }
@@ -89,17 +89,13 @@ export function nextMove(attempt: Attempt, { tries, retries, fallbacksLeft, rebu
   if (status !== 'failed') return { kind: 'wait' }
   if (signed === 'spent' && !rebuy) return { kind: 'fail' }
   const mayPass = error?.retryable === true && tries <= retries
-  if (mayPass && signed !== 'reserved') return { kind: 'retry', inMs: retryDelayMs(tries) }
+  if (mayPass && signed !== 'reserved') return { kind: 'retry', inMs: doubledMs(tries, RETRY) }
   if (fallbacksLeft > 0) {
     if (signed !== 'reserved' || rebuy) return { kind: 'fall back' }
     const mayBePaid = settlesFirst || error?.code === 'SETTLEMENT_FAILED'
     if (isSellersWord(error)) return mayBePaid ? { kind: 'wait' } : { kind: 'fall back', ifUnspent: true }
   }
   return mayPass ? { kind: 'wait' } : { kind: 'fail' }
-}
-
-function retryDelayMs(tries: number): number {
-  return Math.min(RETRY_MS * 2 ** (tries - 1), RETRY_MS_MAX)
 }
 
 /** Only a seller's answer carries one of these codes. */

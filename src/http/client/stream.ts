@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
+import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
 import type { ExecuteBody, ExecutionResult, Problem } from '../../schema/api.ts'
@@ -47,7 +48,7 @@ export type OpenStream = (
 
 /** A node sends a keep-alive at least every 15 s. */
 const SILENCE_MS = 45_000
-const RETRY_MS = [250, 1_000, 2_000, 5_000]
+const RETRY = { firstMs: 250, mostMs: 5_000 }
 
 export function streamCalls(open: OpenStream): StreamCalls {
   return {
@@ -100,7 +101,7 @@ export function streamCalls(open: OpenStream): StreamCalls {
         } finally {
           life.end()
         }
-        await pause(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]!, signal)
+        await pause(doubledMs(++failures, RETRY), signal)
       }
     },
   }

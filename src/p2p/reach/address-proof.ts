@@ -5,6 +5,7 @@ import { BoundedMap } from '../../lib/bounded-map.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
+import { doubledMs } from '../../lib/retry.ts'
 import { idle } from '../../lib/wait.ts'
 import type { Node } from '../modules.ts'
 import { isRelayed, transportOf } from '../multiaddrs.ts'
@@ -64,7 +65,7 @@ export class AddressProof {
   /** By address: the networks whose peers could not dial it since the last success. */
   readonly #failures = new Map<string, Set<string>>()
   /** By peer and address: when to ask again. After a failure also the length of that wait. */
-  readonly #asked = new BoundedMap<string, { againAt: number; missedMs?: number }>(ASKED_KEPT_MAX)
+  readonly #asked = new BoundedMap<string, { againAt: number; missed: number }>(ASKED_KEPT_MAX)
   /** The ports that the router says it forwards. */
   #mapped: readonly PublicPort[] = []
   /** A port that the router may forward without saying so. */
@@ -180,14 +181,13 @@ export class AddressProof {
   #noteAsked(connection: Connection, text: string, came: DialedBack | 'unheard', timing: ProofTiming): void {
     const { proofEveryMs, proofRetryMs } = timing
     const key = keyOf(connection, text)
-    const { missedMs } = this.#asked.get(key) ?? {}
+    const missed = came === 'arrived' ? 0 : (this.#asked.get(key)?.missed ?? 0) + 1
     this.#asked.delete(key)
     if (came === 'unheard') return
     // The peer may have been asked over a connection that is about to close, if two were made at once. Such a
     // connection says that it is open until the end. Retry soon.
-    const retryMs = Math.min(missedMs === undefined ? proofRetryMs : 2 * missedMs, proofEveryMs)
-    const againAt = performance.now() + (came === 'arrived' ? proofEveryMs : retryMs)
-    this.#asked.set(key, came === 'arrived' ? { againAt } : { againAt, missedMs: retryMs })
+    const waitMs = missed === 0 ? proofEveryMs : doubledMs(missed, { firstMs: proofRetryMs, mostMs: proofEveryMs })
+    this.#asked.set(key, { againAt: performance.now() + waitMs, missed })
   }
 
   #forget(text: string): void {

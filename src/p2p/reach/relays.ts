@@ -2,7 +2,7 @@ import { isLoopback, isPrivate } from '@libp2p/utils'
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
-import { backoffMs } from '../../lib/retry.ts'
+import { type Backoff, backoffMs } from '../../lib/retry.ts'
 import { idle } from '../../lib/wait.ts'
 import { DHT_PROTOCOL } from '../dht.ts'
 import type { Node } from '../modules.ts'
@@ -21,7 +21,7 @@ export type RelayTiming = {
   relayLookMs: number
   /** How long a node waits after its start for proof that it can be dialed, before it asks for a relay. */
   relayAfterMs: number
-  relayRetry: { firstMs: number; mostMs: number }
+  relayRetry: Backoff
 }
 
 type RelaysDeps = {

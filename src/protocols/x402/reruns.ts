@@ -1,11 +1,11 @@
 import { BoundedMap } from '../../lib/bounded-map.ts'
 import { type Clock, monotonicOf } from '../../lib/clock.ts'
+import { doubledMs } from '../../lib/retry.ts'
 import type { Hex } from '../../schema/primitives.ts'
 
 /** Runs of one payment that may fail before the next run has to wait. */
 const FREE_FAILURES = 5
-const FIRST_PAUSE_MS = 5_000
-const PAUSE_MAX_MS = 10 * 60 * 1000
+const PAUSE = { firstMs: 5_000, mostMs: 10 * 60 * 1000 }
 /** Payments with a count of failed runs. Beyond it the payment that failed longest ago is dropped. */
 const PAYMENTS_MAX = 10_000
 
@@ -30,8 +30,7 @@ export class Reruns {
 
   failed(id: Hex): void {
     const count = (this.#failed.get(id)?.count ?? 0) + 1
-    const pauses = count - FREE_FAILURES
-    const pauseMs = pauses < 0 ? 0 : Math.min(FIRST_PAUSE_MS * 2 ** pauses, PAUSE_MAX_MS)
+    const pauseMs = count < FREE_FAILURES ? 0 : doubledMs(count - FREE_FAILURES + 1, PAUSE)
     this.#failed.set(id, { count, from: monotonicOf(this.#clock) + pauseMs })
   }
 
