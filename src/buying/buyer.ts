@@ -3,8 +3,8 @@ import type { Stream } from '@libp2p/interface'
 import { agentId } from '../agents/agent-id.ts'
 import type { AgentPurchases } from '../agents/agent-purchase.ts'
 import type { Chain } from '../chain/chain.ts'
-import { type NodeFeed, publishedOrders, publishedPurchases } from '../ledger/ledger-events.ts'
-import { meteredPurchases } from '../ledger/metered.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { createSessions, type Sessions } from '../ledger/sessions.ts'
 import type { Trading } from '../ledger/trading.ts'
 import { withUnstoredEnds } from '../ledger/unstored-ends.ts'
@@ -12,7 +12,6 @@ import { Changes } from '../lib/changes.ts'
 import { type Clock, isoTime } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
-import type { Meters } from '../lib/meters.ts'
 import { risingUuid } from '../lib/rising-uuid.ts'
 import { within } from '../lib/wait.ts'
 import type { Catalog } from '../listings/catalog.ts'
@@ -29,14 +28,12 @@ import { X402_PROTOCOL } from '../schema/x402.ts'
 import { createApprovalStore } from '../store/approvals.ts'
 import type { Database } from '../store/database.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
-import { createOrderStore } from '../store/orders.ts'
-import { createPurchases } from '../store/purchases.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { createSessionStore } from '../store/sessions.ts'
 import { spending } from '../store/spending.ts'
 import { createTokenStore } from '../store/tokens.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
-import { type Measures, measuredPurchases } from '../trust/measures.ts'
+import { type Measures, measuring } from '../trust/measures.ts'
 import { createAgentPurchases } from './agent-purchases.ts'
 import { type Approvals, createApprovals } from './approvals.ts'
 import { type Budget, createBudget } from './budget.ts'
@@ -74,7 +71,7 @@ export type BuyerDeps = {
   runTime: RunTime
   trading: Pick<Trading, 'check'>
   feed: NodeFeed
-  meters: Meters
+  ledger: Pick<Ledger, 'purchases' | 'orders' | 'listen'>
   wallet: Wallet
   asset: Asset
   catalog: Pick<Catalog, 'resolve' | 'resourceOf'>
@@ -116,15 +113,11 @@ export type Buyer = {
 }
 
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
-  const { clock, logger, database, feed, catalog, replica, openStream } = deps
+  const { clock, logger, database, ledger, feed, catalog, replica, openStream } = deps
   const { callerDid, rules } = options
   const changes = new Changes()
   const changed = (orderId: string) => changes.tell(orderId)
-  const stored = createPurchases(database, { hasChain: deps.chain !== undefined })
-  const unstored = withUnstoredEnds(publishedPurchases(meteredPurchases(stored, deps.meters), feed, catalog.resolve), {
-    logger,
-    changed,
-  })
+  const unstored = withUnstoredEnds(ledger.purchases, { logger, changed })
   const { purchases } = unstored
   const sums = spending(database)
   const tokens = createTokens({
@@ -147,12 +140,11 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const superseded = (stream: Stream) => deps.superseded?.(stream) === true
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream, superseded })
   const active: ActiveOrders = new Map()
+  ledger.listen(measuring(deps.measures, purchases, (orderId) => active.has(orderId)))
   const shared = { clock, logger, purchases, streams, callerDid, active, changed }
 
   const recovery = new Recovery({
     ...shared,
-    // The caller no longer waits, so the duration says nothing about the seller.
-    purchases: measuredPurchases(purchases, deps.measures, { timed: false }),
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
     resourceOf: catalog.resourceOf,
     network: deps.asset.network,
@@ -161,7 +153,6 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const running: RunOrderDeps = {
     ...shared,
     recovery,
-    purchases: measuredPurchases(purchases, deps.measures, { timed: true }),
     wallet: deps.wallet,
     runOwn: deps.runOwn,
     mayRunUnpaid: (tokenId) => tokens.held(tokenId)?.scope === 'admin',
@@ -192,7 +183,7 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
     logger,
     ...priced,
     hold: approvals.hold,
-    store: publishedOrders(createOrderStore(database), purchases, feed, catalog.resolve),
+    store: ledger.orders,
     purchases,
     onListing: (listener) => replica.onChange(listener),
     run: (order, listing, signal) => runOrder(order, listing, { signal }, running),

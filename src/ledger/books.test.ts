@@ -10,7 +10,7 @@ import { Book } from '../schema/book.ts'
 import type { Listing } from '../schema/listing.ts'
 import { openDatabase } from '../store/database.ts'
 import { heldByAuthorizations } from '../store/held.ts'
-import { createLedger, type LedgerEntry } from '../store/ledger.ts'
+import { createLedgerReader, type LedgerEntry } from '../store/ledger-reader.ts'
 import { createPayments } from '../store/payments.ts'
 import { createPurchases } from '../store/purchases.ts'
 import { createWorkflowStore } from '../store/workflows.ts'
@@ -83,7 +83,7 @@ test('D42: payments are found by their word of the books, each under the one tha
     database.write(() => database.prepare(`UPDATE authorizations SET ${changes} WHERE order_no = ?`).run(no))
   await set("state = 'released'", 1)
   await set(`state = 'spent', confirmed_at = ${now}`, 2)
-  const ledger = createLedger(database)
+  const ledger = createLedgerReader(database)
   const shown = (entry: LedgerEntry) =>
     entry.direction === 'in'
       ? receivedPayment(entry.payment, () => undefined).book
@@ -129,7 +129,8 @@ test('D42: the sums follow what becomes of payments that counted as final', asyn
   const now = clock.now()
   const database = openDatabase({ path: ':memory:' })
   const [payments, purchases] = [createPayments(database), createPurchases(database)]
-  const earnings = () => createEarnings({ clock, ledger: createLedger(database), decimals: 6, nameOf: () => undefined })
+  const earnings = () =>
+    createEarnings({ clock, ledger: createLedgerReader(database), decimals: 6, nameOf: () => undefined })
   const kept = earnings()
   const look = async () => expect(await kept.stats({ days: 30 })).toEqual(await earnings().stats({ days: 30 }))
 
@@ -188,7 +189,7 @@ test('D42: every sum of what is held agrees: books, budget, workflow and wallet'
   await purchases.resolve(released!.id, 'released', undefined, at)
   // The window is long over, and the chain has said nothing yet.
   const later = new HandClock(at + 20 * 60 * 60 * 1000)
-  const ledger = createLedger(database, { network: usdc.network })
+  const ledger = createLedgerReader(database, { network: usdc.network })
   const books = createEarnings({ clock: later, ledger, decimals: 6, nameOf: () => undefined })
   const listed = ledger.payments({ limit: 50, book: 'held' }).items
   expect({

@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Book } from '../schema/book.ts'
-import type { ExecutionFact, LedgerDirection, PaymentFact } from '../store/ledger.ts'
+import type { ExecutionFact, LedgerDirection, PaymentFact } from '../store/ledger-reader.ts'
 import type { PaymentState } from '../store/payments.ts'
 import type { ReservationState } from '../store/purchases.ts'
 import { madeBook, receivedBook } from './payment-view.ts'

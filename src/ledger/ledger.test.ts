@@ -1,32 +1,126 @@
 import { expect, test } from 'vitest'
-import { randomHex } from '../../test/support/payments.ts'
-import { TestBuyer } from '../../test/support/test-buyer.ts'
-import { TestSeller } from '../../test/support/x402-seller.ts'
-import { createLedger } from '../store/ledger.ts'
-import { createLedgerApi } from './ledger.ts'
+import { HandClock } from '../../test/support/hand-clock.ts'
+import { claim, exchangeOf, randomHex, reserved, signed } from '../../test/support/payments.ts'
+import { Feed } from '../lib/feed.ts'
+import { type Logger, silentLogger } from '../lib/logger.ts'
+import { Meters } from '../lib/meters.ts'
+import type { NodeEvents } from '../schema/events.ts'
+import { openDatabase } from '../store/database.ts'
+import { createLedger, type LedgerRecords, openRecords } from './ledger.ts'
+import { ledgerFeed } from './ledger-feed.ts'
+import { ledgerMeters, meterNames } from './ledger-meters.ts'
 
-test('D44: retry asks the seller of what is paid as long as it has no result, and not after it', async () => {
-  const seller = await new TestSeller({}).start()
-  const buyer = new TestBuyer({ clock: seller.clock, open: (_peer, protocol) => seller.open('buyer', protocol) })
-  seller.settlement.usual = { moves: false, answer: { kind: 'unclear', reason: 'no answer' } }
-  await buyer.execute()
-  const [{ order, reservation } = {}] = buyer.ledger()
-  const asked: string[] = []
-  let isReceived = false
-  const api = createLedgerApi({
-    ownerOf: () => undefined,
-    ledger: createLedger(buyer.database),
-    nameOf: () => undefined,
-    named: () => [],
-    refund: async () => {},
-    retrySettlement: async () => {},
-    look: async (id) => void asked.push(id),
-    isReceived: () => isReceived,
+const openStored = () => openRecords(openDatabase({ path: ':memory:' }), { hasChain: true })
+const ledgerOf = (records: LedgerRecords, logger: Logger = silentLogger) =>
+  createLedger(records, { logger, namesOf: () => undefined })
+const clock = new HandClock()
+
+test.each(['setTxHash', 'resolve', 'giveBack'] as const)('T20: whoever follows payments hears of %s', async (name) => {
+  const stored = openStored()
+  const ledger = ledgerOf({ ...stored, purchases: { ...stored.purchases, [name]: async () => 'order' } })
+  const { purchases } = ledger
+  const feed = new Feed<NodeEvents>({ life: 'x' })
+  const meters = new Meters()
+  ledger.listen(ledgerMeters(meters, clock))
+  ledger.listen(ledgerFeed(feed, ledger, () => undefined))
+  const before = feed.last
+  if (name === 'setTxHash') await purchases.setTxHash('0x1', '0x2', 0)
+  else if (name === 'resolve') await purchases.resolve('0x1', 'released', undefined, 0)
+  else await purchases.giveBack('0x1', 0)
+  expect(feed.last).not.toBe(before)
+  if (name === 'setTxHash') return
+  expect(meters.counts(meterNames.payments)).toEqual([{ labels: { direction: 'out', state: 'released' }, value: 1 }])
+})
+
+const NOW = Date.UTC(2026, 0, 1)
+
+/** A ledger with a feed, and what the feed published since the last look. */
+function listened() {
+  const ledger = ledgerOf(openStored())
+  const feed = new Feed<NodeEvents>({ life: 'x' })
+  const events: { type: string; data: unknown }[] = []
+  feed.publish = (type, _key, read) => void events.push({ type, data: read() })
+  ledger.listen(ledgerFeed(feed, ledger, () => undefined))
+  return { ...ledger, told: () => events.splice(0) }
+}
+
+test('T20 D45: the followers of a buyer hear of a refund, once', async () => {
+  const { told, purchases } = listened()
+  const { order, reservation } = reserved(signed(NOW), NOW)
+  await purchases.reserve(order, reservation, { day: '2026-01-01', limits: () => ({}) })
+  await purchases.finish(order, { paymentId: reservation.paymentId, amount: 10_000n, txHash: randomHex() })
+  told()
+  const refund = randomHex()
+  expect(await purchases.paidBack(reservation.paymentId, refund, NOW)).toBe(order.id)
+  expect(await purchases.paidBack(reservation.paymentId, randomHex(), NOW)).toBeUndefined()
+  expect(told()).toMatchObject([
+    { type: 'order', data: { payment: { book: 'refunded', refund_tx_hash: refund } } },
+    { type: 'payment', data: { book: 'refunded', refund_tx_hash: refund } },
+  ])
+})
+
+test('T20 D45: the followers of a seller hear of a refund, of an attempt moved forward, and of another transaction', async () => {
+  const { told, payments } = listened()
+  const [paid, late] = [claim(NOW), claim(NOW)]
+  for (const one of [paid, late]) {
+    await payments.claim(one, NOW)
+    await payments.deliver({ id: one.id, state: 'owed', nextAttemptAt: NOW + 60_000 }, exchangeOf(one, NOW), NOW)
+  }
+  await payments.save({ id: paid.id, state: 'settled', txHash: randomHex() }, NOW)
+  told()
+  const [moved, refund] = [randomHex(), randomHex()]
+  const expected = [
+    { book: 'earned', tx_hash: moved },
+    { book: 'refunded', refund_tx_hash: refund },
+    { book: 'owed', next_attempt_at: '2026-01-01T00:00:00.000Z' },
+  ]
+  const changes = [
+    () => payments.lookAgain(paid.id, undefined, moved),
+    () => payments.paidBack(paid.id, refund, NOW),
+    () => payments.hastenOne(late.id, NOW),
+  ]
+  for (const [index, change] of changes.entries()) {
+    await change()
+    expect(told()).toMatchObject([{ type: 'payment', data: expected[index] }])
+  }
+  await payments.lookAgain(paid.id, NOW, moved)
+  expect(told()).toEqual([])
+})
+
+test('a listener that throws fails neither the change nor the listeners after it', async () => {
+  const logged: string[] = []
+  const ledger = ledgerOf(openStored(), { ...silentLogger, error: (_fields, message) => void logged.push(message) })
+  const heard: unknown[] = []
+  const leave = ledger.listen(() => {
+    throw new Error('a fault of the listener')
   })
-  await api.retry(reservation!.paymentId)
-  expect(asked).toEqual([order!.id])
-  isReceived = true
-  await expect(api.retry(reservation!.paymentId)).rejects.toMatchObject({ code: 'PAYMENT_FINAL' })
-  await expect(api.retry(randomHex())).rejects.toMatchObject({ code: 'UNKNOWN_PAYMENT' })
-  await seller.stop()
+  ledger.listen((change) => void heard.push(change))
+  const [one, other] = [claim(NOW), claim(NOW)]
+  expect(await ledger.payments.claim(one, NOW)).toBe(true)
+  expect(ledger.payments.get(one.id)?.state).toBe('authorized')
+  expect(heard).toEqual([{ record: 'payment', id: one.id, from: undefined, to: 'authorized' }])
+  expect(logged).toHaveLength(1)
+  leave()
+  await ledger.payments.claim(other, NOW)
+  expect([heard.length, logged.length]).toEqual([2, 1])
+})
+
+test('a change is reported after its commit, before the writer goes on, and not at all if it fails', async () => {
+  const ledger = ledgerOf(openStored())
+  const seen: unknown[] = []
+  ledger.listen((change) => {
+    if (change.record === 'payment') seen.push(ledger.payments.get(change.id)?.state)
+  })
+  const one = claim(NOW)
+  await Promise.all([ledger.payments.claim(one, NOW), ledger.payments.claim(one, NOW)])
+  expect(seen).toEqual(['authorized'])
+  await ledger.payments.save({ id: one.id, state: 'voided' }, NOW)
+  expect(seen).toEqual(['authorized', 'voided'])
+  const failing = ledgerOf({
+    ...openStored(),
+    payments: { ...ledger.payments, save: () => Promise.reject(new Error('the disk is full')) },
+  })
+  failing.listen((change) => void seen.push(change))
+  await expect(failing.payments.save({ id: one.id, state: 'voided' }, NOW)).rejects.toThrow()
+  expect(seen).toHaveLength(2)
 })

@@ -1,143 +1,198 @@
-import { isoTime } from '../lib/clock.ts'
-import { CodedError } from '../lib/errors.ts'
-import { maySee } from '../listings/market-error.ts'
-import { type Caller, isCallerSeen, OPERATOR, ownerSeen } from '../schema/caller.ts'
-import type { ExecutionRecord, PaymentQuery } from '../schema/ledger.ts'
-import type { Page } from '../schema/page.ts'
-import type { PaymentRecord } from '../schema/payment-record.ts'
-import type { Hex } from '../schema/primitives.ts'
-import type {
-  ExecutionsQuery,
-  Ledger,
-  LedgerEntry,
-  LedgerQuery,
-  LedgerState,
-  StoredExecution,
-} from '../store/ledger.ts'
-import { madePayment, receivedPayment } from './payment-record.ts'
+import type { Logger } from '../lib/logger.ts'
+import type { Database } from '../store/database.ts'
+import { createDeferred, type Deferred } from '../store/deferred.ts'
+import { createExchanges, type Exchanges } from '../store/exchanges.ts'
+import type { LedgerListener } from '../store/ledger-changes.ts'
+import { createOrderStore, type OrderStore } from '../store/orders.ts'
+import { createPayments, type PaymentProgress, type Payments } from '../store/payments.ts'
+import { createPurchases, type Order, type Purchases } from '../store/purchases.ts'
+import type { ReservationState } from '../store/reservation-row.ts'
+import { LedgerEvents } from './ledger-events.ts'
+import type { NamesOf } from './order-record.ts'
 
-type LedgerApiDeps = {
-  /** The token that placed an order. */
-  ownerOf(orderId: string): string | undefined
-  ledger: Ledger
-  nameOf(agentId: string): string | undefined
-  /** Returns the ids of own agents whose name contains this text. */
-  named(text: string): string[]
-  /** Tries again to settle a received payment. @throws CodedError PAYMENT_FINAL */
-  retrySettlement(id: Hex): Promise<void>
-  /** Pays back a received payment. @throws CodedError, TransactionError, ChainError */
-  refund(id: Hex, signal: AbortSignal): Promise<void>
-  /** Checks again what became of an order's payment. */
-  look(orderId: string): Promise<void>
-  /** True if an order has its result. */
-  isReceived(orderId: string): boolean
+/** The records of what this node sells (payments, exchanges, deferred) and buys (purchases, orders). */
+export type LedgerRecords = {
+  readonly payments: Payments
+  readonly exchanges: Exchanges
+  /** Marks of payments whose buyers ask again for the result. */
+  readonly deferred: Deferred
+  readonly purchases: Purchases
+  readonly orders: OrderStore
 }
 
-/** Received and made payments, and executions, as the API shows them. */
-export interface LedgerApi {
-  payments(query: PaymentQuery, caller?: Caller): Page<PaymentRecord>
-  payment(id: string, caller?: Caller): PaymentRecord
-  /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL */
-  retry(id: string): Promise<PaymentRecord>
-  /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL, TransactionError, ChainError */
-  refund(id: string, signal: AbortSignal): Promise<PaymentRecord>
-  executions(query: Omit<ExecutionsQuery, 'ownerId' | 'agentIds'>, caller?: Caller): Page<ExecutionRecord>
-  execution(id: string, caller?: Caller): ExecutionRecord
+/**
+ * The one place where the records of a node change.
+ *
+ * Each change is reported to the listeners after its commit and before the writer goes on. A crash in between loses
+ * only the report: every listener that must not miss a change reads the store at start.
+ */
+export interface Ledger extends LedgerRecords {
+  /** @returns a function that removes the listener */
+  listen(listener: LedgerListener): () => void
 }
 
-/** Payment states of the API, and the stored states they stand for in each direction. */
-const storedStates: Readonly<Record<PaymentRecord['state'], { in: LedgerState[]; out: LedgerState[] }>> = {
-  settled: { in: ['settled'], out: ['spent'] },
-  claimed: { in: [], out: ['spent'] },
-  pending: { in: ['owed'], out: ['spent'] },
-  reserved: { in: ['authorized'], out: ['reserved'] },
-  released: { in: [], out: ['released'] },
-  voided: { in: ['voided'], out: [] },
-  failed: { in: ['unsettled'], out: [] },
+export type LedgerDeps = {
+  logger: Logger
+  /** The names of an agent and its seller, stored with each order. */
+  namesOf: NamesOf
 }
 
-/** For outgoing payments: the kind of transaction each state requires. */
-const transactions: { [S in PaymentRecord['state']]?: LedgerQuery['transaction'] } = {
-  settled: 'confirmed',
-  claimed: 'claimed',
-  pending: 'none',
-}
-
-export function createLedgerApi({
-  ledger,
-  nameOf,
-  named,
-  retrySettlement,
-  refund,
-  look,
-  isReceived,
-  ownerOf,
-}: LedgerApiDeps): LedgerApi {
-  const record = (entry: LedgerEntry) =>
-    entry.direction === 'in' ? receivedPayment(entry.payment, nameOf) : madePayment(entry.made, nameOf)
-
-  /** Token callers see only payments for their own orders. Received payments belong to the operator (D48). */
-  function isSeen(entry: LedgerEntry, caller: Caller): boolean {
-    if (ownerSeen(caller) === undefined) return true
-    return entry.direction === 'out' && maySee(caller, ownerOf(entry.made.orderId))
-  }
-
-  function payment(id: string, caller: Caller = OPERATOR): LedgerEntry {
-    const row = ledger.payment(id as Hex)
-    if (row !== undefined && isSeen(row, caller)) return row
-    throw new CodedError('UNKNOWN_PAYMENT', 'no payment has this id: GET /payments lists them')
-  }
-
-  /** True if a payment was signed, not released, and has no result yet (D44). */
-  function mayBeAskedFor({ state, orderId }: { state: LedgerState; orderId: string }): boolean {
-    return state === 'reserved' || (state === 'spent' && !isReceived(orderId))
-  }
-
+export function openRecords(database: Database, { hasChain }: { hasChain: boolean }): LedgerRecords {
   return {
-    payments({ state, ...query }, caller = OPERATOR) {
-      const states = state && storedStates[state]
-      const transaction = state === undefined ? undefined : transactions[state]
-      const { items, next } = ledger.payments({ ...query, states, transaction, ownerId: ownerSeen(caller) })
-      return { items: items.map(record), next }
+    payments: createPayments(database),
+    exchanges: createExchanges(database),
+    deferred: createDeferred(database),
+    purchases: createPurchases(database, { hasChain }),
+    orders: createOrderStore(database),
+  }
+}
+
+export function createLedger(records: LedgerRecords, { logger, namesOf }: LedgerDeps): Ledger {
+  const events = new LedgerEvents(logger)
+  return {
+    payments: paymentsOf(records.payments, events),
+    exchanges: exchangesOf(records, events),
+    deferred: {
+      ...records.deferred,
+      async defer(id) {
+        await records.deferred.defer(id)
+        events.emit({ record: 'deferral', id })
+      },
     },
-    payment: (id, caller) => record(payment(id, caller)),
-    async retry(id) {
-      const entry = payment(id)
-      if (entry.direction === 'in') await retrySettlement(id as Hex)
-      else if (mayBeAskedFor(entry.made)) await look(entry.made.orderId)
-      else throw new CodedError('PAYMENT_FINAL', 'what became of this payment is known: see its state')
-      return record(payment(id))
+    purchases: purchasesOf(records.purchases, events, namesOf),
+    orders: ordersOf(records.orders, events, namesOf),
+    listen: (listener) => events.listen(listener),
+  }
+}
+
+function paymentsOf(payments: Payments, events: LedgerEvents): Payments {
+  const progressed = ({ id, state }: PaymentProgress) => events.emit({ record: 'payment', id, from: 'open', to: state })
+  return {
+    ...payments,
+    async claim(claim, now) {
+      const isClaimed = await payments.claim(claim, now)
+      if (isClaimed) events.emit({ record: 'payment', id: claim.id, from: undefined, to: 'authorized' })
+      return isClaimed
     },
-    async refund(id, signal) {
-      await refund(id as Hex, signal)
-      return record(payment(id))
+    async deliver(progress, execution, now) {
+      await payments.deliver(progress, execution, now)
+      progressed(progress)
+      events.emit({ record: 'execution', execution })
     },
-    executions(query, caller = OPERATOR) {
-      const agentIds = query.text === undefined ? undefined : named(query.text)
-      const { items, next } = ledger.executions({ ...query, agentIds, ownerId: ownerSeen(caller) })
-      return { items: items.map((row) => executionRecord(row, nameOf(row.agentId))), next }
+    async save(progress, now) {
+      await payments.save(progress, now)
+      progressed(progress)
     },
-    execution(id, caller = OPERATOR) {
-      const row = ledger.execution(Number(id))
-      if (row !== undefined && isCallerSeen(row.callerId, ownerSeen(caller)))
-        return executionRecord(row, nameOf(row.agentId))
-      throw new CodedError('UNKNOWN_EXECUTION', 'no execution has this id, or it is no longer kept')
+    async reopen(progress, now) {
+      const { id } = progress
+      const before = payments.get(id)
+      const isOpen = await payments.reopen(progress, now)
+      if (isOpen) events.emit({ record: 'payment', id, from: 'unsettled', to: 'owed', before })
+      return isOpen
+    },
+    async takeBack(progress, now) {
+      const { id } = progress
+      const before = payments.get(id)
+      const isOwed = await payments.takeBack(progress, now)
+      if (isOwed) events.emit({ record: 'payment', id, from: 'settled', to: 'owed', before })
+      return isOwed
+    },
+    async paidBack(id, txHash, now) {
+      await payments.paidBack(id, txHash, now)
+      events.emit({ record: 'payment', id, from: 'settled', to: 'settled' })
+    },
+    async hastenOne(id, now) {
+      const isDue = await payments.hastenOne(id, now)
+      if (isDue) events.emit({ record: 'payment', id, from: 'owed', to: 'owed' })
+      return isDue
+    },
+    async lookAgain(id, at, txHash) {
+      const before = txHash === undefined ? undefined : payments.get(id)?.txHash
+      await payments.lookAgain(id, at, txHash)
+      if (txHash !== before) events.emit({ record: 'payment', id, from: 'settled', to: 'settled' })
+    },
+    async voidRunning(error, now) {
+      const interrupted = await payments.voidRunning(error, now)
+      if (interrupted > 0) events.emit({ record: 'interruption', payments: interrupted })
+      return interrupted
     },
   }
 }
 
-function executionRecord(row: StoredExecution, agentName: string | undefined): ExecutionRecord {
+function exchangesOf({ exchanges, payments }: LedgerRecords, events: LedgerEvents): Exchanges {
   return {
-    id: String(row.id),
-    agent_id: row.agentId,
-    ...(agentName !== undefined && { agent_name: agentName }),
-    caller_id: row.callerId,
-    correlation_id: row.correlationId,
-    input: row.input,
-    ...(row.output !== undefined && { output: row.output }),
-    ...(row.error !== undefined && { error: row.error }),
-    ...(row.paymentId !== undefined && { payment_id: row.paymentId }),
-    created_at: isoTime(row.createdAt),
-    duration_ms: row.durationMs,
+    ...exchanges,
+    async record(execution) {
+      const payment = execution.paymentId && payments.get(execution.paymentId)
+      await exchanges.record(execution)
+      events.emit({ record: 'execution', execution, payment })
+    },
   }
+}
+
+function purchasesOf(purchases: Purchases, events: LedgerEvents, namesOf: NamesOf): Purchases {
+  const changed = (
+    orderId: string | undefined,
+    [from, to]: [ReservationState | undefined, ReservationState],
+    shown: { isShown?: boolean } = {},
+  ) => {
+    if (orderId !== undefined) events.emit({ record: 'reservation', orderId, from, to, ...shown })
+    return orderId
+  }
+  const orderChanged = (id: string | undefined) => {
+    if (id !== undefined) events.emit({ record: 'order', id })
+    return id
+  }
+  return {
+    ...purchases,
+    async reserve(order, reservation, budget) {
+      const outcome = await purchases.reserve(withNames(order, namesOf), reservation, budget)
+      if (outcome === 'reserved') changed(orderChanged(order.id), [undefined, 'reserved'])
+      return outcome
+    },
+    async finish(order, paid) {
+      await purchases.finish(withNames(order, namesOf), paid)
+      events.emit({ record: 'order', id: order.id, ended: order })
+      if (paid !== undefined) changed(order.id, ['reserved', 'spent'])
+    },
+    async resolve(paymentId, state, txHash, now) {
+      const orderId = await purchases.resolve(paymentId, state, txHash, now)
+      return changed(orderId, ['reserved', state], txHash === undefined ? {} : { isShown: true })
+    },
+    setTxHash: async (...change) => changed(await purchases.setTxHash(...change), ['spent', 'spent']),
+    confirm: async (...change) => changed(await purchases.confirm(...change), ['spent', 'spent'], { isShown: true }),
+    unconfirm: async (...change) =>
+      changed(await purchases.unconfirm(...change), ['spent', 'spent'], { isShown: false }),
+    giveBack: async (...change) => changed(await purchases.giveBack(...change), ['spent', 'released']),
+    takeBack: async (...change) =>
+      changed(orderChanged(await purchases.takeBack(...change)), ['released', 'spent'], { isShown: true }),
+    paidBack: async (...change) => changed(orderChanged(await purchases.paidBack(...change)), ['spent', 'spent']),
+  }
+}
+
+function ordersOf(orders: OrderStore, events: LedgerEvents, namesOf: NamesOf): OrderStore {
+  /** Undefined: nothing changed. */
+  const changed = (order: Order | undefined) => {
+    if (order !== undefined) events.emit({ record: 'order', id: order.id })
+    return order
+  }
+  return {
+    ...orders,
+    async place(order, limits, keyed) {
+      const outcome = await orders.place(withNames(order, namesOf), limits, keyed)
+      if (outcome === 'placed') changed(order)
+      return outcome
+    },
+    giveTask: async (...change) => changed(await orders.giveTask(...change)),
+    begin: async (...change) => changed(await orders.begin(...change)),
+    cancel: async (...change) => changed(await orders.cancel(...change)),
+  }
+}
+
+/** Stores the names of agent and seller with an order, because the seller may delist the agent later (D42). */
+function withNames(order: Order, namesOf: NamesOf): Order {
+  if (order.agentName !== undefined && order.sellerName !== undefined) return order
+  const { name, seller_name } = namesOf(order.agentId) ?? {}
+  const [agentName, sellerName] = [order.agentName ?? name, order.sellerName ?? seller_name]
+  return { ...order, ...(agentName !== undefined && { agentName }), ...(sellerName !== undefined && { sellerName }) }
 }

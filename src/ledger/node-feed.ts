@@ -2,7 +2,7 @@ import type { Service } from '../lib/lifecycle.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { ListingRecord } from '../schema/listing.ts'
-import type { NodeFeed } from './ledger-events.ts'
+import type { NodeFeed } from './ledger-feed.ts'
 
 /** How often the status is read while a client follows it. */
 const LOOK_MS = 1_000

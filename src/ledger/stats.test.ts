@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
-import type { ExecutionFact, LedgerDirection, LedgerState, PaymentFact } from '../store/ledger.ts'
+import type { ExecutionFact, LedgerDirection, LedgerState, PaymentFact } from '../store/ledger-reader.ts'
 import { createEarnings } from './stats.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { formatAmount } from '../schema/amount.ts'
 import type { Stats } from '../schema/ledger.ts'
-import type { Ledger, LedgerDirection, PaymentFact } from '../store/ledger.ts'
+import type { LedgerDirection, LedgerReader, PaymentFact } from '../store/ledger-reader.ts'
 import { agentsOf, DAY_MS, HOUR_MS, mergedDay, mergedHours, Sums } from './earning-sums.ts'
 
 /** After this time no reorganization is expected to undo a settlement. */
@@ -14,7 +14,7 @@ const BATCH_ROWS = 500
 
 type EarningsDeps = {
   clock: Clock
-  ledger: Pick<Ledger, 'paymentFacts' | 'executionFacts' | 'revisions'>
+  ledger: Pick<LedgerReader, 'paymentFacts' | 'executionFacts' | 'revisions'>
   decimals: number
   /** Returns the name of an agent, if known. */
   nameOf(agentId: string): string | undefined

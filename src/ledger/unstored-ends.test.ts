@@ -16,11 +16,14 @@ let buyer: Buyer
 const setPagesMax = (pages: number) => void database.prepare(`PRAGMA max_page_count = ${pages}`).get()
 const fill = () => setPagesMax(1)
 const free = () => setPagesMax(1_000_000)
+/** The orders that were measured, each with its latency. */
+const measured: unknown[] = []
 
 beforeEach(async () => {
   database = openDatabase({ path: ':memory:' })
   buyer = createFakeMarket(() => [listingFixture({ id: localId, local: true, price: 0n })], {
     database,
+    measures: { ended: ({ status }, latencyMs) => void measured.push([status, latencyMs]), settled: () => {} },
     runOwn: async (_id, { input }) => {
       fill()
       if (input.startsWith('fail')) throw new AgentError('AGENT_FAILED', long)
@@ -30,6 +33,7 @@ beforeEach(async () => {
   for (const service of buyer.services) await service.start()
 })
 afterEach(async () => {
+  measured.length = 0
   for (const service of buyer.services.toReversed()) await service.stop()
 })
 
@@ -43,6 +47,8 @@ describe('when the disk is full as an order ends', () => {
     expect((await buyer.orders.settled(id, { limitMs: 300 })).status).toBe('executing')
     free()
     expect((await buyer.orders.settled(id, { limitMs: 20_000 })).status).toBe(status)
+    // The time until there was room says nothing about the seller.
+    expect(measured).toEqual([[status, undefined]])
   })
 
   test('its workflow goes on as soon as there is room', async () => {

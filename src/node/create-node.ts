@@ -8,9 +8,10 @@ import type { Secrets } from '../config/secrets.ts'
 import { createNodeApi } from '../http/node-api.ts'
 import type { ApiDeps } from '../http/server/app.ts'
 import { needsToken } from '../http/server/host-name.ts'
-import { createLedgerApi } from '../ledger/ledger.ts'
-import { type NodeFeed, publishedPayments } from '../ledger/ledger-events.ts'
-import { meteredExchanges, meteredPayments } from '../ledger/metered.ts'
+import { createLedger, openRecords } from '../ledger/ledger.ts'
+import { createLedgerApi } from '../ledger/ledger-api.ts'
+import { ledgerFeed, type NodeFeed } from '../ledger/ledger-feed.ts'
+import { ledgerMeters } from '../ledger/ledger-meters.ts'
 import { createEarnings } from '../ledger/stats.ts'
 import { createTrading } from '../ledger/trading.ts'
 import { isoTime, systemClock } from '../lib/clock.ts'
@@ -34,14 +35,12 @@ import type { Listing } from '../schema/listing.ts'
 import { createOperateAgents } from '../selling/agent-admin.ts'
 import { dataFile, openDataDir } from '../store/data-dir.ts'
 import type { Database } from '../store/database.ts'
-import { createExchanges } from '../store/exchanges.ts'
-import { createLedger } from '../store/ledger.ts'
+import { createLedgerReader } from '../store/ledger-reader.ts'
 import { removeLeftOverDrafts } from '../store/left-over-drafts.ts'
 import { lockDataDir } from '../store/lock.ts'
 import { createMeasureStore } from '../store/measures.ts'
 import { removeNodeFile, writeNodeFile } from '../store/node-file.ts'
 import { openLedger } from '../store/open-ledger.ts'
-import { createPayments } from '../store/payments.ts'
 import { PeerDatastore } from '../store/peer-datastore.ts'
 import { createRunTime } from '../store/run-time.ts'
 import { createSentMessageStore } from '../store/sent-messages.ts'
@@ -90,10 +89,6 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
 
     // Stored data.
     const feed: NodeFeed = new Feed({ life: clock.now().toString(36) })
-    const meters = new Meters()
-    const metered = meteredPayments(createPayments(database), meters)
-    const payments = publishedPayments(metered, feed, (id) => catalog.resolve(id)?.name)
-    const exchanges = meteredExchanges(createExchanges(database), meters)
     const trading = createTrading({ database, dataDir: config.dataDir, clock, logger })
     const datastore = new PeerDatastore({}, { database, logger })
     const runTime = createRunTime(database, clock)
@@ -114,11 +109,18 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     })
     const { replica, catalog } = market
 
+    // Ledger.
+    const meters = new Meters()
+    const records = openRecords(database, { hasChain: chain !== undefined })
+    const ledger = createLedger(records, { logger, namesOf: catalog.resolve })
+    ledger.listen(ledgerMeters(meters, clock))
+    ledger.listen(ledgerFeed(feed, ledger, catalog.resolve))
+
     // Selling.
     const transactions = createTransactions(database)
     const selling = createSelling(config, secrets, {
       tokenOf: (agentId) => transactions.tokenOf(agentId, config.network),
-      ...{ identity, wallet, asset, database, trading, payments, exchanges, market, host, facilitator, chain },
+      ...{ identity, wallet, asset, trading, ledger, market, host, facilitator, chain },
       ...{ clock, logger, pace, fetch: fetchUrl, random, agentPurchases: () => buyer.agentPurchases },
     })
     const { agents, registry, models, named } = selling
@@ -132,7 +134,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         allowSettleFirst: config.buyer.allowSettleFirst,
       },
       {
-        ...{ clock, logger, database, runTime, trading, feed, meters, wallet, asset, catalog, replica, chain, random },
+        ...{ clock, logger, database, runTime, trading, ledger, feed, wallet, asset, catalog, replica, chain, random },
         funds: chain && createWalletChecks({ clock, logger, wallet, chain }),
         openStream: (...args) => host.openStream(...args),
         superseded: (stream) => host.superseded(stream),
@@ -150,15 +152,15 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       publicUrl: config.publicUrl,
     })
 
-    // Ledger and statistics.
-    const ledger = createLedger(database, { hasChain: chain !== undefined, network: config.network })
+    // Reads of the ledger, and statistics.
+    const reader = createLedgerReader(database, { hasChain: chain !== undefined, network: config.network })
     const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
     const ledgerApi = createLedgerApi({
-      ...{ ledger, nameOf, named, look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },
+      ...{ ledger: reader, nameOf, named, look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },
       retrySettlement: (id) => retrySettlement(id, { ...selling.outbox, clock, hasChain: chain !== undefined }),
       refund: trust.refundsOf(selling.x402).refund,
     })
-    const earnings = createEarnings({ clock, ledger, decimals: asset.decimals, nameOf })
+    const earnings = createEarnings({ clock, ledger: reader, decimals: asset.decimals, nameOf })
     const ownAgents = createOperateAgents({
       ...{ clock, agents, registry, isListed: (id) => catalog.resolve(id) !== undefined },
     })
@@ -166,7 +168,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
     // The node's API.
     let startedAt = clock.now()
     const seen = {
-      ...{ host, registry, catalog, payments, trading, version },
+      ...{ host, registry, catalog, payments: ledger.payments, trading, version },
       ...{ network: config.network, walletAddress: wallet.address, name: config.nodeName },
     }
     const node: StoaNode = {
@@ -225,7 +227,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
       balance: () => walletBalance(wallet.address, asset, chain),
     }
     const observing = createObserving(config, secrets, {
-      ...{ clock, logger, database, feed, replica, meters, payments },
+      ...{ clock, logger, database, feed, replica, meters, payments: ledger.payments },
       condition: () => nodeStatus(seen, clock.now() - startedAt),
       ...{ peers: node.peers, nameOf, stats: earnings.stats },
       budget: () => buyer.budget.view(),
@@ -274,7 +276,7 @@ export async function createNode(config: Config, secrets: Secrets, ports: Partia
         measures.service,
         ...observing.services,
         ...trust.services,
-        ...housekeeping({ clock, logger, exchanges, keys: buyer.keys, messages, agents }),
+        ...housekeeping({ ...{ clock, logger, messages, agents }, exchanges: ledger.exchanges, keys: buyer.keys }),
         ...buyer.services,
       ]),
       together('doors', [...selling.doors, standards.service, ...(api === undefined ? [] : [api])]),

@@ -1,5 +1,5 @@
 import type { Chain } from '../chain/chain.ts'
-import type { NodeFeed } from '../ledger/ledger-events.ts'
+import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { createReceipts } from '../ledger/receipts.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'

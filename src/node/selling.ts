@@ -8,6 +8,7 @@ import type { Chain } from '../chain/chain.ts'
 import { addAgentToFile, removeAgentFromFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
+import type { Ledger } from '../ledger/ledger.ts'
 import type { Trading } from '../ledger/trading.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
@@ -34,10 +35,6 @@ import type { Hex } from '../schema/primitives.ts'
 import type { Receipt } from '../schema/signed-receipt.ts'
 import { createOwnAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
-import type { Database } from '../store/database.ts'
-import { createDeferred } from '../store/deferred.ts'
-import type { Exchanges } from '../store/exchanges.ts'
-import type { Payments } from '../store/payments.ts'
 import type { Market } from './market.ts'
 
 const AGENTS_MAX = 64
@@ -48,10 +45,8 @@ type SellingDeps = {
   identity: Identity
   wallet: Wallet
   asset: Asset
-  database: Database
   trading: Pick<Trading, 'isStopped'>
-  payments: Payments
-  exchanges: Exchanges
+  ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'listen'>
   market: Pick<Market, 'replica'>
   host: Pick<Host, 'handle'>
   facilitator: Facilitator | undefined
@@ -68,7 +63,8 @@ type SellingDeps = {
 
 /** The part of a node that sells: its agents, the protocols that serve them, and settlement. */
 export function createSelling(config: Config, secrets: Secrets, deps: SellingDeps) {
-  const { identity, wallet, asset, exchanges, facilitator, chain, host, clock, logger, random } = deps
+  const { identity, wallet, asset, ledger, facilitator, chain, host, clock, logger, random } = deps
+  const { payments, exchanges, deferred } = ledger
   const { replica } = deps.market
   const { perPayerMax, totalMax, checkFrom, blocked } = exposureLimits
   const exposure = new Exposure(
@@ -78,9 +74,9 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       checkFrom: config.seller.checkFundsFromAtomic ?? checkFrom,
       blocked: config.seller.block ?? blocked,
     },
-    { clock, logger, payments: deps.payments, chain },
+    { clock, logger, payments, chain },
   )
-  const payments = SettledWork.watch(exposure.watched(), () => settledWork.wake())
+  ledger.listen((change) => exposure.changed(change))
   const spared = facilitator && sparedFacilitator(facilitator, { clock, logger })
   const chance = () => random(1)[0]! / 256
   const isOffered = (id: string) => agents.served(id) !== undefined
@@ -155,7 +151,6 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   }
   const x402 = {
     ...serving,
-    exchanges: exposure.watchedExchanges(exchanges),
     asset,
     // The same key receives payments and signs receipts.
     payTo: wallet.address,
@@ -164,7 +159,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     newNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
     challenges: new Challenges(),
     payments,
-    deferred: SettledWork.watchDeferred(createDeferred(deps.database), () => settledWork.wake()),
+    deferred,
     settler,
     reruns: new Reruns({ clock }),
     running: new Map(),
@@ -174,6 +169,7 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   }
   const didOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOfPeer(caller))
   const settledWork = new SettledWork({ ...x402, didOf })
+  ledger.listen((change) => settledWork.changed(change))
   const marketplace = { ...serving, newCorrelationId: randomUUID }
   const protocols = createProtocolServer({
     logger,

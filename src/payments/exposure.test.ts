@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { claim, exchangeOf, requirements, testWallet } from '../../test/support/payments.ts'
+import { createLedger, openRecords } from '../ledger/ledger.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { openDatabase } from '../store/database.ts'
-import { type Claim, createPayments } from '../store/payments.ts'
+import type { Claim } from '../store/payments.ts'
 import { Exposure, exposureLimits, PEERS_MAX } from './exposure.ts'
 import { LOSERS_MAX } from './losses.ts'
 import { executed, refused } from './payment.ts'
@@ -13,10 +14,21 @@ const HOUR_MS = 60 * 60 * 1000
 
 function setup() {
   const clock = new HandClock()
-  const stored = createPayments(openDatabase({ path: ':memory:' }))
-  const open = () => new Exposure(exposureLimits, { clock, logger: silentLogger, payments: stored, chain: undefined })
+  const ledger = createLedger(openRecords(openDatabase({ path: ':memory:' }), { hasChain: false }), {
+    logger: silentLogger,
+    namesOf: () => undefined,
+  })
+  const stored = ledger.payments
+  let leave = () => {}
+  const open = () => {
+    leave()
+    const exposure = new Exposure(exposureLimits, { clock, logger: silentLogger, payments: stored, chain: undefined })
+    leave = ledger.listen((change) => exposure.changed(change))
+    return exposure
+  }
   return { clock, stored, open }
 }
+type Setup = Pick<ReturnType<typeof setup>, 'clock' | 'stored'>
 
 /** One signature stands for all: what counts here is the account, and accounts cost nothing. */
 function claims(clock: HandClock): () => Claim {
@@ -31,11 +43,10 @@ function claims(clock: HandClock): () => Claim {
   }
 }
 
-async function loseOne(next: () => Claim, exposure: Exposure, clock: HandClock): Promise<boolean> {
+async function loseOne(next: () => Claim, exposure: Exposure, { clock, stored: payments }: Setup): Promise<boolean> {
   const one = next()
   const { kind } = await exposure.enter(one, AbortSignal.timeout(5_000))
   if (kind !== 'run') return false
-  const payments = exposure.watched()
   await payments.claim(one, clock.now())
   const owed = executed({ state: 'authorized', id: one.id }, clock.now())
   await payments.deliver(owed, exchangeOf(one, clock.now()), clock.now())
@@ -44,7 +55,7 @@ async function loseOne(next: () => Claim, exposure: Exposure, clock: HandClock):
 }
 
 test('T6 T17: what may be lost in a day is bounded however cheap a run is, and after a restart', async () => {
-  const { clock, open } = setup()
+  const { clock, open, stored } = setup()
   const next = claims(clock)
   const bound = Number(exposureLimits.totalMax / PRICE)
   expect(bound).toBeGreaterThan(LOSERS_MAX)
@@ -52,28 +63,27 @@ test('T6 T17: what may be lost in a day is bounded however cheap a run is, and a
   let free = 0
   for (let turn = 0; turn < 125; turn++) {
     if (turn === 110) exposure = open()
-    const lost = await Promise.all(Array.from({ length: 100 }, () => loseOne(next, exposure, clock)))
+    const lost = await Promise.all(Array.from({ length: 100 }, () => loseOne(next, exposure, { clock, stored })))
     free += lost.filter(Boolean).length
   }
   expect(free).toBe(bound)
   // Not for ever.
   clock.advance(25 * HOUR_MS)
-  expect(await loseOne(next, exposure, clock)).toBe(true)
-  expect(await loseOne(next, open(), clock)).toBe(true)
+  expect(await loseOne(next, exposure, { clock, stored })).toBe(true)
+  expect(await loseOne(next, open(), { clock, stored })).toBe(true)
 })
 
 test('T6: a loss that is tried again counts as owed, and lost again as one loss', async () => {
   const { clock, open, stored } = setup()
   const next = claims(clock)
   const exposure = open()
-  await loseOne(next, exposure, clock)
+  await loseOne(next, exposure, { clock, stored })
   const id = `0x${'1'.padStart(64, '0')}` as const
-  const payments = exposure.watched()
   for (let turn = 0; turn < 3; turn++) {
     clock.advance(HOUR_MS)
-    expect(await payments.reopen({ id, state: 'owed', attempts: 1 }, clock.now())).toBe(true)
+    expect(await stored.reopen({ id, state: 'owed', attempts: 1 }, clock.now())).toBe(true)
     expect(exposure.total).toBe(PRICE)
-    await payments.save(
+    await stored.save(
       refused({ ...executed({ state: 'authorized', id }, clock.now()) }, 'again', { blamed: true }),
       clock.now(),
     )
@@ -133,9 +143,12 @@ test('T6: after a restart the payers that lost last are the last to be forgotten
     return { ...other, signed: { ...other.signed, authorization: { ...other.signed.authorization, from } } }
   }
   // One payer loses twice, before the others.
-  expect(await Promise.all([() => first, again].map((one) => loseOne(one, exposure, clock)))).toEqual([true, true])
+  expect(await Promise.all([() => first, again].map((one) => loseOne(one, exposure, { clock, stored })))).toEqual([
+    true,
+    true,
+  ])
   clock.advance(HOUR_MS)
-  for (let n = 0; n < 2; n++, clock.advance(HOUR_MS)) await loseOne(next, exposure, clock)
+  for (let n = 0; n < 2; n++, clock.advance(HOUR_MS)) await loseOne(next, exposure, { clock, stored })
   const { payers } = stored.lost(0, { slotMs: HOUR_MS, payersMax: 2 })
   expect(payers.map(({ at }) => at)).toEqual([clock.now() - 2 * HOUR_MS, clock.now() - HOUR_MS])
 })

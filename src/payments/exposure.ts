@@ -4,9 +4,9 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { parsePrice } from '../schema/amount.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Exchanges } from '../store/exchanges.ts'
+import type { LedgerChange, PaymentChange } from '../store/ledger-changes.ts'
 import { isWorkDone } from '../store/payment-row.ts'
-import type { Claim, PaymentProgress, Payments, StoredPayment } from '../store/payments.ts'
+import type { Claim, Payments, StoredPayment } from '../store/payments.ts'
 import { LatestPayers } from './latest-payers.ts'
 import { DISTRUST_MS, LOSERS_MAX, LOSS_SLOT_MS, type Loss, Losses } from './losses.ts'
 
@@ -26,7 +26,7 @@ export type ExposureOptions = {
 export type ExposureDeps = {
   clock: Clock
   logger: Logger
-  payments: Payments
+  payments: Pick<Payments, 'get' | 'open' | 'lost'>
   /** Undefined: balances are unknown. */
   chain: Pick<Chain, 'usdcBalance' | 'authorizationUse' | 'simulateTransfer'> | undefined
 }
@@ -59,7 +59,7 @@ const OPEN_MAX = 100_000
  * Counts the work done for payments that have not settled (T6). A signed payment is worthless once its authorization is
  * canceled or its account is empty, and a payer can sign many against one balance.
  *
- * The counts follow the ledger: they are read at start and updated on every change.
+ * The counts follow the ledger: they are read at start, and `changed` updates them.
  */
 export class Exposure {
   readonly #options: ExposureOptions
@@ -147,61 +147,32 @@ export class Exposure {
     }
   }
 
-  /** The ledger, wrapped so that every payment that ends updates the counts. */
-  watched(): Payments {
-    const { payments } = this.#deps
-    return {
-      ...payments,
-      deliver: async (progress, exchange, now) => {
-        await payments.deliver(progress, exchange, now)
-        this.#follow(progress)
-      },
-      save: async (progress, now) => {
-        await payments.save(progress, now)
-        this.#follow(progress)
-      },
-      reopen: async (progress, now) => {
-        const lost = lossOf(payments.get(progress.id))
-        if (!(await payments.reopen(progress, now))) return false
-        if (lost === undefined) return true
-        this.#losses.takeBack(lost)
-        this.#count(progress.id, lost.payer.toLowerCase(), lost.amount)
-        return true
-      },
-      takeBack: async (progress, now) => {
-        const payment = payments.get(progress.id)
-        if (!(await payments.takeBack(progress, now))) return false
-        if (payment !== undefined && isWorkDone(payment)) this.#countOwed(payment)
-        return true
-      },
+  /** Follows a change of the ledger. */
+  changed(change: LedgerChange): void {
+    if (change.record === 'payment') this.#paymentChanged(change)
+    else if (change.record === 'execution' && change.payment !== undefined) this.#ran(change.payment)
+  }
+
+  #paymentChanged({ id, from, to, before }: PaymentChange): void {
+    if (from === 'open') {
+      // The hash that a facilitator names is only a claim: the payment counts until the ledger says `settled` (D50).
+      if (to === 'authorized' || to === 'owed') return
+      this.leave(id)
+      const lost = to === 'unsettled' ? lossOf(this.#deps.payments.get(id)) : undefined
+      if (lost !== undefined) this.#losses.add(lost)
+    } else if (before !== undefined && isWorkDone(before)) {
+      const lost = lossOf(before)
+      if (lost !== undefined) this.#losses.takeBack(lost)
+      this.#countOwed(before)
     }
   }
 
-  /**
-   * The exchanges, wrapped. A settlement may be undone while its work runs: the work counts as unsettled from its end.
-   */
-  watchedExchanges<Kept extends Pick<Exchanges, 'record'>>(exchanges: Kept): Kept {
-    const { payments } = this.#deps
-    return {
-      ...exchanges,
-      record: async (exchange) => {
-        const { paymentId: id } = exchange
-        const before = id && payments.get(id)
-        await exchanges.record(exchange)
-        if (id === undefined || before === undefined || isWorkDone(before)) return
-        const payment = payments.get(id)
-        if (payment?.state === 'owed' && !this.#open.has(id)) this.#countOwed(payment)
-        const lost = lossOf(payment)
-        if (lost !== undefined) this.#losses.add(lost)
-      },
-    }
-  }
-
-  #follow({ id, state }: PaymentProgress): void {
-    // The hash that a facilitator names is only a claim: the payment counts until the ledger says `settled` (D50).
-    if (state === 'authorized' || state === 'owed') return
-    this.leave(id)
-    const lost = state === 'unsettled' ? lossOf(this.#deps.payments.get(id)) : undefined
+  /** A settlement may be undone while its work runs: the work counts as unsettled from its end. */
+  #ran(before: StoredPayment): void {
+    if (isWorkDone(before)) return
+    const payment = this.#deps.payments.get(before.id)
+    if (payment?.state === 'owed' && !this.#open.has(before.id)) this.#countOwed(payment)
+    const lost = lossOf(payment)
     if (lost !== undefined) this.#losses.add(lost)
   }
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Database, openDatabase } from './database.ts'
 import { createExchanges } from './exchanges.ts'
-import { createLedger, type ExecutionsQuery } from './ledger.ts'
+import { createLedgerReader, type ExecutionsQuery } from './ledger-reader.ts'
 import { createOrderStore } from './orders.ts'
 
 const start = Date.UTC(2026, 0, 1)
@@ -14,7 +14,7 @@ afterEach(() => database.close())
 
 /** What a reader finds who follows every page to the end, and how many pages that took. */
 function found(query: Partial<ExecutionsQuery>) {
-  const ledger = createLedger(database)
+  const ledger = createLedgerReader(database)
   const inputs: string[] = []
   let [cursor, pages]: [string | undefined, number] = [undefined, 0]
   do {
@@ -57,7 +57,7 @@ test('T19: one page of a search looks at so many rows, and the next one goes on 
         SELECT 'a', 'c', no, iif(no IN (1, 6000), 'needle ' || no, 'hay'), 'done', ? + no * 60000, 1 FROM counter`)
       .run(start),
   )
-  const first = createLedger(database).executions({ limit: 50, text: 'needle' })
+  const first = createLedgerReader(database).executions({ limit: 50, text: 'needle' })
   expect(first.items).toEqual([])
   expect(first.next).toBeDefined()
   expect(found({ text: 'needle' })).toEqual({ inputs: ['needle 6000', 'needle 1'], pages: 3 })

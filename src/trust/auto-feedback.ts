@@ -1,4 +1,4 @@
-import type { NodeFeed } from '../ledger/ledger-events.ts'
+import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { BoundedMap } from '../lib/bounded-map.ts'
 import { reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'

@@ -5,11 +5,12 @@ import { agentId } from '../../test/support/payments.ts'
 import { ann, searchedMarket } from '../../test/support/searched-market.ts'
 import { TestBuyer } from '../../test/support/test-buyer.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
+import { createLedger, openRecords } from '../ledger/ledger.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { type Database, openDatabase } from '../store/database.ts'
 import { createMeasureStore } from '../store/measures.ts'
 import type { Order } from '../store/purchases.ts'
-import { createMeasures, measuredPurchases } from './measures.ts'
+import { createMeasures, measuring } from './measures.ts'
 
 const sellers: TestSeller[] = []
 afterEach(async () => {
@@ -24,7 +25,12 @@ async function market() {
   const { clock } = seller
   const buyer = new TestBuyer({ clock, open: (_peer, protocol) => seller.open('buyer', protocol) })
   const measures = measuresOf(buyer.database, clock)
-  buyer.deps.purchases = measuredPurchases(buyer.purchases, measures, { timed: true })
+  const ledger = createLedger(openRecords(buyer.database, { hasChain: true }), {
+    logger: silentLogger,
+    namesOf: () => undefined,
+  })
+  ledger.listen(measuring(measures, ledger.purchases, (orderId) => buyer.deps.active.has(orderId)))
+  buyer.deps.purchases = ledger.purchases
   return { seller, buyer, clock, measures }
 }
 

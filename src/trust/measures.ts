@@ -6,6 +6,7 @@ import { periodic } from '../lib/periodic.ts'
 import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
 import type { AgentStats } from '../schema/standing.ts'
 import { x402Errors } from '../schema/x402.ts'
+import type { LedgerListener } from '../store/ledger-changes.ts'
 import { LATENCIES_MAX, type Measure, type MeasureStore } from '../store/measures.ts'
 import type { Order, Purchases } from '../store/purchases.ts'
 
@@ -97,42 +98,24 @@ export function createMeasures({ store, clock, logger }: MeasuresDeps): Measures
   }
 }
 
-/** Wraps the purchase store, which all outcomes pass, so that each outcome is measured. */
-export function measuredPurchases(
-  purchases: Purchases,
+/**
+ * Measures each outcome of an order.
+ *
+ * @param purchases read, but for orders that end
+ * @param isAwaited true if a caller waits for the order. The duration of other orders says nothing about their seller.
+ */
+export function measuring(
   measures: Pick<Measures, 'ended' | 'settled'>,
-  { timed }: { timed: boolean },
-): Purchases {
-  return {
-    ...purchases,
-    async finish(order, paid) {
-      await purchases.finish(order, paid)
-      measures.ended(order, timed ? durationOf(order) : undefined)
-    },
-    async confirm(paymentId, txHash, now) {
-      const orderId = await purchases.confirm(paymentId, txHash, now)
-      const made = orderId === undefined ? undefined : purchases.reservationOf(orderId)
-      if (made !== undefined) measures.settled(made.agentId, made.amount)
-      return orderId
-    },
-    async resolve(paymentId, state, txHash, now) {
-      const orderId = await purchases.resolve(paymentId, state, txHash, now)
-      const made = orderId === undefined || txHash === undefined ? undefined : purchases.reservationOf(orderId)
-      if (made !== undefined) measures.settled(made.agentId, made.amount)
-      return orderId
-    },
-    async takeBack(charged, now) {
-      const orderId = await purchases.takeBack(charged, now)
-      const made = orderId === undefined ? undefined : purchases.reservationOf(orderId)
-      if (made !== undefined) measures.settled(made.agentId, made.amount)
-      return orderId
-    },
-    async unconfirm(paymentId, now) {
-      const orderId = await purchases.unconfirm(paymentId, now)
-      const made = orderId === undefined ? undefined : purchases.reservationOf(orderId)
-      if (made !== undefined) measures.settled(made.agentId, -made.amount)
-      return orderId
-    },
+  purchases: Pick<Purchases, 'reservationOf'>,
+  isAwaited: (orderId: string) => boolean,
+): LedgerListener {
+  return (change) => {
+    if (change.record === 'order' && change.ended !== undefined) {
+      measures.ended(change.ended, isAwaited(change.id) ? durationOf(change.ended) : undefined)
+    } else if (change.record === 'reservation' && change.isShown !== undefined) {
+      const made = purchases.reservationOf(change.orderId)
+      if (made !== undefined) measures.settled(made.agentId, change.isShown ? made.amount : -made.amount)
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { until } from '../../test/support/until.ts'
-import type { NodeFeed } from '../ledger/ledger-events.ts'
+import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { Feed } from '../lib/feed.ts'
 import { silentLogger } from '../lib/logger.ts'
 import type { NewDelivery, WebhookStore } from '../store/webhooks.ts'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { NodeFeed } from '../ledger/ledger-events.ts'
+import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Service } from '../lib/lifecycle.ts'

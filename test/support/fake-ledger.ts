@@ -1,8 +1,8 @@
-import { createLedgerApi } from '../../src/ledger/ledger.ts'
+import { createLedgerApi } from '../../src/ledger/ledger-api.ts'
 import { createEarnings } from '../../src/ledger/stats.ts'
 import { retrySettlement } from '../../src/payments/outbox-entry.ts'
 import { openDatabase } from '../../src/store/database.ts'
-import { createLedger } from '../../src/store/ledger.ts'
+import { createLedgerReader } from '../../src/store/ledger-reader.ts'
 import { createPayments } from '../../src/store/payments.ts'
 import { HandClock } from './hand-clock.ts'
 import { claim, exchangeOf } from './payments.ts'
@@ -18,7 +18,7 @@ export function fakeLedger() {
     payments.claim(payment, clock.now()),
     payments.deliver(owed, exchangeOf(payment, clock.now()), clock.now()),
   ])
-  const ledger = createLedger(database)
+  const ledger = createLedgerReader(database)
   const nameOf = () => 'Summary'
   return {
     paymentId: payment.id,

@@ -1,10 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { budgetRules } from '../../src/buying/budget-rules.ts'
 import { type Buyer, type BuyerDeps, createBuyer } from '../../src/buying/buyer.ts'
+import { createLedger, openRecords } from '../../src/ledger/ledger.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { Feed } from '../../src/lib/feed.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
-import { Meters } from '../../src/lib/meters.ts'
 import type { Listing } from '../../src/schema/listing.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { createRunTime } from '../../src/store/run-time.ts'
@@ -26,6 +26,7 @@ export async function fakeMarket(listings: () => readonly Listing[], options: Op
 export function createFakeMarket(listings: () => readonly Listing[], options: Options = {}): Buyer {
   const { maxPrice = 1_000_000n, rules, ...deps } = options
   const { clock = systemClock, database = openDatabase({ path: ':memory:' }) } = deps
+  const namesOf = (id: string) => listings().find((listing) => listing.id === id)
   return createBuyer(
     {
       callerDid: 'did:peer:me',
@@ -40,9 +41,9 @@ export function createFakeMarket(listings: () => readonly Listing[], options: Op
       runTime: createRunTime(database, clock),
       trading: { check: () => {} },
       feed: new Feed({ life: 'test' }),
-      meters: new Meters(),
+      ledger: createLedger(openRecords(database, { hasChain: false }), { logger: silentLogger, namesOf }),
       wallet: testWallet(),
-      catalog: { resolve: (id) => listings().find((listing) => listing.id === id), resourceOf: (id) => id },
+      catalog: { resolve: namesOf, resourceOf: (id) => id },
       replica: { onChange: () => () => {} },
       chain: undefined,
       openStream: () => Promise.reject(new Error('nobody is there')),

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
 import { RunSlots, RunSlotsFull } from '../../src/agents/run-slots.ts'
+import { createLedger, openRecords } from '../../src/ledger/ledger.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
 import { Challenges } from '../../src/payments/challenges.ts'
@@ -23,9 +24,8 @@ import type { PaymentEnvelope } from '../../src/schema/payment.ts'
 import type { Hex } from '../../src/schema/primitives.ts'
 import { X402_PROTOCOL, type X402MessageType } from '../../src/schema/x402.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
-import { createDeferred } from '../../src/store/deferred.ts'
-import { createExchanges, type Exchanges } from '../../src/store/exchanges.ts'
-import { createPayments, type Payments } from '../../src/store/payments.ts'
+import type { Exchanges } from '../../src/store/exchanges.ts'
+import type { Payments } from '../../src/store/payments.ts'
 import { FakeSettlement } from './fake-settlement.ts'
 import { HandClock } from './hand-clock.ts'
 import { agentId, payTo, randomHex, sellerWallet, signed, usdc } from './payments.ts'
@@ -82,9 +82,14 @@ export class TestSeller {
     this.clock = options.clock ?? new HandClock()
     this.settlement = options.settlement ?? new FakeSettlement()
     this.database = options.database ?? openDatabase({ path: ':memory:' })
-    this.payments = createPayments(this.database)
-    this.exchanges = createExchanges(this.database)
-    const { clock, exchanges, challenges } = this
+    const ledger = createLedger(openRecords(this.database, { hasChain: true }), {
+      logger: silentLogger,
+      namesOf: () => undefined,
+    })
+    const { payments, exchanges, deferred } = ledger
+    this.payments = payments
+    this.exchanges = exchanges
+    const { clock, challenges } = this
     const { facilitator = this.settlement.facilitator, chain = this.settlement.chain } = options
     const guard = { ...exposureLimits, ...options.exposure }
     const { settlement } = this
@@ -94,7 +99,7 @@ export class TestSeller {
       simulateTransfer: settlement.simulateTransfer.bind(settlement),
     }
     this.exposure = new Exposure(guard, { clock, logger: silentLogger, payments: this.payments, chain: funds })
-    const payments = SettledWork.watch(this.exposure.watched(), () => this.#settledWork.wake())
+    ledger.listen((change) => this.exposure.changed(change))
     this.limits = new PeerLimits({ requestsPerSecond: 1000, ...options.limits }, { clock })
     const attemptTimeoutMs = options.attemptTimeoutMs ?? 100
     this.#settler = new Settler(
@@ -128,8 +133,8 @@ export class TestSeller {
       inSlot: (caller, work) => slots.run(caller, work).catch(asOverloaded),
       challenges,
       payments,
-      deferred: SettledWork.watchDeferred(createDeferred(this.database), () => this.#settledWork.wake()),
-      exchanges: this.exposure.watchedExchanges(exchanges),
+      deferred,
+      exchanges,
       settler: this.#settler,
       limits: this.limits,
       reruns: new Reruns({ clock }),
@@ -139,6 +144,7 @@ export class TestSeller {
       exposure: this.exposure,
     }
     this.#settledWork = new SettledWork(this.deps)
+    ledger.listen((change) => this.#settledWork.changed(change))
     this.#server = createProtocolServer({
       logger: this.deps.logger,
       limits: this.limits,

@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
-import { meterNames } from '../../ledger/metered.ts'
+import { meterNames } from '../../ledger/ledger-meters.ts'
 import type { Labels, Meters } from '../../lib/meters.ts'
 import type { NodeStatus, PeerStatus } from '../../schema/api.ts'
 import type { BudgetRecord } from '../../schema/budget.ts'

@@ -1,7 +1,6 @@
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { Deferred } from '../../store/deferred.ts'
-import type { Payments } from '../../store/payments.ts'
+import type { LedgerChange } from '../../store/ledger-changes.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PaidRunDeps, X402ServerDeps } from './exchange.ts'
 import { deliveredBy } from './result.ts'
@@ -35,26 +34,10 @@ export class SettledWork implements Service {
     this.#deps = deps
   }
 
-  /** Wraps the payments store, to report every payment that settles. */
-  static watch(payments: Payments, settled: () => void): Payments {
-    return {
-      ...payments,
-      save: async (progress, now) => {
-        await payments.save(progress, now)
-        if (progress.state === 'settled') settled()
-      },
-    }
-  }
-
-  /** Wraps the store of payments answered with 2007. The payment may have settled while it was being stored. */
-  static watchDeferred(deferred: Deferred, told: () => void): Deferred {
-    return {
-      ...deferred,
-      defer: async (id) => {
-        await deferred.defer(id)
-        told()
-      },
-    }
+  /** Follows a change of the ledger. A deferred payment may have settled before its mark was stored. */
+  changed(change: LedgerChange): void {
+    if (change.record === 'deferral') this.wake()
+    else if (change.record === 'payment' && change.to === 'settled' && change.from === 'open') this.wake()
   }
 
   async start(): Promise<void> {

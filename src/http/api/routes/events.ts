@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { mayFollowOf } from '../../../buying/may-follow.ts'
-import type { NodeFeed } from '../../../ledger/ledger-events.ts'
+import type { NodeFeed } from '../../../ledger/ledger-feed.ts'
 import type { FeedEvent, FeedReset } from '../../../lib/feed.ts'
 import type { Logger } from '../../../lib/logger.ts'
 import { EventsQuery, EventTypes, type NodeEvents, nodeEvents } from '../../../schema/events.ts'

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { LedgerApi } from '../../../ledger/ledger.ts'
+import type { LedgerApi } from '../../../ledger/ledger-api.ts'
 import type { Earnings } from '../../../ledger/stats.ts'
 import { ownerSeen } from '../../../schema/caller.ts'
 import {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { claim, exchangeOf, randomHex, requirements, signed } from '../../test/support/payments.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { openDatabase } from './database.ts'
-import { createLedger, type LedgerEntry, type LedgerQuery } from './ledger.ts'
+import { createLedgerReader, type LedgerEntry, type LedgerQuery } from './ledger-reader.ts'
 import { createPayments } from './payments.ts'
 import { createPurchases } from './purchases.ts'
 
@@ -40,7 +40,7 @@ async function setup() {
     )
     return paymentId
   }
-  return { ledger: createLedger(database), payments, receive, pay }
+  return { ledger: createLedgerReader(database), payments, receive, pay }
 }
 
 const idOf = (entry: LedgerEntry) => (entry.direction === 'in' ? entry.payment.id : entry.made.paymentId)

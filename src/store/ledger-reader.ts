@@ -88,7 +88,7 @@ export type ExecutionFact = {
 }
 
 /** Reads over both ledgers, the seller's and the buyer's, and over the executions of own agents. */
-export interface Ledger {
+export interface LedgerReader {
   /** Newest first, both directions merged by time. */
   payments(query: LedgerQuery): Page<LedgerEntry>
   payment(id: Hex): LedgerEntry | undefined
@@ -160,10 +160,10 @@ const TRANSACTION = {
 } as const
 
 /** @param options `hasChain`: true if this node can ask the chain about payments; `network`: the network to sum up */
-export function createLedger(
+export function createLedgerReader(
   database: Database,
   { hasChain = true, network }: { hasChain?: boolean; network?: string } = {},
-): Ledger {
+): LedgerReader {
   type Value = string | number | Uint8Array
   const all = <T>(sql: string, ...values: Value[]) => database.prepare(sql).all(...values) as unknown as T[]
 

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest'
+import { randomHex } from '../../test/support/payments.ts'
+import { TestBuyer } from '../../test/support/test-buyer.ts'
+import { TestSeller } from '../../test/support/x402-seller.ts'
+import { createLedgerReader } from '../store/ledger-reader.ts'
+import { createLedgerApi } from './ledger-api.ts'
+
+test('D44: retry asks the seller of what is paid as long as it has no result, and not after it', async () => {
+  const seller = await new TestSeller({}).start()
+  const buyer = new TestBuyer({ clock: seller.clock, open: (_peer, protocol) => seller.open('buyer', protocol) })
+  seller.settlement.usual = { moves: false, answer: { kind: 'unclear', reason: 'no answer' } }
+  await buyer.execute()
+  const [{ order, reservation } = {}] = buyer.ledger()
+  const asked: string[] = []
+  let isReceived = false
+  const api = createLedgerApi({
+    ownerOf: () => undefined,
+    ledger: createLedgerReader(buyer.database),
+    nameOf: () => undefined,
+    named: () => [],
+    refund: async () => {},
+    retrySettlement: async () => {},
+    look: async (id) => void asked.push(id),
+    isReceived: () => isReceived,
+  })
+  await api.retry(reservation!.paymentId)
+  expect(asked).toEqual([order!.id])
+  isReceived = true
+  await expect(api.retry(reservation!.paymentId)).rejects.toMatchObject({ code: 'PAYMENT_FINAL' })
+  await expect(api.retry(randomHex())).rejects.toMatchObject({ code: 'UNKNOWN_PAYMENT' })
+  await seller.stop()
+})

@@ -1,0 +1,143 @@
+import { isoTime } from '../lib/clock.ts'
+import { CodedError } from '../lib/errors.ts'
+import { maySee } from '../listings/market-error.ts'
+import { type Caller, isCallerSeen, OPERATOR, ownerSeen } from '../schema/caller.ts'
+import type { ExecutionRecord, PaymentQuery } from '../schema/ledger.ts'
+import type { Page } from '../schema/page.ts'
+import type { PaymentRecord } from '../schema/payment-record.ts'
+import type { Hex } from '../schema/primitives.ts'
+import type {
+  ExecutionsQuery,
+  LedgerEntry,
+  LedgerQuery,
+  LedgerReader,
+  LedgerState,
+  StoredExecution,
+} from '../store/ledger-reader.ts'
+import { madePayment, receivedPayment } from './payment-record.ts'
+
+type LedgerApiDeps = {
+  /** The token that placed an order. */
+  ownerOf(orderId: string): string | undefined
+  ledger: LedgerReader
+  nameOf(agentId: string): string | undefined
+  /** Returns the ids of own agents whose name contains this text. */
+  named(text: string): string[]
+  /** Tries again to settle a received payment. @throws CodedError PAYMENT_FINAL */
+  retrySettlement(id: Hex): Promise<void>
+  /** Pays back a received payment. @throws CodedError, TransactionError, ChainError */
+  refund(id: Hex, signal: AbortSignal): Promise<void>
+  /** Checks again what became of an order's payment. */
+  look(orderId: string): Promise<void>
+  /** True if an order has its result. */
+  isReceived(orderId: string): boolean
+}
+
+/** Received and made payments, and executions, as the API shows them. */
+export interface LedgerApi {
+  payments(query: PaymentQuery, caller?: Caller): Page<PaymentRecord>
+  payment(id: string, caller?: Caller): PaymentRecord
+  /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL */
+  retry(id: string): Promise<PaymentRecord>
+  /** @throws CodedError UNKNOWN_PAYMENT, PAYMENT_FINAL, TransactionError, ChainError */
+  refund(id: string, signal: AbortSignal): Promise<PaymentRecord>
+  executions(query: Omit<ExecutionsQuery, 'ownerId' | 'agentIds'>, caller?: Caller): Page<ExecutionRecord>
+  execution(id: string, caller?: Caller): ExecutionRecord
+}
+
+/** Payment states of the API, and the stored states they stand for in each direction. */
+const storedStates: Readonly<Record<PaymentRecord['state'], { in: LedgerState[]; out: LedgerState[] }>> = {
+  settled: { in: ['settled'], out: ['spent'] },
+  claimed: { in: [], out: ['spent'] },
+  pending: { in: ['owed'], out: ['spent'] },
+  reserved: { in: ['authorized'], out: ['reserved'] },
+  released: { in: [], out: ['released'] },
+  voided: { in: ['voided'], out: [] },
+  failed: { in: ['unsettled'], out: [] },
+}
+
+/** For outgoing payments: the kind of transaction each state requires. */
+const transactions: { [S in PaymentRecord['state']]?: LedgerQuery['transaction'] } = {
+  settled: 'confirmed',
+  claimed: 'claimed',
+  pending: 'none',
+}
+
+export function createLedgerApi({
+  ledger,
+  nameOf,
+  named,
+  retrySettlement,
+  refund,
+  look,
+  isReceived,
+  ownerOf,
+}: LedgerApiDeps): LedgerApi {
+  const record = (entry: LedgerEntry) =>
+    entry.direction === 'in' ? receivedPayment(entry.payment, nameOf) : madePayment(entry.made, nameOf)
+
+  /** Token callers see only payments for their own orders. Received payments belong to the operator (D48). */
+  function isSeen(entry: LedgerEntry, caller: Caller): boolean {
+    if (ownerSeen(caller) === undefined) return true
+    return entry.direction === 'out' && maySee(caller, ownerOf(entry.made.orderId))
+  }
+
+  function payment(id: string, caller: Caller = OPERATOR): LedgerEntry {
+    const row = ledger.payment(id as Hex)
+    if (row !== undefined && isSeen(row, caller)) return row
+    throw new CodedError('UNKNOWN_PAYMENT', 'no payment has this id: GET /payments lists them')
+  }
+
+  /** True if a payment was signed, not released, and has no result yet (D44). */
+  function mayBeAskedFor({ state, orderId }: { state: LedgerState; orderId: string }): boolean {
+    return state === 'reserved' || (state === 'spent' && !isReceived(orderId))
+  }
+
+  return {
+    payments({ state, ...query }, caller = OPERATOR) {
+      const states = state && storedStates[state]
+      const transaction = state === undefined ? undefined : transactions[state]
+      const { items, next } = ledger.payments({ ...query, states, transaction, ownerId: ownerSeen(caller) })
+      return { items: items.map(record), next }
+    },
+    payment: (id, caller) => record(payment(id, caller)),
+    async retry(id) {
+      const entry = payment(id)
+      if (entry.direction === 'in') await retrySettlement(id as Hex)
+      else if (mayBeAskedFor(entry.made)) await look(entry.made.orderId)
+      else throw new CodedError('PAYMENT_FINAL', 'what became of this payment is known: see its state')
+      return record(payment(id))
+    },
+    async refund(id, signal) {
+      await refund(id as Hex, signal)
+      return record(payment(id))
+    },
+    executions(query, caller = OPERATOR) {
+      const agentIds = query.text === undefined ? undefined : named(query.text)
+      const { items, next } = ledger.executions({ ...query, agentIds, ownerId: ownerSeen(caller) })
+      return { items: items.map((row) => executionRecord(row, nameOf(row.agentId))), next }
+    },
+    execution(id, caller = OPERATOR) {
+      const row = ledger.execution(Number(id))
+      if (row !== undefined && isCallerSeen(row.callerId, ownerSeen(caller)))
+        return executionRecord(row, nameOf(row.agentId))
+      throw new CodedError('UNKNOWN_EXECUTION', 'no execution has this id, or it is no longer kept')
+    },
+  }
+}
+
+function executionRecord(row: StoredExecution, agentName: string | undefined): ExecutionRecord {
+  return {
+    id: String(row.id),
+    agent_id: row.agentId,
+    ...(agentName !== undefined && { agent_name: agentName }),
+    caller_id: row.callerId,
+    correlation_id: row.correlationId,
+    input: row.input,
+    ...(row.output !== undefined && { output: row.output }),
+    ...(row.error !== undefined && { error: row.error }),
+    ...(row.paymentId !== undefined && { payment_id: row.paymentId }),
+    created_at: isoTime(row.createdAt),
+    duration_ms: row.durationMs,
+  }
+}
