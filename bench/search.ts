@@ -15,10 +15,10 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import * as z from 'zod'
 import { createApi } from '../src/http/server/app.ts'
+import { silentLogger } from '../src/lib/logger.ts'
 import { createCatalog } from '../src/listings/catalog.ts'
-import { rowOf, searchable } from '../src/listings/row.ts'
+import { ListingRows, rowOf, searchable } from '../src/listings/rows.ts'
 import { headOf, type ListingEntry } from '../src/listings/set.ts'
-import { StoredRecords } from '../src/listings/stored-records.ts'
 import { PriceText } from '../src/schema/amount.ts'
 import type { AgentQuery } from '../src/schema/search.ts'
 import { createSearch } from '../src/search/search.ts'
@@ -103,7 +103,7 @@ async function bench(): Promise<void> {
   })
 
   // As in a node: the heads are in memory, the rest is on disk.
-  const stored = new StoredRecords(store)
+  const stored = new ListingRows({ writeMs: 500 }, { store, logger: silentLogger })
   const get = (id: string) => {
     const entry = entries.get(id)
     return entry === undefined ? undefined : stored.recordOf(entry)

@@ -1,7 +1,9 @@
 import { afterEach, expect, test } from 'vitest'
 import { until } from '../../test/support/until.ts'
 import { silentLogger } from '../lib/logger.ts'
-import { CatchUp, type CatchUpOptions, type SyncOutcome } from './catch-up.ts'
+import type { PeerView } from '../p2p/host.ts'
+import { CatchUp, type CatchUpOptions } from './catch-up.ts'
+import type { SyncOutcome } from './sync-sessions.ts'
 
 const quick: CatchUpOptions = { retryMs: 1, followUpMs: 1, roundMs: 1_000_000, triesMax: 4 }
 const running: CatchUp[] = []
@@ -11,7 +13,8 @@ afterEach(async () => {
 })
 
 function start(peers: string[], meet: (peerId: string, signal: AbortSignal) => Promise<SyncOutcome>, options = {}) {
-  const catchUp = new CatchUp({ ...quick, ...options }, { connectedPeers: () => peers, meet, logger: silentLogger })
+  const host = { peers: () => peers.map((peerId): PeerView => ({ peerId, addresses: [], direction: 'outbound' })) }
+  const catchUp = new CatchUp({ ...quick, ...options }, { host, sessions: { meet }, logger: silentLogger })
   running.push(catchUp)
   catchUp.start()
   return catchUp

@@ -3,6 +3,8 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { doubledMs } from '../lib/retry.ts'
 import { idle } from '../lib/wait.ts'
+import type { Host } from '../p2p/host.ts'
+import type { SyncOutcome, SyncSessions } from './sync-sessions.ts'
 
 export type CatchUpOptions = {
   /** Sessions at once. More peers wait in a queue. */
@@ -22,22 +24,9 @@ export type CatchUpOptions = {
   meetTimeoutMs?: number
 }
 
-/**
- * How a session ended.
- *
- * - `equal`: the peer had nothing to send.
- * - `news`: the peer sent something new.
- * - `idle`: the peer sent listings, but none was new.
- * - `foreign`: the peer does not speak the protocol.
- * - `hostile`: the peer sent what no honest peer sends.
- *
- * A peer that does not answer for now causes an exception.
- */
-export type SyncOutcome = 'equal' | 'news' | 'idle' | 'foreign' | 'hostile'
-
 type CatchUpDeps = {
-  connectedPeers(): string[]
-  meet(peerId: string, signal: AbortSignal): Promise<SyncOutcome>
+  host: Pick<Host, 'peers'>
+  sessions: Pick<SyncSessions, 'meet'>
   logger: Logger
 }
 
@@ -77,7 +66,7 @@ export class CatchUp {
 
   start(): void {
     this.#rounds ??= this.#unlessStopping(this.#makeRounds())
-    for (const peerId of this.#deps.connectedPeers()) this.attend(peerId)
+    for (const peerId of this.#connectedPeers()) this.attend(peerId)
   }
 
   /** Aborts all sessions and waits until they end. */
@@ -111,7 +100,7 @@ export class CatchUp {
   async #makeRounds(): Promise<void> {
     for (let round = 1; ; round++) {
       await this.#wait(this.#options.roundMs)
-      const connected = this.#deps.connectedPeers()
+      const connected = this.#connectedPeers()
       for (const peerId of this.#leftOut.keys()) if (!connected.includes(peerId)) this.#leftOut.delete(peerId)
       const peers = connected.filter((id) => !this.#attended.has(id) && (this.#leftOut.get(id)?.until ?? 0) <= round)
       if (peers.length === 0) continue
@@ -136,12 +125,12 @@ export class CatchUp {
 
   /** Returns undefined if the peer did not answer. */
   async #tryToMeet(peerId: string): Promise<SyncOutcome | undefined> {
-    const { logger, meet } = this.#deps
+    const { logger, sessions } = this.#deps
     await this.#turn()
     try {
       this.#stopping.signal.throwIfAborted()
       const limit = AbortSignal.timeout(this.#options.meetTimeoutMs)
-      return await meet(peerId, AbortSignal.any([this.#stopping.signal, limit]))
+      return await sessions.meet(peerId, AbortSignal.any([this.#stopping.signal, limit]))
     } catch (error) {
       logger.debug({ peer: peerId, reason: reasonOf(error) }, 'no session with a peer came about')
       return undefined
@@ -159,8 +148,13 @@ export class CatchUp {
     else await new Promise<void>((resolve) => this.#line.push(resolve))
   }
 
+  /** Peers connected without a relay. */
+  #connectedPeers(): string[] {
+    return [...new Set(this.#deps.host.peers().flatMap(({ peerId, relayed }) => (relayed ? [] : peerId)))]
+  }
+
   #isConnected(peerId: string): boolean {
-    return this.#deps.connectedPeers().includes(peerId)
+    return this.#connectedPeers().includes(peerId)
   }
 
   /** Waits 80 to 120 % of the time, so that nodes do not act in step. */

@@ -12,9 +12,9 @@ import type { SignatureCheck } from '../p2p/signature.ts'
 import type { SignaturePool } from '../p2p/signature-pool.ts'
 import { decodeBatch, encodeBatch, splitBatches } from '../protocols/sync/batch.ts'
 import { LISTING_BYTES_MAX } from '../schema/listing.ts'
-import type { Teller } from './room.ts'
+import type { ReplicaState } from './replica-state.ts'
 import type { ListingEntry } from './set.ts'
-import { isHostile, type OpenedListing, readListing } from './signed-listing.ts'
+import { isHostile, readListing } from './signed-listing.ts'
 
 export const LISTINGS_TOPIC = '/stoa/listings/1'
 /** The largest message that the host gossips. The listings of most sellers fit into one message. */
@@ -48,15 +48,12 @@ export type ListingGossipOptions = {
 
 type ListingGossipDeps = {
   host: Pick<Host, 'publish'> & Partial<Pick<Host, 'siteOf'>>
+  state: Pick<ReplicaState, 'learn' | 'isBehind'>
   clock: Clock
   logger: Logger
   signatures: Pick<SignaturePool, 'check'>
   /** Limits how much of the event loop the work for neighbors takes. */
   pace: Pace
-  /** Whether so much from an address waits to be written that nothing more is taken from it by gossip. */
-  isBehind?(party: string): boolean
-  /** Opens an envelope and merges it if it is new. */
-  learn(envelope: Uint8Array, options: Teller & { wanted(entry: ListingEntry): boolean }): Promise<OpenedListing>
 }
 
 /**
@@ -182,7 +179,7 @@ export class ListingGossip {
    * node for passing them on. New listings over a rate are dropped here, and catch-up brings them later.
    */
   async receive(message: Uint8Array, fromPeerId: string): Promise<Verdict> {
-    const { host, clock, learn } = this.#deps
+    const { host, state, clock } = this.#deps
     const envelopes = decodeMessage(message)
     if (envelopes === undefined) return this.#reject(fromPeerId, 'the message is no list of listings')
     // Check the rates before reading any listing, so that a refused message costs nothing.
@@ -190,13 +187,13 @@ export class ListingGossip {
     const isInShare =
       this.#peers.take(fromPeerId, envelopes.length, clock.now()) &&
       (site === undefined || this.#sites.take(site, envelopes.length, clock.now()))
-    if (!isInShare || this.#deps.isBehind?.(site ?? fromPeerId) === true) return 'ignore'
+    if (!isInShare || state.isBehind(site ?? fromPeerId)) return 'ignore'
 
     const wanted = ({ record }: ListingEntry) => this.#sellers.has(record.seller_id, 1, clock.now())
     let verdict: Verdict = 'ignore'
     const unchecked: Uint8Array[] = []
     for (const envelope of envelopes) {
-      const opened = await learn(envelope, { wanted, from: fromPeerId, site })
+      const opened = await state.learn(envelope, { wanted, from: fromPeerId, site })
       if (opened.ok) {
         // Charge the seller only after its signature was checked. Otherwise anybody could use up a seller's share.
         this.#sellers.take(opened.entry.record.seller_id, 1, clock.now())

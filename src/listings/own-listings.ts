@@ -2,10 +2,13 @@ import { randomInt } from 'node:crypto'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
-import { compareEntries, isShown, LISTINGS_PER_SELLER_MAX, type ListingSet } from './set.ts'
-import { type ReadEntry, sealListing } from './signed-listing.ts'
+import type { ListingGossip } from './gossip.ts'
+import type { ReplicaState } from './replica-state.ts'
+import { compareEntries, isShown, LISTINGS_PER_SELLER_MAX } from './set.ts'
+import { sealListing } from './signed-listing.ts'
 
 /** What a seller says about an agent. The replica fills in the rest of the listing. */
 export type OwnListing = Omit<
@@ -15,21 +18,16 @@ export type OwnListing = Omit<
 
 type OwnListingsDeps = {
   identity: Identity
+  host: Pick<Host, 'addresses'>
+  state: Pick<ReplicaState, 'set' | 'record' | 'keepOwn' | 'lastOwnVersion'>
+  gossip: Pick<ListingGossip, 'announce'>
   clock: Clock
   logger: Logger
-  set: Pick<ListingSet, 'get' | 'entriesOf'>
-  /** The complete record of a listing that the set holds. */
-  record(id: string): ListingRecord | undefined
-  addresses(): string[]
-  /** The highest version signed before this start. */
-  lastVersion: number
-  /** Stores durably, then merges and gossips. Throws if the listing could not be stored. */
-  commit(entry: ReadEntry, envelope: Uint8Array): Promise<void>
   /** Called once when another running node signs listings with our key. */
-  copied?(agentName: string): void
+  copied?: ((agentName: string) => void) | undefined
 }
 
-type Hosted = {
+type OwnAgent = {
   own: OwnListing
   refreshAt: UnixMs
   /** `heard`: a peer sent a later version under our key. `answered`: we then signed a later version of our own. */
@@ -48,14 +46,14 @@ const ADDRESS_LENGTH_MAX = 512
  */
 export class OwnListings {
   readonly #deps: OwnListingsDeps
-  readonly #hosted = new Map<string, Hosted>()
+  readonly #hosted = new Map<string, OwnAgent>()
   #lastVersion: number
   #isCopied = false
   #lane: Promise<unknown> = Promise.resolve()
 
   constructor(deps: OwnListingsDeps) {
     this.#deps = deps
-    this.#lastVersion = deps.lastVersion
+    this.#lastVersion = deps.state.lastOwnVersion()
   }
 
   /**
@@ -124,13 +122,13 @@ export class OwnListings {
   }
 
   async #sign(own: OwnListing): Promise<ListingRecord> {
-    const { identity } = this.#deps
-    const addrs = listedAddresses(this.#deps.addresses(), identity.peerId)
+    const { identity, host, state } = this.#deps
+    const addrs = listedAddresses(host.addresses(), identity.peerId)
     const times = this.#times()
     const record: ListingRecord = { ...own, v: 1, seller_id: identity.peerId, state: 'active', addrs, ...times }
     await this.#commit(record)
     // A peer may have brought a still later version, which then stands instead of ours. Sign again at once.
-    const stands = this.#deps.set.get(own.id)?.record.version === times.version
+    const stands = state.set.get(own.id)?.record.version === times.version
     const overtaken = this.#hosted.get(own.id)?.overtaken
     this.#hosted.set(own.id, {
       own,
@@ -141,8 +139,8 @@ export class OwnListings {
   }
 
   async #bury(id: string): Promise<void> {
-    const { record, identity, clock } = this.#deps
-    const held = record(id)
+    const { state, identity, clock } = this.#deps
+    const held = state.record(id)
     this.#hosted.delete(id)
     if (held === undefined || held.seller_id !== identity.peerId || !isShown(held, clock.now())) return
     // Leave out the fields that a tombstone does not need. It is kept and sent as long as a listing.
@@ -162,9 +160,12 @@ export class OwnListings {
     }
   }
 
+  /** Signs, stores durably, merges and gossips a version. @throws an error if it could not be stored */
   async #commit(record: ListingRecord): Promise<void> {
-    const { entry, envelope } = await sealListing(record, this.#deps.identity)
-    await this.#deps.commit(entry, envelope)
+    const { identity, state, gossip } = this.#deps
+    const { entry, envelope } = await sealListing(record, identity)
+    await state.keepOwn(entry, envelope)
+    gossip.announce(record.id, envelope)
   }
 
   #times(): Pick<ListingRecord, 'version' | 'updated_at' | 'expires_at'> {
@@ -186,8 +187,8 @@ export class OwnListings {
   }
 
   #hasMoved(id: string): boolean {
-    const listed = new Set(this.#deps.record(id)?.addrs)
-    const current = listedAddresses(this.#deps.addresses(), this.#deps.identity.peerId)
+    const listed = new Set(this.#deps.state.record(id)?.addrs)
+    const current = listedAddresses(this.#deps.host.addresses(), this.#deps.identity.peerId)
     return listed.size !== current.length || current.some((address) => !listed.has(address))
   }
 
@@ -197,16 +198,16 @@ export class OwnListings {
    * drop then, because 64 newer versions stand above every version it shadows.
    */
   async #makeRoomFor(id: string): Promise<void> {
-    const { set, identity, clock } = this.#deps
-    const entries = set.entriesOf(identity.peerId).toSorted(compareEntries)
-    if (set.get(id) !== undefined || entries.length < LISTINGS_PER_SELLER_MAX) return
+    const { state, identity, clock } = this.#deps
+    const entries = state.set.entriesOf(identity.peerId).toSorted(compareEntries)
+    if (state.set.get(id) !== undefined || entries.length < LISTINGS_PER_SELLER_MAX) return
     const firstTombstone = entries.findIndex(({ record }) => !isShown(record, clock.now()))
     if (firstTombstone === -1) {
       const message = `this node lists ${LISTINGS_PER_SELLER_MAX} agents, which is the most; remove one first`
       throw new CodedError('LISTINGS_FULL', message)
     }
     for (const { record: head } of entries.slice(0, firstTombstone)) {
-      const record = this.#deps.record(head.id)
+      const record = state.record(head.id)
       if (record !== undefined) await this.#commit({ ...record, ...this.#times() })
     }
   }

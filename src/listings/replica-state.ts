@@ -8,10 +8,9 @@ import { type ElementKey, HASH_BYTES, TIME_BYTES, timeOf } from '../protocols/sy
 import type { RangeIndex, RangeView } from '../protocols/sync/reconcile/range-index.ts'
 import type { ListingRecord } from '../schema/listing.ts'
 import type { ListingStore } from '../store/listings.ts'
-import { indexOf, keyOf } from './entry-keys.ts'
-import { ListingRoom, siteOf, type Teller } from './room.ts'
-import { rowOf } from './row.ts'
-import { headOf, isShown, type ListingEntry, ListingSet } from './set.ts'
+import { ListingRoom, type ListingSource, siteOf } from './room.ts'
+import { ListingRows, rowOf } from './rows.ts'
+import { headOf, indexOf, isShown, keyOf, type ListingEntry, ListingSet } from './set.ts'
 import {
   forged,
   isHostile,
@@ -23,11 +22,8 @@ import {
   type ReadEntry,
   readListing,
 } from './signed-listing.ts'
-import { storedEntries } from './stored-entries.ts'
-import { StoredRecords } from './stored-records.ts'
-import { ListingWriter } from './writer.ts'
 
-type ListingBookOptions = {
+type ReplicaStateOptions = {
   listingsMax: number
   /** Bytes of all envelopes together. Bounds memory and disk. */
   bytesMax: number
@@ -36,22 +32,22 @@ type ListingBookOptions = {
   writeMs: number
 }
 
-type ListingBookDeps = {
+type ReplicaStateDeps = {
   store: ListingStore
-  signatures: SignatureChecks
+  /** Checks signatures in batches of hundreds. */
+  signatures: Pick<SignaturePool, 'check'>
   clock: Clock
   logger: Logger
   /** Limits how much of the event loop the work for other nodes takes. */
   pace: Pace
   /** True if this node has called the agent. The agent's listing is then never pushed out. */
-  isCalled?(agentId: string): boolean
+  isCalled?: ((agentId: string) => boolean) | undefined
 }
-/** Checks signatures in batches of hundreds. */
-type SignatureChecks = Pick<SignaturePool, 'check'>
 
-export type ListingListener = (record: ListingRecord, wasShown: boolean) => void
+/** `isHeard`: a peer sent this version. Otherwise this node signed it. */
+export type ListingListener = (record: ListingRecord, wasShown: boolean, isHeard?: boolean) => void
 
-type LearnOptions = Teller & {
+type LearnOptions = ListingSource & {
   /** May refuse a listing before its signature is checked. */
   wanted?: (entry: ReadEntry) => boolean
   /** True if searches need not find it at once. */
@@ -60,22 +56,24 @@ type LearnOptions = Teller & {
 
 /** Listings learned this soon after a start count as first seen at the start: nobody knows which is older. */
 const CATCH_UP_MS = 10 * 60 * 1000
+/** Changes from one address that wait for the disk: as many as it may send at once. Catch-up brings the rest. */
+const WAITING_MAX = 4096
 
 /**
  * The set of listings. Memory holds the head of each listing and the index for reconciliation; the disk holds the rows.
  * Everything from outside is opened and checked here.
  */
-export class ListingBook {
-  readonly #deps: ListingBookDeps
+export class ReplicaState {
+  readonly #deps: ReplicaStateDeps
   readonly #listeners = new Set<ListingListener>()
   readonly #set: ListingSet
   readonly #index: RangeIndex
   readonly #room: ListingRoom
-  readonly #records: StoredRecords
-  readonly #writer: ListingWriter
+  readonly #rows: ListingRows
+  readonly #ownSellerId: string
   readonly #openedAt: UnixMs
 
-  constructor(options: ListingBookOptions, deps: ListingBookDeps) {
+  constructor(options: ReplicaStateOptions, deps: ReplicaStateDeps) {
     this.#deps = deps
     this.#set = new ListingSet(options)
     this.#room = new ListingRoom(options, {
@@ -83,8 +81,8 @@ export class ListingBook {
       logger: deps.logger,
       isPinned: ({ record }) => record.seller_id === options.ownSellerId || deps.isCalled?.(record.id) === true,
     })
-    this.#records = new StoredRecords(deps.store)
-    this.#writer = new ListingWriter(options, deps)
+    this.#rows = new ListingRows(options, deps)
+    this.#ownSellerId = options.ownSellerId
     this.#openedAt = deps.clock.now()
     this.#load()
     this.#index = indexOf(this.#set)
@@ -115,7 +113,18 @@ export class ListingBook {
   /** The complete record of a listing that is held, on the market or not. */
   record(id: string): ListingRecord | undefined {
     const held = this.#set.get(id)
-    return held === undefined ? undefined : this.#records.recordOf(held)
+    return held === undefined ? undefined : this.#rows.recordOf(held)
+  }
+
+  /** The highest version that this node has signed, as far as it knows. */
+  lastOwnVersion(): number {
+    const held = this.#set.entriesOf(this.#ownSellerId).map(({ record }) => record.version)
+    return Math.max(this.#deps.store.ownVersion(), ...held)
+  }
+
+  /** True if so much from this party waits for the disk that nothing more is taken from it by gossip. */
+  isBehind(party: string): boolean {
+    return this.#deps.store.waiting(party) >= WAITING_MAX
   }
 
   /** Opens an envelope from any source and keeps it if it is new. */
@@ -133,12 +142,12 @@ export class ListingBook {
    * Learns a batch. Call `write` before learning many more batches. Stops early if an envelope shows that the sender is
    * hostile.
    *
-   * @param each is called with every new listing
+   * @param each is called with the envelope of every new listing
    */
   async learnAll(
     envelopes: readonly Uint8Array[],
     options: LearnOptions,
-    each: (entry: ReadEntry, envelope: Uint8Array) => void,
+    each: (envelope: Uint8Array) => void,
   ): Promise<{ news: number; hostile?: ListingRefusal }> {
     let news = 0
     const inTurn = <T>(work: () => T) => this.#deps.pace.run(siteOf(options), work)
@@ -153,7 +162,7 @@ export class ListingBook {
       if (genuine[index] !== true) return { news, hostile: forged(entry) }
       if (!(await inTurn(() => this.#keep(entry, envelope, options)))) continue
       news++
-      each(entry, envelope)
+      each(envelope)
     }
     return { news }
   }
@@ -186,12 +195,13 @@ export class ListingBook {
     })
   }
 
-  async write(teller?: Teller): Promise<void> {
-    await this.#writer.write(teller && siteOf(teller))
+  /** Writes what is waiting, of all or of one source. */
+  async write(source?: ListingSource): Promise<void> {
+    await this.#rows.write(source && siteOf(source))
   }
 
   async close(): Promise<void> {
-    await this.#writer.close()
+    await this.#rows.close()
   }
 
   onChange(listener: ListingListener): () => void {
@@ -207,24 +217,20 @@ export class ListingBook {
     }
   }
 
-  /** True if the entry is new and its teller has room for it. */
-  #isWelcome(entry: ReadEntry, teller: Teller, now: UnixMs): boolean {
+  /** True if the entry is new and its source has room for it. */
+  #isWelcome(entry: ReadEntry, source: ListingSource, now: UnixMs): boolean {
     const { outcome } = this.#set.judge(entry, now)
     if (outcome !== 'full' && !isNews(outcome)) return false
     const held = this.#set.get(entry.record.id)
-    const told = this.#room.toldBy(entry, held, teller)
-    return this.#room.fits(told, held) && this.#room.hasPlace(told, now)
+    const sourced = this.#room.withSource(entry, held, source)
+    return this.#room.fits(sourced, held) && this.#room.hasPlace(sourced, now)
   }
 
   #keep(entry: ReadEntry, envelope: Uint8Array, options: LearnOptions): boolean {
     // Check again: other listings of the same peer may be new since the signature check began.
     if (!this.#isWelcome(entry, options, this.#deps.clock.now()) || !this.#merge(entry, options)) return false
     const { indexLater = false } = options
-    this.#deps.store.putLater(
-      rowOf(entry, new Uint8Array(envelope), { seenAt: this.#seenAt(), indexLater }),
-      siteOf(options),
-    )
-    this.#writer.writeSoon()
+    this.#rows.put(rowOf(entry, new Uint8Array(envelope), { seenAt: this.#seenAt(), indexLater }), siteOf(options))
     return true
   }
 
@@ -233,10 +239,11 @@ export class ListingBook {
     return now < this.#openedAt + CATCH_UP_MS ? this.#openedAt : now
   }
 
-  #merge(read: ReadEntry, teller: Teller = {}): boolean {
+  /** @param source undefined for a listing of our own */
+  #merge(read: ReadEntry, source?: ListingSource): boolean {
     const { record } = read
     const held = this.#set.get(record.id)
-    const entry = this.#room.toldBy({ ...read, record: headOf(record) }, held, teller)
+    const entry = this.#room.withSource({ ...read, record: headOf(record) }, held, source ?? {})
     const now = this.#deps.clock.now()
     for (const left of this.#room.makePlace(entry, now)) this.#forget(left)
     const { outcome, evicted } = this.#set.merge(entry, now)
@@ -246,9 +253,9 @@ export class ListingBook {
     this.#index.add(keyOf(entry))
     this.#room.add(entry)
     // Listeners read the record at once, and it is not on disk yet.
-    this.#records.remember(read)
+    this.#rows.remember(read)
     const wasShown = held !== undefined && isShown(held.record, now)
-    for (const listener of this.#listeners) this.#tell(() => listener(record, wasShown))
+    for (const listener of this.#listeners) this.#tell(() => listener(record, wasShown, source !== undefined))
     return true
   }
 
@@ -259,9 +266,7 @@ export class ListingBook {
 
   #forget(entry: ListingEntry): void {
     this.#leave(entry)
-    this.#records.forget(entry.record.id)
-    this.#deps.store.removeLater(entry.record.id, entry.record.version, siteOf(entry))
-    this.#writer.writeSoon()
+    this.#rows.remove(entry.record, siteOf(entry))
   }
 
   #tell(listener: () => void): void {
@@ -273,24 +278,17 @@ export class ListingBook {
   }
 
   #load(): void {
-    const { clock, store } = this.#deps
-    const now = clock.now()
-    for (const { row, entry } of storedEntries(store)) {
+    const now = this.#deps.clock.now()
+    for (const { row, entry } of this.#rows.load()) {
       if (entry === undefined || !isNews(this.#set.merge(entry, now).outcome)) {
-        store.removeLater(row.id, row.version)
-        this.#writer.writeSoon()
+        this.#rows.remove(row)
         continue
       }
       this.#room.add(entry)
-      if (row.opened !== undefined) this.#rewrite(row.opened)
+      // An earlier version of the code wrote this row.
+      const read = row.opened && readListing(row.opened)
+      if (read?.ok === true) this.#rows.put(rowOf(read.entry, row.opened!, { seenAt: this.#openedAt }))
     }
-  }
-
-  #rewrite(envelope: Uint8Array): void {
-    const read = readListing(envelope)
-    if (!read.ok) return
-    this.#deps.store.putLater(rowOf(read.entry, envelope, { seenAt: this.#openedAt }))
-    this.#writer.writeSoon()
   }
 }
 

@@ -11,9 +11,8 @@ import type { ListingStore } from '../store/listings.ts'
 import { CatchUp, type CatchUpOptions } from './catch-up.ts'
 import { LISTINGS_TOPIC, ListingGossip, type ListingGossipOptions } from './gossip.ts'
 import { type OwnListing, OwnListings } from './own-listings.ts'
-import { ListingBook, type ListingListener } from './replica-state.ts'
-import type { ReadEntry } from './signed-listing.ts'
-import { ListingExchange } from './sync-schedule.ts'
+import { type ListingListener, ReplicaState } from './replica-state.ts'
+import { SyncSessions } from './sync-sessions.ts'
 
 export type { OwnListing } from './own-listings.ts'
 
@@ -68,7 +67,7 @@ export type ReplicaOptions = {
   addressesMs?: number
   gossip?: ListingGossipOptions
   catchUp?: CatchUpOptions
-  exchange?: { stepTimeoutMs?: number }
+  sessions?: { stepTimeoutMs?: number }
 }
 
 type ReplicaDeps = {
@@ -80,14 +79,14 @@ type ReplicaDeps = {
   /** Limits how much of the event loop the work for other nodes takes. */
   pace?: Pace
   /** True if this node has called an agent. No flood pushes such a listing out. */
-  isCalled?(agentId: string): boolean
+  isCalled?: ((agentId: string) => boolean) | undefined
   /** Called once when another running node signs listings with the key of this node. */
-  copied?(agentName: string): void
+  copied?: ((agentName: string) => void) | undefined
 }
 
+/** Listings held. Each takes about 1 kB of memory. */
 const LISTINGS_MAX = 250_000
-/** Changes from one address that wait for the disk: as many as it may send at once. Catch-up brings the rest. */
-const WAITING_MAX = 4096
+/** Bytes of all envelopes on disk. */
 const BYTES_MAX = 256 * 1024 * 1024
 
 /**
@@ -108,72 +107,25 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
   const ownSellerId = identity.peerId
 
   const signatures = new SignaturePool()
-  const book = new ListingBook(
+  const state = new ReplicaState(
     { listingsMax, bytesMax, ownSellerId, writeMs },
-    {
-      ...{ store, signatures, clock, logger, pace },
-      isCalled: (id) => deps.isCalled?.(id) ?? false,
-    },
+    { store, signatures, clock, logger, pace, isCalled: deps.isCalled },
   )
-  const lastVersion = Math.max(
-    store.ownVersion(),
-    ...book.set.entriesOf(ownSellerId).map(({ record }) => record.version),
-  )
-  const own = new OwnListings({
-    identity,
-    clock,
-    logger,
-    set: book.set,
-    record: (id) => book.record(id),
-    lastVersion,
-    addresses: () => host.addresses(),
-    commit: async (entry, envelope) => {
-      await book.keepOwn(entry, envelope)
-      gossip.announce(entry.record.id, envelope)
-    },
-    copied: (agentName) => deps.copied?.(agentName),
-  })
-
-  const noteOwn = ({ record }: ReadEntry) => {
-    if (record.seller_id !== ownSellerId) return
-    own.heard(record)
-    refreshSoon()
-  }
-  const gossip = new ListingGossip(options.gossip ?? {}, {
-    ...{ host, signatures, clock, logger, pace },
-    isBehind: (party) => store.waiting(party) >= WAITING_MAX,
-    learn: async (envelope, options) => {
-      const opened = await book.learn(envelope, options)
-      if (opened.ok) noteOwn(opened.entry)
-      return opened
-    },
-  })
-  const exchange = new ListingExchange(
+  const gossip = new ListingGossip(options.gossip ?? {}, { host, state, signatures, clock, logger, pace })
+  const own = new OwnListings({ identity, host, state, gossip, clock, logger, copied: deps.copied })
+  const sessions = new SyncSessions(
     // A peer of our size may hold as much as we do, and its own listings in addition.
-    { ...options.exchange, ownId: ownSellerId, listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
-    {
-      host,
-      clock,
-      logger,
-      book,
-      learned: (entry, envelope) => {
-        noteOwn(entry)
-        if (envelope !== undefined) gossip.noteCaughtUp(envelope)
-      },
-    },
+    { ...options.sessions, ownId: ownSellerId, listingsMax: 2 * listingsMax, bytesMax: 2 * bytesMax },
+    { host, state, gossip, clock, logger },
   )
-  const catchUp = new CatchUp(options.catchUp ?? {}, {
-    connectedPeers: () => [...new Set(host.peers().flatMap(({ peerId, relayed }) => (relayed ? [] : peerId)))],
-    meet: (peerId, signal) => exchange.meet(peerId, signal),
-    logger,
-  })
+  const catchUp = new CatchUp(options.catchUp ?? {}, { host, sessions, logger })
 
   const timers: { tick?: NodeJS.Timeout; refresh?: NodeJS.Timeout } = {}
   let leave: (() => void)[] = []
   let running = false
 
   async function tick(): Promise<void> {
-    book.purge()
+    state.purge()
     await own.refreshDue()
     if (running) timers.tick = setTimeout(() => void tick(), tickMs).unref()
   }
@@ -181,6 +133,12 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
   function met(peerId: string): void {
     catchUp.attend(peerId)
     gossip.noteConnected()
+  }
+
+  const noteOwn: ListingListener = (record, _wasShown, isHeard) => {
+    if (isHeard !== true || record.seller_id !== ownSellerId) return
+    own.heard(record)
+    refreshSoon()
   }
 
   function refreshSoon(): void {
@@ -193,11 +151,11 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
 
     async start() {
       running = true
-      await host.handle(SYNC_PROTOCOL, (stream, peerId) => exchange.serve(stream, peerId))
+      await host.handle(SYNC_PROTOCOL, (stream, peerId) => sessions.serve(stream, peerId))
       host.subscribe(LISTINGS_TOPIC, async (message, fromPeerId) =>
         running ? gossip.receive(message, fromPeerId) : 'ignore',
       )
-      leave = [host.onPeerConnect(met), host.onAddressesChange(refreshSoon)]
+      leave = [host.onPeerConnect(met), host.onAddressesChange(refreshSoon), state.onChange(noteOwn)]
       catchUp.start()
       await tick()
     },
@@ -207,25 +165,25 @@ export function createReplica(options: ReplicaOptions, deps: ReplicaDeps): Repli
       for (const end of leave.splice(0)) end()
       clearTimeout(timers.tick)
       clearTimeout(timers.refresh)
-      exchange.stop()
+      sessions.stop()
       await catchUp.stop()
       await own.settle()
       await gossip.stop(() => host.peers().length > 0)
-      await book.close()
+      await state.close()
     },
 
     publish: (listing) => own.publish(listing),
     delist: (id) => own.delist(id),
-    get: (id) => book.shown(id),
-    all: () => book.allShown(),
-    own: () => book.set.entriesOf(ownSellerId).flatMap(({ record }) => book.shown(record.id) ?? []),
-    count: () => book.count(),
+    get: (id) => state.shown(id),
+    all: () => state.allShown(),
+    own: () => state.set.entriesOf(ownSellerId).flatMap(({ record }) => state.shown(record.id) ?? []),
+    count: () => state.count(),
     idsBeginning: (beginning, max) => [
-      ...book.set
+      ...state.set
         .idsBeginning(beginning)
-        .filter((id) => book.shown(id) !== undefined)
+        .filter((id) => state.shown(id) !== undefined)
         .take(max),
     ],
-    onChange: (listener) => book.onChange(listener),
+    onChange: (listener) => state.onChange(listener),
   }
 }

@@ -1,6 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
-import { FillWarning } from './fill-warning.ts'
 import { LatestIds } from './latest-ids.ts'
 import type { ListingEntry, ListingSet } from './set.ts'
 
@@ -19,22 +18,26 @@ type ListingRoomDeps = {
 
 /** Share of the room that one peer, or one site, can fill with listings it was the first to send (T29). */
 const SHARE_MAX = 0.5
+/** The replica warns when it is this full. */
+const WARN_SHARE = 0.8
+/** Below this share the warning is armed again. */
+const CALM_SHARE = 0.75
 /** Listings that may leave for one newcomer. The largest listing is as large as a few dozen of the smallest. */
 const LEAVING_MAX = 64
 /** Listings of one peer compared to find the one that leaves. It bounds the work for each newcomer. */
 const COMPARED_MAX = 32
 
 /** The peer that sent a listing, and its site. A site is an IPv4 address or the /64 of an IPv6 address. */
-export type Teller = { from?: string | undefined; site?: string | undefined }
+export type ListingSource = { from?: string | undefined; site?: string | undefined }
 /** The listings that one peer was the first to send. */
-type Told = { bytes: number; ids: LatestIds }
-type Site = { bytes: number; listings: number; tellers: Map<string, Told> }
+type PeerShare = { bytes: number; ids: LatestIds }
+type SiteShare = { bytes: number; listings: number; peers: Map<string, PeerShare> }
 
-/** Listings of unknown origin, such as those from before a restart, count together as one teller. */
+/** Listings of unknown origin, such as those from before a restart, count together as one peer. */
 const UNKNOWN = ''
 
 /**
- * Divides the room for listings between the peers that send them (T29). The teller of a listing is the peer that sent
+ * Divides the room for listings between the peers that send them (T29). The source of a listing is the peer that sent
  * it first.
  *
  * Identities cost nothing, so a peer can make up any number of sellers. No peer and no site (an IPv4 address or the /64
@@ -42,40 +45,39 @@ const UNKNOWN = ''
  * site that holds most, and there of the peer that holds most. That site or peer must hold more than the newcomer's
  * own. Among the 32 latest listings of that peer, the largest leaves. Pinned listings never leave.
  *
- * Tellers are known only while the process runs. After a restart all stored listings count for one unknown teller.
+ * Sources are known only while the process runs. After a restart all stored listings count for one unknown peer.
  */
 export class ListingRoom {
   readonly #options: ListingRoomOptions
   readonly #deps: ListingRoomDeps
-  readonly #sites = new Map<string, Site>()
-  readonly #warning: FillWarning
+  readonly #sites = new Map<string, SiteShare>()
+  #hasWarned = false
 
   constructor(options: ListingRoomOptions, deps: ListingRoomDeps) {
     this.#options = options
     this.#deps = deps
-    this.#warning = new FillWarning(deps.logger)
   }
 
   /**
-   * Adds the teller to the entry. A new version is charged to the first teller of the listing, no matter who sent the
+   * Adds the source to the entry. A new version is charged to the first source of the listing, no matter who sent the
    * version.
    */
-  toldBy<E extends ListingEntry>(entry: E, held: ListingEntry | undefined, { from, site }: Teller): E {
+  withSource<E extends ListingEntry>(entry: E, held: ListingEntry | undefined, { from, site }: ListingSource): E {
     if (held !== undefined) return { ...entry, from: held.from, site: held.site }
     return { ...entry, from, site }
   }
 
   /**
-   * True if the entry fits into the shares of its teller and its site. It replaces `held` if another version is held.
+   * True if the entry fits into the shares of its source and its site. It replaces `held` if another version is held.
    */
   fits(entry: ListingEntry, held: ListingEntry | undefined): boolean {
     if (entry.from === undefined) return true
     const site = this.#sites.get(siteOf(entry))
-    const teller = site?.tellers.get(entry.from)
+    const peer = site?.peers.get(entry.from)
     const growth = entry.bytes - (held?.bytes ?? 0)
     return [
       { listings: site?.listings ?? 0, bytes: site?.bytes ?? 0 },
-      { listings: teller?.ids.size ?? 0, bytes: teller?.bytes ?? 0 },
+      { listings: peer?.ids.size ?? 0, bytes: peer?.bytes ?? 0 },
     ].every(({ listings, bytes }) => {
       if (held === undefined && listings >= SHARE_MAX * this.#options.listingsMax) return false
       return growth <= 0 || bytes + growth <= SHARE_MAX * this.#options.bytesMax
@@ -107,45 +109,59 @@ export class ListingRoom {
     const growth = entry.bytes - (this.#deps.set.get(entry.record.id)?.bytes ?? 0)
     if (name !== siteOf(entry)) {
       if (site.bytes <= (this.#sites.get(siteOf(entry))?.bytes ?? 0) + growth) return undefined
-      return this.#leastWorth(largest(site.tellers)?.[1], entry)
+      return this.#leastWorth(largest(site.peers)?.[1], entry)
     }
-    const [teller, most] = largest(site.tellers)!
-    const mine = site.tellers.get(entry.from ?? UNKNOWN)?.bytes ?? 0
-    if (teller === (entry.from ?? UNKNOWN) || most.bytes <= mine + growth) return undefined
+    const [peer, most] = largest(site.peers)!
+    const mine = site.peers.get(entry.from ?? UNKNOWN)?.bytes ?? 0
+    if (peer === (entry.from ?? UNKNOWN) || most.bytes <= mine + growth) return undefined
     return this.#leastWorth(most, entry)
   }
 
   add(entry: ListingEntry): void {
     const name = siteOf(entry)
-    const site = this.#sites.get(name) ?? { bytes: 0, listings: 0, tellers: new Map<string, Told>() }
+    const site = this.#sites.get(name) ?? { bytes: 0, listings: 0, peers: new Map<string, PeerShare>() }
     const from = entry.from ?? UNKNOWN
-    const teller = site.tellers.get(from) ?? { bytes: 0, ids: new LatestIds() }
+    const peer = site.peers.get(from) ?? { bytes: 0, ids: new LatestIds() }
     this.#sites.set(name, site)
-    site.tellers.set(from, teller)
-    teller.ids.add(entry.record.id)
-    teller.bytes += entry.bytes
+    site.peers.set(from, peer)
+    peer.ids.add(entry.record.id)
+    peer.bytes += entry.bytes
     site.bytes += entry.bytes
     site.listings++
-    const { size: listings, bytes } = this.#deps.set
-    this.#warning.look({ ...this.#options, listings, bytes })
+    this.#warnIfFull()
   }
 
   remove(entry: ListingEntry): void {
     const name = siteOf(entry)
     const from = entry.from ?? UNKNOWN
     const site = this.#sites.get(name)
-    const teller = site?.tellers.get(from)
-    if (site === undefined || teller?.ids.delete(entry.record.id) !== true) return
-    teller.bytes -= entry.bytes
+    const peer = site?.peers.get(from)
+    if (site === undefined || peer?.ids.delete(entry.record.id) !== true) return
+    peer.bytes -= entry.bytes
     site.bytes -= entry.bytes
     site.listings--
-    if (teller.ids.size === 0) site.tellers.delete(from)
+    if (peer.ids.size === 0) site.peers.delete(from)
     if (site.listings === 0) this.#sites.delete(name)
   }
 
-  #leastWorth(teller: Told | undefined, newcomer: ListingEntry): ListingEntry | undefined {
-    if (teller === undefined) return undefined
-    const latest = teller.ids.latest(COMPARED_MAX).flatMap((id) => this.#deps.set.get(id) ?? [])
+  /** Warns once when the replica fills up. It warns again only after there was room in between. */
+  #warnIfFull(): void {
+    const { listingsMax, bytesMax } = this.#options
+    const { size: listings, bytes } = this.#deps.set
+    const share = Math.max(listings / listingsMax, bytes / bytesMax)
+    if (share < CALM_SHARE) this.#hasWarned = false
+    if (share < WARN_SHARE || this.#hasWarned) return
+    this.#hasWarned = true
+    this.#deps.logger.warn(
+      { listings, listings_max: listingsMax, bytes, bytes_max: bytesMax },
+      `the replica of the market is ${Math.floor(100 * share)} % full. Once it is full, listings of the peers that sent ` +
+        'most of them leave for new ones. Block a peer that floods the market: `stoa status` shows the peers',
+    )
+  }
+
+  #leastWorth(peer: PeerShare | undefined, newcomer: ListingEntry): ListingEntry | undefined {
+    if (peer === undefined) return undefined
+    const latest = peer.ids.latest(COMPARED_MAX).flatMap((id) => this.#deps.set.get(id) ?? [])
     return latest
       .filter((entry) => entry.record.id !== newcomer.record.id && !this.#deps.isPinned(entry))
       .reduce<ListingEntry | undefined>(
@@ -156,7 +172,7 @@ export class ListingRoom {
 }
 
 /** A peer whose site is unknown counts as a site of its own. */
-export function siteOf({ site, from }: Teller): string {
+export function siteOf({ site, from }: ListingSource): string {
   return site ?? from ?? UNKNOWN
 }
 

@@ -1,4 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { type ElementKey, elementKey, KEY_BYTES, writeElementKey } from '../protocols/sync/reconcile/element-key.ts'
+import { RangeIndex } from '../protocols/sync/reconcile/range-index.ts'
 import { LISTING_SKEW_MS, LISTING_TTL_MS, type ListingRecord } from '../schema/listing.ts'
 
 /** Listings of one seller, tombstones included. A seller's oldest versions are dropped beyond it. */
@@ -22,7 +24,7 @@ export type ListingEntry = {
 
 export type MergeOutcome = 'added' | 'replaced' | 'known' | 'older' | 'expired' | 'seller-full' | 'full'
 /** `evicted` had to leave for the merged entry. */
-type Merged = { outcome: MergeOutcome; evicted?: ListingEntry }
+type MergeResult = { outcome: MergeOutcome; evicted?: ListingEntry }
 
 type ListingSetOptions = {
   listingsMax: number
@@ -50,6 +52,22 @@ export function keptUntil(record: Pick<ListingHead, 'version'>): UnixMs {
   return record.version + LISTING_TTL_MS + LISTING_SKEW_MS
 }
 
+/** The key of an entry in reconciliation. */
+export function keyOf({ record, hash }: ListingEntry): ElementKey {
+  return elementKey(record.updated_at, hash)
+}
+
+/** Builds the index of all entries of a set. */
+export function indexOf(set: ListingSet): RangeIndex {
+  const keys = Buffer.alloc(set.size * KEY_BYTES)
+  let at = 0
+  for (const { record, hash } of set.entries()) {
+    writeElementKey(keys, at, record.updated_at, hash)
+    at += KEY_BYTES
+  }
+  return RangeIndex.ofPacked(keys)
+}
+
 /** True if a listing is on the market: not a tombstone and not expired. */
 export function isShown(record: ListingHead, now: UnixMs): boolean {
   return record.state === 'active' && now < record.expires_at
@@ -64,7 +82,7 @@ export function headOf({ id, seller_id, state, version, updated_at, expires_at }
  *
  * For each seller the set holds the 64 listings with the highest versions. Merging is commutative, associative and
  * idempotent. Replicas that have seen the same versions, in any order and number, therefore hold the same listings. The
- * set knows nothing about signatures (signed-listing.ts) or about how versions travel (replica.ts).
+ * set knows nothing about signatures (signed-listing.ts) or about how versions travel (gossip.ts, sync-sessions.ts).
  *
  * The limits on all listings protect memory and are not part of these laws. A full set accepts newer versions of
  * listings it holds and refuses unknown listings. room.ts decides which listing leaves for a newcomer.
@@ -107,7 +125,7 @@ export class ListingSet {
   }
 
   /** What `merge` would return, without merging. */
-  judge(entry: ListingEntry, now: UnixMs): Merged {
+  judge(entry: ListingEntry, now: UnixMs): MergeResult {
     const { record } = entry
     if (now >= keptUntil(record)) return { outcome: 'expired' }
     const held = this.#entries.get(record.id)
@@ -122,7 +140,7 @@ export class ListingSet {
     return lowest === undefined ? { outcome: 'added' } : { outcome: 'added', evicted: lowest }
   }
 
-  merge(entry: ListingEntry, now: UnixMs): Merged {
+  merge(entry: ListingEntry, now: UnixMs): MergeResult {
     const merged = this.judge(entry, now)
     if (merged.outcome !== 'added' && merged.outcome !== 'replaced') return merged
     if (merged.evicted !== undefined) this.#remove(merged.evicted)

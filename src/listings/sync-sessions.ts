@@ -1,144 +1,192 @@
-import { randomBytes } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import { CodedError } from '../lib/errors.ts'
-import { splitBatches } from '../protocols/sync/batch.ts'
-import { compareKeys, type ElementKey } from '../protocols/sync/reconcile/element-key.ts'
+import type { Stream } from '@libp2p/interface'
+import type { Clock } from '../lib/clock.ts'
+import { CodedError, reasonOf } from '../lib/errors.ts'
+import type { Logger } from '../lib/logger.ts'
+import { TokenBuckets } from '../lib/token-buckets.ts'
+import { orAborted, within } from '../lib/wait.ts'
+import type { Host } from '../p2p/host.ts'
+import { FramedStream } from '../protocols/framed-stream.ts'
 import { ReconcileError } from '../protocols/sync/reconcile/reconcile-error.ts'
-import { Reconciliation } from '../protocols/sync/reconcile/reconciliation.ts'
-import { SALT_BYTES } from '../protocols/sync/reconcile/session-hash.ts'
-import { SYNC_BATCH_BYTES_MAX, SYNC_BATCH_LISTINGS_MAX, type SyncSide } from '../protocols/sync/sync.ts'
-import type { ListingBook } from './replica-state.ts'
-import type { ReadEntry } from './signed-listing.ts'
+import { openSync, SYNC_PROTOCOL, SyncError, serveSync } from '../protocols/sync/sync.ts'
+import type { ListingGossip } from './gossip.ts'
+import type { ReplicaState } from './replica-state.ts'
+import { ListingSide } from './sync-side.ts'
 
-type ListingSyncOptions = {
-  /** Listings the peer may send in one session. */
+type SyncSessionsOptions = {
+  ownId: string
+  /** Listings one peer may send in one session. */
   listingsMax: number
   bytesMax: number
-  peerId: string
-  /** The peer's site, if it is known. */
-  site?: string | undefined
-  /** True if listings are accepted from this peer. */
-  takes: boolean
+  servesMax?: number
+  /** Sessions one peer may ask for: this many at once, then one every 10 s. */
+  servesPerPeer?: number
+  stepTimeoutMs?: number
 }
 
-type ListingSyncDeps = {
-  book: Pick<ListingBook, 'view' | 'envelopes' | 'learnAll' | 'write'>
-  /** Called with each new listing that the peer sent. The envelope is undefined while a whole market arrives. */
-  learned(entry: ReadEntry, envelope?: Uint8Array): void
+type SyncSessionsDeps = {
+  host: Pick<Host, 'openStream'> & Partial<Pick<Host, 'siteOf'>>
+  state: Pick<ReplicaState, 'write' | 'view' | 'envelopes' | 'learnAll'>
+  gossip: Pick<ListingGossip, 'noteCaughtUp'>
+  clock: Clock
+  logger: Logger
 }
 
-/** Elements looked up at once. */
-const LOOKED_UP_AT_ONCE = 64
 /**
- * Useless listings one session may bring, in addition to two for each new listing. Beyond it the session takes no more.
- * The newest come first, so later listings would be useless too. A peer may send one old version for each change it
- * missed. More than that means that its replica is old.
+ * How a session ended.
+ *
+ * - `equal`: the peer had nothing to send.
+ * - `news`: the peer sent something new.
+ * - `idle`: the peer sent listings, but none was new.
+ * - `foreign`: the peer does not speak the protocol.
+ * - `hostile`: the peer sent what no honest peer sends.
+ *
+ * A peer that does not answer for now causes an exception.
  */
-const USELESS_MAX = 64
-/**
- * New listings that searches find at once. Indexing takes longer than everything else, so a whole market is indexed
- * later.
- */
-const INDEXED_AT_ONCE_MAX = 500
+export type SyncOutcome = 'equal' | 'news' | 'idle' | 'foreign' | 'hostile'
 
-/** One side of one session: the parts of the replica that the session reads and changes. */
-export class ListingSync implements SyncSide {
-  readonly #deps: ListingSyncDeps
-  readonly #options: ListingSyncOptions
-  readonly #reconciliation: Reconciliation
-  #have: ElementKey[] = []
-  #bytes = 0
-  #received = 0
-  /** How many of the received listings have been examined. */
-  #looked = 0
-  #news = 0
-  #learning: Promise<void> = Promise.resolve()
-  #writing: Promise<void> = Promise.resolve()
+/** Enough for a hundred thousand listings over a slow line. The next session continues where this one was cut. */
+const SESSION_TIMEOUT_MS = 120_000
+/** How long a session waits for the disk before it begins. */
+const WRITE_WAIT_MS = 2_000
+const HOUR_S = 60 * 60
+const PEERS_MAX = 4096
 
-  constructor(options: ListingSyncOptions, deps: ListingSyncDeps) {
-    this.#options = options
-    this.#deps = deps
-    this.#reconciliation = new Reconciliation(deps.book.view())
-  }
+type Session = { stream: FramedStream; done: Promise<SyncOutcome> }
 
-  get takes(): boolean {
-    return this.#options.takes
-  }
-
-  /** Number of listings the peer has sent. */
-  get received(): number {
-    return this.#received
-  }
-
-  get news(): number {
-    return this.#news
-  }
-
-  open(): Uint8Array {
-    return this.#reconciliation.open({ salt: randomBytes(SALT_BYTES) })
-  }
-
-  hear(message: Uint8Array): { say?: Uint8Array; last: boolean } | 'enough' {
-    try {
-      const { have, reply } = this.#reconciliation.receive(message)
-      for (const key of have) this.#have.push(key)
-      return { ...(reply === undefined ? {} : { say: reply }), last: this.#reconciliation.done }
-    } catch (error) {
-      if (error instanceof ReconcileError && error.code === 'RECONCILE_LIMIT') return 'enough'
-      throw error
-    }
-  }
-
+/** Runs sync sessions over `/node/sync/1.0.0` in both roles, one at a time with each peer. */
+export class SyncSessions {
+  readonly #deps: SyncSessionsDeps
+  readonly #options: Required<SyncSessionsOptions>
+  readonly #asked: TokenBuckets
+  /** One token an hour. A peer that sent false listings has no token. */
+  readonly #trusted: TokenBuckets
   /**
-   * The newest first. Listings that were replaced since the reconciliation, for example by the peer's own, are left
-   * out.
+   * Each session in which a client sends only known listings costs it one token. A client without tokens may still read
+   * from this node.
    */
-  batches(): Generator<Uint8Array[]> {
-    const limits = { itemsMax: SYNC_BATCH_LISTINGS_MAX, bytesMax: SYNC_BATCH_BYTES_MAX }
-    return splitBatches(this.#envelopes(), limits)
+  readonly #useful: TokenBuckets
+  readonly #stopping = new AbortController()
+  readonly #asking = new Map<string, FramedStream>()
+  readonly #serving = new Map<string, Session>()
+
+  constructor(options: SyncSessionsOptions, deps: SyncSessionsDeps) {
+    this.#deps = deps
+    this.#options = { servesMax: 8, servesPerPeer: 12, stepTimeoutMs: 10_000, ...options }
+    this.#asked = new TokenBuckets({ burst: this.#options.servesPerPeer, perSecond: 0.1, keysMax: PEERS_MAX })
+    this.#trusted = new TokenBuckets({ burst: 1, perSecond: 1 / HOUR_S, keysMax: PEERS_MAX })
+    this.#useful = new TokenBuckets({ burst: 4, perSecond: 6 / HOUR_S, keysMax: PEERS_MAX })
   }
 
-  /** @throws CodedError `LISTING_FALSE` for what only a hostile peer sends */
-  async take(envelopes: Uint8Array[]): Promise<boolean> {
-    const { listingsMax, bytesMax } = this.#options
-    // Known batches need no signature check, and so would never let the event loop turn.
-    await nextTurn()
-    this.#received += envelopes.length
-    this.#bytes += envelopes.reduce((sum, { length }) => sum + length, 0)
-    const before = this.#learning
-    this.#learning = this.#learn(envelopes)
-    // Errors are handled when the next batch, or `settle`, awaits `#learning`.
-    this.#learning.catch(() => {})
-    await before
-    if (this.#received > listingsMax || this.#bytes > bytesMax) return false
-    return this.#looked - this.#news <= USELESS_MAX + 2 * this.#news
-  }
-
-  settle(): Promise<void> {
-    return this.#learning
-  }
-
-  /** Merges and writes one batch while the signatures of the next batch are checked. */
-  async #learn(envelopes: Uint8Array[]): Promise<void> {
-    const { book, learned } = this.#deps
-    const { peerId, site } = this.#options
-    const indexLater = this.#news >= INDEXED_AT_ONCE_MAX
-    const { news, hostile } = await book.learnAll(envelopes, { from: peerId, site, indexLater }, (entry, envelope) =>
-      learned(entry, indexLater ? undefined : envelope),
-    )
-    this.#news += news
-    this.#looked += envelopes.length
-    // Listings waiting to be written are in memory. Wait, so that they are at most a batch or two and never a whole
-    // market.
-    await this.#writing
-    this.#writing = book.write({ from: peerId, site })
-    if (hostile !== undefined) throw new CodedError('LISTING_FALSE', `${hostile.error}: ${hostile.reason}`)
-  }
-
-  *#envelopes(): Generator<Uint8Array> {
-    const keys = this.#have.sort((a, b) => compareKeys(b, a))
-    for (let from = 0; from < keys.length; from += LOOKED_UP_AT_ONCE) {
-      yield* this.#deps.book.envelopes(keys.slice(from, from + LOOKED_UP_AT_ONCE))
+  /** Client: becomes equal with a connected peer. The peer is trusted no more than a stranger. */
+  async meet(peerId: string, signal: AbortSignal): Promise<SyncOutcome> {
+    const { host, clock } = this.#deps
+    if (!this.#trusted.has(peerId, 1, clock.now())) return 'hostile'
+    // The peer opened a session itself. Both sides learn in a session, so that session is enough.
+    const served = this.#serving.get(peerId)
+    if (served !== undefined) return served.done
+    const opened = await host.openStream({ peerId, addrs: [] }, SYNC_PROTOCOL, signal).catch(foreignOrThrow)
+    if (opened === undefined) return 'foreign'
+    const stream = new FramedStream(opened)
+    this.#asking.set(peerId, stream)
+    try {
+      const side = this.#side(peerId, { takes: true })
+      const limit = AbortSignal.any([this.#stopping.signal, signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
+      await openSync(stream, side, { signal: limit, stepTimeoutMs: this.#options.stepTimeoutMs })
+      await stream.close(limit)
+      return outcomeOf(side)
+    } catch (error) {
+      stream.abort(new Error('the session failed', { cause: error }))
+      const instead = this.#serving.get(peerId)
+      if (instead !== undefined) return instead.done
+      return this.#blame(peerId, error)
+    } finally {
+      this.#asking.delete(peerId)
     }
   }
+
+  /** Server: handles a stream. Over the limits the stream is reset, and the peer tries again later. */
+  serve(opened: Stream, peerId: string): void {
+    const stream = new FramedStream(opened)
+    try {
+      this.#admit(peerId)
+    } catch (error) {
+      this.#deps.logger.debug({ peer: peerId, reason: reasonOf(error) }, 'a session was refused')
+      stream.abort(new Error('no session now', { cause: error }))
+      return
+    }
+    const done = this.#answer(stream, peerId).finally(() => this.#serving.delete(peerId))
+    this.#serving.set(peerId, { stream, done })
+    done.catch((error: unknown) => {
+      this.#deps.logger.debug({ peer: peerId, reason: reasonOf(error) }, 'a session that a peer has opened failed')
+    })
+  }
+
+  stop(): void {
+    this.#stopping.abort(new Error('the replica is stopping'))
+  }
+
+  #admit(peerId: string): void {
+    const { clock } = this.#deps
+    const now = clock.now()
+    this.#stopping.signal.throwIfAborted()
+    if (this.#serving.has(peerId)) throw new Error('it has a session already')
+    if (this.#serving.size >= this.#options.servesMax) throw new Error('too many sessions at once')
+    if (!this.#trusted.has(peerId, 1, now)) throw new Error('it has handed over false listings')
+    if (!this.#asked.take(peerId, 1, now)) throw new Error('it asks too often')
+    // Both peers opened a session. The session opened by the peer with the smaller id continues.
+    const asking = this.#asking.get(peerId)
+    if (asking === undefined) return
+    if (this.#options.ownId < peerId) throw new Error('there is a session with it already')
+    asking.abort(new Error('the peer has opened a session itself'))
+  }
+
+  async #answer(stream: FramedStream, peerId: string): Promise<SyncOutcome> {
+    const { state, clock } = this.#deps
+    try {
+      const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(SESSION_TIMEOUT_MS)])
+      // Envelopes are read from disk. Write first, so that the disk has what the index has. Others can keep this node
+      // writing, so the wait is bounded: listings that are not on disk yet are handed over another time (T31).
+      await orAborted(within(WRITE_WAIT_MS, state.write()), signal)
+      const side = this.#side(peerId, { takes: this.#useful.has(peerId, 1, clock.now()) })
+      await serveSync(stream, side, { signal, stepTimeoutMs: this.#options.stepTimeoutMs })
+      await stream.close(signal)
+      const outcome = outcomeOf(side)
+      if (outcome === 'idle') this.#useful.take(peerId, 1, clock.now())
+      return outcome
+    } catch (error) {
+      stream.abort(new Error('the session failed', { cause: error }))
+      return this.#blame(peerId, error)
+    }
+  }
+
+  #side(peerId: string, { takes }: { takes: boolean }): ListingSide {
+    const { listingsMax, bytesMax } = this.#options
+    const site = this.#deps.host.siteOf?.(peerId)
+    return new ListingSide({ peerId, site, listingsMax, bytesMax, takes }, this.#deps)
+  }
+
+  /** @throws the error, if it is not the peer's fault */
+  #blame(peerId: string, error: unknown): SyncOutcome {
+    if (!isPeersFault(error)) throw error
+    const reason = reasonOf(error).slice(0, 200)
+    this.#deps.logger.warn({ peer: peerId, reason }, 'a peer hands over false listings')
+    this.#trusted.drain(peerId, this.#deps.clock.now())
+    return 'hostile'
+  }
+}
+
+function outcomeOf({ received, news }: ListingSide): SyncOutcome {
+  if (received === 0) return 'equal'
+  return news > 0 ? 'news' : 'idle'
+}
+
+function foreignOrThrow(error: unknown): undefined {
+  if (error instanceof CodedError && error.code === 'PROTOCOL_UNSUPPORTED') return undefined
+  throw error
+}
+
+function isPeersFault(error: unknown): boolean {
+  if (error instanceof ReconcileError) return true
+  if (error instanceof SyncError) return error.code !== 'SYNC_CUT'
+  return error instanceof CodedError && error.code === 'LISTING_FALSE'
 }

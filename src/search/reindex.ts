@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock, UnixMs } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
-import { searchable } from '../listings/row.ts'
+import { searchable } from '../listings/rows.ts'
 import { readListing } from '../listings/signed-listing.ts'
 import type { ListingStore, SearchOf, StoredEnvelope } from '../store/listings.ts'
 

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { rowOf } from '../../src/listings/row.ts'
+import { rowOf } from '../../src/listings/rows.ts'
 import { sealListing } from '../../src/listings/signed-listing.ts'
 import { createIdentity } from '../../src/p2p/identity.ts'
 import { openDatabase } from '../../src/store/database.ts'

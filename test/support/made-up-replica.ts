@@ -1,6 +1,6 @@
 import type { Stream } from '@libp2p/interface'
 import { readListing } from '../../src/listings/signed-listing.ts'
-import { ListingSync } from '../../src/listings/sync-sessions.ts'
+import { ListingSide } from '../../src/listings/sync-side.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
 import { elementKey } from '../../src/protocols/sync/reconcile/element-key.ts'
 import { RangeIndex } from '../../src/protocols/sync/reconcile/range-index.ts'
@@ -37,8 +37,8 @@ export class MadeUpReplica {
     await framed.read(signal)
   }
 
-  #side(): ListingSync {
-    const book = {
+  #side(): ListingSide {
+    const state = {
       view: () => this.#index.snapshot(),
       envelopes: (keys: readonly Uint8Array[]) => {
         this.handed += keys.length
@@ -50,9 +50,9 @@ export class MadeUpReplica {
       },
       write: async () => {},
     }
-    return new ListingSync(
+    return new ListingSide(
       { peerId: 'anybody', listingsMax: 1e9, bytesMax: 1e12, takes: true },
-      { book, learned: () => {} },
+      { state, gossip: { noteCaughtUp: () => {} } },
     )
   }
 }

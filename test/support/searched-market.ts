@@ -1,6 +1,6 @@
 import { silentLogger } from '../../src/lib/logger.ts'
 import { createCatalog } from '../../src/listings/catalog.ts'
-import { rowOf } from '../../src/listings/row.ts'
+import { rowOf } from '../../src/listings/rows.ts'
 import type { Listing, ListingRecord } from '../../src/schema/listing.ts'
 import type { Presence } from '../../src/search/ranking.ts'
 import { createSearch, type Search } from '../../src/search/search.ts'
