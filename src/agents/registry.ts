@@ -1,4 +1,5 @@
 import { CodedError } from '../lib/errors.ts'
+import { createLane } from '../lib/lane.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import { agentId } from './agent-id.ts'
 import { runBounded } from './run-bounded.ts'
@@ -47,7 +48,8 @@ type RegistryDeps = { createRuntime(definition: AgentDefinition): Promise<AgentR
 
 export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Registry {
   const agents = new Map<string, HostedAgent>()
-  let last: Promise<unknown> = Promise.resolve()
+  // The later registration of the same name wins, and the maximum is never exceeded.
+  const inTurn = createLane()
 
   async function add(definition: AgentDefinition, keepBroken: boolean): Promise<HostedAgent> {
     const id = agentId(options.sellerId, definition.name)
@@ -64,12 +66,7 @@ export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Re
   }
 
   return {
-    register(definition, { keepBroken } = { keepBroken: false }) {
-      // Registrations run one after the other. The later one of the same name wins, and the maximum is never exceeded.
-      const added = last.then(() => add(definition, keepBroken))
-      last = added.catch(() => {})
-      return added
-    },
+    register: (definition, { keepBroken } = { keepBroken: false }) => inTurn(() => add(definition, keepBroken)),
     async sketch(definition) {
       const id = agentId(options.sellerId, definition.name)
       return hostAgent(id, definition, await deps.createRuntime(definition))

@@ -4,6 +4,7 @@ import { type AgentCall, AgentError, type AgentErrorCode, RUN_CANCELED, type Run
 import type { Changes } from '../lib/changes.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
+import { Lanes } from '../lib/lane.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { peerNamed } from '../p2p/did.ts'
@@ -49,20 +50,11 @@ export type AgentPurchasesDeps = {
 export function createAgentPurchases(deps: AgentPurchasesDeps): AgentPurchases {
   const { purchases } = deps
   /** Each run makes one purchase at a time. */
-  const underWay = new Map<string, Promise<unknown>>()
+  const runs = new Lanes()
 
   /** @throws AgentError */
-  async function inTurn<T>(run: string, work: () => Promise<T>): Promise<T> {
-    for (let other = underWay.get(run); other !== undefined; other = underWay.get(run)) await other.catch(() => {})
-    const result = work()
-    underWay.set(run, result)
-    try {
-      return await result
-    } catch (error) {
-      throw explained(error)
-    } finally {
-      underWay.delete(run)
-    }
+  function inTurn<T>(run: string, work: () => Promise<T>): Promise<T> {
+    return runs.run(run, work).catch((error: unknown) => Promise.reject(explained(error)))
   }
 
   /** Returns what the run bought before. Waits if that purchase is under way. */

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
+import { createLane } from '../lib/lane.ts'
 import { formatAmount } from '../schema/amount.ts'
 import type { Stats } from '../schema/ledger.ts'
 import type { LedgerDirection, LedgerReader, PaymentFact } from '../store/ledger-reader.ts'
@@ -35,7 +36,8 @@ export function createEarnings(deps: EarningsDeps): Earnings {
   const { ledger, clock } = deps
   let kept = new Sums()
   const counted = { in: 0, out: 0, executions: 0 }
-  let counting: Promise<unknown> = Promise.resolve()
+  // One count at a time: two would count the same rows twice.
+  const inTurn = createLane()
 
   async function countPayments(direction: LedgerDirection, open: Sums): Promise<void> {
     let after = counted[direction]
@@ -81,10 +83,7 @@ export function createEarnings(deps: EarningsDeps): Earnings {
 
   return {
     async stats({ days, owner }) {
-      // One count at a time: two would count the same rows twice.
-      const parts = counting.then(count)
-      counting = parts.catch(() => {})
-      const all = await parts
+      const all = await inTurn(count)
       const shown = owner === undefined ? all : all.map(({ owned }) => owned.get(owner) ?? new Sums())
       return statsOf(shown, { days, now: clock.now() }, deps)
     },

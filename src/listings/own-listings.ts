@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import { CodedError, reasonOf } from '../lib/errors.ts'
+import { createLane } from '../lib/lane.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Host } from '../p2p/host.ts'
 import type { Identity } from '../p2p/identity.ts'
@@ -49,7 +50,7 @@ export class OwnListings {
   readonly #hosted = new Map<string, OwnAgent>()
   #lastVersion: number
   #isCopied = false
-  #lane: Promise<unknown> = Promise.resolve()
+  readonly #inTurn = createLane()
 
   constructor(deps: OwnListingsDeps) {
     this.#deps = deps
@@ -118,7 +119,7 @@ export class OwnListings {
 
   /** Waits for running changes. */
   async settle(): Promise<void> {
-    await this.#lane
+    await this.#inTurn(async () => {})
   }
 
   async #sign(own: OwnListing): Promise<ListingRecord> {
@@ -210,12 +211,6 @@ export class OwnListings {
       const record = state.record(head.id)
       if (record !== undefined) await this.#commit({ ...record, ...this.#times() })
     }
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#lane.then(work)
-    this.#lane = done.catch(() => {})
-    return done
   }
 }
 

@@ -3,6 +3,7 @@ import type { Chain } from '../chain/chain.ts'
 import type { Log } from '../chain/usdc.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
+import { createLane } from '../lib/lane.ts'
 import { pause } from '../lib/wait.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { AgentToken, StoredTransaction, Transactions } from '../store/transactions.ts'
@@ -46,8 +47,9 @@ type SenderDeps = {
  */
 export class Sender {
   readonly #deps: SenderDeps
-  #lane: Promise<unknown> = Promise.resolve()
-  #repairs: Promise<unknown> = Promise.resolve()
+  readonly #lane = createLane()
+  /** Apart from the lane, because the calls in the lane wait for the transaction that is repaired. */
+  readonly #repairs = createLane()
 
   constructor(deps: SenderDeps) {
     this.#deps = deps
@@ -59,9 +61,7 @@ export class Sender {
    * @throws TransactionError, ChainError
    */
   send(make: () => Call, signal: AbortSignal): Promise<Mined> {
-    const sent = this.#lane.then(() => this.#sendNext(make, signal))
-    this.#lane = sent.catch(() => {})
-    return sent
+    return this.#lane(() => this.#sendNext(make, signal))
   }
 
   async #sendNext(make: () => Call, signal: AbortSignal): Promise<Mined> {
@@ -126,8 +126,7 @@ export class Sender {
   }
 
   #instead(hash: Hex, callOf: (stuck: StoredTransaction) => Call, signal: AbortSignal): Promise<Mined> {
-    // Runs outside the lane, because the calls in the lane wait for this transaction.
-    const work = async () => {
+    return this.#repairs(async () => {
       const stuck = this.open().find((one) => one.hash === hash)
       if (stuck === undefined) {
         throw new TransactionError(
@@ -139,10 +138,7 @@ export class Sender {
       const transaction = await this.#sign(callOf(stuck), stuck.accountNonce, signal, stuck)
       await this.#deps.transactions.add(transaction, this.#deps.clock.now())
       return this.#follow(transaction, signal)
-    }
-    const done = this.#repairs.then(work)
-    this.#repairs = done.catch(() => {})
-    return done
+    })
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { Clock } from '../lib/clock.ts'
-import { createLane } from '../lib/lane.ts'
+import { Lanes } from '../lib/lane.ts'
 import { TokenBuckets } from '../lib/token-buckets.ts'
 
 export type PeerLimitsOptions = {
@@ -21,7 +21,7 @@ export class PeerLimits {
   readonly #requests: TokenBuckets
   readonly #streams = new Map<string, number>()
   readonly #bytes = new Map<string, number>()
-  readonly #lanes = new Map<string, { lane: ReturnType<typeof createLane>; within: number }>()
+  readonly #lanes = new Lanes()
   #bytesTotal = 0
 
   constructor(options: PeerLimitsOptions, deps: { clock: Clock; noteCall?(): void }) {
@@ -60,14 +60,7 @@ export class PeerLimits {
   }
 
   /** Runs such work of one peer one after another: a request of a few bytes may ask for megabytes (T31). */
-  async oneByOne<T>(peerId: string, work: () => Promise<T>): Promise<T> {
-    const own = this.#lanes.get(peerId) ?? { lane: createLane(), within: 0 }
-    this.#lanes.set(peerId, own)
-    own.within++
-    try {
-      return await own.lane(work)
-    } finally {
-      if (--own.within === 0) this.#lanes.delete(peerId)
-    }
+  oneByOne<T>(peerId: string, work: () => Promise<T>): Promise<T> {
+    return this.#lanes.run(peerId, work)
   }
 }

@@ -2,6 +2,7 @@ import { BaseDatastore } from 'datastore-core/base'
 import type { KeyQuery, Pair, Query } from 'interface-datastore'
 import { Key } from 'interface-datastore/key'
 import { reasonOf } from '../lib/errors.ts'
+import { createLane } from '../lib/lane.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import type { Database } from './database.ts'
@@ -30,7 +31,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
   /** Keys whose rows differ from memory. */
   #unsaved = new Set<string>()
   #timer: NodeJS.Timeout | undefined
-  #writing: Promise<void> = Promise.resolve()
+  readonly #inTurn = createLane()
   #stopped = false
 
   constructor(options: { flushAfterMs?: number }, deps: { database: Database; logger: Logger }) {
@@ -92,8 +93,7 @@ export class PeerDatastore extends BaseDatastore implements Service {
 
   /** Resolves once all changes so far are on disk, or the write has failed (which is logged). */
   async flush(): Promise<void> {
-    this.#writing = this.#writing.then(() => this.#write())
-    await this.#writing
+    await this.#inTurn(() => this.#write())
   }
 
   #changed(name: string): void {

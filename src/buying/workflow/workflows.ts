@@ -1,5 +1,6 @@
 import type { Changes } from '../../lib/changes.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { Lanes } from '../../lib/lane.ts'
 import type { Service } from '../../lib/lifecycle.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { within } from '../../lib/wait.ts'
@@ -67,7 +68,8 @@ export class Workflows implements Service {
   readonly #deps: WorkflowsDeps
   readonly #advance: Advance
   /** The running turn of each workflow. Turns of one workflow run one after the other. */
-  readonly #turns = new Map<string, Promise<void>>()
+  /** Two turns of a workflow at once would both begin the next step. */
+  readonly #turns = new Lanes()
   /** The workflow that each watched order belongs to, by order id. */
   readonly #owners = new Map<string, string>()
   readonly #timers = new Map<string, NodeJS.Timeout>()
@@ -99,7 +101,7 @@ export class Workflows implements Service {
     this.#stopped = true
     this.#leave()
     for (const timer of this.#timers.values()) clearTimeout(timer)
-    await within(STOP_WAIT_MS, Promise.allSettled(this.#turns.values()))
+    await within(STOP_WAIT_MS, this.#turns.ended())
   }
 
   /** Returns what a workflow would cost. @throws MarketError WORKFLOW_INVALID */
@@ -161,7 +163,7 @@ export class Workflows implements Service {
    */
   async cancel(id: string, caller = OPERATOR): Promise<WorkflowRecord> {
     mayChange(caller, this.#known(id, caller).tokenId, 'workflow')
-    const running = await this.#exclusive(id, () => this.#advance.cancel(id))
+    const running = await this.#turns.run(id, () => this.#advance.cancel(id))
     const { orders, purchases, logger } = this.#deps
     const open = running.filter((orderId) => {
       const order = purchases.order(orderId)
@@ -205,28 +207,16 @@ export class Workflows implements Service {
   /** Advances a workflow as far as it can go now. */
   #turn(id: string): Promise<void> {
     const { logger, changes } = this.#deps
-    return this.#exclusive(id, async () => {
-      if (this.#stopped) return
-      if (await this.#advance.run(id)) this.#forgetOrders(id)
-      changes.tell(id)
-    }).catch((error: unknown) => {
-      logger.error({ err: error, workflow_id: id }, 'a workflow could not be taken further; it is tried again')
-      this.#later(id, STORE_RETRY_MS)
-    })
-  }
-
-  /** Runs `work` after the workflow's other turns. Two turns at once would both begin the next step. */
-  #exclusive<T>(id: string, work: () => Promise<T>): Promise<T> {
-    const result = (this.#turns.get(id) ?? Promise.resolve()).then(work)
-    const turn = result.then(
-      () => {},
-      () => {},
-    )
-    this.#turns.set(id, turn)
-    void turn.then(() => {
-      if (this.#turns.get(id) === turn) this.#turns.delete(id)
-    })
-    return result
+    return this.#turns
+      .run(id, async () => {
+        if (this.#stopped) return
+        if (await this.#advance.run(id)) this.#forgetOrders(id)
+        changes.tell(id)
+      })
+      .catch((error: unknown) => {
+        logger.error({ err: error, workflow_id: id }, 'a workflow could not be taken further; it is tried again')
+        this.#later(id, STORE_RETRY_MS)
+      })
   }
 
   #later(id: string, inMs: number): void {

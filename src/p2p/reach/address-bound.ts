@@ -1,4 +1,5 @@
 import type { AbortOptions, Address, Peer, PeerData, PeerId, PeerStore } from '@libp2p/interface'
+import { Lanes } from '../../lib/lane.ts'
 
 /** D52: addresses kept of one peer from all sources. It bounds the memory and the cost of each merge. */
 export const ADDRESSES_PER_PEER_MAX = 32
@@ -15,8 +16,8 @@ const ADDRESS_BYTES_MAX = 512
  */
 export function boundAddresses({ peerStore, peerId: self }: { peerStore: PeerStore; peerId: PeerId }): void {
   const { merge, patch, save } = peerStore
-  /** The last running merge by peer. Two merges that read at the same time would both add addresses. */
-  const underWay = new Map<string, Promise<unknown>>()
+  /** Two merges of one peer that read at the same time would both add addresses. */
+  const merges = new Lanes()
 
   async function known(id: PeerId): Promise<Peer | undefined> {
     try {
@@ -30,22 +31,7 @@ export function boundAddresses({ peerStore, peerId: self }: { peerStore: PeerSto
     const said = addressesIn(data)
     const isPlain = data.addresses === undefined && data.multiaddrs === undefined
     if (isPlain || id.equals(self)) return await merge.call(peerStore, id, data, options)
-    const key = id.toString()
-    const before = underWay.get(key)
-    const merging = (async () => {
-      await before
-      return await mergeBounded(id, data, said, options)
-    })()
-    const ended = merging.then(
-      () => {},
-      () => {},
-    )
-    underWay.set(key, ended)
-    try {
-      return await merging
-    } finally {
-      if (underWay.get(key) === ended) underWay.delete(key)
-    }
+    return await merges.run(id.toString(), () => mergeBounded(id, data, said, options))
   }
 
   async function mergeBounded(id: PeerId, data: PeerData, said: Address[], options?: AbortOptions): Promise<Peer> {
