@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { agentId, requirements, signed } from '../../test/support/payments.ts'
 import { TestSeller } from '../../test/support/x402-seller.ts'
-import { PeerError } from '../protocols/peer-error.ts'
+import { RunSlotsFull } from '../agents/run-slots.ts'
 import { paymentKeys as keys } from '../schema/a2a.ts'
 import { OPERATOR } from '../schema/caller.ts'
 import { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
@@ -18,8 +18,13 @@ test('D39 what is settled and finds no place to run waits for one: its payer is 
     throw new Error('broken once')
   }
   let full = 1
-  const inSlot: typeof seller.deps.inSlot = (caller, work) =>
-    full-- > 0 ? Promise.reject(new PeerError('OVERLOADED', 'all places are taken')) : seller.deps.inSlot(caller, work)
+  const { slots } = seller.deps
+  const admit = slots.admit.bind(slots)
+  let admitted = 0
+  slots.admit = (caller) => {
+    if (admitted++ > 0 && full-- > 0) throw new RunSlotsFull('all places are taken')
+    return admit(caller)
+  }
   const { envelope } = signed(seller.clock.now())
   const payload = SignedAuthorization.encode(envelope.payload!)
   const accepted = PaymentRequirements.encode(requirements())
@@ -29,7 +34,7 @@ test('D39 what is settled and finds no place to run waits for one: its payer is 
     metadata: { [keys.status]: 'payment-submitted', [keys.payload]: { x402Version: 2, accepted, payload } },
     running: { controller: new AbortController(), canCancel: true, isCanceled: false, bytes: 0 },
   }
-  const outcome = await agentWork(agentId, 'd', { ...seller.deps, inSlot })(turn, { working: () => {} })
+  const outcome = await agentWork(agentId, 'd', seller.deps)(turn, { working: () => {} })
   expect(outcome).toMatchObject({ kind: 'completed', output: 're: work' })
   expect([full, seller.settlement.attempts.length]).toEqual([-1, 1])
 }, 20_000)

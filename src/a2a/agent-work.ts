@@ -1,11 +1,10 @@
 import { pause } from '../lib/wait.ts'
 import { requirementsOf } from '../payments/requirements.ts'
 import { PeerError } from '../protocols/peer-error.ts'
-import { type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
+import { type PaidResult, type PaidRunDeps, type ServedAgent, willSettleFirst } from '../protocols/x402/exchange.ts'
 import { runFree } from '../protocols/x402/free-run.ts'
-import { runPaid } from '../protocols/x402/paid-run.ts'
-import type { Delivered } from '../protocols/x402/respond.ts'
-import { deliveredBy } from '../protocols/x402/result.ts'
+import { resultOf } from '../protocols/x402/result.ts'
+import { runPaid } from '../protocols/x402/sale.ts'
 import { HOPS_KEY } from '../schema/a2a.ts'
 import { a2aCaller } from '../schema/caller.ts'
 import type { PaymentEnvelope, PaymentRequirements } from '../schema/payment.ts'
@@ -22,11 +21,6 @@ import {
   verified,
 } from './payment-messages.ts'
 
-export type AgentWorkDeps = PaidRunDeps & {
-  /** Returns an agent of this node. */
-  findAgent(id: string): ServedAgent | undefined
-}
-
 /** Pause between two checks of a settlement that a result waits for (`--settle-first`). */
 const SETTLEMENT_LOOK_MS = 2_000
 /** Runs of an agent that was paid in advance. After that the operator must act. */
@@ -36,9 +30,9 @@ const SETTLED_RUNS_MAX = 3
  * Handles a message to an agent of this node. A free agent runs. A paid agent asks for payment and then runs by the
  * same procedure as over libp2p.
  */
-export function agentWork(agentId: string, description: string, deps: AgentWorkDeps): Work {
+export function agentWork(agentId: string, description: string, deps: PaidRunDeps): Work {
   return async (turn, progress) => {
-    const agent = deps.findAgent(agentId)
+    const agent = deps.agents.find(agentId)
     if (agent === undefined) return { kind: 'rejected', text: 'this agent was removed' }
     if (agent.amount === 0n) return free(agent, turn, progress, deps)
     const asking = { peerId: callerOf(turn).peerId, isStreamed: turn.onOutput !== undefined }
@@ -59,9 +53,9 @@ export function agentWork(agentId: string, description: string, deps: AgentWorkD
   }
 }
 
-type Ask = AgentWorkDeps & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
+type Ask = PaidRunDeps & { agent: ServedAgent; requirements: PaymentRequirements; description: string }
 
-async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: AgentWorkDeps): Promise<Outcome> {
+async function free(agent: ServedAgent, turn: Turn, progress: Progress, deps: PaidRunDeps): Promise<Outcome> {
   progress.working()
   try {
     return { kind: 'completed', output: await runFree(agent, turn.input, callerOf(turn), deps) }
@@ -120,7 +114,7 @@ function committed(turn: Turn): Turn {
  * `--settle-first`: repeats until the agent gives a result. Waits for a slow chain and retries a failed run, up to a
  * maximum.
  */
-async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask): Promise<Delivered> {
+async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask): Promise<PaidResult> {
   let error = first
   for (let tries = 0; tries < SETTLED_RUNS_MAX; ) {
     if (!(error instanceof PeerError)) throw error
@@ -129,7 +123,7 @@ async function whenSettled(paymentId: Hex, first: unknown, turn: Turn, ask: Ask)
     await pause(SETTLEMENT_LOOK_MS, turn.signal)
     turn.signal.throwIfAborted()
     try {
-      return await deliveredBy(ask.payments.get(paymentId)!, callerOf(turn), ask)
+      return await resultOf(ask.payments.get(paymentId)!, callerOf(turn), ask)
     } catch (cause) {
       error = cause
     }

@@ -3,11 +3,11 @@ export class RunSlotsFull extends Error {
   override name = 'RunSlotsFull'
 }
 
-/** The slot of an admitted run. */
-export type Place = {
+/** The slot of an admitted run. The end of its block frees it (`using`). */
+export type RunSlot = Disposable & {
   /** Waits until the run may start. First come, first served. */
   turn(): Promise<void>
-  /** Frees the slot. The rest of the work needs none. */
+  /** Frees the slot early, because the rest of the work needs none. */
   leave(): void
 }
 
@@ -44,40 +44,33 @@ export class RunSlots {
    * @param caller who asked for the work. Undefined: the node itself, which may use all slots.
    * @throws RunSlotsFull at once if too many are admitted
    */
-  async admit<T>(caller: string | undefined, work: (place: Place) => Promise<T>): Promise<T> {
+  admit(caller: string | undefined): RunSlot {
     const own = caller === undefined ? 0 : (this.#insideOf.get(caller) ?? 0)
     if (this.#inside >= this.#insideMax || (own > 0 && (own + 1) * 2 > this.#insideMax)) {
-      throw new RunSlotsFull('all runs and waiting places are taken')
+      throw new RunSlotsFull('all run slots are taken, and so are all waiting places')
     }
     this.#inside++
     if (caller !== undefined) this.#insideOf.set(caller, own + 1)
     let [runs, left] = [false, false]
-    const place: Place = {
-      turn: async () => {
-        await this.#turn(caller ?? '')
-        runs = true
-      },
-      leave: () => {
-        if (left) return
-        left = true
-        if (runs) this.#passOn()
-        if (caller !== undefined) this.#leave(caller)
-        if (--this.#inside === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
-      },
+    const leave = () => {
+      if (left) return
+      left = true
+      if (runs) this.#passOn()
+      if (caller !== undefined) this.#leave(caller)
+      if (--this.#inside === 0) for (const resolve of this.#whenIdle.splice(0)) resolve()
     }
-    try {
-      return await work(place)
-    } finally {
-      place.leave()
+    const turn = async () => {
+      await this.#turn(caller ?? '')
+      runs = true
     }
+    return { turn, leave, [Symbol.dispose]: leave }
   }
 
   /** Runs `work` when a slot is free. @throws RunSlotsFull at once if too many wait */
-  run<T>(caller: string | undefined, work: () => Promise<T>): Promise<T> {
-    return this.admit(caller, async (place) => {
-      await place.turn()
-      return work()
-    })
+  async run<T>(caller: string | undefined, work: () => Promise<T>): Promise<T> {
+    using slot = this.admit(caller)
+    await slot.turn()
+    return await work()
   }
 
   #leave(caller: string): void {

@@ -1,4 +1,3 @@
-import type { AgentWorkDeps } from '../a2a/agent-work.ts'
 import { agentCard, aiCatalog, type CardOptions, hybridCard, marketCard } from '../a2a/cards.ts'
 import { a2aMount } from '../a2a/mount.ts'
 import type { Buyer } from '../buying/buyer.ts'
@@ -6,13 +5,14 @@ import type { Receipts } from '../ledger/receipts.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { mcpMount } from '../mcp/mount.ts'
+import type { PaidRunDeps } from '../protocols/x402/exchange.ts'
 import type { WalletBalance } from '../schema/api.ts'
 import type { Search } from '../search/search.ts'
 import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 
-type StandardsDeps = AgentWorkDeps & {
+type StandardsDeps = PaidRunDeps & {
   records: TaskRecords
   messages: SentMessageStore
   runTime: RunTime

@@ -1,9 +1,8 @@
-import { randomUUID } from 'node:crypto'
 import type { AgentPurchases } from '../agents/agent-purchase.ts'
 import { createRuntimeFactory } from '../agents/create-runtime.ts'
 import { createFunctionAgents } from '../agents/function-agent.ts'
 import { createRegistry } from '../agents/registry.ts'
-import { type Place, RunSlots } from '../agents/run-slots.ts'
+import { RunSlots } from '../agents/run-slots.ts'
 import type { Chain } from '../chain/chain.ts'
 import { addAgentToFile, removeAgentFromFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
@@ -22,18 +21,13 @@ import type { Facilitator } from '../payments/facilitator.ts'
 import { Settler } from '../payments/settler.ts'
 import { sparedFacilitator } from '../payments/spared-facilitator.ts'
 import type { Wallet } from '../payments/wallet.ts'
-import { serveMarketplace } from '../protocols/marketplace.ts'
-import { asOverloaded } from '../protocols/overloaded.ts'
-import { PeerError } from '../protocols/peer-error.ts'
 import { PeerLimits } from '../protocols/peer-limits.ts'
 import { createProtocolServer } from '../protocols/serve.ts'
 import { Reruns } from '../protocols/x402/reruns.ts'
-import { serveX402 } from '../protocols/x402/server.ts'
 import { SettledWork } from '../protocols/x402/settled-work.ts'
 import { A2A_CALLER } from '../schema/caller.ts'
 import type { Hex } from '../schema/primitives.ts'
-import type { Receipt } from '../schema/signed-receipt.ts'
-import { createOwnAgents } from '../selling/hosted-agents.ts'
+import { createOwnAgents, createServedAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
 import type { Market } from './market.ts'
 
@@ -116,70 +110,25 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
     isAhead: (id) => deps.agentPurchases().isAhead(id),
     forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
   })
-  /**
-   * After a crash, our listings are still published while agents register one by one. Listings without an agent are
-   * delisted.
-   */
-  const isStarting = (id: string) => registry.get(id) === undefined && replica.get(id)?.seller_id === identity.peerId
   const noteCall = () => deps.pace.noteCall()
-  const limits = new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock, noteCall })
-  const serving = {
-    clock,
-    logger,
-    didOf: didOfPeer,
-    findAgent(id: string) {
-      // With a damaged or copied ledger, a sale could not be recorded safely.
-      if (deps.trading.isStopped()) {
-        throw new PeerError(
-          'OVERLOADED',
-          'this seller has stopped selling until its ledger is mended; nobody was charged',
-        )
-      }
-      const agent = agents.served(id)
-      if (agent === undefined && isStarting(id)) {
-        throw new PeerError('OVERLOADED', 'this node has just started and is about to offer this agent; try again')
-      }
-      return agent
-    },
-    // A paid result is delivered even if selling has stopped since.
-    tokenOf: (id: string) => agents.served(id)?.tokenId,
-    admit: <T>(caller: string, work: (place: Place) => Promise<T>) =>
-      slots.admit(queueOf(caller), work).catch(asOverloaded),
-    inSlot: <T>(caller: string, work: () => Promise<T>) => slots.run(queueOf(caller), work).catch(asOverloaded),
-    exchanges,
-    limits,
-  }
   const x402 = {
-    ...serving,
-    asset,
+    ...{ clock, logger, didOf: didOfPeer, asset, wallet, slots, payments, exchanges, deferred, settler, exposure },
+    agents: createServedAgents(agents, { registry, replica, sellerId: identity.peerId, trading: deps.trading }),
+    limits: new PeerLimits({ requestsPerSecond: config.seller.peerRequestsPerSecond }, { clock, noteCall }),
     // The same key receives payments and signs receipts.
     payTo: wallet.address,
-    signReceipt: (receipt: Receipt) => wallet.signReceipt(receipt),
     sellerDid: identity.did,
     newNonce: (): Hex => `0x${Buffer.from(random(32)).toString('hex')}`,
     challenges: new Challenges(),
-    payments,
-    deferred,
-    settler,
     reruns: new Reruns({ clock }),
     running: new Map(),
     wrappedRuns: new Map(),
     settleFirst: config.seller.settleFirst,
-    exposure,
   }
   const didOf = (caller: string) => (caller.startsWith(A2A_CALLER) ? caller : didOfPeer(caller))
   const settledWork = new SettledWork({ ...x402, didOf })
   ledger.listen((change) => settledWork.changed(change))
-  const marketplace = { ...serving, newCorrelationId: randomUUID }
-  const protocols = createProtocolServer({
-    logger,
-    limits,
-    handle: (...args) => host.handle(...args),
-    serveX402: (stream, peerId, signal, stopping) => serveX402(stream, peerId, x402, signal, stopping),
-    serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, marketplace, signal),
-    isBlocked: (peerId) => exposure.isBlocked(peerId, didOfPeer(peerId)),
-    idle: () => slots.idle().then(() => Promise.allSettled(x402.running.values())),
-  })
+  const protocols = createProtocolServer((...args) => host.handle(...args), x402)
   return {
     outbox: { payments, wake: () => settler.wake() },
     ...{ agents, functions, registry, settler, x402, doors: [settledWork, protocols] },
@@ -194,9 +143,4 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
       return registry.list().flatMap(({ id, definition: { name } }) => (name.toLowerCase().includes(sought) ? id : []))
     },
   }
-}
-
-/** The queue of a call. Each peer has one. All A2A callers share one, because they can choose any name. */
-function queueOf(caller: string): string {
-  return caller.startsWith('did:') ? caller : 'a2a'
 }

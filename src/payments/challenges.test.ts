@@ -47,8 +47,8 @@ test('a consumed challenge is told as used, also before its payment is on disk',
 test('a challenge whose payment was refused after all can be used again, for the rest of its time', () => {
   const challenges = new Challenges()
   const challenge = challenges.issue(asked(), 0)
-  challenges.consume(challenge)
-  challenges.restore(challenge)
+  const held = challenges.consume(challenge)
+  held[Symbol.dispose]()
   expect(challenges.find(challenge, CHALLENGE_TTL_MS - 1)).toEqual({ challenge })
   expect(challenges.find(challenge, CHALLENGE_TTL_MS)).toEqual({ error: 'PAYMENT_NONCE_EXPIRED' })
 })
@@ -107,7 +107,7 @@ test('whatever is issued, consumed and restored, the limits hold and no challeng
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const challenges = new Challenges({ countMax: 8, perPeerMax: 3 })
       const issued: ReturnType<Challenges['issue']>[] = []
-      const consumed = new Set<Hex>()
+      const consumed = new Map<Hex, Disposable>()
       let now = 0
       for (const one of steps) {
         if (one.do === 'wait') now += one.ms
@@ -117,10 +117,12 @@ test('whatever is issued, consumed and restored, the limits hold and no challeng
           if (challenge === undefined) continue
           const isFound = 'challenge' in challenges.find(challenge, now)
           if (one.do === 'consume' && isFound) {
-            challenges.consume(challenge)
-            consumed.add(challenge.nonce)
+            consumed.set(challenge.nonce, challenges.consume(challenge))
           }
-          if (one.do === 'restore' && consumed.delete(challenge.nonce)) challenges.restore(challenge)
+          if (one.do === 'restore') {
+            consumed.get(challenge.nonce)?.[Symbol.dispose]()
+            consumed.delete(challenge.nonce)
+          }
         }
         expect(challenges.size).toBeLessThanOrEqual(8)
         for (const challenge of issued) {

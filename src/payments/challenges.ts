@@ -1,5 +1,6 @@
 import { BoundedMap } from '../lib/bounded-map.ts'
 import type { UnixMs } from '../lib/clock.ts'
+import { Hold } from '../lib/hold.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { X402ErrorName } from '../schema/x402.ts'
 
@@ -64,14 +65,17 @@ export class Challenges {
     return { error: isForgotten ? 'PAYMENT_NONCE_EXPIRED' : 'PAYMENT_NONCE_MISMATCH' }
   }
 
-  /** Consumes a challenge. Call it only for a payment that has passed every check. */
-  consume(challenge: Challenge): void {
+  /**
+   * Consumes the challenge of a payment that has passed every check. If the payment is not claimed, the end of the hold
+   * restores the challenge.
+   */
+  consume(challenge: Challenge): Hold {
     this.#issued.remove(challenge.nonce)
     this.#consumed.set(challenge.nonce, true)
+    return new Hold(() => this.#restore(challenge))
   }
 
-  /** Puts back the challenge of a payment that was refused later. */
-  restore(challenge: Challenge): void {
+  #restore(challenge: Challenge): void {
     this.#consumed.delete(challenge.nonce)
     for (const evicted of this.#issued.put(challenge)) this.#forgotten.put(evicted)
   }

@@ -1,28 +1,19 @@
+import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
-import type { Clock } from '../lib/clock.ts'
-import type { Logger } from '../lib/logger.ts'
 import { MarketplaceAnswer, MarketplaceExecute } from '../schema/marketplace.ts'
-import type { Exchanges } from '../store/exchanges.ts'
 import { DATA_BYTES_MAX, encodeTextFrame, FrameError } from './frame.ts'
 import type { FramedStream } from './framed-stream.ts'
 import { PeerError, peerErrorFrom } from './peer-error.ts'
-import type { PeerLimits } from './peer-limits.ts'
 import { RawReader } from './raw-reader.ts'
-import type { ServedAgent } from './x402/exchange.ts'
+import type { InboundStream, X402ServerDeps } from './x402/exchange.ts'
 import { runFree } from './x402/free-run.ts'
 
 const LENGTH_BYTES = 4
 
-export type MarketplaceServerDeps = {
-  clock: Clock
-  logger: Logger
-  didOf(peerId: string): string
-  newCorrelationId(): string
-  findAgent(id: string): ServedAgent | undefined
-  inSlot<T>(caller: string, work: () => Promise<T>): Promise<T>
-  exchanges: Exchanges
-  limits: PeerLimits
-}
+type MarketplaceServerDeps = Pick<
+  X402ServerDeps,
+  'clock' | 'logger' | 'didOf' | 'agents' | 'slots' | 'exchanges' | 'limits'
+>
 
 /**
  * Serves the protocol for free agents (D35): requests are typed frames, answers are raw.
@@ -33,8 +24,7 @@ export type MarketplaceServerDeps = {
  * Requests are answered one after another, until the client ends its side.
  */
 export async function serveMarketplace(
-  stream: FramedStream,
-  peerId: string,
+  { stream, peerId }: InboundStream,
   deps: MarketplaceServerDeps,
   signal: AbortSignal,
 ): Promise<void> {
@@ -69,7 +59,7 @@ async function answer(
     if (!deps.limits.takeRequest(peerId))
       throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down')
     const request = parseExecute(frame)
-    correlationId = request.correlation_id ?? deps.newCorrelationId()
+    correlationId = request.correlation_id ?? randomUUID()
     return { output: await execute({ ...request, correlationId }, peerId, deps, signal) }
   } catch (error) {
     if (error instanceof PeerError) return errorAnswer(error)
@@ -84,7 +74,7 @@ async function execute(
   deps: MarketplaceServerDeps,
   signal: AbortSignal,
 ): Promise<string> {
-  const agent = deps.findAgent(request.agent_id)
+  const agent = deps.agents.find(request.agent_id)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', `this node has no agent ${request.agent_id}`)
   if (agent.amount > 0n) {
     throw new PeerError('PAYMENT_REQUIRED', 'this agent is paid: call it over /x402/libp2p/1.0.0')

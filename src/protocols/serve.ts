@@ -1,33 +1,21 @@
 import type { Stream } from '@libp2p/interface'
 import type { Service } from '../lib/lifecycle.ts'
-import type { Logger } from '../lib/logger.ts'
 import { within } from '../lib/wait.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import { FramedStream } from './framed-stream.ts'
-import { refuseMarketplace } from './marketplace.ts'
+import { refuseMarketplace, serveMarketplace } from './marketplace.ts'
 import { PeerError } from './peer-error.ts'
-import type { PeerLimits } from './peer-limits.ts'
+import type { X402ServerDeps } from './x402/exchange.ts'
 import { refuseX402 } from './x402/messages.ts'
+import { serveX402 } from './x402/server.ts'
 
-type Serve = (stream: FramedStream, peerId: string, signal: AbortSignal, stopping: AbortSignal) => Promise<void>
-type Refuse = (stream: FramedStream, error: PeerError, signal: AbortSignal) => Promise<void>
-
-type ProtocolServerDeps = {
-  logger: Logger
-  limits: PeerLimits
-  handle(
-    protocol: string,
-    handler: (stream: Stream, peerId: string) => void,
-    options: { relayed: boolean },
-  ): Promise<void>
-  serveX402: Serve
-  serveMarketplace: Serve
-  /** True for peers that the operator does not serve. */
-  isBlocked?(peerId: string): boolean
-  /** Resolves when no agent runs and no answer waits for its settlement. */
-  idle(): Promise<unknown>
-}
+/** Calls a function with each stream that a peer opens. */
+export type HandleStreams = (
+  protocol: string,
+  handler: (stream: Stream, peerId: string) => void,
+  options: { relayed: boolean },
+) => Promise<void>
 
 /** When the node stops, runs may finish for this long. */
 const STOP_GRACE_MS = 2_000
@@ -36,49 +24,65 @@ const STOP_ABORT_MS = 700
 /** How long a peer may keep its side of a stream open after ours ended. */
 const PART_MS = 5_000
 
+/** A paid run continues without its caller, who may return for the result. Only a reset cancels it. */
+const X402 = { serve: serveX402, refuse: refuseX402, endsWithStream: false }
+const MARKETPLACE = { serve: serveMarketplace, refuse: refuseMarketplace, endsWithStream: true }
+
 /** Answers both peer protocols on inbound streams, within the limits of each peer (D36). */
-export function createProtocolServer(deps: ProtocolServerDeps): Service {
+export function createProtocolServer(handle: HandleStreams, deps: X402ServerDeps): Service {
+  const { limits, logger } = deps
   const streams = new Map<Promise<void>, AbortController>()
   const stopped = new AbortController()
   let stopping = false
 
-  function accept(serve: Serve, refuse: Refuse, endsWithStream: boolean) {
-    return (stream: Stream, peerId: string): void => {
-      if (stopping) {
-        stream.abort(new Error('the node is stopping'))
-        return
-      }
-      const framed = new FramedStream(stream, { account: (change) => deps.limits.holdBytes(peerId, change) })
-      const controller = new AbortController()
-      const { signal } = controller
-      stream.addEventListener('close', ({ error }) => {
-        if (endsWithStream || isCancellation(error)) controller.abort(new Error('the caller has gone'))
-      })
-      const release = deps.limits.openStream(peerId)
-      const refusal = release === undefined ? tooMany() : deps.isBlocked?.(peerId) === true ? blocked() : undefined
-      if (refusal !== undefined) framed.discard()
-      const answered = refusal ? refuse(framed, refusal, signal) : serve(framed, peerId, signal, stopped.signal)
-      const served = answered
-        .catch((error: unknown) => deps.logger.debug({ err: error, peer_id: peerId }, 'a stream ended badly'))
-        .then(() => part(stream, framed, signal))
-        .finally(() => {
-          release?.()
-          streams.delete(served)
-        })
-      streams.set(served, controller)
+  function accept(protocol: typeof X402, stream: Stream, peerId: string): void {
+    if (stopping) {
+      stream.abort(new Error('the node is stopping'))
+      return
     }
+    const framed = new FramedStream(stream, { account: (change) => limits.holdBytes(peerId, change) })
+    const controller = new AbortController()
+    const { signal } = controller
+    stream.addEventListener('close', ({ error }) => {
+      if (protocol.endsWithStream || isCancellation(error)) controller.abort(new Error('the caller has gone'))
+    })
+    const release = limits.openStream(peerId)
+    const refusal = release === undefined ? tooMany() : refusalOf(peerId)
+    if (refusal !== undefined) framed.discard()
+    const answered = refusal
+      ? protocol.refuse(framed, refusal, signal)
+      : protocol.serve({ stream: framed, peerId, stopping: stopped.signal }, deps, signal)
+    const served = answered
+      .catch((error: unknown) => logger.debug({ err: error, peer_id: peerId }, 'a stream ended badly'))
+      .then(() => part(stream, framed, signal))
+      .finally(() => {
+        release?.()
+        streams.delete(served)
+      })
+    streams.set(served, controller)
+  }
+
+  /** Why this node does not serve a peer. */
+  function refusalOf(peerId: string): PeerError | undefined {
+    if (!deps.exposure.isBlocked(peerId, deps.didOf(peerId))) return undefined
+    return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
+  }
+
+  /** Resolves when no agent runs and no answer waits for its settlement. */
+  async function idle(): Promise<void> {
+    await deps.slots.idle()
+    await Promise.all(deps.running.values())
   }
 
   return {
     name: 'protocols',
     async start() {
-      // A paid run continues without its caller, who may return for the result. Only a reset cancels it.
-      await deps.handle(X402_PROTOCOL, accept(deps.serveX402, refuseX402, false), { relayed: true })
-      await deps.handle(MARKETPLACE_PROTOCOL, accept(deps.serveMarketplace, refuseMarketplace, true), { relayed: true })
+      await handle(X402_PROTOCOL, (stream, peerId) => accept(X402, stream, peerId), { relayed: true })
+      await handle(MARKETPLACE_PROTOCOL, (stream, peerId) => accept(MARKETPLACE, stream, peerId), { relayed: true })
     },
     async stop() {
       stopping = true
-      await within(STOP_GRACE_MS, deps.idle())
+      await within(STOP_GRACE_MS, idle())
       for (const controller of [stopped, ...streams.values()]) controller.abort(new Error('the node is stopping'))
       await within(STOP_ABORT_MS, Promise.allSettled(streams.keys()))
     },
@@ -92,10 +96,6 @@ function isCancellation(error: Error | undefined): boolean {
 
 function tooMany(): PeerError {
   return new PeerError('OVERLOADED', 'too many streams from this peer; use them again or close some')
-}
-
-function blocked(): PeerError {
-  return new PeerError('UNKNOWN_RESOURCE', 'the seller does not serve this node: it has blocked it')
 }
 
 /**

@@ -5,7 +5,8 @@ import { type AgentCall, AgentError, type OnOutput, type RunOrigin } from '../ag
 import type { Clock } from '../lib/clock.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { Asset } from '../payments/assets.ts'
-import type { ServedAgent } from '../protocols/x402/exchange.ts'
+import { PeerError } from '../protocols/peer-error.ts'
+import type { ServedAgent, ServedAgents } from '../protocols/x402/exchange.ts'
 import type { AgentDefinition } from '../schema/agent.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import type { Hex } from '../schema/primitives.ts'
@@ -178,6 +179,31 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     async delistAll() {
       await Promise.allSettled(registry.list().map((agent) => replica.delist(agent.id)))
     },
+  }
+}
+
+/** The agents as the protocols sell them. */
+export function createServedAgents(
+  agents: Pick<OwnAgents, 'served'>,
+  deps: Pick<OwnAgentsDeps, 'registry' | 'replica' | 'sellerId'> & { trading: { isStopped(): boolean } },
+): ServedAgents {
+  const { registry, replica, sellerId, trading } = deps
+  return {
+    find(id) {
+      // With a damaged or copied ledger, a sale could not be recorded safely.
+      if (trading.isStopped()) {
+        const reason = 'this seller has stopped selling until its ledger is mended; nobody was charged'
+        throw new PeerError('OVERLOADED', reason)
+      }
+      const agent = agents.served(id)
+      // After a crash, our listings are still published while agents register one by one.
+      if (agent === undefined && registry.get(id) === undefined && replica.get(id)?.seller_id === sellerId) {
+        throw new PeerError('OVERLOADED', 'this node has just started and is about to offer this agent; try again')
+      }
+      return agent
+    },
+    // A paid result is delivered even if selling has stopped since.
+    tokenOf: (id) => agents.served(id)?.tokenId,
   }
 }
 

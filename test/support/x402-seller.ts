@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
-import { RunSlots, RunSlotsFull } from '../../src/agents/run-slots.ts'
+import { RunSlots } from '../../src/agents/run-slots.ts'
 import { createLedger, openRecords } from '../../src/ledger/ledger.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import type { PaymentChain } from '../../src/payments/chain-verdict.ts'
@@ -10,14 +10,11 @@ import { Exposure, type ExposureDeps, type ExposureOptions, exposureLimits } fro
 import type { Facilitator } from '../../src/payments/facilitator.ts'
 import { Settler } from '../../src/payments/settler.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
-import { type MarketplaceServerDeps, serveMarketplace } from '../../src/protocols/marketplace.ts'
-import { PeerError } from '../../src/protocols/peer-error.ts'
 import { PeerLimits, type PeerLimitsOptions } from '../../src/protocols/peer-limits.ts'
-import { createProtocolServer } from '../../src/protocols/serve.ts'
+import { createProtocolServer, type HandleStreams } from '../../src/protocols/serve.ts'
 import type { ServedAgent, X402ServerDeps } from '../../src/protocols/x402/exchange.ts'
 import { type AnyX402Message, readMessage } from '../../src/protocols/x402/messages.ts'
 import { Reruns } from '../../src/protocols/x402/reruns.ts'
-import { serveX402 } from '../../src/protocols/x402/server.ts'
 import { SettledWork } from '../../src/protocols/x402/settled-work.ts'
 import { MARKETPLACE_PROTOCOL } from '../../src/schema/marketplace.ts'
 import type { PaymentEnvelope } from '../../src/schema/payment.ts'
@@ -65,7 +62,7 @@ export class TestSeller {
   /** The balance of every payer on the chain, in atomic units. */
   balance = 10n ** 12n
   readonly limits: PeerLimits
-  readonly deps: X402ServerDeps & MarketplaceServerDeps
+  readonly deps: X402ServerDeps
   /** One entry for each run that began. */
   readonly runs: { input: string; callerId: string }[] = []
   readonly agents = new Map<string, ServedAgent>()
@@ -116,21 +113,17 @@ export class TestSeller {
     )
     const note = (...entry: unknown[]) => void this.log.push(entry)
     const slots = new RunSlots(options.slots ?? { concurrentMax: 8, waitingMax: 64 })
-    const running = new Map<Hex, Promise<unknown>>()
     this.deps = {
       clock,
       logger: { ...silentLogger, debug: note, warn: note, error: note },
       asset: usdc,
       payTo: options.payTo ?? payTo,
-      signReceipt: (receipt) => sellerWallet.signReceipt(receipt),
+      wallet: sellerWallet,
       sellerDid: 'did:seller',
       didOf: (peerId) => `did:${peerId}`,
       newNonce: () => randomHex(),
-      newCorrelationId: randomUUID,
-      findAgent: (id) => this.agents.get(id),
-      tokenOf: (id) => this.agents.get(id)?.tokenId,
-      admit: (caller, work) => slots.admit(caller, work).catch(asOverloaded),
-      inSlot: (caller, work) => slots.run(caller, work).catch(asOverloaded),
+      agents: { find: (id) => this.agents.get(id), tokenOf: (id) => this.agents.get(id)?.tokenId },
+      slots,
       challenges,
       payments,
       deferred,
@@ -138,22 +131,15 @@ export class TestSeller {
       settler: this.#settler,
       limits: this.limits,
       reruns: new Reruns({ clock }),
-      running,
+      running: new Map(),
       wrappedRuns: new Map(),
       settleFirst: options.settleFirst ?? false,
       exposure: this.exposure,
     }
     this.#settledWork = new SettledWork(this.deps)
     ledger.listen((change) => this.#settledWork.changed(change))
-    this.#server = createProtocolServer({
-      logger: this.deps.logger,
-      limits: this.limits,
-      handle: async (protocol, handler) => void this.#handlers.set(protocol, handler),
-      serveX402: (stream, peerId, signal, stopping) => serveX402(stream, peerId, this.deps, signal, stopping),
-      serveMarketplace: (stream, peerId, signal) => serveMarketplace(stream, peerId, this.deps, signal),
-      isBlocked: (peerId) => this.exposure.isBlocked(peerId),
-      idle: () => slots.idle().then(() => Promise.allSettled(running.values())),
-    })
+    const handle: HandleStreams = async (protocol, handler) => void this.#handlers.set(protocol, handler)
+    this.#server = createProtocolServer(handle, this.deps)
     this.addAgent()
     this.addAgent({ id: 'free', amount: 0n })
   }
@@ -278,8 +264,4 @@ export function told(answer: Answer | undefined): unknown {
   if (answer.type === 'x402.error') return answer.message.error_name
   if (answer.type === 'x402.response') return Buffer.from(answer.message.body as string, 'base64').toString()
   return answer.type
-}
-
-function asOverloaded(error: unknown): never {
-  throw error instanceof RunSlotsFull ? new PeerError('OVERLOADED', 'all places are taken') : error
 }

@@ -1,4 +1,4 @@
-import type { Place } from '../../agents/run-slots.ts'
+import { type RunSlot, type RunSlots, RunSlotsFull } from '../../agents/run-slots.ts'
 import { type AgentCall, AgentError, type OnOutput } from '../../agents/runtime.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
@@ -6,9 +6,10 @@ import type { Asset } from '../../payments/assets.ts'
 import type { Challenges } from '../../payments/challenges.ts'
 import type { Exposure } from '../../payments/exposure.ts'
 import type { Settler } from '../../payments/settler.ts'
+import type { Wallet } from '../../payments/wallet.ts'
 import type { StreamingMode } from '../../schema/agent.ts'
 import type { Hex } from '../../schema/primitives.ts'
-import type { Receipt, SignedReceipt } from '../../schema/signed-receipt.ts'
+import type { SignedReceipt } from '../../schema/signed-receipt.ts'
 import type { Deferred } from '../../store/deferred.ts'
 import type { Exchanges } from '../../store/exchanges.ts'
 import type { Payments } from '../../store/payments.ts'
@@ -16,6 +17,7 @@ import { DATA_BYTES_MAX } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PeerLimits } from '../peer-limits.ts'
+import { VERSION, writeMessage } from './messages.ts'
 import type { Reruns } from './reruns.ts'
 import { unwrapTask, wrapOutput } from './wrapped-body.ts'
 
@@ -33,27 +35,27 @@ export type ServedAgent = {
   run(call: Omit<AgentCall, 'history'>): Promise<string>
 }
 
+/** The agents that this node sells. `selling/hosted-agents.ts` implements it. */
+export interface ServedAgents {
+  /** The agent, if it is on offer. @throws PeerError OVERLOADED if nothing is sold now */
+  find(id: string): ServedAgent | undefined
+  /** The agent's token on the chain, if it has one. It is known even while nothing is sold. */
+  tokenOf(id: string): string | undefined
+}
+
 export type X402ServerDeps = {
   clock: Clock
   logger: Logger
   asset: Asset
   payTo: Hex
-  /** Signs with the key of `payTo`. */
-  signReceipt(receipt: Receipt): SignedReceipt
+  /** Signs receipts with the key of `payTo`. */
+  wallet: Pick<Wallet, 'signReceipt'>
   sellerDid: string
   didOf(peerId: string): string
   /** 32 random bytes. */
   newNonce(): Hex
-  /** @throws PeerError OVERLOADED if nothing is sold now */
-  findAgent(id: string): ServedAgent | undefined
-  /** The agent's token on the chain, if it has one. */
-  tokenOf(id: string): string | undefined
-  /**
-   * Admits work of a caller that will wait for a run. @throws PeerError OVERLOADED at once if too much work is admitted
-   */
-  admit<T>(caller: string, work: (place: Place) => Promise<T>): Promise<T>
-  /** Admits a run and starts it in its turn. @throws PeerError OVERLOADED */
-  inSlot<T>(caller: string, work: () => Promise<T>): Promise<T>
+  agents: ServedAgents
+  slots: RunSlots
   challenges: Challenges
   payments: Payments
   /** Payments that were answered with 2007 and still have to be delivered. */
@@ -62,14 +64,14 @@ export type X402ServerDeps = {
   settler: Settler
   limits: PeerLimits
   /** Paces paid runs that failed. */
-  reruns: Pick<Reruns, 'waitMs' | 'failed' | 'done'>
+  reruns: Reruns
   /** Runs in progress by payment id. A request for a result waits for the run. */
-  running: Map<Hex, Promise<unknown>>
+  running: Map<Hex, Promise<void>>
   /** Runs in progress for buyers that wrap their tasks, by buyer, agent and task. */
   wrappedRuns: Map<string, WrappedRun>
   settleFirst: boolean
   /** Unsettled exposure. It decides which payments settle first. */
-  exposure: Pick<Exposure, 'enter' | 'leave' | 'isBlocked' | 'settlesFirst'>
+  exposure: Exposure
 }
 
 /** True if a payment for this agent would be settled before the run, as far as known before the buyer signs (D45). */
@@ -105,36 +107,60 @@ export function runCall(caller: Omit<Caller, 'peerId'>, input: string, run: { id
   return { input, callerId, signal, origin: { ...run, hops }, ...(onCommitted && { onCommitted }) }
 }
 
+/** A stream that a peer has opened. `stopping` aborts when the node stops. */
+export type InboundStream = { stream: FramedStream; peerId: string; stopping: AbortSignal }
+
 /** One exchange on a stream. */
-export type Exchange = Caller & {
-  stream: FramedStream
-  /** True if the buyer wraps its task, as the original node does. It also expects a wrapped answer. */
-  isWrapped?: boolean
-}
+export type Exchange = Caller &
+  InboundStream & {
+    /** True if the buyer wraps its task, as the original node does. It also expects a wrapped answer. */
+    isWrapped?: boolean
+  }
 
 /** A paid run for a buyer that wraps its task, and the stream on which that buyer waits. */
 export type WrappedRun = { id: Hex; stream: FramedStream }
 
-/** What a paid run needs, for both messages that can bring a payment. */
-export type PaidRunDeps = Pick<
-  X402ServerDeps,
-  | 'clock'
-  | 'logger'
-  | 'asset'
-  | 'payTo'
-  | 'signReceipt'
-  | 'admit'
-  | 'inSlot'
-  | 'challenges'
-  | 'payments'
-  | 'deferred'
-  | 'exchanges'
-  | 'settler'
-  | 'reruns'
-  | 'running'
-  | 'settleFirst'
-  | 'exposure'
->
+/** What a paid run needs, whichever protocol brings the payment. */
+export type PaidRunDeps = Omit<X402ServerDeps, 'sellerDid' | 'didOf' | 'newNonce' | 'limits' | 'wrappedRuns'>
+
+/** Admits a call that will wait for a run. @throws PeerError OVERLOADED at once if too many calls are admitted */
+export function admit(callerDid: string, { slots }: Pick<X402ServerDeps, 'slots'>): RunSlot {
+  // Each peer has a queue. All A2A callers share one, because they can choose any name.
+  const queue = callerDid.startsWith('did:') ? callerDid : 'a2a'
+  try {
+    return slots.admit(queue)
+  } catch (error) {
+    return asOverloaded(error)
+  }
+}
+
+/** Turns full run slots into the answer `OVERLOADED`. */
+export function asOverloaded(error: unknown): never {
+  if (error instanceof RunSlotsFull) throw new PeerError('OVERLOADED', 'all run slots are taken; try again later')
+  throw error
+}
+
+/** What a payment has bought. */
+export type PaidResult = { output: string; txHash: Hex | undefined; receipt: SignedReceipt | undefined }
+
+/** The last step of an exchange: sends `x402.response`. */
+export function respond(
+  result: PaidResult & { id: Hex; tokenId: string },
+  exchange: Exchange,
+  { sellerDid }: Pick<X402ServerDeps, 'sellerDid'>,
+): Promise<void> {
+  const message = {
+    version: VERSION,
+    correlation_id: exchange.correlationId,
+    payment_id: result.id,
+    tx_hash: result.txHash ?? '',
+    body: outputBody(result.output, exchange),
+    seller_did: sellerDid,
+    seller_token_id: result.tokenId,
+    ...(result.receipt !== undefined && { receipt: result.receipt }),
+  } as const
+  return writeMessage(exchange.stream, 'x402.response', message, exchange.signal)
+}
 
 /** Room for the other fields of a message, mainly the receipt. */
 const BESIDE_BODY_BYTES = 64 * 1024
@@ -156,7 +182,7 @@ export function readTask(body: string, resource: string, exchange: Exchange): { 
  * JSON may need up to six bytes for a character. If a wrapped result is too long for a frame, it is sent plain, which
  * the original node accepts too. A paid result must not be lost to its wrapper.
  */
-export function outputBody(output: string, { isWrapped }: Pick<Exchange, 'isWrapped'>): string {
+function outputBody(output: string, { isWrapped }: Pick<Exchange, 'isWrapped'>): string {
   const wrapped = isWrapped === true ? Buffer.from(wrapOutput(output)) : undefined
   const fits = wrapped !== undefined && wrapped.length <= RESPONSE_BODY_BYTES_MAX
   return (fits ? wrapped : Buffer.from(output)).toString('base64')

@@ -1,17 +1,19 @@
-import { asExecutionFailed, type Caller, runCall, type ServedAgent, type X402ServerDeps } from './exchange.ts'
+import { admit, asExecutionFailed, type Caller, runCall, type ServedAgent, type X402ServerDeps } from './exchange.ts'
 
 /** Runs a task of a free agent and stores the outcome for the caller's session. @throws PeerError */
 export async function runFree(
   agent: ServedAgent,
   input: string,
   caller: Omit<Caller, 'peerId'>,
-  deps: Pick<X402ServerDeps, 'clock' | 'exchanges'> & { inSlot<T>(caller: string, work: () => Promise<T>): Promise<T> },
+  deps: Pick<X402ServerDeps, 'clock' | 'exchanges' | 'slots'>,
 ): Promise<string> {
   const createdAt = deps.clock.now()
   const { callerDid: callerId, correlationId, onOutput } = caller
-  const run = { id: correlationId, isPaid: false }
-  const call = { ...runCall(caller, input, run), ...(onOutput && { onOutput }) }
-  const output = await deps.inSlot(callerId, () => agent.run(call)).catch(asExecutionFailed)
+  const call = { ...runCall(caller, input, { id: correlationId, isPaid: false }), ...(onOutput && { onOutput }) }
+  using slot = admit(callerId, deps)
+  await slot.turn()
+  const output = await (async () => agent.run(call))().catch(asExecutionFailed)
+  slot.leave()
   const durationMs = deps.clock.now() - createdAt
   await deps.exchanges.record({ agentId: agent.id, callerId, correlationId, input, output, createdAt, durationMs })
   return output

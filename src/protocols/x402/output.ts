@@ -24,17 +24,13 @@ export function wantsOutput({ type, message }: AnyX402Message): boolean {
 }
 
 /**
- * Adds output to an exchange.
+ * Adds output to an exchange, until the end of the block.
  *
  * A peer that has seen part of what it pays for can no longer cancel its request. Otherwise it would get work for
  * nothing (T6). The run then stops only when it is done or when the node stops.
  */
-export function withOutput(
-  exchange: Exchange,
-  options: { isPaid: boolean; stopping: AbortSignal },
-): { exchange: Exchange; end(): void } {
-  const { stream, correlationId, signal } = exchange
-  const { isPaid, stopping } = options
+export function withOutput(exchange: Exchange, { isPaid }: { isPaid: boolean }): { exchange: Exchange } & Disposable {
+  const { stream, correlationId, signal, stopping } = exchange
   const run = new AbortController()
   let waiting = ''
   let timer: NodeJS.Timeout | undefined
@@ -80,7 +76,7 @@ export function withOutput(
         else if (!isWriting) timer ??= setTimeout(() => void write(), FLUSH_MS).unref()
       },
     },
-    end() {
+    [Symbol.dispose]() {
       isOver = true
       clearTimeout(timer)
       signal.removeEventListener('abort', callerGone)

@@ -41,7 +41,7 @@ describe('D32: a paid result', () => {
   test('is handed over by a seller that has stopped selling, too (T33)', async () => {
     const seller = await start()
     const { answer, payment } = await (await seller.connect()).buy()
-    seller.deps.findAgent = () => {
+    seller.deps.agents.find = () => {
       throw new PeerError('OVERLOADED', 'this seller has stopped selling')
     }
     const peer = await seller.connect()

@@ -1,12 +1,23 @@
 import { createTurns } from '../../lib/turns.ts'
 import { proveSigner } from '../../payments/verify.ts'
+import type { PaymentEnvelope } from '../../schema/payment.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import type { X402Message } from '../../schema/x402.ts'
 import type { StoredPayment } from '../../store/payments.ts'
 import { PeerError } from '../peer-error.ts'
-import { type Caller, type Exchange, type PaidRunDeps, readTask, type X402ServerDeps } from './exchange.ts'
-import { runSettled, track } from './paid-run.ts'
-import { type Delivered, respond } from './respond.ts'
+import {
+  admit,
+  type Caller,
+  type Exchange,
+  type PaidResult,
+  type PaidRunDeps,
+  readTask,
+  respond,
+  type ServedAgent,
+  type X402ServerDeps,
+} from './exchange.ts'
+import { beginRun, runSettled } from './sale.ts'
+import { unheardOf } from './wrapped-run.ts'
 
 /**
  * Answers `method: "result"`: the result that this payment bought, for the peer that paid (D32).
@@ -27,7 +38,7 @@ export async function answerResult(
   if (!proof.ok) throw new PeerError(proof.error, proof.reason)
   const { paymentId } = proof.payment
   // `answerBought` waits too, but a payment in progress may not be stored yet.
-  await untilRun(paymentId, deps)
+  await runEnd(paymentId, deps)
   const stored = deps.payments.get(paymentId)
   if (stored === undefined) {
     throw new PeerError('PAYMENT_REQUIRED', 'this payment was never accepted here; it can still be used to pay')
@@ -38,31 +49,80 @@ export async function answerResult(
   await answerBought(stored, exchange, deps)
 }
 
+/**
+ * Takes up a payment that was answered with 2007, when its buyer sends it again (D39). The buyer gets the result of
+ * this payment, or 2007 again. Nothing is claimed or charged. A replay of any other payment is not taken up and gets
+ * 2004.
+ *
+ * @returns true if the message was answered. @throws PeerError while there is no result
+ */
+export async function takeUp(
+  sent: { payment: PaymentEnvelope; body: string; agentId?: string },
+  asked: Exchange,
+  deps: X402ServerDeps,
+): Promise<boolean> {
+  const proof = proveSigner(sent.payment, deps.asset)
+  if (!proof.ok) return false
+  const { paymentId: id } = proof.payment
+  const stored = deps.payments.get(id)
+  if (stored?.task === undefined || stored.peerId !== asked.peerId) return false
+  if (sent.agentId !== undefined && sent.agentId !== stored.agentId) return false
+  // The task of a payment that was given up is forgotten. Any other payment buys only the task sent first.
+  const { input, exchange } = readTask(sent.body, stored.agentId, asked)
+  if (stored.task !== '' && stored.task !== input) return false
+  const isWith = deps.running.has(id) || stored.ran
+  if (isWith && !deps.deferred.was(id)) return false
+  await answerBought(stored, exchange, deps)
+  return true
+}
+
+/**
+ * Takes up the payment of a buyer that asks again without a payment. A new challenge for a task that the buyer has
+ * already signed for would make it pay twice. The same holds for a buyer that left before its result was there and does
+ * not know `method: "result"`.
+ */
+export async function takeUpTask(
+  agent: ServedAgent,
+  body: string,
+  asked: Exchange,
+  deps: X402ServerDeps,
+): Promise<boolean> {
+  // An empty task asks for the price.
+  if (body === '') return false
+  const { input: task, exchange } = readTask(body, agent.id, asked)
+  const sought = { peerId: asked.peerId, agentId: agent.id, task }
+  const id = deps.deferred.find(sought) ?? (exchange.isWrapped ? unheardOf(sought, exchange.stream, deps) : undefined)
+  if (id === undefined) return false
+  await answerBought(deps.payments.get(id)!, exchange, deps)
+  return true
+}
+
 /** Reads, encodes and sends one stored result per turn of the event loop. A result may be megabytes (T32). */
 const resultTurn = createTurns(1)
 
 /** Answers with what a payment has bought. @throws PeerError while there is no result */
-export async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
-  const answerWith = (delivered: Delivered) =>
-    respond(deps.tokenOf(stored.agentId) ?? '', { id: stored.id, ...delivered }, exchange, deps)
-  await untilRun(stored.id, deps)
+async function answerBought(stored: StoredPayment, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
+  const { id } = stored
+  const answerWith = (result: PaidResult) =>
+    respond({ id, tokenId: deps.agents.tokenOf(stored.agentId) ?? '', ...result }, exchange, deps)
+  await runEnd(id, deps)
   const isAnswered = await deps.limits.oneByOne(exchange.peerId, async () => {
     await resultTurn()
     exchange.signal.throwIfAborted()
-    const kept = keptResult(deps.payments.get(stored.id) ?? stored, deps)
+    const kept = keptResult(deps.payments.get(id) ?? stored, deps)
     if (kept !== undefined) await answerWith(kept)
     return kept !== undefined
   })
-  if (!isAnswered) await answerWith(await deliveredBy(stored, exchange, deps))
-  if (stored.task !== undefined || deps.deferred.was(stored.id)) await deps.deferred.taken(stored.id)
+  if (!isAnswered) await answerWith(await resultOf(stored, exchange, deps))
+  if (stored.task !== undefined || deps.deferred.was(id)) await deps.deferred.taken(id)
 }
 
 /** Resolves when nothing runs for this payment. */
-async function untilRun(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Promise<void> {
-  for (let run = running.get(id); run !== undefined; run = running.get(id)) await run.catch(() => {})
+async function runEnd(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Promise<void> {
+  for (let run = running.get(id); run !== undefined; run = running.get(id)) await run
 }
 
-function keptResult(payment: StoredPayment, deps: Pick<PaidRunDeps, 'exchanges' | 'settler'>): Delivered | undefined {
+function keptResult(payment: StoredPayment, deps: Pick<PaidRunDeps, 'exchanges' | 'settler'>): PaidResult | undefined {
   const output = deps.exchanges.paidOutput(payment.id)
   if (output === undefined) return undefined
   // The hash in the response may not be on disk yet.
@@ -74,18 +134,25 @@ function keptResult(payment: StoredPayment, deps: Pick<PaidRunDeps, 'exchanges' 
  * What a payment has bought. A payment that was settled before its run, and whose run never finished, is run now.
  * @throws PeerError
  */
-export async function deliveredBy(
-  stored: StoredPayment,
-  caller: Caller,
-  deps: PaidRunDeps & Pick<X402ServerDeps, 'findAgent'>,
-): Promise<Delivered> {
+export async function resultOf(stored: StoredPayment, caller: Caller, deps: PaidRunDeps): Promise<PaidResult> {
   // Nothing may happen between the last check and the run that follows from it, so only this loop may `await`.
-  for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) {
-    await run.catch(() => {})
-  }
+  for (let run = deps.running.get(stored.id); run !== undefined; run = deps.running.get(stored.id)) await run
   const payment = deps.payments.get(stored.id) ?? stored
   const kept = keptResult(payment, deps)
   if (kept !== undefined) return kept
+  const input = unfinishedTask(payment, deps)
+  const agent = deps.agents.find(payment.agentId)
+  if (agent === undefined) {
+    throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')
+  }
+  using _running = beginRun(payment.id, deps)
+  using slot = admit(caller.callerDid, deps)
+  await slot.turn()
+  return await runSettled(agent, { payment, input }, caller, deps)
+}
+
+/** The task of a settled payment whose run never finished and may start now. @throws PeerError for any other payment */
+function unfinishedTask(payment: StoredPayment, deps: PaidRunDeps): string {
   if (payment.state === 'voided') {
     const reason = payment.error ?? 'the agent failed'
     throw new PeerError('EXECUTION_FAILED', `${reason}; the payment was voided, nothing is charged`)
@@ -117,12 +184,5 @@ export async function deliveredBy(
     const reason = `the runs of this payment have failed; it may run again in ${Math.ceil(waitMs / 1000)} s`
     throw new PeerError('OVERLOADED', `${reason}: ask for the result then`)
   }
-  const agent = deps.findAgent(payment.agentId)
-  if (agent === undefined)
-    throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed; ask the seller to bring it back')
-  return track(
-    payment.id,
-    deps.inSlot(caller.callerDid, () => runSettled(agent, payment, task, caller, deps)),
-    deps,
-  )
+  return task
 }

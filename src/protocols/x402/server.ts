@@ -3,12 +3,12 @@ import { requirementsOf } from '../../payments/requirements.ts'
 import { signatureTurn } from '../../payments/signature-turn.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { readHops, type X402ErrorName, type X402Message } from '../../schema/x402.ts'
-import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
 import {
   type Exchange,
-  outputBody,
+  type InboundStream,
   readTask,
+  respond,
   type ServedAgent,
   willSettleFirst,
   type X402ServerDeps,
@@ -16,9 +16,9 @@ import {
 import { runFree } from './free-run.ts'
 import { type AnyX402Message, readMessage, VERSION, writeError, writeMessage } from './messages.ts'
 import { wantsOutput, withOutput } from './output.ts'
-import { payAndRun } from './paid-run.ts'
-import { answerResult } from './result.ts'
-import { takeUp, takeUpTask } from './take-up.ts'
+import { answerResult, takeUp, takeUpTask } from './result.ts'
+import { type PaidTask, runPaid } from './sale.ts'
+import { runWrapped } from './wrapped-run.ts'
 
 /** Exchanges in progress on one stream. Beyond it the next message is not read, which bounds the work of one stream. */
 const EXCHANGES_PER_STREAM_MAX = 16
@@ -32,15 +32,10 @@ const EXCHANGES_PER_STREAM_MAX = 16
  * 3. The server verifies, claims the authorization, runs the agent, stores the result and `owed`, and settles.
  * 4. The server sends `x402.response`, or `x402.error` for the first step that failed.
  *
- * @param signal aborts when the peer cancels its requests, or together with `stopping` when the node stops
+ * @param signal aborts when the peer cancels its requests, and when the node stops
  */
-export async function serveX402(
-  stream: FramedStream,
-  peerId: string,
-  deps: X402ServerDeps,
-  signal: AbortSignal,
-  stopping: AbortSignal = signal,
-) {
+export async function serveX402(inbound: InboundStream, deps: X402ServerDeps, signal: AbortSignal): Promise<void> {
+  const { stream, peerId } = inbound
   const underWay = new Set<Promise<void>>()
   try {
     const callerDid = deps.didOf(peerId)
@@ -48,8 +43,8 @@ export async function serveX402(
       const message = await readMessage(stream, signal)
       if (message === undefined) break
       const { correlation_id: correlationId } = message.message
-      const exchange = { stream, peerId, callerDid, correlationId, signal, hops: hopsOf(message) }
-      const answered = answer(message, exchange, deps, stopping).finally(() => underWay.delete(answered))
+      const exchange = { ...inbound, callerDid, correlationId, signal, hops: hopsOf(message) }
+      const answered = answer(message, exchange, deps).finally(() => underWay.delete(answered))
       underWay.add(answered)
       if (underWay.size >= EXCHANGES_PER_STREAM_MAX) await Promise.race(underWay)
     }
@@ -68,23 +63,11 @@ export async function serveX402(
 /**
  * Answers one message. Never throws: a failure becomes an `x402.error`, or the stream cannot carry an answer any more.
  */
-async function answer(
-  message: AnyX402Message,
-  exchange: Exchange,
-  deps: X402ServerDeps,
-  stopping: AbortSignal,
-): Promise<void> {
+async function answer(message: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
   const { correlationId, stream, signal } = exchange
-  const shown = wantsOutput(message) ? withOutput(exchange, { isPaid: isPaid(message), stopping }) : undefined
   try {
-    if (!deps.limits.takeRequest(exchange.peerId)) {
-      throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down and try again')
-    }
-    // Wait before any lookup, because nothing may happen between the lookup and the claim.
-    if (isPaid(message)) await signatureTurn()
-    await dispatch(message, shown?.exchange ?? exchange, deps)
+    await answerMessage(message, exchange, deps)
   } catch (error) {
-    shown?.end()
     if (signal.aborted) return
     if (!(error instanceof PeerError)) {
       deps.logger.error({ err: error, correlation_id: correlationId }, 'an exchange failed')
@@ -94,47 +77,51 @@ async function answer(
     await writeError(stream, known, correlationId, signal).catch((cause: unknown) => {
       deps.logger.debug({ err: cause, correlation_id: correlationId }, 'the peer did not take our answer')
     })
-  } finally {
-    shown?.end()
   }
+}
+
+async function answerMessage({ type, message }: AnyX402Message, plain: Exchange, deps: X402ServerDeps): Promise<void> {
+  const isPaid = type === 'x402.paid_request' || (type === 'x402.request' && message.payment !== null)
+  using shown = wantsOutput({ type, message } as AnyX402Message) ? withOutput(plain, { isPaid }) : undefined
+  const exchange = shown?.exchange ?? plain
+  if (!deps.limits.takeRequest(exchange.peerId)) {
+    throw new PeerError('OVERLOADED', 'too many requests from this peer; slow down and try again')
+  }
+  // Wait before any lookup, because nothing may happen between the lookup and the claim.
+  if (isPaid) await signatureTurn()
+  if (type === 'x402.request') await answerRequest(message, exchange, deps)
+  else if (type === 'x402.paid_request') await answerPaidRequest(message, exchange, deps)
+  else throw new PeerError('INVALID_MESSAGE', `${type} is not a message for a server`)
 }
 
 function hopsOf({ message }: AnyX402Message): number {
   return 'hops' in message ? readHops(message.hops) : 0
 }
 
-function isPaid({ type, message }: AnyX402Message): boolean {
-  return type === 'x402.paid_request' || (type === 'x402.request' && message.payment !== null)
-}
-
-async function dispatch(message: AnyX402Message, exchange: Exchange, deps: X402ServerDeps): Promise<void> {
-  if (message.type === 'x402.request') return answerRequest(message.message, exchange, deps)
-  if (message.type === 'x402.paid_request') return answerPaidRequest(message.message, exchange, deps)
-  throw new PeerError('INVALID_MESSAGE', `${message.type} is not a message for a server`)
-}
-
+/** Asks for a payment, unless the agent is free, the payment came along, or the task is paid for already. */
 async function answerRequest(request: X402Message<'x402.request'>, exchange: Exchange, deps: X402ServerDeps) {
   noteCaller(request.caller_did, exchange, deps)
   if (request.method === 'result') return answerResult(request, exchange, deps)
-  const agent = deps.findAgent(request.resource)
+  const agent = deps.agents.find(request.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', `this node has no agent ${request.resource}`)
-  if (agent.amount === 0n) return answerFree(agent, request.body, exchange, deps)
-  if (request.payment === null) {
-    if (await takeUpTask(agent, request.body, exchange, deps)) return
+  const { payment, body } = request
+  if (agent.amount === 0n) return answerFree(agent, body, exchange, deps)
+  if (payment === null) {
+    if (await takeUpTask(agent, body, exchange, deps)) return
     return challenge(agent, exchange, request.stream === true, deps)
   }
-  if (request.payment.server_nonce !== 'preemptive') {
+  if (payment.server_nonce !== 'preemptive') {
     throw new PeerError('PAYMENT_NONCE_MISMATCH', 'a payment in x402.request must have the server_nonce "preemptive"')
   }
-  const { payment, body } = request
   if (await takeUp({ payment, body, agentId: agent.id }, exchange, deps)) return
-  return payAndRun(agent, { payment, body, challenge: undefined }, withWish(exchange, request), deps)
+  return sell(agent, { ...request, payment, challenge: undefined }, exchange, deps)
 }
 
-async function answerPaidRequest(paid: X402Message<'x402.paid_request'>, exchange: Exchange, deps: X402ServerDeps) {
+/** Finds the challenge that this payment answers, and sells the run. */
+async function answerPaidRequest(request: X402Message<'x402.paid_request'>, exchange: Exchange, deps: X402ServerDeps) {
   faultPoint('seller:paid-request')
-  noteCaller(paid.caller_did, exchange, deps)
-  const { payment, body } = paid
+  noteCaller(request.caller_did, exchange, deps)
+  const { payment, body } = request
   if (payment.server_nonce === 'preemptive') {
     throw new PeerError('PAYMENT_NONCE_MISMATCH', 'an x402.paid_request must name the nonce of its challenge')
   }
@@ -144,13 +131,22 @@ async function answerPaidRequest(paid: X402Message<'x402.paid_request'>, exchang
     if (await takeUp({ payment, body }, exchange, deps)) return
     throw refusedNonce(found.error, payment, deps)
   }
-  const agent = deps.findAgent(found.challenge.resource)
+  const agent = deps.agents.find(found.challenge.resource)
   if (agent === undefined) throw new PeerError('UNKNOWN_RESOURCE', 'the agent was removed meanwhile')
-  return payAndRun(agent, { payment, body, challenge: found.challenge }, withWish(exchange, paid), deps)
+  return sell(agent, { ...request, payment, challenge: found.challenge }, exchange, deps)
 }
 
-function withWish(exchange: Exchange, { allow_settle_first }: { allow_settle_first?: unknown }): Exchange {
-  return allow_settle_first === false ? { ...exchange, refusesSettleFirst: true } : exchange
+/** What both messages that can bring a payment have in common. */
+type PaidRequest = Omit<PaidTask, 'input'> & { body: string; allow_settle_first?: unknown }
+
+async function sell(agent: ServedAgent, request: PaidRequest, asked: Exchange, deps: X402ServerDeps): Promise<void> {
+  const { payment, challenge } = request
+  const { input, exchange } = readTask(request.body, agent.id, asked)
+  const caller = { ...exchange, refusesSettleFirst: request.allow_settle_first === false }
+  const run = exchange.isWrapped === true ? runWrapped : runPaid
+  const result = await run(agent, { payment, input, challenge }, caller, deps)
+  await respond({ ...result, tokenId: agent.tokenId }, exchange, deps)
+  faultPoint('seller:answered')
 }
 
 /** The error for a challenge that is gone: consumed (2004), unknown or another peer's (2002), or expired (2003). */
@@ -201,22 +197,9 @@ const NO_PAYMENT = `0x${'0'.repeat(64)}` as const
 
 async function answerFree(agent: ServedAgent, body: string, asked: Exchange, deps: X402ServerDeps): Promise<void> {
   const { input, exchange } = readTask(body, agent.id, asked)
-  const { stream, correlationId, signal } = exchange
   const output = await runFree(agent, input, exchange, deps)
-  await writeMessage(
-    stream,
-    'x402.response',
-    {
-      version: VERSION,
-      correlation_id: correlationId,
-      payment_id: NO_PAYMENT,
-      tx_hash: '',
-      body: outputBody(output, exchange),
-      seller_did: deps.sellerDid,
-      seller_token_id: agent.tokenId,
-    },
-    signal,
-  )
+  const result = { id: NO_PAYMENT, tokenId: agent.tokenId, output, txHash: undefined, receipt: undefined }
+  await respond(result, exchange, deps)
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Hex } from '../../schema/primitives.ts'
 import type { LedgerChange } from '../../store/ledger-changes.ts'
 import { PeerError } from '../peer-error.ts'
 import type { PaidRunDeps, X402ServerDeps } from './exchange.ts'
-import { deliveredBy } from './result.ts'
+import { resultOf } from './result.ts'
 
 const AT_ONCE_MAX = 16
 /** Wait between two attempts while all slots are taken. */
@@ -16,7 +16,7 @@ const LEFT_MAX = 1_000
  */
 const FAILED_MAX = 10_000
 
-type SettledWorkDeps = PaidRunDeps & Pick<X402ServerDeps, 'findAgent' | 'didOf'>
+type SettledWorkDeps = PaidRunDeps & Pick<X402ServerDeps, 'didOf'>
 
 /**
  * Runs work that was settled after its buyer was answered with 2007, or before a crash (D39). Settled money gets its
@@ -85,7 +85,7 @@ export class SettledWork implements Service {
     const { peerId, correlationId } = payment
     const caller = { peerId, callerDid: didOf(peerId), correlationId, signal: this.#stopping.signal }
     try {
-      await deliveredBy(payment, caller, this.#deps)
+      await resultOf(payment, caller, this.#deps)
       return false
     } catch (error) {
       if (this.#stopping.signal.aborted) return false

@@ -1,26 +1,25 @@
 import { createHash } from 'node:crypto'
 import type { Hex } from '../../schema/primitives.ts'
 import type { FramedStream } from '../framed-stream.ts'
-import type { Exchange, WrappedRun, X402ServerDeps } from './exchange.ts'
-
-type Deps = Pick<X402ServerDeps, 'wrappedRuns' | 'deferred' | 'payments' | 'logger'>
-export type OnClaimed = (payment: { id: Hex }) => void
+import type { Exchange, PaidResult, ServedAgent, WrappedRun, X402ServerDeps } from './exchange.ts'
+import { type PaidTask, runPaid } from './sale.ts'
 
 /**
- * Runs a paid task. If the buyer wraps it, as the original node does, the run is remembered for this buyer.
+ * Runs a paid task for a buyer that wraps it, as the original node does, and remembers the run for this buyer.
  *
  * Such a buyer waits for half a minute, then ends its side. It has no way to ask for what it paid for. When it sends
  * the same task again, it gets that result and is not charged again. If the payment was settled before the run and the
  * run failed, the task is run again (D45).
  */
-export async function runWrapped<T extends { id: Hex }>(
-  { agentId, input }: { agentId: string; input: string },
-  { isWrapped, peerId, stream, correlationId }: Exchange,
-  { wrappedRuns, deferred, payments, logger }: Deps,
-  run: (onClaimed: OnClaimed) => Promise<T>,
-): Promise<T> {
-  if (isWrapped !== true) return run(() => {})
-  const key = keyOf({ peerId, agentId, task: input })
+export async function runWrapped(
+  agent: ServedAgent,
+  task: PaidTask,
+  exchange: Exchange,
+  deps: X402ServerDeps,
+): Promise<PaidResult & { id: Hex }> {
+  const { wrappedRuns, deferred, payments, logger } = deps
+  const { peerId, stream, correlationId } = exchange
+  const key = keyOf({ peerId, agentId: agent.id, task: task.input })
   let begun: WrappedRun | undefined
   const keepFor = (id: Hex) =>
     deferred.unheard(id).catch((err: unknown) => {
@@ -28,10 +27,11 @@ export async function runWrapped<T extends { id: Hex }>(
       logger.error({ ...ids, err }, 'could not note whose buyer cannot ask for its result')
     })
   try {
-    const paid = await run(({ id }) => {
+    const onClaimed = ({ id }: { id: Hex }) => {
       begun = { id, stream }
       wrappedRuns.set(key, begun)
-    })
+    }
+    const paid = await runPaid(agent, { ...task, onClaimed }, exchange, deps)
     if ((begun?.stream ?? stream).ended) await keepFor(paid.id)
     return paid
   } catch (error) {
@@ -50,7 +50,7 @@ export async function runWrapped<T extends { id: Hex }>(
 export function unheardOf(
   sought: { peerId: string; agentId: string; task: string },
   stream: FramedStream,
-  { wrappedRuns, deferred }: Pick<Deps, 'wrappedRuns' | 'deferred'>,
+  { wrappedRuns, deferred }: Pick<X402ServerDeps, 'wrappedRuns' | 'deferred'>,
 ): Hex | undefined {
   const run = wrappedRuns.get(keyOf(sought))
   if (run?.stream.ended !== true) return deferred.findUnheard(sought)

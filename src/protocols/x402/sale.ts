@@ -1,0 +1,276 @@
+import { AgentError } from '../../agents/runtime.ts'
+import { faultPoint } from '../../lib/fault-point.ts'
+import { Hold } from '../../lib/hold.ts'
+import type { Challenge } from '../../payments/challenges.ts'
+import { receiptOf } from '../../payments/receipt.ts'
+import { requirementsOf } from '../../payments/requirements.ts'
+import { coversRun, verifyPayment } from '../../payments/verify.ts'
+import type { PaymentEnvelope } from '../../schema/payment.ts'
+import type { Hex } from '../../schema/primitives.ts'
+import type { SignedReceipt } from '../../schema/signed-receipt.ts'
+import type { NewExchange } from '../../store/exchanges.ts'
+import type { Claim } from '../../store/payments.ts'
+import { PeerError } from '../peer-error.ts'
+import {
+  admit,
+  asExecutionFailed,
+  buyerReason,
+  type Caller,
+  type PaidResult,
+  type PaidRunDeps,
+  runCall,
+  type ServedAgent,
+} from './exchange.ts'
+
+/** A task and the payment for it. */
+export type PaidTask = {
+  payment: PaymentEnvelope
+  input: string
+  /** Undefined for a payment that came without being asked for. */
+  challenge: Challenge | undefined
+  /** Called when the payment is claimed, before the agent runs. */
+  onClaimed?(payment: { id: Hex; settlesFirst: boolean }): void
+}
+
+/**
+ * Sells one run: turns a payment into a result, in the only order in which nobody loses (D31).
+ *
+ * 1. Verify. A payment that fails a check stores and consumes nothing (T4).
+ * 2. Admit: a slot for the run (D36), and the unsettled exposure (T6).
+ * 3. Claim the authorization and its challenge on disk before the run: one authorization, one run (T5).
+ * 4. Run. A failure voids the payment.
+ * 5. Record the result and `owed` on disk before anybody learns of them.
+ * 6. Settle.
+ *
+ * A payment that has to settle first settles between steps 3 and 4, and step 5 records only the result (D45).
+ *
+ * @throws PeerError: nobody is charged, except after SETTLEMENT_FAILED, when the buyer can ask for the result
+ */
+export async function runPaid(
+  agent: ServedAgent,
+  task: PaidTask,
+  caller: Caller,
+  deps: PaidRunDeps,
+): Promise<PaidResult & { id: Hex }> {
+  const claim = verify(agent, task, caller, deps)
+  using _running = beginRun(claim.id, deps)
+  // From here to the claim no other message may use this challenge. The store would also refuse a second authorization.
+  using challenge = task.challenge && deps.challenges.consume(task.challenge)
+  faultPoint('seller:verified')
+
+  using slot = admit(caller.callerDid, deps)
+  const verdict = await checkExposure(agent, claim, caller, deps)
+  using exposure = new Hold(verdict.counted ? () => deps.exposure.leave(claim.id) : undefined)
+  const settlesFirst = verdict.kind === 'settle first'
+
+  const isClaimed = await deps.settler.claim(settlesFirst ? { ...claim, task: task.input } : claim)
+  if (!isClaimed) throw nonceUsed()
+  challenge?.keep()
+  exposure.keep()
+  faultPoint('seller:claimed')
+  task.onClaimed?.({ id: claim.id, settlesFirst })
+
+  let txHash = settlesFirst ? await settleFirst(claim, deps) : undefined
+  await slot.turn()
+  const isLate = txHash === undefined && !coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
+  if (isLate && caller.refusesSettleFirst !== true) {
+    // The run waited too long: the payment's window no longer covers it. Settle first (D51).
+    await deps.deferred.keepTask(claim.id, task.input)
+    txHash = await settleFirst(claim, deps)
+  }
+  const run = isLate && txHash === undefined ? runTooLate : agent.run
+  const outcome = await runAgent({ ...agent, run }, { payment: claim, input: task.input }, caller, deps)
+  // Storing shares commits, and settlement is slow: neither needs the slot.
+  slot.leave()
+
+  const result =
+    txHash === undefined
+      ? await settleAfter(claim, outcome, deps)
+      : await recordSettled({ ...claim, txHash }, outcome, deps)
+  return { id: claim.id, ...result }
+}
+
+/** Checks everything that needs no waiting, so that nothing happens between the lookups and the claim. */
+function verify(agent: ServedAgent, task: PaidTask, caller: Caller, deps: PaidRunDeps): Claim {
+  const requirements = requirementsOf(agent, deps.asset, deps.payTo)
+  const verification = verifyPayment(task.payment, requirements, deps.clock.now())
+  if (!verification.ok) {
+    // A used authorization is reported before anything else that is wrong with it (D27).
+    const authorization = task.payment.payload?.authorization
+    if (authorization !== undefined && isSeen(authorization, deps)) throw nonceUsed()
+    throw new PeerError(verification.error, verification.reason)
+  }
+  const { paymentId: id, payer, signed } = verification.payment
+  if (deps.exposure.isBlocked(payer)) {
+    throw new PeerError('PAYMENT_INVALID', 'this seller takes no payments from this account')
+  }
+  // Check before asking the chain, which shows payments that this node settled as spent.
+  if (deps.running.has(id) || isSeen(signed.authorization, deps)) throw nonceUsed()
+  const { peerId, correlationId } = caller
+  return { id, agentId: agent.id, peerId, correlationId, challengeNonce: task.challenge?.nonce, requirements, signed }
+}
+
+/**
+ * Marks a payment as running until the end of the block, so that a request for its result waits. Nothing may happen
+ * between the check that it does not run and this.
+ */
+export function beginRun(id: Hex, { running }: Pick<PaidRunDeps, 'running'>): Disposable {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  running.set(id, promise)
+  return new Hold(() => {
+    running.delete(id)
+    resolve()
+  })
+}
+
+/** Decides whether the payment settles before or after the run. @throws PeerError PAYMENT_INVALID */
+async function checkExposure(agent: ServedAgent, claim: Claim, caller: Caller, deps: PaidRunDeps) {
+  const isStreamed = agent.streaming === 'after_settlement' && caller.onOutput !== undefined
+  const isCovered = coversRun(claim.signed, agent.timeoutMs, deps.clock.now())
+  const settleFirst = deps.settleFirst || agent.settlesFirst === true || isStreamed || !isCovered
+  const verdict = await deps.exposure.enter(claim, caller.signal, { settleFirst })
+  if (verdict.kind === 'refuse') throw new PeerError('PAYMENT_INVALID', verdict.reason)
+  if (verdict.kind === 'settle first' && caller.refusesSettleFirst === true) {
+    const reason = 'this seller would settle this payment first, which its buyer does not allow: nothing was charged'
+    throw new PeerError('PAYMENT_INVALID', reason)
+  }
+  return verdict
+}
+
+/** @throws PeerError SETTLEMENT_FAILED if the payment is not settled in time */
+async function settleFirst(claim: Claim, deps: PaidRunDeps): Promise<Hex> {
+  const txHash = await deps.settler.settleFirst(claim)
+  faultPoint('seller:settled-first')
+  if (txHash !== undefined) return txHash
+  // Store this before the buyer learns of it. If the payment settles later, its work is run, and the buyer may send the
+  // same payment again (D39).
+  await deps.deferred.defer(claim.id)
+  const reason = 'this seller settles first, and settlement is not done: send the same payment again later'
+  throw new PeerError('SETTLEMENT_FAILED', reason)
+}
+
+/** Replaces a run that could not be settled afterwards, for a buyer that refuses settlement before the run (D45). */
+async function runTooLate(): Promise<never> {
+  const reason = 'its turn came too late to settle its payment after the run, and its buyer allows no settling first'
+  throw new PeerError('EXECUTION_FAILED', `${reason}: nothing was charged`, { retryable: true })
+}
+
+/** How a run ended, as the store keeps it. */
+type RunOutcome = { exchange: NewExchange } & ({ output: string } | { failure: unknown })
+
+async function runAgent(
+  agent: ServedAgent,
+  { payment, input }: { payment: Pick<Claim, 'id' | 'correlationId'>; input: string },
+  caller: Caller,
+  deps: PaidRunDeps,
+): Promise<RunOutcome> {
+  const ids = { payment_id: payment.id, correlation_id: payment.correlationId }
+  const started = deps.clock.now()
+  const record = (): NewExchange => ({
+    agentId: agent.id,
+    callerId: caller.callerDid,
+    correlationId: payment.correlationId,
+    input,
+    paymentId: payment.id,
+    createdAt: started,
+    durationMs: deps.clock.now() - started,
+  })
+  let shown = ''
+  const show = (text: string) => {
+    shown += text
+    caller.onOutput?.(text)
+  }
+  const isShown = caller.onOutput !== undefined && agent.streaming !== 'off'
+  try {
+    const call = runCall(caller, input, { id: payment.id, isPaid: true })
+    const output = await agent.run({ ...call, ...(isShown && { onOutput: show }) })
+    deps.logger.debug(ids, 'a paid run is done')
+    return { output, exchange: record() }
+  } catch (failure) {
+    if (shown !== '' && isLimit(failure)) {
+      deps.logger.info({ ...ids, err: failure }, 'a limit ended a paid run: what was shown is its result')
+      return { output: shown, exchange: record() }
+    }
+    deps.logger.warn({ ...ids, err: failure }, 'a paid run failed')
+    return { failure, exchange: record() }
+  }
+}
+
+/**
+ * True for a limit that a task can push an agent over. The output shown until then is delivered, and the buyer owes for
+ * it (T6).
+ */
+function isLimit(failure: unknown): boolean {
+  return (
+    failure instanceof AgentError && (failure.code === 'AGENT_TIMEOUT' || failure.code === 'AGENT_OUTPUT_TOO_LARGE')
+  )
+}
+
+/** Records a run and settles its payment, or voids the payment of a run that failed. */
+async function settleAfter(claim: Claim, outcome: RunOutcome, deps: PaidRunDeps): Promise<PaidResult> {
+  faultPoint('seller:executed')
+  if ('failure' in outcome) {
+    const error = buyerReason(outcome.failure)
+    await deps.settler.void(claim.id, error, { ...outcome.exchange, error })
+    faultPoint('seller:voided')
+    return asExecutionFailed(outcome.failure)
+  }
+  const { output, exchange } = outcome
+  const receipt = signReceipt(claim, { task: exchange.input, result: output }, deps)
+  const txHash = await deps.settler.deliver(claim, { ...exchange, output, receipt })
+  return { output, txHash, receipt }
+}
+
+type SettledPayment = Omit<Claim, 'peerId' | 'challengeNonce'> & { txHash: Hex | undefined }
+
+/**
+ * Runs work that is already paid. A failure is reported and recorded. The next request for the result runs it again.
+ */
+export async function runSettled(
+  agent: ServedAgent,
+  { payment, input }: { payment: SettledPayment; input: string },
+  caller: Caller,
+  deps: PaidRunDeps,
+): Promise<PaidResult> {
+  return recordSettled(payment, await runAgent(agent, { payment, input }, caller, deps), deps)
+}
+
+/** Records a run whose payment is settled already. */
+async function recordSettled(payment: SettledPayment, outcome: RunOutcome, deps: PaidRunDeps): Promise<PaidResult> {
+  if ('failure' in outcome) {
+    deps.reruns.failed(payment.id)
+    return asExecutionFailed(outcome.failure)
+  }
+  deps.reruns.done(payment.id)
+  const { output, exchange } = outcome
+  const receipt = signReceipt(payment, { task: exchange.input, result: output }, deps)
+  await deps.exchanges.record({ ...exchange, output, receipt })
+  return { output, txHash: payment.txHash, receipt }
+}
+
+/** Signs a receipt for the result (ADR-11). It has no transaction unless the payment was settled first. */
+function signReceipt(
+  payment: Omit<SettledPayment, 'txHash'> & { txHash?: Hex | undefined },
+  delivered: { task: string; result: string },
+  deps: PaidRunDeps,
+): SignedReceipt | undefined {
+  const { id: paymentId, agentId, txHash } = payment
+  const { network } = payment.requirements
+  const { from: payer } = payment.signed.authorization
+  try {
+    const delivery = { network, agentId, payer, paymentId, ...delivered, txHash }
+    return deps.wallet.signReceipt(receiptOf(delivery, deps.clock.now()))
+  } catch (err) {
+    const ids = { payment_id: paymentId, correlation_id: payment.correlationId }
+    deps.logger.error({ ...ids, err }, 'could not sign a receipt; the result goes without it')
+    return undefined
+  }
+}
+
+function isSeen({ from, nonce }: { from: string; nonce: string }, { asset, payments }: PaidRunDeps): boolean {
+  return payments.authorizationSeen(asset.network, asset.address, from, nonce)
+}
+
+function nonceUsed(): PeerError {
+  return new PeerError('PAYMENT_NONCE_USED', 'this authorization was used before; ask for its result')
+}
