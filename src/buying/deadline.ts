@@ -9,7 +9,7 @@ export class ResultOverdue extends Error {
 }
 
 /** One signal that combines the caller's signal, our own time limit, and `abort`. */
-export class Deadline {
+export class Deadline implements Disposable {
   readonly #controller = new AbortController()
   #timer: NodeJS.Timeout | undefined
   readonly #outer: AbortSignal
@@ -41,7 +41,7 @@ export class Deadline {
     this.#controller.abort(reason)
   }
 
-  clear(): void {
+  [Symbol.dispose](): void {
     clearTimeout(this.#timer)
     this.#outer.removeEventListener('abort', this.#onOuter)
   }

@@ -13,7 +13,8 @@ import { checkBuyable } from './buyable.ts'
 import { type AgainDeps, executeAgain } from './execute-again.ts'
 import { Flight } from './flights.ts'
 import { keyedRequest, once } from './keyed.ts'
-import { type RunnableOrder, type RunOrderDeps, runOrder } from './run-order.ts'
+import type { RunnableOrder } from './purchase.ts'
+import { type RunOrderDeps, runOrder } from './run-order.ts'
 import { watchOf } from './watch.ts'
 
 export type ExecuteRequest = {

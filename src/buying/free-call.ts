@@ -2,17 +2,16 @@ import type { Stream } from '@libp2p/interface'
 import { CodedError } from '../lib/errors.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { FrameError } from '../protocols/frame.ts'
-import type { FramedStream } from '../protocols/framed-stream.ts'
 import { callMarketplace } from '../protocols/marketplace.ts'
 import type { StreamPeer } from '../protocols/streams.ts'
-import { callX402, type Reopen } from '../protocols/x402/client.ts'
 import { SellerSilent } from '../protocols/x402/first-answer.ts'
 import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { OwnCall } from '../selling/hosted-agents.ts'
 import { Deadline } from './deadline.ts'
-import { onStream } from './on-stream.ts'
-import { formOf, type PurchaseDeps, type Purchased, readResponse } from './purchase.ts'
+import { exchange, formOf, type PurchaseDeps, type PurchaseResult } from './purchase.ts'
+import { readResponse } from './response.ts'
+import { onStream } from './stream-lease.ts'
 
 /** Time limit assumed for listings that state none, such as listings of other implementations. */
 const UNKNOWN_RUN_SECONDS = 600
@@ -39,19 +38,15 @@ type FreeAgent = {
  *
  * @throws SellerSilent; PeerError if the seller answers with an error; MarketError; CodedError of the connection
  */
-export async function callFreeAgent(agent: FreeAgent, call: OwnCall, deps: FreeCallDeps): Promise<Purchased> {
+export async function callFreeAgent(agent: FreeAgent, call: OwnCall, deps: FreeCallDeps): Promise<PurchaseResult> {
   const { timeoutSeconds = UNKNOWN_RUN_SECONDS } = agent
   const { unpaidMs = (timeoutSeconds + QUEUE_SECONDS) * 1000 } = deps
-  const deadline = new Deadline(call.signal)
+  using deadline = new Deadline(call.signal)
   deadline.limit(unpaidMs, () => new SellerSilent(unpaidMs))
-  try {
-    return await overEither(agent, { ...call, signal: deadline.signal }, deps)
-  } finally {
-    deadline.clear()
-  }
+  return await overEither(agent, { ...call, signal: deadline.signal }, deps)
 }
 
-export function unpaid(output: string): Purchased {
+export function unpaid(output: string): PurchaseResult {
   return { output, outputBytes: undefined, notes: [], reservation: undefined, txHash: undefined }
 }
 
@@ -76,16 +71,19 @@ async function askFree(
   resource: string,
   { input: task, correlationId, signal, onOutput }: OwnCall,
   { streams, callerDid }: FreeCallDeps,
-): Promise<Purchased> {
+): Promise<PurchaseResult> {
   const call = { correlationId, resource, task, callerDid, form: formOf(resource), ...(onOutput && { onOutput }) }
-  const pay = async () => {
+  const sign = async () => {
     throw new MarketError(
       'LISTING_MISMATCH',
       'the seller asks to be paid for what it lists as free: nothing was signed',
     )
   }
-  const ask = (stream: FramedStream, reopen: Reopen) => callX402(stream, call, { pay, reopen }, signal)
-  const response = await onStream(seller, streams, signal, ask, { fresh: true })
+  const response = await onStream(
+    { seller, streams, fresh: true },
+    (lease) => exchange(lease, call, { sign }, signal),
+    signal,
+  )
   return { ...readResponse(response), reservation: undefined }
 }
 

@@ -29,7 +29,7 @@ export type Terms = {
   hops?: number | undefined
 }
 
-export type SigningDeps = {
+export type GuardDeps = {
   clock: Clock
   purchases: Purchases
   wallet: Wallet
@@ -52,22 +52,30 @@ export type SigningDeps = {
  * Signs once per order, even if the seller asks again. Signs only what listing, order and budget allow. Stores the
  * reservation on disk before the signature leaves.
  */
-export class Signing {
+export class Guard {
   readonly #order: Order
   readonly #terms: Terms
-  readonly #deps: SigningDeps
+  readonly #deps: GuardDeps
   reservation: Reservation | undefined
 
-  constructor(order: Order, terms: Terms, deps: SigningDeps) {
+  constructor(order: Order, terms: Terms, deps: GuardDeps) {
     this.#order = order
     this.#terms = terms
     this.#deps = deps
   }
 
-  async pay(requirements: PaymentRequirements, challengeNonce: Hex, signal: AbortSignal): Promise<PaymentEnvelope> {
-    this.#guard(requirements)
+  /** Checks what the seller asks, signs it, and stores the reservation. @throws MarketError, StoreError */
+  async sign(
+    requirements: PaymentRequirements,
+    challengeNonce: Hex,
+    signal: AbortSignal,
+  ): Promise<{ reservation: Reservation; envelope: PaymentEnvelope }> {
+    this.#check(requirements)
     // A second challenge for the same order gets the same authorization.
-    if (this.reservation !== undefined) return { ...this.reservation.envelope, server_nonce: challengeNonce }
+    if (this.reservation !== undefined) {
+      const envelope = { ...this.reservation.envelope, server_nonce: challengeNonce }
+      return { reservation: this.reservation, envelope }
+    }
     const { clock, wallet, purchases, budget, funds, onSigning } = this.#deps
     await funds?.check(requirements.amount, signal)
     // Do not sign for an order that was canceled during the checks above.
@@ -107,7 +115,7 @@ export class Signing {
     }
     faultPoint('buyer:reserved')
     this.reservation = reservation
-    return envelope
+    return { reservation, envelope }
   }
 
   /**
@@ -121,7 +129,7 @@ export class Signing {
   }
 
   /** Refuses to sign anything that differs from the listing or the network (T2). */
-  #guard(requirements: PaymentRequirements): void {
+  #check(requirements: PaymentRequirements): void {
     const { listed } = this.#terms
     const difference = differenceFromListing(requirements, listed)
     if (difference !== undefined)

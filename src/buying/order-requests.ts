@@ -7,7 +7,8 @@ import type { IdempotencyKeys } from '../store/idempotency.ts'
 import type { OrderStore, OrdersQuery } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { Approvals } from './approvals.ts'
-import type { ActiveOrders, RunnableOrder } from './run-order.ts'
+import type { RunnableOrder } from './purchase.ts'
+import type { ActiveOrders } from './run-order.ts'
 
 export type NewOrder = {
   agentId: string

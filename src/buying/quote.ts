@@ -12,7 +12,7 @@ import type { Purchases } from '../store/purchases.ts'
 import { type Budget, overBudget, type Wanted } from './budget.ts'
 import { checkBuyable } from './buyable.ts'
 import { settlesFirstRefused } from './guard.ts'
-import { onStream } from './on-stream.ts'
+import { onStream } from './stream-lease.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
 
@@ -89,7 +89,7 @@ export async function askPrice(
 async function askTerms(seller: StreamPeer, call: PriceCall, streams: StreamPool, outer: AbortSignal) {
   const signal = AbortSignal.any([outer, AbortSignal.timeout(ANSWER_TIMEOUT_MS)])
   const ask = (fresh: boolean) =>
-    onStream(seller, streams, signal, (stream) => askX402Price(stream, call, signal), { fresh })
+    onStream({ seller, streams, fresh }, ({ stream }) => askX402Price(stream, call, signal), signal)
   // A pooled stream may be dead. Nothing was bought, so ask again on a new stream.
   return ask(false)
     .catch((error: unknown) => (error instanceof PeerError || signal.aborted ? Promise.reject(error) : ask(true)))

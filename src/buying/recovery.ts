@@ -1,22 +1,22 @@
 import type { Chain } from '../chain/chain.ts'
-import { paidFor } from '../ledger/received-receipt.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { MarketError, NodeStopping } from '../listings/market-error.ts'
 import { askChainAfter, type PaymentChain } from '../payments/chain-verdict.ts'
-import type { FramedStream } from '../protocols/framed-stream.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPool } from '../protocols/streams.ts'
 import { askX402Result } from '../protocols/x402/client.ts'
 import { networkText } from '../schema/network-kind.ts'
 import type { Order, Purchases, StoredReservation } from '../store/purchases.ts'
 import { confirmOnChain } from './confirm-on-chain.ts'
-import { onStream } from './on-stream.ts'
 import { EXPIRY_MARGIN_MS, OpenChecks } from './open-checks.ts'
+import { outcomeOf } from './outcome.ts'
 import { notePaidBack } from './paid-back.ts'
-import { formOf, isLastWord, notesOf, readResponse } from './purchase.ts'
+import { formOf } from './purchase.ts'
+import { notesOf, paidFor, readResponse } from './response.ts'
 import { lookAgain, lookAgainWhereDue } from './second-look.ts'
+import { onStream } from './stream-lease.ts'
 
 const INTERVAL_MS = 15_000
 const INTERVAL_MIN_MS = 2_000
@@ -188,8 +188,11 @@ export class Recovery implements Service {
     }
     const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(ASK_TIMEOUT_MS)])
     try {
-      const ask = (stream: FramedStream) => askX402Result(stream, call, reservation.envelope, signal)
-      const response = await onStream(seller, streams, signal, ask, { urgent: true })
+      const response = await onStream(
+        { seller, streams, urgent: true },
+        ({ stream }) => askX402Result(stream, call, reservation.envelope, signal),
+        signal,
+      )
       const delivered = readResponse(response)
       const { output, outputBytes, txHash } = delivered
       if (order.status === 'completed') {
@@ -211,7 +214,8 @@ export class Recovery implements Service {
       if (refundTx !== undefined && (await notePaidBack(reservation, refundTx, this.#deps))) return true
       // A paid order does not fail on the seller's answer. Its result is asked for again.
       const mayFail = order.status === 'executing' && reservation.state === 'reserved'
-      if (mayFail && error instanceof PeerError && isFinal(error)) {
+      // If the seller never saw the payment, no result will come either.
+      if (mayFail && error instanceof PeerError && outcomeOf(error, 'result') !== 'ask again') {
         await this.#fail(order, error.code, error.message, error.retryable)
       }
       return false
@@ -262,9 +266,4 @@ export class Recovery implements Service {
     await purchases.finish({ ...order, status: 'failed', error: { code, message, retryable }, updatedAt: clock.now() })
     changed(order.id)
   }
-}
-
-/** The answer is final, or the seller never saw the payment. No result will come. */
-function isFinal(error: PeerError): boolean {
-  return isLastWord(error) || error.code === 'PAYMENT_REQUIRED'
 }

@@ -14,15 +14,13 @@ import type { Order, OrderError, StoredReservation } from '../store/purchases.ts
 import { Deadline } from './deadline.ts'
 import type { Attendance } from './flights.ts'
 import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
-import { type PurchaseDeps, type Purchased, purchase } from './purchase.ts'
+import { isInDoubt } from './outcome.ts'
+import { type PurchaseDeps, type PurchaseResult, purchase, type RunnableOrder } from './purchase.ts'
 import type { Recovery } from './recovery.ts'
 import type { Watch } from './watch.ts'
 
 /** Longest execution: the longest agent time limit, plus time to settle and to ask again. */
 export const EXECUTION_MS_MAX = 65 * 60 * 1000
-
-/** An order that executes. `price` is the highest price that may be paid now. */
-export type RunnableOrder = Order & { task: string; correlationId: string }
 
 /** Orders that this process works on, each with its cancel function. The recovery skips them. */
 export type ActiveOrders = Map<string, (reason: Error) => void>
@@ -68,7 +66,7 @@ export async function runOrder(
   deps: RunOrderDeps,
 ): Promise<ExecutionResult> {
   const { signal, attendance, watch } = call
-  const deadline = new Deadline(signal, EXECUTION_MS_MAX)
+  using deadline = new Deadline(signal, EXECUTION_MS_MAX)
   deps.active.set(order.id, (reason) => deadline.abort(reason))
   const { left } = attendance ?? {}
   const leave = () => deadline.abort(left!.reason as Error)
@@ -104,7 +102,6 @@ export async function runOrder(
     throw await failed(order, error, deps, deadline)
   } finally {
     deps.active.delete(order.id)
-    deadline.clear()
     left?.removeEventListener('abort', leave)
     deps.changed(order.id)
     if (payment !== undefined) deps.recovery.soon(payment)
@@ -116,7 +113,7 @@ async function perform(
   listing: Listing,
   deps: RunOrderDeps & { onSigning(): void },
   { signal, watch, hops, runId = order.id }: OrderCall,
-): Promise<Purchased> {
+): Promise<PurchaseResult> {
   const { task: input, correlationId } = order
   const callerId = localCaller(order.tokenId)
   const call: OwnCall = { input, correlationId, callerId, signal, ...(watch && { onOutput: watch.output }) }
@@ -134,14 +131,8 @@ async function perform(
   }
   deps.checkTrading?.()
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
-  return purchase(
-    order,
-    { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds, hops },
-    order.task,
-    deps,
-    signal,
-    watch,
-  )
+  const terms = { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds, hops }
+  return purchase(order, { terms, watch }, deps, signal)
 }
 
 /**
@@ -161,7 +152,7 @@ function refuseUnpaid({ tokenId }: Order, { price }: Listing, { mayRunUnpaid }: 
 export function resultOf(
   order: Order & { correlationId: string },
   listing: Pick<Listing, 'id' | 'seller_id'>,
-  bought: Purchased,
+  bought: PurchaseResult,
   { isStored, made }: { isStored: boolean; made: StoredReservation | undefined },
 ): ExecutionResult {
   return {
@@ -176,7 +167,10 @@ export function resultOf(
   }
 }
 
-function paymentOf({ reservation, txHash }: Purchased, made: StoredReservation | undefined): ExecutionPayment | null {
+function paymentOf(
+  { reservation, txHash }: PurchaseResult,
+  made: StoredReservation | undefined,
+): ExecutionPayment | null {
   if (reservation === undefined) return null
   return {
     ...paymentView(factsOf(reservation, txHash)),
@@ -190,7 +184,7 @@ async function failed(order: RunnableOrder, error: unknown, deps: RunOrderDeps, 
   const reservation = deps.purchases.reservationOf(order.id)
   const signed = reservation !== undefined
   const { aborted, reason } = deadline.signal
-  const inDoubt = signed && !(error instanceof PeerError) && (aborted || !(error instanceof MarketError))
+  const inDoubt = isInDoubt(error, { isSigned: signed, isAborted: aborted })
   const told = tell(error, order, inDoubt, deadline)
   if (reservation?.settlesFirst === true && told instanceof PeerError && told.code === 'EXECUTION_FAILED') {
     told.message += `; its seller settles first: whether this was paid for, the chain says (stoa order show ${order.id})`

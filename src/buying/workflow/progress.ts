@@ -1,8 +1,8 @@
 import { doubledMs } from '../../lib/retry.ts'
 import type { StepStatus, WorkflowStatus } from '../../schema/workflow.ts'
-import { x402Errors } from '../../schema/x402.ts'
 import type { OrderError, OrderStatus } from '../../store/order-row.ts'
 import type { ReservationState } from '../../store/purchases.ts'
+import { chargeAfter } from '../outcome.ts'
 
 /** Steps of one workflow that run at the same time. */
 export const STEPS_AT_ONCE_MAX = 8
@@ -92,13 +92,8 @@ export function nextMove(attempt: Attempt, { tries, retries, fallbacksLeft, rebu
   if (mayPass && signed !== 'reserved') return { kind: 'retry', inMs: doubledMs(tries, RETRY) }
   if (fallbacksLeft > 0) {
     if (signed !== 'reserved' || rebuy) return { kind: 'fall back' }
-    const mayBePaid = settlesFirst || error?.code === 'SETTLEMENT_FAILED'
-    if (isSellersWord(error)) return mayBePaid ? { kind: 'wait' } : { kind: 'fall back', ifUnspent: true }
+    const charge = chargeAfter(error?.code, settlesFirst)
+    if (charge !== 'unknown') return charge === 'possible' ? { kind: 'wait' } : { kind: 'fall back', ifUnspent: true }
   }
   return mayPass ? { kind: 'wait' } : { kind: 'fail' }
-}
-
-/** Only a seller's answer carries one of these codes. */
-function isSellersWord(error: OrderError | undefined): boolean {
-  return error !== undefined && Object.hasOwn(x402Errors, error.code)
 }

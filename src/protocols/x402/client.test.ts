@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { agentId, requirements, signed } from '../../../test/support/payments.ts'
 import { ScriptedSeller } from '../../../test/support/scripted-seller.ts'
+import { exchange } from '../../buying/purchase.ts'
 import type { PaymentEnvelope } from '../../schema/payment.ts'
-import type { Hex } from '../../schema/primitives.ts'
 import { encodeTextFrame } from '../frame.ts'
 import { FramedStream, type FramedStreamOptions } from '../framed-stream.ts'
-import { askX402Result, callX402, callX402Preemptively } from './client.ts'
+import { askX402Result, callX402Preemptively, type PaymentDemand } from './client.ts'
 
 const open = new AbortController().signal
 const now = Date.UTC(2026, 0, 1)
@@ -18,7 +18,16 @@ function client(seller: ScriptedSeller, options: FramedStreamOptions = {}) {
   const asked: unknown[] = []
   let envelope: PaymentEnvelope | undefined
   const stream = async () => new FramedStream(await seller.open(), options)
-  const pay = async (what: unknown, serverNonce: Hex) => {
+  const lease = async () => {
+    let last = await stream()
+    return {
+      async current() {
+        if (!last.writable || last.ended) last = await stream()
+        return last
+      },
+    }
+  }
+  const sign = async ({ requirements: what, nonce: serverNonce }: PaymentDemand) => {
     asked.push(what)
     envelope ??= signed(now, { serverNonce }).envelope
     signatures.push(envelope)
@@ -28,8 +37,9 @@ function client(seller: ScriptedSeller, options: FramedStreamOptions = {}) {
     call,
     asked,
     signatures,
-    run: async (signal = open) => callX402(await stream(), call, { pay, reopen: stream }, signal),
+    run: async (signal = open) => exchange(await lease(), call, { sign }, signal),
     stream,
+    lease,
   }
 }
 const bodyOf = ({ body }: { body: string }) => Buffer.from(body, 'base64').toString()
@@ -273,11 +283,11 @@ describe('output before the response', () => {
 
   test('is asked for, told, and changes nothing of the response', async () => {
     const seller = showing(3, 'part ')
-    const { stream, call } = client(seller)
+    const { lease, call } = client(seller)
     const shown: string[] = []
     const streaming = { ...call, onOutput: (text: string) => shown.push(text) }
-    const pay = async (_: unknown, serverNonce: Hex) => signed(now, { serverNonce }).envelope
-    expect(bodyOf(await callX402(await stream(), streaming, { pay, reopen: stream }, open))).toBe('result')
+    const sign = async ({ nonce }: PaymentDemand) => signed(now, { serverNonce: nonce }).envelope
+    expect(bodyOf(await exchange(await lease(), streaming, { sign }, open))).toBe('result')
     expect(shown).toEqual(['part ', 'part ', 'part '])
     expect(seller.received.map(({ message }) => (message as { stream?: unknown }).stream)).toEqual([true, true])
   })
@@ -288,13 +298,13 @@ describe('output before the response', () => {
   })
 
   test('T7 T10 a seller that sends pieces without end is cut off, and may be asked for the result', async () => {
-    const { stream, call } = client(showing(400, 'x'.repeat(60_000)))
+    const { lease, call } = client(showing(400, 'x'.repeat(60_000)))
     let shown = 0
     const onOutput = (piece: string) => {
       shown += piece.length
     }
-    const pay = async (_: unknown, serverNonce: Hex) => signed(now, { serverNonce }).envelope
-    const called = callX402(await stream(), { ...call, onOutput }, { pay, reopen: stream }, open)
+    const sign = async ({ nonce }: PaymentDemand) => signed(now, { serverNonce: nonce }).envelope
+    const called = exchange(await lease(), { ...call, onOutput }, { sign }, open)
     await expect(called).rejects.toThrow(/more output than a result may hold/)
     expect(shown).toBeLessThanOrEqual(16 * 1024 * 1024)
   })

@@ -8,7 +8,7 @@ import { PeerError, peerErrorFrom } from '../peer-error.ts'
 import { type ReceivedResponse, readAnswer, type SellerAnswer, UnreadableAnswer } from './answers.ts'
 import { type AnswerLimits, firstAnswerWithin } from './first-answer.ts'
 import { VERSION, writeMessage } from './messages.ts'
-import { asksForWrapped, fitsWrapped, TaskTooLong, unwrapOutput, wrapTask } from './wrapped-body.ts'
+import { fitsWrapped, TaskTooLong, unwrapOutput, wrapTask } from './wrapped-body.ts'
 
 /** What a buyer asks of a seller. `task` is text; on the wire it is the base64 of its UTF-8. */
 export type Call = {
@@ -38,24 +38,15 @@ export type Call = {
  */
 export type BodyForm = { wrapped: boolean }
 
-/**
- * Signs a payment for what the seller asks, or throws if it is more than the buyer agreed to.
- *
- * It is called again for the same call if the seller wants a new challenge. It then returns the same authorization
- * under the new nonce. One purchase is never signed twice (D33).
- *
- * @param sellerDid the seller's DID, as the seller states it
- */
-export type Pay = (
-  requirements: PaymentRequirements,
-  challengeNonce: Hex,
-  sellerDid?: string,
-) => Promise<PaymentEnvelope>
+/** The stream of one exchange. */
+export type ExchangeStream = {
+  /** Opens another stream if the seller has ended the stream. A seller may do so after every message (D23). */
+  current(): Promise<FramedStream>
+}
 
-/** Opens another stream to the same seller. A seller may end its stream after every message (D23). */
-export type Reopen = () => Promise<FramedStream>
+/** What a seller wants to be paid. `text` is the nonce as the seller spells it; `sellerDid` is the seller's word. */
+export type PaymentDemand = { requirements: PaymentRequirements; nonce: Hex; text: string; sellerDid: string }
 
-const CHALLENGES_MAX = 3
 /**
  * Characters of output accepted: several times the longest result. Each piece counts for 16 more, so that tiny pieces
  * are bounded too (T7).
@@ -64,51 +55,37 @@ const OUTPUT_MAX = 16 * 1024 * 1024
 const OUTPUT_FRAME_COST = 16
 
 /**
- * Runs one exchange as the client of the protocol. It is the mirror of serveX402.
+ * Sends the task without a payment.
  *
- * @returns the response; a free agent asks for no payment
- * @throws PeerError that the seller sends, SellerSilent, or the error of the stream
+ * @returns the response of a free agent, or what the seller wants to be paid
+ * @throws PeerError that the seller sends, SellerSilent, TaskTooLong, or the error of the stream
  */
-export async function callX402(
-  stream: FramedStream,
-  call: Call,
-  deps: { pay: Pay; reopen: Reopen } & AnswerLimits,
+export async function requestX402(
+  exchange: ExchangeStream,
+  call: Call & { form: BodyForm },
+  limits: AnswerLimits,
   signal: AbortSignal,
-): Promise<ReceivedResponse> {
-  const form = call.form ?? { wrapped: false }
-  call = { ...call, form }
-  if (form.wrapped && !fitsWrapped(call)) throw new TaskTooLong()
-  let current = stream
-  const open = async () => {
-    if (!current.writable || current.ended) current = await deps.reopen()
-    return current
-  }
-  for (let challenges = 1; ; challenges++) {
-    const first = firstAnswerWithin(deps, signal)
-    await writeMessage(await open(), 'x402.request', requestOf(call, 'execute', null), first.signal).catch(first.failed)
-    const asked = await nextAnswer(current, call, first.signal, first.begun).catch(first.failed).finally(first.clear)
-    if (asked.type === 'x402.response') return unwrapped(asked.message, call)
-    const { payment_requirements, challenge_nonce, seller_did } = asked.message
-    const { challengeText } = asked
-    // A nonce without 0x comes from the original node, which wraps bodies.
-    if (challengeText !== challenge_nonce) form.wrapped = true
-    // Check before signing: a task that does not fit cannot be sent.
-    if (form.wrapped && !fitsWrapped(call)) throw new TaskTooLong()
-    const payment = await deps.pay(payment_requirements, challenge_nonce as Hex, seller_did)
-    try {
-      return await sendPayment(open, call, payment, challengeText, signal)
-    } catch (error) {
-      if (!(error instanceof PeerError)) throw error
-      if (asksForWrapped(error) && !form.wrapped && fitsWrapped(call)) {
-        // Nothing was charged. The seller has consumed its challenge, but takes the same authorization without a
-        // challenge.
-        form.wrapped = true
-        return callX402Preemptively(await open(), call, payment, signal)
-      }
-      // The seller's challenge expired. Ask for a new challenge and send the same authorization under its nonce.
-      if (error.code !== 'PAYMENT_NONCE_EXPIRED' || challenges >= CHALLENGES_MAX) throw error
-    }
-  }
+): Promise<{ response: ReceivedResponse } | { demand: PaymentDemand }> {
+  checkFits(call)
+  const stream = await exchange.current()
+  const first = firstAnswerWithin(limits, signal)
+  const answered = writeMessage(stream, 'x402.request', requestOf(call, 'execute', null), first.signal).then(() =>
+    nextAnswer(stream, call, first.signal, first.begun),
+  )
+  const answer = await answered.catch(first.failed).finally(first.clear)
+  if (answer.type === 'x402.response') return { response: unwrapped(answer.message, call) }
+  const { payment_requirements: requirements, challenge_nonce, seller_did: sellerDid } = answer.message
+  const { challengeText: text } = answer
+  // A nonce without 0x comes from the original node, which wraps bodies.
+  if (text !== challenge_nonce) call.form.wrapped = true
+  // Check before signing: a task that does not fit cannot be sent.
+  checkFits(call)
+  return { demand: { requirements, nonce: challenge_nonce as Hex, text, sellerDid } }
+}
+
+/** @throws TaskTooLong */
+function checkFits(call: Call): void {
+  if (call.form?.wrapped && !fitsWrapped(call)) throw new TaskTooLong()
 }
 
 /**
@@ -116,16 +93,15 @@ export async function callX402(
  * stream, because the first may not have arrived. The authorization can be spent only once, no matter how often it is
  * sent.
  */
-async function sendPayment(
-  open: Reopen,
+export async function sendX402Payment(
+  exchange: ExchangeStream,
   call: Call,
-  payment: PaymentEnvelope,
-  challengeText: string,
+  { payment, text }: { payment: PaymentEnvelope; text: string },
   signal: AbortSignal,
-) {
+): Promise<ReceivedResponse> {
   for (let streams = 1; ; streams++) {
-    const stream = await open()
-    await writeMessage(stream, 'x402.paid_request', paidRequestOf(call, payment, challengeText), signal)
+    const stream = await exchange.current()
+    await writeMessage(stream, 'x402.paid_request', paidRequestOf(call, payment, text), signal)
     faultPoint('buyer:sent')
     try {
       return await nextResponse(stream, call, signal)
