@@ -37,7 +37,7 @@ export function agentsTables(): Record<string, string> {
           `| \`builtin/${name}\` | ${cell(description)} | ${taskBytesMax / MIB} MiB |`,
       ),
     ].join('\n'),
-    providers: ['| `model` | Who answers | Key | Default model |', '|---|---|---|---|', ...providerRows()].join('\n'),
+    providers: ['| `model` | Provider | Key | Default model |', '|---|---|---|---|', ...providerRows()].join('\n'),
   }
 }
 
@@ -68,5 +68,5 @@ export function foreignTable(): Record<string, string> {
   const rows = Object.entries({ ...foreignCommands, ...foreignFlags }).map(
     ([theirs, ours]) => `| \`${theirs}\` | ${cell(ours)} |`,
   )
-  return { words: ['| There | Here |', '|---|---|', ...rows].join('\n') }
+  return { words: ['| Original node | Stoa |', '|---|---|', ...rows].join('\n') }
 }

@@ -110,16 +110,14 @@ test.each([
 test('an unknown key is an error that names file, line and the key that was meant (D11)', () => {
   const text = 'agents:\n  - name: a\n    price: 1\n    desciption: d\n'
   expect(refusal(text)).toBe('agents.yaml:4: agents[0]: "desciption" is not known: did you mean description?')
-  expect(refusal('agent:\n  - name: a\n')).toBe(
-    'agents.yaml:1: "agent" is not known: expected "agents:" and nothing else',
-  )
+  expect(refusal('agent:\n  - name: a\n')).toBe('agents.yaml:1: "agent" is not known: expected only "agents:"')
 })
 
 test('a key written into the file is refused and not repeated (D11, T21)', () => {
   const pasted = 'agents:\n  - {name: a, description: d, price: 1, api_key_env: sk-live-123}\n'
   expect(refusal(pasted)).toContain('api_key_env: the value is not valid: expected the NAME of an environment variable')
   const field = 'agents:\n  - name: a\n    api_key: sk-live-123\n'
-  expect(refusal(field)).toContain('agents.yaml:3: agents[0]: "api_key" is not known: keys never stand in this file')
+  expect(refusal(field)).toContain('agents.yaml:3: agents[0]: "api_key" is not known: this file never holds keys')
   for (const text of [pasted, field]) expect(refusal(text)).not.toContain('sk-live')
 })
 
@@ -182,7 +180,7 @@ test('two agents of one name, in either spelling of Unicode, are refused with bo
   const text =
     'agents:\n  - {name: "\u00c9cho", description: d, price: 1}\n  - {name: "E\u0301cho", description: d, price: 1}\n'
   expect(refusal(text)).toMatch(
-    /^agents\.yaml:3: agents\[1\]: .* is already in line 2: every agent has a name of its own$/,
+    /^agents\.yaml:3: agents\[1\]: .* is already used in line 2: give each agent its own name$/,
   )
 })
 
@@ -199,7 +197,7 @@ test.each(['['.repeat(20_000), '{a: '.repeat(20_000), '- '.repeat(20_000)])(
 )
 
 test('more agents than a node can host are refused', () => {
-  expect(refusal(`agents:\n${'  - 1\n'.repeat(1001)}`)).toContain('1001 are too many')
+  expect(refusal(`agents:\n${'  - 1\n'.repeat(1001)}`)).toContain('the list has 1001 agents')
 })
 
 const FILE = `# agents of this node

@@ -55,20 +55,21 @@ export function parseAgentsDocument(text: string, path: string): AgentsDocument 
     if (agent === undefined) continue
     const same = names.get(sameName(agent.name))
     if (same !== undefined)
-      report(offset, `agents[${i}]: ${quote(agent.name)} is already in line ${same}: every agent has a name of its own`)
+      report(
+        offset,
+        `agents[${i}]: the name ${quote(agent.name)} is already used in line ${same}: give each agent its own name`,
+      )
     names.set(sameName(agent.name), lineOf(offset))
     agents.push(agent)
   }
   if (problems.length > 0) throw new ConfigError(problems)
-  return editor(document, list, agents, path, isIndented(list, lines))
+  return editor(document, { list, agents }, { path, indentSeq: isIndented(list, lines) })
 }
 
 function editor(
   document: Document,
-  parsedList: YAMLSeq | undefined,
-  agents: AgentDefinition[],
-  path: string,
-  indentSeq: boolean,
+  { list: parsedList, agents }: { list: YAMLSeq | undefined; agents: AgentDefinition[] },
+  { path, indentSeq }: { path: string; indentSeq: boolean },
 ): AgentsDocument {
   let list = parsedList
   const indexOf = (name: string) => agents.findIndex((agent) => sameName(agent.name) === sameName(name))
@@ -83,7 +84,9 @@ function editor(
         agents[index] = definition
       } else {
         if (agents.length >= AGENTS_MAX)
-          throw new ConfigError(`${path}: holds ${AGENTS_MAX} agents already: remove one first`)
+          throw new ConfigError(
+            `${path}: the file already has ${AGENTS_MAX} agents, which is the maximum: remove one first`,
+          )
         if (list.items.length === 0) openUp(list)
         list.add(createNode(document, entryOf(definition)))
         agents.push(definition)
@@ -100,7 +103,7 @@ function editor(
     text() {
       const text = document.toString({ lineWidth: 0, indentSeq })
       const written = parseAgentsDocument(text, path).agents
-      if (!isDeepStrictEqual(written, agents)) throw new Error('the rewritten file would say something else')
+      if (!isDeepStrictEqual(written, agents)) throw new Error('the rewritten file would have a different meaning')
       return text
     },
   }
@@ -117,7 +120,7 @@ function checkSyntax(document: Document.Parsed, report: (offset: number | undefi
     Node(_, node) {
       // A few lines of aliases to aliases can expand to gigabytes, and a list of agents needs no aliases.
       if (!isAlias(node)) return undefined
-      report(node.range?.[0], 'aliases (*name) are not supported: write the value out')
+      report(node.range?.[0], 'aliases (*name) are not supported: write the value instead')
       return visit.BREAK
     },
   })
@@ -133,14 +136,14 @@ function findList(root: ParsedNode | null, report: (offset: number | undefined, 
   let isGiven = false
   for (const { key, value } of root.items) {
     const name = isScalar(key) ? scalarText(key) : ''
-    if (name !== 'agents') report(key.range?.[0], `${quote(name)} is not known: expected "agents:" and nothing else`)
+    if (name !== 'agents') report(key.range?.[0], `${quote(name)} is not known: expected only "agents:"`)
     else if (isGiven) report(key.range?.[0], 'agents is given twice')
     else if (isSeq(value)) list = value as YAMLSeq<ParsedNode | null>
     else if (!isUnset(value)) report(value?.range[0], 'agents: expected a list: "- name: …"')
     isGiven ||= name === 'agents'
   }
   if (list !== undefined && list.items.length > AGENTS_MAX) {
-    report(list.range?.[0], `agents: ${list.items.length} are too many: expected at most ${AGENTS_MAX}`)
+    report(list.range?.[0], `agents: the list has ${list.items.length} agents: expected at most ${AGENTS_MAX}`)
     return undefined
   }
   return list

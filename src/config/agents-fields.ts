@@ -22,7 +22,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   },
   http: {
     kind: 'text',
-    expected: 'the http(s) URL of a service that answers a POST of the task with the result',
+    expected: 'the http(s) URL of a service that gets the task by POST and answers with the result',
     isUnshown: true,
   },
   module: { kind: 'text', expected: 'the path of a JavaScript or TypeScript file, such as ./agent.ts' },
@@ -35,7 +35,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   mcp: {
     kind: 'servers',
     expected:
-      'a list of 1 to 8 MCP servers, each with command: [program, …] or url: https://…, and perhaps tools: [names] and token_env: NAME',
+      'a list of 1 to 8 MCP servers, each with command: [program, …] or url: https://…, and optionally tools: [names] and token_env: NAME',
   },
   instructions: { kind: 'text', expected: 'text of 1 to 64000 characters', isUnshown: true },
   instructions_file: { kind: 'text', expected: 'the path of a text file, such as ./translator.md' },
@@ -43,7 +43,7 @@ const fields: Readonly<Record<keyof AgentDefinition, Field>> = {
   max_output_tokens: { kind: 'integer', expected: 'a whole number from 1 to 1000000' },
   reasoning: { kind: 'text', expected: 'one of none, minimal, low, medium, high, xhigh and max' },
   tags: { kind: 'texts', expected: 'a list of at most 16 tags of 1 to 32 characters, such as [text, summary]' },
-  image: { kind: 'text', expected: 'the https URL of a picture, without a name or a password', isUnshown: true },
+  image: { kind: 'text', expected: 'the https URL of a picture, without user name and password', isUnshown: true },
   timeout_seconds: { kind: 'integer', expected: 'a whole number from 1 to 3600' },
   output_bytes_max: { kind: 'integer', expected: 'a whole number from 1 to 4194304' },
   streaming: { kind: 'text', expected: 'one of owed_once_shown, off and after_settlement' },
@@ -190,7 +190,7 @@ function isFieldName(name: string): name is keyof AgentDefinition {
 
 function unknownKey(name: string): string {
   if (/key|token|secret|password/i.test(name)) {
-    return `${quote(name)} is not known: keys never stand in this file, name the variable that holds it with api_key_env`
+    return `${quote(name)} is not known: this file never holds keys; store the key in a variable and name the variable with api_key_env`
   }
   const meant = nearest(name, fieldNames)
   return `${quote(name)} is not known: ${meant === undefined ? `expected one of ${fieldNames.join(', ')}` : `did you mean ${meant}?`}`

@@ -49,9 +49,9 @@ test('a model may have MCP servers, and rewriting the file keeps what they say',
 
 test.each([
   ['    a2a: ftp://x\n', /:5: .*a2a: is not an http\(s\) URL/],
-  ['    a2a: https://me:hunter2@x/\n', /:5: .*a2a: holds a name or a password/],
+  ['    a2a: https://me:hunter2@x/\n', /:5: .*a2a: contains a user name or a password/],
   ['    a2a: https://x/\n    model: gpt-5\n', /give one of model, command, http, module and a2a/],
-  ['    max_price: 0.03\n', /:5: .*max_price: goes with a2a/],
+  ['    max_price: 0.03\n', /:5: .*max_price: needs a2a/],
   ['    a2a: https://x/\n    max_price: free\n', /:6: .*max_price: "free" is not valid: expected USDC above 0/],
   ['    http: https://x/\n    module: ./a.ts\n', /give one of model, command, http, module and a2a/],
   ['    module: ./a.ts\n    mcp: [{command: [x]}]\n', /only a language model uses tools/],
@@ -63,7 +63,7 @@ test.each([
   ['    mcp: [{command: [x], url: https://x/}]\n', /give either command or url/],
   ['    mcp: [{command: x}]\n', /command: expected a program/],
   ['    mcp: [{url: https://x/, token: hunter2}]\n', /"token" is not known: expected command, url, tools, token_env/],
-  ['    mcp: [{command: [x], token_env: T}]\n', /token_env goes with url/],
+  ['    mcp: [{command: [x], token_env: T}]\n', /token_env needs url/],
   ['    mcp: [{url: https://x/, token_env: hunter2}]\n', /NAME of an environment variable/],
 ])('%j is refused with its line', (fields, said) => {
   const message = problems(fields)

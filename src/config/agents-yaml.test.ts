@@ -83,7 +83,7 @@ test('the lock of a process that died is taken over', async () => {
 test('a directory, a pipe, a file that is too large or not text: each is refused clearly', async () => {
   await mkdir(path)
   await expect(readAgentsFile(path)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
-  await expect(readAgentsFile(path)).rejects.toThrow(`${path}: is not a file`)
+  await expect(readAgentsFile(path)).rejects.toThrow(`${path}: this is not a file`)
   await expect(addAgentToFile(path, agent('one'))).rejects.toThrow('is not a file')
 
   const large = join(directory, 'large.yaml')

@@ -48,7 +48,7 @@ async function edit(path: string, change: (document: AgentsDocument) => boolean)
       if (!change(document)) return false
       const text = document.text()
       if (Buffer.byteLength(text) > FILE_BYTES_MAX) throw tooLarge(path)
-      if (!(await lock.isHeld())) throw new CodedError('FILE_LOCKED', 'another process took over: try again')
+      if (!(await lock.isHeld())) throw new CodedError('FILE_LOCKED', 'another process changed the file: try again')
       await replaceFile(target, text)
       return true
     } finally {
@@ -71,13 +71,14 @@ async function readText(path: string): Promise<string | undefined> {
     // Without O_NONBLOCK, opening a named pipe would never return.
     await using file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
     const stats = await file.stat()
-    if (!stats.isFile()) throw new ConfigError(`${path}: is not a file: expected a YAML file with a list of agents`)
+    if (!stats.isFile())
+      throw new ConfigError(`${path}: this is not a file: expected a YAML file with a list of agents`)
     if (stats.size > FILE_BYTES_MAX) throw tooLarge(path)
     return decode(await file.readFile(), path)
   } catch (error) {
     if (error instanceof ConfigError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw new ConfigError(`${path}: cannot be read: ${explain(error)}`, { cause: error })
+    throw new ConfigError(`${path}: the file cannot be read: ${explain(error)}`, { cause: error })
   }
 }
 
@@ -86,7 +87,7 @@ function decode(bytes: Buffer, path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw new ConfigError(`${path}: is not UTF-8 text: save it as UTF-8`)
+    throw new ConfigError(`${path}: the file is not UTF-8 text: save it as UTF-8`)
   }
 }
 
@@ -101,7 +102,9 @@ async function resolveLink(path: string): Promise<string> {
 }
 
 function tooLarge(path: string): ConfigError {
-  return new ConfigError(`${path}: is larger than ${FILE_BYTES_MAX / 1024} KiB: split the agents over several nodes`)
+  return new ConfigError(
+    `${path}: the file is larger than ${FILE_BYTES_MAX / 1024} KiB: move some agents to another node`,
+  )
 }
 
 /** Says what to do about an error, if that is known. */
@@ -109,14 +112,14 @@ function explain(error: unknown): string {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'EACCES':
     case 'EPERM':
-      return 'permission denied: give this user the right to it'
+      return 'permission denied: give this user access to the file'
     case 'EROFS':
       return 'the file system is read-only'
     case 'ENOSPC':
     case 'EDQUOT':
       return 'the disk is full'
     case 'EBUSY':
-      return 'it is mounted by itself: mount its directory instead'
+      return 'the file is a mount of its own: mount its directory instead'
     case 'ENOENT':
       return 'its directory does not exist'
     default:

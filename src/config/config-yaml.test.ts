@@ -113,7 +113,7 @@ test.each([
 test('a key or token in the file is refused with the place where it belongs, and not shown (T21)', () => {
   for (const name of ['private_key', 'openai_api_key', 'api.token', 'wallet_secret']) {
     const text = name.startsWith('api.') ? 'api:\n  token: hunter2hunter2hunter2\n' : `${name}: hunter2hunter2hunter2\n`
-    expect(() => parse(text)).toThrow(/are never read from this file, give them in the environment/)
+    expect(() => parse(text)).toThrow(/this file never holds keys or tokens; set them in the environment/)
     expect(() => parse(text)).not.toThrow(/hunter2/)
   }
   expect(() => parse('rpc_url: wss://host/hunter2')).toThrow(/^config.yaml:1: rpc_url: the value is not valid/)
@@ -129,9 +129,9 @@ test('webhooks are a list of addresses; a secret is never read from the file', (
     webhooks: [{ url: 'http://127.0.0.1:9/x', secret_env: 'HOOK', events: ['payment.settled', 'order'] }],
   })
   for (const [wrong, message] of [
-    ['webhooks:\n  - url: ftp://x\n    secret_env: HOOK\n    events: [order]', 'webhooks.0.url: is no http'],
+    ['webhooks:\n  - url: ftp://x\n    secret_env: HOOK\n    events: [order]', 'webhooks.0.url: must be an http'],
     ['webhooks:\n  - url: http://x\n    secret: abc\n    events: [order]', 'webhooks.0.secret_env: '],
-    ['webhooks:\n  - url: http://x\n    secret_env: HOOK\n    events: [status]', 'webhooks.0.events.0: is none of'],
+    ['webhooks:\n  - url: http://x\n    secret_env: HOOK\n    events: [status]', 'webhooks.0.events.0: must be one of'],
     ['webhooks: yes', 'webhooks: '],
   ] as const) {
     expect(() => parseConfigYaml(wrong, 'c')).toThrow(message)

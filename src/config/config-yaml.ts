@@ -164,7 +164,7 @@ function isUnset(node: Node | null): boolean {
 
 function unknownKey(source: string, key: string): string {
   if (/private_?key|api_?key|token|secret|mnemonic/i.test(key)) {
-    return `${source}: ${quote(key)} is not a setting: keys and tokens are never read from this file, give them in the environment (those of models: stoa init)`
+    return `${source}: ${quote(key)} is not a setting: this file never holds keys or tokens; set them in the environment, or model keys with stoa init`
   }
   const meant = nearest(key, [...Object.keys(keys), ...groups, 'webhooks'])
   const hint = meant === undefined ? `expected one of ${Object.keys(keys).join(', ')}` : `did you mean ${meant}?`

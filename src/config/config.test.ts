@@ -26,7 +26,7 @@ test('a mistake in config.yaml names the file by its whole path', async () => {
   await writeFile(file, 'network: eip155:84532\napi: {port: x}\n')
   await expect(loadConfig({ dataDir }, {})).rejects.toMatchObject({
     code: 'CONFIG_INVALID',
-    message: `${file}:2: api.port: "x" is not valid: expected a port, 0 to 65535 (0: any free one)`,
+    message: `${file}:2: api.port: "x" is not valid: expected a port, 0 to 65535 (0 means any free port)`,
   })
   await rm(file)
 })
@@ -35,7 +35,7 @@ test('a config.yaml that cannot be read is an error, a missing one is none', asy
   await expect(loadConfig({ dataDir: join(dataDir, 'nowhere') }, {})).resolves.toBeDefined()
   const inner = await mkdtemp(join(dataDir, 'inner-'))
   await mkdir(join(inner, 'config.yaml'))
-  await expect(loadConfig({ dataDir: inner }, {})).rejects.toThrow(/config\.yaml: cannot be read/)
+  await expect(loadConfig({ dataDir: inner }, {})).rejects.toThrow(/config\.yaml: the file cannot be read/)
 })
 
 test('RPC and facilitator follow the network, and Base has no default facilitator', () => {

@@ -46,7 +46,7 @@ test.each([
   ['NODE_LISTEN_HOST', 'localhost', 'IP addresses of this machine'],
   ['NODE_API_HOST', '127.0.0.1:8424', 'without a port'],
   ['NODE_API_HOST', '*', 'a host name or an IP address'],
-  ['NODE_CORS_ORIGINS', '*', 'not *'],
+  ['NODE_CORS_ORIGINS', '*', '* is not allowed'],
   ['NODE_CORS_ORIGINS', 'null', 'origins such as'],
   ['NODE_CORS_ORIGINS', 'https://app.example.org/path', 'without a path'],
 ])('refuses %s=%s in one line that names variable, value and what is expected', (name, text, expected) => {

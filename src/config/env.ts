@@ -38,142 +38,141 @@ const rows = z.registry<VariableRow>()
 /** Every variable the node reads (D4): its parser and its row in the documentation. */
 export const Env = z.object({
   NODE_DATA_DIR: row(PathText, {
-    description: 'The directory that holds keys, database and settings. One running node per directory.',
+    description: 'Directory with the keys, the database and the settings. Only one node can run on a directory.',
     fallback: '`~/.stoa`',
     flag: '--data-dir',
   }),
   NODE_NAME: row(NodeNameText, {
     description:
-      'How this node calls itself, in its listings and on its dashboard. Anybody can take any name: buyers tell sellers apart by their peer ids.',
+      'Name of this node in its listings and on its dashboard. Names are not unique. Buyers tell sellers apart by peer id.',
     fallback: 'none',
     flag: '--node-name',
   }),
   NODE_PUBLIC_URL: row(PublicUrlText, {
     description:
-      'Where the HTTP side of this node is reached from elsewhere, such as `https://node.example`: the registration files of its agents on the chain name their A2A and MCP services there. It opens nothing: see `api.allowed_hosts`.',
-    fallback: 'none: they name libp2p addresses only',
+      'Public URL of the HTTP API, such as `https://node.example`. The registration files of agents on the chain name their A2A and MCP services at this URL. The setting does not open the API: see `api.allowed_hosts`.',
+    fallback: 'none: registration files name only libp2p addresses',
   }),
   NODE_NETWORK: row(NetworkText, {
     description:
-      'Where payments settle, as a CAIP-2 id: `eip155:84532` (Base Sepolia, test money) or `eip155:8453` (Base, real money).',
+      'Network on which payments settle, as a CAIP-2 id: `eip155:84532` (Base Sepolia, test money) or `eip155:8453` (Base, real money).',
     fallback: '`eip155:84532`',
     flag: '--network',
   }),
   ETHEREUM_RPC_URL: row(RpcUrlText, {
-    description: 'JSON-RPC endpoint of that network. It often holds a key, so only its host is ever shown.',
+    description: 'JSON-RPC endpoint of that network. The URL often contains a key, so the node shows only its host.',
     fallback: '`https://sepolia.base.org` or `https://mainnet.base.org`',
     flag: '--rpc-url',
     secret: true,
   }),
   FACILITATOR_URL: row(UrlText, {
-    description: 'x402 v2 facilitator that puts payments on the chain.',
-    fallback: '`https://x402.org/facilitator` on the test network; none on Base, where a seller must name one',
+    description: 'x402 v2 facilitator that settles payments on the chain.',
+    fallback: '`https://x402.org/facilitator` on Base Sepolia; none on Base, where a seller must set one',
     flag: '--facilitator-url',
   }),
   ETHEREUM_PRIVATE_KEY: row(PrivateKeyText, {
-    description:
-      'Key of the wallet that pays and is paid, 64 hex digits with or without `0x`. Goes before the two role keys below.',
-    fallback: 'a key made once and kept in `wallet.key`',
+    description: 'Private key of the wallet: 64 hex digits, with or without `0x`. Overrides the two role keys below.',
+    fallback: 'the node creates a key and stores it in `wallet.key`',
     secret: true,
   }),
   SELLER_PRIVATE_KEY: row(PrivateKeyText, {
     description:
-      'The wallet key in a container that sells. Used when `ETHEREUM_PRIVATE_KEY` is unset; it and `BUYER_PRIVATE_KEY` set to different keys is an error.',
+      'Wallet key for a container that sells. Used if `ETHEREUM_PRIVATE_KEY` is not set. Must not differ from `BUYER_PRIVATE_KEY`.',
     secret: true,
   }),
   BUYER_PRIVATE_KEY: row(PrivateKeyText, {
-    description: 'The wallet key in a container that buys. As `SELLER_PRIVATE_KEY`.',
+    description: 'Wallet key for a container that buys. Used like `SELLER_PRIVATE_KEY`.',
     secret: true,
   }),
   NODE_ANNOUNCE_ADDR: row(AnnounceList, {
     description:
-      'Addresses to announce beside the detected ones: multiaddrs such as `/ip4/203.0.113.7/tcp/4001`, with commas.',
+      'Addresses to announce in addition to the detected addresses: multiaddrs such as `/ip4/203.0.113.7/tcp/4001`, separated by commas.',
     flag: '--announce',
   }),
   NODE_LISTEN_HOST: row(IpList, {
-    description: 'IP addresses on which the peer-to-peer side listens, with commas.',
-    fallback: '`0.0.0.0`, and `::` where the machine has IPv6',
+    description: 'IP addresses on which the node listens for peers, separated by commas.',
+    fallback: '`0.0.0.0`, and `::` if the machine has IPv6',
   }),
   BOOTSTRAP_PEERS: row(BootstrapList, {
     description:
-      'First peers to meet: multiaddrs that end in `/p2p/<peer id>`, or `/dnsaddr/<name>`, whose TXT records name them; with commas.',
+      'Peers to connect to first, separated by commas: multiaddrs that end in `/p2p/<peer id>`, or `/dnsaddr/<name>`, whose TXT records hold such multiaddrs.',
     flag: '--bootstrap',
   }),
   RELAY_PEERS: row(BootstrapList, {
     description:
-      'Relays to be reached through where this node cannot be dialed: multiaddrs as above. Others are found among its peers.',
+      'Relays to use if nobody can dial this node: multiaddrs as above. The node also finds relays among its peers.',
     flag: '--relay-via',
   }),
   NODE_RELAY: row(SwitchText, {
     description:
-      'Whether to pass on calls to nodes that cannot be dialed: for a machine with a public address. At most 128 nodes, 64 MiB and 10 minutes for each connection.',
+      'Whether to act as a relay for nodes that nobody can dial. Needs a public address. A relay serves at most 128 nodes, and at most 64 MiB and 10 minutes per connection.',
     fallback: '`false`',
     flag: '--relay',
   }),
   NODE_UPNP: row(SwitchText, {
-    description: 'Whether to ask the router, by UPnP, to pass the peer port on to this machine.',
+    description: 'Whether to ask the router by UPnP to forward the peer port to this machine.',
     fallback: '`false`',
     flag: '--upnp',
   }),
   NODE_DIAL_PRIVATE: row(SwitchText, {
     description:
-      'Whether to dial private addresses and names that listings of others give: for a market on your own network. Otherwise only peers that this node has met there.',
-    fallback: '`true` where a bootstrap peer or relay has a private address, else `false`',
+      'Whether to dial private addresses and names from listings of others, for a market on your own network. Otherwise the node dials such an address only for a peer that it has met there.',
+    fallback: '`true` if a bootstrap peer or relay has a private address, otherwise `false`',
   }),
   NODE_CONNECTIONS_PER_ADDRESS: row(countText(10_000), {
     description:
-      'Connections that one IP address (or one /64 of IPv6) may have open to this node. Raise it where many honest peers share an address.',
+      'Connections that one IP address (or one /64 of IPv6) may have open to this node. Raise the number if many honest peers share an address.',
     fallback: '64',
   }),
   NODE_PUBLIC_DHT: row(SwitchText, {
     description:
-      'Whether to find the market, and be found, in the public DHT of libp2p, as a client of it. Its nodes see the address of this one.',
-    fallback: '`true` without a bootstrap peer, `false` with one or where the node listens on loopback only',
+      'Whether to find the market and be found in the public DHT of libp2p, as a client. The DHT shows the address of this node.',
+    fallback: '`true` without a bootstrap peer; `false` with a bootstrap peer, or if the node listens only on loopback',
     flag: '--no-public-dht',
   }),
   NODE_API_HOST: row(HostText, {
-    description: 'Address the HTTP API listens on. Anywhere but loopback, requests need the API token.',
+    description: 'Address on which the HTTP API listens. On any address but loopback, requests need the API token.',
     fallback: '`127.0.0.1`',
     flag: '--api-host',
   }),
   NODE_API_PORT: row(PortText, {
-    description: 'Port of the HTTP API; 0 takes any free one.',
+    description: 'Port of the HTTP API; 0 means any free port.',
     fallback: '`8424`',
     flag: '--api-port',
   }),
   NODE_API_TOKEN: row(TokenText, {
     description: 'Bearer token of the HTTP API, at least 16 characters.',
-    fallback: 'a token made once and kept in `api.token`',
+    fallback: 'the node creates a token and stores it in `api.token`',
     secret: true,
   }),
   NODE_CORS_ORIGINS: row(OriginList, {
     description:
-      'Web origins, beside loopback ones, whose pages may use the whole API, with commas. `*` is refused: such a page can spend.',
+      'Web origins whose pages may use the whole API, separated by commas, in addition to loopback origins. `*` is refused, because these pages can spend.',
     fallback: 'none',
   }),
   NODE_MAX_PRICE: row(UsdcText, {
-    description: 'The most this node pays for one call, in USDC.',
+    description: 'The most that this node pays for one call, in USDC.',
     fallback: '`1`',
     flag: '--max-price',
   }),
   NODE_DAILY_BUDGET: row(UsdcText, {
-    description: 'The most it pays in one day (UTC).',
+    description: 'The most that this node pays per day (UTC), in USDC.',
     fallback: '`5`',
     flag: '--daily-budget',
   }),
   NODE_MONTHLY_BUDGET: row(UsdcText, {
-    description: 'The most it pays in one month (UTC).',
+    description: 'The most that this node pays per month (UTC), in USDC.',
     fallback: 'no limit',
     flag: '--monthly-budget',
   }),
   NODE_AUTO_APPROVE_BELOW: row(UsdcText, {
     description: 'A call that costs this or more waits for an approval (`stoa approvals`).',
-    fallback: 'none waits',
+    fallback: 'no call waits',
     flag: '--auto-approve-below',
   }),
   NODE_PEER_REQUESTS_PER_SECOND: row(countText(1_000_000), {
     description:
-      'Requests that one peer may make of this node per second; a paid call is two. It may burst to twice that.',
+      'Requests per second that one peer may send to this node. A paid call is two requests. A burst may have twice as many.',
     fallback: '`2000`',
   }),
   OPENAI_API_KEY: row(ApiKeyText, { description: 'Key for `openai/…` models.', secret: true }),
@@ -185,16 +184,16 @@ export const Env = z.object({
   OPENROUTER_API_KEY: row(ApiKeyText, { description: 'Key for `openrouter/…` models.', secret: true }),
   CDP_API_KEY_ID: row(z.string(), { description: 'Id of the key for the Coinbase CDP facilitator.', secret: true }),
   CDP_API_KEY_SECRET: row(z.string(), {
-    description: 'Secret of that key, base64 or PEM. Only the CDP facilitator is shown what it signs.',
+    description: 'Secret of that key, base64 or PEM. Its signatures go only to the CDP facilitator.',
     secret: true,
   }),
   DATABASE_URL: row(z.string(), {
-    description: 'Reserved for a database server. This version keeps everything in `stoa.db` and does not read it.',
+    description: 'Reserved for a database server. This version does not read it and stores everything in `stoa.db`.',
     secret: true,
   }),
-  NO_COLOR: row(z.string(), { description: 'Set to anything: no color in terminal output.' }),
+  NO_COLOR: row(z.string(), { description: 'Any value turns off color in terminal output.' }),
   FORCE_COLOR: row(z.string(), {
-    description: 'Set to anything but `0`: color even where output is not a terminal. `NO_COLOR` goes before it.',
+    description: 'Any value but `0` turns on color, even if the output is not a terminal. `NO_COLOR` overrides it.',
   }),
 })
 export type Env = z.infer<typeof Env>
@@ -247,7 +246,7 @@ export function variablesTable(): string {
     const shownFlag = flag === undefined ? '' : `\`${flag}\``
     return `| \`${name}\` | ${description} | ${fallback} | ${shownFlag} |`
   })
-  return ['| Variable | What it sets | When unset | Flag |', '|---|---|---|---|', ...lines].join('\n')
+  return ['| Variable | Meaning | Default | Flag |', '|---|---|---|---|', ...lines].join('\n')
 }
 
 function row<T extends z.ZodType>(schema: T, documentation: VariableRow): z.ZodOptional<T> {

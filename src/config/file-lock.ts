@@ -31,7 +31,7 @@ export async function lockFile(path: string): Promise<FileLock> {
     if (now - started > WAIT_MAX_MS) {
       throw new CodedError(
         'FILE_LOCKED',
-        `${path} is held by another process: try again, or delete it if there is none`,
+        `another process holds ${path}: try again, or delete the file if no such process runs`,
       )
     }
     await pause(LOOK_EVERY_MS)

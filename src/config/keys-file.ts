@@ -42,17 +42,19 @@ function parseKeysFile(text: string, path: string): Environment {
       else if (unquoted(value) !== '') keys[name] = unquoted(value)
     }
   }
-  if (Object.keys(keys).length > KEYS_MAX) refusals.push(`${path}: holds more than ${KEYS_MAX} keys`)
+  if (Object.keys(keys).length > KEYS_MAX)
+    refusals.push(`${path}: the file has more than ${KEYS_MAX} keys: remove some`)
   if (refusals.length > 0) throw new ConfigError(refusals)
   return keys
 }
 
 /** Stores a key in the file, readable only by its owner. Other lines are kept. @throws ConfigError */
 export async function storeKey(path: string, name: string, value: string): Promise<void> {
-  const refusal = value === '' ? `${name}: the value is empty` : refusalOf(name, value)
+  const refusal = value === '' ? `${name}: the key is empty: give a key` : refusalOf(name, value)
   if (refusal !== undefined) throw new ConfigError(refusal)
   const earlier =
-    (await readSettingsText(path)) ?? '# Keys of model providers. Made by stoa init; the environment goes before it.\n'
+    (await readSettingsText(path)) ??
+    '# Keys of model providers, written by stoa init. Variables of the environment override this file.\n'
   parseKeysFile(earlier, path)
   const others = earlier.split(/\r?\n/).filter((line) => !new RegExp(`^\\s*(?:export\\s+)?${name}\\s*=`).test(line))
   await replaceFile(path, `${others.join('\n').trimEnd()}\n${name}=${value}\n`, 0o600)
@@ -70,7 +72,7 @@ function refusalOf(name: string, value: string): string | undefined {
   // Other variables, such as PATH, would change the environment of programs that this node runs.
   const isKey = /_(KEY|TOKEN|SECRET)$/.test(name)
   if (provider === undefined && (own || ownSecrets.test(name) || !isKey)) {
-    return `${quote(name)} does not belong in this file, which holds keys of model providers only: set it in the environment`
+    return `${quote(name)} does not belong in this file, which holds only keys of model providers: set ${name} in the environment`
   }
   if (value === '') return undefined
   const parsed = (provider === undefined ? ApiKeyText : Env.shape[provider]).safeParse(value)

@@ -80,5 +80,5 @@ test.each([
 })
 
 test('a place that holds neither is refused', async () => {
-  await expect(readOriginalConfig(directory)).rejects.toThrow(/neither agents\.yaml nor config\.yaml/)
+  await expect(readOriginalConfig(directory)).rejects.toThrow(/no agents\.yaml and no config\.yaml/)
 })

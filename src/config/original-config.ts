@@ -57,7 +57,7 @@ export async function readOriginalConfig(path: string): Promise<OriginalConfig> 
     takeAgents(checked(AgentsFile, json, file), file, found)
     takeSettings(checked(ConfigFile, json, file), found)
   }
-  if (read === 0) throw new ConfigError(`${path}: holds neither agents.yaml nor config.yaml`)
+  if (read === 0) throw new ConfigError(`${path}: there is no agents.yaml and no config.yaml`)
   return found
 }
 
@@ -93,7 +93,7 @@ function takeAgents({ agents }: z.infer<typeof AgentsFile>, file: string, found:
       throw new ConfigError(`${file}: agent ${name}: ${path.join('.')} ${message}`)
     }
     found.agents.push({ ...definition.data, price: parsePrice(profile.price ?? 0) })
-    if (profile.on_chain === true) found.notes.push(`${name}: mint its token here with stoa agent register-onchain`)
+    if (profile.on_chain === true) found.notes.push(`${name}: mint a new token with stoa agent register-onchain`)
   }
 }
 
@@ -122,7 +122,7 @@ function keyOf(profile: z.infer<typeof Profile>, model: string | undefined, foun
   const variable = isGoogle ? 'GOOGLE_API_KEY' : 'OPENAI_API_KEY'
   const url = isGoogle ? undefined : profile.openai_base_url
   if (url && (keys.OPENAI_BASE_URL ?? url) !== url) {
-    found.notes.push(`${profile.name}: one OPENAI_BASE_URL serves all agents here; ${url} was left out`)
+    found.notes.push(`${profile.name}: ${url} was not imported, because all agents of a node share one OPENAI_BASE_URL`)
   } else if (url) keys.OPENAI_BASE_URL = url
   if (key === undefined) return undefined
   if ((keys[variable] ?? key) === key) {
@@ -130,7 +130,7 @@ function keyOf(profile: z.infer<typeof Profile>, model: string | undefined, foun
     return undefined
   }
   if (model === undefined) {
-    found.notes.push(`${profile.name}: names no model, so its own key was left out`)
+    found.notes.push(`${profile.name}: the key of this agent was not imported, because the agent names no model`)
     return undefined
   }
   const own = `${

@@ -58,7 +58,7 @@ function walletKeyOf(env: Env): Hex | undefined {
   if (own !== undefined) return own
   if (seller !== undefined && buyer !== undefined && seller !== buyer) {
     throw new ConfigError(
-      'SELLER_PRIVATE_KEY and BUYER_PRIVATE_KEY are set to different keys, and a node has one wallet: unset the one that is not this node’s, or set ETHEREUM_PRIVATE_KEY',
+      'SELLER_PRIVATE_KEY and BUYER_PRIVATE_KEY are set to different keys, but a node has only one wallet: unset one of them, or set ETHEREUM_PRIVATE_KEY',
     )
   }
   return seller ?? buyer

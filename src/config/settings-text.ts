@@ -9,14 +9,16 @@ export async function readSettingsText(path: string): Promise<string | undefined
   try {
     await using file = await open(path)
     const { size } = await file.stat()
-    if (size > FILE_BYTES_MAX) throw new ConfigError(`${path}: is larger than ${FILE_BYTES_MAX / 1024} KiB`)
+    if (size > FILE_BYTES_MAX) throw new ConfigError(`${path}: the file is larger than ${FILE_BYTES_MAX / 1024} KiB`)
     return await file.readFile('utf8')
   } catch (error) {
     if (error instanceof ConfigError) throw error
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     // The code that opens the data directory reports this error.
     if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
-    throw new ConfigError(`${path}: cannot be read: ${refusalText(error) ?? reasonOf(error)}`, { cause: error })
+    throw new ConfigError(`${path}: the file cannot be read: ${refusalText(error) ?? reasonOf(error)}`, {
+      cause: error,
+    })
   }
 }
 
@@ -24,5 +26,5 @@ export async function readSettingsText(path: string): Promise<string | undefined
 export function refusalText(error: unknown): string | undefined {
   const { code } = error as NodeJS.ErrnoException
   if (code !== 'EACCES' && code !== 'EPERM') return undefined
-  return 'it belongs to another user: run stoa as that user (sudo -u <user> stoa …), or choose a directory of your own with --data-dir'
+  return 'the file belongs to another user: run stoa as that user (sudo -u <user> stoa …), or choose your own directory with --data-dir'
 }

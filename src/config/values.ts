@@ -49,7 +49,7 @@ export const PathText = fromText('a path', (text) =>
 )
 
 /** The name that a node gives itself. People read it beside the peer id, and only the peer id proves an identity. */
-export const NodeNameText = fromText('a name of 1 to 40 letters, digits, spaces and . _ - signs', (text) => {
+export const NodeNameText = fromText('a name of 1 to 40 letters, digits, spaces and the characters . _ -', (text) => {
   const name = text.trim()
   return /^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,39}$/u.test(name) ? name : undefined
 })
@@ -58,7 +58,7 @@ export const NetworkText = fromText(`one of ${networks.join(' (test network), ')
   networks.find((network) => network === text),
 )
 
-export const PortText = fromText('a port, 0 to 65535 (0: any free one)', (text) => wholeNumber(text, 65_535))
+export const PortText = fromText('a port, 0 to 65535 (0 means any free port)', (text) => wholeNumber(text, 65_535))
 
 export function countText(max: number) {
   return fromText(`a whole number from 1 to ${max}`, (text) => wholeNumber(text, max) || undefined)
@@ -112,7 +112,7 @@ export const UsdcText = fromText(
 )
 
 export const PrivateKeyText = fromText(
-  'a secp256k1 private key: 64 hex digits, with or without 0x, not zero and below the order of the curve',
+  'a secp256k1 private key: 64 hex digits, with or without 0x, above 0 and below the order of the curve',
   (text): Hex | undefined => {
     const digits = /^(?:0[xX])?([0-9a-fA-F]{64})$/.exec(text)?.[1]?.toLowerCase()
     if (digits === undefined) return undefined
@@ -123,7 +123,7 @@ export const PrivateKeyText = fromText(
 
 /** A value for `Authorization: Bearer` that is too long to guess. */
 export const TokenText = fromText(
-  `at least ${TOKEN_LENGTH_MIN} letters, digits or any of -._~+/=, such as the output of: openssl rand -hex 32`,
+  `at least ${TOKEN_LENGTH_MIN} letters, digits or characters of -._~+/=, such as the output of: openssl rand -hex 32`,
   (text) => (text.length >= TOKEN_LENGTH_MIN && /^[A-Za-z0-9._~+/=-]{1,512}$/.test(text) ? text : undefined),
 )
 
@@ -154,10 +154,13 @@ export const BootstrapList = listOf(
 )
 
 /** Refuses `*`, because these origins may spend (D16). */
-export const OriginList = listOf('origins such as https://app.example.org, without a path, and not *', (text) => {
-  const url = parseUrl(text)
-  return url !== undefined && url.pathname === '/' && !/[?#@]|\/$/.test(text) ? url.origin : undefined
-})
+export const OriginList = listOf(
+  'origins such as https://app.example.org, without a path; * is not allowed',
+  (text) => {
+    const url = parseUrl(text)
+    return url !== undefined && url.pathname === '/' && !/[?#@]|\/$/.test(text) ? url.origin : undefined
+  },
+)
 
 /** Sellers by peer id or DID, agents by id. */
 export const PartyList = listOf('a peer id, a DID or the id of an agent', (text) =>

@@ -13,7 +13,7 @@ export const AgentName = z
   .min(1, 'is empty')
   .max(80, 'is longer than 80 characters')
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what a name must not hold
-  .regex(/^[^\u0000-\u001f\u007f]*$/, 'holds control characters')
+  .regex(/^[^\u0000-\u001f\u007f]*$/, 'contains control characters')
   .refine(wellFormed, 'is not well-formed Unicode')
 export const AgentDescription = z
   .string()
@@ -33,7 +33,7 @@ export const streamingModes = ['owed_once_shown', 'off', 'after_settlement'] as 
 export type StreamingMode = (typeof streamingModes)[number]
 export const Streaming = z.enum(streamingModes).meta({
   description:
-    'what a buyer of a paid agent sees before the result. `owed_once_shown` (the default): the output as it comes; a run that a limit ends is paid for once something was shown. `off`: nothing. `after_settlement`: the output as it comes, after the payment is settled',
+    'what a buyer of a paid agent sees before the result. `owed_once_shown` (the default): the output as it comes; if a limit ends the run after some output, the buyer owes the price. `off`: nothing. `after_settlement`: the output as it comes, but only after the payment is settled',
 })
 
 /** Limit of a model's private instructions, in characters. */
@@ -51,18 +51,18 @@ export const privateFields = {
     .max(INSTRUCTIONS_LENGTH_MAX, INSTRUCTIONS_TOO_LONG)
     .refine(wellFormed, 'is not well-formed Unicode')
     .optional()
-    .meta({ description: 'what the model is told; private. Without it the description is the instruction' }),
-  temperature: z.number().min(0).max(2).optional().meta({ description: 'of a model: how freely it chooses its words' }),
+    .meta({ description: 'instructions for the model; private; default: the description' }),
+  temperature: z.number().min(0).max(2).optional().meta({ description: 'for a model: how random its answers are' }),
   max_output_tokens: z
     .int()
     .min(1)
     .max(1_000_000)
     .optional()
-    .meta({ description: 'of a model: the longest answer, in its tokens' }),
+    .meta({ description: 'for a model: the longest answer, in tokens of the model' }),
   reasoning: z
     .enum(reasoningEfforts)
     .optional()
-    .meta({ description: 'of a model: how much it thinks before it answers' }),
+    .meta({ description: 'for a model: how much it reasons before it answers' }),
 } as const
 const modelParameters = ['temperature', 'max_output_tokens', 'reasoning'] as const
 
@@ -74,33 +74,36 @@ const HttpUrl = z
   .string()
   .max(2048)
   .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), 'is not an http(s) URL')
-  .refine((text) => !/^https?:\/\/[^/?#]*@/.test(text), 'holds a name or a password: keys never stand in this file')
+  .refine(
+    (text) => !/^https?:\/\/[^/?#]*@/.test(text),
+    'contains a user name or a password; this file never holds keys',
+  )
 
 /** A picture that anybody may load. */
 export const AgentImage = z
   .string()
   .max(2048)
   .refine((text) => /^https:\/\/[^\s\\]+$/i.test(text) && URL.canParse(text), 'is not an https URL')
-  .refine((text) => !/^https:\/\/[^/?#]*@/i.test(text), 'holds a name or a password')
-  .meta({ description: 'https URL of a picture, for the registration file on the chain' })
+  .refine((text) => !/^https:\/\/[^/?#]*@/i.test(text), 'contains a user name or a password')
+  .meta({ description: 'https URL of a picture for the registration file on the chain' })
 
 /** A server of tools for a model: a local program, or a URL. Only the operator may set it (T12). */
 export const ToolServer = z
   .strictObject({
     command: Argv.optional().meta({
-      description: 'a program and its arguments; it speaks MCP over standard input and output',
+      description: 'a program and its arguments; the program speaks MCP over standard input and output',
     }),
-    url: HttpUrl.optional().meta({ description: 'the URL of a server that speaks MCP over HTTP' }),
+    url: HttpUrl.optional().meta({ description: 'URL of a server that speaks MCP over HTTP' }),
     tools: z
       .array(z.string().min(1).max(128))
       .min(1)
       .max(64)
       .optional()
-      .meta({ description: 'the model may use only these of its tools; default: all' }),
+      .meta({ description: 'tools of the server that the model may use; default: all' }),
     token_env: VariableName.optional().meta({ description: 'NAME of the variable that holds the token for `url`' }),
   })
   .refine(({ command, url }) => (command === undefined) !== (url === undefined), 'give either command or url')
-  .refine(({ url, token_env }) => token_env === undefined || url !== undefined, 'token_env goes with url')
+  .refine(({ url, token_env }) => token_env === undefined || url !== undefined, 'token_env needs url')
 export type ToolServer = z.infer<typeof ToolServer>
 
 /** Fields that only apply to a language model. */
@@ -110,8 +113,8 @@ export const modelFields = ['instructions', 'instructions_file', ...modelParamet
 export const ownRuns = ['command', 'http', 'module', 'a2a'] as const
 
 /** The most that one run may pay for the agent behind `a2a`. */
-export const MaxPrice = Price.refine((price) => price > 0n, 'is more than 0, or left out').meta({
-  description: 'with `a2a`: the most that one run pays the agent behind this one, in USDC',
+export const MaxPrice = Price.refine((price) => price > 0n, 'must be more than 0; omit it to pay nothing').meta({
+  description: 'for `a2a`: the most that one run may pay the remote agent, in USDC',
 })
 
 /**
@@ -119,40 +122,49 @@ export const MaxPrice = Price.refine((price) => price > 0n, 'is more than 0, or 
  */
 export const AgentDefinition = z
   .strictObject({
-    name: AgentName.meta({ description: 'one name is one agent of this node; the id of the agent is made from it' }),
+    name: AgentName.meta({
+      description: 'unique among the agents of the node; the id of the agent is computed from the name',
+    }),
     description: AgentDescription.meta({
-      description: 'what the agent does, for everybody to read; also the instruction of a model that has no other',
+      description: 'what the agent does; public; also the instructions of a model that has no others',
     }),
     price: Price,
     model: z.string().trim().min(1).max(200).optional().meta({
       description: '`provider/model` or `builtin/<name>`; default: the first provider that has a key',
     }),
     command: Argv.optional().meta({
-      description: 'a program and its arguments: task on standard input, result on standard output, no shell',
+      description:
+        'a program and its arguments; it reads the task from standard input and writes the result to standard output; no shell',
     }),
     http: HttpUrl.optional().meta({
-      description: 'a web service: the task is the body of a POST, the body of the answer is the result',
+      description:
+        'URL of a web service; it gets the task as the body of a POST, and the body of its answer is the result',
     }),
     module: z.string().min(1).max(4096).optional().meta({
-      description: 'a JavaScript or TypeScript file: its default export is called with each task',
+      description: 'a JavaScript or TypeScript file; the node calls its default export with each task',
     }),
     a2a: HttpUrl.optional().meta({
-      description: 'an agent elsewhere that speaks A2A: the URL of the agent, or of its card',
+      description: 'a remote agent that speaks A2A: URL of the agent or of its card',
     }),
     max_price: MaxPrice.optional(),
-    mcp: z.array(ToolServer).min(1).max(8).optional().meta({ description: 'MCP servers whose tools a model may use' }),
+    mcp: z
+      .array(ToolServer)
+      .min(1)
+      .max(8)
+      .optional()
+      .meta({ description: 'MCP servers whose tools the model may use' }),
     ...privateFields,
     instructions_file: z.string().min(1).max(4096).optional().meta({
-      description: 'a text file with the instructions, in the place of `instructions`',
+      description: 'a text file with the instructions, instead of `instructions`',
     }),
-    tags: AgentTags.optional().meta({ description: 'words that buyers search by' }),
+    tags: AgentTags.optional().meta({ description: 'words that searches match' }),
     image: AgentImage.optional(),
     timeout_seconds: z
       .int()
       .min(1)
       .max(3600)
       .optional()
-      .meta({ description: `the longest a run may take; default: ${AGENT_TIMEOUT_SECONDS}` }),
+      .meta({ description: `the longest time for one run; default: ${AGENT_TIMEOUT_SECONDS}` }),
     output_bytes_max: z
       .int()
       .min(1)
@@ -160,7 +172,7 @@ export const AgentDefinition = z
       .optional()
       .meta({ description: 'the largest result, in bytes; default: 1048576 (1 MiB)' }),
     streaming: Streaming.optional(),
-    paused: z.boolean().optional().meta({ description: 'true: kept in the file, and off the market' }),
+    paused: z.boolean().optional().meta({ description: 'true: the agent stays in the file but is not on the market' }),
     api_key_env: z
       .string()
       .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'api_key_env is the NAME of an environment variable, such as OPENAI_API_KEY')
@@ -187,7 +199,7 @@ export const AgentDefinition = z
   })
   .refine((agent) => agent.max_price === undefined || agent.a2a !== undefined, {
     path: ['max_price'],
-    message: 'goes with a2a: only an agent elsewhere is paid for its work',
+    message: 'needs a2a: only a remote agent is paid',
   })
   .refine((agent) => agent.instructions === undefined || agent.instructions_file === undefined, {
     path: ['instructions_file'],
@@ -197,7 +209,7 @@ export const AgentDefinition = z
     if (!ownRuns.some((name) => agent[name] !== undefined)) return
     const given = modelFields.find((name) => agent[name] !== undefined)
     if (given === undefined) return
-    const message = 'goes with a language model: give no command, http, module or a2a'
+    const message = 'needs a language model: give no command, http, module or a2a'
     context.addIssue({ code: 'custom', path: [given], message })
   })
 export type AgentDefinition = z.infer<typeof AgentDefinition>

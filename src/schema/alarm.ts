@@ -12,24 +12,25 @@ export const alarmKinds = [
 ] as const
 const AlarmKind = z.enum(alarmKinds).meta({
   description:
-    '`trading_stopped`: nothing is bought or sold, as another node uses this identity; `work_unpaid`: payments that are lost, one alarm for each reason; `settlement_stuck`: payments owed whose attempts fail; ' +
-    '`agent_broken`: an agent that cannot run; `agent_failing`: one that fails often; `unreachable`: nobody can dial this ' +
-    'node; `no_peers`: it is connected to nobody',
+    '`trading_stopped`: the node does not buy or sell, because another node uses its identity; `work_unpaid`: lost payments, one alarm per reason; `settlement_stuck`: owed payments whose settlement fails; ' +
+    '`agent_broken`: an agent cannot run; `agent_failing`: an agent fails often; `unreachable`: nobody can dial this ' +
+    'node; `no_peers`: the node has no connected peers',
 })
 export type AlarmKind = z.infer<typeof AlarmKind>
 
 export const AlarmParams = z.strictObject({
-  id: z.string().min(1).max(100).meta({ description: 'identifier of an alarm' }),
+  id: z.string().min(1).max(100).meta({ description: 'id of the alarm' }),
 })
 export const AlarmQuery = z.strictObject({
-  dismissed: Switch.meta({ description: 'also those that were dismissed' }),
+  dismissed: Switch.meta({ description: 'true: also return dismissed alarms' }),
 })
 
 /** The body of POST /alarms/{id}/dismiss. */
 export const DismissAlarm = z
   .strictObject({
     mark: z.string().min(1).max(100).optional().meta({
-      description: 'as the alarm showed it: what came after it stays an alarm. Without it all of now is dismissed',
+      description:
+        '`mark` of the alarm that you saw; what came later stays an alarm. Default: everything until now is dismissed',
     }),
   })
   .meta({ id: 'DismissAlarm' })
@@ -37,22 +38,22 @@ export const DismissAlarm = z
 /** A condition of this node that needs a person. */
 export const AlarmRecord = z
   .object({
-    id: z.string().meta({ description: 'the same for the same thing, at every look' }),
+    id: z.string().meta({ description: 'stays the same while the alarm exists' }),
     kind: AlarmKind,
     severity: z.enum(['bad', 'warn']),
     title: z.string(),
     text: z.string().meta({ description: 'why, and what to do' }),
-    count: z.int().meta({ description: 'how many payments or calls it groups: those since it was last dismissed' }),
-    amount: z.string().optional().meta({ description: 'of payments: what they come to, in USDC as decimal text' }),
+    count: z.int().meta({ description: 'number of payments or calls in this alarm, counted since its last dismissal' }),
+    amount: z.string().optional().meta({ description: 'sum of the payments in this alarm, in USDC as decimal text' }),
     amount_atomic: z.string().optional(),
     agent_id: z.string().optional(),
     agent_name: z.string().optional(),
-    mark: z.string().meta({ description: 'of the newest that it groups' }),
+    mark: z.string().meta({ description: 'marks the newest payment or call in this alarm' }),
     dismissed_at: z
       .string()
       .optional()
-      .meta({ description: 'only of one that was dismissed, and has nothing new since' }),
+      .meta({ description: 'present only if the alarm was dismissed and nothing new happened since' }),
   })
-  .meta({ id: 'Alarm', description: 'Something of this node that wants a person, grouped.' })
+  .meta({ id: 'Alarm', description: 'A problem of this node that needs a person, grouped by reason.' })
 export type AlarmRecord = z.infer<typeof AlarmRecord>
 export const AlarmRecords = z.array(AlarmRecord)

@@ -12,7 +12,7 @@ export type Health = z.infer<typeof Health>
 export const Listings = z.array(Listing)
 
 /** The name that a caller gives for an agent. Text that is no agent id gets the same answer as an unknown id: 404. */
-export const AgentRef = z.string().min(1).max(256).meta({ description: 'agent identifier, lower-case base32' })
+export const AgentRef = z.string().min(1).max(256).meta({ description: 'id of the agent, lower-case base32' })
 export const AgentParams = z.strictObject({ id: AgentRef })
 
 const { name, description, price, model, tags, image, timeout_seconds, streaming } = AgentDefinition.shape
@@ -24,22 +24,21 @@ const { name, description, price, model, tags, image, timeout_seconds, streaming
  */
 export const RegisterAgent = z
   .strictObject({ name, description, price, model, ...privateFields, tags, image, timeout_seconds, streaming })
-  .meta({ id: 'RegisterAgent', description: 'An agent to host, persist and list.' })
+  .meta({ id: 'RegisterAgent', description: 'An agent to run, store and list.' })
 export type RegisterAgent = z.infer<typeof RegisterAgent>
 
 export const Task = z
   .string()
-  .min(1, 'is empty: say what the agent is to do')
+  .min(1, 'is empty: give a task')
   .refine((text) => text.isWellFormed(), 'is not well-formed Unicode (a lone surrogate)')
 
 /** `task` and `input` are two names of one field (D17). */
 export const taskFields = {
-  task: Task.optional().meta({ description: `what the agent is to do; at most ${TASK_BYTES_MAX} bytes as UTF-8` }),
+  task: Task.optional().meta({ description: `task for the agent; at most ${TASK_BYTES_MAX} bytes as UTF-8` }),
   input: Task.optional().meta({ description: 'the same as `task`' }),
-  max_price: z
-    .union([Price, PriceText])
-    .optional()
-    .meta({ description: 'the most to pay for this call, in USDC, as text or number; no more than the node allows' }),
+  max_price: z.union([Price, PriceText]).optional().meta({
+    description: 'the most to pay for this call, in USDC, as text or number; cannot exceed the limit of the node',
+  }),
 }
 
 type TaskFields = { task?: string | undefined; input?: string | undefined; max_price?: bigint | undefined }
@@ -53,7 +52,7 @@ export function taskOf({ task, input }: Omit<TaskFields, 'max_price'>, context: 
   if (task === undefined && input === undefined) {
     context.addIssue({ code: 'custom', path: ['task'], message: 'is missing' })
   } else if (task !== undefined && input !== undefined && task !== input) {
-    context.addIssue({ code: 'custom', path: ['input'], message: 'differs from task: give one of the two' })
+    context.addIssue({ code: 'custom', path: ['input'], message: 'differs from task: give only one of them' })
   }
   return task ?? input ?? ''
 }
@@ -63,7 +62,7 @@ export function agentOf(snake: string | undefined, camel: string | undefined, co
   if (snake === undefined && camel === undefined) {
     context.addIssue({ code: 'custom', path: ['agent_id'], message: 'is missing' })
   } else if (snake !== undefined && camel !== undefined && snake !== camel) {
-    context.addIssue({ code: 'custom', path: ['agentId'], message: 'differs from agent_id: give one of the two' })
+    context.addIssue({ code: 'custom', path: ['agentId'], message: 'differs from agent_id: give only one of them' })
   }
   return snake ?? camel ?? ''
 }
@@ -102,25 +101,25 @@ export const ExecutionPayment = z
     network: z.string().meta({ description: 'CAIP-2 id' }),
     asset: z.string().meta({ description: 'address of the USDC contract' }),
     amount: z.string().meta({ description: 'USDC as decimal text' }),
-    amount_atomic: z.string().meta({ description: 'the same in atomic units' }),
+    amount_atomic: z.string().meta({ description: 'the same amount in atomic units' }),
     payer: z.string(),
     pay_to: z.string(),
     tx_hash: z.string().meta({ description: 'settlement transaction; empty while settlement is pending' }),
     settlement: z.enum(['settled', 'claimed', 'pending']).meta({
       description:
-        '`settled`: the chain shows it; `claimed`: so far only the seller says so; `pending`: it has not yet',
+        '`settled`: the chain shows the transfer; `claimed`: only the seller says that it settled; `pending`: not settled yet',
     }),
-    settlement_note: z.string().optional().meta({ description: 'why the chain cannot be asked' }),
+    settlement_note: z.string().optional().meta({ description: 'why the node cannot ask the chain' }),
   })
-  .meta({ id: 'ExecutionPayment', description: 'What was paid for an execution.' })
+  .meta({ id: 'ExecutionPayment', description: 'The payment for an execution.' })
 export type ExecutionPayment = z.infer<typeof ExecutionPayment>
 
 /** Present only if the result is not UTF-8 or its response was unusual. */
 export const oddResultFields = {
   output_base64: z.string().optional().meta({
-    description: 'the answer as base64 where it is not UTF-8; `output` then shows as much of it as is text',
+    description: 'the result as base64, if it is not UTF-8; `output` then has only the part that is text',
   }),
-  notes: z.array(z.string()).optional().meta({ description: "what was missing or odd in the seller's response" }),
+  notes: z.array(z.string()).optional().meta({ description: 'problems in the response of the seller' }),
 }
 
 /** The result of an execution (D17). */
@@ -133,13 +132,12 @@ export const ExecutionResult = z
     ...oddResultFields,
     session_id: z.string(),
     duration_ms: z.number(),
-    order_id: z
-      .string()
-      .optional()
-      .meta({ description: 'absent only where nothing was paid and the order could not be stored, as on a full disk' }),
-    payment: ExecutionPayment.nullable().meta({ description: 'null for a free or an own agent' }),
+    order_id: z.string().optional().meta({
+      description: 'absent only if nothing was paid and the order could not be stored, for example on a full disk',
+    }),
+    payment: ExecutionPayment.nullable().meta({ description: 'null for a free agent or an own agent' }),
   })
-  .meta({ id: 'ExecutionResult', description: 'What an execution gives.' })
+  .meta({ id: 'ExecutionResult', description: 'The result of an execution.' })
 export type ExecutionResult = z.infer<typeof ExecutionResult>
 
 const count = z.int().min(0)
@@ -148,14 +146,14 @@ const count = z.int().min(0)
 export const Reachability = z
   .object({
     state: z.enum(['public', 'relayed', 'unreachable', 'unknown']),
-    addresses: z.array(z.string()).meta({ description: 'those that others can dial from anywhere, or over a relay' }),
-    relays: z.array(z.string()).meta({ description: 'peer ids of the relays it is reached through' }),
+    addresses: z.array(z.string()).meta({ description: 'addresses that anybody can dial directly or over a relay' }),
+    relays: z.array(z.string()).meta({ description: 'peer ids of the relays of this node' }),
     reason: z.string().optional(),
     fix: z.string().optional(),
     forwarding: z
       .object({ state: z.enum(['asking', 'mapped', 'failed']), says: z.string() })
       .optional()
-      .meta({ description: 'what came of asking the router to pass the port on (--upnp)' }),
+      .meta({ description: 'whether the router forwards the port (--upnp)' }),
   })
   .meta({ id: 'Reachability' })
 export type Reachability = z.infer<typeof Reachability>
@@ -172,9 +170,9 @@ export const MarketSearch = z
 /** The node at a glance (D21). */
 export const NodeStatus = z
   .object({
-    name: z.string().optional().meta({ description: 'how this node calls itself (NODE_NAME)' }),
+    name: z.string().optional().meta({ description: 'name of this node (NODE_NAME)' }),
     peer_id: z.string(),
-    addresses: z.array(z.string()).meta({ description: 'multiaddrs this node announces' }),
+    addresses: z.array(z.string()).meta({ description: 'multiaddrs that this node announces' }),
     connected_peers: count,
     version: z.string(),
     uptime_seconds: z.number().min(0),
@@ -184,9 +182,9 @@ export const NodeStatus = z
     agents: z.object({ local: count, known: count }),
     reachability: Reachability,
     search: MarketSearch.optional(),
-    settlement: z
-      .object({ pending: count, failed: count })
-      .meta({ description: 'payments owed to this node that are not settled yet, and those that never will be' }),
+    settlement: z.object({ pending: count, failed: count }).meta({
+      description: 'payments owed to this node: not settled yet (`pending`), or never to be settled (`failed`)',
+    }),
     trading: z
       .object({
         state: z.enum(['open', 'stopped']),
@@ -195,15 +193,15 @@ export const NodeStatus = z
         fix: z.string().optional(),
       })
       .optional()
-      .meta({ description: '`stopped`: nothing is bought or sold, as the ledger was found damaged or copied' }),
+      .meta({ description: '`stopped`: the node does not buy or sell, because its ledger is damaged or was copied' }),
     open_files: z
       .object({
-        max: count.optional().meta({ description: 'the limit (`ulimit -n`); absent where the system does not say' }),
-        wanted: count.meta({ description: 'what a busy node needs' }),
+        max: count.optional().meta({ description: 'the limit (`ulimit -n`); absent if the system does not report it' }),
+        wanted: count.meta({ description: 'number that a busy node needs' }),
       })
       .optional()
-      .meta({ description: 'files and connections that the node may have open' }),
-    alarms: count.optional().meta({ description: 'what wants a person and was not dismissed: `GET /alarms`' }),
+      .meta({ description: 'limit of open files and connections' }),
+    alarms: count.optional().meta({ description: 'number of alarms that are not dismissed: see `GET /alarms`' }),
   })
   .meta({ id: 'NodeStatus' })
 export type NodeStatus = z.infer<typeof NodeStatus>
@@ -235,7 +233,7 @@ export const WalletBalance = z
     eth: z
       .string()
       .optional()
-      .meta({ description: 'ETH for gas, which only own transactions need; absent where the RPC does not say' }),
+      .meta({ description: 'ETH for gas; only own transactions need gas; absent if the RPC does not report it' }),
   })
   .meta({ id: 'WalletBalance' })
 export type WalletBalance = z.infer<typeof WalletBalance>
@@ -243,19 +241,19 @@ export type WalletBalance = z.infer<typeof WalletBalance>
 /** Every error of the API (D15, RFC 9457). */
 export const Problem = z
   .object({
-    type: z.string().meta({ description: 'URI reference: this code on the documentation page' }),
+    type: z.string().meta({ description: 'URI reference to this code in the documentation' }),
     title: z.string(),
     status: z.int().min(400).max(599),
-    detail: z.string().meta({ description: 'what is wrong and what to do' }),
+    detail: z.string().meta({ description: 'what happened and what to do' }),
     code: z.string().meta({ description: 'stable name of the error' }),
     errors: z
       .array(z.object({ path: z.string(), message: z.string() }))
       .optional()
-      .meta({ description: 'each field that is wrong' }),
-    error_code: z.int().optional().meta({ description: 'number of an x402 error' }),
+      .meta({ description: 'the fields that are not valid' }),
+    error_code: z.int().optional().meta({ description: 'number of the x402 error' }),
     correlation_id: z.string().optional(),
-    approval_id: z.string().optional().meta({ description: 'the approval that is waited for' }),
-    order_id: z.string().optional().meta({ description: 'the order that waits for it' }),
+    approval_id: z.string().optional().meta({ description: 'the approval that the call waits for' }),
+    order_id: z.string().optional().meta({ description: 'the order that waits for the approval' }),
     retryable: z.boolean().optional(),
   })
   .meta({ id: 'Problem', description: 'An error, as application/problem+json.' })

@@ -3,8 +3,8 @@ import * as z from 'zod'
 /** The book that a payment belongs to (D42). Every sum uses these words. */
 export const Book = z.enum(['held', 'paid', 'not_charged', 'earned', 'owed', 'lost', 'refused', 'refunded']).meta({
   description:
-    '`held`: signed, and may still be charged; `paid`: the chain shows it; `not_charged`: it cannot be charged any more; ' +
-    '`earned`: received on the chain; `owed`: worked for, and settlement is under way; `lost`: worked for, and never ' +
-    'paid; `refused`: never paid, and nothing ran; `refunded`: paid, and paid back by its seller',
+    '`held`: signed, and may still be charged; `paid`: the chain shows the transfer; `not_charged`: can no longer be charged; ' +
+    '`earned`: received on the chain; `owed`: the work is done, and settlement is still running; `lost`: the work was done and never ' +
+    'paid; `refused`: never paid, and nothing ran; `refunded`: paid, and then paid back by the seller',
 })
 export type Book = z.infer<typeof Book>

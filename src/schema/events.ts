@@ -14,7 +14,7 @@ const ListingEvent = z
     name: z.string().optional(),
     seller_id: z.string(),
   })
-  .meta({ id: 'ListingEvent', description: 'A listing that came, changed or went.' })
+  .meta({ id: 'ListingEvent', description: 'A listing that was added, changed or removed.' })
 
 /** The events that the node publishes, by type, with the schema of their data. */
 export const nodeEvents = {
@@ -48,8 +48,11 @@ const anyType = `(?:${eventTypes.join('|')})`
 export const EventsQuery = z.strictObject({
   types: z
     .string()
-    .regex(new RegExp(`^${anyType}(?:,${anyType})*$`), `is no list of ${eventTypes.join(', ')}, with commas between`)
+    .regex(
+      new RegExp(`^${anyType}(?:,${anyType})*$`),
+      `must be a list of ${eventTypes.join(', ')}, separated by commas`,
+    )
     .optional()
-    .meta({ description: `only these, with commas between: ${eventTypes.join(', ')}` }),
+    .meta({ description: `only these types, separated by commas: ${eventTypes.join(', ')}` }),
 })
 export const EventTypes = z.string().transform((text) => text.split(',') as EventType[])

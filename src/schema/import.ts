@@ -8,15 +8,15 @@ import { Address } from './primitives.ts'
 export const ImportAgent = z
   .strictObject({
     peer: z.string().min(1).max(512).meta({
-      description: 'a multiaddr of its seller that ends in /p2p/<peer id>, or the peer id alone',
+      description: 'multiaddr of the seller that ends in /p2p/<peer id>, or only the peer id',
     }),
-    agent_id: z.string().min(1).max(256).meta({ description: 'what its seller calls the agent' }),
+    agent_id: z.string().min(1).max(256).meta({ description: 'id that the seller uses for the agent' }),
     price: z.union([Price, PriceText]),
     name: AgentName.optional(),
     description: AgentDescription.optional(),
-    pay_to: Address.optional().meta({ description: 'the account to pay; its seller is asked unless it is given' }),
+    pay_to: Address.optional().meta({ description: 'account to pay; default: the account that the seller names' }),
   })
-  .meta({ id: 'ImportAgent', description: 'An agent of a seller that lists nothing here.' })
+  .meta({ id: 'ImportAgent', description: 'An agent of a seller that publishes no listing.' })
 export type ImportAgent = z.output<typeof ImportAgent>
 
 /** The stored form of an imported listing. */

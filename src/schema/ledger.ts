@@ -9,13 +9,13 @@ import { PaymentRecord } from './payment-record.ts'
 export const PaymentRecords = z.array(PaymentRecord)
 
 export const PaymentParams = z.strictObject({
-  id: z.string().regex(/^0x[0-9a-fA-F]{64}$/, 'is no payment id: 0x and 64 hex digits'),
+  id: z.string().regex(/^0x[0-9a-fA-F]{64}$/, 'is not a payment id: 0x and 64 hex digits'),
 })
 /** The end of a page of two merged lists: a number in each list. */
 export const LedgerCursor = z
   .string()
-  .regex(/^[0-9]{1,16}\.[0-9]{1,16}$/, 'is no cursor of this list: follow the Link header of the page before')
-  .meta({ description: 'where to go on, as the Link header of the page before has it' })
+  .regex(/^[0-9]{1,16}\.[0-9]{1,16}$/, 'is not a cursor of this list: use the Link header of the previous page')
+  .meta({ description: 'cursor of the next page, from the Link header of the previous page' })
 export const PaymentQuery = z.strictObject({
   direction: PaymentRecord.shape.direction.optional(),
   state: PaymentRecord.shape.state.optional(),
@@ -28,7 +28,7 @@ export type PaymentQuery = z.output<typeof PaymentQuery>
 const Sum = z.object({
   today: z.string(),
   today_atomic: z.string(),
-  month: z.string().meta({ description: 'the last 30 days, today included' }),
+  month: z.string().meta({ description: 'the last 30 days, including today' }),
   month_atomic: z.string(),
   total: z.string(),
   total_atomic: z.string(),
@@ -39,14 +39,14 @@ const Open = z.object({ amount: z.string(), amount_atomic: z.string(), payments:
 /** Days and hours are UTC, and only those with activity. Amounts are USDC as decimal text. */
 export const Stats = z
   .object({
-    earned: Sum.meta({ description: 'settled, by the day on which the work was asked for' }),
-    owed: Open.meta({ description: 'worked for, and settlement is under way' }),
-    lost: Open.meta({ description: 'worked for, and never paid' }),
+    earned: Sum.meta({ description: 'settled; counted on the day of the call' }),
+    owed: Open.meta({ description: 'the work is done, and settlement is still running' }),
+    lost: Open.meta({ description: 'the work was done and never paid' }),
     refused: Open.meta({ description: 'never paid, and nothing ran' }),
-    paid: Sum.meta({ description: 'shown by the chain, by the day on which it was signed' }),
+    paid: Sum.meta({ description: 'the chain shows the transfer; counted on the day of the signature' }),
     held: Open.meta({ description: 'signed, and may still be charged' }),
-    not_charged: Open.meta({ description: 'signed, and can never be charged' }),
-    refunded: Open.meta({ description: 'paid back by its seller, whichever side this node was' }),
+    not_charged: Open.meta({ description: 'signed, and can no longer be charged' }),
+    refunded: Open.meta({ description: 'paid back by the seller, whether this node was seller or buyer' }),
     days: z.array(
       z.object({
         day: z.string(),
@@ -71,7 +71,7 @@ export const Stats = z
           failed: z.int(),
         }),
       )
-      .meta({ description: 'of the last two days' }),
+      .meta({ description: 'hours of the last two days' }),
     agents: z.array(
       z.object({
         agent_id: z.string(),
@@ -86,11 +86,17 @@ export const Stats = z
       }),
     ),
   })
-  .meta({ id: 'Stats', description: 'What this node has earned, spent and done.' })
+  .meta({ id: 'Stats', description: 'What this node earned, spent and executed.' })
 export type Stats = z.infer<typeof Stats>
 export const STATS_DAYS_MAX = 366
 export const StatsQuery = z.strictObject({
-  days: z.coerce.number().int().min(1).max(STATS_DAYS_MAX).default(30).meta({ description: 'how many days back' }),
+  days: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(STATS_DAYS_MAX)
+    .default(30)
+    .meta({ description: 'number of days to return' }),
 })
 
 /** A task that a caller gave to an agent of this node. */
@@ -99,7 +105,7 @@ export const ExecutionRecord = z
     id: z.string(),
     agent_id: z.string(),
     agent_name: z.string().optional(),
-    caller_id: z.string().meta({ description: "the caller's DID as its connection proved it, or `local`" }),
+    caller_id: z.string().meta({ description: 'DID of the caller, proved by its connection, or `local`' }),
     correlation_id: z.string(),
     input: z.string().meta({ description: 'data from another party, never to be trusted' }),
     output: z.string().optional(),
@@ -108,7 +114,7 @@ export const ExecutionRecord = z
     created_at: z.string(),
     duration_ms: z.int(),
   })
-  .meta({ id: 'ExecutionRecord', description: 'What an agent of this node did for a caller.' })
+  .meta({ id: 'ExecutionRecord', description: 'One run of an agent of this node for a caller.' })
 export type ExecutionRecord = z.infer<typeof ExecutionRecord>
 /** Parameters of GET /executions. */
 export const ExecutionQuery = z.strictObject({
@@ -117,7 +123,7 @@ export const ExecutionQuery = z.strictObject({
     .enum(['true', 'false'])
     .transform((text) => text === 'true')
     .optional()
-    .meta({ description: 'true: only those that failed; false: only those that did not' }),
+    .meta({ description: 'true: only failed executions; false: only executions that did not fail' }),
   ...seekFields,
   limit: Limit,
   cursor: NumberCursor.optional(),

@@ -57,11 +57,11 @@ export const Ranking = z
       z.object({
         signal: z.enum(rankingSignals),
         points: z.number(),
-        detail: z.string().meta({ description: 'for people' }),
+        detail: z.string().meta({ description: 'explanation for people' }),
       }),
     ),
   })
-  .meta({ id: 'Ranking', description: 'Why a listing stands where it does: the points add up to the score.' })
+  .meta({ id: 'Ranking', description: 'How the rank of a listing was computed. The points add up to the score.' })
 export type Ranking = z.infer<typeof Ranking>
 
 /** A listing as the API shows it (D6). */
@@ -81,7 +81,7 @@ export const Listing = z
     seller_id: PeerId,
     seller_did: z.string(),
     seller_name: z.string().optional().meta({
-      description: 'how the seller calls itself: anybody can take any name, only `seller_id` says who it is',
+      description: 'name that the seller chose; names are not unique, only `seller_id` identifies the seller',
     }),
     addrs: z.array(z.string()),
     token_id: z.string().optional(),
@@ -92,22 +92,22 @@ export const Listing = z
     expires_at: z.iso.datetime(),
     local: z.boolean(),
     buyable: z.boolean().meta({
-      description: 'false: the seller is paid on another network than this node pays on; a purchase is refused',
+      description: 'false: the seller is paid on another network than this node uses, so a purchase is refused',
     }),
     imported: z.object({ agent_id: z.string() }).optional().meta({
       description:
-        'only of one that the operator of this node has imported: unsigned, known here alone; `agent_id` is what its seller calls it',
+        'present only if the operator of this node imported the agent: not signed, known only to this node; `agent_id` is the id that the seller uses',
     }),
     // What this node knows about the listing beyond the seller's own data.
-    online: z.boolean().optional().meta({ description: 'whether its seller answers; absent where that is not known' }),
-    latency_ms: z.number().optional().meta({ description: 'how far away its seller is' }),
-    first_seen: z.iso.datetime().optional().meta({ description: 'when this node met it first' }),
+    online: z.boolean().optional().meta({ description: 'whether the seller answers; absent if not known' }),
+    latency_ms: z.number().optional().meta({ description: 'round-trip time to the seller' }),
+    first_seen: z.iso.datetime().optional().meta({ description: 'when this node first saw the listing' }),
     look_alike_of: z.object({ id: AgentId, name: z.string(), seller_id: PeerId }).optional().meta({
-      description: 'a listing of another seller, met no later, that this one may be taken for: compare sellers',
+      description: 'a similar listing of another seller that this node did not see later: compare the sellers',
     }),
     stats: AgentStats.optional().meta({ description: 'with ?include=stats' }),
     reputation: Reputation.optional().meta({
-      description: 'with ?include=stats, of an agent with a token, as soon as the chain has been asked',
+      description: 'only with ?include=stats, for an agent with a token, after the node has asked the chain',
     }),
     ranking: Ranking.optional().meta({ description: 'with ?explain=true' }),
   })

@@ -2,9 +2,7 @@ import * as z from 'zod'
 import type { Network } from './primitives.ts'
 
 /** Whether amounts on a network are test money or real money (D37). */
-export const NetworkKind = z
-  .enum(['test', 'live'])
-  .meta({ description: '`test`: amounts are test money; `live`: amounts are real money' })
+export const NetworkKind = z.enum(['test', 'live']).meta({ description: '`test`: test money; `live`: real money' })
 export type NetworkKind = z.infer<typeof NetworkKind>
 
 const kinds: Readonly<Record<Network, NetworkKind>> = { 'eip155:84532': 'test', 'eip155:8453': 'live' }

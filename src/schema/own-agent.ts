@@ -12,24 +12,27 @@ export const OwnAgent = z
     price: PriceText,
     price_atomic: z.string(),
     max_price: PriceText.optional().meta({
-      description: 'the most that one run pays the agent elsewhere that does the work, in USDC',
+      description: 'the most that one run may pay the remote agent, in USDC',
     }),
-    model: z.string().optional().meta({ description: 'as it was asked for; absent: the best that is available' }),
-    runs: z.string().meta({ description: 'what it runs on, as the listing says' }),
+    model: z.string().optional().meta({ description: 'model from the settings; absent: the best available model' }),
+    runs: z.string().meta({ description: 'model that the agent runs on, as shown in its listing' }),
     ...privateFields,
     tags: z.array(z.string()),
     image: AgentImage.optional(),
     timeout_seconds: z.int(),
     streaming: Streaming.optional(),
-    paused: z.boolean().meta({ description: 'kept, and not on the market' }),
+    paused: z.boolean().meta({ description: 'true: stored, but not on the market' }),
     listed: z.boolean(),
-    runnable: z.boolean().meta({ description: 'false: it cannot run, is not on the market, and `notice` says why' }),
-    notice: z.string().optional().meta({ description: 'what is wrong with it, and what to do' }),
+    runnable: z
+      .boolean()
+      .meta({ description: 'false: the agent cannot run and is not on the market; `notice` says why' }),
+    notice: z.string().optional().meta({ description: 'what is wrong with the agent, and what to do' }),
     managed_in_file: z.boolean().meta({
-      description: 'names a program, an address or a key: those fields are changed in agents.yaml only',
+      description:
+        'true: the agent names a program, an address or a key; these fields can be changed only in agents.yaml',
     }),
   })
-  .meta({ id: 'OwnAgent', description: 'An agent of this node, with what only its operator needs to know.' })
+  .meta({ id: 'OwnAgent', description: 'An agent of this node, with fields that only the operator sees.' })
 export type OwnAgent = z.infer<typeof OwnAgent>
 export const OwnAgents = z.array(OwnAgent)
 
@@ -42,29 +45,33 @@ export const UpdateAgent = z
     description: description.optional(),
     price: price.optional(),
     max_price: MaxPrice.nullable().optional().meta({
-      description: 'the most that one run pays the agent behind `a2a`, in USDC; null: nothing is paid',
+      description: 'the most that one run may pay the remote agent of `a2a`, in USDC; null: pays nothing',
     }),
-    model: model.unwrap().nullable().optional().meta({ description: 'null: the best that is available' }),
+    model: model.unwrap().nullable().optional().meta({ description: 'null: the best available model' }),
     instructions: instructions.unwrap().nullable().optional().meta({ description: 'null: the description' }),
-    temperature: temperature.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
-    max_output_tokens: max_output_tokens.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
-    reasoning: reasoning.unwrap().nullable().optional().meta({ description: 'null: the model’s own' }),
+    temperature: temperature.unwrap().nullable().optional().meta({ description: 'null: the default of the model' }),
+    max_output_tokens: max_output_tokens
+      .unwrap()
+      .nullable()
+      .optional()
+      .meta({ description: 'null: the default of the model' }),
+    reasoning: reasoning.unwrap().nullable().optional().meta({ description: 'null: the default of the model' }),
     tags,
     image: image.unwrap().nullable().optional().meta({ description: 'null: none' }),
-    timeout_seconds: timeout_seconds.unwrap().nullable().optional().meta({ description: 'null: the usual limit' }),
+    timeout_seconds: timeout_seconds.unwrap().nullable().optional().meta({ description: 'null: the default limit' }),
     streaming: Streaming.nullable().optional().meta({ description: 'null: `owed_once_shown`' }),
   })
-  .meta({ id: 'UpdateAgent', description: 'Fields that are left out stay as they are.' })
+  .meta({ id: 'UpdateAgent', description: 'Omitted fields stay as they are.' })
 export type UpdateAgent = z.infer<typeof UpdateAgent>
 
 export const TestAgent = z.strictObject({ task: Task }).meta({ id: 'TestAgent' })
 /** The body of POST /agents/try. */
 export const TryAgent = z
   .strictObject({ agent: RegisterAgent, task: Task })
-  .meta({ id: 'TryAgent', description: 'An agent as it would be registered, and a task for it.' })
+  .meta({ id: 'TryAgent', description: 'An agent, described as for its registration, and a task for it.' })
 export const TestResult = z.object({ output: z.string(), duration_ms: z.int() }).meta({
   id: 'TestResult',
-  description: 'What the agent answered. Nothing is kept but what an agent with `max_price` bought for it.',
+  description: 'The answer of the agent. The node stores nothing except purchases that an agent with `max_price` made.',
 })
 export type TestResult = z.infer<typeof TestResult>
 
@@ -75,14 +82,14 @@ export const AvailableModels = z
       z.object({
         provider: z.string(),
         url: z.string(),
-        models: z.array(z.string()).meta({ description: 'as `model` of an agent names them' }),
-        problem: z.string().optional().meta({ description: 'why it has not said what it has' }),
+        models: z.array(z.string()).meta({ description: 'names to use as `model` of an agent' }),
+        problem: z.string().optional().meta({ description: 'why the list of its models is missing' }),
       }),
     ),
-    default: z.string().optional().meta({ description: 'what an agent without a `model` runs on' }),
+    default: z.string().optional().meta({ description: 'model of an agent without `model`' }),
     builtin: z.array(z.object({ model: z.string(), description: z.string() })).meta({
-      description: 'agents that need no model',
+      description: 'built-in agents, which need no model',
     }),
   })
-  .meta({ id: 'AvailableModels', description: 'What an agent of this node can run on.' })
+  .meta({ id: 'AvailableModels', description: 'The models that an agent of this node can run on.' })
 export type AvailableModels = z.infer<typeof AvailableModels>

@@ -10,7 +10,7 @@ export const Limit = z.coerce
   .min(1)
   .max(PAGE_ITEMS_MAX)
   .default(PAGE_ITEMS)
-  .meta({ description: `how many to answer at most; the Link header leads to the next ones` })
+  .meta({ description: `largest number of entries to return; the Link header leads to the next page` })
 
 const Moment = z.iso.datetime({ offset: true }).transform((text) => Date.parse(text))
 
@@ -22,9 +22,9 @@ export const seekFields = {
     .min(1)
     .max(200)
     .optional()
-    .meta({ description: 'only those in whose texts this stands; of a long text its beginning is looked at' }),
-  since: Moment.optional().meta({ description: 'only those from this moment on' }),
-  until: Moment.optional().meta({ description: 'only those before this moment' }),
+    .meta({ description: 'only entries whose texts contain this text; only the start of a long text is searched' }),
+  since: Moment.optional().meta({ description: 'only entries from this time on' }),
+  until: Moment.optional().meta({ description: 'only entries before this time' }),
 } as const
 const SeekQuery = z.object(seekFields)
 
@@ -36,8 +36,8 @@ export function soughtOf({ q, since, until }: z.output<typeof SeekQuery>) {
 /** Cursors of lists whose items are numbered. */
 export const NumberCursor = z
   .string()
-  .regex(/^[1-9][0-9]{0,15}$/, 'is no cursor of this list: follow the Link header of the page before')
-  .meta({ description: 'where to go on, as the Link header of the page before has it' })
+  .regex(/^[1-9][0-9]{0,15}$/, 'is not a cursor of this list: use the Link header of the previous page')
+  .meta({ description: 'cursor of the next page, from the Link header of the previous page' })
 
 /** For reads that can wait for something to end. */
 export const WaitQuery = z.strictObject({
@@ -47,5 +47,5 @@ export const WaitQuery = z.strictObject({
     .min(0)
     .max(WAIT_SECONDS_MAX)
     .default(0)
-    .meta({ description: 'answer as soon as it has ended, or after this many seconds' }),
+    .meta({ description: 'wait for the end, but at most this many seconds' }),
 })

@@ -11,10 +11,10 @@ export const PaymentRequirements = z
     maxTimeoutSeconds: z.int().min(1).max(86_400),
     // Parsed separately, because other sellers put other contents here.
     extra: z.unknown().optional().meta({
-      description: 'an extension: `{"settles_first": true}` of a seller that settles before its agent runs',
+      description: 'an extension: `{"settles_first": true}` if the seller settles before the agent runs',
     }),
   })
-  .meta({ id: 'PaymentRequirements', description: 'What the seller asks for.' })
+  .meta({ id: 'PaymentRequirements', description: 'The payment that the seller asks for.' })
 export type PaymentRequirements = z.infer<typeof PaymentRequirements>
 
 /** True if a seller announces that it settles the payment before its agent runs (D45). */
@@ -44,7 +44,9 @@ export const PaymentEnvelope = z
     network: z.string().max(64),
     server_nonce: z.union([Hash32, z.literal('preemptive')]),
     payer: Address,
-    payload: SignedAuthorization.optional().meta({ description: 'without it, it is no payment: 2001' }),
+    payload: SignedAuthorization.optional().meta({
+      description: 'required: without an authorization the seller answers 2001',
+    }),
   })
   .meta({ id: 'PaymentEnvelope', description: 'A signed payment.' })
 export type PaymentEnvelope = z.infer<typeof PaymentEnvelope>

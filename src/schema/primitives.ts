@@ -37,7 +37,7 @@ export const AnyNetwork = z
 export const AgentId = z
   .string()
   .regex(/^[a-z2-7]{16,64}$/)
-  .meta({ description: 'agent identifier, lower-case base32' })
+  .meta({ description: 'id of the agent, lower-case base32' })
 
 export const PeerId = z
   .string()

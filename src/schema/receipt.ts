@@ -5,7 +5,7 @@ import { Address, Hash32 } from './primitives.ts'
 import { SignedReceipt } from './signed-receipt.ts'
 
 export const directions = ['in', 'out'] as const
-export const Direction = z.enum(directions).meta({ description: '`in`: this node was paid; `out`: it paid' })
+export const Direction = z.enum(directions).meta({ description: '`in`: this node was paid; `out`: this node paid' })
 export type Direction = z.infer<typeof Direction>
 
 /** The authorization of a receipt: the payment id is the hash of these fields. */
@@ -25,23 +25,23 @@ export const ReceiptRecord = z
     direction: Direction,
     agent_id: z.string(),
     agent_name: z.string().optional(),
-    peer_id: z.string().meta({ description: 'libp2p peer of the other side' }),
+    peer_id: z.string().meta({ description: 'peer id of the other side' }),
     amount: z.string().meta({ description: 'USDC as decimal text' }),
     amount_atomic: z.string(),
     network: z.string(),
     asset: z.string(),
     payer: z.string(),
     pay_to: z.string(),
-    tx_hash: z.string().meta({ description: 'settlement as this node knows it; not part of what was signed' }),
+    tx_hash: z.string().meta({ description: 'settlement as this node knows it; not part of the signed receipt' }),
     status: z.enum(['valid', 'missing', 'wrong']).meta({
       description:
-        '`missing`: the seller sent none; `wrong`: it did not fit, `note` says how. The result was taken either way',
+        '`missing`: the seller sent no receipt; `wrong`: the receipt does not match, and `note` says how. The result was accepted in both cases',
     }),
     note: z.string().optional(),
-    issued_at: z.string().optional().meta({ description: 'by the clock of the seller' }),
+    issued_at: z.string().optional().meta({ description: 'time by the clock of the seller' }),
     receipt: SignedReceipt.optional(),
     authorization: ReceiptAuthorization,
-    created_at: z.string().meta({ description: 'when the payment was signed or accepted here' }),
+    created_at: z.string().meta({ description: 'when this node signed or accepted the payment' }),
   })
   .meta({ id: 'Receipt', description: 'A receipt of a paid call.' })
 export type ReceiptRecord = z.infer<typeof ReceiptRecord>
@@ -51,8 +51,8 @@ const selection = { direction: Direction.optional(), agent_id: AgentRef.optional
 /** The position in both ledgers where the next page starts. */
 export const ReceiptCursor = z
   .string()
-  .regex(/^[0-9]{1,15}\.[0-9]{1,15}$/, 'is no cursor of this list: follow the Link header of the page before')
-  .meta({ description: 'where to go on, as the Link header of the page before has it' })
+  .regex(/^[0-9]{1,15}\.[0-9]{1,15}$/, 'is not a cursor of this list: use the Link header of the previous page')
+  .meta({ description: 'cursor of the next page, from the Link header of the previous page' })
 
 export const ReceiptQuery = z.strictObject({ ...selection, limit: Limit, cursor: ReceiptCursor.optional() })
 export type ReceiptQuery = z.output<typeof ReceiptQuery>

@@ -16,15 +16,14 @@ const TagText = z.string().trim().min(1).max(32)
 const splitTags = (given: string | string[]) =>
   (typeof given === 'string' ? [given] : given).flatMap((text) => text.split(',')).filter((tag) => tag.trim() !== '')
 const PageLimit = z
-  .codec(z.string().regex(/^[1-9][0-9]{0,2}$/, `is no whole number from 1 to ${PAGE_LISTINGS_MAX}`), z.int(), {
+  .codec(z.string().regex(/^[1-9][0-9]{0,2}$/, `is not a whole number from 1 to ${PAGE_LISTINGS_MAX}`), z.int(), {
     decode: Number,
     encode: String,
   })
   .refine((limit) => limit <= PAGE_LISTINGS_MAX, `is more than ${PAGE_LISTINGS_MAX}`)
 
 const AgentInclude = z.enum(['stats']).optional().meta({
-  description:
-    '`stats`: what this node has measured of each agent, and its reputation on the chain where that is known',
+  description: '`stats`: own measurements of each agent, and its reputation on the chain if known',
 })
 export const OneAgentQuery = z.strictObject({ include: AgentInclude })
 
@@ -34,42 +33,46 @@ export const AgentQuery = z.strictObject({
     .string()
     .max(QUERY_LENGTH_MAX, `is longer than ${QUERY_LENGTH_MAX} characters`)
     .optional()
-    .meta({ description: 'what the agent is to do, or its name: plain words, no syntax' }),
+    .meta({ description: 'the task in plain words, or the name of an agent; no query syntax' }),
   tags: z
     .union([z.string(), z.array(z.string())])
     .transform(splitTags)
-    .pipe(z.array(TagText).max(QUERY_TAGS_MAX, `names more than ${QUERY_TAGS_MAX} tags`))
+    .pipe(z.array(TagText).max(QUERY_TAGS_MAX, `has more than ${QUERY_TAGS_MAX} tags`))
     .optional()
-    .meta({ description: 'tags the agent must have, all of them: with commas, or the parameter several times' }),
-  max_price: PriceText.optional().meta({ description: 'the most it may cost, in USDC' }),
+    .meta({ description: 'tags that the agent must have (all of them): separated by commas, or repeat the parameter' }),
+  max_price: PriceText.optional().meta({ description: 'highest price in USDC' }),
   free: Switch.meta({ description: 'true: only free agents; false: only paid ones' }),
-  protocol: z.string().min(1).max(128).optional().meta({ description: 'a protocol its seller speaks' }),
+  protocol: z.string().min(1).max(128).optional().meta({ description: 'a protocol that the seller speaks' }),
   seller_id: PeerId.optional(),
   network: z
     .enum(['own', 'any', ...networks])
     .optional()
     .meta({
       description:
-        'only agents sold on this network: `own`, which this node can buy, a CAIP-2 id, or `any`. A search finds `own` ' +
-        'unless told otherwise; the plain list shows `any`, with `buyable` for each',
+        'only agents sold on this network: `own` (agents that this node can buy), a CAIP-2 id, or `any`. The default is `own` ' +
+        'for a search, and `any` for the plain list, which has `buyable` for each agent',
     }),
-  online: Switch.meta({ description: 'true: only sellers known to be online; false: only those known not to be' }),
+  online: Switch.meta({
+    description:
+      'true: only agents whose seller is known to be online; false: only agents whose seller is known to be offline',
+  }),
   sort: z
     .enum(agentSorts)
     .optional()
-    .meta({ description: '`rank` (the default), `price` (the cheapest first) or `newest` (the latest met first)' }),
+    .meta({ description: '`rank` (the default), `price` (cheapest first) or `newest` (newest first)' }),
   limit: PageLimit.optional().meta({
-    description: `listings in one answer; ${PAGE_LISTINGS_MAX} where none is given, which is the most`,
+    description: `listings in one answer; default and maximum: ${PAGE_LISTINGS_MAX}`,
     type: 'integer',
     pattern: undefined,
     minimum: 1,
     maximum: PAGE_LISTINGS_MAX,
   }),
   cursor: z.string().max(512).optional().meta({
-    description: 'where to go on: from the Link header (rel="next") of the answer before, with the same query',
+    description:
+      'cursor of the next page, from the Link header (rel="next") of the previous answer; keep the same query',
   }),
   include: AgentInclude,
-  explain: Switch.meta({ description: 'true: say of each listing why it stands where it does (sort=rank)' }),
+  explain: Switch.meta({ description: 'true: explain the rank of each listing (sort=rank)' }),
 })
 export type AgentQuery = z.output<typeof AgentQuery>
 

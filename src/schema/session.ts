@@ -7,16 +7,18 @@ const CallerRef = z
   .string()
   .min(1)
   .max(256)
-  .meta({ description: "the caller's DID as its connection proved it, or `local` for this node's own API" })
+  .meta({ description: 'DID of the caller, proved by its connection, or `local` for the API of this node' })
 
 export const SessionsParams = z.strictObject({ agentID: AgentRef })
 export const SessionParams = z.strictObject({ agentID: AgentRef, callerID: CallerRef })
 export const SessionsQuery = z.strictObject({
   limit: Limit,
-  cursor: CallerRef.optional().meta({ description: 'where to go on, as the Link header of the page before has it' }),
+  cursor: CallerRef.optional().meta({
+    description: 'cursor of the next page, from the Link header of the previous page',
+  }),
 })
 export const SessionQuery = z.strictObject({
-  limit: Limit.meta({ description: 'how many exchanges to answer; the Link header leads to earlier ones' }),
+  limit: Limit.meta({ description: 'number of executions to return; the Link header leads to earlier executions' }),
   cursor: NumberCursor.optional(),
 })
 
@@ -25,7 +27,7 @@ export const SessionExchange = z
   .object({
     correlation_id: z.string(),
     input: z.string(),
-    output: z.string().nullable().meta({ description: 'null where the task failed' }),
+    output: z.string().nullable().meta({ description: 'null if the task failed' }),
     error: z.string().optional(),
     created_at: z.string(),
     duration_ms: z.number(),
@@ -42,8 +44,10 @@ export const SessionRecord = z
     caller_id: z.string(),
     created_at: z.string(),
     updated_at: z.string(),
-    exchanges: z.array(SessionExchange).meta({ description: 'oldest first; of a long session the latest' }),
+    exchanges: z
+      .array(SessionExchange)
+      .meta({ description: 'oldest first; only the latest executions of a long session' }),
   })
-  .meta({ id: 'Session', description: 'What one caller and one agent said to each other.' })
+  .meta({ id: 'Session', description: 'The tasks of one caller and the answers of one agent.' })
 export type SessionRecord = z.infer<typeof SessionRecord>
 export const SessionRecords = z.array(SessionRecord)

@@ -28,7 +28,7 @@ export type Receipt = z.infer<typeof Receipt>
 
 export const SignedReceipt = z
   .object({ format: z.literal('eip712'), payload: Receipt, signature: Signature65 })
-  .meta({ id: 'SignedReceipt', description: 'A receipt under the signature of its seller.' })
+  .meta({ id: 'SignedReceipt', description: 'A receipt with the signature of the seller.' })
 export type SignedReceipt = z.infer<typeof SignedReceipt>
 
 /** The resource of a receipt: an agent, and the protocol that it is paid through. */

@@ -3,15 +3,15 @@ import { PriceText } from './amount.ts'
 import { scopes } from './caller.ts'
 
 const SCOPE_TEXT =
-  '`read` looks; `execute` also runs own and free agents; `spend` also pays, within a budget of its own; `admin` does all'
+  '`read`: only looks; `execute`: also runs own and free agents; `spend`: also pays, within the budget of the token; `admin`: may do everything'
 
-const Budget = PriceText.meta({ description: 'the most it may spend in all, in USDC as decimal text' })
-const PerDay = PriceText.meta({ description: 'the most it may spend in a UTC day, in USDC as decimal text' })
+const Budget = PriceText.meta({ description: 'the most that the token may spend in total, in USDC as decimal text' })
+const PerDay = PriceText.meta({ description: 'the most that the token may spend per UTC day, in USDC as decimal text' })
 
 /** The body of POST /tokens. */
 export const CreateToken = z
   .strictObject({
-    name: z.string().trim().min(1, 'is empty').max(80).meta({ description: 'who, or what, it is for' }),
+    name: z.string().trim().min(1, 'is empty').max(80).meta({ description: 'who or what the token is for' }),
     scope: z.enum(scopes).meta({ description: SCOPE_TEXT }),
     budget: Budget.optional(),
     per_day: PerDay.optional(),
@@ -20,21 +20,21 @@ export const CreateToken = z
       .min(60)
       .max(10 * 366 * 86_400)
       .optional()
-      .meta({ description: 'without it the token holds until it is revoked' }),
+      .meta({ description: 'default: the token is valid until it is revoked' }),
   })
   .refine(({ scope, budget, per_day }) => scope !== 'spend' || budget !== undefined || per_day !== undefined, {
     path: ['budget'],
-    message: 'is missing: a token that spends has a budget, a per_day, or both',
+    message: 'is missing: the scope spend needs budget, per_day, or both',
   })
   .refine(({ scope, budget, per_day }) => scope === 'spend' || (budget === undefined && per_day === undefined), {
     path: ['budget'],
-    message: 'goes with the scope spend only',
+    message: 'is allowed only with the scope spend',
   })
   .meta({ id: 'CreateToken' })
 export type CreateToken = z.output<typeof CreateToken>
 
 export const TokenParams = z.strictObject({
-  id: z.string().min(1).max(64).meta({ description: 'identifier of a token, not the token itself' }),
+  id: z.string().min(1).max(64).meta({ description: 'id of the token, not the token itself' }),
 })
 
 const nullable = z.string().nullable()
@@ -43,11 +43,11 @@ export const TokenRecord = z
     id: z.string(),
     name: z.string(),
     scope: z.enum(scopes).meta({ description: SCOPE_TEXT }),
-    budget: nullable.meta({ description: 'the most it may spend in all; null: no limit of its own' }),
+    budget: nullable.meta({ description: 'the most that the token may spend in total; null: no limit of its own' }),
     budget_atomic: nullable,
     per_day: nullable,
     per_day_atomic: nullable,
-    spent: z.string().meta({ description: 'paid or held in all' }),
+    spent: z.string().meta({ description: 'paid or held in total' }),
     spent_atomic: z.string(),
     spent_today: z.string(),
     spent_today_atomic: z.string(),
@@ -55,11 +55,11 @@ export const TokenRecord = z
     expires_at: z.string().optional(),
     revoked_at: z.string().optional(),
   })
-  .meta({ id: 'Token', description: 'A token of the API, without its secret.' })
+  .meta({ id: 'Token', description: 'An API token, without its secret.' })
 export type TokenRecord = z.infer<typeof TokenRecord>
 export const TokenRecords = z.array(TokenRecord)
 
 export const CreatedToken = TokenRecord.extend({
-  token: z.string().meta({ description: 'shown this once: the node keeps only its hash' }),
+  token: z.string().meta({ description: 'shown only in this answer; the node stores only a hash' }),
 }).meta({ id: 'CreatedToken' })
 export type CreatedToken = z.infer<typeof CreatedToken>

@@ -4,23 +4,23 @@ import { Address, Network, networks } from './primitives.ts'
 
 export const transferAssets = ['USDC', 'ETH'] as const
 const AmountText = z
-  .string({ error: 'is text, such as "1.5"' })
+  .string({ error: 'must be text, such as "1.5"' })
   .max(60)
   .meta({ description: 'decimal text: at most 6 decimals of USDC, 18 of ETH' })
 
 /** A transfer from the wallet of this node. */
 export const SendTransfer = z
   .strictObject({
-    to: Address.meta({ description: 'whose account; mixed letter case must be its checksum (EIP-55)' }),
+    to: Address.meta({ description: 'account of the recipient; mixed letter case must match the checksum (EIP-55)' }),
     amount: AmountText,
-    asset: z.enum(transferAssets).optional().meta({ description: 'USDC unless given' }),
+    asset: z.enum(transferAssets).optional().meta({ description: 'default: USDC' }),
     network: z
       .enum(networks, {
-        error: `is to be the network on which it is sent, such as "${networks[0]}": \`network\` of GET /wallet/balance`,
+        error: `must be the network of the transfer, such as "${networks[0]}": see \`network\` of GET /wallet/balance`,
       })
       .meta({
         description:
-          'CAIP-2 id of the network that is meant: refused with 409 `NETWORK_MISMATCH` unless the node runs on it',
+          'CAIP-2 id of the network of the transfer; refused with 409 `NETWORK_MISMATCH` if the node uses another network',
       }),
   })
   .meta({ id: 'SendTransfer' })
@@ -37,5 +37,5 @@ export const Transfer = z
     from: Address,
     to: Address,
   })
-  .meta({ id: 'Transfer', description: 'Money that has left the wallet of the node.' })
+  .meta({ id: 'Transfer', description: 'A transfer from the wallet of the node.' })
 export type Transfer = z.infer<typeof Transfer>

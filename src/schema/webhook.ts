@@ -8,16 +8,21 @@ const eventName = new RegExp(`^(?:${webhookEvents.join('|')})(?:\\.[a-z_]{1,32})
 
 export const WebhookEvents = z
   .array(
-    z.string().regex(eventName, `is none of ${webhookEvents.join(', ')}, nor one with a state, as payment.settled`),
+    z
+      .string()
+      .regex(
+        eventName,
+        `must be one of ${webhookEvents.join(', ')}, or one of them with a state, such as payment.settled`,
+      ),
   )
   .min(1)
   .max(32)
-  .meta({ description: 'types of events, or single states of them, such as `payment.settled` or `order.failed`' })
+  .meta({ description: 'types of events, or types with a state, such as `payment.settled` or `order.failed`' })
 
 /** The key for signatures: `whsec_` and base64, as in Standard Webhooks, or any text. */
 export const WebhookSecret = z
   .string()
-  .regex(/^[\x21-\x7e]{24,256}$/, 'has 24 to 256 printable characters: openssl rand -base64 32 makes one')
+  .regex(/^[\x21-\x7e]{24,256}$/, 'must have 24 to 256 printable characters: create one with openssl rand -base64 32')
 
 const WebhookUrl = z
   .string()
@@ -25,12 +30,12 @@ const WebhookUrl = z
   .refine((text) => {
     const url = URL.parse(text)
     return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
-  }, 'is no http(s) URL without user name and password')
+  }, 'must be an http(s) URL without user name and password')
 
 /** An entry of `webhooks` in config.yaml. The operator set it, so any address is allowed. */
 export const WebhookSetting = z.strictObject({
   url: WebhookUrl,
-  secret_env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'is no name of an environment variable'),
+  secret_env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'is not the name of an environment variable'),
   events: WebhookEvents,
 })
 export type WebhookSetting = z.infer<typeof WebhookSetting>
@@ -39,10 +44,10 @@ export type WebhookSetting = z.infer<typeof WebhookSetting>
 export const CreateWebhook = z
   .strictObject({
     url: WebhookUrl.refine((text) => text.startsWith('https:'), 'must be https').meta({
-      description: 'https, and on the open internet; others belong into config.yaml',
+      description: 'https URL on the public internet; write other URLs into config.yaml',
     }),
     events: WebhookEvents,
-    secret: WebhookSecret.meta({ description: 'key of the signatures; never shown again', writeOnly: true }),
+    secret: WebhookSecret.meta({ description: 'signing key; never shown again', writeOnly: true }),
   })
   .meta({ id: 'CreateWebhook' })
 export type CreateWebhook = z.infer<typeof CreateWebhook>
@@ -55,17 +60,17 @@ export const Webhook = z
     id: z.string(),
     url: z.string(),
     events: z.array(z.string()),
-    source: z
-      .enum(['config', 'api'])
-      .meta({ description: 'where it is written: in config.yaml, or made over the API' }),
+    source: z.enum(['config', 'api']).meta({ description: 'source of the webhook: config.yaml, or the API' }),
     created_at: z.string(),
-    pending: z.int().meta({ description: 'messages that wait to be taken' }),
-    delivered: z.int().meta({ description: 'since the node started' }),
-    dropped: z.int().meta({ description: 'given up, or too many to wait, since the node started' }),
+    pending: z.int().meta({ description: 'messages that wait for delivery' }),
+    delivered: z.int().meta({ description: 'messages delivered since the node started' }),
+    dropped: z.int().meta({
+      description: 'messages dropped since the node started, after too many attempts or because the queue was full',
+    }),
     last_attempt_at: z.string().optional(),
-    last_error: z.string().optional().meta({ description: 'of the latest attempt, where that failed' }),
+    last_error: z.string().optional().meta({ description: 'error of the latest attempt, if it failed' }),
   })
-  .meta({ id: 'Webhook', description: 'An address that is told what happens.' })
+  .meta({ id: 'Webhook', description: 'A URL that gets events of the node.' })
 export type Webhook = z.infer<typeof Webhook>
 export const Webhooks = z.array(Webhook)
 

@@ -13,9 +13,9 @@ export const TEMPLATE_LENGTH_MAX = 256 * 1024
 
 const StepId = z
   .string()
-  .regex(/^[A-Za-z0-9_-]{1,64}$/, 'is 1 to 64 letters, digits, _ or -')
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be 1 to 64 letters, digits, _ or -')
   .meta({
-    description: 'names the step in `depends_on` and in `{{steps.<id>.output}}`; `step-1` … where none is given',
+    description: 'id of the step for `depends_on` and `{{steps.<id>.output}}`; default: `step-1` …',
   })
 const Cap = z.union([Price, PriceText]).optional()
 
@@ -31,27 +31,25 @@ const StepBody = z
       .optional()
       .meta({
         description:
-          'the task, in which `{{input}}` and `{{steps.<id>.output}}` are replaced; default: the output of what the ' +
-          'step depends on, else the input of the workflow. `\\{{` stands for `{{` itself',
+          'the task; `{{input}}` and `{{steps.<id>.output}}` are replaced; default: the output of the steps that this ' +
+          'step depends on, otherwise the input of the workflow. Write `\\{{` for a literal `{{`',
       }),
     depends_on: z.array(StepId).max(STEPS_MAX).optional().meta({
-      description: 'steps that must be completed first. Where no step has it, each depends on the one before',
+      description:
+        'steps that must be completed first. If no step has `depends_on`, each step depends on the step before it',
     }),
-    max_price: Cap.meta({ description: 'the most one purchase for this step may cost, in USDC' }),
-    retries: z
-      .int()
-      .min(0)
-      .max(RETRIES_MAX)
-      .default(0)
-      .meta({ description: 'how often a failure that may pass is tried again with the same agent, as a new order' }),
+    max_price: Cap.meta({ description: 'the most that one purchase for this step may cost, in USDC' }),
+    retries: z.int().min(0).max(RETRIES_MAX).default(0).meta({
+      description: 'how often to try again with the same agent after a temporary failure; each attempt is a new order',
+    }),
     fallback: z
       .array(AgentRef)
       .max(FALLBACKS_MAX)
       .default([])
-      .meta({ description: 'agents to ask instead, in this order, where the one before has failed' }),
+      .meta({ description: 'agents to use instead if the agent before fails, in this order' }),
     rebuy: z.boolean().optional().meta({
       description:
-        'true: a failed purchase is followed by another one also where it is paid for, or may be, so the step may cost more than once',
+        'true: after a failure the step buys again even if the failed purchase is or may be paid, so the step may cost more than once',
     }),
   })
   .meta({ id: 'WorkflowStepDefinition' })
@@ -78,7 +76,7 @@ export type WorkflowDefinition = {
   steps: readonly StepDefinition[]
 }
 
-const AgentIds = z.array(AgentRef).min(1, 'names no agent').max(STEPS_MAX)
+const AgentIds = z.array(AgentRef).min(1, 'has no agents').max(STEPS_MAX)
 
 /** The body of POST /workflows (D20). Strict, like every body that spends. */
 export const CreateWorkflow = z
@@ -90,14 +88,16 @@ export const CreateWorkflow = z
       .max(80, 'is longer than 80 characters')
       .refine((text) => text.isWellFormed(), 'is not well-formed Unicode (a lone surrogate)')
       .optional()
-      .meta({ description: 'how people call the workflow in lists' }),
-    input: Task.meta({ description: 'what `{{input}}` stands for' }),
-    steps: z.array(StepBody).min(1, 'has no step').max(STEPS_MAX).optional().meta({
+      .meta({ description: 'name of the workflow in lists' }),
+    input: Task.meta({ description: 'value of `{{input}}`' }),
+    steps: z.array(StepBody).min(1, 'has no steps').max(STEPS_MAX).optional().meta({
       description: 'the steps; give `steps` or `agent_ids`',
     }),
-    agent_ids: AgentIds.optional().meta({ description: 'a chain of agents, each given the output of the one before' }),
+    agent_ids: AgentIds.optional().meta({
+      description: 'a chain of agents; each agent gets the output of the agent before it',
+    }),
     agentIds: AgentIds.optional().meta({ description: 'the same as `agent_ids`' }),
-    budget: Cap.meta({ description: 'the most the whole workflow may cost, in USDC' }),
+    budget: Cap.meta({ description: 'the most that the whole workflow may cost, in USDC' }),
   })
   .meta({
     id: 'CreateWorkflow',
@@ -124,7 +124,7 @@ type Body = {
 function readDefinition(body: Body, context: z.core.$RefinementCtx): WorkflowDefinition {
   const given = [body.steps, body.agent_ids, body.agentIds].filter((list) => list !== undefined)
   if (given.length !== 1) {
-    const message = given.length === 0 ? 'is missing: give steps, or agent_ids' : 'give one of steps and agent_ids'
+    const message = given.length === 0 ? 'is missing: give steps or agent_ids' : 'give only one of steps and agent_ids'
     context.addIssue({ code: 'custom', path: ['steps'], message })
   }
   const chain = (body.agent_ids ?? body.agentIds ?? []).map((agent_id) => ({ agent_id, retries: 0, fallback: [] }))
@@ -153,7 +153,7 @@ export const WorkflowStatus = z
 export type WorkflowStatus = z.infer<typeof WorkflowStatus>
 export const StepStatus = z
   .enum([...workflowStatuses, 'skipped'])
-  .meta({ description: '`skipped`: never begun, since another step failed or the workflow was canceled' })
+  .meta({ description: '`skipped`: never started, because another step failed or the workflow was canceled' })
 export type StepStatus = z.infer<typeof StepStatus>
 
 const amountText = z.string().meta({ description: 'USDC as decimal text' })
@@ -161,21 +161,26 @@ const amountText = z.string().meta({ description: 'USDC as decimal text' })
 export const WorkflowStep = z
   .object({
     id: z.string(),
-    agent_id: z.string().meta({ description: 'who does it: the agent named first, or a fallback' }),
+    agent_id: z.string().meta({ description: 'the agent that runs the step: the first agent or a fallback' }),
     status: StepStatus,
     input: z.string().meta({ description: 'the template' }),
     depends_on: z.array(z.string()),
     max_price: amountText.optional(),
     retries: z.int(),
     fallback: z.array(z.string()),
-    rebuy: z.boolean().optional().meta({ description: 'true: what is paid for, or may be, is bought again' }),
-    price: amountText.meta({ description: 'as listed when the workflow was made' }),
+    rebuy: z
+      .boolean()
+      .optional()
+      .meta({ description: 'true: the step may buy again even if the failed purchase is or may be paid' }),
+    price: amountText.meta({ description: 'listed price when the workflow was created' }),
     price_atomic: z.string(),
-    order_ids: z
-      .array(z.string())
-      .meta({ description: 'every order placed for it; at most one is paid, but with `rebuy`. The last one counts' }),
+    order_ids: z.array(z.string()).meta({
+      description: 'all orders of the step; only one of them is paid, except with `rebuy`. The last order counts',
+    }),
     output: z.string().optional().meta({ description: 'data from another party, never to be trusted' }),
-    error: CallError.optional().meta({ description: 'why it failed; of a running step, why the latest attempt did' }),
+    error: CallError.optional().meta({
+      description: 'why the step failed; for a running step, why the latest attempt failed',
+    }),
     payment: RecordedPayment.optional(),
     started_at: z.string().optional(),
     ended_at: z.string().optional(),
@@ -189,26 +194,29 @@ export const WorkflowRecord = z
     id: z.string(),
     name: z.string().optional(),
     status: WorkflowStatus,
-    input: z.string().optional().meta({ description: 'not in lists' }),
-    output: z.string().optional().meta({ description: 'of the last step, where there is one last step. Not in lists' }),
+    input: z.string().optional().meta({ description: 'absent in lists' }),
+    output: z
+      .string()
+      .optional()
+      .meta({ description: 'output of the last step, if there is only one last step; absent in lists' }),
     error: CallError.extend({ step_id: z.string().optional() }).optional(),
     budget: amountText.optional(),
     budget_atomic: z.string().optional(),
-    estimate: amountText.meta({ description: 'the sum of the listed prices when it was made' }),
+    estimate: amountText.meta({ description: 'sum of the listed prices when the workflow was created' }),
     estimate_atomic: z.string(),
     paid: amountText.meta({ description: 'the chain shows it' }),
     paid_atomic: z.string(),
     held: amountText.meta({ description: 'signed, and may still be charged' }),
     held_atomic: z.string(),
-    not_charged: amountText.meta({ description: 'signed, and cannot be charged any more' }),
+    not_charged: amountText.meta({ description: 'signed, and can no longer be charged' }),
     not_charged_atomic: z.string(),
-    spent: amountText.meta({ description: '`paid` and `held` together; an older word' }),
+    spent: amountText.meta({ description: '`paid` plus `held`; an older name' }),
     spent_atomic: z.string(),
-    steps: z.array(WorkflowStep).meta({ description: 'outputs are not in lists' }),
+    steps: z.array(WorkflowStep).meta({ description: 'without outputs in lists' }),
     created_at: z.string(),
     updated_at: z.string(),
   })
-  .meta({ id: 'Workflow', description: 'A workflow and how far it is.' })
+  .meta({ id: 'Workflow', description: 'A workflow and its progress.' })
 export type WorkflowRecord = z.infer<typeof WorkflowRecord>
 export const WorkflowRecords = z.array(WorkflowRecord)
 
@@ -216,7 +224,7 @@ const QuotedAgent = z.object({
   agent_id: z.string(),
   name: z.string(),
   seller_id: z.string(),
-  local: z.boolean().meta({ description: 'an agent of this node, which costs its owner nothing' }),
+  local: z.boolean().meta({ description: 'true: an agent of this node, which costs nothing' }),
   price: amountText,
   price_atomic: z.string(),
 })
@@ -226,9 +234,9 @@ export const WorkflowQuote = z
   .object({
     dry_run: z.literal(true),
     budget: amountText.optional(),
-    total: amountText.meta({ description: 'if each step is done by the agent named first' }),
+    total: amountText.meta({ description: 'cost if the first agent of each step runs it' }),
     total_atomic: z.string(),
-    total_max: amountText.meta({ description: 'if each step is done by the dearest of its agents' }),
+    total_max: amountText.meta({ description: 'cost if the most expensive agent of each step runs it' }),
     total_max_atomic: z.string(),
     steps: z.array(
       QuotedAgent.extend({
@@ -240,17 +248,17 @@ export const WorkflowQuote = z
       }),
     ),
   })
-  .meta({ id: 'WorkflowQuote', description: 'What a workflow would cost. Nothing was stored, run or paid.' })
+  .meta({ id: 'WorkflowQuote', description: 'The cost of a workflow. Nothing was stored, run or paid.' })
 export type WorkflowQuote = z.infer<typeof WorkflowQuote>
 
-export const WorkflowRef = z.string().min(1).max(100).meta({ description: 'identifier of a workflow' })
+export const WorkflowRef = z.string().min(1).max(100).meta({ description: 'id of the workflow' })
 export const WorkflowParams = z.strictObject({ id: WorkflowRef })
 export const CreateWorkflowQuery = z.strictObject({
   dry_run: z
     .enum(['true', 'false'])
     .optional()
     .transform((text) => text === 'true')
-    .meta({ description: 'say what it would cost, and do nothing' }),
+    .meta({ description: 'true: return only the cost; store, run and pay nothing' }),
 })
 export const WorkflowsQuery = z.strictObject({
   status: WorkflowStatus.optional(),

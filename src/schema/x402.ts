@@ -11,17 +11,18 @@ const did = z.string().max(256)
 const Stream = z
   .unknown()
   .optional()
-  .meta({ description: 'an extension: `true` asks for `x402.output` before the response' })
+  .meta({ description: 'an extension: `true` asks for `x402.output` frames before the response' })
 const Hops = z.unknown().optional().meta({
-  description: 'an extension: how many agents have bought for one another, this call included',
+  description: 'an extension: number of agents in the chain of purchases, including this call',
 })
 const AllowSettleFirst = z.unknown().optional().meta({
-  description: 'an extension: `false` has a seller refuse the payment rather than settle it before its agent runs',
+  description:
+    'an extension: with `false`, the seller refuses the payment instead of settling it before the agent runs',
 })
 
 export const X402Request = z.object({
   ...header,
-  resource: z.string().min(1).max(256).meta({ description: 'the agent’s id' }),
+  resource: z.string().min(1).max(256).meta({ description: 'id of the agent' }),
   /** `result` asks again for the result of a payment (D32). */
   method: z.enum(['execute', 'result']),
   payment: PaymentEnvelope.nullish().transform((payment) => payment ?? null),
@@ -58,9 +59,9 @@ export const X402Response = z.object({
     .meta({ description: '32 bytes as 0x-prefixed hex; empty while settlement is pending' }),
   body: z.base64(),
   seller_did: did,
-  seller_token_id: z.string().max(80).meta({ description: 'number of the ERC-8004 token; empty without one' }),
+  seller_token_id: z.string().max(80).meta({ description: 'number of the ERC-8004 token; empty without a token' }),
   // Parsed separately: an unreadable receipt must not lose a result.
-  receipt: z.unknown().optional().meta({ description: 'what the seller signs for the result: see Receipt' }),
+  receipt: z.unknown().optional().meta({ description: 'signed receipt for the result: see Receipt' }),
 })
 export const X402Error = z.object({
   ...header,
@@ -69,7 +70,7 @@ export const X402Error = z.object({
   message: z.string().max(4096),
   retryable: z.boolean(),
   refund_tx: z.unknown().optional().meta({
-    description: 'an extension: the transaction in which the seller has paid back what was settled',
+    description: 'an extension: the transaction in which the seller paid the settled amount back',
   }),
 })
 

@@ -74,7 +74,7 @@ test.each([
   [['--api-key-env', 'sk-12345'], '--api-key-env: api_key_env is the NAME of an environment variable'],
   [['--run-timeout', '3601'], '--run-timeout: "3601" is not valid: expected a whole number from 1 to 3600'],
   [['--model', 'builtin/echo', '--command', 'cat'], '--command: give either model or command, not both'],
-  [['--max-price', '0.1'], '--max-price: goes with a2a'],
+  [['--max-price', '0.1'], '--max-price: needs a2a'],
   [['--tag', ''], '--tag: '],
   [['--model', 'builtin/none'], '--model: there is no builtin/none: choose one of builtin/'],
 ])('agent config add refuses %j, and writes nothing', async (flags, message) => {

@@ -53,7 +53,10 @@ test('--import takes over agents, keys and settings of the original node, and as
   )
   expect(named.notices.map((notice: string) => notice.split(':')[0])).toEqual(['weather-bot', 'code-helper'])
   const nothing = await cli(['init', '--import', join(theirs, 'no')], { dataDir: dataDir() })
-  expect(nothing).toMatchObject({ code: 2, stderr: expect.stringContaining('neither agents.yaml nor config.yaml') })
+  expect(nothing).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('there is no agents.yaml and no config.yaml'),
+  })
 })
 
 test('is idempotent, and never overwrites a wallet', async () => {

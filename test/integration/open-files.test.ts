@@ -19,7 +19,7 @@ afterAll(async () => {
 test('with too few open files no node starts, and it says how many it needs', async () => {
   const args = ['--data-dir', await testDir()]
   await expect(startNodeProcess({ args, environment, openFiles: 40 })).rejects.toThrow(
-    /may have 40 files and connections open, and a node needs 1024: raise it with `ulimit -n 1024`/,
+    /is 40, and a node needs 1024: raise it with `ulimit -n 1024`/,
   )
 })
 
@@ -28,7 +28,7 @@ test('a node whose files are all in use leaves no error to nobody, and works aga
   const agent = { name: 'echo', description: 'repeats', price: 0, command: ['/bin/cat'] }
   await writeFile(join(dir, 'agents.yaml'), JSON.stringify({ agents: [agent] }), { mode: 0o600 })
   const node = await startNodeProcess({ args: ['--data-dir', dir], environment, openFiles: FILES })
-  expect(node.ready.warnings).toContainEqual(expect.stringContaining(`may have ${FILES} files`))
+  expect(node.ready.warnings).toContainEqual(expect.stringContaining(`connections of this process is ${FILES}`))
   const { port } = new URL(node.ready.api_url)
   const execute = async () => {
     const agents = (await (await fetch(`${node.ready.api_url}/agents`)).json()) as { id: string }[]

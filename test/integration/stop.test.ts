@@ -16,7 +16,10 @@ test('a running node is stopped in good order, and then there is none to stop', 
   const stop = () => cli(['stop'], { dataDir, parts: systemParts })
   expect(await stop()).toMatchObject({ code: 0, stdout: `stopped (pid ${node.child.pid})\n` })
   expect(await node.exited).toEqual({ code: 0, signal: null })
-  expect(await stop()).toMatchObject({ code: 6, stderr: expect.stringContaining(`no stoa node runs on ${dataDir}`) })
+  expect(await stop()).toMatchObject({
+    code: 6,
+    stderr: expect.stringContaining(`no Stoa node is running on ${dataDir}`),
+  })
 })
 
 test('a process that only has the pid of a node that was killed is left alone', async () => {

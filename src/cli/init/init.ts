@@ -128,7 +128,7 @@ async function apply(
   const agentsPath = dataFile(config.dataDir, 'agents')
   await readAgentsFile(agentsPath)
   await openDataDir(config.dataDir)
-  const wallet = await settleWallet(context, config.dataDir, secrets, choices.importKey, deed)
+  const wallet = await prepareWallet(context, { dataDir: config.dataDir, secrets }, choices.importKey, deed)
   await setInConfigFile(dataFile(config.dataDir, 'config'), {
     ...original?.settings,
     ...(network !== undefined && { network }),
@@ -156,10 +156,10 @@ async function apply(
   }
 }
 
-async function settleWallet(
+/** Imports, creates or reads the wallet. Never overwrites one. @throws UsageError */
+async function prepareWallet(
   context: Context,
-  dataDir: string,
-  secrets: Secrets,
+  { dataDir, secrets }: { dataDir: string; secrets: Secrets },
   importKey: Hex | undefined,
   deed: InitFlags['wallet'],
 ): Promise<Done['wallet']> {

@@ -67,7 +67,7 @@ test('T8 bounds what it repeats of the request', () => {
   expect(problemOf(new HttpError('INVALID_REQUEST', long))!.detail.length).toBeLessThan(3000)
 })
 
-test('names each field that is wrong, and how', () => {
+test('names the fields that are not valid, and how', () => {
   const schema = z.strictObject({ name: z.string(), tags: z.array(z.string()), price: z.number() })
   const error = schema.safeParse({ tags: ['a', 1], price: '1', extra: true }).error!
   const problem = problemOf(invalid('body', error))!
