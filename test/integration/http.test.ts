@@ -65,6 +65,14 @@ function waitingExecute() {
   return { calls, execute, finish: () => resolve(resultFixture()) }
 }
 
+test('a method that no operation has is refused with those of the path, whatever HTTP calls it', async () => {
+  const api = await start()
+  for (const method of ['TRACE', 'PROPFIND', 'SEARCH', 'QUERY']) {
+    const { json: problem, headers } = await send(api, '/api/agents', { method })
+    expect([method, problem.code, headers.allow]).toEqual([method, 'METHOD_NOT_ALLOWED', 'GET, POST, HEAD, OPTIONS'])
+  }
+})
+
 test('T11 a page whose name was rebound to this machine reads and does nothing', async () => {
   const execute = vi.fn(async () => resultFixture())
   const balance = vi.fn(fakeDeps().node.balance)

@@ -2,8 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../lib/clock.ts'
 import { type Caller, permits, type Scope } from '../../schema/caller.ts'
 import type { Operation } from '../api/operation.ts'
-import { type Mount, mountAt } from './mount.ts'
-import { createPathTable } from './path-table.ts'
+import { type Mount, restOf } from './mount.ts'
 import { HttpError } from './problem.ts'
 import type { Access, Guard } from './security.ts'
 
@@ -24,62 +23,31 @@ const publicHeaders = {
   'cross-origin-resource-policy': 'cross-origin',
 }
 
+/**
+ * What the router found at a path, for each method. `row` is the operation that answers. Without a row or a mount the
+ * path has no such method.
+ */
+export type Place = { row?: Operation; rows?: readonly Operation[]; mount?: Mount }
+
 /** Admits a request and returns its caller, or throws HttpError. Undefined: the request is already answered. */
 type Admit = (request: FastifyRequest, reply: FastifyReply) => Caller | undefined
 
 /** The checks before a request's body is read: host, origin, token, path, scope, media type. */
-export function createAdmission(
-  rows: readonly Operation[],
-  deps: { guard: Guard; clock: Clock; mounts: readonly Mount[] },
-): Admit {
-  const { guard, clock, mounts } = deps
-  const paths = createPathTable(rows)
-
-  function methodsOf(path: string): string {
-    const mounted = mountAt(mounts, path)
-    if (mounted === undefined) return paths.methods(path).join(', ')
-    const methods = mounted.mount.offered?.(mounted.rest) ?? mounted.mount.methods
-    return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
-  }
-
-  /** Returns undefined if the path has no such method. */
-  function accessOf(path: string, method: string): Access | undefined {
-    const mounted = mountAt(mounts, path)
-    const reading = method === 'HEAD' ? 'GET' : method
-    if (mounted === undefined) return paths.find(path, method)?.access
-    return mounted.mount.methods.includes(reading) ? mounted.mount.access(reading, mounted.rest) : undefined
-  }
-
-  function noRoute(path: string): HttpError {
-    const methods = methodsOf(path)
-    if (methods === '')
-      return new HttpError(
-        'NOT_FOUND',
-        'no operation has this path: GET /docs lists all; the dashboard is at /dashboard',
-      )
-    return new HttpError('METHOD_NOT_ALLOWED', `this path answers ${methods}`, { headers: { allow: methods } })
-  }
-
+export function createAdmission({ guard, clock }: { guard: Guard; clock: Clock }): Admit {
   /** OPTIONS requests carry no token. The answer reveals only what the documentation shows. */
-  function answerOptions({ headers }: FastifyRequest, reply: FastifyReply, path: string): void {
-    const methods = methodsOf(path)
-    if (methods === '') throw noRoute(path)
+  function answerOptions({ headers }: FastifyRequest, reply: FastifyReply, place: Place, rest: string): void {
+    const methods = methodsOf(place, rest)
+    if (methods === '') throw noRoute(place, rest)
     const wanted = headers['access-control-request-method']
     if (headers.origin !== undefined && wanted !== undefined) {
-      const access = accessOf(path, wanted)
-      if (access === undefined) throw noRoute(path)
+      const access = accessOf(place, wanted, rest)
+      if (access === undefined) throw noRoute(place, rest)
       guard.checkOrigin(headers, access, wanted)
-      const allowed = [
-        'authorization',
-        'content-type',
-        'idempotency-key',
-        'last-event-id',
-        ...(mountAt(mounts, path)?.mount.requestHeaders ?? []),
-      ]
+      const allowed = ['authorization', 'content-type', 'idempotency-key', 'last-event-id']
       reply.headers({
         ...guard.corsHeaders(headers, access, wanted),
         'access-control-allow-methods': methods,
-        'access-control-allow-headers': allowed.join(', '),
+        'access-control-allow-headers': [...allowed, ...(place.mount?.requestHeaders ?? [])].join(', '),
         'access-control-max-age': '600',
         // Chromium requires this header before a page of a public site may call a server in a private network.
         ...(headers['access-control-request-private-network'] === 'true' && {
@@ -92,38 +60,57 @@ export function createAdmission(
 
   return function admit(request, reply) {
     const { method, headers, raw } = request
-    const row = rowOf(request)
-    const path = raw.url?.split('?', 1)[0] ?? ''
-    const mounted = mountAt(mounts, path) === undefined ? undefined : accessOf(path, method)
-    const access: Access = (row && accessTo(row, request.query)) ?? mounted ?? 'private'
+    const target = raw.url ?? ''
+    const place = placeOf(request, target)
+    const { row, mount } = place
+    const rest = (mount && restOf(mount, target.split('?', 1)[0]!)) ?? ''
+    const offered = row === undefined ? mount && accessOf(place, method, rest) : accessTo(row, request.query)
+    const access = offered ?? 'private'
     reply.headers(access === 'private' || access === 'token' ? privateHeaders : publicHeaders)
     // An absolute target would name a second host that is not checked.
-    if (!raw.url?.startsWith('/')) throw new HttpError('INVALID_REQUEST', 'the request target must be a path')
+    if (!target.startsWith('/')) throw new HttpError('INVALID_REQUEST', 'the request target must be a path')
     guard.checkHost(headers)
     if (method === 'OPTIONS') {
-      answerOptions(request, reply, path)
+      answerOptions(request, reply, place, rest)
       return undefined
     }
     reply.headers(guard.corsHeaders(headers, access, method))
     guard.checkOrigin(headers, access, method)
-    const caller = guard.identify(headers, access, raw.socket.remoteAddress ?? '', clock.now(), raw.httpVersion)
-    if (mounted !== undefined && !request.is404) {
-      const { mount, rest } = mountAt(mounts, path)!
-      checkScope(caller, access, mount.scope(method === 'HEAD' ? 'GET' : method, rest))
-      return caller
-    }
-    // The router matches `/agents/own` as an id if the exact path has only other methods. Refuse such a match.
-    if (row === undefined || (paths.methods(path).length > 0 && paths.find(path, method) === undefined))
-      throw noRoute(path)
-    checkScope(caller, access, row.scope)
-    if (row.body !== undefined) checkMediaType(headers)
+    const from = { address: raw.socket.remoteAddress ?? '', httpVersion: raw.httpVersion }
+    const caller = guard.identify(headers, access, from, clock.now())
+    if (offered === undefined) throw noRoute(place, rest)
+    checkScope(caller, access, row?.scope ?? mount!.scope(reading(method), rest))
+    if (row?.body !== undefined) checkMediaType(headers)
     return caller
   }
 }
 
-/** The row of the operation that the router matched. */
-export function rowOf(request: FastifyRequest): Operation | undefined {
-  return (request.routeOptions.config as { row?: Operation }).row
+/** The place that the router matched. A mount answers only a path that is spelled as its own. */
+function placeOf({ routeOptions }: FastifyRequest, target: string): Place {
+  const place = routeOptions.config as Place
+  return place.mount !== undefined && restOf(place.mount, target) === undefined ? {} : place
+}
+
+const reading = (method: string) => (method === 'HEAD' ? 'GET' : method)
+
+function methodsOf({ rows = [], mount }: Place, rest: string): string {
+  const methods = mount === undefined ? rows.map(({ method }) => method) : (mount.offered?.(rest) ?? mount.methods)
+  if (methods.length === 0) return ''
+  return [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
+}
+
+/** Returns undefined if the place has no such method. */
+function accessOf({ rows = [], mount }: Place, method: string, rest: string): Access | undefined {
+  if (mount === undefined) return rows.find((row) => row.method === reading(method))?.access
+  return mount.methods.includes(reading(method)) ? mount.access(reading(method), rest) : undefined
+}
+
+function noRoute(place: Place, rest: string): HttpError {
+  const methods = methodsOf(place, rest)
+  if (methods !== '') {
+    return new HttpError('METHOD_NOT_ALLOWED', `this path answers ${methods}`, { headers: { allow: methods } })
+  }
+  return new HttpError('NOT_FOUND', 'no operation has this path: GET /docs lists all; the dashboard is at /dashboard')
 }
 
 function accessTo({ access, privateQuery = [] }: Operation, query: unknown): Access {

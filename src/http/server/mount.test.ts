@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fakeServer } from '../../../test/support/fake-api.ts'
 import { CodedError } from '../../lib/errors.ts'
-import { type Mount, type MountCall, mountAt } from './mount.ts'
+import { type Mount, type MountCall, restOf, withoutPrefix } from './mount.ts'
 
 const calls: MountCall[] = []
 const mount = (changes: Partial<Mount> = {}): Mount => ({
@@ -28,12 +28,12 @@ test.each([
   ['/api/other/a', '/a'],
   ['/other/%2e%2e/status', '/%2e%2e/status'],
 ])('%s belongs to the mount, with %j left', (path, rest) => {
-  expect(mountAt([mount()], path)?.rest).toBe(rest)
+  expect(restOf(mount(), withoutPrefix(path))).toBe(rest)
 })
 test.each(['/othe', '/others', '/other;a', '/api', '/apiother', '/x/other', '//other', '/API/other', ''])(
   '%s does not',
   (path) => {
-    expect(mountAt([mount()], path)).toBeUndefined()
+    expect(restOf(mount(), withoutPrefix(path))).toBeUndefined()
   },
 )
 

@@ -38,9 +38,16 @@ export type Mount = {
   handle(call: MountCall): Promise<void>
 }
 
-/** Finds the mount of a path, and the part after it. `target` is the raw target of the request line. */
-export function mountAt(mounts: readonly Mount[], target: string): { mount: Mount; rest: string } | undefined {
-  const path = target.replace(/^\/api(?=\/)/, '')
-  const mount = mounts.find((one) => path.startsWith(one.path) && /^(?:[/?]|$)/.test(path.slice(one.path.length)))
-  return mount && { mount, rest: path.slice(mount.path.length) }
+/** Returns a target without the prefix `/api`. */
+export function withoutPrefix(target: string): string {
+  return target.replace(/^\/api(?=\/)/, '')
+}
+
+/**
+ * Returns the part of a target after the mount's path. The target has no prefix. Undefined: it spells the path with
+ * percent-encoding.
+ */
+export function restOf({ path }: Mount, target: string): string | undefined {
+  const rest = target.slice(path.length)
+  return target.startsWith(path) && /^(?:[/?]|$)/.test(rest) ? rest : undefined
 }

@@ -111,10 +111,10 @@ test('D16 needs no token on the loopback interface, nor where the operator opene
   for (const host of ['127.0.0.1', '::1', 'localhost', '127.3.2.1']) {
     const local = createGuard({ ...options, host })
     expect(local).toMatchObject({ needsToken: false, isOpen: false })
-    expect(() => local.identify({}, 'private', '127.0.0.1', 0)).not.toThrow()
+    expect(() => local.identify({}, 'private', { address: '127.0.0.1' }, 0)).not.toThrow()
   }
   expect(open).toMatchObject({ needsToken: false, isOpen: true })
-  expect(() => open.identify({}, 'private', '10.0.0.1', 0)).not.toThrow()
+  expect(() => open.identify({}, 'private', { address: '10.0.0.1' }, 0)).not.toThrow()
 })
 
 test.each(['0.0.0.0', '::', '192.168.1.7', 'node.example.org'])('D16 needs the token when bound to %s', (bound) => {
@@ -122,21 +122,21 @@ test.each(['0.0.0.0', '::', '192.168.1.7', 'node.example.org'])('D16 needs the t
   const refused = (code: string) =>
     expect.objectContaining({ code, headers: { 'www-authenticate': expect.any(String), connection: 'close' } })
   for (const access of ['public', 'private'] as const) {
-    expect(() => remote.identify({}, access, '10.0.0.1', 0)).toThrow(refused('TOKEN_REQUIRED'))
-    expect(() => remote.identify({ authorization: 'Basic eA==' }, access, '10.0.0.1', 0)).toThrow(
+    expect(() => remote.identify({}, access, { address: '10.0.0.1' }, 0)).toThrow(refused('TOKEN_REQUIRED'))
+    expect(() => remote.identify({ authorization: 'Basic eA==' }, access, { address: '10.0.0.1' }, 0)).toThrow(
       refused('TOKEN_REQUIRED'),
     )
-    expect(() => remote.identify(bearer('another'), access, '10.0.0.1', 0)).toThrow(refused('TOKEN_WRONG'))
-    expect(() => remote.identify(bearer(options.token), access, '10.0.0.1', 0)).not.toThrow()
+    expect(() => remote.identify(bearer('another'), access, { address: '10.0.0.1' }, 0)).toThrow(refused('TOKEN_WRONG'))
+    expect(() => remote.identify(bearer(options.token), access, { address: '10.0.0.1' }, 0)).not.toThrow()
   }
-  expect(() => remote.identify({}, 'health', '10.0.0.1', 0)).not.toThrow()
+  expect(() => remote.identify({}, 'health', { address: '10.0.0.1' }, 0)).not.toThrow()
 })
 
 test('T11 limits how often one address may guess the token, and no other address', () => {
   const remote = createGuard({ ...options, host: '0.0.0.0' })
   const attempt = (token: string, address: string, now: number) => {
     try {
-      remote.identify(bearer(token), 'private', address, now)
+      remote.identify(bearer(token), 'private', { address }, now)
       return 'taken'
     } catch (error) {
       return (error as { code: string }).code
@@ -153,7 +153,7 @@ test('T11 limits how often one address may guess the token, and no other address
 })
 
 test('T11 counts the addresses of one IPv6 network as one', () => {
-  const attempt = (address: string) => () => elsewhere.identify(bearer('wrong'), 'private', address, 0)
+  const attempt = (address: string) => () => elsewhere.identify(bearer('wrong'), 'private', { address }, 0)
   for (let index = 0; index < 20; index++) {
     expect(attempt(`2001:db8::${(index + 1).toString(16)}`)).toThrow(expect.objectContaining({ code: 'TOKEN_WRONG' }))
   }
@@ -166,11 +166,11 @@ test('T11 counts the addresses of one IPv6 network as one', () => {
 test('T11 a missing token is no guess', () => {
   const remote = createGuard({ ...options, host: '0.0.0.0' })
   for (let index = 0; index < 100; index++) {
-    expect(() => remote.identify({}, 'private', '10.0.0.1', 0)).toThrow(
+    expect(() => remote.identify({}, 'private', { address: '10.0.0.1' }, 0)).toThrow(
       expect.objectContaining({ code: 'TOKEN_REQUIRED' }),
     )
   }
-  expect(() => remote.identify(bearer(options.token), 'private', '10.0.0.1', 0)).not.toThrow()
+  expect(() => remote.identify(bearer(options.token), 'private', { address: '10.0.0.1' }, 0)).not.toThrow()
 })
 
 describe('D16 a token that is sent counts, wherever the API is bound', () => {
@@ -180,7 +180,7 @@ describe('D16 a token that is sent counts, wherever the API is bound', () => {
     createGuard({ ...options, ...changes }, deps).identify(
       token === undefined ? {} : bearer(token),
       'private',
-      '::1',
+      { address: '::1' },
       0,
     )
 
@@ -201,11 +201,11 @@ describe('D16 a token that is sent counts, wherever the API is bound', () => {
   test('and a stale one locks nobody out where none is needed', () => {
     const local = createGuard(options, deps)
     for (let count = 0; count < 100; count++) {
-      expect(() => local.identify(bearer('stale'), 'private', '127.0.0.1', 0)).toThrow(
+      expect(() => local.identify(bearer('stale'), 'private', { address: '127.0.0.1' }, 0)).toThrow(
         expect.objectContaining({ code: 'TOKEN_WRONG' }),
       )
     }
-    expect(local.identify(bearer(options.token), 'private', '127.0.0.1', 0)).toEqual(OPERATOR)
+    expect(local.identify(bearer(options.token), 'private', { address: '127.0.0.1' }, 0)).toEqual(OPERATOR)
   })
 
   test('and none will do on loopback where the configuration asks for one', () => {
@@ -230,26 +230,28 @@ test('D16 on loopback too, what a proxy brings from elsewhere needs the token: i
     { host: 'localhost', 'x-original-url': '/' },
   ]
   for (const headers of brought) {
-    expect(() => guard.identify(headers, 'public', '127.0.0.1', 0)).toThrow(
+    expect(() => guard.identify(headers, 'public', { address: '127.0.0.1' }, 0)).toThrow(
       expect.objectContaining({ code: 'TOKEN_REQUIRED' }),
     )
     expect(guard.holds(headers)).toBe(false)
-    expect(guard.identify({ ...headers, ...bearer(options.token) }, 'private', '127.0.0.1', 0)).toEqual(OPERATOR)
+    expect(guard.identify({ ...headers, ...bearer(options.token) }, 'private', { address: '127.0.0.1' }, 0)).toEqual(
+      OPERATOR,
+    )
   }
-  expect(() => guard.identify({ host: 'localhost' }, 'private', '127.0.0.1', 0, '1.0')).toThrow(
-    expect.objectContaining({ code: 'TOKEN_REQUIRED' }),
-  )
+  expect(() =>
+    guard.identify({ host: 'localhost' }, 'private', { address: '127.0.0.1', httpVersion: '1.0' }, 0),
+  ).toThrow(expect.objectContaining({ code: 'TOKEN_REQUIRED' }))
   for (const host of ['localhost:8424', '127.0.0.1', '[::1]:8424'])
-    expect(guard.identify({ host }, 'private', '127.0.0.1', 0)).toEqual(OPERATOR)
+    expect(guard.identify({ host }, 'private', { address: '127.0.0.1' }, 0)).toEqual(OPERATOR)
   const open = createGuard({ ...options, host: '0.0.0.0', insecureOpen: true })
-  expect(open.identify(brought[0]!, 'private', '10.0.0.1', 0)).toEqual(OPERATOR)
+  expect(open.identify(brought[0]!, 'private', { address: '10.0.0.1' }, 0)).toEqual(OPERATOR)
 })
 
 test('T11 what no budget bounds needs a token on loopback too', () => {
   const local = { host: 'localhost:8424' }
-  expect(guard.identify(local, 'private', '127.0.0.1', 0)).toBe(OPERATOR)
+  expect(guard.identify(local, 'private', { address: '127.0.0.1' }, 0)).toBe(OPERATOR)
   const refused = expect.objectContaining({ code: 'TOKEN_REQUIRED' })
-  expect(() => guard.identify(local, 'token', '127.0.0.1', 0)).toThrow(refused)
-  expect(guard.identify({ ...local, ...bearer(options.token) }, 'token', '127.0.0.1', 0)).toBe(OPERATOR)
+  expect(() => guard.identify(local, 'token', { address: '127.0.0.1' }, 0)).toThrow(refused)
+  expect(guard.identify({ ...local, ...bearer(options.token) }, 'token', { address: '127.0.0.1' }, 0)).toBe(OPERATOR)
   expect(() => guard.checkOrigin({ ...local, origin: 'https://evil.example' }, 'token', 'POST')).toThrow()
 })

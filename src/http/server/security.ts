@@ -53,9 +53,8 @@ export type Guard = {
   identify(
     headers: IncomingHttpHeaders,
     access: Access,
-    remoteAddress: string,
+    from: { address: string; httpVersion?: string | undefined },
     now: UnixMs,
-    httpVersion?: string | undefined,
   ): Caller
   /** True if a request with these headers would still be admitted. */
   holds(headers: IncomingHttpHeaders, httpVersion?: string | undefined): boolean
@@ -135,7 +134,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       throw foreignOrigin('another site')
     },
 
-    identify(headers, access, remoteAddress, now, httpVersion = '1.1') {
+    identify(headers, access, { address, httpVersion = '1.1' }, now) {
       if (access === 'health') return ANYONE
       const given = tokenIn(headers.authorization)
       if (given === undefined && access !== 'token' && isLet(headers, httpVersion)) return OPERATOR
@@ -149,7 +148,7 @@ export function createGuard(options: GuardOptions, deps: GuardDeps = { identify:
       // others. The token is too long to guess.
       const caller = callerOf(given)
       if (caller !== undefined) return caller
-      const key = attemptKey(remoteAddress)
+      const key = attemptKey(address)
       // If no token is needed, nobody guesses one. A program with an old token must not lock out the others.
       if (isClosed && !wrongTokens.has(key, 1, now)) {
         throw new HttpError('TOO_MANY_ATTEMPTS', 'too many wrong tokens came from this address: wait a minute', {

@@ -1,24 +1,25 @@
 import { isUtf8 } from 'node:buffer'
-import type { Server as HttpServer } from 'node:http'
+import type { Server as HttpServer, IncomingMessage } from 'node:http'
 import fastify, { type FastifyHttpOptions, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/logger.ts'
 import type { Caller } from '../../schema/caller.ts'
 import { BODY_BYTES_MAX, TASK_BYTES_MAX } from '../../schema/limits.ts'
 import { answer, EventStream, type Operation } from '../api/operation.ts'
-import { createAdmission, privateHeaders, rowOf } from './admission.ts'
+import { createAdmission, type Place, privateHeaders } from './admission.ts'
 import { eventStreamHeaders, sendEvents, whileHeld } from './event-stream.ts'
 import { urlOf } from './host-name.ts'
 import type { RequestHandler } from './listener.ts'
-import { type Mount, mountAt } from './mount.ts'
+import { type Mount, withoutPrefix } from './mount.ts'
+import { mountRoutes } from './mount-routes.ts'
 import { HttpError, problemFor } from './problem.ts'
 import { Running } from './running.ts'
 import type { Guard } from './security.ts'
 
-/** D13: every path answers under both prefixes. */
-const prefixes = ['', '/api']
-
+/** Characters of an id in a path. DIDs and hashes, the longest ids, have fewer than 100. */
 const PARAM_LENGTH_MAX = 256
+/** TRACE stands for all methods that no operation has: the router does not know most of them. */
+const routedMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
 
 export type ServerDeps = {
   guard: Guard
@@ -38,34 +39,14 @@ export type Server = {
 
 /** Builds the handler of HTTP requests from the table of operations. The listener (listener.ts) owns the socket. */
 export function createServer(rows: readonly Operation[], deps: ServerDeps): Server {
-  const { logger, mounts = [] } = deps
-  const admit = createAdmission(rows, { ...deps, mounts })
+  const { guard, logger, mounts = [] } = deps
+  const admit = createAdmission(deps)
   const running = new Running()
   const callers = new WeakMap<FastifyRequest, Caller>()
   let stopping = false
 
-  const serverOptions: FastifyHttpOptions<HttpServer> = {
-    bodyLimit: BODY_BYTES_MAX,
-    return503OnClosing: false,
-    routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ignoreTrailingSlash: true },
-    // zod parses and encodes (schema/api). Without these stubs Fastify loads Ajv, a third of all it loads at start.
-    schemaController: { compilersFactory: { buildValidator: notUsed, buildSerializer: notUsed } },
-    serverFactory: (handler) => deps.adopt(handler),
-    // The listener has its own handler. With two, a client would get two answers.
-    clientErrorHandler: () => {},
-    frameworkErrors: (error, _request, reply) => sendError(error, reply),
-  }
-  const app = fastify(serverOptions)
-
-  app.removeAllContentTypeParsers()
-  const parseJson = app.getDefaultJsonParser('error', 'error')
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
-    // Some clients send a media type without a body, for example with DELETE.
-    if (body.length === 0 && rowOf(request)?.body === undefined) done(null)
-    // Refuse invalid UTF-8, because replacement characters would change the task that a buyer pays for.
-    else if (isUtf8(body)) parseJson(request, body.toString('utf8'), done)
-    else done(new HttpError('MALFORMED_JSON', 'the body is not valid UTF-8'))
-  })
+  const app = fastify(optionsOf(deps.adopt, sendError))
+  parseJsonBodies(app)
   app.addHook('onRequest', (request, reply, done) => {
     try {
       if (stopping) throw new HttpError('STOPPING', 'the node is stopping')
@@ -84,30 +65,38 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     done()
   })
   app.setErrorHandler((error, request, reply) => sendError(tooLarge(error, rowOf(request)), reply))
-  for (const row of rows) for (const prefix of prefixes) addRoute(row, prefix)
-  if (mounts.length > 0) app.register(addMounts)
+  for (const [path, rowsThere] of Map.groupBy(rows, ({ path }) => path)) addPath(path, rowsThere)
+  if (mounts.length > 0) {
+    const callerOf = (request: FastifyRequest) => callers.get(request)!
+    app.register(mountRoutes(mounts, routedMethods, { callerOf, hijack, running, logger }))
+  }
 
-  function addRoute(row: Operation, prefix: string): void {
-    app.route({
-      method: row.method,
-      url: prefix + row.path.replace(/\{(\w+)\}/g, ':$1'),
-      bodyLimit: row.bodyBytesMax ?? BODY_BYTES_MAX,
-      config: { row },
-      async handler(request, reply) {
-        if (request.method === 'HEAD' && row.media === 'text/event-stream') return headOfStream(reply)
-        const { params, query, body } = request
-        const caller = callers.get(request)!
-        const signal = () => running.signalOf(reply.raw)
-        const { headers: sent } = request
-        const call = { params, query, body, caller, url: urlOf(sent), headers: sent, signal }
-        const answered = await answer(row, call, logger)
-        if (answered instanceof EventStream) return stream(row, answered, request, reply)
-        const { status, text, media, headers } = answered
-        reply.headers(headers)
-        if (headers.location !== undefined) reply.header('location', prefix + headers.location)
-        return send(reply, status, media, text)
-      },
-    })
+  /** Adds the operations of one path. Its other methods have a route too, which the admission refuses. */
+  function addPath(path: string, rowsThere: readonly Operation[]): void {
+    const url = path.replace(/\{(\w+)\}/g, ':$1')
+    for (const row of rowsThere) {
+      const bodyLimit = row.bodyBytesMax ?? BODY_BYTES_MAX
+      const handler = (request: FastifyRequest, reply: FastifyReply) => answerOperation(row, request, reply)
+      app.route({ method: row.method, url, bodyLimit, config: { row, rows: rowsThere } satisfies Place, handler })
+    }
+    const answered = new Set<string>(rowsThere.map(({ method }) => method))
+    if (answered.has('GET')) answered.add('HEAD')
+    const method = routedMethods.filter((one) => !answered.has(one))
+    app.route({ method, url, config: { rows: rowsThere } satisfies Place, handler: notUsed })
+  }
+
+  async function answerOperation(row: Operation, request: FastifyRequest, reply: FastifyReply) {
+    if (request.method === 'HEAD' && row.media === 'text/event-stream') return headOfStream(reply)
+    const { params, query, body, headers: sent } = request
+    const signal = () => running.signalOf(reply.raw)
+    const call = { params, query, body, caller: callers.get(request)!, url: urlOf(sent), headers: sent, signal }
+    const answered = await answer(row, call, logger)
+    if (answered instanceof EventStream) return stream(row, answered, request, reply)
+    const { status, text, media, headers } = answered
+    reply.headers(headers)
+    const prefix = request.originalUrl.startsWith('/api/') ? '/api' : ''
+    if (headers.location !== undefined) reply.header('location', prefix + headers.location)
+    return send(reply, status, media, text)
   }
 
   async function stream(row: Operation, answered: EventStream, request: FastifyRequest, reply: FastifyReply) {
@@ -115,9 +104,7 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     hijack(reply)
     // An endless stream ends when its token does. A stream that shows paid work runs to its end.
     const isEndless = row.media === 'text/event-stream'
-    const events = isEndless
-      ? whileHeld(answered.events, () => deps.guard.holds(headers, raw.httpVersion))
-      : answered.events
+    const events = isEndless ? whileHeld(answered.events, () => guard.holds(headers, raw.httpVersion)) : answered.events
     await sendEvents(reply.raw, events, running.signalOf(reply.raw))
   }
 
@@ -132,35 +119,6 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
     // A hijacked reply loses the headers that the checks have set, so set them again.
     for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
     if (stopping) reply.raw.setHeader('connection', 'close')
-  }
-
-  /** Mounts have their own Fastify context, which leaves bodies unread. */
-  async function addMounts(context: FastifyInstance): Promise<void> {
-    context.removeAllContentTypeParsers()
-    context.addContentTypeParser('*', (_request, _body, done) => done(null))
-    for (const { path, methods } of mounts) {
-      for (const url of prefixes.flatMap((prefix) => [prefix + path, `${prefix + path}/*`])) {
-        context.route({ method: [...methods], url, handler: answerMount })
-      }
-    }
-  }
-
-  async function answerMount(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const { raw, headers } = request
-    const caller = callers.get(request)!
-    const { mount, rest } = mountAt(mounts, raw.url!)!
-    const url = urlOf(headers) + mount.path
-    hijack(reply)
-    try {
-      await mount.handle({ request: raw, response: reply.raw, rest, url, caller, signal: running.signalOf(reply.raw) })
-    } catch (error) {
-      if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
-      const problem = problemFor(error, mount.path, logger)
-      // Close the connection, because the unread rest of the body precedes the next request.
-      if (!raw.complete) reply.raw.setHeader('connection', 'close')
-      reply.raw.writeHead(problem.status, { 'content-type': 'application/problem+json' })
-      reply.raw.end(JSON.stringify(problem))
-    }
   }
 
   function sendError(error: unknown, reply: FastifyReply): FastifyReply {
@@ -188,9 +146,50 @@ export function createServer(rows: readonly Operation[], deps: ServerDeps): Serv
   }
 }
 
-/** No route uses JSON Schema. */
+function optionsOf(
+  adopt: ServerDeps['adopt'],
+  sendError: (error: unknown, reply: FastifyReply) => void,
+): FastifyHttpOptions<HttpServer> {
+  return {
+    bodyLimit: BODY_BYTES_MAX,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ignoreTrailingSlash: true },
+    // zod parses and encodes (schema/api). Without these stubs Fastify loads Ajv, a third of all it loads at start.
+    schemaController: { compilersFactory: { buildValidator: notUsed, buildSerializer: notUsed } },
+    serverFactory: adopt,
+    rewriteUrl: normalize,
+    // The listener has its own handler. With two, a client would get two answers.
+    clientErrorHandler: () => {},
+    frameworkErrors: (error, _request, reply) => sendError(error, reply),
+  }
+}
+
+/** Every path answers under the prefix `/api` too (D13). */
+function normalize(request: IncomingMessage): string {
+  if (!routedMethods.includes(request.method!)) request.method = 'TRACE'
+  return withoutPrefix(request.url!)
+}
+
+/** Reads JSON bodies only. The admission has refused other media types. */
+function parseJsonBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  const parseJson = app.getDefaultJsonParser('error', 'error')
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    // Some clients send a media type without a body, for example with DELETE.
+    if (body.length === 0 && rowOf(request)?.body === undefined) done(null)
+    // Refuse invalid UTF-8, because replacement characters would change the task that a buyer pays for.
+    else if (isUtf8(body)) parseJson(request, body.toString('utf8'), done)
+    else done(new HttpError('MALFORMED_JSON', 'the body is not valid UTF-8'))
+  })
+}
+
+function rowOf({ routeOptions }: FastifyRequest): Operation | undefined {
+  return (routeOptions.config as Place).row
+}
+
+/** zod parses and encodes, and the admission refuses what has no operation. */
 function notUsed(): never {
-  throw new Error('zod parses and encodes')
+  throw new Error('not used')
 }
 
 /** States the operation's own limit if a body was too long. */

@@ -1,0 +1,55 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from '../../lib/logger.ts'
+import type { Caller } from '../../schema/caller.ts'
+import type { Place } from './admission.ts'
+import { urlOf } from './host-name.ts'
+import { type Mount, restOf } from './mount.ts'
+import { problemFor } from './problem.ts'
+import type { Running } from './running.ts'
+
+type MountRoutesDeps = {
+  /** The caller that the admission found. */
+  callerOf(request: FastifyRequest): Caller
+  /** Takes a reply from Fastify, with the headers that the checks have set. */
+  hijack(reply: FastifyReply): void
+  running: Running
+  logger: Logger
+}
+
+/** The routes of mounts. They have their own Fastify context, which leaves bodies unread. */
+export function mountRoutes(mounts: readonly Mount[], methods: readonly string[], deps: MountRoutesDeps) {
+  return async (context: FastifyInstance): Promise<void> => {
+    context.removeAllContentTypeParsers()
+    context.addContentTypeParser('*', (_request, _body, done) => done(null))
+    // The admission refuses the methods that a mount lacks.
+    for (const mount of mounts) {
+      const handler = (request: FastifyRequest, reply: FastifyReply) => answerMount(mount, request, reply, deps)
+      for (const url of [mount.path, `${mount.path}/*`]) {
+        context.route({ method: [...methods], url, config: { mount } satisfies Place, handler })
+      }
+    }
+  }
+}
+
+async function answerMount(
+  mount: Mount,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { callerOf, hijack, running, logger }: MountRoutesDeps,
+): Promise<void> {
+  const { raw, headers } = request
+  const rest = restOf(mount, raw.url!)!
+  const url = urlOf(headers) + mount.path
+  hijack(reply)
+  const signal = running.signalOf(reply.raw)
+  try {
+    await mount.handle({ request: raw, response: reply.raw, rest, url, caller: callerOf(request), signal })
+  } catch (error) {
+    if (reply.raw.headersSent || reply.raw.destroyed) return void reply.raw.destroy()
+    const problem = problemFor(error, mount.path, logger)
+    // Close the connection, because the unread rest of the body precedes the next request.
+    if (!raw.complete) reply.raw.setHeader('connection', 'close')
+    reply.raw.writeHead(problem.status, { 'content-type': 'application/problem+json' })
+    reply.raw.end(JSON.stringify(problem))
+  }
+}
