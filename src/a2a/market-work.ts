@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
+import { parseJson } from '../lib/json.ts'
 import { QUERY_LENGTH_MAX } from '../schema/limits.ts'
 import { isMarketTool, type MarketTools } from '../tools/tools.ts'
 import type { Outcome, Work } from './executor.ts'
@@ -34,14 +35,6 @@ export function marketWork(tools: MarketTools): Work {
 function readRequest(input: string): { skill: string; [name: string]: unknown } {
   const parsed = Request.safeParse(parseJson(input))
   return parsed.success ? parsed.data : { skill: 'discover_agents', query: input.slice(0, QUERY_LENGTH_MAX) }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function failed(code: string, message: string): Outcome {

@@ -1,4 +1,5 @@
 import { CodedError } from '../lib/errors.ts'
+import { parseJson } from '../lib/json.ts'
 import { redact } from './redact.ts'
 
 /** Limit in bytes. Enough for the logs of one block range; a longer answer comes from a broken or hostile RPC. */
@@ -110,12 +111,8 @@ function readResult(status: number, text: string, method: string, url: URL): unk
 }
 
 function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
+  const value = parseJson(text)
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
 }
 
 function failureOf(error: unknown): string {

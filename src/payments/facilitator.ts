@@ -1,5 +1,6 @@
 import type { Pool } from 'undici'
 import { reasonOf } from '../lib/errors.ts'
+import { parseJson } from '../lib/json.ts'
 import { SettleAnswer, SupportedAnswer } from '../schema/facilitator.ts'
 import type { PaymentRequirements, SignedAuthorization } from '../schema/payment.ts'
 import { Hash32, type Hex } from '../schema/primitives.ts'
@@ -139,7 +140,7 @@ function settleBody(signed: SignedAuthorization, requirements: PaymentRequiremen
  * Reads the outcome from the body where it can be parsed: some facilitators answer a refusal with 200, others with 4xx.
  */
 export function outcomeOf({ status, text }: { status: number; text: string }): SettleOutcome {
-  const answer = parseAnswer(text)
+  const answer = SettleAnswer.safeParse(parseJson(text)).data
   const isAway = status >= 500 || status === TOO_MANY_REQUESTS
   if (answer === undefined) {
     const reason = `the facilitator answered ${status} with something that is no settlement answer`
@@ -156,14 +157,6 @@ export function outcomeOf({ status, text }: { status: number; text: string }): S
   // A facilitator that names a transaction has sent it: only the chain knows its result.
   const kind = isDown && !hash.success ? 'down' : 'unclear'
   return { kind, reason: short(`the facilitator could not settle: ${reason}`) }
-}
-
-function parseAnswer(text: string): SettleAnswer | undefined {
-  try {
-    return SettleAnswer.safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
-  }
 }
 
 /** Reasons come from outside and go to logs and to the operator: limit their length, keep one line. */

@@ -7,6 +7,7 @@ import { PeerError, peerErrorFrom } from './peer-error.ts'
 import { RawReader } from './raw-reader.ts'
 import type { InboundStream, X402ServerDeps } from './x402/exchange.ts'
 import { runFree } from './x402/free-run.ts'
+import { jsonOf } from './x402/messages.ts'
 
 const LENGTH_BYTES = 4
 
@@ -103,23 +104,15 @@ export async function callMarketplace(
 function parseExecute(frame: { type: string; data: Uint8Array }) {
   if (frame.type !== 'execute')
     throw new PeerError('INVALID_MESSAGE', `unknown message type ${JSON.stringify(frame.type)}`)
-  const parsed = MarketplaceExecute.safeParse(parseJson(frame.data))
+  const parsed = MarketplaceExecute.safeParse(jsonOf(frame.data))
   if (parsed.success) return parsed.data
   throw new PeerError('INVALID_MESSAGE', parsed.error.issues.map((issue) => issue.message).join('; '))
 }
 
 function parseAnswer(bytes: Uint8Array): MarketplaceAnswer {
-  const parsed = MarketplaceAnswer.safeParse(parseJson(bytes))
+  const parsed = MarketplaceAnswer.safeParse(jsonOf(bytes))
   if (parsed.success) return parsed.data
   throw new PeerError('INVALID_MESSAGE', 'the seller answered with something else than output or error')
-}
-
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-  } catch (cause) {
-    throw new PeerError('INVALID_MESSAGE', 'the data is not JSON in UTF-8', { cause })
-  }
 }
 
 function errorAnswer(error: PeerError): MarketplaceAnswer {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError } from '../lib/errors.ts'
+import { parseJson } from '../lib/json.ts'
 
 const Count = z.int().min(0)
 
@@ -52,14 +53,6 @@ export function decodeCursor(cursor: string, query: string): SearchPlace {
   const place = Place.safeParse(parseJson(json))
   if (!place.success) throw invalidCursor()
   return place.data
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function digest(json: string, query: string): Buffer {

@@ -1,3 +1,4 @@
+import { parseJson } from '../../lib/json.ts'
 import { AgentError } from '../runtime.ts'
 
 const STEPS_MAX = 64
@@ -19,7 +20,7 @@ export function jsonQuery(input: string): string {
   if (lineEnd === -1)
     throw wrong('the first line is a path such as .items[].name, and the JSON follows on the next line')
   const steps = parsePath(input.slice(0, lineEnd).trim())
-  const document = parseJson(input.slice(lineEnd + 1))
+  const document = jsonOf(input.slice(lineEnd + 1))
   const found = steps.reduce<unknown[]>((values, step) => values.flatMap((value) => take(value, step)), [document])
   try {
     return found.map((value) => JSON.stringify(value)).join('\n')
@@ -40,7 +41,7 @@ function parsePath(path: string): Step[] {
     if (steps.length >= STEPS_MAX) throw wrong(`the path has more than ${STEPS_MAX} steps`)
     const [, key, quoted, index] = match
     if (key !== undefined) steps.push({ kind: 'key', key })
-    else if (quoted !== undefined) steps.push({ kind: 'key', key: String(parseJson(quoted)) })
+    else if (quoted !== undefined) steps.push({ kind: 'key', key: String(jsonOf(quoted)) })
     else if (index !== undefined) steps.push({ kind: 'index', index: Number(index) })
     else steps.push({ kind: 'each' })
   }
@@ -48,12 +49,10 @@ function parsePath(path: string): Step[] {
   return steps
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw wrong('what follows the path is not valid JSON')
-  }
+function jsonOf(text: string): unknown {
+  const value = parseJson(text)
+  if (value === undefined) throw wrong('what follows the path is not valid JSON')
+  return value
 }
 
 function take(value: unknown, step: Step): unknown[] {

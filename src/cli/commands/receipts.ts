@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
 import { PathText } from '../../config/values.ts'
 import { reasonOf } from '../../lib/errors.ts'
+import { parseJson } from '../../lib/json.ts'
 import type { Proof } from '../../payments/receipt-proof.ts'
 import { PAGE_ITEMS_MAX } from '../../schema/limits.ts'
 import { directions, ReceiptAuthorization, type ReceiptRecord } from '../../schema/receipt.ts'
@@ -142,11 +143,8 @@ type Given = z.output<typeof One>
 const Several = z.array(z.looseObject({ receipt: z.unknown().optional() })).max(1_000_000)
 
 async function readReceipts(path: string): Promise<Given[]> {
-  const text = (await readBytes(path)).toString('utf8')
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
+  const json = parseJson((await readBytes(path)).toString('utf8'))
+  if (json === undefined) {
     throw new UsageError(`${path} is not JSON: write a file with \`stoa receipts export --json\``)
   }
   const several = Several.safeParse(json)

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
+import { parseJson } from '../../lib/json.ts'
 import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
 import {
   type ExecuteBody,
@@ -189,14 +190,6 @@ function readAnswer<T extends z.ZodType>(base: string, schema: T, status: number
   }
   if (!ok) throw new ApiError(parsed.data as Problem)
   return parsed.data as z.output<T>
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** `fetch` throws "fetch failed". Its cause holds the reason. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'
+import { parseJson } from '../../lib/json.ts'
 import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
 import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
@@ -142,12 +143,4 @@ function parseExecution({ event, data }: ReadEvent): { event?: keyof typeof exec
 function connectionLost(cause: unknown): CodedError {
   const lost = 'the connection was lost before the result came: what was asked may have been done'
   return new CodedError('API_CONNECTION_LOST', lost, { cause })
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -4,7 +4,7 @@ import { X402Response } from '../../schema/x402.ts'
 import type { Frame } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
 import { PeerError } from '../peer-error.ts'
-import { type AnyX402Message, NO_CORRELATION_ID, parseJson, parseMessage, readFrame } from './messages.ts'
+import { type AnyX402Message, jsonOf, NO_CORRELATION_ID, parseMessage, readFrame } from './messages.ts'
 
 /**
  * A response as the buyer reads it. Missing fields are empty, and `oddities` describes unusual ones. `body` is always
@@ -53,7 +53,7 @@ export async function readAnswer(stream: FramedStream, signal: AbortSignal): Pro
 
 function parseAnswer(frame: Frame): SellerAnswer {
   if (frame.type === 'x402.response') {
-    return { type: frame.type, message: responseOf(parseJson(frame.data)) ?? refuse(frame) }
+    return { type: frame.type, message: responseOf(jsonOf(frame.data)) ?? refuse(frame) }
   }
   if (frame.type === 'x402.payment_required') return challengeOf(frame)
   if (frame.type === 'x402.error') return errorOf(frame)
@@ -124,7 +124,7 @@ function textOf(body: unknown): string | undefined {
  * saying so. The message is therefore completed with `settles_first`, as other sellers send it (D45).
  */
 function challengeOf(frame: Frame): SellerAnswer {
-  const json = parseJson(frame.data) as { challenge_nonce?: unknown } | null
+  const json = jsonOf(frame.data) as { challenge_nonce?: unknown } | null
   const nonce = json?.challenge_nonce
   const isBare = typeof nonce === 'string' && BARE_NONCE.test(nonce)
   const { type, message } = parseMessage(
@@ -138,7 +138,7 @@ function challengeOf(frame: Frame): SellerAnswer {
 
 /** Reads an error. An error without a correlation id is about bytes that the seller could not read. */
 function errorOf(frame: Frame): SellerAnswer {
-  const json = parseJson(frame.data)
+  const json = jsonOf(frame.data)
   const unnamed = z.looseObject({ correlation_id: z.literal('').optional() }).safeParse(json)
   if (!unnamed.success) return parseMessage(frame) as Strict
   const named = JSON.stringify({ ...unnamed.data, correlation_id: NO_CORRELATION_ID })

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { parseJson } from '../../lib/json.ts'
 import { type X402Message, type X402MessageType, x402Messages } from '../../schema/x402.ts'
 import { type Frame, FrameError } from '../frame.ts'
 import type { FramedStream } from '../framed-stream.ts'
@@ -11,8 +12,6 @@ export const NO_CORRELATION_ID = '00000000-0000-4000-8000-000000000000'
 const ISSUES_SHOWN_MAX = 5
 
 export type AnyX402Message = { [T in X402MessageType]: { type: T; message: X402Message<T> } }[X402MessageType]
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
  * Reads the next message and checks it against its schema. Undefined if the peer has ended its side.
@@ -37,7 +36,7 @@ export function parseMessage(frame: Frame): AnyX402Message {
     throw new PeerError('INVALID_MESSAGE', `unknown message type ${JSON.stringify(frame.type)}`)
   }
   const type = frame.type as X402MessageType
-  const json = parseJson(frame.data)
+  const json = jsonOf(frame.data)
   const parsed = x402Messages[type].safeParse(json)
   if (parsed.success) return { type, message: parsed.data } as AnyX402Message
   const error = new PeerError('INVALID_MESSAGE', `${type}: ${describe(parsed.error)}`)
@@ -88,12 +87,10 @@ function bigintAsText(_key: string, value: unknown): unknown {
 }
 
 /** @throws PeerError `INVALID_MESSAGE` */
-export function parseJson(data: Uint8Array): unknown {
-  try {
-    return JSON.parse(utf8.decode(data))
-  } catch (cause) {
-    throw new PeerError('INVALID_MESSAGE', 'the data is not JSON in UTF-8', { cause })
-  }
+export function jsonOf(data: Uint8Array): unknown {
+  const json = parseJson(data)
+  if (json === undefined) throw new PeerError('INVALID_MESSAGE', 'the data is not JSON in UTF-8')
+  return json
 }
 
 function correlationIdOf(json: unknown): string | undefined {

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { parseJson } from '../../lib/json.ts'
 import { TASK_BYTES_MAX } from '../../schema/limits.ts'
 import type { PeerError } from '../peer-error.ts'
 
@@ -31,7 +32,7 @@ export class TaskTooLong extends Error {
 export function unwrapTask(body: string, resource: string): string | undefined {
   // Parse only text that can be a wrapped body, because a task may be megabytes of JSON.
   if (!body.trimStart().startsWith('{') || !body.includes('"resource"')) return undefined
-  const parsed = Wrapped.safeParse(jsonOf(body))
+  const parsed = Wrapped.safeParse(parseJson(body))
   return parsed.success && parsed.data.resource === resource ? parsed.data.input : undefined
 }
 
@@ -41,19 +42,11 @@ export function wrapOutput(output: string): string {
 
 /** @returns the output of a wrapped body as base64, or the body as it is */
 export function unwrapOutput(body: string): string {
-  const parsed = WrappedOutput.safeParse(jsonOf(Buffer.from(body, 'base64').toString()))
+  const parsed = WrappedOutput.safeParse(parseJson(Buffer.from(body, 'base64').toString()))
   return parsed.success ? Buffer.from(parsed.data.output).toString('base64') : body
 }
 
 /** True if the seller refused a paid request because of its body, before it charged anything. */
 export function asksForWrapped(error: PeerError): boolean {
   return error.code === 'INVALID_MESSAGE' && /missing resource in body/i.test(error.message)
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
