@@ -1,4 +1,4 @@
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice, usdc } from '../schema/amount.ts'
 import type { Listing } from '../schema/listing.ts'
 import { STOA_EXTENSION, X402_EXTENSION } from './extensions.ts'
 
@@ -199,7 +199,7 @@ function extensionsOf(listing: Listing, { did }: CardOptions): Extension[] {
       addrs,
       protocols,
       price: {
-        amount: formatAmount(price, PRICE_DECIMALS),
+        amount: formatPrice(price),
         currency: 'USDC',
         atomic: price.toString(),
         network,
@@ -211,7 +211,7 @@ function extensionsOf(listing: Listing, { did }: CardOptions): Extension[] {
   }
   const x402: Extension = {
     uri: X402_EXTENSION,
-    description: `Paid per task with x402: ${formatAmount(price, PRICE_DECIMALS)} USDC on ${network}.`,
+    description: `Paid per task with x402: ${usdc(price)} on ${network}.`,
     required: true,
   }
   return price > 0n ? [x402, stoa] : [stoa]

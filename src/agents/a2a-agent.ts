@@ -8,7 +8,7 @@ import type { Logger } from '../lib/logger.ts'
 import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
 import { HOPS_KEY, paymentKeys as keys, STOA_EXTENSION } from '../schema/a2a.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { usdc } from '../schema/amount.ts'
 import { type Connected, connect } from './a2a-connection.ts'
 import { type AgentPurchases, HOPS_MAX } from './agent-purchase.ts'
 import { ResponseTooLargeError } from './guarded-fetch.ts'
@@ -196,7 +196,7 @@ function askedPrice({ status }: Task): string | undefined {
   const asked = Asked.safeParse(metadata[keys.required])
   if (!asked.success) return 'an amount that cannot be read'
   const { amount, network } = asked.data.accepts[0]!
-  return `${formatAmount(BigInt(amount), PRICE_DECIMALS)} USDC on ${network}`
+  return `${usdc(BigInt(amount))} on ${network}`
 }
 
 /** Nothing is signed for a task's own price. Purchases go through the market, which has the signed listing. */

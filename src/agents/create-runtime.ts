@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { ProviderKeys } from '../config/secrets.ts'
 import type { Logger } from '../lib/logger.ts'
 import { type AgentDefinition, modelFields } from '../schema/agent.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice } from '../schema/amount.ts'
 import type { A2aAgent } from './a2a-agent.ts'
 import type { AgentPurchases } from './agent-purchase.ts'
 import { builtinRuntime } from './builtin/builtins.ts'
@@ -146,7 +146,7 @@ function a2aRuntime(
 /** Returns a warning if one run may cost more than it earns. */
 function lossOf({ price, max_price: maxPrice = 0n }: AgentDefinition): string | undefined {
   if (price >= maxPrice) return undefined
-  const [earns, costs] = [price, maxPrice].map((amount) => formatAmount(amount, PRICE_DECIMALS))
+  const [earns, costs] = [price, maxPrice].map(formatPrice)
   return `it may sell at a loss: a run earns ${earns} USDC and may pay ${costs} for the agent behind it. Raise price, or lower max_price.`
 }
 

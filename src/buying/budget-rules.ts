@@ -1,4 +1,4 @@
-import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
+import { formatPrice, parsePrice } from '../schema/amount.ts'
 import type { ChangeBudget } from '../schema/budget.ts'
 import type { Database } from '../store/database.ts'
 
@@ -117,13 +117,13 @@ export function amountsOf<N extends string>(
 ): Record<N | `${N}_atomic`, string | null>
 export function amountsOf(name: string, atomic: bigint | undefined): Record<string, string | null> {
   if (atomic === undefined) return { [name]: null, [`${name}_atomic`]: null }
-  return { [name]: formatAmount(atomic, PRICE_DECIMALS), [`${name}_atomic`]: atomic.toString() }
+  return { [name]: formatPrice(atomic), [`${name}_atomic`]: atomic.toString() }
 }
 
 function textOf(rules: BudgetRules, name: Rule): RuleText {
   const rule = rules[name]
   if (rule === undefined) return null
-  return typeof rule === 'bigint' ? formatAmount(rule, PRICE_DECIMALS) : rule
+  return typeof rule === 'bigint' ? formatPrice(rule) : rule
 }
 
 function isSame(one: RuleText, other: RuleText): boolean {

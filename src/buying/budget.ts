@@ -3,7 +3,7 @@ import { createLane } from '../lib/lane.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { didOfPeer } from '../p2p/did.ts'
 import type { Asset } from '../payments/assets.ts'
-import { formatAmount, PRICE_ATOMIC_MAX, PRICE_DECIMALS } from '../schema/amount.ts'
+import { PRICE_ATOMIC_MAX, usdc } from '../schema/amount.ts'
 import type { BudgetRecord, ChangeBudget } from '../schema/budget.ts'
 import { permits } from '../schema/caller.ts'
 import { networkKind } from '../schema/network-kind.ts'
@@ -164,10 +164,6 @@ export function overBudget(amount: bigint, { over, spent, max }: Over, day: stri
   const { what, fix } = limitTexts[over]
   const used = `${usdc(spent)} of ${usdc(max)} are paid or held on ${day} (UTC)`
   return new MarketError('OVER_BUDGET', `${usdc(amount)} do not fit ${what}: ${used}; ${fix}`)
-}
-
-export function usdc(amount: bigint): string {
-  return `${formatAmount(amount, PRICE_DECIMALS)} USDC`
 }
 
 function leftOf(max: bigint | undefined, spent: bigint): bigint | undefined {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { MarketError } from '../listings/market-error.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice, usdc } from '../schema/amount.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { type Caller, OPERATOR } from '../schema/caller.ts'
 import type { OnProgress } from '../schema/execution.ts'
@@ -145,8 +145,8 @@ export function permittedPrice(listing: Listing, wanted: bigint | undefined, nod
   const price = wanted === undefined || wanted > nodeMax ? nodeMax : wanted
   if (listing.local || listing.price <= price) return price
   const who = price === wanted ? 'this call allows' : 'this node allows (stoa budget --per-call)'
-  const costs = `${listing.name} costs ${formatAmount(listing.price, PRICE_DECIMALS)} USDC`
-  throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatAmount(price, PRICE_DECIMALS)}: nothing was signed`)
+  const costs = `${listing.name} costs ${usdc(listing.price)}`
+  throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatPrice(price)}: nothing was signed`)
 }
 
 function newOrder(

@@ -5,12 +5,13 @@ import { differenceFromListing, SETTLEMENT_SECONDS } from '../payments/requireme
 import { RUN_MARGIN_SECONDS } from '../payments/verify.ts'
 import { backdatedSeconds, type Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/streams.ts'
+import { usdc } from '../schema/amount.ts'
 import { PAYMENT_WINDOW_SECONDS } from '../schema/limits.ts'
 import { networkText } from '../schema/network-kind.ts'
 import { type PaymentEnvelope, type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
-import { type Budget, overBudget, usdc } from './budget.ts'
+import { type Budget, overBudget } from './budget.ts'
 import type { WalletFunds } from './wallet-funds.ts'
 
 /** Longest window a seller may ask for: the longest agent time limit (3600 s) plus time to settle (120 s). */

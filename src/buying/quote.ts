@@ -4,7 +4,7 @@ import { differenceFromListing } from '../payments/requirements.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 import { askX402Price } from '../protocols/x402/client.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice } from '../schema/amount.ts'
 import type { Listing } from '../schema/listing.ts'
 import { type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
@@ -103,7 +103,7 @@ async function askTerms(seller: StreamPeer, call: PriceCall, streams: StreamPool
 
 function termsOf(id: string, terms: { amount: bigint; network: string; asset: string; payTo: string }) {
   const { amount, network, asset, payTo } = terms
-  return { agent_id: id, price: usdc(amount), price_atomic: amount.toString(), network, asset, pay_to: payTo }
+  return { agent_id: id, price: formatPrice(amount), price_atomic: amount.toString(), network, asset, pay_to: payTo }
 }
 
 /** Returns why this node would not pay now. A purchase within all limits may still need an approval. */
@@ -128,8 +128,4 @@ function refusalOf(
 /** A seller may send a number that is not a valid time. */
 function isTime(seconds: number): boolean {
   return seconds >= 0 && seconds <= 8.64e12
-}
-
-function usdc(amount: bigint): string {
-  return formatAmount(amount, PRICE_DECIMALS)
 }

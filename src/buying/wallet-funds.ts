@@ -3,8 +3,8 @@ import { type Clock, monotonicOf } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { Wallet } from '../payments/wallet.ts'
+import { usdc } from '../schema/amount.ts'
 import { networkKind, networkText } from '../schema/network-kind.ts'
-import { usdc } from './budget.ts'
 
 /** How long a balance stays in use after it was read. Payments are subtracted from it meanwhile. */
 const FRESH_MS = 15_000

@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, type Node, type ParsedNode } from 'yaml'
 import { AgentDefinition, ToolServer } from '../schema/agent.ts'
-import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
+import { formatPrice, parsePrice } from '../schema/amount.ts'
 import { nearest, quote } from './config-error.ts'
 
 /** How a field of an agent's entry is written, and what errors say it should be. */
@@ -64,7 +64,7 @@ export function entryOf(definition: AgentDefinition): AgentEntry {
   const entry: AgentEntry = {}
   for (const name of fieldNames) {
     const given = definition[name]
-    const value = typeof given === 'bigint' ? Number(formatAmount(given, PRICE_DECIMALS)) : given
+    const value = typeof given === 'bigint' ? Number(formatPrice(given)) : given
     if (value !== undefined) entry[name] = value
   }
   return entry
@@ -142,7 +142,7 @@ function readValue(node: ParsedNode | null, field: Field): Read {
   if (field.kind === 'number')
     return /^[0-9]{1,3}(\.[0-9]{1,6})?$/.test(text) ? { value: Number(text) } : { problem: notValid(text, field) }
   try {
-    return { value: Number(formatAmount(parsePrice(text), PRICE_DECIMALS)) }
+    return { value: Number(formatPrice(parsePrice(text))) }
   } catch {
     return { problem: notValid(text, field) }
   }

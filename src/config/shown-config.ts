@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice } from '../schema/amount.ts'
 import type { Configuration, Setting } from '../schema/configuration.ts'
 import { PAYMENT_WINDOW_SECONDS } from '../schema/limits.ts'
 import type { Config } from './config.ts'
@@ -36,18 +36,18 @@ const rows: readonly Row[] = [
   ['api.allowed_hosts', ({ api }) => api.allowedHosts],
   ['api.insecure_open', ({ api }) => api.insecureOpen, { flag: '--insecure-open-api' }],
   ['api.require_token', ({ api }) => api.requireToken],
-  ['buyer.max_price', ({ buyer }) => usdc(buyer.maxPriceAtomic), { variable: 'NODE_MAX_PRICE', ...budget }],
-  ['buyer.daily_budget', ({ buyer }) => usdc(buyer.dailyBudgetAtomic), { variable: 'NODE_DAILY_BUDGET', ...budget }],
+  ['buyer.max_price', ({ buyer }) => price(buyer.maxPriceAtomic), { variable: 'NODE_MAX_PRICE', ...budget }],
+  ['buyer.daily_budget', ({ buyer }) => price(buyer.dailyBudgetAtomic), { variable: 'NODE_DAILY_BUDGET', ...budget }],
   [
     'buyer.monthly_budget',
-    ({ buyer }) => usdc(buyer.monthlyBudgetAtomic),
+    ({ buyer }) => price(buyer.monthlyBudgetAtomic),
     { variable: 'NODE_MONTHLY_BUDGET', ...budget },
   ],
   ['buyer.rate_every', ({ buyer }) => buyer.rateEvery ?? null],
-  ['buyer.seller_daily_budget', ({ buyer }) => usdc(buyer.sellerBudgetAtomic), budget],
+  ['buyer.seller_daily_budget', ({ buyer }) => price(buyer.sellerBudgetAtomic), budget],
   [
     'buyer.auto_approve_below',
-    ({ buyer }) => usdc(buyer.autoApproveBelowAtomic),
+    ({ buyer }) => price(buyer.autoApproveBelowAtomic),
     { variable: 'NODE_AUTO_APPROVE_BELOW', ...budget },
   ],
   ['buyer.approval_minutes', ({ buyer }) => buyer.approvalMinutes ?? null],
@@ -56,9 +56,9 @@ const rows: readonly Row[] = [
   ['buyer.allow', ({ buyer }) => buyer.allow ?? [], budget],
   ['buyer.deny', ({ buyer }) => buyer.deny ?? [], budget],
   ['seller.settle_first', ({ seller }) => seller.settleFirst, { flag: '--settle-first' }],
-  ['seller.unsettled_per_payer', ({ seller }) => usdc(seller.unsettledPerPayerAtomic)],
-  ['seller.unsettled_max', ({ seller }) => usdc(seller.unsettledMaxAtomic)],
-  ['seller.check_funds_from', ({ seller }) => usdc(seller.checkFundsFromAtomic)],
+  ['seller.unsettled_per_payer', ({ seller }) => price(seller.unsettledPerPayerAtomic)],
+  ['seller.unsettled_max', ({ seller }) => price(seller.unsettledMaxAtomic)],
+  ['seller.check_funds_from', ({ seller }) => price(seller.checkFundsFromAtomic)],
   ['seller.block', ({ seller }) => seller.block ?? []],
   ['seller.keep_listed', ({ seller }) => seller.keepListed, { flag: '--keep-listed' }],
   ['seller.concurrent_runs', ({ seller }) => seller.concurrentRunsMax],
@@ -90,6 +90,6 @@ function originOf(url: string | undefined): string | null {
   return parsed === null ? null : `${parsed.protocol}//${parsed.host}`
 }
 
-function usdc(amount: bigint | undefined): string | null {
-  return amount === undefined ? null : formatAmount(amount, PRICE_DECIMALS)
+function price(amount: bigint | undefined): string | null {
+  return amount === undefined ? null : formatPrice(amount)
 }

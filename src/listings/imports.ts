@@ -6,7 +6,7 @@ import { peerAt } from '../p2p/multiaddrs.ts'
 import { sameAddress } from '../payments/assets.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer } from '../protocols/streams.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice } from '../schema/amount.ts'
 import { type ImportAgent, ImportedListing } from '../schema/import.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { PaymentRequirements } from '../schema/payment.ts'
@@ -204,6 +204,6 @@ function differs(
     return `the seller is paid on ${asked.network}, this node pays on ${named.network}`
   if (!sameAddress(asked.asset, named.asset)) return `the seller is paid in ${asked.asset}, not in USDC`
   if (asked.amount === named.amount) return undefined
-  const [price, expected] = [asked.amount, named.amount].map((amount) => formatAmount(amount, PRICE_DECIMALS))
+  const [price, expected] = [asked.amount, named.amount].map(formatPrice)
   return `the seller asks for ${price} USDC, not ${expected}`
 }

@@ -5,7 +5,7 @@ import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
 import { MarketError } from '../listings/market-error.ts'
 import type { AlarmKind, AlarmRecord } from '../schema/alarm.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice } from '../schema/amount.ts'
 import type { NodeStatus } from '../schema/api.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
 import type { AlarmStore, Dismissal, FailedPayments } from '../store/alarms.ts'
@@ -121,7 +121,7 @@ function shortened(reason: string): string {
 }
 
 function amounts(amount: bigint): Pick<AlarmRecord, 'amount' | 'amount_atomic'> {
-  return { amount: formatAmount(amount, PRICE_DECIMALS), amount_atomic: amount.toString() }
+  return { amount: formatPrice(amount), amount_atomic: amount.toString() }
 }
 
 /** Groups unpaid work by reason. If a dismissed reason occurs again, counts only what came after the dismissal. */

@@ -13,7 +13,7 @@ import type { Meters } from '../lib/meters.ts'
 import { createPost } from '../lib/post.ts'
 import type { Replica } from '../listings/replica.ts'
 import { exposureLimits } from '../payments/exposure.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice } from '../schema/amount.ts'
 import type { NodeStatus, PeerStatus } from '../schema/api.ts'
 import type { BudgetRecord } from '../schema/budget.ts'
 import type { OwnAgent } from '../schema/own-agent.ts'
@@ -100,7 +100,6 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
 /** The limits in force: defaults of the seller's guard, and a budget that may have changed while the node runs. */
 function inForce({ buyer, seller }: Config, budget: BudgetRecord) {
   const { perPayerMax, totalMax, checkFrom } = exposureLimits
-  const usdc = (amount: bigint) => formatAmount(amount, PRICE_DECIMALS)
   return {
     'buyer.max_price': budget.per_call,
     'buyer.daily_budget': budget.per_day,
@@ -110,9 +109,9 @@ function inForce({ buyer, seller }: Config, budget: BudgetRecord) {
     'buyer.approval_minutes': approvalMsOf(buyer) / 60_000,
     'buyer.allow': budget.allow,
     'buyer.deny': budget.deny,
-    'seller.unsettled_per_payer': usdc(seller.unsettledPerPayerAtomic ?? perPayerMax),
-    'seller.unsettled_max': usdc(seller.unsettledMaxAtomic ?? totalMax),
-    'seller.check_funds_from': usdc(seller.checkFundsFromAtomic ?? checkFrom),
+    'seller.unsettled_per_payer': formatPrice(seller.unsettledPerPayerAtomic ?? perPayerMax),
+    'seller.unsettled_max': formatPrice(seller.unsettledMaxAtomic ?? totalMax),
+    'seller.check_funds_from': formatPrice(seller.checkFundsFromAtomic ?? checkFrom),
   }
 }
 

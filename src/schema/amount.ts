@@ -40,6 +40,16 @@ export function formatAmount(atomic: bigint, decimals: number): string {
   return fraction === '' ? whole : `${whole}.${fraction}`
 }
 
+/** The shortest decimal text of a USDC amount: `0.05`. */
+export function formatPrice(atomic: bigint): string {
+  return formatAmount(atomic, PRICE_DECIMALS)
+}
+
+/** A USDC amount for people: `0.05 USDC`. */
+export function usdc(atomic: bigint): string {
+  return `${formatPrice(atomic)} USDC`
+}
+
 /** Parses a USDC price from decimal text or a JSON number, within the limits of a listing (D7). @throws RangeError */
 export function parsePrice(price: string | number): bigint {
   const atomic = parseAmount(String(price), PRICE_DECIMALS)
@@ -60,7 +70,7 @@ function decodePrice(price: string | number, context: z.core.ParsePayload): bigi
 export const Price = z
   .codec(z.number(), z.bigint(), {
     decode: decodePrice,
-    encode: (atomic) => Number(formatAmount(atomic, PRICE_DECIMALS)),
+    encode: (atomic) => Number(formatPrice(atomic)),
   })
   .meta({ description: 'USDC, at most 6 decimals, from 0 (free) to 1000000' })
 
@@ -72,6 +82,6 @@ const textNotNumber = ({ input }: { input?: unknown }) =>
 export const PriceText = z
   .codec(z.string({ error: textNotNumber }).max(40), z.bigint(), {
     decode: decodePrice,
-    encode: (atomic) => formatAmount(atomic, PRICE_DECIMALS),
+    encode: formatPrice,
   })
   .meta({ description: 'USDC as decimal text, at most 6 decimals' })

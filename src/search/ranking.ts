@@ -1,5 +1,5 @@
 import type { UnixMs } from '../lib/clock.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { usdc } from '../schema/amount.ts'
 import { LISTING_TTL_MS, type Ranking, type rankingSignals } from '../schema/listing.ts'
 
 /** What this node knows about whether a seller answers. */
@@ -73,7 +73,7 @@ export function explain(signals: Signals, fitDetail: string): Ranking {
   const details: Record<keyof Points, string | undefined> = {
     text: signals.fit === undefined ? undefined : fitDetail,
     presence: presenceDetail(signals.presence),
-    price: signals.price === 0 ? 'free' : `${formatAmount(BigInt(signals.price), PRICE_DECIMALS)} USDC`,
+    price: signals.price === 0 ? 'free' : usdc(BigInt(signals.price)),
     freshness: `confirmed ${ageText(signals.ageMs)} ago`,
     measured:
       signals.measured === undefined

@@ -3,7 +3,7 @@ import type { ExecuteRequest } from '../buying/execute.ts'
 import type { Receipts } from '../ledger/receipts.ts'
 import { CodedError } from '../lib/errors.ts'
 import { MarketError } from '../listings/market-error.ts'
-import { formatAmount, PRICE_DECIMALS, parsePrice } from '../schema/amount.ts'
+import { formatPrice, parsePrice } from '../schema/amount.ts'
 import type { ExecutionResult, WalletBalance } from '../schema/api.ts'
 import type { ApprovalRecord } from '../schema/approval.ts'
 import { type Caller, permits } from '../schema/caller.ts'
@@ -161,7 +161,7 @@ function toolAgent(listing: Listing): ToolAgent {
     name,
     description,
     tags: [...tags],
-    price: formatAmount(price, PRICE_DECIMALS),
+    price: formatPrice(price),
     price_atomic,
     network,
     buyable: listing.buyable,

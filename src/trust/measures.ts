@@ -3,7 +3,7 @@ import { type Clock, isoTime, type UnixMs } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
-import { formatAmount, PRICE_DECIMALS } from '../schema/amount.ts'
+import { formatPrice } from '../schema/amount.ts'
 import type { AgentStats } from '../schema/standing.ts'
 import { x402Errors } from '../schema/x402.ts'
 import type { LedgerListener } from '../store/ledger-changes.ts'
@@ -139,7 +139,7 @@ function statsOf(measure: Measure | undefined): AgentStats {
     p50_ms: quantile(latencies, 0.5),
     p95_ms: quantile(latencies, 0.95),
     last_seen: lastSeen === undefined ? null : isoTime(lastSeen),
-    settled_volume: formatAmount(volume, PRICE_DECIMALS),
+    settled_volume: formatPrice(volume),
     settled_volume_atomic: volume.toString(),
   }
 }

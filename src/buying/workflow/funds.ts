@@ -1,4 +1,4 @@
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { usdc } from '../../schema/amount.ts'
 import type { OrderError } from '../../store/order-row.ts'
 import type { Spending } from '../../store/workflows.ts'
 
@@ -42,8 +42,4 @@ export function judgeFunds({ cost, stepMax, nodeMax, budget, spending, rest }: F
 
 function refusal(code: string, message: string): OrderError {
   return { code, message, retryable: false }
-}
-
-function usdc(amount: bigint): string {
-  return `${formatAmount(amount, PRICE_DECIMALS)} USDC`
 }

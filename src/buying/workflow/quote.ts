@@ -1,4 +1,4 @@
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { formatPrice, usdc } from '../../schema/amount.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
 import type { StepPlan } from '../../store/workflows.ts'
@@ -62,17 +62,17 @@ export function quoteOf(definition: WorkflowDefinition, deps: QuoteDeps): Workfl
   const dearest = sum(steps.map(({ listings }) => listings.map(costOf).reduce(larger)))
   return {
     dry_run: true,
-    ...(definition.budget !== undefined && { budget: decimal(definition.budget) }),
-    total: decimal(total),
+    ...(definition.budget !== undefined && { budget: formatPrice(definition.budget) }),
+    total: formatPrice(total),
     total_atomic: total.toString(),
-    total_max: decimal(dearest),
+    total_max: formatPrice(dearest),
     total_max_atomic: dearest.toString(),
     steps: steps.map(({ id, dependsOn, input, maxPrice, listings: [first, ...fallback] }) => ({
       id,
       ...quotedAgent(first!),
       depends_on: [...dependsOn],
       input,
-      ...(maxPrice !== undefined && { max_price: decimal(maxPrice) }),
+      ...(maxPrice !== undefined && { max_price: formatPrice(maxPrice) }),
       fallback: fallback.map(quotedAgent),
     })),
   }
@@ -85,7 +85,7 @@ function quotedAgent(listing: Listing) {
     name: listing.name,
     seller_id: listing.seller_id,
     local: listing.local,
-    price: decimal(cost),
+    price: formatPrice(cost),
     price_atomic: cost.toString(),
   }
 }
@@ -96,12 +96,4 @@ function sum(amounts: readonly bigint[]): bigint {
 
 function larger(a: bigint, b: bigint): bigint {
   return b > a ? b : a
-}
-
-function decimal(amount: bigint): string {
-  return formatAmount(amount, PRICE_DECIMALS)
-}
-
-function usdc(amount: bigint): string {
-  return `${decimal(amount)} USDC`
 }

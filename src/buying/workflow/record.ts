@@ -1,6 +1,6 @@
 import { signedPayment } from '../../ledger/payment-view.ts'
 import { isoTime } from '../../lib/clock.ts'
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import type { WorkflowRecord, WorkflowStep } from '../../schema/workflow.ts'
 import type { Purchases } from '../../store/purchases.ts'
 import type { WorkflowBooks } from '../../store/workflow-books.ts'
@@ -24,8 +24,8 @@ export function briefWorkflow(workflow: StoredWorkflow, { books, orders }: Recor
     ...(name !== undefined && { name }),
     status,
     ...(failed !== undefined && { error: { ...failed.error!, step_id: failed.id } }),
-    ...(budget !== undefined && { budget: decimal(budget), budget_atomic: budget.toString() }),
-    estimate: decimal(estimate),
+    ...(budget !== undefined && { budget: formatPrice(budget), budget_atomic: budget.toString() }),
+    estimate: formatPrice(estimate),
     estimate_atomic: estimate.toString(),
     ...amountsOf('paid', books.paid),
     ...amountsOf('held', books.held),
@@ -54,11 +54,11 @@ function briefStep(step: StoredStep, orders: readonly { id: string; stepId: stri
     status: step.status,
     input: step.input,
     depends_on: [...step.dependsOn],
-    ...(step.maxPrice !== undefined && { max_price: decimal(step.maxPrice) }),
+    ...(step.maxPrice !== undefined && { max_price: formatPrice(step.maxPrice) }),
     retries: step.retries,
     fallback,
     ...(step.rebuy === true && { rebuy: true }),
-    price: decimal(step.price),
+    price: formatPrice(step.price),
     price_atomic: step.price.toString(),
     order_ids: orders.filter(({ stepId }) => stepId === step.id).map(({ id }) => id),
     ...(step.error !== undefined && { error: step.error }),
@@ -80,8 +80,4 @@ function withOutcome(step: WorkflowStep, purchases: RecordSources['purchases']):
     ...(step.status === 'running' && order.error !== undefined && step.error === undefined && { error: order.error }),
     ...(reservation !== undefined && { payment: signedPayment(reservation) }),
   }
-}
-
-function decimal(amount: bigint): string {
-  return formatAmount(amount, PRICE_DECIMALS)
 }

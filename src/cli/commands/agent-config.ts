@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { addAgentToFile, readAgentsFile, removeAgentFromFile } from '../../config/agents-yaml.ts'
 import { countText, UsdcText } from '../../config/values.ts'
 import { AgentDefinition, ownRuns, streamingModes } from '../../schema/agent.ts'
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
 import { isAlive } from '../../store/lock.ts'
 import { readNodeFile } from '../../store/node-file.ts'
@@ -199,7 +199,7 @@ export function readDefinition(given: {
 }
 
 function priceNumber(price: bigint): number {
-  return Number(formatAmount(price, PRICE_DECIMALS))
+  return Number(formatPrice(price))
 }
 
 async function runsOn(dataDir: string): Promise<boolean> {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
 import { UsdcText } from '../../config/values.ts'
 import { reasonOf } from '../../lib/errors.ts'
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import type { CreateWorkflowBody } from '../../schema/workflow.ts'
 import { type Context, option, repeated } from '../command.ts'
 import { UsageError } from '../exit-code.ts'
@@ -53,7 +53,7 @@ export async function readWorkflow(context: Context, given: Given): Promise<Crea
   const more = {
     ...(text !== undefined && { input: text }),
     ...(name !== undefined && { name }),
-    ...(budget !== undefined && { budget: formatAmount(budget, PRICE_DECIMALS) }),
+    ...(budget !== undefined && { budget: formatPrice(budget) }),
   }
   // The node validates the definition, because it also knows the agents.
   return { ...described, ...more } as CreateWorkflowBody

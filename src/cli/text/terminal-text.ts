@@ -1,6 +1,6 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 import type { Environment } from '../../config/env.ts'
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { usdc } from '../../schema/amount.ts'
 import type { Output } from '../io.ts'
 
 /**
@@ -32,7 +32,7 @@ export function printableLine(text: string, lengthMax = 200): string {
 
 /** `0.01 USDC`, or `free`. */
 export function priceText(atomic: bigint): string {
-  return atomic === 0n ? 'free' : `${formatAmount(atomic, PRICE_DECIMALS)} USDC`
+  return atomic === 0n ? 'free' : usdc(atomic)
 }
 
 /** Lines with aligned columns. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError, reasonOf } from '../../lib/errors.ts'
 import { parseJson } from '../../lib/json.ts'
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import {
   type ExecuteBody,
   ExecutionResult,
@@ -158,7 +158,7 @@ export function createApiClient(options: ApiClientOptions, deps: { fetch: typeof
     agent: (id, call) => request(`/agents/${encodeURIComponent(id)}`, Listing, call),
     registerAgent: (definition, call) => request('/agents', Listing, call, z.encode(RegisterAgent, definition)),
     execute({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID() }, call) {
-      const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
+      const max_price = maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic)
       const body: ExecuteBody = { agent_id: agentId, input, max_price }
       const keyed = { ...call, idempotencyKey: call?.idempotencyKey ?? idempotencyKey }
       return request('/execute', ExecutionResult, { timeoutMs: EXECUTION_TIMEOUT_MS, ...keyed }, body)

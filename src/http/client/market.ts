@@ -1,5 +1,5 @@
 import type * as z from 'zod'
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import { Listings } from '../../schema/api.ts'
 import { Listing } from '../../schema/listing.ts'
 import { type CreateOrder, OrderRecord, OrderRecords, type OrderStatus } from '../../schema/order.ts'
@@ -100,12 +100,12 @@ export function marketCalls({ request, linked }: Requests): MarketCalls {
 
   return {
     searchAgents({ max_price, ...query } = {}, options) {
-      const price = max_price === undefined ? {} : { max_price: formatAmount(max_price, PRICE_DECIMALS) }
+      const price = max_price === undefined ? {} : { max_price: formatPrice(max_price) }
       return page('/agents', { ...query, ...price }, Listings, options)
     },
     agent: (reference, options) => request(at('agents', reference), Listing, options),
     createOrder({ agentId, price, task }, options) {
-      const body: z.input<typeof CreateOrder> = { agent_id: agentId, price: formatAmount(price, PRICE_DECIMALS), task }
+      const body: z.input<typeof CreateOrder> = { agent_id: agentId, price: formatPrice(price), task }
       return request('/orders', OrderRecord, options, body)
     },
     executeOrder: (id, task, options) => request(`${at('orders', id)}/execute`, OrderRecord, options, { task }),

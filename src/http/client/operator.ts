@@ -1,5 +1,5 @@
 import type * as z from 'zod'
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import { Listings } from '../../schema/api.ts'
 import { Diagnosis } from '../../schema/diagnosis.ts'
 import type { ImportAgent } from '../../schema/import.ts'
@@ -45,7 +45,7 @@ export function operatorCalls({ request, linked }: Requests): OperatorCalls {
     ...accessCalls({ request, linked }),
     ownAgents: (options) => request('/agents/own', OwnAgents, options),
     updateAgent(id, { price, ...change }, options) {
-      const body = { ...change, ...(price !== undefined && { price: Number(formatAmount(price, PRICE_DECIMALS)) }) }
+      const body = { ...change, ...(price !== undefined && { price: Number(formatPrice(price)) }) }
       return request(at('agents', id), OwnAgent, options, body, 'PATCH')
     },
     pauseAgent: (id, options) => own(id, 'pause', options),

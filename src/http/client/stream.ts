@@ -4,7 +4,7 @@ import { CodedError } from '../../lib/errors.ts'
 import { parseJson } from '../../lib/json.ts'
 import { doubledMs } from '../../lib/retry.ts'
 import { pause } from '../../lib/wait.ts'
-import { formatAmount, PRICE_DECIMALS } from '../../schema/amount.ts'
+import { formatPrice } from '../../schema/amount.ts'
 import type { ExecuteBody, ExecutionResult, Problem } from '../../schema/api.ts'
 import { type EventType, type NodeEvent, nodeEvents } from '../../schema/events.ts'
 import { type ExecutionProgress, executionEvents, type OnProgress } from '../../schema/execution.ts'
@@ -54,7 +54,7 @@ const RETRY = { firstMs: 250, mostMs: 5_000 }
 export function streamCalls(open: OpenStream): StreamCalls {
   return {
     async executeStreamed({ agentId, input, maxPriceAtomic, idempotencyKey = randomUUID(), signal, onProgress }) {
-      const max_price = maxPriceAtomic === undefined ? undefined : formatAmount(maxPriceAtomic, PRICE_DECIMALS)
+      const max_price = maxPriceAtomic === undefined ? undefined : formatPrice(maxPriceAtomic)
       const body: ExecuteBody = { agent_id: agentId, input, max_price }
       const life = signOfLife(signal)
       try {
