@@ -1,4 +1,4 @@
-/** Being reached: over a relay, real sockets on loopback. What needs NATs is in test/nat/. */
+/** Reachability: over a relay, real sockets on loopback. Tests with NATs are in test/nat/. */
 import { identify } from '@libp2p/identify'
 import type { Stream } from '@libp2p/interface'
 import { kadDHT, passthroughMapper } from '@libp2p/kad-dht'
