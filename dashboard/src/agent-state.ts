@@ -4,6 +4,6 @@ import type { OwnAgent } from './api/types.ts'
 export function stateOf({ paused, listed, notice, runnable }: OwnAgent): [badge: string, text: string] {
   if (paused) return ['paused', 'paused']
   if (!runnable) return ['failed', 'cannot run']
-  if (notice !== undefined) return ['failed', 'needs you']
-  return listed ? ['ok', 'on sale'] : ['pending', 'about to be listed']
+  if (notice !== undefined) return ['failed', 'needs attention']
+  return listed ? ['ok', 'on sale'] : ['pending', 'not listed yet']
 }

@@ -31,7 +31,7 @@ test('T20 the operator is told what needs a person, the urgent first, each with 
     ['This node is connected to no peer', '/network'],
     ['This node has not found the market yet', '/network'],
     ['The chain does not answer', '/wallet'],
-    ['The budget of today is used up', '/wallet'],
+    ['Today’s budget is used up', '/wallet'],
   ])
   expect(seen.every(({ fix, action }) => /[.]$|[.] $/.test(fix) && action !== '')).toBe(true)
 })

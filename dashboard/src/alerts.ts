@@ -28,24 +28,24 @@ export function alertsOf({ alarms = [], status, approvals = [], budget, balance,
 
   if (approvals.length > 0) {
     const what = approvals.length === 1 ? 'A purchase waits' : `${approvals.length} purchases wait`
-    add('warn', `${what} for your approval`, 'Approve or deny before the time runs out.', '/approvals', 'Decide')
+    add('warn', `${what} for your approval`, 'Approve or deny it before it expires.', '/approvals', 'Decide')
   }
   for (const alarm of alarms) alerts.push(alertOf(alarm))
   if (status?.search !== undefined && status.search.met === 0 && status.connected_peers > 0) {
     const { tried, fix = '' } = status.search
-    const how = `It tries ${tried.join(', ')}. ${fix.charAt(0).toUpperCase()}${fix.slice(1)}`
+    const how = `It tried ${tried.join(', ')}. ${fix.charAt(0).toUpperCase()}${fix.slice(1)}`
     add('warn', 'This node has not found the market yet', how, '/network', 'See the network')
   }
   if (balanceError !== undefined) {
-    const fix = `${sentence(balanceError.message)} Payments cannot be confirmed without it.`
+    const fix = `${sentence(balanceError.message)} Without the chain, the node cannot confirm payments.`
     add('warn', 'The chain does not answer', fix, '/wallet', 'See the wallet')
   } else if (balance?.balance_atomic === '0' && status?.agents.local === 0) {
-    const fix = `Send USDC to the wallet’s address to buy from paid agents.`
+    const fix = 'To buy from paid agents, send USDC to the address of the wallet.'
     add('warn', 'The wallet is empty', fix, '/wallet', 'Show the address')
   }
   if (budget?.left_today !== undefined && budget.left_today !== null && Number(budget.left_today) === 0) {
-    const fix = `${amount(budget.spent_today, budget.symbol)} are paid or held. Raise the limit, or wait for tomorrow.`
-    add('warn', 'The budget of today is used up', fix, '/wallet', 'Change the budget')
+    const fix = `${amount(budget.spent_today, budget.symbol)} is paid or held today. Raise the limit, or wait until tomorrow (UTC).`
+    add('warn', 'Today’s budget is used up', fix, '/wallet', 'Change the budget')
   }
   return alerts.sort((a, b) => Number(a.tone === 'warn') - Number(b.tone === 'warn'))
 }
@@ -57,13 +57,13 @@ export function alertOf(alarm: Alarm): Alert {
   const ofAgent = agent_id === undefined ? '/agents' : `/agents/${agent_id}`
   switch (kind) {
     case 'work_unpaid':
-      return { ...about, title: withAmount(alarm), to: '/payments?book=lost', action: 'See them' }
+      return { ...about, title: withAmount(alarm), to: '/payments?book=lost', action: 'See the payments' }
     case 'settlement_stuck':
       return { ...about, title: withAmount(alarm), to: '/payments?book=owed', action: 'See the outbox' }
     case 'agent_broken':
       return { ...about, to: ofAgent, action: 'See the agent' }
     case 'agent_failing':
-      return { ...about, to: ofAgent, action: 'Test it' }
+      return { ...about, to: ofAgent, action: 'Test the agent' }
     case 'trading_stopped':
       return { ...about, to: '/settings', action: 'See the node' }
     default:

@@ -9,7 +9,7 @@ test('D42 each word of the books has a meaning, and a word for people', () => {
 })
 
 test('D41 a settlement that the seller claims is not called paid', () => {
-  expect(meaningOf({ book: 'held', state: 'claimed' })).toMatch(/the seller says .* chain has not shown it/)
+  expect(meaningOf({ book: 'held', state: 'claimed' })).toMatch(/the seller says .* chain does not show the transfer/)
   expect(meaningOf({ book: 'held', state: 'claimed', settlement_note: 'this node has no RPC' })).toMatch(/no RPC/)
-  expect(meaningOf({ book: 'paid', state: 'settled' })).toBe('the chain shows it')
+  expect(meaningOf({ book: 'paid', state: 'settled' })).toBe('the chain shows the transfer')
 })

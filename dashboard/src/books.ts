@@ -6,13 +6,13 @@ type Word = { word: string; tone: Tone; says: string }
 /** The terms of the books (D42), each with one meaning. */
 export const books: Record<Book, Word> = {
   held: { word: 'held', tone: 'busy', says: 'signed, and may still be charged' },
-  paid: { word: 'paid', tone: 'good', says: 'the chain shows it' },
-  not_charged: { word: 'not charged', tone: 'plain', says: 'it can never be charged' },
+  paid: { word: 'paid', tone: 'good', says: 'the chain shows the transfer' },
+  not_charged: { word: 'not charged', tone: 'plain', says: 'can no longer be charged' },
   earned: { word: 'earned', tone: 'good', says: 'received on the chain' },
-  owed: { word: 'owed', tone: 'busy', says: 'the work is done, and settlement is under way' },
+  owed: { word: 'owed', tone: 'busy', says: 'the work is done, and settlement is still running' },
   lost: { word: 'lost', tone: 'bad', says: 'the work was done and never paid' },
   refused: { word: 'refused', tone: 'plain', says: 'never paid, and nothing ran' },
-  refunded: { word: 'paid back', tone: 'plain', says: 'the seller has paid it back' },
+  refunded: { word: 'paid back', tone: 'plain', says: 'paid, and then paid back by the seller' },
 }
 
 type Stood = Pick<RecordedPayment, 'book' | 'settlement_note'> & { state: RecordedPayment['settlement'] }
@@ -20,10 +20,10 @@ type Stood = Pick<RecordedPayment, 'book' | 'settlement_note'> & { state: Record
 /** Describes a payment in a sentence. Only the chain makes a payment paid or earned (D41). */
 export function meaningOf({ book, state, settlement_note: note }: Stood): string {
   if (book === 'held' && state === 'claimed') {
-    return `the seller says that it settled it; the chain has not shown it yet${note === undefined ? '' : `: ${note}`}`
+    return `the seller says that the payment is settled, but the chain does not show the transfer yet${note === undefined ? '' : `: ${note}`}`
   }
-  if (book === 'held' && state === 'pending') return 'the work is done, and the seller is about to settle it'
-  if (book === 'held' && state === 'reserved') return 'signed: it may still be charged until its time is over'
-  if (book === 'not_charged' && state === 'voided') return 'the agent failed: nobody is charged'
+  if (book === 'held' && state === 'pending') return 'the work is done, and the seller will settle the payment'
+  if (book === 'held' && state === 'reserved') return 'signed; may still be charged until the payment expires'
+  if (book === 'not_charged' && state === 'voided') return 'the agent failed, so nobody is charged'
   return books[book].says
 }

@@ -46,7 +46,7 @@ test.each<[string, KnownExchange, string[]]>([
   [
     'under way',
     { payment: payment({ state: 'reserved' }), order: order('executing') },
-    [...BOUGHT, 'nobody no answer so far', SETTLEMENT],
+    [...BOUGHT, 'nobody no answer yet', SETTLEMENT],
   ],
   [
     'refused',

@@ -45,7 +45,8 @@ export function framesOf(known: KnownExchange): Frame[] {
   if (order === undefined || order.status === 'pending' || listing?.local === true) return []
   const isFree = order.status === 'completed' || (listing !== undefined && listing.price === 0)
   if (isFree) return freeFrames(known)
-  const note = 'Nothing was signed. Whether this was sent, and a challenge came back, is not kept.'
+  const note =
+    'Nothing was signed. The ledger does not store whether this frame was sent and whether a challenge came back.'
   return [{ type: 'x402.request', from: 'buyer', note, fields: requestFields(known) }, ...answerOf(known)]
 }
 
@@ -102,7 +103,7 @@ function authorizationFields(payment: PaymentRecord): FrameField[] {
     ['validAfter', payment.valid_after],
     ['validBefore', payment.valid_before],
     ['nonce', payment.nonce],
-    ['signature', 'kept, never shown'],
+    ['signature', 'stored, never shown'],
   ]
 }
 
@@ -116,9 +117,9 @@ function answerOf({ order, execution, payment, receipt }: KnownExchange): Frame[
       ['tx_hash', null],
       ...(hasBody ? [['body', 'the result'] as const] : []),
       ['seller_token_id', null],
-      ['receipt', receipt === undefined ? 'none that is known' : receipt.status],
+      ['receipt', receipt === undefined ? 'not known' : receipt.status],
     ]
-    const note = 'Its tx_hash is empty where it was settled afterwards: what became of it stands below.'
+    const note = 'tx_hash is empty if the payment was settled after this frame. The settlement is shown below.'
     return [{ type: 'x402.response', from: 'seller', note, fields }]
   }
   if (order?.error !== undefined) return [failure(order.error, 'x402.error')]
@@ -129,15 +130,22 @@ function answerOf({ order, execution, payment, receipt }: KnownExchange): Frame[
   }
   if (order?.status === 'cancelled') return [{ type: 'cancelled', from: 'nobody', fields: [] }]
   if (order?.status === 'executing' || payment?.state === 'reserved') {
-    return [{ type: 'no answer so far', from: 'nobody', fields: [] }]
+    return [{ type: 'no answer yet', from: 'nobody', fields: [] }]
   }
-  return [{ type: 'x402.response or x402.error', from: 'seller', note: 'Which of them is not kept.', fields: [] }]
+  return [
+    {
+      type: 'x402.response or x402.error',
+      from: 'seller',
+      note: 'The ledger does not store which of the two frames was sent.',
+      fields: [],
+    },
+  ]
 }
 
 /** A code from the error table comes from the seller. Any other code comes from this node. */
 function failure({ code, message, retryable }: NonNullable<OrderRecord['error']>, type: string): Frame {
   if (!Object.hasOwn(errorCodes, code)) {
-    const note = 'Said by this node: no frame came with it.'
+    const note = 'This node reported the error. No frame was received.'
     return { type: code, from: 'nobody', note, fields: [['message', message]] }
   }
   const fields: FrameField[] = [
@@ -147,15 +155,15 @@ function failure({ code, message, retryable }: NonNullable<OrderRecord['error']>
     ['retryable', String(retryable)],
   ]
   if (code !== 'INVALID_MESSAGE') return { type, from: 'seller', fields }
-  const note = 'Or what the seller sent could not be read: which of them is not kept.'
+  const note = 'Or this node could not read the frame of the seller. The ledger does not store which.'
   return { type, from: 'seller', note, fields }
 }
 
 function settlement({ state, tx_hash, attempts }: PaymentRecord): Frame {
-  const note = 'No frame: the seller submits the authorization through a facilitator.'
+  const note = 'Not a frame: the seller submits the authorization to a facilitator.'
   const fields: FrameField[] = [
     ['state', state],
-    ['transaction', tx_hash === '' ? 'none so far' : tx_hash],
+    ['transaction', tx_hash === '' ? 'none yet' : tx_hash],
     ...(attempts === undefined ? [] : [['attempts', String(attempts)] as const]),
   ]
   return { type: 'settlement', from: 'nobody', note, fields }
@@ -163,7 +171,7 @@ function settlement({ state, tx_hash, attempts }: PaymentRecord): Frame {
 
 function freeFrames({ order, execution }: KnownExchange): Frame[] {
   const { agent_id, correlation_id, error } = (order ?? execution)!
-  const note = 'Or an x402.request without payment: which of the two protocols carried it is not kept.'
+  const note = 'Or an x402.request without payment. The ledger does not store which of the two protocols was used.'
   const fields: FrameField[] = [
     ['agent_id', agent_id],
     ['correlation_id', correlation_id ?? null],
@@ -173,7 +181,7 @@ function freeFrames({ order, execution }: KnownExchange): Frame[] {
   if (typeof error === 'object') return [asked, failure(error, 'error')]
   if (error !== undefined) return [asked, { type: 'error', from: 'seller', fields: [['message', error]] }]
   if (order !== undefined && order.status !== 'completed') {
-    const type = order.status === 'cancelled' ? 'cancelled' : 'no answer so far'
+    const type = order.status === 'cancelled' ? 'cancelled' : 'no answer yet'
     return [asked, { type, from: 'nobody', fields: [] }]
   }
   return [asked, { type: 'answer', from: 'seller', fields: [['output', 'the result']] }]
@@ -186,7 +194,7 @@ function freeFrames({ order, execution }: KnownExchange): Frame[] {
 function messagesOf(known: KnownExchange): Frame[] {
   const { execution, payment } = known
   const fields: FrameField[] = [['task', (payment ?? execution)?.correlation_id ?? null]]
-  const note = 'Over A2A: messages of a task instead of frames.'
+  const note = 'A2A sends the messages of a task instead of frames.'
   const asked: Frame = { type: 'message', from: 'buyer', note, fields }
   const answer = answerOf(known).map(({ type, from, fields }) => ({
     type: A2A_ANSWERS[type] ?? type,

@@ -106,8 +106,8 @@ function ConnectionBar() {
       {state === 'lost' && (
         <p>
           <span>
-            <strong>Connection lost, retrying.</strong> What you see is from before. Is the node still running? Start it
-            with <code>stoa start</code>.
+            <strong>Connection lost. Retrying.</strong> The page shows old data. If the node is stopped, start it with{' '}
+            <code>stoa start</code>.
           </span>
           <button type="button" onClick={() => connection.retry()}>
             Try now

@@ -21,7 +21,7 @@ test.each<[string, OrderRecord, string]>([
 })
 
 test('a free one has no such stage', () => {
-  expect(text(order('completed', undefined, '0'))).toEqual(['Ordered done', 'At work done', 'Result done'])
+  expect(text(order('completed', undefined, '0'))).toEqual(['Ordered done', 'Working done', 'Result done'])
 })
 
 test('D42 a payment that the chain does not show is not called received or made', () => {

@@ -9,7 +9,7 @@ export function stagesOf(order: OrderRecord): Stage[] {
   const isRunning = status === 'executing'
   const stages: Stage[] = [
     { name: 'Ordered', state: status === 'pending' ? 'now' : 'done' },
-    { name: 'At work', state: status === 'pending' ? 'later' : isRunning ? 'now' : ended ? 'failed' : 'done' },
+    { name: 'Working', state: status === 'pending' ? 'later' : isRunning ? 'now' : ended ? 'failed' : 'done' },
     {
       name: status === 'failed' ? 'Failed' : ended ? 'Canceled' : 'Result',
       state: ended ? 'failed' : status === 'completed' ? 'done' : 'later',

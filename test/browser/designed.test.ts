@@ -66,8 +66,8 @@ test('D37 a listing of another network is marked, cannot be bought, and names it
   await row.getByText('Acme').waitFor()
   expect(await row.getByRole('button', { name: 'Buy' }).isDisabled()).toBe(true)
   await row.getByRole('link', { name: /Agent 2/ }).click()
-  await page.getByText('Sold on Base, where this node does not pay').waitFor()
-  await page.getByText('A name proves nothing').waitFor()
+  await page.getByText('Sold on Base, but this node pays on another network').waitFor()
+  await page.getByText('Names are not unique').waitFor()
   expect(await page.getByRole('button', { name: /^Buy/ }).count()).toBe(0)
   await close()
 })
@@ -79,7 +79,7 @@ test('D47 an agent is tried before it is listed, and what is private stays with 
   await page.getByLabel('Description').fill('Translates.')
   await page.getByLabel('Instructions', { exact: true }).fill('mind the orchard')
   await page.getByLabel('Temperature').fill('0.5')
-  await page.getByText('Choose as you type: 2 at').waitFor()
+  await page.getByText('Type to choose: 2 at').waitFor()
   await page.getByLabel('Runs on').fill('ollama/small')
   await page.getByLabel('Task').fill('hello')
   await page.getByRole('button', { name: 'Run' }).click()
@@ -98,7 +98,7 @@ test('D47 an agent is tried before it is listed, and what is private stays with 
   await until(async () => !JSON.stringify(await own()).includes('orchard'))
   expect(await own()).toContainEqual(expect.objectContaining({ name: 'Secretive', temperature: 0.5 }))
   // How its answers are shown is chosen there too, and goes back to what is usual.
-  const shown = page.getByLabel('Answer shown')
+  const shown = page.getByLabel('Show output')
   for (const [mode, said] of [
     ['after_settlement', expect.objectContaining({ name: 'Secretive', streaming: 'after_settlement' })],
     ['', expect.not.objectContaining({ streaming: expect.anything() })],
@@ -122,7 +122,7 @@ test('a program is set up on the node’s machine, and a broken agent says why i
   await page.getByText('cannot run').waitFor()
   await page.getByText('OPENAI_API_KEY').waitFor()
   await page.getByRole('link', { name: 'Broken' }).click()
-  await page.getByText('It cannot run, and is not on the market').waitFor()
+  await page.getByText('The agent cannot run and is not on the market').waitFor()
   await close()
 })
 
@@ -143,7 +143,7 @@ test('activity is searched by words, failure, agent and day', async () => {
   await page.getByLabel('Search').fill('needle')
   await shown(/needle/, 2)
   await page.getByLabel('Search').fill('nothing is called so')
-  await page.getByText('Nothing fits').waitFor()
+  await page.getByText('Nothing matches').waitFor()
   await page.getByRole('button', { name: 'Show everything' }).click()
   await rows.nth(20).waitFor()
   expect(await page.getByLabel('Search').inputValue()).toBe('')
@@ -153,7 +153,7 @@ test('activity is searched by words, failure, agent and day', async () => {
   await page.getByLabel('Agent').selectOption('Parrot')
   await shown(/Parrot/)
   await page.getByLabel('Day').fill('2026-01-01')
-  await page.getByText('Nothing fits').waitFor()
+  await page.getByText('Nothing matches').waitFor()
   await page.getByRole('button', { name: 'Show everything' }).click()
   await rows.nth(20).waitFor()
   await close()
@@ -162,7 +162,7 @@ test('activity is searched by words, failure, agent and day', async () => {
 test('a chart has its total beside the title, for the time that is chosen', async () => {
   const { page, close } = await visit(browser, node.url)
   await page.goto(dashboard(''))
-  const choice = page.getByRole('group', { name: 'Time shown: Executions' })
+  const choice = page.getByRole('group', { name: 'Period: Executions' })
   await choice.getByRole('button', { name: '7 d' }).click()
   await page.getByRole('img', { name: /executions in the last 7 d, 2 of them failed/ }).waitFor()
   await page.locator('.chart-total').getByText('2 failed').waitFor()
@@ -181,7 +181,7 @@ test('a purchase that waits is told by the browser, once that was switched on', 
     }`)
   await page.clock.install()
   await page.goto(dashboard('/settings'))
-  const notice = page.getByRole('switch', { name: 'Notices of this browser' })
+  const notice = page.getByRole('switch', { name: 'Browser notifications' })
   expect(await notice.getAttribute('aria-checked')).toBe('false')
   await notice.click()
   await until(async () => (await notice.getAttribute('aria-checked')) === 'true')

@@ -100,7 +100,7 @@ test('an approval shows its task, who asked and the budget after, and several ar
   await first.getByText('you, the operator').waitFor()
   await first.getByText(/4\.\d+ USDC left today/).waitFor()
   expect(await faultsOf(page)).toEqual([])
-  await page.getByLabel('Select all 3, 0.03 USDC in all').check()
+  await page.getByLabel('Select all 3, 0.03 USDC in total').check()
   await first.getByRole('checkbox').uncheck()
   await page.getByText('2 selected, 0.02 USDC').waitFor()
   await page.getByRole('button', { name: 'Approve 2 and pay' }).click()
@@ -138,7 +138,7 @@ test('T10 an order shows task and result first, the result drawn without HTML, s
 
   // D41, D42: what it cost, in the word of the books, as the chain has it.
   await page.getByText('paid', { exact: true }).waitFor()
-  await page.getByText('the chain shows it').waitFor()
+  await page.getByText('the chain shows the transfer').waitFor()
   const frames = page.getByRole('list', { name: 'Frames, in their order' })
   expect(await frames.count()).toBe(0)
   await page.getByText('Exchange, frame by frame').click()
@@ -162,7 +162,7 @@ test('D42 the overview tells a buyer what is paid, held and left, what failed, a
   await latest.filter({ hasText: 'Broken' }).getByText('held', { exact: true }).waitFor()
   expect(await faultsOf(page)).toEqual([])
   await figure('Failed in 24 h').getByRole('link', { name: 'See the latest' }).click()
-  await page.getByText('it may still be charged').waitFor()
+  await page.getByText('signed; may still be charged until').waitFor()
   await close()
 })
 

@@ -49,7 +49,7 @@ test('a paid agent is found and bought, its answer shown as text, its payment se
   expect(await page.locator('main img, main script').count()).toBe(0)
   expect(await page.title()).toBe('Order · Stoa')
 
-  await page.getByText('the chain shows it').waitFor()
+  await page.getByText('the chain shows the transfer').waitFor()
   const shown = await page
     .getByTitle(/^0x[0-9a-f]{64}/)
     .first()
@@ -57,7 +57,7 @@ test('a paid agent is found and bought, its answer shown as text, its payment se
   const hash = /^0x[0-9a-f]{64}/.exec(shown!)![0] as `0x${string}`
   const receipt = await devnet.chain.client.getTransactionReceipt({ hash })
   expect(receipt.status).toBe('success')
-  await page.getByText('signed by the account that was paid').waitFor()
+  await page.getByText('signed by the paid account').waitFor()
   await page.getByText('Exchange, frame by frame').click()
   const frames = page.getByRole('list', { name: 'Frames, in their order' })
   const types = ['x402.request', 'x402.payment_required', 'x402.paid_request', 'x402.response', 'settlement']
@@ -78,10 +78,10 @@ test('a purchase above the limit waits, is approved, and settles', async () => {
   await open(page, buyer, '/settings')
   await page.getByLabel('Ask me from, USDC').fill('0.005')
   await page.getByRole('button', { name: 'Save the budget' }).click()
-  await page.getByText('Saved: it holds from now on.').waitFor()
+  await page.getByText('Saved. The new limits apply now.').waitFor()
   await open(page, buyer, `/market/${listed.Echo!.id}`)
   await page.getByLabel('Task').fill('may I?')
-  await page.getByText('It will wait for your approval').waitFor()
+  await page.getByText('will wait for your approval').waitFor()
   await page.getByRole('button', { name: 'Buy for 0.01 USDC' }).click()
   await page.getByRole('button', { name: 'Approve and pay' }).waitFor()
   const order = page.url()
@@ -94,12 +94,12 @@ test('a purchase above the limit waits, is approved, and settles', async () => {
   await page.getByText('No purchase waits for approval.').waitFor()
   await page.goto(order)
   await page.getByRole('region', { name: 'Result of the agent' }).getByText('may I?').waitFor()
-  await page.getByText('the chain shows it').waitFor()
+  await page.getByText('the chain shows the transfer').waitFor()
 
   await open(page, buyer, '/settings')
   await page.getByLabel('Ask me from, USDC').fill('')
   await page.getByRole('button', { name: 'Save the budget' }).click()
-  await page.getByText('Saved: it holds from now on.').waitFor()
+  await page.getByText('Saved. The new limits apply now.').waitFor()
   await close()
 })
 
@@ -176,10 +176,10 @@ test('T20 a seller whose settlements fail is told so, and tries again by hand', 
   await owed.getByText('0.007 USDC for Owed').waitFor()
   await owed.getByText(/the facilitator cannot be reached/).waitFor()
   await owed.getByRole('button', { name: 'Try to settle now' }).click()
-  await page.getByText('Settlement is tried again.').waitFor()
+  await page.getByText('The node tries to settle again.').waitFor()
   // D42: the alarm can be dismissed; what is owed stays in the books.
   await page.getByRole('button', { name: /^Dismiss: A payment waits/ }).click()
-  await page.getByText('Dismissed. It comes back only with something new.').waitFor()
+  await page.getByText('Dismissed. The alarm returns only when something new happens.').waitFor()
   await page.getByRole('button', { name: /^Dismiss: A payment waits/ }).waitFor({ state: 'detached' })
   await owed.getByText('0.007 USDC for Owed').waitFor()
   await close()
@@ -194,10 +194,10 @@ test('a page whose node is gone says so, keeps what it has, and goes on when the
   await open(page, node, '/agents')
   await page.getByText('You sell no agent yet').waitFor()
   await node.stop()
-  await page.getByText('Connection lost, retrying.').waitFor()
+  await page.getByText('Connection lost. Retrying.').waitFor()
   await page.getByText('You sell no agent yet').waitFor()
   node = await startTestNode({ dataDir, api: { port } })
-  await page.getByText('Connection lost, retrying.').waitFor({ state: 'detached' })
+  await page.getByText('Connection lost. Retrying.').waitFor({ state: 'detached' })
   await node.node.registerAgent({ name: 'Late', description: 'd', price: 0n, model: 'builtin/echo' })
   await page.getByRole('link', { name: 'Late' }).waitFor()
   // One that nobody has called yet is no less on sale.

@@ -107,6 +107,6 @@ async function readProblem(response: Response): Promise<Problem> {
     // A proxy between this page and the node answered.
   }
   const { status } = response
-  const detail = `The answer had status ${status} and cannot be read.`
+  const detail = `The node sent an answer with status ${status} that cannot be read. Reload the page.`
   return { type: 'about:blank', title: 'Unreadable answer', status, detail, code: 'ANSWER_INVALID' }
 }

@@ -85,14 +85,14 @@ export function Activity() {
       ) : timeline.error !== undefined && !isMissing(timeline.error) ? (
         <Problem error={timeline.error} retry={timeline.reload} />
       ) : isFiltered ? (
-        <Empty title="Nothing fits">
+        <Empty title="Nothing matches">
           <button type="button" onClick={() => change({ q: '', agent: '', failed: '', day: '', kind: '' })}>
             Show everything
           </button>
         </Empty>
       ) : (
         <Empty title="Nothing has happened yet">
-          <Link to="/market">Buy from an agent</Link>, or <Link to="/agents/new">sell one</Link>: each call appears
+          <Link to="/market">Buy from an agent</Link>, or <Link to="/agents/new">sell one</Link>. Each call then appears
           here.
         </Empty>
       )}

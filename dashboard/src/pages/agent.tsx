@@ -30,17 +30,17 @@ export function Agent({ id }: { id: string }) {
             <div className="state warn">
               <p className="state-title">Imported by hand</p>
               <p>
-                No listing of its seller vouches for it: name, price and address are those that the operator of this
-                node has given. Its seller calls it {agent.imported.agent_id}.
+                No signed listing confirms this agent. The operator of this node entered its name, price and address.
+                The id that the seller uses is {agent.imported.agent_id}.
               </p>
             </div>
           )}
           {agent.look_alike_of !== undefined && (
             <div className="state warn">
-              <p className="state-title">Its name may be taken for another’s</p>
+              <p className="state-title">The name is easily confused with another agent</p>
               <p>
-                “{agent.look_alike_of.name}” by another seller was here no later. Compare the sellers before you buy:{' '}
-                <Link to={`/market/${agent.look_alike_of.id}`}>show the other</Link>.
+                “{agent.look_alike_of.name}” by another seller was listed before or at the same time. Compare the
+                sellers before you buy: <Link to={`/market/${agent.look_alike_of.id}`}>show the other</Link>.
               </p>
             </div>
           )}
@@ -73,7 +73,7 @@ function Record({ agent: { price, stats, reputation } }: { agent: Listing }) {
       <Figure
         label="Rating"
         value={reputation?.count ? String(reputation.score ?? reputation.value) : '–'}
-        note={reputation?.count ? `of 100, by ${count(reputation.count)} buyers` : 'nobody has rated it'}
+        note={reputation?.count ? `of 100, by ${count(reputation.count)} buyers` : 'no ratings yet'}
       />
     </dl>
   )
@@ -87,9 +87,9 @@ function Seller({ agent }: { agent: Listing }) {
       <Facts
         rows={[
           name !== undefined && [
-            'Calls itself',
+            'Name',
             <span key="name">
-              {name} <span className="hint">A name proves nothing: the peer id says who it is.</span>
+              {name} <span className="hint">Names are not unique. The peer id identifies the seller.</span>
             </span>,
           ],
           ['Peer id', <Id key="seller" value={agent.seller_id} what="peer id" />],
@@ -98,7 +98,7 @@ function Seller({ agent }: { agent: Listing }) {
             agent.local ? 'this node' : agent.online === undefined ? 'not known' : agent.online ? 'yes' : 'no',
           ],
           agent.latency_ms !== undefined && ['Latency', duration(agent.latency_ms)],
-          stats !== undefined && stats.calls > 0 && ['Paid so far', amount(stats.settled_volume)],
+          stats !== undefined && stats.calls > 0 && ['Paid in total', amount(stats.settled_volume)],
           agent.first_seen !== undefined && ['Known since', <Ago key="first" iso={agent.first_seen} />],
         ]}
       />

@@ -43,8 +43,9 @@ export function Approvals() {
 
 function rule(budget: Budget | undefined): string {
   if (budget === undefined) return ''
-  if (budget.auto_approve_below === null) return 'This node asks for no approval: it pays what the budget allows.'
-  return `A purchase of ${amount(budget.auto_approve_below, budget.symbol)} or more waits here until you decide.`
+  if (budget.auto_approve_below === null)
+    return 'This node asks for no approvals. It pays for every purchase within the budget.'
+  return `A purchase of ${amount(budget.auto_approve_below, budget.symbol)} or more waits here for your decision.`
 }
 
 function Waiting({
@@ -95,7 +96,7 @@ function Waiting({
             checked={isAll}
             onChange={() => setChosen(new Set(isAll ? [] : items.map(({ id }) => id)))}
           />
-          Select all {items.length}, {amount(decimalText(sumOf(items)))} in all
+          Select all {items.length}, {amount(decimalText(sumOf(items)))} in total
         </label>
       )}
       <ul className="cards" aria-label="Purchases that wait">
@@ -119,7 +120,7 @@ function Waiting({
         ))}
       </ul>
       {selected.length > 0 && (
-        <section className="decide-bar" aria-label="Decide over those selected">
+        <section className="decide-bar" aria-label="Decide the selected purchases">
           <p>
             <strong>
               {selected.length} selected, {amount(decimalText(sumOf(selected)))}
@@ -144,8 +145,9 @@ function Waiting({
 function leftText(selected: readonly Approval[], budget: Budget | undefined): string {
   const left = budget && leftAfter(selected, budget)
   if (left === undefined) return ''
-  if (left < 0n) return 'More than the budget of today has left: the last of them will be refused.'
-  return `${amount(decimalText(left), budget?.symbol)} left today after them`
+  if (left < 0n)
+    return 'The selected purchases cost more than is left of today’s budget. The last of them will be refused.'
+  return `${amount(decimalText(left), budget?.symbol)} left today after these purchases`
 }
 
 function Decided() {

@@ -50,7 +50,7 @@ export function Execution({ id }: { id: string }) {
           />
           {record.error !== undefined && (
             <div className="state bad" role="alert">
-              <p className="state-title">It failed</p>
+              <p className="state-title">The execution failed</p>
               <p className="pre">{record.error}</p>
             </div>
           )}

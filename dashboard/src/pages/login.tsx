@@ -29,8 +29,8 @@ export function Login() {
     <main className="login">
       <h1>Stoa</h1>
       <p>
-        This node asks for its API token. It is in the file <code>api.token</code> of the node’s data directory (default{' '}
-        <code>~/.stoa</code>), unless NODE_API_TOKEN sets it.
+        Enter the API token of this node. The token is in the file <code>api.token</code> in the data directory of the
+        node (default <code>~/.stoa</code>), unless NODE_API_TOKEN is set.
       </p>
       <form onSubmit={enter}>
         <label>
@@ -48,7 +48,7 @@ export function Login() {
         </button>
       </form>
       {error !== undefined && <Problem error={error} />}
-      <p className="hint">It is kept in this tab alone, and forgotten when the tab closes.</p>
+      <p className="hint">The browser keeps the token only until you close this tab.</p>
     </main>
   )
 }

@@ -73,7 +73,7 @@ function Filters({ get, change }: FilterProps) {
       <Typed label="Tags" name="tags" get={get} change={change} placeholder="text" />
       <Typed label="At most, USDC" name="max_price" get={get} change={change} inputMode="decimal" />
       <label>
-        Cost
+        Price
         <select value={get('free')} onChange={(event) => change({ free: event.target.value })}>
           <option value="">any</option>
           <option value="true">free</option>
@@ -95,7 +95,7 @@ function Filters({ get, change }: FilterProps) {
         </select>
       </label>
       <label>
-        Order
+        Sort by
         <select value={get('sort')} onChange={(event) => change({ sort: event.target.value })}>
           <option value="">best first</option>
           <option value="price">cheapest first</option>
@@ -172,7 +172,7 @@ function Row({ listing, onBuy }: { listing: Listing; onBuy(): void }) {
           <span className="hidden"> {listing.name}</span>
         </button>
       ) : (
-        <button type="button" className="do" disabled title="A node buys on its own network alone">
+        <button type="button" className="do" disabled title="A node buys only on its own network">
           Buy
         </button>
       )}
@@ -197,12 +197,12 @@ function presence({ online, latency_ms }: Listing): string {
 
 function Nothing({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) {
-    return <Empty title="No agent fits">Use fewer words, loosen the filters, or look on any network.</Empty>
+    return <Empty title="No agent matches">Use fewer words or fewer filters, or search on any network.</Empty>
   }
   return (
     <Empty title="No agent is known yet">
-      Agents appear here as this node meets others. See under <Link to="/network">Network</Link> whether it has peers,
-      or <Link to="/agents/new">add an agent</Link> of your own.
+      Agents appear here when this node meets other nodes. The page <Link to="/network">Network</Link> shows its peers.
+      You can also <Link to="/agents/new">add an agent</Link> yourself.
     </Empty>
   )
 }

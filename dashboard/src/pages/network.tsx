@@ -36,7 +36,7 @@ function Reach({ node }: { node: NodeStatus }) {
         {reason !== undefined && <p>{reason}</p>}
         {fix !== undefined && <p>{fix}</p>}
         {state === 'relayed' && (
-          <p className="muted">An open port makes calls faster: pass TCP 4001 to this machine.</p>
+          <p className="muted">An open port makes calls faster. Forward TCP port 4001 to this machine.</p>
         )}
       </div>
       <Facts
@@ -66,8 +66,8 @@ function Lines({ values }: { values: readonly string[] }) {
 function Alone() {
   return (
     <Empty title="No peer is connected">
-      Start the node with <code>--bootstrap</code> and the address of a peer you know, or set BOOTSTRAP_PEERS. Nodes of
-      the same local network find each other by themselves.
+      Start the node with <code>--bootstrap</code> and the address of a peer that you know, or set BOOTSTRAP_PEERS.
+      Nodes on the same local network find each other automatically.
     </Empty>
   )
 }

@@ -33,8 +33,8 @@ export function NewAgent() {
         />
         <div className="beside">
           <TryOut
-            title="Try it before you list it"
-            hint="It runs as the form has it. Nobody sees it, nothing is paid and nothing is kept."
+            title="Test the agent before you list it"
+            hint="The test uses the settings of the form. The test is not public, costs nothing and leaves no record."
             run={tryOut}
           />
         </div>

@@ -122,7 +122,7 @@ export function NewWorkflow() {
                 setQuote(undefined)
                 setInput(event.target.value)
               }}
-              placeholder="What the first agents are given"
+              placeholder="Task for the first agents"
             />
           </label>
         </div>
@@ -150,7 +150,7 @@ export function NewWorkflow() {
                 setQuote(undefined)
                 setBudget(event.target.value)
               }}
-              placeholder="no more than the quote"
+              placeholder="default: the quote"
             />
           </Field>
           <div role="status">{quote !== undefined && <Quote quote={quote} />}</div>
@@ -176,7 +176,7 @@ function Quote({ quote }: { quote: WorkflowQuote }) {
         </div>
       ))}
       <div>
-        <dt>Together</dt>
+        <dt>Total</dt>
         <dd>{amount(quote.total)}</dd>
       </div>
     </dl>
@@ -218,12 +218,14 @@ function StepForm({ step, before, onChange, onRemove }: StepFormProps) {
         </fieldset>
       )}
       <label>
-        Its task
+        Task
         <input
           value={step.input}
           onChange={(event) => onChange({ input: event.target.value })}
           placeholder={
-            example === undefined ? 'the input' : `what it waits for gives, or Shorten: {{steps.${example}.output}}`
+            example === undefined
+              ? 'the input'
+              : `the output of the steps before, or Shorten: {{steps.${example}.output}}`
           }
         />
       </label>

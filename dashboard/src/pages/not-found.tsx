@@ -6,7 +6,7 @@ export function NotFound() {
     <>
       <PageHead title="No such page" />
       <p>
-        The address may be mistyped, or from another version. Go on at the <Link to="/">overview</Link>.
+        The address may be wrong or from another version. Go to the <Link to="/">overview</Link>.
       </p>
     </>
   )

@@ -133,7 +133,7 @@ function About({ order, listing }: { order: OrderRecord; listing: Listing | unde
 /** Missing or unusual parts of the seller's answer. The buyer accepted the result despite these. */
 function Notes({ notes }: { notes: readonly string[] }) {
   return (
-    <ul className="notes muted" aria-label="Notes on the answer">
+    <ul className="notes muted" aria-label="Notes on the result">
       {notes.map((note) => (
         <li key={note}>{note}</li>
       ))}
@@ -170,11 +170,12 @@ function Progress({ order }: { order: OrderRecord }) {
 }
 
 function sentenceOf({ status, task, seller_id, cancel_requested }: OrderRecord): string {
-  if (cancel_requested === true && status === 'executing') return 'Canceled; the seller is asked what became of it.'
-  if (status === 'pending' && task === null) return 'It waits for its task.'
-  if (status === 'pending' && seller_id === null) return 'It waits until its agent is known on the market.'
-  if (status === 'pending') return 'It is about to begin.'
-  if (status === 'executing') return 'The agent works. You may leave this page: the order goes on.'
+  if (cancel_requested === true && status === 'executing')
+    return 'Being canceled. The node asks the seller about the payment.'
+  if (status === 'pending' && task === null) return 'The order waits for a task.'
+  if (status === 'pending' && seller_id === null) return 'The order waits until its agent is on the market.'
+  if (status === 'pending') return 'The order starts soon.'
+  if (status === 'executing') return 'The agent is working. You may leave this page. The order continues.'
   return ''
 }
 

@@ -67,7 +67,7 @@ function Health({ node, alerts, onDismissed }: { node: NodeStatus; alerts: reado
   const { state } = node.reachability
   const agents = node.agents.local === 1 ? 'One agent' : `${count(node.agents.local)} agents`
   const peers = node.connected_peers === 1 ? 'one peer' : `${count(node.connected_peers)} peers`
-  const what = alerts.length === 1 ? 'One thing needs you' : `${alerts.length} things need you`
+  const what = alerts.length === 1 ? 'One alert needs your attention' : `${alerts.length} alerts need your attention`
   return (
     <section className="health" aria-label="Health">
       <p
@@ -79,7 +79,7 @@ function Health({ node, alerts, onDismissed }: { node: NodeStatus; alerts: reado
               : 'headline good'
         }
       >
-        {alerts.length === 0 ? 'All is well' : what}
+        {alerts.length === 0 ? 'No alerts' : what}
       </p>
       <p className="muted">
         {agents} on sale · {reachabilityText[state].toLowerCase()} · {peers} connected

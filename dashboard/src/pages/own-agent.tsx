@@ -24,9 +24,9 @@ export function OwnAgent({ id }: { id: string }) {
         if (agent !== undefined) return <Details agent={agent} reload={agents.reload} />
         return (
           <>
-            <PageHead title="Not here" />
+            <PageHead title="No such agent" />
             <p>
-              This node has no such agent: it may have been removed. <Link to="/agents">My agents</Link>
+              This node does not have this agent. The agent may have been removed. <Link to="/agents">My agents</Link>
             </p>
           </>
         )
@@ -62,16 +62,18 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
             navigate('/agents', { replace: true })
           }}
         >
-          <p>It leaves the market and agents.yaml. What it earned, and who called it, is kept.</p>
+          <p>The agent leaves the market and agents.yaml. Its earnings and calls stay in the ledger.</p>
         </Confirm>
       </PageHead>
       <p className="muted">
         <Badge state={badge}>{text}</Badge> · runs on {agent.runs} ·{' '}
-        <Link to={`/market/${agent.id}`}>as buyers see it</Link>
+        <Link to={`/market/${agent.id}`}>view as a buyer</Link>
       </p>
       {agent.notice !== undefined && (
         <div className={agent.runnable ? 'state warn' : 'state bad'}>
-          <p className="state-title">{agent.runnable ? 'It needs you' : 'It cannot run, and is not on the market'}</p>
+          <p className="state-title">
+            {agent.runnable ? 'The agent needs attention' : 'The agent cannot run and is not on the market'}
+          </p>
           <p>{agent.notice}</p>
         </div>
       )}
@@ -79,16 +81,14 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
       <Revenue id={agent.id} />
       <div className="columns">
         <Section title="Change">
-          {agent.managed_in_file && (
-            <p className="hint">Its program, address or key is in agents.yaml and is changed there.</p>
-          )}
+          {agent.managed_in_file && <p className="hint">To change its program, address or key, edit agents.yaml.</p>}
           <AgentForm
             key={agent.id}
             agent={agent}
             action="Save"
             onSave={async (fields) => {
               await call(path, { method: 'PATCH', body: changesOf(fields, agent) })
-              say('Saved: the market is told.')
+              say('Saved. The node publishes the change.')
               reload()
             }}
           />
@@ -98,8 +98,8 @@ function Details({ agent, reload }: { agent: Own; reload(): void }) {
             title="Try it"
             hint={
               agent.max_price === undefined
-                ? 'It runs as it is saved. Nothing is paid and nothing is kept.'
-                : `It runs as it is saved, and may pay ${agent.max_price} USDC for the agent behind it.`
+                ? 'The test uses the saved settings. It costs nothing and leaves no record.'
+                : `The test uses the saved settings, and may pay the remote agent up to ${agent.max_price} USDC.`
             }
             run={(task) => call<TestResult>(`${path}/test`, { method: 'POST', body: { task } })}
           />
@@ -144,7 +144,7 @@ function Recent({ id }: { id: string }) {
       <Show of={recent} what="Executions are">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="Nobody has called it yet" />
+            <Empty title="Nobody has called this agent yet" />
           ) : (
             <ul className="plain-list">
               {items.map((one) => (

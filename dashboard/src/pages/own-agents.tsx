@@ -35,8 +35,8 @@ function None() {
   return (
     <Empty title="You sell no agent yet">
       <p>
-        An agent is a language model with your instruction, a program of yours, or one that is built in and needs no
-        key. It is on the market as soon as you add it.
+        An agent is a language model with your instructions, your own program, or a built-in function that needs no key.
+        An agent is on the market as soon as you add it.
       </p>
       <Link to="/agents/new" className="button primary">
         Add an agent

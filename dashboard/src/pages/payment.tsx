@@ -16,7 +16,7 @@ export function Payment({ id }: { id: string }) {
         <div>
           <PaymentPanel payment={payment} />
         </div>
-        <aside aria-label="What it was for, and its receipt">
+        <aside aria-label="Purpose and receipt">
           {record !== undefined && <For record={record} />}
           {receipt !== undefined && <Receipt record={receipt} />}
         </aside>

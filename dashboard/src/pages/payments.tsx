@@ -53,7 +53,7 @@ function Alarms() {
   const own = (alarms.data ?? []).filter(({ kind }) => kind === 'work_unpaid' || kind === 'settlement_stuck')
   if (own.length === 0) return null
   return (
-    <section className="section" aria-label="What needs you">
+    <section className="section" aria-label="Needs your attention">
       <AlertList alerts={own.map(alertOf)} onDismissed={alarms.reload} />
     </section>
   )
@@ -69,7 +69,7 @@ function Export() {
     <>
       {error !== undefined && (
         <span className="bad-text" role="alert">
-          {isMissing(error) ? 'This node keeps no receipts.' : error.message}
+          {isMissing(error) ? 'This node has no receipts.' : error.message}
         </span>
       )}
       <button type="button" onClick={() => save('csv')}>
@@ -120,7 +120,9 @@ function List() {
         <Problem error={pages.error} retry={pages.reload} />
       ) : (
         <Empty title="No payments">
-          {book === undefined ? 'Each paid call, sold or bought, appears here.' : `None is ${books[book].word}.`}
+          {book === undefined
+            ? 'Every paid call that you sell or buy appears here.'
+            : `No payment is ${books[book].word}.`}
         </Empty>
       )}
     </Section>
@@ -144,7 +146,7 @@ function Row({ payment }: { payment: PaymentRecord }) {
         <span className="row-meta">
           {isIn ? 'from' : 'to'} {short(payment.peer_id, 5)}
           {payment.tx_hash !== '' && ` · ${short(payment.tx_hash, 6)}`}
-          {payment.state === 'claimed' && ' · claimed by the seller'}
+          {payment.state === 'claimed' && ' · not on the chain yet'}
         </span>
       </span>
       <span className="row-side">

@@ -36,8 +36,8 @@ export function Sessions() {
           <Loading />
         ) : (
           <Empty title="No sessions yet">
-            A session is what one caller and one agent said to each other. <Link to="/market">Call an agent</Link> to
-            begin one.
+            A session holds the tasks of one caller and the answers of one agent.{' '}
+            <Link to="/market">Call an agent</Link> to start a session.
           </Empty>
         )
       ) : (
@@ -69,7 +69,7 @@ function Callers({ agent }: { agent: string }) {
   if (pages.loading) return <Loading />
   if (pages.items.length === 0) {
     if (pages.error !== undefined) return <Problem error={pages.error} retry={pages.reload} />
-    return <Empty title="Nobody has talked with this agent yet" />
+    return <Empty title="Nobody has called this agent yet" />
   }
   return (
     <WindowedList label="Callers" pages={pages} id={byCaller} rowHeight={[62, 84]}>

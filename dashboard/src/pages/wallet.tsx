@@ -41,8 +41,8 @@ export function Wallet() {
                 ]}
               />
               <p className="hint">
-                Send USDC on {networkName(network)} to this address. This node does not see what arrives on another
-                network. ETH is needed only for transactions of your own, such as registering an agent on the chain.
+                Send USDC on {networkName(network)} to this address. Money on another network does not reach this node.
+                The wallet needs ETH only for its own transactions, such as the registration of an agent on the chain.
               </p>
               {balance.error !== undefined && balance.data === undefined && <Problem error={balance.error} />}
             </div>
@@ -69,9 +69,9 @@ function Books() {
       <Show of={stats} what="Totals are">
         {({ earned, owed, paid, held }) => (
           <dl className="figures">
-            <Figure label="Earned" value={money(earned.month)} unit="USDC" note={`${money(earned.total)} in all`} />
+            <Figure label="Earned" value={money(earned.month)} unit="USDC" note={`${money(earned.total)} in total`} />
             <Figure label="Owed to you" value={money(owed.amount)} unit="USDC" note={books.owed.says} />
-            <Figure label="Paid" value={money(paid.month)} unit="USDC" note={`${money(paid.total)} in all`} />
+            <Figure label="Paid" value={money(paid.month)} unit="USDC" note={`${money(paid.total)} in total`} />
             <Figure label="Held" value={money(held.amount)} unit="USDC" note={books.held.says} />
           </dl>
         )}

@@ -31,13 +31,11 @@ export function Workflow({ id }: { id: string }) {
                 className="danger"
                 onConfirm={async () => {
                   await call(path, { method: 'DELETE' })
-                  say('Canceled: what was paid for is kept.')
+                  say('Canceled. Paid results are kept.')
                   workflow.reload()
                 }}
               >
-                <p>
-                  Steps that run are stopped at their sellers too. What was paid for is kept; the rest is not charged.
-                </p>
+                <p>The sellers of running steps stop too. Paid results are kept. The rest is not charged.</p>
               </Confirm>
             )}
           </PageHead>
@@ -45,7 +43,12 @@ export function Workflow({ id }: { id: string }) {
             <Badge state={record.status} /> · started <Ago iso={record.created_at} />
           </p>
           <dl className="figures">
-            <Figure label="Expected" value={money(record.estimate)} unit="USDC" note="as listed when it was made" />
+            <Figure
+              label="Expected"
+              value={money(record.estimate)}
+              unit="USDC"
+              note="listed prices when the workflow was created"
+            />
             <Figure label="Paid" value={money(record.paid)} unit="USDC" note={`${money(record.held)} held`} />
             {record.budget !== undefined && <Figure label="At most" value={money(record.budget)} unit="USDC" />}
           </dl>
@@ -53,7 +56,7 @@ export function Workflow({ id }: { id: string }) {
           {record.error !== undefined && (
             <div className="state bad" role="alert">
               <p className="state-title">
-                {record.error.step_id === undefined ? 'It failed' : `${record.error.step_id} failed`}
+                {record.error.step_id === undefined ? 'The workflow failed' : `${record.error.step_id} failed`}
               </p>
               <p className="pre">{record.error.message}</p>
             </div>
@@ -110,7 +113,7 @@ function Step({ step }: { step: WorkflowStep }) {
           {step.payment === undefined
             ? Number(step.price) === 0
               ? 'free'
-              : `${amount(step.price)} as listed`
+              : `${amount(step.price)} listed`
             : `${amount(step.payment.amount)} ${books[step.payment.book].word}`}
         </span>
         {order !== undefined && <Link to={`/orders/${order}`}>exchange</Link>}

@@ -30,7 +30,7 @@ export function Workflows() {
         <Problem error={pages.error} retry={pages.reload} />
       ) : (
         <Empty title="No workflow yet">
-          <p>A workflow has several agents work on one task, and shows what it costs before it runs.</p>
+          <p>In a workflow several agents work on one task. You see the cost before the workflow runs.</p>
           <Link to="/workflows/new" className="button primary">
             New workflow
           </Link>

@@ -21,9 +21,9 @@ export type AgentFields = PrivateText & {
 }
 
 const streamingModes: readonly [NonNullable<OwnAgent['streaming']>, string][] = [
-  ['owed_once_shown', 'while it works; what was shown is owed for'],
-  ['off', 'with the result only'],
-  ['after_settlement', 'while it works, once it is paid for'],
+  ['owed_once_shown', 'while the agent works; the buyer owes the price once output was shown'],
+  ['off', 'only with the result'],
+  ['after_settlement', 'while the agent works, after the payment is settled'],
 ]
 
 type Props = {
@@ -84,15 +84,15 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
           <fieldset className="group">
             <legend>What buyers see</legend>
             {agent === undefined && (
-              <Field label="Name" hint="It cannot be changed later: another name is another agent.">
+              <Field label="Name" hint="The name cannot be changed later. A new name makes a new agent.">
                 <input name="name" required maxLength={80} placeholder="Summary" />
               </Field>
             )}
-            <Field label="Description" hint="What it does, and what to send it.">
+            <Field label="Description" hint="What the agent does, and what to send to it.">
               <textarea name="description" rows={4} required maxLength={4000} defaultValue={agent?.description} />
             </Field>
             <div className="fields">
-              <Field label="Price, USDC" hint="0 is free" error={isWrong && NO_AMOUNT}>
+              <Field label="Price, USDC" hint="0 means free" error={isWrong && NO_AMOUNT}>
                 <input
                   name="price"
                   inputMode="decimal"
@@ -102,7 +102,7 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
                 />
               </Field>
               {agent?.runs === 'a2a' && (
-                <Field label="Pays at most, USDC" hint="for one run of the agent behind it; empty: nothing">
+                <Field label="Pays at most, USDC" hint="for one run of the remote agent; empty: nothing">
                   <input
                     name="max_price"
                     inputMode="decimal"
@@ -120,9 +120,9 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
                 value={agent?.timeout_seconds}
               />
             </div>
-            <Field label="Answer shown" hint="of a paid agent, to a buyer that looks on">
+            <Field label="Show output" hint="of a paid agent, before the result">
               <select name="streaming" defaultValue={agent?.streaming ?? ''}>
-                <option value="">as usual: {streamingModes[0]![1]}</option>
+                <option value="">default: {streamingModes[0]![1]}</option>
                 {streamingModes.map(([mode, text]) => (
                   <option key={mode} value={mode}>
                     {text}
@@ -131,7 +131,7 @@ export function AgentForm({ agent, action, form, onSave }: Props) {
               </select>
             </Field>
             {!isOwn && <ModelField kind={kind} model={agent?.model} />}
-            <Field label="Tags" hint="with commas between">
+            <Field label="Tags" hint="separated by commas">
               <input name="tags" placeholder="text, contract" defaultValue={agent?.tags.join(', ')} />
             </Field>
           </fieldset>

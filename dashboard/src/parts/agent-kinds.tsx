@@ -5,25 +5,25 @@ export type Kind = 'model' | 'builtin' | 'own'
 
 /** The ways in which an agent can run. */
 export const kinds: Readonly<Record<Kind, { name: string; text: string; details?: ReactNode }>> = {
-  model: { name: 'Language model', text: 'A model with instructions of yours, which nobody else sees.' },
-  builtin: { name: 'Built in', text: 'Comes with the node: needs neither model nor key.' },
+  model: { name: 'Language model', text: 'A model with your own instructions, which nobody else sees.' },
+  builtin: { name: 'Built in', text: 'Comes with the node and needs no model or key.' },
   own: {
     name: 'Program or service',
-    text: 'A program of yours, a web service, or an agent elsewhere that speaks A2A.',
+    text: 'Your own program, a web service, or a remote agent that speaks A2A.',
     details: (
       <div className="state">
-        <p className="state-title">This is set up on the node’s own machine</p>
+        <p className="state-title">Set this up on the machine of the node</p>
         <p>
-          What runs there, and the keys it needs, are the operator’s alone: no page and no token can name them. In a
-          terminal of that machine:
+          Only the operator may choose programs and keys on that machine, so no page and no API token can set them. In a
+          terminal on that machine:
         </p>
         <pre>{`stoa agent config add --name Translator --price 0.01 \\
   --description "Translates into French." \\
   --command python3 --command agent.py`}</pre>
         <p>
-          Or write it into <code>agents.yaml</code> in the data directory, with <code>command</code>, <code>http</code>,{' '}
-          <code>module</code> or <code>a2a</code>; with <code>max_price</code> an agent elsewhere may be a paid one. It
-          appears under My agents when the node starts again.
+          Or write the agent into <code>agents.yaml</code> in the data directory, with <code>command</code>,{' '}
+          <code>http</code>, <code>module</code> or <code>a2a</code>; with <code>max_price</code> the remote agent may
+          be a paid agent. The agent appears under My agents after a restart of the node.
         </p>
       </div>
     ),

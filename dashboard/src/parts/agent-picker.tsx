@@ -28,7 +28,7 @@ export function AgentPicker({ label, onPick }: { label: string; onPick(agent: Li
         <input
           type="search"
           value={text}
-          placeholder="what it does, or its name"
+          placeholder="task or name of the agent"
           onChange={(event) => setText(event.target.value)}
         />
       </label>
@@ -43,7 +43,7 @@ export function AgentPicker({ label, onPick }: { label: string; onPick(agent: Li
           </li>
         ))}
       </ul>
-      {found.data?.items.length === 0 && <p className="muted">No agent fits. Use fewer words.</p>}
+      {found.data?.items.length === 0 && <p className="muted">No agent matches. Use fewer words.</p>}
     </div>
   )
 }

@@ -35,7 +35,7 @@ function Dismiss({ alarm, title, onDone }: { alarm: { id: string; mark: string }
     try {
       const body = { mark: alarm.mark }
       await call(`/alarms/${encodeURIComponent(alarm.id)}/dismiss`, { method: 'POST', body })
-      say('Dismissed. It comes back only with something new.')
+      say('Dismissed. The alarm returns only when something new happens.')
       onDone()
     } catch (error) {
       say((error as Error).message)

@@ -30,7 +30,7 @@ export function ApprovalItem({
     setError(undefined)
     try {
       await call(`/approvals/${encodeURIComponent(approval.id)}/${verdict}`, { method: 'POST' })
-      say(verdict === 'approve' ? 'Approved: the purchase goes on.' : 'Denied: nothing is paid.')
+      say(verdict === 'approve' ? 'Approved. The purchase continues.' : 'Denied. Nothing is paid.')
       onDone()
     } catch (reason) {
       setError(reason as Error)

@@ -106,7 +106,7 @@ export function Id({ value, ends, what = 'identifier' }: { value: string; ends?:
       await navigator.clipboard.writeText(value)
       say(`Copied the ${what}.`)
     } catch {
-      say('The browser does not allow copying here: select the text instead.')
+      say('The browser does not allow copying here. Select the text instead.')
     }
   }
   return (

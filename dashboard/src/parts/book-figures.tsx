@@ -13,7 +13,7 @@ export function BookFigures({ stats }: { stats: Stats }) {
   }
   const total = (book: 'paid' | 'earned'): Sum => {
     const { month, total } = stats[book]
-    return { book, value: money(month), note: `in 30 days, ${money(total)} in all` }
+    return { book, value: money(month), note: `in 30 days, ${money(total)} in total` }
   }
   const bought = [total('paid'), open('held'), open('not_charged')]
   const sold = [total('earned'), open('owed'), open('lost'), open('refused')]

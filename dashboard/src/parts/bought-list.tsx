@@ -42,8 +42,8 @@ export function BoughtList() {
 /** The text for an order without a signed payment. */
 function unpaidText({ price: most, status, approval_id }: OrderRecord): string {
   if (Number(most) === 0) return price(0)
-  if (status === 'pending' && approval_id !== undefined) return `${amount(most)} at most, to approve`
-  return status === 'pending' || status === 'executing' ? `${amount(most)} at most` : 'nothing signed'
+  if (status === 'pending' && approval_id !== undefined) return `at most ${amount(most)}, waits for approval`
+  return status === 'pending' || status === 'executing' ? `at most ${amount(most)}` : 'nothing signed'
 }
 
 function Row({ order }: { order: OrderRecord }) {
@@ -53,7 +53,7 @@ function Row({ order }: { order: OrderRecord }) {
       <span className="row-main">
         <span className="row-title">{order.agent_name ?? short(order.agent_id)}</span>
         <span className={error === undefined ? 'row-meta' : 'row-meta bad-text'}>
-          {(error?.message ?? task ?? 'waits for its task').slice(0, TEXT_SHOWN)}
+          {(error?.message ?? task ?? 'waits for a task').slice(0, TEXT_SHOWN)}
         </span>
       </span>
       <span className="row-side">

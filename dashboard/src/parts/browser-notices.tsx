@@ -2,11 +2,11 @@ import { useSyncExternalStore } from 'react'
 import { notices } from '../notices.ts'
 
 const explained = {
-  on: 'While a tab of this dashboard is open, also one behind others, this browser tells you.',
-  off: 'This browser tells you while a tab of this dashboard is open, also one behind others.',
+  on: 'This browser can notify you while a tab of this dashboard is open, even in the background.',
+  off: 'This browser notifies you while a tab of this dashboard is open, even in the background.',
   refused:
-    'This browser has been told not to show notices of this page: allow them in its site settings, and come back.',
-  unsupported: 'This browser shows notices only of pages over https or on localhost.',
+    'This browser blocks notifications of this page. Allow them in the site settings of the browser, then reload the page.',
+  unsupported: 'This browser shows notifications only for pages over https or on localhost.',
 } as const
 
 /** A switch for notifications of this browser about purchases that wait for approval. */
@@ -16,7 +16,7 @@ export function BrowserNotices() {
   return (
     <div className="switch-row">
       <div>
-        <strong id="browser-notices">Notices of this browser</strong>
+        <strong id="browser-notices">Browser notifications</strong>
         <p className="hint">{explained[state]}</p>
       </div>
       <button

@@ -15,15 +15,15 @@ export function BudgetFacts({ budget }: { budget: Budget }) {
       <Facts
         rows={[
           ['Per call', limit(budget.per_call)],
-          ['Per seller and day', limit(budget.per_seller)],
+          ['Per seller per day', limit(budget.per_seller)],
           ['Per day', limit(budget.per_day)],
           ['Per month', limit(budget.per_month)],
           [
-            'Asks you',
-            budget.auto_approve_below === null ? 'never' : `from ${amount(budget.auto_approve_below, symbol)} on`,
+            'Needs approval',
+            budget.auto_approve_below === null ? 'never' : `${amount(budget.auto_approve_below, symbol)} or more`,
           ],
-          budget.allow.length > 0 && ['Only from', `${budget.allow.length} sellers or agents`],
-          budget.deny.length > 0 && ['Never from', `${budget.deny.length} sellers or agents`],
+          budget.allow.length > 0 && ['Buys only from', `${budget.allow.length} sellers or agents`],
+          budget.deny.length > 0 && ['Never buys from', `${budget.deny.length} sellers or agents`],
         ]}
       />
     </>

@@ -7,11 +7,11 @@ import { Problem } from './states.tsx'
 import { say } from './toasts.tsx'
 
 const limits = [
-  ['per_call', 'Per call', 'the most one call may cost'],
-  ['per_seller', 'Per seller', 'the most one may be paid in a day'],
+  ['per_call', 'Per call', 'the most that one call may cost'],
+  ['per_seller', 'Per seller', 'the most that one seller may be paid per day'],
   ['per_day', 'Per day', ''],
   ['per_month', 'Per month', ''],
-  ['auto_approve_below', 'Ask me from', 'below it nobody is asked; empty: never ask'],
+  ['auto_approve_below', 'Ask me from', 'a call that costs this or more waits for you; empty: never ask'],
 ] as const
 
 type Name = (typeof limits)[number][0]
@@ -38,7 +38,7 @@ export function BudgetForm({ budget, onSaved }: { budget: Budget; onSaved(): voi
     }
     try {
       await call('/budget', { method: 'PUT', body })
-      say('Saved: it holds from now on.')
+      say('Saved. The new limits apply now.')
       onSaved()
     } catch (reason) {
       setError(reason as Error)
@@ -65,7 +65,7 @@ export function BudgetForm({ budget, onSaved }: { budget: Budget; onSaved(): voi
           </Field>
         ))}
       </div>
-      <Field label="Buy only from" hint="peer ids or agent ids, one a line; empty: from anybody">
+      <Field label="Buy only from" hint="peer ids or agent ids, one per line; empty: anybody">
         <textarea rows={2} value={allow} onChange={(event) => setAllow(event.target.value)} />
       </Field>
       <Field label="Never buy from">

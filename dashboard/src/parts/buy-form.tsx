@@ -39,7 +39,7 @@ export function BuyForm({ agent }: { agent: Listing }) {
           required
           value={task}
           onChange={(event) => setTask(event.target.value)}
-          placeholder="What is the agent to do? Text to work on goes here too."
+          placeholder="What should the agent do? Add the text to work on."
         />
       </label>
       <dl className="bill">
@@ -53,7 +53,7 @@ export function BuyForm({ agent }: { agent: Listing }) {
       <button type="submit" className="primary" disabled={busy || task === ''}>
         {busy ? 'Ordering…' : isPaid ? `Buy for ${amount(agent.price)}` : 'Run'}
       </button>
-      {isPaid && <p className="hint">You pay only if the agent answers: a failed run is not charged.</p>}
+      {isPaid && <p className="hint">You pay only if the agent answers. A failed run is not charged.</p>}
       {error !== undefined && <Problem error={error} />}
     </form>
   )
@@ -63,10 +63,10 @@ export function BuyForm({ agent }: { agent: Listing }) {
 function Foreign({ agent }: { agent: Listing }) {
   return (
     <div className="state warn">
-      <p className="state-title">Sold on {networkName(agent.network)}, where this node does not pay</p>
+      <p className="state-title">Sold on {networkName(agent.network)}, but this node pays on another network</p>
       <p>
-        A node buys on its own network alone. To buy this agent, start a node with{' '}
-        <code>--network {agent.network}</code> and money there.
+        A node buys only on its own network. To buy this agent, start a node with <code>--network {agent.network}</code>{' '}
+        and send money to its wallet on that network.
       </p>
     </div>
   )
@@ -107,7 +107,7 @@ function Warning({ budget, cost }: { budget: Budget; cost: number }) {
       : above(budget.left_month)
         ? 'This is more than is left of this month’s budget.'
         : budget.auto_approve_below !== null && cost >= Number(budget.auto_approve_below)
-          ? 'It will wait for your approval before anything is paid.'
+          ? 'The purchase will wait for your approval before anything is paid.'
           : undefined
   if (text === undefined) return null
   return (

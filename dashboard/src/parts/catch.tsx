@@ -14,10 +14,10 @@ export class Catch extends Component<{ children: ReactNode }, { error: Error | u
     const isOld = /dynamically imported module|module script/i.test(error.message)
     return (
       <section className="state bad" role="alert">
-        <h1>{isOld ? 'This page could not be loaded' : 'This page has a fault'}</h1>
-        <p>{isOld ? 'The node may be stopped, or newer than the page you have open.' : error.message}</p>
+        <h1>{isOld ? 'The page could not be loaded' : 'The page has an error'}</h1>
+        <p>{isOld ? 'The node may be stopped, or newer than this page.' : error.message}</p>
         <button type="button" onClick={() => location.reload()}>
-          Load again
+          Reload
         </button>
       </section>
     )

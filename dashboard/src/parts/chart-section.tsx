@@ -25,7 +25,7 @@ export function ChartSection({ title, total, first, aside, children }: Props) {
         <div className="actions">
           {aside}
           <fieldset className="segments">
-            <legend className="hidden">Time shown: {title}</legend>
+            <legend className="hidden">Period: {title}</legend>
             {(Object.keys(ranges) as Range[]).map((one) => (
               <button key={one} type="button" aria-pressed={one === range} onClick={() => setRange(one)}>
                 {ranges[one]}

@@ -11,8 +11,9 @@ export function Configured() {
       {({ config_file, settings }) => (
         <>
           <p className="hint">
-            As the node was started: a flag goes before a variable, that before <code>{config_file}</code>. What is
-            changed there holds from the next start on. Keys never appear here; <code>stoa doctor</code> checks it all.
+            These are the settings since the last start of the node. A flag overrides a variable, and a variable
+            overrides <code>{config_file}</code>. Changes there apply after the next start. Keys are never shown here;{' '}
+            <code>stoa doctor</code> checks them.
           </p>
           <dl className="facts" aria-label="Settings by their keys in config.yaml">
             {settings.map((setting) => (
@@ -40,7 +41,7 @@ function valueText(value: Setting['value']): string {
 
 function placesOf({ flag, variable, operation }: Setting): string {
   const places = [flag, variable].filter((place) => place !== undefined)
-  if (places.length === 0) places.push('config.yaml only')
-  if (operation === 'PUT /budget') places.push('at once under Budget above')
+  if (places.length === 0) places.push('only in config.yaml')
+  if (operation === 'PUT /budget') places.push('above, under Budget')
   return places.join(', ')
 }

@@ -83,7 +83,7 @@ export function Retry({ payment, onDone }: { payment: PaymentRecord; onDone(): v
     setError(undefined)
     try {
       await call(`/payments/${payment.payment_id}/retry`, { method: 'POST' })
-      say('Settlement is tried again.')
+      say('The node tries to settle again.')
       onDone()
     } catch (reason) {
       setError(reason as Error)
@@ -102,9 +102,9 @@ export function Retry({ payment, onDone }: { payment: PaymentRecord; onDone(): v
 }
 
 const meanings: Record<ReceiptRecord['status'], string> = {
-  valid: 'signed by the account that was paid',
-  missing: 'the seller sent none; the result was taken all the same',
-  wrong: 'the seller sent one that does not fit',
+  valid: 'signed by the paid account',
+  missing: 'the seller sent no receipt; the result was accepted',
+  wrong: 'the seller sent a receipt that does not match',
 }
 
 export function Receipt({ record }: { record: ReceiptRecord }) {
@@ -121,7 +121,7 @@ export function Receipt({ record }: { record: ReceiptRecord }) {
         ]}
       />
       <p className="hint">
-        <code>stoa receipts verify</code> checks it without a node, and says what it proves.
+        <code>stoa receipts verify</code> checks the receipt offline and says what it proves.
       </p>
     </Section>
   )

@@ -25,14 +25,14 @@ export function Frames({ known }: { known: KnownExchange }) {
         ))}
       </ol>
       <p className="hint">
-        Told from the ledger, which keeps what money and results hang on: not what the agent said while it worked, nor
-        what was sent again after a lost connection or an expired challenge.
+        These frames are built from the ledger. The ledger stores payments and results. It does not store output during
+        the work, or frames that were sent again after a lost connection or an expired challenge.
       </p>
     </details>
   )
 }
 
 function Value({ field: [name, value] }: { field: FrameField }) {
-  if (value === null) return <span className="muted">not kept</span>
+  if (value === null) return <span className="muted">not stored</span>
   return /^0x[0-9a-f]{40,}$/i.test(value) ? <Id value={value} ends={10} what={name} /> : <span>{value}</span>
 }

@@ -35,7 +35,7 @@ export function ModelField({ kind, model }: { kind: Kind; model: string | undefi
           name="model"
           list="models"
           maxLength={200}
-          placeholder={known?.default === undefined ? 'provider/model' : `${known.default}, if left empty`}
+          placeholder={known?.default === undefined ? 'provider/model' : `empty: ${known.default}`}
           defaultValue={model}
         />
       </Field>
@@ -61,8 +61,8 @@ function hintOf(known: AvailableModels | undefined): string {
     return 'provider/model, such as anthropic/claude-sonnet-4-5'
   }
   if (answering.length === 0) {
-    return 'No key and no model server is set: put OPENAI_API_KEY, ANTHROPIC_API_KEY or OPENAI_BASE_URL into keys.env with stoa init.'
+    return 'No model key and no model server is set. Add one with stoa init.'
   }
   const told = answering.map(({ url, models }) => `${count(models.length)} at ${url}`).join(', ')
-  return `Choose as you type: ${told}. Or provider/model.`
+  return `Type to choose: ${told}. Or type provider/model.`
 }

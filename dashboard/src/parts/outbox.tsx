@@ -47,7 +47,7 @@ function Group({ payments, onDone }: { payments: readonly PaymentRecord[]; onDon
     setError(undefined)
     try {
       for (const { payment_id } of payments) await call(`/payments/${payment_id}/retry`, { method: 'POST' })
-      say('Settlement is tried again.')
+      say('The node tries to settle again.')
     } catch (reason) {
       setError(reason as Error)
     }

@@ -29,10 +29,10 @@ export function PaymentFacts({ payment }: { payment: PaymentRecord }) {
 function Deadline({ iso }: { iso: string }) {
   const isOver = Date.parse(iso) < useNow()
   return isOver ? (
-    <>until the chain has shown a block after its time</>
+    <>until the chain shows a block after the payment expires</>
   ) : (
     <span>
-      until it ends <Ago iso={iso} />
+      until the payment expires <Ago iso={iso} />
     </span>
   )
 }
@@ -43,10 +43,10 @@ function Transaction({ payment: { tx_hash, network, state } }: { payment: Paymen
   return (
     <span className="with-link">
       <Id value={tx_hash} what="transaction hash" />
-      {state === 'claimed' && <span className="muted">as the seller says</span>}
+      {state === 'claimed' && <span className="muted">named by the seller</span>}
       {url !== undefined && (
         <a href={url} target="_blank" rel="noreferrer noopener">
-          look it up
+          view
         </a>
       )}
     </span>

@@ -10,7 +10,7 @@ export type PrivateText = {
   reasoning: NonNullable<OwnAgent['reasoning']> | undefined
 }
 
-const MODELS_OWN = 'the model’s own'
+const MODELS_OWN = 'default of the model'
 const efforts: readonly PrivateText['reasoning'][] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
 export function privateOf(text: (name: string) => string): PrivateText {
@@ -28,9 +28,9 @@ export function PrivateFields({ agent }: { agent: OwnAgent | undefined }) {
   return (
     <fieldset className="group private">
       <legend>
-        Private <span className="hint">never listed: only this node’s operator sees it</span>
+        Private <span className="hint">never listed; only the operator of this node sees it</span>
       </legend>
-      <Field label="Instructions" hint="What the model is told. Left empty, it is told the words above.">
+      <Field label="Instructions" hint="Instructions for the model. Empty: the model gets the texts above.">
         <textarea
           name="instructions"
           rows={6}
@@ -59,7 +59,7 @@ export function PrivateFields({ agent }: { agent: OwnAgent | undefined }) {
           placeholder={MODELS_OWN}
           value={agent?.max_output_tokens}
         />
-        <Field label="Reasoning" hint="how much it thinks first">
+        <Field label="Reasoning" hint="before it answers">
           <select name="reasoning" defaultValue={agent?.reasoning ?? ''}>
             <option value="">{MODELS_OWN}</option>
             {efforts.map((effort) => (

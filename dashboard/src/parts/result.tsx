@@ -25,7 +25,7 @@ export function Result({ title, text, base64, label, file }: Props) {
       await navigator.clipboard.writeText(text)
       say('Copied the result.')
     } catch {
-      say('The browser does not allow copying here: select the text instead.')
+      say('The browser does not allow copying here. Select the text instead.')
     }
   }
 
@@ -59,7 +59,8 @@ export function Result({ title, text, base64, label, file }: Props) {
     >
       {form.kind === 'bytes' && (
         <p className="note">
-          The answer is not text: {count(form.length)} bytes. Save it to keep them; below is what of it reads as text.
+          The result is not text. It has {count(form.length)} bytes. Save it to get all bytes. Below is the part that is
+          text.
         </p>
       )}
       {isRaw || form.kind === 'bytes' ? (

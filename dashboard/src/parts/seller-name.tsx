@@ -11,7 +11,7 @@ export function SellerName({ of: { local, seller_id, seller_name } }: { of: List
   )
   if (seller_name === undefined) return id
   return (
-    <span className="seller-both" title={`Calls itself ${seller_name}: that proves nothing. Peer ${seller_id}`}>
+    <span className="seller-both" title={`Name chosen by the seller: ${seller_name}. Peer id: ${seller_id}`}>
       <span className="seller-name">{seller_name}</span> {id}
     </span>
   )

@@ -35,7 +35,7 @@ function Figures({ stats: { earned, days, owed, lost } }: { stats: Stats }) {
   const today = days.find((one) => one.day === day)
   const executions = days.reduce((total, one) => total + one.executions, 0)
   const failed = days.reduce((total, one) => total + one.failed, 0)
-  const lostText = lost.payments === 0 ? 'nothing lost' : `${money(lost.amount)} lost in all`
+  const lostText = lost.payments === 0 ? 'nothing lost' : `${money(lost.amount)} lost in total`
   return (
     <dl className="figures">
       <Figure label="Earned today" value={money(earned.today)} unit="USDC" note={`${money(earned.month)} in 30 days`} />

@@ -23,19 +23,19 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 export function Unavailable({ what }: { what: string }) {
   return (
     <Empty title={`${what} not available on this node`}>
-      This node is older than its dashboard, or runs without that part. All else works as usual.
+      The node is older than this dashboard, or runs without this part. Everything else works.
     </Empty>
   )
 }
 
 const advice: Record<string, string> = {
-  CHAIN_UNAVAILABLE: 'Set a working RPC endpoint with ETHEREUM_RPC_URL or --rpc-url, and start the node again.',
-  OVER_BUDGET: 'Raise the budget under Wallet, or wait until the day or month is over.',
+  CHAIN_UNAVAILABLE: 'Set a working RPC endpoint with ETHEREUM_RPC_URL or --rpc-url, and restart the node.',
+  OVER_BUDGET: 'Raise the budget under Wallet, or wait until the next day or month (UTC).',
   SELLER_UNREACHABLE: 'The seller may be offline. Try again later, or choose another agent under Market.',
   PEER_UNREACHABLE: 'The seller may be offline. Try again later, or choose another agent under Market.',
-  RESULT_PENDING: 'It was paid for. The node keeps asking the seller for the result; nothing is paid twice.',
+  RESULT_PENDING: 'The call is paid. The node keeps asking the seller for the result. Nothing is paid twice.',
   OVERLOADED: 'Try again in a moment.',
-  UNKNOWN_AGENT: 'Its seller may have taken it off the market. Look for another under Market.',
+  UNKNOWN_AGENT: 'Its seller may have taken the agent off the market. Choose another agent under Market.',
 }
 
 export function adviceFor(code: string | undefined): string | undefined {
@@ -61,7 +61,7 @@ export function Problem({ error, retry }: { error: Error; retry?: (() => void) |
         </ul>
       )}
       {adviceFor(code) !== undefined && <p>{adviceFor(code)}</p>}
-      {error instanceof NodeGone && <p>It is asked again by itself.</p>}
+      {error instanceof NodeGone && <p>The page tries again automatically.</p>}
       {retry !== undefined && (
         <button type="button" onClick={retry}>
           Try again

@@ -10,7 +10,7 @@ import { Empty, Problem, Show } from './states.tsx'
 const scopes = [
   ['read', 'look'],
   ['execute', 'look, and run own and free agents'],
-  ['spend', 'also pay, within a budget of its own'],
+  ['spend', 'also pay, within its own budget'],
   ['admin', 'everything'],
 ] as const
 
@@ -24,7 +24,7 @@ export function Tokens() {
         return (
           <>
             {held.length === 0 ? (
-              <Empty title="No token yet">Give each program one of its own, with no more power than it needs.</Empty>
+              <Empty title="No tokens yet">Give each program its own token with the least power that it needs.</Empty>
             ) : (
               <ul className="cards">
                 {held.map((token) => (
@@ -48,7 +48,7 @@ export function Tokens() {
                         tokens.reload()
                       }}
                     >
-                      <p>Whoever uses it is refused from now on.</p>
+                      <p>The node refuses this token from now on.</p>
                     </Confirm>
                   </li>
                 ))}
@@ -89,11 +89,11 @@ function NewToken({ onMade }: { onMade(): void }) {
       <form className="form" onSubmit={make}>
         <div className="fields">
           <label>
-            For
+            Name
             <input name="name" required maxLength={80} placeholder="my script" />
           </label>
           <label>
-            May
+            Scope
             <select value={scope} onChange={(event) => setScope(event.target.value)}>
               {scopes.map(([name, text]) => (
                 <option key={name} value={name}>
@@ -104,19 +104,19 @@ function NewToken({ onMade }: { onMade(): void }) {
           </label>
           {scope === 'spend' && (
             <label>
-              Budget in all, USDC
+              Total budget, USDC
               <input required inputMode="decimal" value={budget} onChange={(event) => setBudget(event.target.value)} />
             </label>
           )}
         </div>
         <button type="submit" disabled={scope === 'spend' && !isAmount(budget)}>
-          Make the token
+          Create the token
         </button>
         {error !== undefined && <Problem error={error} />}
       </form>
       {made !== undefined && (
         <div className="state warn" role="status">
-          <p className="state-title">The token of {made.name}, shown this once</p>
+          <p className="state-title">The token of {made.name} is shown only now</p>
           <p>
             <Id value={made.token} ends={0} what="token" />
           </p>

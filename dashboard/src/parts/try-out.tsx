@@ -36,7 +36,7 @@ export function TryOut({ title, hint, run }: Props) {
           <textarea name="task" rows={4} required />
         </Field>
         <button type="submit" disabled={busy}>
-          {busy ? 'At work…' : 'Run'}
+          {busy ? 'Running…' : 'Run'}
         </button>
       </form>
       <div role="status">

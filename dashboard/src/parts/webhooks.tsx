@@ -37,7 +37,11 @@ function Item({ webhook, reload }: { webhook: Webhook; reload(): void }) {
     setError(undefined)
     try {
       const { delivered, status, error } = await call<WebhookTest>(`${path}/test`, { method: 'POST' })
-      say(delivered ? 'It was told, and has answered.' : `It was not told: ${error ?? `it answered ${status}`}.`)
+      say(
+        delivered
+          ? 'The webhook accepted the test message.'
+          : `The webhook did not accept the test message: ${error ?? `it answered ${status}`}.`,
+      )
       reload()
     } catch (reason) {
       setError(reason as Error)
@@ -68,14 +72,14 @@ function Item({ webhook, reload }: { webhook: Webhook; reload(): void }) {
         {webhook.source === 'api' ? (
           <Confirm
             action="Remove"
-            title={`Stop telling ${webhook.url}?`}
+            title={`Remove ${webhook.url}?`}
             className="quiet"
             onConfirm={async () => {
               await call(path, { method: 'DELETE' })
               reload()
             }}
           >
-            <p>What waits to be sent to it is forgotten.</p>
+            <p>Waiting messages are dropped.</p>
           </Confirm>
         ) : (
           <span className="muted">in config.yaml</span>
@@ -110,14 +114,14 @@ function NewWebhook({ onMade }: { onMade(): void }) {
     <details>
       <summary>Add a webhook</summary>
       <form className="form" onSubmit={add}>
-        <Field label="Address" hint="https, and on the open internet: others stand in config.yaml.">
+        <Field label="Address" hint="https URL on the public internet. Write other URLs into config.yaml.">
           <input name="url" type="url" required maxLength={2048} placeholder="https://example.org/stoa" />
         </Field>
-        <Field label="Tells of">
+        <Field label="Events">
           <select name="events">
             <option value="approval.pending">purchases that wait for approval</option>
-            <option value="approval">approvals, asked and decided</option>
-            <option value="approval.pending,order.failed,payment.failed">approvals that wait, and what fails</option>
+            <option value="approval">approvals that are asked for or decided</option>
+            <option value="approval.pending,order.failed,payment.failed">approvals that wait, and failures</option>
             <option value="order,payment,workflow,approval">everything but the market</option>
           </select>
         </Field>
@@ -126,11 +130,11 @@ function NewWebhook({ onMade }: { onMade(): void }) {
       </form>
       {secret !== undefined && (
         <div className="state" role="status">
-          <p className="state-title">Its secret, which is shown once</p>
+          <p className="state-title">The secret is shown only now</p>
           <p>
             <Id value={secret} ends={0} what="secret" />
           </p>
-          <p>Whoever receives the messages checks their signatures with it, as Standard Webhooks has it.</p>
+          <p>The receiver checks the signatures of the messages with this secret, by the rules of Standard Webhooks.</p>
         </div>
       )}
     </details>
