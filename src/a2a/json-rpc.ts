@@ -1,3 +1,4 @@
+// By hand around the SDK's transport: its Express handler prints callers' errors and lets streams fall silent (ADR-24).
 import type { ServerResponse } from 'node:http'
 import { A2A_VERSION_HEADER, HTTP_EXTENSION_HEADER, SSE_HEADERS } from '@a2a-js/sdk'
 import { LEGACY_HTTP_EXTENSION_HEADER } from '@a2a-js/sdk/compat/v0_3'

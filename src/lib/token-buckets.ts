@@ -1,3 +1,4 @@
+// By hand: limiters from npm read their own clock. This one takes the time as an argument and bounds its keys.
 import { BoundedMap } from './bounded-map.ts'
 import type { UnixMs } from './clock.ts'
 

@@ -36,18 +36,13 @@ export function createServerFactory(options: { version: string }, call: CallTool
   return () => {
     const info = { name: 'stoa', title: 'Stoa marketplace', version: options.version }
     const server = new McpServer(info, { instructions, maxToolInputElements: INPUT_ELEMENTS_MAX })
-    for (const [name, tool] of Object.entries(marketTools)) register(server, name as MarketToolName, tool, call, calls)
+    for (const name of Object.keys(marketTools)) register(server, name as MarketToolName, call, calls)
     return server
   }
 }
 
-function register(
-  server: McpServer,
-  name: MarketToolName,
-  { title, description, input, output, hints }: (typeof marketTools)[MarketToolName],
-  call: CallTool,
-  calls: OpenCalls | undefined,
-): void {
+function register(server: McpServer, name: MarketToolName, call: CallTool, calls: OpenCalls | undefined): void {
+  const { title, description, input, output, hints } = marketTools[name]
   const annotations = {
     title,
     readOnlyHint: hints.readOnly,

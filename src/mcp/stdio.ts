@@ -50,11 +50,11 @@ export async function serveMcpStdio(options: { version: string }, deps: StdioDep
 function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
   return async (name, args, call) => {
     const key = name === 'execute_agent' ? (args.idempotency_key ?? randomUUID()) : undefined
-    const keyed = key === undefined ? args : { ...args, idempotency_key: key }
-    const first = await askNode(name, keyed, call, options, deps)
+    const asked = { name, arguments: key === undefined ? args : { ...args, idempotency_key: key } }
+    const first = await askNode(asked, call, options, deps)
     // A call with a key is done once, so it is safe to repeat (D38).
     const isLost = 'lost' in first && first.isSent && key !== undefined && !call.signal.aborted
-    const answer = isLost ? await askNode(name, keyed, call, options, deps) : first
+    const answer = isLost ? await askNode(asked, call, options, deps) : first
     if (!('lost' in answer)) return answer
     const again =
       key === undefined ? 'look before you ask again' : `asked again with idempotency_key ${key} it is not done twice`
@@ -69,8 +69,7 @@ function nodeCall(options: { version: string }, deps: StdioDeps): CallTool {
 type Lost = { lost: unknown; isSent: boolean }
 
 async function askNode(
-  name: string,
-  args: Record<string, unknown>,
+  asked: { name: string; arguments: Record<string, unknown> },
   { signal, progress }: ToolCall,
   options: { version: string },
   deps: StdioDeps,
@@ -83,10 +82,8 @@ async function askNode(
     const requestInit: RequestInit = { headers, redirect: 'error' }
     await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit, fetch: deps.fetch }))
     isSent = true
-    return await client.callTool(
-      { name, arguments: args },
-      { signal, timeout: CALL_TIMEOUT_MS, onprogress: ({ message }) => progress(message ?? 'at work') },
-    )
+    const onprogress = ({ message = 'at work' }: { message?: string | undefined }) => progress(message)
+    return await client.callTool(asked, { signal, timeout: CALL_TIMEOUT_MS, onprogress })
   } catch (error) {
     return { lost: error, isSent }
   } finally {

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { StreamResponse } from '@a2a-js/sdk'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { a2aClient, bindings, resultOf, send, stateOf } from '../support/a2a-client.ts'
 import { startTestNode, type TestNode } from '../support/test-node.ts'
 
@@ -88,4 +88,13 @@ test('an agent that asks another one shows what that shows', async () => {
   })
   expect(output).toBe('one two')
   expect(shown[0]).toBe('one ')
+})
+
+test.each(bindings)('over $binding of $version a message that is refused prints nothing', async (binding) => {
+  const print = vi.spyOn(console, 'error').mockImplementation(() => {})
+  const client = await a2aClient(urlOf('talks'), binding)
+  const refused = client.sendMessageStream(send('go', { messageId: 'x'.repeat(129) }))
+  await expect(refused.next()).rejects.toThrow(/messageId/)
+  expect(print).not.toHaveBeenCalled()
+  print.mockRestore()
 })

@@ -1,3 +1,4 @@
+// By hand: eventsource-parser drops events without data (ADR-24).
 export type ServerEvent = { event: string; data: string; id: string | undefined }
 
 /** Parses an event stream from chunks of any size, and emits complete events. */

@@ -129,6 +129,19 @@ test('D38 what may spend and is sent again keeps its key, also where the key is 
   expect(keys).toEqual(Array(4).fill(expect.any(String)))
 })
 
+test('an id without data is where a lost stream of events goes on', async () => {
+  const asked: unknown[] = []
+  const fetch = async (_url: unknown, { headers }: RequestInit) => {
+    asked.push((headers as Record<string, string>)['last-event-id'])
+    return new Response(asked.length === 1 ? 'id: x-7\n\n' : 'id: x-9\nevent: reset\ndata: {}\n\n')
+  }
+  const client = createApiClient({ baseUrl }, { fetch: fetch as typeof globalThis.fetch })
+  const events = client.events()
+  expect((await events.next()).value).toEqual({ id: 'x-9', type: 'reset' })
+  expect(asked).toEqual([undefined, 'x-7'])
+  await events.return(undefined)
+})
+
 test('waits no longer than it is told, and throws the reason of an abort', async () => {
   const never: typeof fetch = (_input, init) => {
     const { promise, reject } = Promise.withResolvers<Response>()

@@ -1,3 +1,4 @@
+// By hand: eventsource-parser drops an id without data, the place where a cut-off client resumes (ADR-24).
 import { CodedError } from '../../lib/errors.ts'
 
 export type ReadEvent = { id: string | undefined; event: string; data: string }

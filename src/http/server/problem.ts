@@ -1,3 +1,4 @@
+// By hand: one table holds the statuses, texts and x402 numbers of our contract (D15). Libraries only set the media type.
 import { randomUUID } from 'node:crypto'
 import * as z from 'zod'
 import { CodedError } from '../../lib/errors.ts'

@@ -1,3 +1,4 @@
+// By hand: Fastify's plugins for CORS and limits check neither Host nor Sec-Fetch-Site, and trust requests by proxies.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
