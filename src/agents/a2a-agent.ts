@@ -35,7 +35,7 @@ const REASON_LENGTH_MAX = 300
 export type A2aAgentDeps = {
   fetch: typeof fetch
   logger: Logger
-  agentPurchases?: (() => AgentPurchases) | undefined
+  agentPurchases?: AgentPurchases | undefined
 }
 
 /** A connected remote agent. */
@@ -69,7 +69,7 @@ export function openA2aAgent(options: A2aAgentOptions, deps: A2aAgentDeps): A2aA
     const hops = origin?.hops ?? 0
     if (hops >= HOPS_MAX) throw tooManyHops(hops)
     // Check first what this run bought before. That works even if the other agent is gone.
-    const before = await deps.agentPurchases?.().resume(options.name, call)
+    const before = await deps.agentPurchases?.resume(options.name, call)
     if (before !== undefined) return before
     const remote = await connected()
     if (remote.paid !== undefined) return buy(remote.paid, call, options, deps)
@@ -107,7 +107,7 @@ function buy(
   }
   if (paid.named === undefined) throw wantsMoney(`its card has no ${STOA_EXTENSION}, which names its listing`)
   if (agentPurchases === undefined) throw wantsMoney('nothing is bought here')
-  return agentPurchases().buy({ name, named: paid.named, maxPrice, call })
+  return agentPurchases.buy({ name, named: paid.named, maxPrice, call })
 }
 
 type Given = { text: string; context: string }

@@ -40,7 +40,7 @@ export type RuntimeFactoryDeps = {
   fetch: typeof fetch
   logger: Logger
   /** Buys what an `a2a` agent needs. Undefined: such agents buy nothing. */
-  agentPurchases?: (() => AgentPurchases) | undefined
+  agentPurchases?: AgentPurchases | undefined
 }
 
 /**

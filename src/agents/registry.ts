@@ -44,10 +44,14 @@ export interface Registry {
 }
 
 type RegistryOptions = { sellerId: string; agentsMax: number }
-type RegistryDeps = { createRuntime(definition: AgentDefinition): Promise<AgentRuntime> }
+type RegistryDeps = {
+  createRuntime(definition: AgentDefinition): Promise<AgentRuntime>
+  /** Where the agents are kept, by id. */
+  agents?: Map<string, HostedAgent>
+}
 
 export function createRegistry(options: RegistryOptions, deps: RegistryDeps): Registry {
-  const agents = new Map<string, HostedAgent>()
+  const { agents = new Map<string, HostedAgent>() } = deps
   // The later registration of the same name wins, and the maximum is never exceeded.
   const inTurn = createLane()
 

@@ -31,7 +31,7 @@ export interface Ledger extends LedgerRecords {
   listen(listener: LedgerListener): () => void
 }
 
-export type LedgerDeps = {
+type LedgerDeps = {
   logger: Logger
   /** The names of an agent and its seller, stored with each order. */
   namesOf: NamesOf

@@ -12,7 +12,7 @@ import type { RunTime } from '../store/run-time.ts'
 import type { SentMessageStore } from '../store/sent-messages.ts'
 import type { TaskRecords } from '../store/task-records.ts'
 
-type StandardsDeps = PaidRunDeps & {
+type AgentProtocolsDeps = PaidRunDeps & {
   records: TaskRecords
   messages: SentMessageStore
   runTime: RunTime
@@ -24,7 +24,7 @@ type StandardsDeps = PaidRunDeps & {
 }
 
 /** Offers the market over A2A and MCP. Their libraries load with the first request. */
-export function createStandards(options: CardOptions, deps: StandardsDeps) {
+export function createAgentProtocols(options: CardOptions, deps: AgentProtocolsDeps) {
   const { buyer, catalog, balance } = deps
   const loadTools = async () =>
     (await import('../tools/tools.ts')).createMarketTools({

@@ -14,9 +14,9 @@ import type { ExecutionResult, NodeStatus, PeerStatus, WalletBalance } from '../
 import type { Stats } from '../schema/ledger.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Hex } from '../schema/primitives.ts'
+import type { Search } from '../search/search.ts'
 import type { OperateAgents } from '../selling/agent-admin.ts'
 import type { ReputationCalls } from '../trust/reputation.ts'
-import type { Search } from './market.ts'
 
 /** Parts that a test may replace. Everything else is built from the configuration. */
 export type Ports = {

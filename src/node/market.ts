@@ -1,71 +1,54 @@
-import type { Clock } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
-import type { Logger } from '../lib/logger.ts'
-import type { Pace } from '../lib/pace.ts'
 import { type Catalog, createCatalog } from '../listings/catalog.ts'
-import { type AskSeller, createImports, importing } from '../listings/imports.ts'
+import { createImports, type Imports } from '../listings/imports.ts'
 import { createReplica, type Replica } from '../listings/replica.ts'
-import type { Host } from '../p2p/host.ts'
-import type { Identity } from '../p2p/identity.ts'
-import type { Hex, Network } from '../schema/primitives.ts'
+import type { Network } from '../schema/primitives.ts'
 import { createPresences } from '../search/presence.ts'
 import { createSearch, type Search, type SearchDeps } from '../search/search.ts'
 import { searchUpkeep } from '../search/upkeep.ts'
-import type { Database } from '../store/database.ts'
 import { createImportStore } from '../store/imports.ts'
 import { createListingSearch } from '../store/listing-search.ts'
-import { createListingStore } from '../store/listings.ts'
+import { createListingStore, type ListingStore } from '../store/listings.ts'
 import { createLookAlikes } from '../store/look-alikes.ts'
 import type { Measures } from '../trust/measures.ts'
+import type { Foundation } from './foundation.ts'
 
-export type { Search } from '../search/search.ts'
+/** The listings of the market: the replica, imported listings, and the catalog of both. */
+export type Listings = { store: ListingStore; replica: Replica; imports: Imports; catalog: Catalog }
 
-/** The market: the replica of all listings, the catalog and the search. */
-export type Market = {
-  replica: Replica
-  catalog: Catalog
-  /** Imported listings, as the API changes them. */
-  importing(asset: Hex, ask: AskSeller): ReturnType<typeof importing>
-  search: Search
-  services: readonly Service[]
+type Shared = Pick<Foundation, 'host' | 'identity' | 'database' | 'clock' | 'logger' | 'pace'> & {
+  measures: Pick<Measures, 'share'>
 }
 
-export function createMarket(deps: {
-  host: Host
-  identity: Identity
-  database: Database
-  clock: Clock
-  logger: Logger
-  /** Limits how fast this node works on input from others. */
-  pace: Pace
-  measures: Pick<Measures, 'share'>
-  /** The only network on which this node pays (D37). */
-  network: Network
-  standing: NonNullable<SearchDeps['standing']>
-  /** Called once when another node signs listings with this node's key. */
-  copied(agentName: string): void
-}): Market {
-  const { host, identity, database, clock, logger, pace, measures, network } = deps
+/** @param network the only network on which this node pays (D37) */
+export function createListings(network: Network, deps: Shared & Pick<Foundation, 'trading'>): Listings {
+  const { host, identity, database, clock, logger, pace, measures, trading } = deps
   const sellerId = identity.peerId
   const store = createListingStore(database, pace)
   const isCalled = (agentId: string) => measures.share(agentId) !== undefined
-  const replica = createReplica({}, { host, identity, store, clock, logger, pace, isCalled, copied: deps.copied })
+  const replica = createReplica({}, { host, identity, store, clock, logger, pace, isCalled, copied: trading.copied })
   const imports = createImports({ clock, store: createImportStore(database), network, sellerId })
   const catalog = createCatalog({ replica, sellerId, network, imports })
-  const addressesOf = (id: string) => replica.get(id)?.addrs
-  const presences = createPresences({ host, clock, addressesOf })
+  return { store, replica, imports, catalog }
+}
+
+/** The search over the listings, with what this node knows of their sellers. */
+export function createMarket(deps: Shared & { listings: Listings; standing: NonNullable<SearchDeps['standing']> }): {
+  search: Search
+  services: readonly Service[]
+} {
+  const { host, identity, database, clock, logger, pace, measures, listings, standing } = deps
+  const { store, replica, imports, catalog } = listings
+  const presences = createPresences({ host, clock, addressesOf: (id) => replica.get(id)?.addrs })
   const search = createSearch({
-    clock,
+    ...{ clock, catalog, standing },
     search: createListingSearch(database),
-    catalog,
     imported: imports.matching,
-    sellerId,
+    sellerId: identity.peerId,
     idsBeginning: (beginning, max) => replica.idsBeginning(beginning, max),
     presence: presences.of,
     measured: (id) => measures.share(id),
-    standing: deps.standing,
   })
   const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database, pace), clock, logger })
-  const withAsset: Market['importing'] = (asset, ask) => importing(imports, asset, ask)
-  return { replica, catalog, importing: withAsset, search, services: [replica, upkeep, presences.service] }
+  return { search, services: [upkeep, presences.service] }
 }

@@ -2,16 +2,17 @@ import type { Registry } from '../agents/registry.ts'
 import type { Chain } from '../chain/chain.ts'
 import { etherOf } from '../chain/ether.ts'
 import type { Trading } from '../ledger/trading.ts'
+import type { Clock, UnixMs } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
 import { OPEN_FILES_WANTED, openFilesMax } from '../lib/open-files.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import type { Host, PeerView } from '../p2p/host.ts'
 import type { Asset } from '../payments/assets.ts'
-import { formatAmount } from '../schema/amount.ts'
 import type { NodeStatus, PeerStatus, WalletBalance } from '../schema/api.ts'
 import { networkKind } from '../schema/network-kind.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
 import type { Payments } from '../store/payments.ts'
+import { walletBalance } from './wallet-balance.ts'
 
 /** A connected peer as the API shows it (D21). */
 export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersion }: PeerView): PeerStatus {
@@ -21,6 +22,29 @@ export function peerStatus({ peerId, addresses, direction, latencyMs, agentVersi
     direction,
     ...(latencyMs === undefined ? {} : { latency_ms: latencyMs }),
     ...(agentVersion === undefined ? {} : { agent_version: agentVersion }),
+  }
+}
+
+/** How long a node has run since its start. */
+export class Uptime {
+  readonly #clock: Clock
+  #startedAt: UnixMs
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#startedAt = clock.now()
+  }
+
+  get startedAt(): UnixMs {
+    return this.#startedAt
+  }
+
+  get ms(): number {
+    return this.#clock.now() - this.#startedAt
+  }
+
+  begin(): void {
+    this.#startedAt = this.#clock.now()
   }
 }
 
@@ -68,27 +92,14 @@ function openFiles(): NodeStatus['open_files'] {
 /** The caller needs the USDC balance. The ETH balance is omitted if it takes longer. */
 const ETHER_MS_MAX = 5000
 
-/**
- * Reads the wallet's USDC and ETH balance from the chain (D21). @throws CodedError `CHAIN_UNAVAILABLE`, also without an
- * RPC
- */
-export async function walletBalance(address: Hex, asset: Asset, chain: Chain | undefined): Promise<WalletBalance> {
+/** Reads the USDC and ETH balance of the wallet from the chain (D21). @throws CodedError CHAIN_UNAVAILABLE */
+export async function readBalance(address: Hex, asset: Asset, chain: Chain | undefined): Promise<WalletBalance> {
   if (chain === undefined) {
     throw new CodedError('CHAIN_UNAVAILABLE', 'no RPC is configured: set ETHEREUM_RPC_URL or --rpc-url')
   }
-  const [atomic, eth] = await Promise.all([
+  const [usdc, eth] = await Promise.all([
     chain.usdcBalance(address),
     etherOf(chain, address, AbortSignal.timeout(ETHER_MS_MAX)),
   ])
-  return {
-    address,
-    network: asset.network,
-    network_kind: networkKind(asset.network),
-    asset: asset.address,
-    symbol: asset.symbol,
-    decimals: asset.decimals,
-    balance: formatAmount(atomic, asset.decimals),
-    balance_atomic: atomic.toString(),
-    ...(eth !== undefined && { eth }),
-  }
+  return walletBalance(address, asset, { usdc, eth })
 }

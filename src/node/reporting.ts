@@ -1,56 +1,53 @@
 import { randomUUID } from 'node:crypto'
+import type { Registry } from '../agents/registry.ts'
 import { approvalMsOf } from '../buying/budget-rules.ts'
+import type { Buyer } from '../buying/buyer.ts'
 import type { Config } from '../config/config.ts'
 import { ConfigError } from '../config/config-error.ts'
 import type { Secrets } from '../config/secrets.ts'
 import { shownConfig } from '../config/shown-config.ts'
-import type { NodeFeed } from '../ledger/ledger-feed.ts'
+import type { MetricSources } from '../http/api/metrics.ts'
+import type { NodePart } from '../http/api/routes/node.ts'
 import { nodeFeed } from '../ledger/node-feed.ts'
 import type { Earnings } from '../ledger/stats.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Logger } from '../lib/logger.ts'
 import type { Meters } from '../lib/meters.ts'
 import { createPost } from '../lib/post.ts'
-import type { Replica } from '../listings/replica.ts'
 import { exposureLimits } from '../payments/exposure.ts'
 import { formatPrice } from '../schema/amount.ts'
-import type { NodeStatus, PeerStatus } from '../schema/api.ts'
 import type { BudgetRecord } from '../schema/budget.ts'
-import type { OwnAgent } from '../schema/own-agent.ts'
 import { WebhookSecret } from '../schema/webhook.ts'
+import type { OperateAgents } from '../selling/agent-admin.ts'
 import { createAlarmStore } from '../store/alarms.ts'
-import type { Database } from '../store/database.ts'
 import type { Payments } from '../store/payments.ts'
 import { createWebhookStore } from '../store/webhooks.ts'
 import { type ConfiguredWebhook, Webhooks } from '../webhooks/webhooks.ts'
 import { createAlarms } from './alarms.ts'
 import { diagnose } from './diagnosis.ts'
+import type { Foundation } from './foundation.ts'
+import type { Listings } from './market.ts'
+import { nodeStatus, peerStatus, readBalance, type Uptime } from './node-views.ts'
 
-type ObservingDeps = {
-  clock: Clock
-  logger: Logger
-  database: Database
-  feed: NodeFeed
-  replica: Replica
-  /** The status without alarms. The alarms are derived from it. */
-  condition(): NodeStatus
-  nameOf(agentId: string): string | undefined
-  stats: Earnings['stats']
-  peers(): PeerStatus[]
+type ReportingDeps = Pick<
+  Foundation,
+  'clock' | 'logger' | 'database' | 'feed' | 'fetch' | 'host' | 'trading' | 'version' | 'wallet' | 'asset' | 'chain'
+> & {
+  uptime: Pick<Uptime, 'ms'>
   meters: Meters
-  payments: Pick<Payments, 'oldestOwed'>
-  budget(): BudgetRecord
-  approvals(status: 'pending'): readonly unknown[]
-  fetch: typeof fetch
-  agents(): OwnAgent[]
+  listings: Pick<Listings, 'replica' | 'catalog'>
+  payments: Pick<Payments, 'oldestOwed' | 'counts'>
+  registry: Pick<Registry, 'list'>
+  ownAgents: Pick<OperateAgents, 'list'>
+  buyer: Pick<Buyer, 'budget' | 'approvals'>
+  earnings: Earnings
 }
 
 /**
  * Events, webhooks, alarms and metrics: the parts that report on a node. @throws ConfigError for a webhook without its
  * secret
  */
-export function createObserving(config: Config, secrets: Secrets, deps: ObservingDeps) {
-  const { clock, logger, database, feed } = deps
+export function createReporting(config: Config, secrets: Secrets, deps: ReportingDeps) {
+  const { clock, logger, database, feed, host, listings, buyer, payments, meters, wallet, chain } = deps
+  const { replica, catalog } = listings
   const webhooks = new Webhooks({
     ...{ clock, logger, feed },
     store: createWebhookStore(database),
@@ -62,39 +59,34 @@ export function createObserving(config: Config, secrets: Secrets, deps: Observin
       secret: secretOf(secret_env, secrets),
     })),
   })
+  const seen = { ...deps, catalog, network: config.network, walletAddress: wallet.address, name: config.nodeName }
+  /** The status without alarms. The alarms are derived from it. */
+  const condition = () => nodeStatus(seen, deps.uptime.ms)
+  const agents = () => deps.ownAgents.list()
   const alarms = createAlarms({
-    ...{ clock, logger, store: createAlarmStore(database) },
-    ...{ agents: deps.agents, status: deps.condition, nameOf: deps.nameOf },
+    ...{ clock, logger, agents, store: createAlarmStore(database), status: condition },
+    nameOf: (agentId) => catalog.resolve(agentId)?.name,
   })
-  const status = () => ({ ...deps.condition(), alarms: alarms.count() })
-  const { meters, peers, budget, approvals, payments } = deps
-  const oldestOwedSeconds = () => {
-    const at = payments.oldestOwed()
-    return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
-  }
-  const books = () => deps.stats({ days: 0 })
-  const metrics = {
-    meters,
-    status,
-    peers,
-    budget,
-    approvals,
-    oldestOwedSeconds,
-    webhooks: () => webhooks.list(),
-    books,
-  }
-  return {
-    status,
-    api: {
-      webhooks,
-      metrics,
-      alarms,
-      configuration: () => shownConfig(config, inForce(config, budget())),
-      diagnosis: (signal: AbortSignal) =>
-        diagnose({ config, clock, fetch: deps.fetch, agents: deps.agents, status, alarms }, signal),
+  const status = () => ({ ...condition(), alarms: alarms.count() })
+  const peers = () => host.peers().map(peerStatus)
+  const budget = () => buyer.budget.view()
+  const metrics: MetricSources = {
+    ...{ meters, status, peers, budget },
+    approvals: (state) => buyer.approvals.list(state),
+    oldestOwedSeconds() {
+      const at = payments.oldestOwed()
+      return at === undefined ? 0 : Math.max(0, (clock.now() - at) / 1000)
     },
-    services: [nodeFeed({ ...deps, status }), webhooks, alarms],
+    webhooks: () => webhooks.list(),
+    books: () => deps.earnings.stats({ days: 0 }),
   }
+  const node: NodePart = {
+    ...{ status, peers },
+    balance: () => readBalance(wallet.address, deps.asset, chain),
+    configuration: () => shownConfig(config, inForce(config, budget())),
+    diagnosis: (signal) => diagnose({ config, clock, fetch: deps.fetch, agents, status, alarms }, signal),
+  }
+  return { api: { node, webhooks, metrics, alarms }, services: [nodeFeed({ feed, replica, status }), webhooks, alarms] }
 }
 
 /** The limits in force: defaults of the seller's guard, and a budget that may have changed while the node runs. */

@@ -2,10 +2,12 @@ import { expect, test } from 'vitest'
 import { HandClock } from '../../test/support/hand-clock.ts'
 import { testWallet } from '../../test/support/payments.ts'
 import type { Chain } from '../chain/chain.ts'
+import type { Config } from '../config/config.ts'
 import { Feed } from '../lib/feed.ts'
 import { silentLogger } from '../lib/logger.ts'
 import { openDatabase } from '../store/database.ts'
 import { createMeasureStore } from '../store/measures.ts'
+import { createPayments } from '../store/payments.ts'
 import { createTransactions } from '../store/transactions.ts'
 import { createMeasures } from '../trust/measures.ts'
 import { createTrust } from './reputation.ts'
@@ -17,16 +19,19 @@ test('D36: any web page may ask for reputation, and none keeps the chain busy fo
   // It may fail before anybody has asked: the registries load with the first question.
   gate.promise.catch(() => {})
   const chain = { network: 'eip155:84532', request: () => gate.promise } as unknown as Chain
-  const { api } = createTrust({
+  const config = { publicUrl: undefined, buyer: {} } as Config
+  const selling = {
+    agents: { relist: async () => {} },
+    registry: { get: () => undefined },
+    x402: { payments: createPayments(database), running: new Map() },
+  }
+  const { api } = createTrust(config, {
+    selling,
     ...{ database, clock, chain, wallet: testWallet(), transactions: createTransactions(database) },
     measures: createMeasures({ store: createMeasureStore(database), clock, logger: silentLogger }),
     catalog: { resolve: () => undefined },
-    relist: async () => {},
-    imageOf: () => undefined,
-    publicUrl: undefined,
     feed: new Feed({ life: 'a' }),
     logger: silentLogger,
-    rateEvery: undefined,
   })
   const asked = Array.from({ length: 9 }, (_, token) => api.reputation.read(BigInt(token)))
   const outcomes = Promise.allSettled(asked)

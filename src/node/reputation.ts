@@ -1,42 +1,33 @@
-import type { Chain } from '../chain/chain.ts'
-import type { NodeFeed } from '../ledger/ledger-feed.ts'
+import type { Registry } from '../agents/registry.ts'
+import type { Config } from '../config/config.ts'
 import { createReceipts } from '../ledger/receipts.ts'
-import type { Clock } from '../lib/clock.ts'
 import { CodedError } from '../lib/errors.ts'
-import type { Logger } from '../lib/logger.ts'
 import type { Catalog } from '../listings/catalog.ts'
 import { createTransfers } from '../payments/transfers.ts'
-import type { Wallet } from '../payments/wallet.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { Hex } from '../schema/primitives.ts'
 import type { TransactionCalls } from '../schema/transaction.ts'
+import type { OwnAgents } from '../selling/hosted-agents.ts'
 import { createRefunds, type RefundsDeps } from '../selling/refunds.ts'
-import type { Database } from '../store/database.ts'
 import { heldByAuthorizations } from '../store/held.ts'
 import { createReceiptStore } from '../store/receipts.ts'
-import type { Transactions } from '../store/transactions.ts'
 import { createAutoFeedback } from '../trust/auto-feedback.ts'
 import { knownReputation } from '../trust/known-reputation.ts'
 import type { Measures } from '../trust/measures.ts'
 import type { ReputationApi, ReputationCalls } from '../trust/reputation.ts'
+import type { Foundation } from './foundation.ts'
 
-type TrustDeps = {
-  database: Database
+type TrustDeps = Pick<Foundation, 'database' | 'chain' | 'wallet' | 'transactions' | 'clock' | 'logger' | 'feed'> & {
   catalog: Pick<Catalog, 'resolve'>
   measures: Measures
-  chain: Chain | undefined
-  wallet: Wallet
-  transactions: Transactions
-  clock: Clock
-  relist(agentId: string): Promise<void>
-  /** The image URL for the registration file of an own agent. */
-  imageOf(agentId: string): string | undefined
-  publicUrl: string | undefined
-  feed: NodeFeed
-  logger: Logger
-  /** Rate an agent on the chain after this many paid orders. Undefined: only on request. */
-  rateEvery: number | undefined
+  selling: {
+    agents: Pick<OwnAgents, 'relist'>
+    registry: Pick<Registry, 'get'>
+    x402: Pick<RefundsDeps, 'payments' | 'running'>
+  }
 }
+
+export type Trust = ReturnType<typeof createTrust>
 
 const mined = ({ hash }: { hash: Hex }) => ({ tx_hash: hash })
 
@@ -44,8 +35,8 @@ const mined = ({ hash }: { hash: Hex }) => ({ tx_hash: hash })
 const READS_MAX = 8
 
 /** The facts by which a buyer compares sellers: signed receipts, own measurements, and the chain's ratings. */
-export function createTrust(deps: TrustDeps) {
-  const { database, catalog, measures, chain, wallet, transactions, clock, relist, imageOf, publicUrl } = deps
+export function createTrust({ publicUrl, buyer: { rateEvery } }: Config, deps: TrustDeps) {
+  const { database, catalog, measures, chain, wallet, transactions, clock, logger, feed, selling } = deps
   const listing = (agentId: string) => catalog.resolve(agentId)
   const receipts = createReceipts({
     store: createReceiptStore(database),
@@ -60,14 +51,18 @@ export function createTrust(deps: TrustDeps) {
     }
     const calls = (agentId: string) => measures.stats(agentId).calls
     loading ??= import('../trust/reputation.ts').then(({ createReputation }) =>
-      createReputation({ chain, wallet, transactions, clock, listing, relist, calls, imageOf, publicUrl }),
+      createReputation({
+        ...{ chain, wallet, transactions, clock, listing, calls, publicUrl },
+        relist: selling.agents.relist,
+        imageOf: (agentId) => selling.registry.get(agentId)?.definition.image,
+      }),
     )
     return loading
   }
 
   const lane = async () => ({ sender: (await registries()).transactions, chain: chain! })
   const held = () => heldByAuthorizations(database, wallet.asset.network)
-  const transfers = createTransfers({ wallet, logger: deps.logger, lane, held })
+  const transfers = createTransfers({ wallet, logger, lane, held })
 
   let reading = 0
   const transactionCalls: TransactionCalls = {
@@ -101,7 +96,6 @@ export function createTrust(deps: TrustDeps) {
     const said = chain === undefined ? undefined : known(one)
     return { stats: measures.stats(one.id), ...(said !== undefined && { reputation: said }) }
   }
-  const { feed, logger, rateEvery } = deps
   const feedback = createAutoFeedback(
     { every: rateEvery ?? Number.POSITIVE_INFINITY },
     {
@@ -110,15 +104,11 @@ export function createTrust(deps: TrustDeps) {
       isRatable: (agentId) => listing(agentId)?.local === false && listing(agentId)?.token_id !== undefined,
     },
   )
-  const refundsOf = (selling: Pick<RefundsDeps, 'payments' | 'running'>) =>
-    createRefunds({
-      ...{ clock, logger, wallet, transactions, lane, held },
-      payments: selling.payments,
-      running: selling.running,
-    })
+  const { payments, running } = selling.x402
+  const { refund } = createRefunds({ clock, logger, wallet, transactions, lane, held, payments, running })
   return {
     api: { receipts, reputation, transfers },
-    refundsOf,
+    refund,
     standing,
     services: rateEvery === undefined ? [] : [feedback],
   }

@@ -1,26 +1,18 @@
 import type { AgentPurchases } from '../agents/agent-purchase.ts'
 import { createRuntimeFactory } from '../agents/create-runtime.ts'
 import { createFunctionAgents } from '../agents/function-agent.ts'
-import { createRegistry } from '../agents/registry.ts'
+import { createRegistry, type HostedAgent } from '../agents/registry.ts'
 import { RunSlots } from '../agents/run-slots.ts'
-import type { Chain } from '../chain/chain.ts'
 import { addAgentToFile, removeAgentFromFile } from '../config/agents-yaml.ts'
 import type { Config } from '../config/config.ts'
 import type { Secrets } from '../config/secrets.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import type { Trading } from '../ledger/trading.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Logger } from '../lib/logger.ts'
-import type { Pace } from '../lib/pace.ts'
 import type { Host } from '../p2p/host.ts'
-import { didOfPeer, type Identity } from '../p2p/identity.ts'
-import type { Asset } from '../payments/assets.ts'
+import { didOfPeer } from '../p2p/identity.ts'
 import { Challenges } from '../payments/challenges.ts'
 import { Exposure, exposureLimits } from '../payments/exposure.ts'
-import type { Facilitator } from '../payments/facilitator.ts'
 import { Settler } from '../payments/settler.ts'
 import { sparedFacilitator } from '../payments/spared-facilitator.ts'
-import type { Wallet } from '../payments/wallet.ts'
 import { PeerLimits } from '../protocols/peer-limits.ts'
 import { createProtocolServer } from '../protocols/serve.ts'
 import { Reruns } from '../protocols/x402/reruns.ts'
@@ -29,37 +21,87 @@ import { A2A_CALLER } from '../schema/caller.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { createOwnAgents, createServedAgents } from '../selling/hosted-agents.ts'
 import { dataFile } from '../store/data-dir.ts'
-import type { Market } from './market.ts'
+import type { Foundation } from './foundation.ts'
+import type { Listings } from './market.ts'
 
 const AGENTS_MAX = 64
 /** Calls that wait for a run slot (D36). */
 const RUNS_WAITING_MAX = 256
 
-type SellingDeps = {
-  identity: Identity
-  wallet: Wallet
-  asset: Asset
-  trading: Pick<Trading, 'isStopped'>
-  ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'listen'>
-  market: Pick<Market, 'replica'>
-  host: Pick<Host, 'handle'>
-  facilitator: Facilitator | undefined
-  chain: Chain | undefined
-  clock: Clock
-  logger: Logger
-  /** Receives each call. */
-  pace: Pick<Pace, 'noteCall'>
-  fetch: typeof fetch
-  random(length: number): Uint8Array
-  tokenOf(agentId: string): string | undefined
-  agentPurchases(): AgentPurchases
+type SellingDeps = Pick<
+  Foundation,
+  | 'identity'
+  | 'wallet'
+  | 'asset'
+  | 'trading'
+  | 'facilitator'
+  | 'chain'
+  | 'transactions'
+  | 'clock'
+  | 'logger'
+  | 'pace'
+  | 'fetch'
+  | 'random'
+> &
+  Hosting & {
+    /** Takes the handlers of incoming streams. */
+    host: Pick<Host, 'handle'>
+    ledger: Pick<Ledger, 'payments' | 'exchanges' | 'deferred' | 'listen'>
+    listings: Pick<Listings, 'replica'>
+    agentPurchases: AgentPurchases
+  }
+
+/** The agents of this node, by id, and the slots in which they run, for peers and for the node's own API. */
+type Hosting = { hosted: Map<string, HostedAgent>; slots: RunSlots }
+
+export function createHosting({ seller }: Config): Hosting {
+  const slots = new RunSlots({ concurrentMax: seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
+  return { hosted: new Map(), slots }
 }
+
+export type Selling = ReturnType<typeof createSelling>
 
 /** The part of a node that sells: its agents, the protocols that serve them, and settlement. */
 export function createSelling(config: Config, secrets: Secrets, deps: SellingDeps) {
-  const { identity, wallet, asset, ledger, facilitator, chain, host, clock, logger, random } = deps
+  const { identity, wallet, asset, ledger, facilitator, chain, host, clock, logger, random, slots, agentPurchases } =
+    deps
   const { payments, exchanges, deferred } = ledger
-  const { replica } = deps.market
+  const { replica } = deps.listings
+  const functions = createFunctionAgents()
+  const createRuntimeOf = createRuntimeFactory(
+    {
+      providerKeys: secrets.providerKeys,
+      readKey: (name) => secrets.env(name),
+      dataDir: config.dataDir,
+      loadModules: true,
+    },
+    { fetch: deps.fetch, logger, agentPurchases },
+  )
+  const registry = createRegistry(
+    { sellerId: identity.peerId, agentsMax: AGENTS_MAX },
+    {
+      agents: deps.hosted,
+      createRuntime: async (definition) => functions.runtimeOf(definition) ?? createRuntimeOf(definition),
+    },
+  )
+  const agents = createOwnAgents({
+    sellerId: identity.peerId,
+    clock,
+    registry,
+    replica,
+    exchanges,
+    slots,
+    asset,
+    payTo: wallet.address,
+    sellerName: config.nodeName,
+    // A function cannot be stored. An agent whose function is missing must not be stored.
+    persist: async (definition) => {
+      if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)
+    },
+    tokenOf: (id) => deps.transactions.tokenOf(id, config.network),
+    isAhead: agentPurchases.isAhead,
+    forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
+  })
   const { perPayerMax, totalMax, checkFrom, blocked } = exposureLimits
   const exposure = new Exposure(
     {
@@ -75,41 +117,6 @@ export function createSelling(config: Config, secrets: Secrets, deps: SellingDep
   const chance = () => random(1)[0]! / 256
   const isOffered = (id: string) => agents.served(id) !== undefined
   const settler = new Settler({}, { clock, logger, payments, facilitator: spared, chain, chance, isOffered })
-  const functions = createFunctionAgents()
-  const createRuntimeOf = createRuntimeFactory(
-    {
-      providerKeys: secrets.providerKeys,
-      readKey: (name) => secrets.env(name),
-      dataDir: config.dataDir,
-      loadModules: true,
-    },
-    { fetch: deps.fetch, logger, agentPurchases: deps.agentPurchases },
-  )
-  const registry = createRegistry(
-    { sellerId: identity.peerId, agentsMax: AGENTS_MAX },
-    {
-      createRuntime: async (definition) => functions.runtimeOf(definition) ?? createRuntimeOf(definition),
-    },
-  )
-  const slots = new RunSlots({ concurrentMax: config.seller.concurrentRunsMax, waitingMax: RUNS_WAITING_MAX })
-  const agents = createOwnAgents({
-    sellerId: identity.peerId,
-    clock,
-    registry,
-    replica,
-    exchanges,
-    slots,
-    asset,
-    payTo: wallet.address,
-    sellerName: config.nodeName,
-    // A function cannot be stored. An agent whose function is missing must not be stored.
-    persist: async (definition) => {
-      if (!functions.has(definition.name)) await addAgentToFile(dataFile(config.dataDir, 'agents'), definition)
-    },
-    tokenOf: deps.tokenOf,
-    isAhead: (id) => deps.agentPurchases().isAhead(id),
-    forget: (name) => removeAgentFromFile(dataFile(config.dataDir, 'agents'), name),
-  })
   const noteCall = () => deps.pace.noteCall()
   const x402 = {
     ...{ clock, logger, didOf: didOfPeer, asset, wallet, slots, payments, exchanges, deferred, settler, exposure },

@@ -1,7 +1,7 @@
 import { agentId } from '../agents/agent-id.ts'
 import type { HostedAgent, Registry } from '../agents/registry.ts'
 import type { RunSlots } from '../agents/run-slots.ts'
-import { type AgentCall, AgentError, type OnOutput, type RunOrigin } from '../agents/runtime.ts'
+import { AgentError } from '../agents/runtime.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Replica } from '../listings/replica.ts'
 import type { Asset } from '../payments/assets.ts'
@@ -12,9 +12,7 @@ import { MARKETPLACE_PROTOCOL } from '../schema/marketplace.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
 import type { Exchanges } from '../store/exchanges.ts'
-
-/** Earlier exchanges with the same caller that an agent may read. */
-const HISTORY_MAX = 20
+import { hostedAgent, type OwnCall, runOwnAgent, runWithHistory } from './own-runs.ts'
 
 type OwnAgentsDeps = {
   sellerId: string
@@ -35,19 +33,6 @@ type OwnAgentsDeps = {
   persist(definition: AgentDefinition): Promise<void>
   /** Removes a definition from agents.yaml. */
   forget(name: string): Promise<unknown>
-}
-
-export type OwnCall = {
-  input: string
-  correlationId: string
-  /** The caller whose history the agent may read. */
-  callerId: string
-  signal: AbortSignal
-  onOutput?: OnOutput
-  /** Identifies the run. Default: the correlation id. */
-  origin?: RunOrigin
-  /** Called when the run has begun to cost money. */
-  onCommitted?: () => void
 }
 
 /** The agents of this node: registers and lists them, and runs them for peers and for the node's own API. */
@@ -80,17 +65,7 @@ export interface OwnAgents {
 const DEFAULT_STREAMING = 'owed_once_shown'
 
 export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
-  const { registry, replica, exchanges, clock } = deps
-
-  function runFor(agent: HostedAgent, call: Omit<AgentCall, 'history'>): Promise<string> {
-    return agent.run({
-      ...call,
-      // Loaded on first access, because most agents never read the history.
-      get history() {
-        return exchanges.history(agent.id, call.callerId, HISTORY_MAX)
-      },
-    })
-  }
+  const { registry, replica, exchanges } = deps
 
   async function withdraw(id: string): Promise<void> {
     registry.remove(id)
@@ -110,11 +85,7 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
     return deps.slots.run(undefined, () => agent.run({ input, callerId: 'local', signal, history: [] }))
   }
 
-  function hosted(id: string): HostedAgent {
-    const agent = registry.get(id)
-    if (agent !== undefined) return agent
-    throw new AgentError('AGENT_NOT_RUNNABLE', 'this agent is listed, but not running on this node')
-  }
+  const hosted = (id: string) => hostedAgent(registry, id)
 
   return {
     async register(definition, { persist, keepBroken = false }) {
@@ -157,21 +128,11 @@ export function createOwnAgents(deps: OwnAgentsDeps): OwnAgents {
         tokenId: deps.tokenOf(id) ?? '',
         streaming: definition.streaming ?? DEFAULT_STREAMING,
         settlesFirst: definition.max_price !== undefined && deps.isAhead(id),
-        run: (call) => runFor(agent, call),
+        run: (call) => runWithHistory(agent, call, exchanges),
       }
     },
     relist: (id) => offer(hosted(id)),
-    async run(id, { correlationId, ...call }) {
-      const agent = hosted(id)
-      const createdAt = clock.now()
-      const output = await deps.slots.run(undefined, () =>
-        runFor(agent, { origin: { id: correlationId, isPaid: false, hops: 0 }, ...call }),
-      )
-      const durationMs = clock.now() - createdAt
-      const { input, callerId } = call
-      await exchanges.record({ agentId: id, callerId, correlationId, input, output, createdAt, durationMs })
-      return output
-    },
+    run: (id, call) => runOwnAgent(id, call, { ...deps, agents: registry }),
     async delistUnknown() {
       const ghosts = replica.own().filter(({ id }) => registry.get(id) === undefined)
       for (const ghost of ghosts) await replica.delist(ghost.id)

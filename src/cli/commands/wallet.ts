@@ -2,9 +2,8 @@ import type { Config } from '../../config/config.ts'
 import type { Secrets } from '../../config/secrets.ts'
 import { NetworkText, RpcUrlText } from '../../config/values.ts'
 import { silentLogger } from '../../lib/logger.ts'
-import { formatAmount } from '../../schema/amount.ts'
+import { walletBalance } from '../../node/wallet-balance.ts'
 import type { WalletBalance } from '../../schema/api.ts'
-import { networkKind } from '../../schema/network-kind.ts'
 import type { Hex } from '../../schema/primitives.ts'
 import { openDataDir } from '../../store/data-dir.ts'
 import { type Context, command, commonOptions, option } from '../command.ts'
@@ -90,16 +89,6 @@ export async function readBalance(
   const options = { network: config.network, asset: asset.address, rpcUrl: config.rpcUrl, timeoutMs: RPC_MS_MAX }
   const chain = createChain(options, { logger: silentLogger, fetch: parts.fetch })
   const { etherOf } = await import('../../chain/ether.ts')
-  const [atomic, eth] = await Promise.all([chain.usdcBalance(address, signal), etherOf(chain, address, signal)])
-  return {
-    address,
-    network: config.network,
-    network_kind: networkKind(config.network),
-    asset: asset.address,
-    symbol: asset.symbol,
-    decimals: asset.decimals,
-    balance: formatAmount(atomic, asset.decimals),
-    balance_atomic: atomic.toString(),
-    ...(eth !== undefined && { eth }),
-  }
+  const [usdc, eth] = await Promise.all([chain.usdcBalance(address, signal), etherOf(chain, address, signal)])
+  return walletBalance(address, asset, { usdc, eth })
 }

@@ -1,0 +1,31 @@
+import type { Buyer } from '../buying/buyer.ts'
+import type { Config } from '../config/config.ts'
+import { createLedgerApi, type LedgerApi } from '../ledger/ledger-api.ts'
+import { createEarnings, type Earnings } from '../ledger/stats.ts'
+import type { Catalog } from '../listings/catalog.ts'
+import { retrySettlement } from '../payments/outbox-entry.ts'
+import { createLedgerReader } from '../store/ledger-reader.ts'
+import type { Foundation } from './foundation.ts'
+import type { Trust } from './reputation.ts'
+import type { Selling } from './selling.ts'
+
+type BooksDeps = Pick<Foundation, 'database' | 'clock' | 'asset' | 'chain'> & {
+  catalog: Pick<Catalog, 'resolve'>
+  selling: Pick<Selling, 'named' | 'outbox'>
+  buyer: Pick<Buyer, 'look' | 'ownerOf' | 'isReceived'>
+  trust: Pick<Trust, 'refund'>
+}
+
+/** The ledger as the API shows it, and its sums. */
+export function createBooks({ network }: Config, deps: BooksDeps): { ledger: LedgerApi; earnings: Earnings } {
+  const { database, clock, asset, catalog, selling, buyer, trust } = deps
+  const hasChain = deps.chain !== undefined
+  const reader = createLedgerReader(database, { hasChain, network })
+  const nameOf = (agentId: string) => catalog.resolve(agentId)?.name
+  const ledger = createLedgerApi({
+    ...{ ledger: reader, nameOf, named: selling.named, refund: trust.refund },
+    ...{ look: buyer.look, ownerOf: buyer.ownerOf, isReceived: buyer.isReceived },
+    retrySettlement: (id) => retrySettlement(id, { ...selling.outbox, clock, hasChain }),
+  })
+  return { ledger, earnings: createEarnings({ clock, ledger: reader, decimals: asset.decimals, nameOf }) }
+}

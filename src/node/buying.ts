@@ -1,0 +1,61 @@
+import type { HostedAgent } from '../agents/registry.ts'
+import type { RunSlots } from '../agents/run-slots.ts'
+import { approvalMsOf, budgetRules } from '../buying/budget-rules.ts'
+import { type Buyer, type BuyerDeps, createBuyer } from '../buying/buyer.ts'
+import { createWalletChecks } from '../buying/wallet-code.ts'
+import type { Config } from '../config/config.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { Service } from '../lib/lifecycle.ts'
+import type { Host } from '../p2p/host.ts'
+import { asOverloaded } from '../protocols/x402/exchange.ts'
+import { runOwnAgent } from '../selling/own-runs.ts'
+import type { Foundation } from './foundation.ts'
+import type { Listings } from './market.ts'
+
+type BuyingDeps = Pick<
+  Foundation,
+  'identity' | 'wallet' | 'asset' | 'database' | 'runTime' | 'trading' | 'feed' | 'clock' | 'logger' | 'pace' | 'random'
+> &
+  Pick<BuyerDeps, 'chain' | 'measures'> & {
+    /** Opens streams to sellers. */
+    host: Pick<Host, 'openStream' | 'superseded'>
+    chain: Foundation['chain']
+    ledger: Ledger
+    listings: Pick<Listings, 'catalog' | 'replica'>
+    /** The agents of this node, by id, and the slots in which they run. */
+    hosted: ReadonlyMap<string, HostedAgent>
+    slots: RunSlots
+  }
+
+/** The part of a node that buys. */
+export function createBuying({ buyer }: Config, deps: BuyingDeps): { api: Buyer; streams: Service } {
+  const { identity, wallet, chain, clock, logger, host, ledger, hosted, slots, pace } = deps
+  const { exchanges } = ledger
+  const api = createBuyer(
+    {
+      callerDid: identity.did,
+      sellerId: identity.peerId,
+      rules: budgetRules(buyer),
+      approvalMs: approvalMsOf(buyer),
+      maxWindowSeconds: buyer.maxWindowSeconds,
+      allowSettleFirst: buyer.allowSettleFirst,
+    },
+    {
+      ...{ ...deps, ...deps.listings },
+      funds: chain && createWalletChecks({ clock, logger, wallet, chain }),
+      openStream: (...args) => host.openStream(...args),
+      superseded: (stream) => host.superseded(stream),
+      runOwn: (id, call) => runOwnAgent(id, call, { agents: hosted, slots, exchanges, clock }).catch(asOverloaded),
+    },
+  )
+  return {
+    api: {
+      ...api,
+      execute(request) {
+        pace.noteCall()
+        return api.execute(request)
+      },
+    },
+    streams: { name: 'streams', start: async () => {}, stop: () => api.streams.close() },
+  }
+}

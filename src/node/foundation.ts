@@ -1,0 +1,53 @@
+import { randomBytes } from 'node:crypto'
+import { openChain } from '../chain/open-chain.ts'
+import type { Config } from '../config/config.ts'
+import type { Secrets } from '../config/secrets.ts'
+import type { NodeFeed } from '../ledger/ledger-feed.ts'
+import { createTrading } from '../ledger/trading.ts'
+import { systemClock } from '../lib/clock.ts'
+import { Feed } from '../lib/feed.ts'
+import { silentLogger } from '../lib/logger.ts'
+import { Pace } from '../lib/pace.ts'
+import { patientFetch } from '../lib/patient-fetch.ts'
+import { stoaVersion } from '../lib/version.ts'
+import { createHost } from '../p2p/host.ts'
+import { loadOrCreateIdentity } from '../p2p/identity.ts'
+import { assetOf } from '../payments/assets.ts'
+import { openFacilitator } from '../payments/open-facilitator.ts'
+import { createWallet } from '../payments/wallet.ts'
+import { loadOrCreateWalletKey } from '../payments/wallet-key.ts'
+import { dataFile } from '../store/data-dir.ts'
+import type { Database } from '../store/database.ts'
+import { PeerDatastore } from '../store/peer-datastore.ts'
+import { createRunTime } from '../store/run-time.ts'
+import { createTransactions } from '../store/transactions.ts'
+import type { Ports } from './api.ts'
+
+/** What the parts of a node share: its keys, database, network, chain, facilitator and feed. */
+export type Foundation = Awaited<ReturnType<typeof layFoundation>>
+
+export async function layFoundation(config: Config, secrets: Secrets, ports: Partial<Ports>, database: Database) {
+  const { clock = systemClock, logger = silentLogger } = ports
+  const identity = await loadOrCreateIdentity(dataFile(config.dataDir, 'identity'), { logger })
+  const { key } = await loadOrCreateWalletKey(config.dataDir, secrets)
+  const asset = assetOf(config.network)!
+  const datastore = new PeerDatastore({}, { database, logger })
+  const version = stoaVersion()
+  /** Limits how fast this node works on input from others. */
+  const pace = new Pace()
+  const host = await createHost({ ...config.p2p, version }, { identity, datastore, clock, logger, pace })
+  const chain = await openChain(config, asset, logger)
+  const facilitator = ports.facilitator ?? openFacilitator(config, secrets, { clock, logger, chain })
+  const feed: NodeFeed = new Feed({ life: clock.now().toString(36) })
+  const closing = { name: 'facilitator', start: async () => {}, stop: async () => facilitator?.close() }
+  return {
+    ...{ clock, logger, database, identity, version, pace, host, asset, chain, facilitator, feed },
+    fetch: ports.fetch ?? patientFetch,
+    random: ports.randomBytes ?? ((length: number) => randomBytes(length)),
+    wallet: createWallet(key, asset),
+    trading: createTrading({ database, dataDir: config.dataDir, clock, logger }),
+    runTime: createRunTime(database, clock),
+    transactions: createTransactions(database),
+    services: [datastore, host, closing],
+  }
+}

@@ -1,0 +1,87 @@
+import type { Buyer } from '../buying/buyer.ts'
+import type { Config } from '../config/config.ts'
+import type { NodePart } from '../http/api/routes/node.ts'
+import type { Api } from '../http/server/app.ts'
+import type { LedgerApi } from '../ledger/ledger-api.ts'
+import type { Earnings } from '../ledger/stats.ts'
+import { isoTime } from '../lib/clock.ts'
+import type { ServiceStack } from '../lib/lifecycle.ts'
+import type { Search } from '../search/search.ts'
+import type { OperateAgents } from '../selling/agent-admin.ts'
+import { removeNodeFile, writeNodeFile } from '../store/node-file.ts'
+import type { StoaNode } from './api.ts'
+import type { Foundation } from './foundation.ts'
+import type { Listings } from './market.ts'
+import type { Uptime } from './node-views.ts'
+import type { Trust } from './reputation.ts'
+import type { Selling } from './selling.ts'
+
+type Parts = Pick<Foundation, 'identity' | 'wallet' | 'host' | 'feed'> & {
+  listings: Listings
+  search: Search
+  selling: Selling
+  ownAgents: OperateAgents
+  register: StoaNode['registerAgent']
+  buyer: Buyer
+  trust: Trust
+  ledger: LedgerApi
+  earnings: Earnings
+  view: NodePart
+  api: Api | undefined
+  uptime: Uptime
+  /** Everything that starts and stops, in start order. */
+  stack: ServiceStack
+  /** Closes the database and releases the data directory. */
+  release(): Promise<void>
+}
+
+/** The node as its embedder sees it, made of its finished parts. */
+export function createStoaNode(config: Config, parts: Parts): StoaNode {
+  const { identity, wallet, host, feed, listings, buyer, trust, view, api, uptime, stack } = parts
+  return {
+    peerId: identity.peerId,
+    did: identity.did,
+    walletAddress: wallet.address,
+    get apiUrl() {
+      return api?.url
+    },
+    async start() {
+      await stack.start()
+      uptime.begin()
+      await writeNodeFile(config.dataDir, {
+        pid: process.pid,
+        ...(api !== undefined && { api_url: api.url }),
+        peer_id: identity.peerId,
+        addresses: host.addresses(),
+        started_at: isoTime(uptime.startedAt),
+      })
+    },
+    async stop() {
+      feed.close()
+      try {
+        await removeNodeFile(config.dataDir)
+        if (!config.seller.keepListed) await parts.selling.agents.delistAll()
+        await stack.stop()
+      } finally {
+        await parts.release()
+      }
+    },
+    addresses: () => host.addresses(),
+    listings: () => listings.catalog.all(),
+    market: parts.search,
+    registerAgent: parts.register,
+    ownAgents: parts.ownAgents,
+    ledger: parts.ledger,
+    stats: parts.earnings.stats,
+    execute: buyer.execute,
+    orders: buyer.orders,
+    sessions: buyer.sessions,
+    workflows: buyer.workflows,
+    receipts: trust.api.receipts,
+    reputation: trust.api.reputation,
+    events: feed,
+    status: view.status,
+    peers: () => [...view.peers()],
+    balance: view.balance,
+  }
+}
