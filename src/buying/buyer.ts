@@ -25,9 +25,10 @@ import type { ExecutionResult } from '../schema/api.ts'
 import type { PaymentRequirements } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import { X402_PROTOCOL } from '../schema/x402.ts'
-import { createApprovalStore } from '../store/approvals.ts'
+import { type ApprovalStore, createApprovalStore } from '../store/approvals.ts'
 import type { Database } from '../store/database.ts'
 import { createIdempotencyKeys, type IdempotencyKeys } from '../store/idempotency.ts'
+import type { Purchases } from '../store/purchases.ts'
 import type { RunTime } from '../store/run-time.ts'
 import { createSessionStore } from '../store/sessions.ts'
 import { spending } from '../store/spending.ts'
@@ -40,10 +41,11 @@ import { type Budget, createBudget } from './budget.ts'
 import { type BudgetRules, createRulesStore } from './budget-rules.ts'
 import { type ExecuteDeps, type ExecuteRequest, execute } from './execute.ts'
 import { executeAgain } from './execute-again.ts'
+import type { Flights } from './flights.ts'
 import { Orders } from './orders.ts'
 import { askPrice, quote } from './quote.ts'
 import { Recovery } from './recovery.ts'
-import { type ActiveOrders, type RunOrderDeps, runOrder } from './run-order.ts'
+import type { ActiveOrders, RunOrderDeps } from './run-order.ts'
 import { createTokens, type Tokens } from './tokens.ts'
 import type { WalletFunds } from './wallet-funds.ts'
 import { Workflows } from './workflow/workflows.ts'
@@ -113,59 +115,28 @@ export type Buyer = {
 }
 
 export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
-  const { clock, logger, database, ledger, feed, catalog, replica, openStream } = deps
-  const { callerDid, rules } = options
+  const { clock, logger, database, ledger, feed, catalog, replica, trading, openStream } = deps
+  const { callerDid, maxWindowSeconds, allowSettleFirst } = options
   const changes = new Changes()
-  const changed = (orderId: string) => changes.tell(orderId)
-  const unstored = withUnstoredEnds(ledger.purchases, { logger, changed })
+  const unstored = withUnstoredEnds(ledger.purchases, { logger, changed: (orderId) => changes.tell(orderId) })
   const { purchases } = unstored
-  const sums = spending(database)
-  const tokens = createTokens({
-    clock,
-    store: createTokenStore(database),
-    random: deps.random,
-    spentBy: (id, now) => ({ total: sums.byToken(id), today: sums.byToken(id, isoTime(now).slice(0, 10)) }),
-  })
-  const approvalStore = createApprovalStore(database)
-  const keys = createIdempotencyKeys(database, deps.runTime)
-  const budget = createBudget(rules, {
-    clock,
-    asset: deps.asset,
-    store: createRulesStore(database),
-    purchases,
-    token: (id) => tokens.held(id),
-    approvedFor: approvalStore.approvedFor,
-    changed: () => feed.publish('budget', 'budget', () => budget.view()),
-  })
   const superseded = (stream: Stream) => deps.superseded?.(stream) === true
   const streams = new StreamPool({ protocol: X402_PROTOCOL }, { open: openStream, superseded })
   const active: ActiveOrders = new Map()
   ledger.listen(measuring(deps.measures, purchases, (orderId) => active.has(orderId)))
-  const shared = { clock, logger, purchases, streams, callerDid, active, changed }
+  const keys = createIdempotencyKeys(database, deps.runTime)
+  const approvalStore = createApprovalStore(database)
+  const { tokens, budget } = createSpending(options.rules, { ...deps, purchases, approvalStore })
+  const shared = { clock, logger, purchases, streams, callerDid, active, changes, catalog, keys, budget }
 
   const recovery = new Recovery({
     ...shared,
+    changed: (orderId) => changes.tell(orderId),
     addrsOf: (agentId) => catalog.resolve(agentId)?.addrs ?? [],
     resourceOf: catalog.resourceOf,
     network: deps.asset.network,
     chain: deps.chain,
   })
-  const running: RunOrderDeps = {
-    ...shared,
-    recovery,
-    wallet: deps.wallet,
-    runOwn: deps.runOwn,
-    mayRunUnpaid: (tokenId) => tokens.held(tokenId)?.scope === 'admin',
-    openStream,
-    budget,
-    funds: deps.funds,
-    checkTrading: deps.trading.check,
-    maxWindowSeconds: options.maxWindowSeconds,
-    allowSettleFirst: options.allowSettleFirst,
-  }
-  /** Read at each call, because the rules may change while the node runs. */
-  const ids = { newId: () => risingUuid(clock.now(), deps.random), newCorrelationId: randomUUID }
-  const priced = { catalog, ...ids, maxPrice: budget.perCall }
   const approvals = createApprovals(
     { limitMs: options.approvalMs },
     {
@@ -178,29 +149,17 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
       decided: (orderId, verdict) => (verdict === 'approved' ? orders.enqueue(orderId) : changes.tell(orderId)),
     },
   )
-  const orders = new Orders({
-    clock,
-    logger,
-    ...priced,
-    hold: approvals.hold,
-    store: ledger.orders,
-    purchases,
-    onListing: (listener) => replica.onChange(listener),
-    run: (order, listing, signal) => runOrder(order, listing, { signal }, running),
-    keys,
-    active,
-    changes,
-    look: (orderId) => recovery.look(orderId),
-  })
-  const flights: ExecuteDeps['flights'] = new Map()
-  const executing: ExecuteDeps = {
-    ...{ ...running, ...priced, hold: approvals.hold, keys, changes, flights },
-    place: (order, request) => orders.place(order, { request, kind: 'execute' }),
-    approval: approvalStore.get,
-    look: (orderId) => recovery.look(orderId),
+  const { wallet, funds, runOwn } = deps
+  const running: RunOrderDeps = {
+    ...shared,
+    ...{ recovery, wallet, funds, trading, tokens, runOwn, openStream, maxWindowSeconds, allowSettleFirst },
   }
+  const newId = () => risingUuid(clock.now(), deps.random)
+  const orders = new Orders({ ...shared, newId, store: ledger.orders, replica, recovery, approvals, running })
+  const flights: Flights = new Map()
+  const executing: ExecuteDeps = { ...running, ...shared, recovery, newId, orders, approvals, approvalStore, flights }
   const agentPurchases = createAgentPurchases({
-    ...{ clock, catalog, purchases, changes },
+    ...shared,
     ownId: (name) => agentId(options.sellerId, name),
     execute: (request) => execute(request, executing),
     again: (orderId, waiting) => executeAgain(orderId, waiting, executing),
@@ -216,47 +175,64 @@ export function createBuyer(options: BuyerOptions, deps: BuyerDeps): Buyer {
   const workflowChanges = new Changes()
   workflowChanges.listen((id) => feed.publish('workflow', id, () => workflows.get(id)))
   const workflows = new Workflows({
-    clock,
-    logger,
-    newId: randomUUID,
+    ...{ clock, logger, newId: randomUUID, purchases, chain: deps.chain, orders, keys },
     store: createWorkflowStore(database),
-    purchases,
-    chain: deps.chain,
-    orders,
     orderChanges: changes,
     changes: workflowChanges,
-    keys,
     resolve: (agentId) => catalog.resolve(agentId),
     maxPrice: budget.perCall,
   })
 
-  /** When the node stops, waiting callers get an error. The recovery takes up signed orders at the next start. */
-  const waiting: Service = {
-    name: 'executions',
-    start: async () => {},
-    async stop() {
-      for (const callOff of active.values()) callOff(new NodeStopping())
-      await within(EXECUTIONS_END_MS, Promise.allSettled([...flights.values()].map(({ result }) => result)))
-    },
-  }
-
   return {
     execute: (request) => execute(request, executing),
     agentPurchases,
-    quote: (agentId, signal) => quote(agentId, { ...shared, ...ids, catalog, budget, ...options }, signal),
+    quote: (agentId, signal) => quote(agentId, { ...shared, allowSettleFirst }, signal),
     look: (orderId) => recovery.look(orderId),
     ownerOf: (orderId) => purchases.order(orderId)?.tokenId,
     isReceived: (orderId) => purchases.order(orderId)?.status === 'completed',
     askPrice: (seller, resource, signal) =>
       askPrice(seller, { resource, callerDid, correlationId: randomUUID() }, streams, signal),
-    orders,
-    sessions,
-    workflows,
-    tokens,
-    budget,
-    approvals,
-    keys,
-    streams,
-    services: [unstored.service, recovery, approvals, orders, workflows, waiting],
+    ...{ orders, sessions, workflows, tokens, budget, approvals, keys, streams },
+    services: [unstored.service, recovery, approvals, orders, workflows, stopOf(active, flights)],
+  }
+}
+
+/** What limits the spending: the operator's rules, and the tokens with their own budgets. */
+function createSpending(
+  rules: BudgetRules,
+  deps: Pick<BuyerDeps, 'clock' | 'database' | 'random' | 'asset' | 'feed'> & {
+    purchases: Purchases
+    approvalStore: ApprovalStore
+  },
+): { tokens: Tokens; budget: Budget } {
+  const { clock, database, random, asset, feed, purchases, approvalStore } = deps
+  const sums = spending(database)
+  const tokens = createTokens({
+    clock,
+    store: createTokenStore(database),
+    random,
+    spentBy: (id, now) => ({ total: sums.byToken(id), today: sums.byToken(id, isoTime(now).slice(0, 10)) }),
+  })
+  const budget = createBudget(rules, {
+    clock,
+    asset,
+    store: createRulesStore(database),
+    purchases,
+    token: tokens.held,
+    approvedFor: approvalStore.approvedFor,
+    changed: () => feed.publish('budget', 'budget', () => budget.view()),
+  })
+  return { tokens, budget }
+}
+
+/** When the node stops, waiting callers get an error. The recovery takes up signed orders at the next start. */
+function stopOf(active: ActiveOrders, flights: Flights): Service {
+  return {
+    name: 'executions',
+    start: async () => {},
+    async stop() {
+      for (const cancel of active.values()) cancel(new NodeStopping())
+      await within(EXECUTIONS_END_MS, Promise.allSettled([...flights.values()].map(({ result }) => result)))
+    },
   }
 }

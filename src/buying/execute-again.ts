@@ -3,11 +3,12 @@ import { CodedError } from '../lib/errors.ts'
 import { MarketError, resultPending } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { OnProgress } from '../schema/execution.ts'
-import type { StoredApproval } from '../store/approvals.ts'
+import type { ApprovalStore } from '../store/approvals.ts'
 import { isFinal } from '../store/order-row.ts'
 import type { Order, OrderError, Purchases } from '../store/purchases.ts'
 import { approvalRequired } from './approvals.ts'
 import type { Flights } from './flights.ts'
+import type { Recovery } from './recovery.ts'
 import { type ActiveOrders, EXECUTION_MS_MAX, resultOf } from './run-order.ts'
 
 export type AgainDeps = {
@@ -15,11 +16,10 @@ export type AgainDeps = {
   active: Pick<ActiveOrders, 'has'>
   flights: Flights
   changes: Changes
-  approval(id: string): StoredApproval | undefined
-  /** Asks the seller now what became of a signed order. */
-  look(orderId: string): Promise<void>
+  approvalStore: Pick<ApprovalStore, 'get'>
+  recovery: Pick<Recovery, 'look'>
 }
-type Waiting = { signal: AbortSignal; onProgress?: OnProgress }
+export type Waiting = { signal: AbortSignal; onProgress?: OnProgress }
 
 /** The stored failure of an order, as the answer to a repeated request. */
 class RecordedFailure extends CodedError {
@@ -63,12 +63,12 @@ export async function executeAgain(
   refuseUnapproved(read(), deps)
   const isAtWork = read().status === 'pending' || active.has(id)
   if (isAtWork) await changes.until(id, () => isFinal(read().status), { limitMs: EXECUTION_MS_MAX, signal })
-  else if (!isFinal(read().status)) await deps.look(id)
+  else if (!isFinal(read().status)) await deps.recovery.look(id)
   return isGivenUp(id, deps) ? 'given up' : recorded(read(), deps)
 }
 
 function refuseUnapproved({ status, approvalId }: Order, deps: AgainDeps): void {
-  const approval = status === 'pending' && approvalId !== undefined ? deps.approval(approvalId) : undefined
+  const approval = status === 'pending' && approvalId !== undefined ? deps.approvalStore.get(approvalId) : undefined
   if (approval?.status === 'pending') throw approvalRequired(approval)
 }
 

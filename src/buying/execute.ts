@@ -1,21 +1,21 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import type { Catalog } from '../listings/catalog.ts'
 import { MarketError } from '../listings/market-error.ts'
-import { formatPrice, usdc } from '../schema/amount.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import { type Caller, OPERATOR } from '../schema/caller.ts'
 import type { OnProgress } from '../schema/execution.ts'
-import { TASK_BYTES_MAX } from '../schema/limits.ts'
 import type { Listing } from '../schema/listing.ts'
 import type { IdempotencyKeys, KeyedRequest } from '../store/idempotency.ts'
 import type { BoughtFor } from '../store/order-row.ts'
 import { type Approvals, approvalRequired } from './approvals.ts'
-import { checkBuyable } from './buyable.ts'
+import type { Budget } from './budget.ts'
 import { type AgainDeps, executeAgain } from './execute-again.ts'
-import { Flight } from './flights.ts'
+import { Flight, watchOf } from './flights.ts'
+import { checkTask, permittedPrice } from './guard.ts'
 import { keyedRequest, once } from './keyed.ts'
+import type { Orders } from './orders.ts'
 import type { RunnableOrder } from './purchase.ts'
 import { type RunOrderDeps, runOrder } from './run-order.ts'
-import { watchOf } from './watch.ts'
 
 export type ExecuteRequest = {
   agentId: string
@@ -42,16 +42,12 @@ export type ExecuteRequest = {
 
 export type ExecuteDeps = AgainDeps &
   RunOrderDeps & {
-    catalog: { resolve(id: string): Listing | undefined }
+    catalog: Pick<Catalog, 'resolve'>
     keys: Pick<IdempotencyKeys, 'find' | 'now'>
-    /** Stores an order and the key of its request. @throws MarketError ORDERS_TOO_MANY */
-    place(order: RunnableOrder, request: KeyedRequest): Promise<void>
+    orders: Pick<Orders, 'place'>
+    approvals: Pick<Approvals, 'hold'>
+    budget: Pick<Budget, 'perCall'>
     newId(): string
-    newCorrelationId(): string
-    /** Highest price of one call on this node, in atomic units. */
-    maxPrice(): bigint
-    /** Holds an order that needs the operator's approval. */
-    hold: Approvals['hold']
   }
 
 const NEVER = new AbortController().signal
@@ -92,16 +88,15 @@ async function executeFirst(
     )
   }
   checkTask(request.input)
-  const price = permittedPrice(listing, request.maxPriceAtomic, deps.maxPrice())
-  const { boughtFor } = request
-  const order = { ...newOrder(listing, request.input, price, caller, deps), ...(boughtFor && { boughtFor }) }
-  const held = await deps.hold(order, listing, keyed)
+  const price = permittedPrice(listing, request.maxPriceAtomic, deps.budget.perCall())
+  const order: RunnableOrder = { ...newOrder(request, listing, price, deps), tokenId: caller.tokenId }
+  const held = await deps.approvals.hold(order, listing, keyed)
   if (held !== undefined) throw approvalRequired(held)
   const watch = request.onProgress && watchOf(order, request.onProgress)
   const flight = new Flight(
     order,
     async (attendance) => {
-      if (keyed !== undefined) await deps.place(order, keyed)
+      if (keyed !== undefined) await deps.orders.place(order, { request: keyed, kind: 'execute' })
       const call = { signal: request.cancel ?? NEVER, attendance, watch, hops: request.hops, runId: runIdOf(keyed) }
       return runOrder(order, listing, call, deps)
     },
@@ -128,34 +123,8 @@ function givenUp(before: ExecutionResult | 'given up'): ExecutionResult {
   throw new MarketError('ORDER_CANCELLED', 'its caller has given it up; nothing was paid')
 }
 
-/** @throws MarketError for a task that does not fit a frame */
-export function checkTask(task: string): void {
-  if (Buffer.byteLength(task) <= TASK_BYTES_MAX) return
-  throw new MarketError('INPUT_TOO_LARGE', `the task is longer than ${TASK_BYTES_MAX} bytes`)
-}
-
-/**
- * Returns the highest price that may be paid. Refuses a listing above it, or of another network, before asking the
- * seller.
- *
- * @throws MarketError OVER_PRICE, NETWORK_MISMATCH
- */
-export function permittedPrice(listing: Listing, wanted: bigint | undefined, nodeMax: bigint): bigint {
-  checkBuyable(listing)
-  const price = wanted === undefined || wanted > nodeMax ? nodeMax : wanted
-  if (listing.local || listing.price <= price) return price
-  const who = price === wanted ? 'this call allows' : 'this node allows (stoa budget --per-call)'
-  const costs = `${listing.name} costs ${usdc(listing.price)}`
-  throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatPrice(price)}: nothing was signed`)
-}
-
-function newOrder(
-  listing: Listing,
-  task: string,
-  price: bigint,
-  { tokenId }: Caller,
-  deps: ExecuteDeps,
-): RunnableOrder {
+/** Composes the order, which executes at once. */
+function newOrder({ input: task, boughtFor }: ExecuteRequest, listing: Listing, price: bigint, deps: ExecuteDeps) {
   const now = deps.clock.now()
   return {
     id: deps.newId(),
@@ -166,9 +135,9 @@ function newOrder(
     task,
     output: undefined,
     error: undefined,
-    correlationId: deps.newCorrelationId(),
+    correlationId: randomUUID(),
     createdAt: now,
     updatedAt: now,
-    tokenId,
-  }
+    ...(boughtFor && { boughtFor }),
+  } as const
 }

@@ -1,5 +1,6 @@
 import { resultPending } from '../listings/market-error.ts'
 import type { ExecutionResult } from '../schema/api.ts'
+import type { ExecutionStatus, OnProgress } from '../schema/execution.ts'
 
 /** The link between an execution and its callers. */
 export type Attendance = {
@@ -7,6 +8,20 @@ export type Attendance = {
   left: AbortSignal
   /** Called before the signature. From here on the execution continues without callers. */
   onSigning(): void
+}
+
+/** An observer of an executing order. Only the final result counts; output of a failed run is worth nothing. */
+export type Watch = {
+  status(status: ExecutionStatus['status']): void
+  output(text: string): void
+}
+
+export function watchOf(order: { id: string; correlationId: string }, onProgress: OnProgress): Watch {
+  return {
+    status: (status) =>
+      onProgress({ type: 'status', data: { status, order_id: order.id, correlation_id: order.correlationId } }),
+    output: (text) => onProgress({ type: 'output', data: { text } }),
+  }
 }
 
 /** An execution under way, and its callers. */

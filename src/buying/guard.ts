@@ -1,21 +1,66 @@
+import type { Trading } from '../ledger/trading.ts'
 import type { Clock } from '../lib/clock.ts'
 import { faultPoint } from '../lib/fault-point.ts'
 import { MarketError } from '../listings/market-error.ts'
+import { peerNamed } from '../p2p/did.ts'
 import { differenceFromListing, SETTLEMENT_SECONDS } from '../payments/requirements.ts'
 import { RUN_MARGIN_SECONDS } from '../payments/verify.ts'
 import { backdatedSeconds, type Wallet } from '../payments/wallet.ts'
 import type { StreamPeer } from '../protocols/streams.ts'
-import { usdc } from '../schema/amount.ts'
-import { PAYMENT_WINDOW_SECONDS } from '../schema/limits.ts'
+import type { PaymentDemand } from '../protocols/x402/client.ts'
+import { formatPrice, usdc } from '../schema/amount.ts'
+import { PAYMENT_WINDOW_SECONDS, TASK_BYTES_MAX } from '../schema/limits.ts'
+import type { Listing } from '../schema/listing.ts'
 import { networkText } from '../schema/network-kind.ts'
 import { type PaymentEnvelope, type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
-import type { Hex } from '../schema/primitives.ts'
 import type { Order, Purchases, Reservation } from '../store/purchases.ts'
 import { type Budget, overBudget } from './budget.ts'
 import type { WalletFunds } from './wallet-funds.ts'
 
 /** Longest window a seller may ask for: the longest agent time limit (3600 s) plus time to settle (120 s). */
 const ASKED_SECONDS_MAX = 3600 + 120
+
+/**
+ * Returns why this node cannot buy an agent: the agent is sold on another network (D37). Own agents run here, unpaid.
+ */
+export function foreignNetwork({
+  name,
+  network,
+  local,
+  buyable,
+}: Pick<Listing, 'name' | 'network' | 'local' | 'buyable'>): string | undefined {
+  if (local || buyable) return undefined
+  return `${name} is sold on ${networkText(network)}, and this node buys only on its own network`
+}
+
+/** @throws MarketError NETWORK_MISMATCH */
+export function checkBuyable(listing: Listing): void {
+  const reason = foreignNetwork(listing)
+  if (reason === undefined) return
+  const fix = `to buy it, run a node with --network ${listing.network}`
+  throw new MarketError('NETWORK_MISMATCH', `${reason}: nothing was signed; ${fix}`)
+}
+
+/** @throws MarketError for a task that does not fit a frame */
+export function checkTask(task: string): void {
+  if (Buffer.byteLength(task) <= TASK_BYTES_MAX) return
+  throw new MarketError('INPUT_TOO_LARGE', `the task is longer than ${TASK_BYTES_MAX} bytes`)
+}
+
+/**
+ * Returns the highest price that may be paid. Refuses a listing above it, or of another network, before asking the
+ * seller.
+ *
+ * @throws MarketError OVER_PRICE, NETWORK_MISMATCH
+ */
+export function permittedPrice(listing: Listing, wanted: bigint | undefined, nodeMax: bigint): bigint {
+  checkBuyable(listing)
+  const price = wanted === undefined || wanted > nodeMax ? nodeMax : wanted
+  if (listing.local || listing.price <= price) return price
+  const who = price === wanted ? 'this call allows' : 'this node allows (stoa budget --per-call)'
+  const costs = `${listing.name} costs ${usdc(listing.price)}`
+  throw new MarketError('OVER_PRICE', `${costs}, ${who} ${formatPrice(price)}: nothing was signed`)
+}
 
 /** What the buyer knows about the agent from its signed listing. */
 export type Terms = {
@@ -41,10 +86,8 @@ export type GuardDeps = {
   allowSettleFirst?: boolean | undefined
   /** Undefined if no RPC is configured, so the balance is unknown. */
   funds?: WalletFunds | undefined
-  /** Checks that this node may buy. @throws MarketError LEDGER_COPIED, StoreError */
-  checkTrading?(): void
-  /** Called right before the signature. From there on the purchase runs to its end. */
-  onSigning?(): void
+  /** Undefined in tests: trading never stops. */
+  trading?: Pick<Trading, 'check'> | undefined
 }
 
 /**
@@ -65,23 +108,29 @@ export class Guard {
     this.#deps = deps
   }
 
-  /** Checks what the seller asks, signs it, and stores the reservation. @throws MarketError, StoreError */
+  /**
+   * Checks what the seller asks, signs it, and stores the reservation.
+   *
+   * @param onSigning called right before the signature
+   * @throws MarketError, StoreError
+   */
   async sign(
-    requirements: PaymentRequirements,
-    challengeNonce: Hex,
+    { requirements, nonce: challengeNonce, sellerDid }: PaymentDemand,
+    onSigning: (() => void) | undefined,
     signal: AbortSignal,
   ): Promise<{ reservation: Reservation; envelope: PaymentEnvelope }> {
+    this.#checkName(sellerDid)
     this.#check(requirements)
     // A second challenge for the same order gets the same authorization.
     if (this.reservation !== undefined) {
       const envelope = { ...this.reservation.envelope, server_nonce: challengeNonce }
       return { reservation: this.reservation, envelope }
     }
-    const { clock, wallet, purchases, budget, funds, onSigning } = this.#deps
+    const { clock, wallet, purchases, budget, funds, trading } = this.#deps
     await funds?.check(requirements.amount, signal)
     // Do not sign for an order that was canceled during the checks above.
     signal.throwIfAborted()
-    this.#deps.checkTrading?.()
+    trading?.check()
     onSigning?.()
     const now = clock.now()
     const nonces = { serverNonce: challengeNonce, authorizationNonce: challengeNonce }
@@ -127,6 +176,13 @@ export class Guard {
     const { timeoutSeconds = Number.POSITIVE_INFINITY } = this.#terms
     const { maxWindowSeconds = PAYMENT_WINDOW_SECONDS } = this.#deps
     return Math.min(maxTimeoutSeconds, timeoutSeconds + SETTLEMENT_SECONDS, maxWindowSeconds)
+  }
+
+  /** Refuses a seller that calls itself another peer than the peer of the listing. */
+  #checkName(sellerDid: string): void {
+    const named = peerNamed(sellerDid)
+    if (named === undefined || named === this.#terms.seller.peerId) return
+    throw new MarketError('LISTING_MISMATCH', `the seller calls itself ${sellerDid}, another peer: nothing was signed`)
   }
 
   /** Refuses to sign anything that differs from the listing or the network (T2). */

@@ -1,14 +1,16 @@
 import type { Changes } from '../lib/changes.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/logger.ts'
+import type { Catalog } from '../listings/catalog.ts'
+import type { Replica } from '../listings/replica.ts'
 import type { Caller } from '../schema/caller.ts'
-import type { Listing, ListingRecord } from '../schema/listing.ts'
 import type { IdempotencyKeys } from '../store/idempotency.ts'
 import type { OrderStore, OrdersQuery } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
 import type { Approvals } from './approvals.ts'
-import type { RunnableOrder } from './purchase.ts'
-import type { ActiveOrders } from './run-order.ts'
+import type { Budget } from './budget.ts'
+import type { Recovery } from './recovery.ts'
+import type { ActiveOrders, RunOrderDeps } from './run-order.ts'
 
 export type NewOrder = {
   agentId: string
@@ -27,21 +29,17 @@ export type OrdersDeps = {
   clock: Clock
   logger: Logger
   newId(): string
-  newCorrelationId(): string
   store: OrderStore
   purchases: Purchases
   keys: Pick<IdempotencyKeys, 'find' | 'now'>
-  catalog: { resolve(id: string): Listing | undefined }
-  /** Calls `listener` for each listing version that this node learns. */
-  onListing(listener: (record: Pick<ListingRecord, 'id' | 'state'>) => void): () => void
-  run(order: RunnableOrder, listing: Listing, signal: AbortSignal): Promise<unknown>
+  catalog: Pick<Catalog, 'resolve'>
+  replica: Pick<Replica, 'onChange'>
+  /** What each order needs to run. */
+  running: RunOrderDeps
   active: ActiveOrders
   /** Reports each order that has ended or that this process no longer works on. */
   changes: Changes
-  /** Asks the seller now what became of a signed order. */
-  look(orderId: string): Promise<void>
-  /** Highest price of one call on this node, in atomic units. */
-  maxPrice(): bigint
-  /** Holds an order that needs the operator's approval. */
-  hold: Approvals['hold']
+  recovery: Pick<Recovery, 'look'>
+  budget: Pick<Budget, 'perCall'>
+  approvals: Pick<Approvals, 'hold'>
 }

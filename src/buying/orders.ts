@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { orderRecord } from '../ledger/order-record.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import { within } from '../lib/wait.ts'
@@ -8,11 +9,10 @@ import type { Page } from '../schema/page.ts'
 import { isFinal } from '../store/order-row.ts'
 import type { Keyed, OpenLimits } from '../store/orders.ts'
 import type { Order } from '../store/purchases.ts'
-import { checkBuyable } from './buyable.ts'
-import { checkTask, permittedPrice } from './execute.ts'
+import { checkBuyable, checkTask, permittedPrice } from './guard.ts'
 import { keyedRequest, once } from './keyed.ts'
 import type { NewOrder, OrderList, OrdersDeps } from './order-requests.ts'
-import { orderError } from './run-order.ts'
+import { orderError, runOrder } from './run-order.ts'
 
 /** Orders that are pending or executing: in total, and per token. One token cannot use up all of them. */
 const OPEN_ORDERS_MAX: OpenLimits = { all: 10_000, perToken: 1_000 }
@@ -49,7 +49,7 @@ export class Orders implements Service {
 
   /** Takes up pending orders. The recovery starts first and makes orders pending again that a crash interrupted. */
   async start(): Promise<void> {
-    this.#leave = this.#deps.onListing(({ id, state }) => {
+    this.#leave = this.#deps.replica.onChange(({ id, state }) => {
       if (state === 'active') this.#agentCame(id)
     })
     this.#started = true
@@ -123,7 +123,7 @@ export class Orders implements Service {
    * @throws MarketError UNKNOWN_ORDER, ORDER_FINAL, SCOPE_TOO_LOW
    */
   async cancel(id: string, caller = OPERATOR): Promise<OrderRecord> {
-    const { clock, store, active, changes, look, logger } = this.#deps
+    const { clock, store, active, changes, recovery, logger } = this.#deps
     const { status, tokenId } = this.#known(id, caller)
     mayChange(caller, tokenId, 'order')
     if (isFinal(status)) throw new MarketError('ORDER_FINAL', `order ${id} is ${status}`)
@@ -131,7 +131,7 @@ export class Orders implements Service {
     if (order?.status === 'executing') {
       active.get(id)?.(new MarketError('ORDER_CANCELLED', `order ${id} was canceled`))
       const stopped = changes.until(id, () => !active.has(id), { limitMs: CANCEL_WAIT_MS })
-      const found = stopped.then(() => (this.#isOpen(id) ? look(id) : undefined))
+      const found = stopped.then(() => (this.#isOpen(id) ? recovery.look(id) : undefined))
       await within(CANCEL_WAIT_MS, found).catch((error: unknown) => {
         const ids = { order_id: id, correlation_id: order.correlationId }
         logger.warn({ ...ids, err: error }, 'what became of a canceled order is not known yet')
@@ -199,25 +199,25 @@ export class Orders implements Service {
   }
 
   async #run(id: string): Promise<void> {
-    const { purchases, catalog, store, clock, newCorrelationId, run, maxPrice, logger } = this.#deps
+    const { purchases, catalog, store, clock, running, budget, approvals, logger } = this.#deps
     const order = purchases.order(id)
     if (order?.status !== 'pending' || order.task === undefined) return
     const listing = catalog.resolve(order.agentId)
     if (listing === undefined) return this.#agentIsMissing(order)
     let price: bigint
     try {
-      price = permittedPrice(listing, order.price, maxPrice())
+      price = permittedPrice(listing, order.price, budget.perCall())
     } catch (error) {
       return this.#fail(order, orderError(error))
     }
     // The order needs an approval. It goes on when the operator decides.
-    if ((await this.#deps.hold(order, listing)) !== undefined) return
-    const correlationId = newCorrelationId()
+    if ((await approvals.hold(order, listing)) !== undefined) return
+    const correlationId = randomUUID()
     const begun = await store.begin(id, { sellerId: listing.seller_id, correlationId, now: clock.now() })
     // The order was canceled in the meantime.
     if (begun === undefined) return
     const runnable = { ...begun, price, task: order.task, correlationId }
-    await run(runnable, listing, this.#stopping.signal).catch((error: unknown) => {
+    await runOrder(runnable, listing, { signal: this.#stopping.signal }, running).catch((error: unknown) => {
       logger.debug({ err: error, order_id: id, correlation_id: correlationId }, 'a placed order failed')
     })
   }

@@ -2,8 +2,6 @@ import { faultPoint } from '../lib/fault-point.ts'
 import type { Logger } from '../lib/logger.ts'
 import { doubledMs } from '../lib/retry.ts'
 import { pause } from '../lib/wait.ts'
-import { MarketError } from '../listings/market-error.ts'
-import { peerNamed } from '../p2p/did.ts'
 import { signatureTurn } from '../payments/signature-turn.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
@@ -23,11 +21,11 @@ import { asksForWrapped, fitsWrapped } from '../protocols/x402/wrapped-body.ts'
 import type { PaymentEnvelope } from '../schema/payment.ts'
 import type { Order, Paid, Reservation } from '../store/purchases.ts'
 import { Deadline, ResultOverdue } from './deadline.ts'
+import type { Watch } from './flights.ts'
 import { Guard, type GuardDeps, type Terms } from './guard.ts'
 import { outcomeOf } from './outcome.ts'
 import { type Delivery, notesOf, paidFor, readResponse } from './response.ts'
 import { onStream, StreamLease } from './stream-lease.ts'
-import type { Watch } from './watch.ts'
 
 /** Challenges that a seller may let expire before the purchase fails. */
 const CHALLENGES_MAX = 3
@@ -54,6 +52,13 @@ export type PurchaseDeps = GuardDeps & {
 
 export type PurchaseResult = Delivery & { reservation: Reservation | undefined; paid?: Paid }
 
+/** Those who wait for a purchase. */
+type Callers = {
+  watch?: Watch | undefined
+  /** Called right before the signature. From there on the purchase runs to its end. */
+  onSigning?(): void
+}
+
 /** One purchase under way. */
 type Purchase = {
   order: RunnableOrder
@@ -61,8 +66,7 @@ type Purchase = {
   call: Call & { form: BodyForm }
   guard: Guard
   deadline: Deadline
-  watch: Watch | undefined
-}
+} & Callers
 type SignedCall = { reservation: Reservation; call: Call; seller: StreamPeer }
 
 /**
@@ -81,13 +85,13 @@ type SignedCall = { reservation: Reservation; call: Call; seller: StreamPeer }
  */
 export async function purchase(
   order: RunnableOrder,
-  { terms, watch }: { terms: Terms; watch: Watch | undefined },
+  { terms, ...callers }: { terms: Terms } & Callers,
   deps: PurchaseDeps,
   caller: AbortSignal,
 ): Promise<PurchaseResult> {
   using deadline = new Deadline(caller)
   const guard = new Guard(order, terms, deps)
-  const bought: Purchase = { order, terms, call: callOf(order, terms, deps), guard, deadline, watch }
+  const bought: Purchase = { order, terms, call: callOf(order, terms, deps), guard, deadline, ...callers }
   let response: ReceivedResponse
   try {
     response = await payOverStream(bought, deps)
@@ -169,17 +173,13 @@ export async function exchange(
 
 /** Step 3. From here on the purchase runs to the end of the payment window. */
 async function signFor(
-  { requirements, nonce, sellerDid }: PaymentDemand,
-  { terms, guard, deadline, watch }: Purchase,
+  demand: PaymentDemand,
+  { guard, deadline, watch, onSigning }: Purchase,
   deps: PurchaseDeps,
 ): Promise<PaymentEnvelope> {
-  const named = peerNamed(sellerDid)
-  if (named !== undefined && named !== terms.seller.peerId) {
-    throw new MarketError('LISTING_MISMATCH', `the seller calls itself ${sellerDid}, another peer: nothing was signed`)
-  }
   await signatureTurn()
   watch?.status('paying')
-  const { reservation, envelope } = await guard.sign(requirements, nonce, deadline.signal)
+  const { reservation, envelope } = await guard.sign(demand, onSigning, deadline.signal)
   const windowMs = reservation.validBeforeSeconds * 1000 - deps.clock.now()
   const { afterWindowMs = AFTER_WINDOW_MS } = deps
   deadline.limit(Math.max(0, windowMs) + afterWindowMs, () => new ResultOverdue())

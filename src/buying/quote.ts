@@ -1,26 +1,25 @@
+import { randomUUID } from 'node:crypto'
 import { isoTime } from '../lib/clock.ts'
+import type { Catalog } from '../listings/catalog.ts'
 import { MarketError } from '../listings/market-error.ts'
 import { differenceFromListing } from '../payments/requirements.ts'
 import { PeerError } from '../protocols/peer-error.ts'
 import type { StreamPeer, StreamPool } from '../protocols/streams.ts'
 import { askX402Price } from '../protocols/x402/client.ts'
 import { formatPrice } from '../schema/amount.ts'
-import type { Listing } from '../schema/listing.ts'
 import { type PaymentRequirements, saysSettlesFirst } from '../schema/payment.ts'
 import type { QuoteOutput } from '../schema/tools.ts'
 import type { Purchases } from '../store/purchases.ts'
 import { type Budget, overBudget, type Wanted } from './budget.ts'
-import { checkBuyable } from './buyable.ts'
-import { settlesFirstRefused } from './guard.ts'
+import { checkBuyable, settlesFirstRefused } from './guard.ts'
 import { onStream } from './stream-lease.ts'
 
 const ANSWER_TIMEOUT_MS = 20_000
 
 type QuoteDeps = {
-  catalog: { resolve(id: string): Listing | undefined }
+  catalog: Pick<Catalog, 'resolve'>
   streams: StreamPool
   callerDid: string
-  newCorrelationId(): string
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day'>
   purchases: Pick<Purchases, 'over'>
   /** True if this node may pay a seller that settles before its agent runs. Default: true (D45). */
@@ -46,7 +45,7 @@ export async function quote(agentId: string, deps: QuoteDeps, outer: AbortSignal
     return { ...termsOf(id, { ...listed, amount }), source: 'listing', matches_listing: true, allowed: true }
   }
   const call = {
-    correlationId: deps.newCorrelationId(),
+    correlationId: randomUUID(),
     resource: listing.imported?.agent_id ?? id,
     callerDid: deps.callerDid,
   }

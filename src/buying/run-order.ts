@@ -1,6 +1,7 @@
 import { resultFields } from '../ledger/order-record.ts'
 import { boughtSettlement, factsOf, noteOf, paymentView } from '../ledger/payment-view.ts'
 import { sessionId } from '../ledger/session-id.ts'
+import type { Changes } from '../lib/changes.ts'
 import { CodedError } from '../lib/errors.ts'
 import { MarketError, NodeStopping, resultPending } from '../listings/market-error.ts'
 import { PeerError } from '../protocols/peer-error.ts'
@@ -12,12 +13,12 @@ import type { Listing } from '../schema/listing.ts'
 import type { OwnCall } from '../selling/own-runs.ts'
 import type { Order, OrderError, StoredReservation } from '../store/purchases.ts'
 import { Deadline } from './deadline.ts'
-import type { Attendance } from './flights.ts'
+import type { Attendance, Watch } from './flights.ts'
 import { callFreeAgent, type FreeCallDeps, unpaid } from './free-call.ts'
 import { isInDoubt } from './outcome.ts'
 import { type PurchaseDeps, type PurchaseResult, purchase, type RunnableOrder } from './purchase.ts'
 import type { Recovery } from './recovery.ts'
-import type { Watch } from './watch.ts'
+import type { Tokens } from './tokens.ts'
 
 /** Longest execution: the longest agent time limit, plus time to settle and to ask again. */
 export const EXECUTION_MS_MAX = 65 * 60 * 1000
@@ -29,11 +30,10 @@ export type RunOrderDeps = PurchaseDeps &
   FreeCallDeps & {
     /** Runs an agent of this node, unpaid (D17). */
     runOwn(agentId: string, call: OwnCall): Promise<string>
-    /** True if a token may run paid agents of this node without paying. */
-    mayRunUnpaid(tokenId: string): boolean
+    tokens: Pick<Tokens, 'held'>
     active: ActiveOrders
-    /** Called when an order has ended, or is left to the recovery. */
-    changed(orderId: string): void
+    /** Reports each order that has ended or that this process no longer works on. */
+    changes: Changes
     /** Looks after signed payments. */
     recovery: Pick<Recovery, 'soon'>
   }
@@ -80,7 +80,7 @@ export async function runOrder(
   /** The payment as this order leaves it to the recovery. Undefined: nothing was signed. */
   let payment: 'open' | 'named' | undefined
   try {
-    const bought = await perform(order, listing, { ...deps, onSigning }, { ...call, signal: deadline.signal })
+    const bought = await perform(order, listing, { ...call, onSigning, signal: deadline.signal }, deps)
     const { output, outputBytes, notes } = bought
     const ended = { output, outputBytes, notes, updatedAt: deps.clock.now() }
     const completed = { ...order, status: 'completed' as const, ...ended }
@@ -103,7 +103,7 @@ export async function runOrder(
   } finally {
     deps.active.delete(order.id)
     left?.removeEventListener('abort', leave)
-    deps.changed(order.id)
+    deps.changes.tell(order.id)
     if (payment !== undefined) deps.recovery.soon(payment)
   }
 }
@@ -111,8 +111,8 @@ export async function runOrder(
 async function perform(
   order: RunnableOrder,
   listing: Listing,
-  deps: RunOrderDeps & { onSigning(): void },
-  { signal, watch, hops, runId = order.id }: OrderCall,
+  { signal, watch, hops, runId = order.id, onSigning }: OrderCall & { onSigning(): void },
+  deps: RunOrderDeps,
 ): Promise<PurchaseResult> {
   const { task: input, correlationId } = order
   const callerId = localCaller(order.tokenId)
@@ -121,7 +121,7 @@ async function perform(
   if (listing.local) {
     refuseUnpaid(order, listing, deps)
     const origin = { id: runId, isPaid: false, hops: hops ?? 0 }
-    return unpaid(await deps.runOwn(listing.id, { ...call, origin, onCommitted: deps.onSigning }))
+    return unpaid(await deps.runOwn(listing.id, { ...call, origin, onCommitted: onSigning }))
   }
   const resource = listing.imported?.agent_id ?? listing.id
   const seller = { peerId: listing.seller_id, addrs: listing.addrs }
@@ -129,18 +129,18 @@ async function perform(
     const { protocols, timeout_seconds: timeoutSeconds } = listing
     return callFreeAgent({ seller, resource, protocols, timeoutSeconds, isShown: watch !== undefined }, call, deps)
   }
-  deps.checkTrading?.()
+  deps.trading?.check()
   const listed = { amount: listing.price, network: listing.network, asset: listing.asset, payTo: listing.pay_to }
   const terms = { agentId: listing.id, resource, seller, listed, timeoutSeconds: listing.timeout_seconds, hops }
-  return purchase(order, { terms, watch }, deps, signal)
+  return purchase(order, { terms, watch, onSigning }, deps, signal)
 }
 
 /**
  * Refuses a token that would run a paid own agent unpaid. Only the owner may do that (D48). @throws MarketError
  * SCOPE_TOO_LOW
  */
-function refuseUnpaid({ tokenId }: Order, { price }: Listing, { mayRunUnpaid }: RunOrderDeps): void {
-  if (price === 0n || tokenId === undefined || mayRunUnpaid(tokenId)) return
+function refuseUnpaid({ tokenId }: Order, { price }: Listing, { tokens }: RunOrderDeps): void {
+  if (price === 0n || tokenId === undefined || tokens.held(tokenId)?.scope === 'admin') return
   const how = 'ask the operator, or pay for it over A2A or from a node of your own'
   throw new MarketError(
     'SCOPE_TOO_LOW',

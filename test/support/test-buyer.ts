@@ -62,30 +62,32 @@ export class TestBuyer {
       streams,
       callerDid: 'did:buyer',
       active,
-      changed: (id: string) => changes.tell(id),
+      changes,
     }
     const orders = createOrderStore(this.database)
-    this.recovery = new Recovery({ ...shared, addrsOf: () => [], network: usdc.network, chain: options.chain })
+    const changed = (id: string) => changes.tell(id)
+    this.recovery = new Recovery({ ...shared, changed, addrsOf: () => [], network: usdc.network, chain: options.chain })
     this.deps = {
       ...shared,
       recovery: this.recovery,
       wallet: options.wallet ?? testWallet(),
       catalog: { resolve: (id) => market.get(id) },
       runOwn: async (id, { input }) => `${id} here: ${input}`,
-      mayRunUnpaid: () => false,
+      tokens: { held: () => undefined },
       openStream: options.open,
       newId: randomUUID,
-      newCorrelationId: randomUUID,
-      budget: testBudget({ perCall: undefined, perDay: options.dailyBudget ?? 1_000_000n }, { clock, purchases }),
-      funds: options.funds,
-      hold: async () => undefined,
-      keys: createIdempotencyKeys(this.database, createRunTime(this.database, this.clock)),
-      place: async (order, request) => {
-        await orders.place(order, { all: 1_000, perToken: 1_000 }, { request, kind: 'execute' })
+      budget: {
+        ...testBudget({ perCall: undefined, perDay: options.dailyBudget ?? 1_000_000n }, { clock, purchases }),
+        perCall: () => options.maxPrice ?? 100_000n,
       },
-      ...{ changes, flights: new Map(), approval: () => undefined },
-      look: (id) => this.recovery.look(id),
-      maxPrice: () => options.maxPrice ?? 100_000n,
+      funds: options.funds,
+      approvals: { hold: async () => undefined },
+      keys: createIdempotencyKeys(this.database, createRunTime(this.database, this.clock)),
+      orders: {
+        place: async (order, keyed) => void (await orders.place(order, { all: 1_000, perToken: 1_000 }, keyed)),
+      },
+      approvalStore: { get: () => undefined },
+      flights: new Map(),
     }
     this.list()
     const protocols = [MARKETPLACE_PROTOCOL, X402_PROTOCOL]

@@ -2,7 +2,7 @@ import { formatPrice, usdc } from '../../schema/amount.ts'
 import type { Listing } from '../../schema/listing.ts'
 import type { WorkflowDefinition, WorkflowQuote } from '../../schema/workflow.ts'
 import type { StepPlan } from '../../store/workflows.ts'
-import { foreignNetwork } from '../buyable.ts'
+import { foreignNetwork } from '../guard.ts'
 import { invalid, planSteps } from './plan.ts'
 
 type PricedStep = StepPlan & { listings: readonly Listing[] }
