@@ -1,4 +1,3 @@
-import { type Clock, isoTime } from '../lib/clock.ts'
 import type { Service } from '../lib/lifecycle.ts'
 import type { Logger } from '../lib/logger.ts'
 import { periodic } from '../lib/periodic.ts'
@@ -6,21 +5,18 @@ import { MarketError, maySee } from '../listings/market-error.ts'
 import type { ApprovalRecord, ApprovalStatus } from '../schema/approval.ts'
 import { type Caller, OPERATOR, ownerSeen } from '../schema/caller.ts'
 import type { Listing } from '../schema/listing.ts'
-import type { TokenRecord } from '../schema/token.ts'
 import type { ApprovalStore, StoredApproval, Verdict } from '../store/approvals.ts'
 import type { KeyedRequest } from '../store/idempotency.ts'
 import type { Order } from '../store/order-row.ts'
 import type { OpenLimits } from '../store/orders.ts'
 import type { Purchases } from '../store/purchases.ts'
+import { type ApprovalRecordDeps, approvalRecord } from './approval-record.ts'
 import type { Budget } from './budget.ts'
-import { amountsOf } from './budget-rules.ts'
 
 /** Approvals that wait at the same time: in total, and per token. */
 const OPEN_MAX: OpenLimits = { all: 1_000, perToken: 100 }
 /** Approvals in one list answer. */
 const LISTED_MAX = 1_000
-/** Characters of a task that an approval shows. The order holds the full task. */
-const TASK_SHOWN_MAX = 2_000
 const SWEEP_MS = 1_000
 
 type ApprovalsOptions = {
@@ -28,15 +24,12 @@ type ApprovalsOptions = {
   limitMs: number
 }
 
-type ApprovalsDeps = {
-  clock: Clock
+type ApprovalsDeps = ApprovalRecordDeps & {
   logger: Logger
   newId(): string
   store: ApprovalStore
   purchases: Pick<Purchases, 'over'>
   budget: Pick<Budget, 'approvalFor' | 'limitsFor' | 'day' | 'view'>
-  /** Returns a token, also if it is revoked or expired. */
-  token(id: string): TokenRecord | undefined
   /** Called when an approval is new or has changed. */
   published(approval: StoredApproval): void
   /** Called when the order of an approval may run, or has ended. */
@@ -69,6 +62,7 @@ export interface Approvals extends Service {
 
 export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDeps): Approvals {
   const { clock, store, budget, purchases } = deps
+  const view = (approval: StoredApproval) => approvalRecord(approval, deps)
 
   /** Returns why an order needs an approval. Returns undefined for an order that a limit refuses anyway. */
   function reasonFor(order: Order, listing: Listing): string | undefined {
@@ -84,54 +78,6 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
       if (error instanceof MarketError) return undefined
       throw error
     }
-  }
-
-  /** Returns the current record. An overdue approval counts as expired, even before the sweep marks it. */
-  function view(approval: StoredApproval): ApprovalRecord {
-    const isOverdue = approval.status === 'pending' && clock.now() >= approval.expiresAt
-    return {
-      id: approval.id,
-      order_id: approval.orderId,
-      agent_id: approval.agentId,
-      agent_name: approval.agentName,
-      seller_id: approval.sellerId,
-      ...amountsOf('amount', approval.amount),
-      ...asked(approval),
-      reason: approval.reason,
-      status: isOverdue ? 'expired' : approval.status,
-      created_at: isoTime(approval.createdAt),
-      expires_at: isoTime(approval.expiresAt),
-    }
-  }
-
-  /** Returns the task, who requested it, and what the budget has left after it. */
-  function asked({ task = '', tokenId, workflowId, amount, status }: StoredApproval) {
-    const { left_today_atomic: day, left_month_atomic: month } = budget.view()
-    const token = tokenId === undefined ? undefined : deps.token(tokenId)
-    const inAll = token && leftOf(token.budget_atomic, token.spent_atomic)
-    const today = token && leftOf(token.per_day_atomic, token.spent_today_atomic)
-    const after = (...limits: (bigint | string | null | undefined)[]) => {
-      const known = limits.filter((limit) => limit !== null && limit !== undefined).map(BigInt)
-      const [least] = known.toSorted((a, b) => (a < b ? -1 : 1))
-      if (least === undefined) return undefined
-      return least > amount ? least - amount : 0n
-    }
-    return {
-      task: task.length > TASK_SHOWN_MAX ? `${task.slice(0, TASK_SHOWN_MAX)}…` : task,
-      task_length: task.length,
-      requester: tokenId === undefined ? { kind: 'operator' as const } : tokenRequester(tokenId, token),
-      ...(workflowId !== undefined && { workflow_id: workflowId }),
-      ...(status === 'pending' && {
-        budget_after: {
-          ...amountsOf('left_today', after(day, today, inAll)),
-          ...amountsOf('left_month', after(month, inAll)),
-        },
-      }),
-    }
-  }
-
-  function tokenRequester(tokenId: string, token: TokenRecord | undefined) {
-    return { kind: 'token' as const, token_id: tokenId, ...(token && { token_name: token.name }) }
   }
 
   function known(id: string, caller = OPERATOR): StoredApproval {
@@ -211,11 +157,6 @@ export function createApprovals({ limitMs }: ApprovalsOptions, deps: ApprovalsDe
       return view(outcome.approval)
     },
   }
-}
-
-/** A `max` of null means no limit. */
-function leftOf(max: string | null, spent: string | null): bigint | undefined {
-  return max === null ? undefined : BigInt(max) - BigInt(spent ?? 0)
 }
 
 /** The error for a caller that waits. */

@@ -4,6 +4,8 @@ import type { StepPlan } from '../../store/workflows.ts'
 import { parseTemplate, stepsIn, TemplateError } from './template.ts'
 
 type Issue = { path: string; message: string }
+/** The ids of all steps, and the faults found so far. */
+type PlanChecks = { ids: ReadonlySet<string>; issues: Issue[] }
 
 /**
  * Resolves a definition step by step: the dependencies and the input of each step.
@@ -23,7 +25,7 @@ export function planSteps({ steps }: WorkflowDefinition): StepPlan[] {
   const isChain = steps.every(({ dependsOn }) => dependsOn === undefined)
   const plans = steps.map((step, index) => {
     const before = isChain && index > 0 ? [steps[index - 1]!.id] : []
-    return planStep(step, `steps[${index}]`, before, ids, issues)
+    return planStep(step, { path: `steps[${index}]`, before }, { ids, issues })
   })
   if (issues.length === 0) issues.push(...findCycle(plans))
   if (issues.length > 0) throw invalid(issues)
@@ -40,11 +42,10 @@ export function invalid(
 
 function planStep(
   { id, agentId, fallback, maxPrice, retries, rebuy, ...step }: StepDefinition,
-  path: string,
-  before: readonly string[],
-  ids: ReadonlySet<string>,
-  issues: Issue[],
+  { path, before }: { path: string; before: readonly string[] },
+  plan: PlanChecks,
 ): StepPlan {
+  const { ids, issues } = plan
   const named = step.dependsOn ?? before
   for (const [index, dependency] of named.entries()) {
     const at = `${path}.depends_on[${index}]`
@@ -53,7 +54,7 @@ function planStep(
     else if (named.indexOf(dependency) !== index) issues.push({ path: at, message: `names ${dependency} twice` })
   }
   const input = step.input ?? defaultInput(named)
-  const needed = readSteps(input, `${path}.input`, id, ids, issues)
+  const needed = readSteps(input, { path: `${path}.input`, id }, plan)
   const agents = [agentId, ...fallback]
   for (const [index, agent] of fallback.entries()) {
     if (agents.indexOf(agent) !== index + 1) {
@@ -76,7 +77,7 @@ function defaultInput(dependsOn: readonly string[]): string {
   return dependsOn.length === 0 ? '{{input}}' : dependsOn.map((id) => `{{steps.${id}.output}}`).join('\n\n')
 }
 
-function readSteps(input: string, path: string, id: string, ids: ReadonlySet<string>, issues: Issue[]): string[] {
+function readSteps(input: string, { path, id }: { path: string; id: string }, { ids, issues }: PlanChecks): string[] {
   try {
     const steps = stepsIn(parseTemplate(input))
     for (const step of steps) {

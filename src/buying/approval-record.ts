@@ -1,0 +1,71 @@
+import { type Clock, isoTime } from '../lib/clock.ts'
+import type { ApprovalRecord } from '../schema/approval.ts'
+import type { TokenRecord } from '../schema/token.ts'
+import type { StoredApproval } from '../store/approvals.ts'
+import type { Budget } from './budget.ts'
+import { amountsOf } from './budget-rules.ts'
+
+/** Characters of a task that an approval shows. The order holds the full task. */
+const TASK_SHOWN_MAX = 2_000
+
+export type ApprovalRecordDeps = {
+  clock: Clock
+  budget: Pick<Budget, 'view'>
+  /** Returns a token, also if it is revoked or expired. */
+  token(id: string): TokenRecord | undefined
+}
+
+/**
+ * Returns an approval as the API shows it. An overdue approval counts as expired, even before the sweep marks it.
+ */
+export function approvalRecord(approval: StoredApproval, deps: ApprovalRecordDeps): ApprovalRecord {
+  const isOverdue = approval.status === 'pending' && deps.clock.now() >= approval.expiresAt
+  return {
+    id: approval.id,
+    order_id: approval.orderId,
+    agent_id: approval.agentId,
+    agent_name: approval.agentName,
+    seller_id: approval.sellerId,
+    ...amountsOf('amount', approval.amount),
+    ...requestOf(approval, deps),
+    reason: approval.reason,
+    status: isOverdue ? 'expired' : approval.status,
+    created_at: isoTime(approval.createdAt),
+    expires_at: isoTime(approval.expiresAt),
+  }
+}
+
+/** Returns the task, who requested it, and what the budget has left after it. */
+function requestOf({ task = '', tokenId, workflowId, amount, status }: StoredApproval, deps: ApprovalRecordDeps) {
+  const { left_today_atomic: day, left_month_atomic: month } = deps.budget.view()
+  const token = tokenId === undefined ? undefined : deps.token(tokenId)
+  const inAll = token && leftOf(token.budget_atomic, token.spent_atomic)
+  const today = token && leftOf(token.per_day_atomic, token.spent_today_atomic)
+  const after = (...limits: (bigint | string | null | undefined)[]) => {
+    const known = limits.filter((limit) => limit !== null && limit !== undefined).map(BigInt)
+    const [least] = known.toSorted((a, b) => (a < b ? -1 : 1))
+    if (least === undefined) return undefined
+    return least > amount ? least - amount : 0n
+  }
+  return {
+    task: task.length > TASK_SHOWN_MAX ? `${task.slice(0, TASK_SHOWN_MAX)}…` : task,
+    task_length: task.length,
+    requester: tokenId === undefined ? { kind: 'operator' as const } : tokenRequester(tokenId, token),
+    ...(workflowId !== undefined && { workflow_id: workflowId }),
+    ...(status === 'pending' && {
+      budget_after: {
+        ...amountsOf('left_today', after(day, today, inAll)),
+        ...amountsOf('left_month', after(month, inAll)),
+      },
+    }),
+  }
+}
+
+function tokenRequester(tokenId: string, token: TokenRecord | undefined) {
+  return { kind: 'token' as const, token_id: tokenId, ...(token && { token_name: token.name }) }
+}
+
+/** A `max` of null means no limit. */
+function leftOf(max: string | null, spent: string | null): bigint | undefined {
+  return max === null ? undefined : BigInt(max) - BigInt(spent ?? 0)
+}
