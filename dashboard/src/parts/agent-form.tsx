@@ -21,9 +21,9 @@ export type AgentFields = PrivateText & {
 }
 
 const streamingModes: readonly [NonNullable<OwnAgent['streaming']>, string][] = [
-  ['owed_once_shown', 'while the agent works; the buyer owes the price once output was shown'],
+  ['owed_once_shown', 'during the run; owed once shown'],
   ['off', 'only with the result'],
-  ['after_settlement', 'while the agent works, after the payment is settled'],
+  ['after_settlement', 'during the run, after settlement'],
 ]
 
 type Props = {
