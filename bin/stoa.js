@@ -14,8 +14,16 @@ if (major < 22 || (major === 22 && minor < 18)) {
   )
   process.exit(1)
 }
+if (process.platform === 'win32') {
+  process.stderr.write(
+    'error: stoa does not run on Windows: it cannot end the programs of agents there, or keep keys from other users.\n' +
+      'Run it in the Windows Subsystem for Linux: https://learn.microsoft.com/windows/wsl/install\n',
+  )
+  process.exit(1)
+}
 const { enableCompileCache, registerHooks } = await import('node:module')
 keepCompiled()
+hideSqliteWarning()
 const source = new URL('../src/main.ts', import.meta.url)
 const isCheckout = existsSync(source)
 if (isCheckout && !existsSync(new URL('../node_modules/zod', import.meta.url))) {
@@ -44,10 +52,6 @@ await import(isCheckout ? source.href : built.href)
  * place code there, and Node would run the code as part of this program.
  */
 function keepCompiled() {
-  if (process.getuid === undefined) {
-    enableCompileCache()
-    return
-  }
   const directory = join(tmpdir(), `stoa-${process.getuid()}`)
   try {
     // Not `recursive`: Node.js then retries forever where the parent directory refuses new entries with ENOENT, as
@@ -59,6 +63,16 @@ function keepCompiled() {
     return
   }
   enableCompileCache(directory)
+}
+
+/** Node.js 22 and 24 call SQLite experimental. No user can do anything about it. Other warnings are printed as ever. */
+function hideSqliteWarning() {
+  for (const print of process.listeners('warning')) {
+    process.off('warning', print)
+    process.on('warning', (warning) => {
+      if (warning.name !== 'ExperimentalWarning' || !warning.message.startsWith('SQLite ')) print(warning)
+    })
+  }
 }
 
 /**

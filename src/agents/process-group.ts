@@ -69,7 +69,7 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     process.kill(-child.pid!, signal)
   } catch (error) {
-    // ESRCH: the group is empty. Otherwise, as on Windows without groups, signal at least the child.
+    // ESRCH: the group is empty. Otherwise, signal at least the child.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') child.kill(signal)
   }
 }

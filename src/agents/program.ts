@@ -17,8 +17,6 @@ export async function checkProgram(
   command: readonly string[],
   readEnv: (name: string) => string | undefined,
 ): Promise<string | undefined> {
-  // Windows adds extensions to a name, so there only the first task tells.
-  if (process.platform === 'win32') return undefined
   const [program = '', first] = command
   const { PATH: path = USUAL_PATH } = commandEnvironment(readEnv)
   const isPath = program.includes('/')

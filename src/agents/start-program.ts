@@ -10,7 +10,7 @@ export async function startProgram(
   [program = '', ...args]: readonly string[],
   env: Record<string, string>,
 ): Promise<ChildProcessWithoutNullStreams> {
-  const child = spawn(program, args, { env, detached: true, windowsHide: true, stdio: 'pipe' })
+  const child = spawn(program, args, { env, detached: true, stdio: 'pipe' })
   // If no file can be opened, there are no pipes either. Only the event reports the error.
   if (child.pid === undefined) throw (await once(child, 'error'))[0]
   // A signal that cannot be sent must not end the node.

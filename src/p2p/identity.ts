@@ -64,7 +64,7 @@ async function readKey(path: string, logger: Logger): Promise<PrivateKey | undef
   try {
     const { size, mode } = await file.stat()
     if (size !== KEY_FILE_BYTES) throw new Error(`it has ${size} bytes, a key has ${KEY_FILE_BYTES}`)
-    if (process.platform !== 'win32' && (mode & 0o077) !== 0) await closeToOthers(file, path, logger)
+    if ((mode & 0o077) !== 0) await closeToOthers(file, path, logger)
     return await decodeKey(await file.readFile())
   } catch (error) {
     throw unreadable(path, reasonOf(error), error)

@@ -106,7 +106,6 @@ export function dataDirError(path: string, error: unknown): CodedError<'DATA_DIR
  * shared directory, where other users could swap the keys.
  */
 async function closeToOthers(path: string): Promise<string[]> {
-  if (process.platform === 'win32') return []
   const mode = (await stat(path)).mode
   const entries = await readdir(path)
   const own = entries.length === 0 || Object.values(dataFiles).some((name) => entries.includes(name))

@@ -73,7 +73,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     let statement = statements.get(sql)
     if (statement === undefined) {
       if (statements.size >= STATEMENTS_MAX) statements.clear()
-      statement = watched(sqlite.prepare(sql), noted)
+      statement = watched(sqlite.prepare(sql), { noted, bound: /\?\d/.test(sql) ? byNumber : inOrder })
       statements.set(sql, statement)
     }
     return statement
@@ -218,13 +218,19 @@ function migrate(sqlite: DatabaseSync, path: string): void {
   }
 }
 
-/** Wraps a statement so that every error it throws passes through `noted` first. */
-function watched(statement: StatementSync, noted: (error: unknown) => unknown): StatementSync {
+const inOrder = (args: unknown[]) => args
+/** Node.js 22 takes arguments in order for `?` alone, and `?1` for a name. Later versions take both for both. */
+const byNumber = (args: unknown[]) => [Object.fromEntries(args.map((value, index) => [`?${index + 1}`, value]))]
+
+type Watch = { noted(error: unknown): unknown; bound(args: unknown[]): unknown[] }
+
+/** Wraps a statement: `bound` prepares its arguments, and every error it throws passes through `noted` first. */
+function watched(statement: StatementSync, { noted, bound }: Watch): StatementSync {
   for (const name of ['run', 'get', 'all'] as const) {
     const call = statement[name].bind(statement) as (...args: unknown[]) => unknown
     const careful = (...args: unknown[]) => {
       try {
-        return call(...args)
+        return call(...bound(args))
       } catch (error) {
         throw noted(error)
       }
@@ -234,7 +240,7 @@ function watched(statement: StatementSync, noted: (error: unknown) => unknown): 
   const iterate = statement.iterate.bind(statement) as (...args: unknown[]) => Iterable<unknown>
   const carefully = function* (...args: unknown[]) {
     try {
-      yield* iterate(...args)
+      yield* iterate(...bound(args))
     } catch (error) {
       throw noted(error)
     }

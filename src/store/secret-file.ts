@@ -87,9 +87,8 @@ export async function tighten(path: string, mode: 0o600 | 0o700): Promise<string
   }
 }
 
-/** The permission bits of a path; undefined if the path does not exist, and on Windows. */
+/** The permission bits of a path; undefined if the path does not exist. */
 export async function modeOf(path: string): Promise<number | undefined> {
-  if (process.platform === 'win32') return undefined
   try {
     return (await stat(path)).mode & 0o777
   } catch {
@@ -110,8 +109,6 @@ async function claim(draft: string, path: string): Promise<void> {
 }
 
 async function syncDirectory(path: string): Promise<void> {
-  // Windows cannot open a directory and needs no such sync.
-  if (process.platform === 'win32') return
   await using directory = await open(path, 'r')
   await directory.sync()
 }

@@ -53,6 +53,7 @@ test('a sound set-up passes, and every check says what it looked at', async () =
     node: 'skip',
     node_version: 'ok',
     open_files: 'ok',
+    signatures: 'ok',
     data_dir: 'ok',
     key_files: 'ok',
     identity: 'ok',

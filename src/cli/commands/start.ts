@@ -16,6 +16,7 @@ import { CodedError, reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { stoaVersion } from '../../lib/version.ts'
 import { orAborted } from '../../lib/wait.ts'
+import { secp256k1 } from '../../payments/secp256k1.ts'
 import type { AgentDefinition } from '../../schema/agent.ts'
 import { Listing } from '../../schema/listing.ts'
 import { dataFile, openDataDir } from '../../store/data-dir.ts'
@@ -127,6 +128,8 @@ async function runNode(context: Context, plan: Plan): Promise<number> {
     await hideKeys(context, config)
     announce(context, readyOf(node, config, { listings, warnings, agents: plan.definitions.length }))
     relieveMemory(io.signal)
+    if (secp256k1.name !== 'native')
+      logger.warn({}, 'there is no native secp256k1, so payments are checked 20 to 30 times slower: stoa doctor')
     await orAborted(once(io.signal, 'abort'), io.signal)
   } catch (error) {
     if (!io.signal.aborted) {

@@ -30,6 +30,19 @@ const openFiles: Check = {
   },
 }
 
+const signatures: Check = {
+  id: 'signatures',
+  title: 'Signatures',
+  async run() {
+    const { secp256k1 } = await import('../../payments/secp256k1.ts')
+    if (secp256k1.name === 'native') return ok('native code checks them')
+    return warn(
+      'JavaScript checks them, 20 to 30 times slower: there is no native secp256k1 for this platform',
+      'install a C++ compiler, make and Python, then run npm rebuild secp256k1 where stoa is installed',
+    )
+  },
+}
+
 const dataDir: Check = {
   id: 'data_dir',
   title: 'Data directory',
@@ -110,4 +123,13 @@ const agents: Check = {
 }
 
 /** Checks of this machine's files. */
-export const localChecks: readonly Check[] = [nodeVersion, openFiles, dataDir, keyFiles, identity, walletKey, agents]
+export const localChecks: readonly Check[] = [
+  nodeVersion,
+  openFiles,
+  signatures,
+  dataDir,
+  keyFiles,
+  identity,
+  walletKey,
+  agents,
+]
