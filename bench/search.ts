@@ -118,8 +118,9 @@ async function bench(): Promise<void> {
     search: createListingSearch(database),
     catalog,
     sellerId: records[0]!.seller_id,
-    presence: (sellerId) =>
-      sellerId.charCodeAt(12) % 3 === 0 ? { online: sellerId.charCodeAt(13) % 4 > 0 } : undefined,
+    presences: {
+      of: (sellerId) => (sellerId.charCodeAt(12) % 3 === 0 ? { online: sellerId.charCodeAt(13) % 4 > 0 } : undefined),
+    },
   })
   const api = createApi(loopbackOptions, fakeDeps({ market: search }))
   await api.start()

@@ -4,7 +4,7 @@ import { listingRecord } from '../../test/support/listings.ts'
 import type { AgentPurchase } from '../agents/agent-purchase.ts'
 import type { RunOrigin } from '../agents/runtime.ts'
 import { Changes } from '../lib/changes.ts'
-import { toListing } from '../listings/catalog.ts'
+import { createCatalog } from '../listings/catalog.ts'
 import type { ExecutionResult } from '../schema/api.ts'
 import type { Order, StoredReservation } from '../store/purchases.ts'
 import { type AgentPurchasesDeps, createAgentPurchases } from './agent-purchases.ts'
@@ -22,7 +22,8 @@ function purchases(before?: Before, more: Partial<AgentPurchasesDeps> = {}) {
   const asked: ExecuteRequest[] = []
   const order = before && ({ id: 'before', createdAt: clock.now(), ...before } as Order)
   const record = listingRecord('12D3KooWGXd3bVkfFKJ4FnLPVpBqVsnHJCrnTqPCZKD5XQ9R4kbP', 'inner', 1)
-  const listing = toListing(record, { sellerId: '12D3KooWMe', network: 'eip155:84532' })
+  const replica = { all: () => [record], get: () => record, own: () => [], count: () => 1 }
+  const listing = createCatalog({ replica, sellerId: '12D3KooWMe', network: 'eip155:84532' }).resolve(record.id)!
   const deps: AgentPurchasesDeps = {
     clock,
     catalog: { resolve: () => listing },

@@ -9,6 +9,14 @@ import { unavailable } from './rpc.ts'
 /** An argument of a call: one word, a text, or a list of addresses. Integers may be negative. */
 export type Argument = bigint | { word: Hex } | { address: Hex } | { text: string } | { addresses: readonly Hex[] }
 
+/** First topics of the events that are read: the hashes of their signatures. */
+export const eventTopics = {
+  authorizationUsed: '0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5',
+  authorizationCanceled: '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81',
+  transfer: '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef',
+  registered: '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a',
+} as const satisfies Record<string, Hex>
+
 const WORD_DIGITS = 64
 const TWO_256 = 1n << 256n
 const NO_TEXT = 'the RPC answered something that is not text'

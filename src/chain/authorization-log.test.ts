@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Hex } from '../schema/primitives.ts'
+import { eventTopics } from './abi.ts'
 import { createLogWindow, findAuthorizationLog } from './authorization-log.ts'
 import { type Rpc, RpcRefusal } from './rpc.ts'
-import { AUTHORIZATION_USED, authorizationTopics } from './usdc.ts'
+import { authorizationTopics } from './usdc.ts'
 
 const authorization = {
   asset: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
@@ -39,7 +40,7 @@ function log(change: object = {}) {
   const [, from, nonce] = authorizationTopics(authorization.from, authorization.nonce)
   return {
     address: authorization.asset,
-    topics: [AUTHORIZATION_USED, from, nonce],
+    topics: [eventTopics.authorizationUsed, from, nonce],
     data: '0x',
     transactionHash: `0x${'ab'.repeat(32)}`,
     logIndex: '0x0',
@@ -51,7 +52,7 @@ function log(change: object = {}) {
 describe('findAuthorizationLog', () => {
   it('looks at the newest blocks first and finds what just happened in one request', async () => {
     const { rpc, ranges } = chainOf({ latest: 1_000_000, at: 999_990 })
-    expect(await findAuthorizationLog(rpc, authorization, createLogWindow())).toMatchObject({
+    expect(await findAuthorizationLog(authorization, { rpc, window: createLogWindow() })).toMatchObject({
       transactionHash: `0x${'ab'.repeat(32)}`,
     })
     expect(ranges).toEqual([[999_501, 1_000_000]])
@@ -59,7 +60,7 @@ describe('findAuthorizationLog', () => {
 
   it('covers the blocks behind without a gap, in growing ranges, a day back', async () => {
     const { rpc, ranges } = chainOf({ latest: 1_000_000, at: 1_000_000 - 43_200 })
-    expect(await findAuthorizationLog(rpc, authorization, createLogWindow())).toBeDefined()
+    expect(await findAuthorizationLog(authorization, { rpc, window: createLogWindow() })).toBeDefined()
     for (let index = 1; index < ranges.length; index++)
       expect(ranges[index]?.[1]).toBe((ranges[index - 1]?.[0] ?? 0) - 1)
     expect(ranges.length).toBeLessThan(12)
@@ -67,22 +68,22 @@ describe('findAuthorizationLog', () => {
 
   it('stops after a bounded number of blocks and requests', async () => {
     const wide = chainOf({ latest: 1_000_000 })
-    expect(await findAuthorizationLog(wide.rpc, authorization, createLogWindow())).toBeUndefined()
+    expect(await findAuthorizationLog(authorization, { rpc: wide.rpc, window: createLogWindow() })).toBeUndefined()
     expect(wide.ranges.at(-1)?.[0]).toBe(950_000)
     const narrow = chainOf({ latest: 1_000_000, rangeMax: 10 })
-    expect(await findAuthorizationLog(narrow.rpc, authorization, createLogWindow())).toBeUndefined()
+    expect(await findAuthorizationLog(authorization, { rpc: narrow.rpc, window: createLogWindow() })).toBeUndefined()
     expect(narrow.ranges.length).toBeLessThanOrEqual(64)
   })
 
   it.each([10_000, 2_000, 1_000, 100, 10, 5])('finds its way with an RPC that allows %i blocks', async (rangeMax) => {
     const { rpc } = chainOf({ latest: 1_000_000, at: 999_985, rangeMax })
-    expect(await findAuthorizationLog(rpc, authorization, createLogWindow())).toBeDefined()
+    expect(await findAuthorizationLog(authorization, { rpc, window: createLogWindow() })).toBeDefined()
   })
 
   it('remembers the range an RPC allows', async () => {
     const window = createLogWindow()
     const { rpc } = chainOf({ latest: 1_000_000, at: 999_999, rangeMax: 50 })
-    await findAuthorizationLog(rpc, authorization, window)
+    await findAuthorizationLog(authorization, { rpc, window })
     expect(window.blocksMax).toBeLessThanOrEqual(50)
     let refusals = 0
     const counting: Rpc = {
@@ -92,29 +93,29 @@ describe('findAuthorizationLog', () => {
           throw error
         }),
     }
-    await findAuthorizationLog(counting, authorization, window)
+    await findAuthorizationLog(authorization, { rpc: counting, window })
     expect(refusals).toBe(0)
   })
 
   it('finds nothing, and says so, with an RPC that gives no logs at all', async () => {
     const { rpc } = chainOf({ latest: 1_000_000, at: 999_999, rangeMax: 0 })
-    expect(await findAuthorizationLog(rpc, authorization, createLogWindow())).toBeUndefined()
+    expect(await findAuthorizationLog(authorization, { rpc, window: createLogWindow() })).toBeUndefined()
   })
 
   it('reaches block 0 of a young chain and stops there', async () => {
     const { rpc, ranges } = chainOf({ latest: 3 })
-    expect(await findAuthorizationLog(rpc, authorization, createLogWindow())).toBeUndefined()
+    expect(await findAuthorizationLog(authorization, { rpc, window: createLogWindow() })).toBeUndefined()
     expect(ranges).toEqual([[0, 3]])
   })
 
   it.each([
     ['of another token', { address: '0x0000000000000000000000000000000000000001' }],
-    ['of another payer', { topics: [AUTHORIZATION_USED, `0x${'00'.repeat(32)}`, authorization.nonce] }],
+    ['of another payer', { topics: [eventTopics.authorizationUsed, `0x${'00'.repeat(32)}`, authorization.nonce] }],
     [
       'of another nonce',
       {
         topics: [
-          AUTHORIZATION_USED,
+          eventTopics.authorizationUsed,
           authorizationTopics(authorization.from, authorization.nonce)[1],
           `0x${'43'.repeat(32)}`,
         ],
@@ -123,14 +124,14 @@ describe('findAuthorizationLog', () => {
     ['taken back by a reorganization', { removed: true }],
   ])('does not believe a log %s (T15)', async (_, change) => {
     const rpc: Rpc = { call: async (method) => (method === 'eth_blockNumber' ? '0x5' : [log(change)]) }
-    expect(await findAuthorizationLog(rpc, authorization, createLogWindow())).toBeUndefined()
+    expect(await findAuthorizationLog(authorization, { rpc, window: createLogWindow() })).toBeUndefined()
   })
 
   it.each([null, 'logs', {}, [null], [{}], [log({ transactionHash: '0x12' })], [log({ logIndex: -1 })]])(
     'refuses %j as logs (T15)',
     async (answer) => {
       const rpc: Rpc = { call: async (method) => (method === 'eth_blockNumber' ? '0x5' : answer) }
-      await expect(findAuthorizationLog(rpc, authorization, createLogWindow())).rejects.toMatchObject({
+      await expect(findAuthorizationLog(authorization, { rpc, window: createLogWindow() })).rejects.toMatchObject({
         code: 'CHAIN_UNAVAILABLE',
       })
     },

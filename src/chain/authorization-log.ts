@@ -28,12 +28,10 @@ export function createLogWindow(): LogWindow {
  * @throws ChainError `CHAIN_UNAVAILABLE` if the RPC fails.
  */
 export async function findAuthorizationLog(
-  rpc: Rpc,
-  authorization: { asset: Hex; from: Hex; nonce: Hex },
-  window: LogWindow,
+  { asset, from, nonce }: { asset: Hex; from: Hex; nonce: Hex },
+  { rpc, window }: { rpc: Rpc; window: LogWindow },
   signal?: AbortSignal,
 ): Promise<Log | undefined> {
-  const { asset, from, nonce } = authorization
   const latest = parseQuantity(await rpc.call('eth_blockNumber', [], signal))
   const oldest = Math.max(0, latest - BLOCKS_MAX)
   let size = Math.min(WINDOW_FIRST, window.blocksMax)

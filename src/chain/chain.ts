@@ -1,11 +1,11 @@
 import type { Logger } from '../lib/logger.ts'
 import type { SignedAuthorization } from '../schema/payment.ts'
 import type { Hex, Network } from '../schema/primitives.ts'
+import { eventTopics } from './abi.ts'
 import { isMinedAfter, parseBlock, parseQuantity, parseReceipt } from './answers.ts'
 import { createLogWindow, findAuthorizationLog } from './authorization-log.ts'
 import { ChainError, createRpc, RpcRefusal, unavailable } from './rpc.ts'
 import {
-  AUTHORIZATION_CANCELED,
   encodeAuthorizationState,
   encodeBalanceOf,
   encodeTransferWithAuthorization,
@@ -95,6 +95,9 @@ export type ChainOptions = {
 }
 export type ChainDeps = { logger: Logger; fetch?: typeof fetch }
 
+/** What identifies an authorization on the chain. */
+type Authorization = { asset: Hex; from: Hex; nonce: Hex }
+
 /** USDC's wording. An expired authorization never matches: by the time of the chain it stays expired. */
 const UNTIMELY = /not yet valid/i
 
@@ -148,18 +151,13 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     return { tag: `0x${number.toString(16)}`, timeMs: timestamp * 1000 }
   }
 
-  async function useAt(
-    block: string,
-    token: Hex,
-    from: Hex,
-    nonce: Hex,
-    signal: AbortSignal,
-  ): Promise<AuthorizationUse> {
+  async function useAt(block: string, authorization: Authorization, signal: AbortSignal): Promise<AuthorizationUse> {
+    const { asset: token, from, nonce } = authorization
     const state = await callUsdc(token, encodeAuthorizationState(from, nonce), signal, block)
     if (state === 0n) return { state: 'unused' }
-    const log = await findAuthorizationLog(rpc, { asset: token, from, nonce }, window, signal)
+    const log = await findAuthorizationLog(authorization, { rpc, window }, signal)
     if (log === undefined) return { state: 'used', txHash: undefined }
-    if (log.topics[0] === AUTHORIZATION_CANCELED) return { state: 'canceled' }
+    if (log.topics[0] === eventTopics.authorizationCanceled) return { state: 'canceled' }
     const receipt = await receiptOf(log.transactionHash, signal)
     const transfer = findTransfer(receipt?.logs ?? [], token, from, nonce)
     // The node asked this time does not have the receipt yet: the next question will find it.
@@ -182,12 +180,12 @@ export function createChain(options: ChainOptions, deps: ChainDeps): Chain {
     usdcBalance: (address, signal) => ask(signal, (bounded) => callUsdc(asset, encodeBalanceOf(address), bounded)),
 
     authorizationUse: (token, from, nonce, signal) =>
-      ask(signal, (bounded) => useAt('latest', token, from, nonce, bounded)),
+      ask(signal, (bounded) => useAt('latest', { asset: token, from, nonce }, bounded)),
 
     authorizationAt: (token, from, nonce, signal) =>
       ask(signal, async (bounded) => {
         const { tag, timeMs } = await newestBlock(bounded)
-        return { use: await useAt(tag, token, from, nonce, bounded), timeMs }
+        return { use: await useAt(tag, { asset: token, from, nonce }, bounded), timeMs }
       }),
 
     transferOf: (txHash, from, nonce, signal) =>

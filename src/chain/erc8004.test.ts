@@ -1,16 +1,8 @@
 import { encodeAbiParameters, encodeFunctionData, parseAbi, toEventSelector } from 'viem'
 import { expect, test } from 'vitest'
 import type { Hex } from '../schema/primitives.ts'
-import { encodeCall, readAddresses, readInt, readText, readWords } from './abi.ts'
-import {
-  createErc8004,
-  encodeGiveFeedback,
-  encodeRegister,
-  encodeSetAgentUri,
-  REGISTERED,
-  registeredToken,
-  registries,
-} from './erc8004.ts'
+import { encodeCall, eventTopics, readAddresses, readInt, readText, readWords } from './abi.ts'
+import { createErc8004, encodeGiveFeedback, encodeRegister, encodeSetAgentUri, registeredToken } from './erc8004.ts'
 import { RpcRefusal } from './rpc.ts'
 
 const OWNER = '0x08c86B491A37C2FFC25072a17c7A97EF2D0357dd'
@@ -57,12 +49,12 @@ test.each([95n, -7n, 0n])('feedback of %d is encoded as an ABI library does', (v
 })
 
 test('the event of a registration is the standard’s, and only that of the registry and the owner counts', () => {
-  expect(REGISTERED).toBe(toEventSelector('Registered(uint256,string,address)'))
-  const { identity } = registries['eip155:84532']
+  expect(eventTopics.registered).toBe(toEventSelector('Registered(uint256,string,address)'))
+  const { identity } = chainOf({}).erc8004.registries
   const word = (hex: string) => `0x${hex.slice(2).toLowerCase().padStart(64, '0')}` as Hex
   const log = {
     address: identity.toLowerCase() as Hex,
-    topics: [REGISTERED, word('0x0'), word(OWNER)] as Hex[],
+    topics: [eventTopics.registered, word('0x0'), word(OWNER)] as Hex[],
     ...{ data: '0x' as Hex, transactionHash: word('0x1'), logIndex: 0 },
   }
   expect(registeredToken([log], identity, OWNER)).toBe(0n)

@@ -1,5 +1,14 @@
 import type { Hex, Network } from '../schema/primitives.ts'
-import { type Argument, encodeCall, readAddress, readAddresses, readInt, readText, readWords } from './abi.ts'
+import {
+  type Argument,
+  encodeCall,
+  eventTopics,
+  readAddress,
+  readAddresses,
+  readInt,
+  readText,
+  readWords,
+} from './abi.ts'
 import type { Chain } from './chain.ts'
 import { RpcRefusal, unavailable } from './rpc.ts'
 import type { Log } from './usdc.ts'
@@ -11,7 +20,7 @@ const TESTNETS: Registries = {
   identity: '0x8004A818BFB912233c491871b3d84c89A494BD9e',
   reputation: '0x8004B663056A597Dffe9eCcC1965A193B7388713',
 }
-export const registries: Record<Network, Registries> = {
+const registries: Record<Network, Registries> = {
   'eip155:84532': TESTNETS,
   'eip155:8453': {
     identity: '0x8004A169FB4a3325136EB29fA0ceB6D2e539a432',
@@ -29,7 +38,6 @@ const selectors = {
   summary: '0x81bbba58',
   giveFeedback: '0x3c036a7e',
 } as const satisfies Record<string, Hex>
-export const REGISTERED = '0xca52e62c367d81bb2e328eb795f7c7ba24afb478408a26c0e201d155c449bc4a'
 
 /** Raters counted per agent, first ones first: anyone can rate from many accounts to outvote the others. */
 const RATERS_MAX = 2_000
@@ -121,7 +129,7 @@ export function registeredToken(logs: readonly Log[], identity: Hex, owner: Hex)
   const log = logs.find(
     ({ address, topics }) =>
       address === identity.toLowerCase() &&
-      topics[0] === REGISTERED &&
+      topics[0] === eventTopics.registered &&
       topics[2] === `0x${owner.slice(2).toLowerCase().padStart(64, '0')}`,
   )
   return log?.topics[1] === undefined ? undefined : BigInt(log.topics[1])

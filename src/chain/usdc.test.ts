@@ -1,9 +1,8 @@
 import { encodeFunctionData, parseAbi, toEventSelector } from 'viem'
 import { describe, expect, it } from 'vitest'
 import type { Hex } from '../schema/primitives.ts'
+import { eventTopics } from './abi.ts'
 import {
-  AUTHORIZATION_CANCELED,
-  AUTHORIZATION_USED,
   authorizationTopics,
   encodeAuthorizationState,
   encodeBalanceOf,
@@ -24,7 +23,7 @@ const TRANSFER = toEventSelector('Transfer(address,address,uint256)')
 const word = (address: string) => `0x${address.slice(2).toLowerCase().padStart(64, '0')}` as Hex
 const used = (logIndex: number, nonce: Hex = NONCE): Log => ({
   address: USDC.toLowerCase() as Hex,
-  topics: [AUTHORIZATION_USED, word(PAYER), nonce.toLowerCase() as Hex],
+  topics: [eventTopics.authorizationUsed, word(PAYER), nonce.toLowerCase() as Hex],
   data: '0x',
   transactionHash: NONCE,
   logIndex,
@@ -55,10 +54,10 @@ describe('calls and topics', () => {
     expect(encodeAuthorizationState(PAYER, NONCE)).toBe(
       encodeFunctionData({ abi, functionName: 'authorizationState', args: [PAYER, NONCE] }).toLowerCase(),
     )
-    expect(AUTHORIZATION_USED).toBe(toEventSelector('AuthorizationUsed(address,bytes32)'))
-    expect(AUTHORIZATION_CANCELED).toBe(toEventSelector('AuthorizationCanceled(address,bytes32)'))
+    expect(eventTopics.authorizationUsed).toBe(toEventSelector('AuthorizationUsed(address,bytes32)'))
+    expect(eventTopics.authorizationCanceled).toBe(toEventSelector('AuthorizationCanceled(address,bytes32)'))
     expect(authorizationTopics(PAYER, NONCE)).toEqual([
-      [AUTHORIZATION_USED, AUTHORIZATION_CANCELED],
+      [eventTopics.authorizationUsed, eventTopics.authorizationCanceled],
       word(PAYER),
       NONCE.toLowerCase(),
     ])
@@ -100,7 +99,10 @@ describe('findTransfer', () => {
   })
 
   it('does not take a cancellation for a payment', () => {
-    const canceled: Log = { ...used(3), topics: [AUTHORIZATION_CANCELED, word(PAYER), NONCE.toLowerCase() as Hex] }
+    const canceled: Log = {
+      ...used(3),
+      topics: [eventTopics.authorizationCanceled, word(PAYER), NONCE.toLowerCase() as Hex],
+    }
     expect(endsAuthorization(canceled, USDC, PAYER, NONCE)).toBe(true)
     expect(findTransfer([canceled, transfer(4, 10n)], USDC, PAYER, NONCE)).toBe(false)
   })

@@ -1,5 +1,6 @@
 import type { SignedAuthorization } from '../schema/payment.ts'
 import type { Hex } from '../schema/primitives.ts'
+import { eventTopics } from './abi.ts'
 import { unavailable } from './rpc.ts'
 
 /*
@@ -11,9 +12,6 @@ const BALANCE_OF = '0x70a08231'
 const AUTHORIZATION_STATE = '0xe94a0102'
 const TRANSFER_TO = '0xa9059cbb'
 const TRANSFER_WITH_AUTHORIZATION = '0xe3ee160e'
-export const AUTHORIZATION_USED = '0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5'
-export const AUTHORIZATION_CANCELED = '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
-const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
 
 /** Where a transfer went, and its amount in atomic units. */
 export type Transfer = { to: Hex; value: bigint }
@@ -46,7 +44,7 @@ export function encodeTransferWithAuthorization({ authorization, signature }: Si
 /** The topics of the two events that end an authorization. */
 export function authorizationTopics(authorizer: Hex, authorizationNonce: Hex): [Hex[], Hex, Hex] {
   return [
-    [AUTHORIZATION_USED, AUTHORIZATION_CANCELED],
+    [eventTopics.authorizationUsed, eventTopics.authorizationCanceled],
     `0x${addressWord(authorizer)}`,
     authorizationNonce.toLowerCase() as Hex,
   ]
@@ -72,12 +70,14 @@ export function endsAuthorization(log: Log, asset: Hex, authorizer: Hex, authori
  */
 export function findTransfer(logs: readonly Log[], asset: Hex, from: Hex, authorizationNonce: Hex): Transfer | false {
   const used = logs.find(
-    (log) => log.topics[0] === AUTHORIZATION_USED && endsAuthorization(log, asset, from, authorizationNonce),
+    (log) => log.topics[0] === eventTopics.authorizationUsed && endsAuthorization(log, asset, from, authorizationNonce),
   )
   if (used === undefined) return false
   const payer = `0x${addressWord(from)}`
   const transfer = logs
-    .filter((log) => log.logIndex > used.logIndex && log.address === used.address && log.topics[0] === TRANSFER)
+    .filter(
+      (log) => log.logIndex > used.logIndex && log.address === used.address && log.topics[0] === eventTopics.transfer,
+    )
     .sort((left, right) => left.logIndex - right.logIndex)
     .find((log) => log.topics[1] === payer)
   const to = transfer?.topics[2]
@@ -91,11 +91,11 @@ export function findTransfer(logs: readonly Log[], asset: Hex, from: Hex, author
  */
 export function hasTransfer(logs: readonly Log[], asset: Hex, wanted: { from: Hex; to: Hex; value: bigint }): boolean {
   const [from, to] = [wanted.from, wanted.to].map((account) => `0x${addressWord(account)}`)
-  if (logs.some(({ topics }) => topics[0] === AUTHORIZATION_USED && topics[1] === from)) return false
+  if (logs.some(({ topics }) => topics[0] === eventTopics.authorizationUsed && topics[1] === from)) return false
   return logs.some(
     ({ address, topics, data }) =>
       address === asset.toLowerCase() &&
-      topics[0] === TRANSFER &&
+      topics[0] === eventTopics.transfer &&
       topics[1] === from &&
       topics[2] === to &&
       readWord(data) === wanted.value,

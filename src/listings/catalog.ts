@@ -57,10 +57,7 @@ export function createCatalog(deps: {
 }
 
 /** Converts a replicated record for the node `sellerId`, which pays on `network`. */
-export function toListing(
-  record: ListingRecord,
-  { sellerId, network }: { sellerId: string; network: Network },
-): Listing {
+function toListing(record: ListingRecord, { sellerId, network }: { sellerId: string; network: Network }): Listing {
   const { v: _v, state: _state, price_atomic, updated_at, expires_at, ...shown } = record
   return {
     ...shown,

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { payTo, usdc } from '../../test/support/payments.ts'
 import { systemClock } from '../lib/clock.ts'
 import { openDatabase } from '../store/database.ts'
-import type { ImportStore, StoredImport } from '../store/imports.ts'
+import type { ImportStore } from '../store/imports.ts'
 import { createImportStore } from '../store/imports.ts'
 import { createImports } from './imports.ts'
 
@@ -17,7 +17,7 @@ function setup(store: ImportStore = createImportStore(openDatabase({ path: ':mem
 
 test('T7 what was imported and removed stays on disk, not in memory, and its seller’s name for it is known', async () => {
   const stored = createImportStore(openDatabase({ path: ':memory:' }))
-  let read: StoredImport[] = []
+  let read: ReturnType<ImportStore['active']> = []
   const { imports, open } = setup({
     ...stored,
     active() {

@@ -52,7 +52,7 @@ export type ReplicaHost = Pick<
 > &
   Partial<Pick<Host, 'siteOf'>>
 
-export type ReplicaOptions = {
+type ReplicaOptions = {
   listingsMax?: number
   /** Bytes of all envelopes together. Bounds memory and disk. */
   bytesMax?: number

@@ -43,10 +43,10 @@ export function createMarket(deps: Shared & { listings: Listings; standing: NonN
   const search = createSearch({
     ...{ clock, catalog, standing },
     search: createListingSearch(database),
-    imported: imports.matching,
     sellerId: identity.peerId,
-    idsBeginning: (beginning, max) => replica.idsBeginning(beginning, max),
-    presence: presences.of,
+    imports,
+    replica,
+    presences,
     measured: (id) => measures.share(id),
   })
   const upkeep = searchUpkeep({ store, lookAlikes: createLookAlikes(database, pace), clock, logger })

@@ -2,7 +2,7 @@ import type { Connection, Stream } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { expect, test, vi } from 'vitest'
-import { Connector, type ConnectorDeps } from './connector.ts'
+import { Connector } from './connector.ts'
 
 const own = '12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN'
 const seller = '12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5'
@@ -65,7 +65,11 @@ function connector(
     listed: { mayDial: (_peerId: string, address: Multiaddr) => !forbidden.includes(address.toString()) },
     clock: { now: () => 0 },
   }
-  return { connector: new Connector(timing, deps as unknown as ConnectorDeps), dialed, findPeer }
+  return {
+    connector: new Connector(timing, deps as unknown as ConstructorParameters<typeof Connector>[1]),
+    dialed,
+    findPeer,
+  }
 }
 
 const unreachable = { code: 'PEER_UNREACHABLE' }

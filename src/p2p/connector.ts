@@ -46,7 +46,7 @@ export type ConnectorTiming = DialTiming & {
   openMs: number
 }
 
-export type ConnectorDeps = {
+type ConnectorDeps = {
   libp2p: Node
   book: PeerBook
   clock: Clock

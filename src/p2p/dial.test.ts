@@ -2,7 +2,7 @@ import type { Connection } from '@libp2p/interface'
 import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { describe, expect, test } from 'vitest'
 import { until } from '../../test/support/until.ts'
-import { type DialAddress, dialFirst, SharedDials } from './dial.ts'
+import { dialFirst, SharedDials } from './dial.ts'
 
 const timing = { staggerMs: 5, attemptMs: 10_000 }
 const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((ip) => multiaddr(`/ip4/${ip}/tcp/4001`))
@@ -13,7 +13,7 @@ const connectionTo = (address: Multiaddr) => ({ remoteAddr: address }) as Connec
 function scripted(script: Record<string, 'answers' | 'silent' | 'refuses'>) {
   const dialed: string[] = []
   const signals = new Map<string, AbortSignal>()
-  const dial: DialAddress = async (address, signal) => {
+  const dial: Parameters<typeof dialFirst>[1] = async (address, signal) => {
     const ip = address.getComponents()[0]!.value!
     dialed.push(ip)
     signals.set(ip, signal)

@@ -4,7 +4,7 @@ import { reasonOf } from '../lib/errors.ts'
 import { orAborted } from '../lib/wait.ts'
 
 /** Opens a connection to one address. It may take a while to obey the signal. */
-export type DialAddress = (address: Multiaddr, signal: AbortSignal) => Promise<Connection>
+type DialAddress = (address: Multiaddr, signal: AbortSignal) => Promise<Connection>
 
 export type DialTiming = {
   /** The next address is tried after this long without an answer, or at once after a failure. */

@@ -2,8 +2,9 @@ import { generateKeyPair } from '@libp2p/crypto/keys'
 import { RecordEnvelope } from '@libp2p/peer-record'
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
+import { openEnvelope } from '../../test/support/open-envelope.ts'
 import { LISTING_BYTES_MAX } from '../schema/listing.ts'
-import { openEnvelope, sealEnvelope } from './envelope.ts'
+import { sealEnvelope } from './envelope.ts'
 import { createIdentity, type Identity } from './identity.ts'
 
 const payload = new TextEncoder().encode('{"name":"summarizer"}')

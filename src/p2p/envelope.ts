@@ -5,7 +5,7 @@ import { BoundedMap } from '../lib/bounded-map.ts'
 import { CodedError } from '../lib/errors.ts'
 import { LISTING_BYTES_MAX } from '../schema/listing.ts'
 import type { Identity } from './identity.ts'
-import { checkSignature, KEY_BYTES, SIGNATURE_BYTES, type SignatureCheck } from './signature.ts'
+import { KEY_BYTES, SIGNATURE_BYTES, type SignatureCheck } from './signature.ts'
 
 /** Domain of the signature. It prevents a listing's signature from being valid for anything else. */
 const DOMAIN = 'stoa-listing'
@@ -29,17 +29,6 @@ export async function sealEnvelope(payload: Uint8Array, identity: Identity): Pro
 
 /** The claims of an envelope. Only a genuine signature proves that `peerId` said `payload`. */
 type ReadEnvelope = { peerId: string; payload: Uint8Array; check: () => SignatureCheck }
-
-/**
- * Opens a signed envelope from any source: what it says, and which peer says it.
- *
- * @throws CodedError `ENVELOPE_INVALID`
- */
-export async function openEnvelope(bytes: Uint8Array): Promise<{ peerId: string; payload: Uint8Array }> {
-  const { peerId, payload, check } = readEnvelope(bytes)
-  if (!(await checkSignature(check()))) throw invalid('its signature does not match')
-  return { peerId, payload }
-}
 
 /**
  * Reads an envelope without checking the signature. The signature is nearly all of the cost, so cheap checks can come

@@ -5,7 +5,7 @@ import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { Pace } from '../lib/pace.ts'
 import { orAborted } from '../lib/wait.ts'
-import { guardGossip, MESSAGES_PER_TRANSMISSION_MAX, type Received } from './gossip-guard.ts'
+import { type GossipInternals, guardGossip, MESSAGES_PER_TRANSMISSION_MAX } from './libp2p-fixes/gossip-guard.ts'
 import { hostIn, siteOf } from './networks.ts'
 
 /**
@@ -110,7 +110,7 @@ export class Gossip {
     })
     return (components) => {
       this.#pubsub = create(components)
-      guardGossip(this.#pubsub as GossipSub & Received, {
+      guardGossip(this.#pubsub as GossipSub & GossipInternals, {
         pace: this.#pace,
         isWanted: (topic) => this.#receivers.has(topic),
         siteOf: (peer) => {

@@ -2,7 +2,7 @@ import type { Connection } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { expect, test, vi } from 'vitest'
 import { silentLogger } from '../lib/logger.ts'
-import { type HeartbeatDeps, runHeartbeat } from './heartbeat.ts'
+import { runHeartbeat } from './heartbeat.ts'
 
 const remotePeer = peerIdFromString('12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5')
 const silent = () => new Promise<never>(() => {})
@@ -20,7 +20,7 @@ function beating(events: EventTarget, open: Connection[]): () => Promise<void> {
   const stopping = new AbortController()
   const libp2p = Object.assign(events, { getConnections: () => open, peerStore: { get: silent } })
   const deps = { libp2p, logger: silentLogger, noteLatency() {}, beat() {}, movedAt: () => 0 }
-  const running = runHeartbeat(options, deps as unknown as HeartbeatDeps, stopping.signal)
+  const running = runHeartbeat(options, deps as unknown as Parameters<typeof runHeartbeat>[1], stopping.signal)
   return () => {
     stopping.abort()
     return running

@@ -2,6 +2,7 @@ import type { Connection, PeerId } from '@libp2p/interface'
 import { reasonOf } from '../lib/errors.ts'
 import type { Logger } from '../lib/logger.ts'
 import { idle } from '../lib/wait.ts'
+import { AddressRenewal } from './libp2p-fixes/address-age.ts'
 import type { Node } from './modules.ts'
 import { ping } from './ping.ts'
 
@@ -21,11 +22,6 @@ const DOUBTED = { timeoutMs: 2000, againMs: 100, lostMax: 2 }
 const PINGS_AT_ONCE_MAX = 16
 /** Ping time of a connection that was never pinged. No earlier event can put it in doubt. */
 const UNSEEN = Number.POSITIVE_INFINITY
-/**
- * libp2p dates an address when it first learns it and forgets the address a day later, even if it is confirmed often.
- */
-const RENEW_EVERY_MS = 60 * 60 * 1000
-
 export type HeartbeatOptions = {
   /** Time between two pings of one connection. */
   pingEveryMs: number
@@ -36,7 +32,7 @@ export type HeartbeatOptions = {
   beatEveryMs: number
 }
 
-export type HeartbeatDeps = {
+type HeartbeatDeps = {
   libp2p: Node
   logger: Logger
   noteLatency(peerId: PeerId, latencyMs: number): void
@@ -47,6 +43,9 @@ export type HeartbeatDeps = {
   movedAt(): number
 }
 
+/** How a connection answers. `at`: its last ping. Without one, no earlier event can put the connection in doubt. */
+type PingState = { at: number; dueAt: number; lost: number; doubted: boolean }
+
 /**
  * Watches all connections. It measures latency and closes connections that died silently, because a peer that lost its
  * network sends no close. It also keeps the addresses of connected peers from being forgotten.
@@ -54,116 +53,113 @@ export type HeartbeatDeps = {
  * Runs until the signal aborts.
  */
 export async function runHeartbeat(options: HeartbeatOptions, deps: HeartbeatDeps, signal: AbortSignal): Promise<void> {
+  const { libp2p } = deps
+  const watch = new ConnectionWatch(options, deps, signal)
+  const renewal = new AddressRenewal(libp2p)
+  let nextBeatAt = 0
+  while (await idle(options.lookEveryMs, signal)) {
+    const connections = libp2p.getConnections()
+    await watch.look(connections)
+    if (signal.aborted) return
+    await renewal.renewDue(connections.map(({ remotePeer }) => remotePeer))
+    if (nextBeatAt > performance.now()) continue
+    nextBeatAt = performance.now() + options.beatEveryMs
+    deps.beat()
+  }
+}
+
+/** Pings connections that are due or in doubt, and closes those that were silent for too long. */
+class ConnectionWatch {
+  readonly #options: HeartbeatOptions
+  readonly #deps: HeartbeatDeps
+  readonly #signal: AbortSignal
   /** By connection id. */
-  const pings = new Map<string, { at: number; dueAt: number; lost: number; doubted: boolean }>()
-  /** By peer id. */
-  const renewals = new Map<string, number>()
+  readonly #pings = new Map<string, PingState>()
   /**
    * By peer id: when the peer opened a further connection. A peer that moved reconnects while its old connection still
    * looks alive.
    */
-  const renewed = new Map<string, number>()
-  let nextBeatAt = 0
-  const onOpen = ({ detail: { remotePeer } }: CustomEvent<Connection>) => {
-    if (deps.libp2p.getConnections(remotePeer).length > 1) renewed.set(remotePeer.toString(), performance.now())
+  readonly #renewed = new Map<string, number>()
+
+  constructor(options: HeartbeatOptions, deps: HeartbeatDeps, signal: AbortSignal) {
+    this.#options = options
+    this.#deps = deps
+    this.#signal = signal
+    const { libp2p } = deps
+    const onOpen = ({ detail: { remotePeer } }: CustomEvent<Connection>) => {
+      if (libp2p.getConnections(remotePeer).length > 1) this.#renewed.set(remotePeer.toString(), performance.now())
+    }
+    libp2p.addEventListener('connection:open', onOpen)
+    signal.addEventListener('abort', () => libp2p.removeEventListener('connection:open', onOpen), { once: true })
   }
-  deps.libp2p.addEventListener('connection:open', onOpen)
-  signal.addEventListener('abort', () => deps.libp2p.removeEventListener('connection:open', onOpen), { once: true })
 
-  while (await idle(options.lookEveryMs, signal)) {
-    const connections = deps.libp2p.getConnections()
-    forgetAllBut(new Set(connections.map(({ id }) => id)), pings)
-    const peers = new Map(connections.map(({ remotePeer }) => [remotePeer.toString(), remotePeer]))
-    forgetAllBut(new Set(peers.keys()), renewals)
-    forgetAllBut(new Set(peers.keys()), renewed)
-
-    const doubtedAt = ({ remotePeer }: Connection) => Math.max(deps.movedAt(), renewed.get(remotePeer.toString()) ?? 0)
+  async look(connections: readonly Connection[]): Promise<void> {
+    forgetAllBut(new Set(connections.map(({ id }) => id)), this.#pings)
+    forgetAllBut(new Set(connections.map(({ remotePeer }) => remotePeer.toString())), this.#renewed)
+    const now = performance.now()
     for (const { id } of connections) {
-      if (!pings.has(id)) pings.set(id, { at: UNSEEN, dueAt: performance.now(), lost: 0, doubted: false })
+      if (!this.#pings.has(id)) this.#pings.set(id, { at: UNSEEN, dueAt: now, lost: 0, doubted: false })
     }
     const due = connections
       .filter((connection) => {
-        const { at, dueAt } = pings.get(connection.id)!
-        return connection.status === 'open' && (dueAt <= performance.now() || at < doubtedAt(connection))
+        const { at, dueAt } = this.#pings.get(connection.id)!
+        return connection.status === 'open' && (dueAt <= now || at < this.#doubtedAt(connection))
       })
       // Connections that never answer are soon due again. Sort by due time, so that the others get their turn.
-      .sort((a, b) => pings.get(a.id)!.dueAt - pings.get(b.id)!.dueAt)
-    await Promise.all(due.slice(0, PINGS_AT_ONCE_MAX).map((connection) => look(connection, doubtedAt(connection))))
-    if (signal.aborted) return
+      .sort((a, b) => this.#pings.get(a.id)!.dueAt - this.#pings.get(b.id)!.dueAt)
+    await Promise.all(due.slice(0, PINGS_AT_ONCE_MAX).map((connection) => this.#ping(connection)))
+  }
 
-    for (const peer of peers.values()) {
-      const renewAt = renewals.get(peer.toString())
-      if (renewAt !== undefined && renewAt <= performance.now()) await renewAddresses(deps.libp2p, peer)
-      if (renewAt === undefined || renewAt <= performance.now()) {
-        renewals.set(peer.toString(), performance.now() + RENEW_EVERY_MS)
-      }
-    }
-
-    if (nextBeatAt <= performance.now()) {
-      nextBeatAt = performance.now() + options.beatEveryMs
-      deps.beat()
-    }
+  #doubtedAt({ remotePeer }: Connection): number {
+    return Math.max(this.#deps.movedAt(), this.#renewed.get(remotePeer.toString()) ?? 0)
   }
 
   /** Pings once, and closes a connection that was silent for too long. */
-  async function look(connection: Connection, doubtedAt: number): Promise<void> {
-    const { at, lost: lostBefore, doubted: before } = pings.get(connection.id)!
+  async #ping(connection: Connection): Promise<void> {
+    const { pingEveryMs, pingTimeoutMs } = this.#options
+    const doubtedAt = this.#doubtedAt(connection)
+    const { at, lost: lostBefore, doubted: before } = this.#pings.get(connection.id)!
     const doubted = at < doubtedAt || (before && lostBefore > 0)
-    const timeoutMs = doubted ? Math.min(DOUBTED.timeoutMs, options.pingTimeoutMs) : options.pingTimeoutMs
+    const timeoutMs = doubted ? Math.min(DOUBTED.timeoutMs, pingTimeoutMs) : pingTimeoutMs
     const sentAt = performance.now()
-    const answered = await answers(connection, deps, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]))
-    if (signal.aborted) return
+    const answered = await this.#answers(connection, timeoutMs)
+    if (this.#signal.aborted) return
     const lost = answered ? 0 : lostBefore + 1
-    const waitMs = answered ? options.pingEveryMs : Math.min(doubted ? DOUBTED.againMs : AGAIN_MS, options.pingEveryMs)
-    pings.set(connection.id, { at: sentAt, dueAt: performance.now() + waitMs, lost, doubted })
+    const waitMs = answered ? pingEveryMs : Math.min(doubted ? DOUBTED.againMs : AGAIN_MS, pingEveryMs)
+    this.#pings.set(connection.id, { at: sentAt, dueAt: performance.now() + waitMs, lost, doubted })
     if (lost < (doubted ? DOUBTED.lostMax : PINGS_LOST_MAX)) return
     // If only a further connection caused the doubt, ping that one. If it does not answer either, the peer is slow.
     // Keep this connection, because it carries calls.
-    if (doubted && doubtedAt > deps.movedAt() && !(await answersElsewhere(connection, timeoutMs))) {
-      const dueAt = performance.now() + Math.min(AGAIN_MS, options.pingEveryMs)
-      pings.set(connection.id, { at: performance.now(), dueAt, lost: 1, doubted: false })
+    if (doubted && doubtedAt > this.#deps.movedAt() && !(await this.#answersElsewhere(connection, timeoutMs))) {
+      const dueAt = performance.now() + Math.min(AGAIN_MS, pingEveryMs)
+      this.#pings.set(connection.id, { at: performance.now(), dueAt, lost: 1, doubted: false })
       return
     }
-    if (signal.aborted) return
-    deps.logger.info({ peerId: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
+    if (this.#signal.aborted) return
+    this.#deps.logger.info({ peerId: connection.remotePeer.toString() }, 'closing a connection that no longer answers')
     connection.abort(new Error(`${lost} pings in a row went unanswered`))
   }
 
   /** True if the peer answers over its newest other connection. */
-  async function answersElsewhere(connection: Connection, timeoutMs: number): Promise<boolean> {
-    const all = deps.libp2p.getConnections(connection.remotePeer)
-    const other = all.findLast(({ id, status }) => id !== connection.id && status === 'open')
-    return (
-      other !== undefined && (await answers(other, deps, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])))
-    )
+  async #answersElsewhere({ id: silent, remotePeer }: Connection, timeoutMs: number): Promise<boolean> {
+    const all = this.#deps.libp2p.getConnections(remotePeer)
+    const other = all.findLast(({ id, status }) => id !== silent && status === 'open')
+    return other !== undefined && (await this.#answers(other, timeoutMs))
   }
-}
 
-/**
- * Renews the dates of a connected peer's addresses. libp2p renews them only if they are removed first: see
- * `RENEW_EVERY_MS`.
- */
-export async function renewAddresses({ peerStore }: Node, peer: PeerId): Promise<void> {
-  try {
-    const { addresses } = await peerStore.get(peer)
-    if (addresses.length === 0) return
-    await peerStore.patch(peer, { addresses: [] })
-    await peerStore.patch(peer, { addresses })
-  } catch {
-    // The peer was forgotten in the meantime.
-  }
-}
-
-/** True if the peer at the other end is alive. */
-async function answers(connection: Connection, deps: HeartbeatDeps, signal: AbortSignal): Promise<boolean> {
-  try {
-    deps.noteLatency(connection.remotePeer, await ping(connection, signal))
-    return true
-  } catch (error) {
-    // A refusal is an answer too. While the DHT pings the same peer, no stream is left for another ping.
-    if (NO_LOSS.includes((error as Error).name)) return true
-    deps.logger.debug({ peerId: connection.remotePeer.toString(), reason: reasonOf(error) }, 'a ping was not answered')
-    return false
+  /** True if the peer at the other end is alive. */
+  async #answers(connection: Connection, timeoutMs: number): Promise<boolean> {
+    const { logger } = this.#deps
+    const limit = AbortSignal.any([this.#signal, AbortSignal.timeout(timeoutMs)])
+    try {
+      this.#deps.noteLatency(connection.remotePeer, await ping(connection, limit))
+      return true
+    } catch (error) {
+      // A refusal is an answer too. While the DHT pings the same peer, no stream is left for another ping.
+      if (NO_LOSS.includes((error as Error).name)) return true
+      logger.debug({ peerId: connection.remotePeer.toString(), reason: reasonOf(error) }, 'a ping was not answered')
+      return false
+    }
   }
 }
 

@@ -6,8 +6,8 @@ import type { Key } from 'interface-datastore'
 import { afterEach, expect, test, vi } from 'vitest'
 import { silentLogger } from '../lib/logger.ts'
 import { Gossip } from './gossip.ts'
-import { renewAddresses } from './heartbeat.ts'
 import { createIdentity } from './identity.ts'
+import { renewAddresses } from './libp2p-fixes/address-age.ts'
 import { createModules, type Node } from './modules.ts'
 
 const peer = peerIdFromString('12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5')

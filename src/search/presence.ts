@@ -17,7 +17,7 @@ type PresenceDeps = {
  * Tracks which sellers answer. A connected seller counts as online. Sellers that somebody looked up are probed from
  * time to time, without payment.
  */
-interface Presences {
+export interface Presences {
   /** A lookup in memory. It also queues the seller for a probe at the addresses of the listing. */
   of(sellerId: string, listingId: string): Presence | undefined
   /** Probes a few of the sellers that are due. `service` calls it regularly. */
@@ -39,7 +39,7 @@ const LOOKED_FOR_MS = 30 * 60 * 1000
  */
 const NEW_PER_LOOK_MAX = 16
 /** How long an answer counts. A seller that was killed is shown as online at most this long after its last answer. */
-export const PRESENCE_MS = 60_000
+const PRESENCE_MS = 60_000
 /** A seller that answered is probed again after 50 to 100 % of this time. */
 const ONLINE_AGAIN_MS = 45_000
 /** A seller that does not answer is probed after 15 s at first, then ever later, up to 30 min. */

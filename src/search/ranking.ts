@@ -1,6 +1,9 @@
 import type { UnixMs } from '../lib/clock.ts'
+import { foldText, wordsOf } from '../lib/text/fold.ts'
+import { stemOf } from '../lib/text/stem.ts'
 import { usdc } from '../schema/amount.ts'
-import { LISTING_TTL_MS, type Ranking, type rankingSignals } from '../schema/listing.ts'
+import { LISTING_TTL_MS, type Listing, type Ranking, type rankingSignals } from '../schema/listing.ts'
+import type { Reading } from './query-words.ts'
 
 /** What this node knows about whether a seller answers. */
 export type Presence = { online: boolean; latencyMs?: number | undefined }
@@ -50,6 +53,8 @@ const LATENCY_SCALE_MS = 250
 /** The highest price has 12 digits. Price counts by its ratio (logarithm), not by its difference. */
 const PRICE_DIGITS_MAX = 12
 
+const places = ['name', 'tags', 'description'] as const
+
 export function pointsOf(signals: Signals): Points {
   const { fit, named, price, presence, ageMs, measured, isLookAlike } = signals
   return {
@@ -67,7 +72,7 @@ export function scoreOf({ text, presence, price, freshness, measured, look_alike
   return Math.round((text + presence + price + freshness + measured + look_alike) * 1e6) / 1e6
 }
 
-/** The score with its reasons in words. `fitDetail` says which words were found where. */
+/** The score with its reasons in words. `fitDetail` says which words were found where (`whereFound`). */
 export function explain(signals: Signals, fitDetail: string): Ranking {
   const points = pointsOf(signals)
   const details: Record<keyof Points, string | undefined> = {
@@ -113,4 +118,36 @@ function within(share: number): number {
 
 function rounded(points: number): number {
   return Math.round(points * 1000) / 1000
+}
+
+/** Describes in words which of the searched words appear in which part of a listing. */
+export function whereFound(listing: Listing, { list, corrected }: Reading, named: boolean): string {
+  const texts = { name: listing.name, tags: listing.tags.join(' , '), description: listing.description }
+  const found = places.map((place) => ({ place, words: wordsOf(foldText(texts[place])), hits: [] as string[] }))
+  const missing: string[] = []
+  for (const { tokens, begins } of list) {
+    const first = found.find(({ words }) => holds(words, tokens, begins))
+    const shown = tokens.join('')
+    if (first === undefined) missing.push(shown)
+    else first.hits.push(shown)
+  }
+  const parts = found.filter(({ hits }) => hits.length > 0).map(({ place, hits }) => `${listed(hits)} in its ${place}`)
+  return [
+    ...(named ? ['the name that was typed'] : []),
+    ...parts,
+    ...(missing.length > 0 && !named ? [`without ${listed(missing)}`] : []),
+    ...[...corrected].map(([typed, taken]) => `“${typed}” taken for “${taken}”`),
+  ].join('; ')
+}
+
+function holds(words: readonly string[], tokens: readonly string[], begins: boolean): boolean {
+  const last = tokens.length - 1
+  const fits = (word: string | undefined, place: number) =>
+    word !== undefined &&
+    (stemOf(word) === stemOf(tokens[place]!) || (begins && place === last && word.startsWith(tokens[place]!)))
+  return words.some((_, at) => tokens.every((_token, place) => fits(words[at + place], place)))
+}
+
+function listed(words: readonly string[]): string {
+  return words.map((word) => `“${word}”`).join(', ')
 }

@@ -10,7 +10,10 @@ import { silentLogger } from '../lib/logger.ts'
 import type { Hex } from '../schema/primitives.ts'
 import { openDatabase } from '../store/database.ts'
 import { createPayments } from '../store/payments.ts'
-import type { TransactionEnd } from '../store/transactions.ts'
+import type { Transactions } from '../store/transactions.ts'
+
+type TransactionEnd = Parameters<Transactions['end']>[1]
+
 import { createRefunds } from './refunds.ts'
 
 async function seller(ended: { hash: Hex; state: TransactionEnd }[] = [], options: { held?: bigint } = {}) {

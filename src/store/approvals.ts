@@ -50,7 +50,7 @@ export interface ApprovalStore {
   approvedFor(orderId: string): bigint | undefined
 }
 
-type Row = {
+type ApprovalRow = {
   id: string
   order_id: string
   agent_id: string
@@ -84,7 +84,7 @@ const SET = `UPDATE approvals SET status = ?, decided_at = ? WHERE id = ? AND st
 
 export function createApprovalStore(database: Database): ApprovalStore {
   const rows = (sql: string, ...values: (string | number | null)[]) =>
-    (database.prepare(sql).all(...values) as unknown as Row[]).map(fromRow)
+    (database.prepare(sql).all(...values) as unknown as ApprovalRow[]).map(fromRow)
   const get = (id: string) => rows(`${SELECT} WHERE a.id = ?`, id)[0]
   const order = (id: string) => {
     const row = database.prepare('SELECT * FROM orders WHERE id = ?').get(id)
@@ -163,7 +163,7 @@ export function createApprovalStore(database: Database): ApprovalStore {
   }
 }
 
-function fromRow(row: Row): StoredApproval {
+function fromRow(row: ApprovalRow): StoredApproval {
   return {
     id: row.id,
     orderId: row.order_id,

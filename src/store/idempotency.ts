@@ -34,7 +34,7 @@ export interface IdempotencyKeys {
   purge(): Promise<void>
 }
 
-type Row = { hash: Uint8Array; kind: KeyTarget['kind']; target: string }
+type KeyRow = { hash: Uint8Array; kind: KeyTarget['kind']; target: string }
 
 /**
  * A key is free again if the caller of its order left before anything was signed: nothing was done yet. A key keeps
@@ -105,7 +105,7 @@ export function endOrdersOfRuns(database: Database, now: UnixMs): void {
 }
 
 function find(database: Database, { key, tokenId = '', hash, at }: KeyedRequest): KeyTarget | undefined {
-  const row = database.prepare(FIND).get(key, tokenId, at - KEY_LIFE_MS) as Row | undefined
+  const row = database.prepare(FIND).get(key, tokenId, at - KEY_LIFE_MS) as KeyRow | undefined
   if (row === undefined) return undefined
   if (Buffer.compare(row.hash, hash) === 0) return { kind: row.kind, id: row.target }
   throw new CodedError(

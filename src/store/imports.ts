@@ -1,7 +1,7 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
 
-export type StoredImport = { id: string; listing: string }
+type StoredImport = { id: string; listing: string }
 
 /** Agents that the operator added by hand, without a signed listing. A removed agent is kept for its orders. */
 export interface ImportStore {

@@ -16,7 +16,7 @@ export type PaymentChange = {
 }
 
 /** A run of an agent of this node is stored. */
-export type ExecutionChange = {
+type ExecutionChange = {
   record: 'execution'
   execution: NewExchange
   /** The payment before the change, if the run was stored apart from its payment. */

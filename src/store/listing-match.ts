@@ -10,11 +10,11 @@ export type SoughtWord = {
 }
 
 /** Which listings are wanted. No words and no marks: all. */
-export type Wanted = {
+export type MatchTerms = {
   words?: { list: readonly SoughtWord[]; join: 'all' | 'any'; place: 'anywhere' | 'name' }
   marks?: readonly Mark[]
   /** Excluded from the result. */
-  except?: readonly Wanted[]
+  except?: readonly MatchTerms[]
 }
 
 /** Words of a query that are searched. Further words are ignored. */
@@ -32,7 +32,7 @@ export function typedWords(query: string): string[][] {
 }
 
 /** The FTS5 expression; undefined for all listings. */
-export function matchExpression({ words, marks = [], except = [] }: Wanted): string | undefined {
+export function matchExpression({ words, marks = [], except = [] }: MatchTerms): string | undefined {
   const parts = marks.map((mark) => `marks : ${quoted(markWord(mark))}`)
   if (words !== undefined && words.list.length > 0) {
     const form = words.place === 'name' ? nameWord : (word: string) => word

@@ -1,6 +1,6 @@
 import type { UnixMs } from '../lib/clock.ts'
 import type { Database } from './database.ts'
-import { matchExpression, type Wanted } from './listing-match.ts'
+import { type MatchTerms, matchExpression } from './listing-match.ts'
 
 /** The parts of a found listing that ranking needs. */
 export type FoundListing = {
@@ -44,11 +44,11 @@ type SortedQuery = {
 /** The read side of search. Every method is bounded and synchronous, and keeps no state between calls. */
 export interface ListingSearch {
   /** The number of wanted listings, counted up to a limit. */
-  count(wanted: Wanted, limit: number): number
+  count(wanted: MatchTerms, limit: number): number
   /** Listings met after a number, in the order of meeting. `skeleton` belongs to the typed query. */
-  block(wanted: Wanted, range: { after: number; limit: number; skeleton: string }): FoundListing[]
+  block(wanted: MatchTerms, range: { after: number; limit: number; skeleton: string }): FoundListing[]
   /** In the order of `sort`: the cheapest first, or the latest met first. */
-  sorted(wanted: Wanted, query: SortedQuery): FoundListing[]
+  sorted(wanted: MatchTerms, query: SortedQuery): FoundListing[]
   met(by: { id: string } | { number: number }): MetListing | undefined
   /** Words on the market that begin like `word` and have about its length. */
   wordsLike(word: string, longer: number): string[]
@@ -127,7 +127,7 @@ export function createListingSearch(database: Database): ListingSearch {
   }
 
   /** Sets how well words fit listings that contain them. `found` is in the order of numbers. */
-  function setFits(found: readonly FoundListing[], words: NonNullable<Wanted['words']>): void {
+  function setFits(found: readonly FoundListing[], words: NonNullable<MatchTerms['words']>): void {
     const match = matchExpression({ words })
     if (match === undefined || found.length === 0) return
     const numbers = found.map(({ number }) => number)

@@ -140,32 +140,18 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
     return row === undefined ? 0 : Number(row.value)
   }
 
-  /** Applies the change to each row until the time of one transaction is over. @returns the changed rows */
-  async function write<Row>(
-    rows: readonly Row[],
-    change: (row: Row) => void,
-    { indexes }: { indexes: boolean },
-  ): Promise<readonly Row[]> {
-    let count = 0
-    await pace.count(PARTY, async () => {
-      let from = 0
-      await database.write(() => {
-        count = 0
-        from = performance.now()
-        const until = from + (pace.isCalled ? WRITE_BESIDE_CALLS_MS : WRITE_MS)
-        while (count < rows.length && (count === 0 || performance.now() < until)) change(rows[count++]!)
-        if (indexes) mayMerge = index.merge(count)
-      })
-      // The time of the commit counts too.
-      return performance.now() - from
-    })
-    return rows.slice(0, count)
+  /** Changes as many rows as fit into one transaction. `merge`: merges index entries in proportion. @returns these rows */
+  function write<Row>(rows: readonly Row[], change: (row: Row) => void, { merge }: { merge: boolean }) {
+    const atEnd = (count: number) => {
+      if (merge) mayMerge = index.merge(count)
+    }
+    return writeTimed({ rows, change, atEnd }, { database, pace })
   }
 
   async function writeSome(): Promise<void> {
     const group = changes.next(ROWS_AT_ONCE)
     const indexes = group.some(([, change]) => !('put' in change) || change.put.toIndex === undefined)
-    const written = await write(group, ([id, change]) => apply(id, change), { indexes })
+    const written = await write(group, ([id, change]) => apply(id, change), { merge: indexes })
     for (const [id, change] of written) changes.done(id, change)
   }
 
@@ -192,7 +178,7 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
         if (search !== undefined) index.put({ id, sellerId, ...search })
         else index.hide(id)
       }
-      return (await write(rows, indexOne, { indexes: true })).length
+      return (await write(rows, indexOne, { merge: true })).length
     },
 
     async merge() {
@@ -200,7 +186,7 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
       const mergeSome = (listings: number) => {
         mayMerge = index.merge(listings)
       }
-      await write([MERGED_AT_ONCE], mergeSome, { indexes: false })
+      await write([MERGED_AT_ONCE], mergeSome, { merge: false })
       return mayMerge
     },
 
@@ -242,6 +228,27 @@ export function createListingStore(database: Database, pace = new Pace()): Listi
       }
     },
   }
+}
+
+/** Applies the change to each row until the time of one transaction is over. @returns the changed rows */
+async function writeTimed<Row>(
+  { rows, change, atEnd }: { rows: readonly Row[]; change: (row: Row) => void; atEnd: (count: number) => void },
+  { database, pace }: { database: Database; pace: Pace },
+): Promise<readonly Row[]> {
+  let count = 0
+  await pace.count(PARTY, async () => {
+    let from = 0
+    await database.write(() => {
+      count = 0
+      from = performance.now()
+      const until = from + (pace.isCalled ? WRITE_BESIDE_CALLS_MS : WRITE_MS)
+      while (count < rows.length && (count === 0 || performance.now() < until)) change(rows[count++]!)
+      atEnd(count)
+    })
+    // The time of the commit counts too.
+    return performance.now() - from
+  })
+  return rows.slice(0, count)
 }
 
 function bytesOf(hash: string): Uint8Array {

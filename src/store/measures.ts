@@ -17,7 +17,7 @@ export type Measure = {
 
 export const LATENCIES_MAX = 128
 /** Agents remembered. Beyond it the agents called longest ago are dropped. */
-export const MEASURED_MAX = 10_000
+const MEASURED_MAX = 10_000
 
 /** Measures, derived from orders as they end. After a crash they may miss the last orders. */
 export interface MeasureStore {
@@ -27,7 +27,7 @@ export interface MeasureStore {
   save(measures: readonly (readonly [agentId: string, measure: Measure])[]): Promise<void>
 }
 
-type Row = {
+type MeasureRow = {
   agent_id: string
   calls: number
   succeeded: number
@@ -41,7 +41,7 @@ export function createMeasureStore(database: Database): MeasureStore {
     all() {
       const rows = database
         .prepare('SELECT * FROM agent_measures ORDER BY updated_no DESC LIMIT ?')
-        .all(MEASURED_MAX) as unknown as Row[]
+        .all(MEASURED_MAX) as unknown as MeasureRow[]
       const measures = new BoundedMap<string, Measure>(MEASURED_MAX)
       for (const row of rows.reverse()) measures.set(row.agent_id, toMeasure(row))
       return measures
@@ -66,7 +66,7 @@ export function createMeasureStore(database: Database): MeasureStore {
   }
 }
 
-function toMeasure(row: Row): Measure {
+function toMeasure(row: MeasureRow): Measure {
   return {
     calls: row.calls,
     succeeded: row.succeeded,

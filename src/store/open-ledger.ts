@@ -12,8 +12,8 @@ import { checkSoundness } from './soundness.ts'
 import { lostFrames } from './wal-loss.ts'
 
 /** A mark beside the database: its id, and whether it was closed cleanly. So a missing database is noticed. */
-const Mark = z.object({ ledger: z.string().max(100), closed: z.boolean() })
-type Mark = z.infer<typeof Mark>
+const LedgerMark = z.object({ ledger: z.string().max(100), closed: z.boolean() })
+type LedgerMark = z.infer<typeof LedgerMark>
 
 const ID_KEY = 'ledger_id'
 
@@ -113,16 +113,16 @@ function lost(dataDir: string, what: string): CodedError<'LEDGER_LOST'> {
 }
 
 /** A damaged or unreadable mark counts as none: the file holds nothing else. */
-async function readMark(dataDir: string): Promise<Mark | undefined> {
+async function readMark(dataDir: string): Promise<LedgerMark | undefined> {
   try {
     const text = await readSecretFile(dataFile(dataDir, 'ledger'))
-    return text === undefined ? undefined : Mark.safeParse(JSON.parse(text)).data
+    return text === undefined ? undefined : LedgerMark.safeParse(JSON.parse(text)).data
   } catch {
     return undefined
   }
 }
 
-async function writeMark(dataDir: string, mark: Mark): Promise<void> {
+async function writeMark(dataDir: string, mark: LedgerMark): Promise<void> {
   await writeSecretFile(dataFile(dataDir, 'ledger'), `${JSON.stringify(mark)}\n`, { replace: true })
 }
 

@@ -5,13 +5,13 @@ import type { Database } from './database.ts'
  * Why a purchase is open: its outcome is unknown, the chain has not confirmed it, its seller has named no transaction
  * either, or it is paid and has no result (D44).
  */
-export type OpenList = 'reserved' | 'unconfirmed' | 'unnamed' | 'unreceived'
+type OpenList = 'reserved' | 'unconfirmed' | 'unnamed' | 'unreceived'
 
 /** An open purchase, and its position in the list. */
 export type OpenPurchase = { orderId: string; validBeforeSeconds: number; position: OpenPosition }
 export type OpenPosition = { at: number; no: number }
 
-export type OpenPage = {
+type OpenPage = {
   network: string
   limit: number
   /** Only purchases after this position. */
@@ -36,12 +36,14 @@ const PAGES: Record<OpenList, string> = {
   unnamed: pageOf("a.state = 'spent' AND a.confirmed_at IS NULL AND a.tx_hash IS NULL", 'created_at'),
   unreceived: pageOf('a.unreceived = 1', 'valid_before_s'),
 }
-type Row = { id: string; valid_before_s: number; at: number; no: number }
+type OpenPurchaseRow = { id: string; valid_before_s: number; at: number; no: number }
 
 export function openPurchases(database: Database): OpenPurchases {
   return {
     open(list, { network, limit, after = { at: -1, no: 0 }, since = 0 }) {
-      const rows = database.prepare(PAGES[list]).all(network, since, after.at, after.no, limit) as unknown as Row[]
+      const rows = database
+        .prepare(PAGES[list])
+        .all(network, since, after.at, after.no, limit) as unknown as OpenPurchaseRow[]
       return rows.map(({ id, valid_before_s, at, no }) => ({
         orderId: id,
         validBeforeSeconds: valid_before_s,

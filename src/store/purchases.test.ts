@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { agentId, randomHex, requirements, signed } from '../../test/support/payments.ts'
 import { type Database, openDatabase } from './database.ts'
-import type { OpenList, OpenPage } from './open-purchases.ts'
+import type { OpenPurchases } from './open-purchases.ts'
 import { createOrderStore } from './orders.ts'
 import { createPurchases, type Order, type Purchases, type Reservation } from './purchases.ts'
 
@@ -43,7 +43,8 @@ function reservation({ id: orderId }: Order, amount = 10_000n, at = now): Reserv
 }
 const budget = (amountMax = 1_000_000n) => ({ day, limits: () => ({ day: amountMax }) })
 const network = 'eip155:84532'
-const open = (list: OpenList, page: Partial<OpenPage> = {}) =>
+type OpenArguments = Parameters<OpenPurchases['open']>
+const open = (list: OpenArguments[0], page: Partial<OpenArguments[1]> = {}) =>
   purchases.open(list, { network, limit: 10, ...page }).map(({ orderId }) => orderId)
 async function reserved(amount = 10_000n) {
   const [bought] = [order()]

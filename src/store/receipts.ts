@@ -41,7 +41,7 @@ export interface ReceiptStore {
   list(query: ReceiptsQuery): Page<StoredReceipt>
 }
 
-type Row = {
+type LedgerReceiptRow = {
   no: number
   payment_id: Uint8Array
   agent_id: string
@@ -72,10 +72,12 @@ const NEWEST = 999_999_999_999_999
 
 export function createReceiptStore(database: Database): ReceiptStore {
   const read = (direction: Direction, more: string, ...values: (string | number | Uint8Array)[]) =>
-    (database.prepare(`${ledgers[direction].rows} ${more}`).all(...values) as unknown as Row[]).map((row) => ({
-      direction,
-      row,
-    }))
+    (database.prepare(`${ledgers[direction].rows} ${more}`).all(...values) as unknown as LedgerReceiptRow[]).map(
+      (row) => ({
+        direction,
+        row,
+      }),
+    )
 
   return {
     get(paymentId, ownerId) {
@@ -121,7 +123,7 @@ function given(ownerId: string | undefined): string[] {
   return ownerId === undefined ? [] : [ownerId]
 }
 
-type Found = { direction: Direction; row: Row }
+type Found = { direction: Direction; row: LedgerReceiptRow }
 
 /** Merges both lists, newer first. Each list keeps its own order, because its cursor relies on it. */
 function merged(left: Found[], right: Found[]): Found[] {

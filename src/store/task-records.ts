@@ -33,7 +33,7 @@ export interface TaskRecords {
   find(agentId: string, taskId: string): TaskRecord | undefined
 }
 
-type Row = {
+type TaskRow = {
   agent_id: string
   caller_id: string
   correlation_id: string
@@ -58,13 +58,13 @@ const FIND = `
 export function createTaskRecords(database: Database): TaskRecords {
   return {
     find(agentId, taskId) {
-      const row = database.prepare(FIND).get(taskId, agentId) as Row | undefined
+      const row = database.prepare(FIND).get(taskId, agentId) as TaskRow | undefined
       return row && toRecord(row)
     },
   }
 }
 
-function toRecord(row: Row): TaskRecord {
+function toRecord(row: TaskRow): TaskRecord {
   const { state, network, payer, tx_hash, payment_id, receipt, agent_id } = row
   return {
     agentId: row.agent_id,

@@ -27,7 +27,7 @@ export interface TokenStore {
   revoke(id: string, now: UnixMs): Promise<boolean>
 }
 
-type Row = {
+type TokenRow = {
   id: string
   name: string
   scope: Scope
@@ -58,9 +58,9 @@ export function createTokenStore(database: Database): TokenStore {
       }),
     get(id) {
       const row = database.prepare('SELECT * FROM tokens WHERE id = ?').get(id)
-      return row === undefined ? undefined : fromRow(row as unknown as Row)
+      return row === undefined ? undefined : fromRow(row as unknown as TokenRow)
     },
-    list: () => (database.prepare('SELECT * FROM tokens ORDER BY no DESC').all() as unknown as Row[]).map(fromRow),
+    list: () => (database.prepare('SELECT * FROM tokens ORDER BY no DESC').all() as unknown as TokenRow[]).map(fromRow),
     revoke: (id, now) =>
       database.write(
         () =>
@@ -70,7 +70,7 @@ export function createTokenStore(database: Database): TokenStore {
   }
 }
 
-function fromRow(row: Row): StoredToken {
+function fromRow(row: TokenRow): StoredToken {
   return {
     id: row.id,
     name: row.name,

@@ -21,7 +21,7 @@ export type StoredTransaction = {
   /** The key of its request (D38). */
   key: string | undefined
 }
-export type TransactionEnd = 'mined' | 'failed' | 'lost'
+type TransactionEnd = 'mined' | 'failed' | 'lost'
 type EndedTransaction = StoredTransaction & { state: 'sent' | TransactionEnd }
 export type AgentToken = { agentId: string; network: string; tokenId: string }
 
@@ -49,7 +49,7 @@ export interface Transactions {
   tokenOf(agentId: string, network: string): string | undefined
 }
 
-type Row = {
+type TransactionRow = {
   purpose: string
   network: string
   account: Uint8Array
@@ -103,14 +103,14 @@ export function createTransactions(database: Database): Transactions {
       (
         database
           .prepare(`SELECT * FROM chain_transactions WHERE state = 'sent' AND network = ? AND account = ? ORDER BY no`)
-          .all(network, toBytes(account)) as unknown as Row[]
+          .all(network, toBytes(account)) as unknown as TransactionRow[]
       ).map(toTransaction),
     withKey: (network, account, key) =>
       (
         database
           .prepare(`
             SELECT * FROM chain_transactions WHERE idempotency_key = ? AND network = ? AND account = ? ORDER BY no DESC`)
-          .all(key, network, toBytes(account)) as unknown as Row[]
+          .all(key, network, toBytes(account)) as unknown as TransactionRow[]
       ).map((row) => ({ ...toTransaction(row), state: row.state })),
     ended: (network, account, purpose) =>
       (
@@ -125,7 +125,7 @@ export function createTransactions(database: Database): Transactions {
         .prepare(`
           SELECT * FROM chain_transactions
           WHERE state = 'mined' AND purpose = ? AND account_nonce = ? AND network = ? AND account = ?`)
-        .get(purpose, accountNonce, network, toBytes(account)) as Row | undefined
+        .get(purpose, accountNonce, network, toBytes(account)) as TransactionRow | undefined
       return row && toTransaction(row)
     },
     nextNonce(network, account) {
@@ -153,7 +153,7 @@ export function createTransactions(database: Database): Transactions {
   }
 }
 
-function toTransaction(row: Row): StoredTransaction {
+function toTransaction(row: TransactionRow): StoredTransaction {
   return {
     purpose: row.purpose,
     network: row.network,

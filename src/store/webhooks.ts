@@ -10,7 +10,7 @@ export type Delivery = {
   attempts: number
   nextAttemptAt: UnixMs
 }
-export type NewDelivery = { id: string; webhookId: string; body: string; now: UnixMs }
+type NewDelivery = { id: string; webhookId: string; body: string; now: UnixMs }
 
 /** The registered webhooks, and their undelivered messages. */
 export interface WebhookStore {

@@ -4,7 +4,7 @@ import { until } from '../../test/support/until.ts'
 import type { NodeFeed } from '../ledger/ledger-feed.ts'
 import { Feed } from '../lib/feed.ts'
 import { silentLogger } from '../lib/logger.ts'
-import type { NewDelivery, WebhookStore } from '../store/webhooks.ts'
+import type { WebhookStore } from '../store/webhooks.ts'
 import { Webhooks } from './webhooks.ts'
 
 /** Webhooks over a store that takes a turn of the event loop for each message, and what it was given. */
@@ -17,7 +17,7 @@ async function setup() {
     keepOnly: async () => {},
     due: () => undefined,
     nextDueAt: () => undefined,
-    async enqueue(deliveries: readonly NewDelivery[]) {
+    async enqueue(deliveries: Parameters<WebhookStore['enqueue']>[0]) {
       await new Promise((resolve) => setImmediate(resolve))
       for (const { body } of deliveries) told.push(JSON.parse(body).data.agent_id)
       return new Map()

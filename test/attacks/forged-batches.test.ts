@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { LISTINGS_TOPIC } from '../../src/listings/gossip.ts'
-import { createReplica, type Replica, type ReplicaOptions } from '../../src/listings/replica.ts'
+import { createReplica, type Replica } from '../../src/listings/replica.ts'
 import type { Host } from '../../src/p2p/host.ts'
 import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
 import { encodeBatch } from '../../src/protocols/sync/batch.ts'
@@ -14,6 +14,8 @@ import { expectBearable } from '../support/honest-calls.ts'
 import { forgeRecord, listingRecord, ownListing, signRecord } from '../support/listings.ts'
 import { startTestHost, whereIs } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
+
+type ReplicaOptions = Parameters<typeof createReplica>[0]
 
 /** One for each round: a node hears no more of it once it has been found out. */
 const ATTACKERS = 3

@@ -5,7 +5,7 @@ import { afterEach, expect, test } from 'vitest'
 import { agentId } from '../../src/agents/agent-id.ts'
 import { silentLogger } from '../../src/lib/logger.ts'
 import { LISTINGS_TOPIC } from '../../src/listings/gossip.ts'
-import { createReplica, type Replica, type ReplicaOptions } from '../../src/listings/replica.ts'
+import { createReplica, type Replica } from '../../src/listings/replica.ts'
 import type { Host } from '../../src/p2p/host.ts'
 import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
 import { FramedStream } from '../../src/protocols/framed-stream.ts'
@@ -18,6 +18,8 @@ import { HandClock } from '../support/hand-clock.ts'
 import { forgeRecord, listingRecord, ownListing, signRecord } from '../support/listings.ts'
 import { startTestHost } from '../support/test-host.ts'
 import { until } from '../support/until.ts'
+
+type ReplicaOptions = Parameters<typeof createReplica>[0]
 
 type Peer = { identity: Identity; host: Host; replica: Replica; clock: HandClock; log: string[]; stop(): Promise<void> }
 

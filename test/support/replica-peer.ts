@@ -1,10 +1,12 @@
 import { silentLogger } from '../../src/lib/logger.ts'
-import { createReplica, type Replica, type ReplicaOptions } from '../../src/listings/replica.ts'
+import { createReplica, type Replica } from '../../src/listings/replica.ts'
 import { createIdentity, type Identity } from '../../src/p2p/identity.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
 import { createListingStore, type ListingStore } from '../../src/store/listings.ts'
 import type { FakeHost, FakeNetwork } from './fake-network.ts'
 import { HandClock } from './hand-clock.ts'
+
+type ReplicaOptions = Parameters<typeof createReplica>[0]
 
 /** A replica on a network in memory, with the parts that a test reads or changes. */
 export type ReplicaPeer = {

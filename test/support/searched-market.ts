@@ -56,8 +56,8 @@ export function searchedMarket(): SearchedMarket {
     search: createListingSearch(database),
     catalog,
     sellerId: me,
-    presence: (sellerId) => presences.get(sellerId),
-    imported: () => imported,
+    presences: { of: (sellerId) => presences.get(sellerId) },
+    imports: { matching: () => imported },
     measured: (id) => measures.share(id),
     standing: ({ id }) => ({ stats: measures.stats(id) }),
   })

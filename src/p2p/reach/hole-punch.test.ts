@@ -2,7 +2,7 @@ import type { Connection, Stream } from '@libp2p/interface'
 import { peerIdFromString } from '@libp2p/peer-id'
 import { expect, test } from 'vitest'
 import { silentLogger } from '../../lib/logger.ts'
-import { HolePunch, type HolePunchDeps } from './hole-punch.ts'
+import { HolePunch } from './hole-punch.ts'
 
 const remotePeer = peerIdFromString('12D3KooWJWEKvSFbben74C7H4YtKjhPMTDxd7gP7zxWSUEeF27st')
 
@@ -16,7 +16,7 @@ test('who has come over a relay by itself cannot have this node dial what it nam
   })
   const deps = { libp2p, logger: silentLogger, reuse: { port: 4001, dialed: new Set() } }
   const stopping = new AbortController()
-  const running = new HolePunch(deps as unknown as HolePunchDeps).run(stopping.signal)
+  const running = new HolePunch(deps as unknown as ConstructorParameters<typeof HolePunch>[0]).run(stopping.signal)
   const askedOver = (direction: 'inbound' | 'outbound') => {
     const reasons: string[] = []
     const stream = Object.assign(new EventTarget(), { abort: ({ message }: Error) => reasons.push(message) })

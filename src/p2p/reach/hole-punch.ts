@@ -26,7 +26,7 @@ const AGAIN_AFTER_MS = 10 * 60_000
 const FAILED_KEPT_MAX = 500
 const SWEEP_EVERY_MS = 5000
 
-export type HolePunchDeps = {
+type HolePunchDeps = {
   libp2p: Node
   logger: Logger
   book: PeerBook

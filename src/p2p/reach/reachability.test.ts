@@ -1,6 +1,6 @@
 import { multiaddr } from '@multiformats/multiaddr'
 import { expect, test } from 'vitest'
-import { type ReachabilityFacts, reachabilityOf } from './reachability.ts'
+import { reachabilityOf } from './reachability.ts'
 
 const relay = '12D3KooWK99VoVxNE7XzyBwXEzW7xhK7Gpv85r9F3V3fyKSUKPH5'
 const own = '12D3KooWDpJ7As7BWAwRMfu1VU2WCqNjvq387JEYKDBj4kx6nXTN'
@@ -9,7 +9,7 @@ const open = `/ip4/9.9.9.9/tcp/4001/p2p/${own}`
 const relayed = `/ip4/8.8.8.8/tcp/4001/p2p/${relay}/p2p-circuit/p2p/${own}`
 
 type Texts = Record<'addresses' | 'announced' | 'connectedTo', string[]>
-type Facts = Partial<Omit<ReachabilityFacts, keyof Texts> & Texts>
+type Facts = Partial<Omit<Parameters<typeof reachabilityOf>[0], keyof Texts> & Texts>
 
 function judge({ addresses = [local], announced = [], connectedTo = [], ...rest }: Facts) {
   const parsed = (texts: readonly string[]) => texts.map((text) => multiaddr(text))

@@ -19,7 +19,7 @@ export type Reachability = {
   forwarding?: Forwarding
 }
 
-export type ReachabilityFacts = {
+type ReachabilityFacts = {
   /** The addresses that this node announces. */
   addresses: readonly Multiaddr[]
   /** The addresses that the operator announced. */

@@ -26,13 +26,13 @@ type CircuitTransport = Transport & {
     safeDispatchEvent(type: 'relay:removed', event: { detail: { relay: PeerId; details: object } }): void
   }
 }
-type Node = { getConnections(peer: PeerId): Connection[]; services: { inside: Inside } }
+type ConnectedNode = { getConnections(peer: PeerId): Connection[]; services: { inside: Inside } }
 type Create = ReturnType<ReturnType<typeof circuitRelayTransport>>
 
 /** The transport that dials and is dialed over relays, and the reservations for being dialed. */
 export function createRelayTransport(): {
   transport: ReturnType<typeof circuitRelayTransport>
-  reservations(libp2p: Node): Reservations
+  reservations(libp2p: ConnectedNode): Reservations
 } {
   let circuit: CircuitTransport | undefined
   const create = circuitRelayTransport({ reservationCompletionTimeout: 5_000 })
@@ -59,7 +59,7 @@ function refuseStrangers(circuit: CircuitTransport): void {
   }
 }
 
-function createReservations(libp2p: Node, { reservationStore }: CircuitTransport): Reservations {
+function createReservations(libp2p: ConnectedNode, { reservationStore }: CircuitTransport): Reservations {
   const { transportManager } = libp2p.services.inside
   /** Relays with a libp2p listener. The listener notices a new reservation there without our help. */
   const listening = new Set<string>()

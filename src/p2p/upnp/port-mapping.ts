@@ -5,6 +5,7 @@ import { reasonOf } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/logger.ts'
 import { idle } from '../../lib/wait.ts'
 import { transportOf } from '../multiaddrs.ts'
+import { sendsThrough } from './default-routers.ts'
 import {
   addMapping,
   deleteMapping,
@@ -15,7 +16,7 @@ import {
   RouterRefusal,
   readRouter,
 } from './router.ts'
-import { searchRouters, sendsThrough } from './ssdp.ts'
+import { searchRouters } from './ssdp.ts'
 
 /** Lease of a mapping. It is renewed long before its end, because a restarted router has forgotten everything. */
 const LEASE_S = 3600

@@ -1,14 +1,23 @@
 import { describe, expect, test } from 'vitest'
-import { Answers, defaultRoutersIn, locationOf } from './ssdp.ts'
+import { defaultRouters } from './default-routers.ts'
+import { RouterAnswers } from './router-answers.ts'
 
 const answer = (location: string, st = 'urn:schemas-upnp-org:device:InternetGatewayDevice:1', status = '200 OK') =>
   Buffer.from(`HTTP/1.1 ${status}\r\nCACHE-CONTROL: max-age=120\r\nSt: ${st}\r\nLocation: ${location}\r\n\r\n`)
 const from = { address: '192.168.1.1' }
+const networks = [{ address: '192.168.1.7', cidr: '192.168.1.7/24' }]
 
-test('the routers this machine sends through are read from its routes', () => {
+/** Where the router describes itself that this machine sends through. */
+function locationOf(message: Buffer, router: { address: string }): URL | undefined {
+  const answers = new RouterAnswers([router.address], networks)
+  answers.take(message, router)
+  return answers.found()[0]
+}
+
+test('the routers this machine sends through are read from its routes', async () => {
   const routes = 'Iface\tDestination\tGateway\tFlags\neth0\t00000000\t010200C0\t0003\neth0\t000200C0\t00000000\t0001\n'
-  expect(defaultRoutersIn(routes)).toEqual(['192.0.2.1'])
-  expect(defaultRoutersIn('')).toEqual([])
+  expect(await defaultRouters(routes)).toEqual(['192.0.2.1'])
+  expect(await defaultRouters('')).toEqual([])
 })
 
 test('a router says where it describes itself', () => {
@@ -18,15 +27,14 @@ test('a router says where it describes itself', () => {
 })
 
 describe('T3: of those who say to be a router', () => {
-  const networks = [{ address: '192.168.1.7', cidr: '192.168.1.7/24' }]
   const told = (routers: string[], ...from: [address: string, times?: number][]) => {
-    const answers = new Answers(routers, networks)
+    const answers = new RouterAnswers(routers, networks)
     for (const [address, times = 1] of from) {
       for (let n = 0; n < times; n++) answers.take(answer(`http://${address}/${n}`), { address })
     }
     return answers
   }
-  const hosts = (answers: Answers) => answers.found().map(({ hostname }) => hostname)
+  const hosts = (answers: RouterAnswers) => answers.found().map(({ hostname }) => hostname)
 
   test('the one this machine sends through comes first and is waited for, however many are quicker', () => {
     const pretenders = Array.from({ length: 20 }, (_, n): [string] => [`192.168.1.${100 + n}`])

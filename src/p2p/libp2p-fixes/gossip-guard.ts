@@ -1,6 +1,6 @@
 import type { PeerId } from '@libp2p/interface'
-import type { Pace } from '../lib/pace.ts'
-import { TokenBuckets } from '../lib/token-buckets.ts'
+import type { Pace } from '../../lib/pace.ts'
+import { TokenBuckets } from '../../lib/token-buckets.ts'
 
 /**
  * Messages one peer may send. The burst is enough for a whole market. The rate is that of the changes in a large
@@ -19,7 +19,7 @@ const ASKED_MAX = 32
 
 type Transmission = { messages: { topic: string }[] }
 /** Public in libp2p's class, but not in its interface. */
-export type Received = {
+export type GossipInternals = {
   handleReceivedRpc(from: PeerId, transmission: Transmission): Promise<void>
   /** Returns which messages to ask for, of those a peer says it has. The peer sends all of them in one transmission. */
   handleIHave(from: string, said: unknown[]): { messageIDs?: Uint8Array[] }[]
@@ -48,7 +48,7 @@ type GossipGuardDeps = {
  * While a transmission waits for its turn, no other transmission of the same peer is read, if the service awaits this
  * function.
  */
-export function guardGossip(service: Received, deps: GossipGuardDeps): void {
+export function guardGossip(service: GossipInternals, deps: GossipGuardDeps): void {
   const peers = new TokenBuckets({ burst: PEER_BURST, perSecond: PEER_PER_SECOND, keysMax: KEYS_MAX })
   const sites = new TokenBuckets({ burst: SITE_BURST, perSecond: SITE_PER_SECOND, keysMax: KEYS_MAX })
   const handle = service.handleReceivedRpc.bind(service)

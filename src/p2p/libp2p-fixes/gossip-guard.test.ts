@@ -2,8 +2,8 @@ import { generateKeyPair } from '@libp2p/crypto/keys'
 import type { PeerId } from '@libp2p/interface'
 import { peerIdFromPrivateKey } from '@libp2p/peer-id'
 import { expect, test } from 'vitest'
-import { Pace } from '../lib/pace.ts'
-import { guardGossip, type Received } from './gossip-guard.ts'
+import { Pace } from '../../lib/pace.ts'
+import { type GossipInternals, guardGossip } from './gossip-guard.ts'
 
 const stranger = async () => peerIdFromPrivateKey(await generateKeyPair('Ed25519'))
 
@@ -12,7 +12,7 @@ function guarded(siteOf: (peer: PeerId) => string | undefined = () => undefined)
   const checked: number[] = []
   const promises = new Map<string, Map<string, unknown>>()
   const outcasts = new Set<string>()
-  const service: Received = {
+  const service: GossipInternals = {
     handleReceivedRpc: async (_, { messages }) => void checked.push(messages.length),
     handleIHave: (_, said) => (said.length === 0 ? [] : [{ messageIDs: said as Uint8Array[] }]),
     acceptFrom: (peer) => !outcasts.has(peer),
